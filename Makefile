@@ -1,0 +1,43 @@
+# The commands of this project. `make` alone lists them.
+SHELL := /bin/bash
+export PATH := $(PATH):$(HOME)/.cargo/bin
+LISTEN ?= 127.0.0.1:8443
+FUZZ_SECONDS ?= 30
+
+.PHONY: help run test test-ktls test-ktls-stock bench fuzz clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1mmake %-15s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Build, make the demo video and serve it at https://localhost:8443/
+	@scripts/install-needs build demo
+	@[ -e target/release/penstock ] || echo 'Building; the first time takes some minutes, most of them for BoringSSL.'
+	cargo build --release --locked --package penstock
+	@demo/generate
+	target/release/penstock serve --root demo/media --listen $(LISTEN)
+
+test: ## Run every check and test (format, lints, Rust, scripts, browser)
+	@scripts/install-needs build demo test
+	@scripts/test
+
+test-ktls: ## Run only the tests that need a kernel with TLS, in a user-mode Linux guest
+	@scripts/install-needs build test
+	@scripts/test-ktls
+
+test-ktls-stock: ## Run the same tests under Debian's stock kernel, emulated by QEMU; takes minutes
+	@scripts/install-needs build stock
+	@scripts/test-ktls-stock
+
+bench: ## Measure against nginx, in pairs; the figures go to bench/runs/
+	@scripts/install-needs build bench
+	cargo build --release --locked --package penstock
+	bench/run
+
+fuzz: ## Feed every fuzz target for 30 s (needs cargo-fuzz and a nightly Rust)
+	@scripts/install-needs fuzz
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+clean: ## Remove what was built and made
+	cargo clean
+	rm -rf demo/media demo/node_modules tests/browser/node_modules

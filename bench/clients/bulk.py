@@ -1,0 +1,58 @@
+"""Fetches one file over one TLS 1.3 connection as fast as a client can: the response is received, not decrypted.
+
+Handshake and request are real. After that the ciphertext is thrown away in the kernel (`MSG_TRUNC`), so the client
+never is what holds the server back, and its core does little but acknowledge. That the bytes are right is checked
+elsewhere, with curl. Prints one JSON object.
+"""
+
+import json
+import socket
+import ssl
+import sys
+import time
+
+CHUNK = 1 << 20
+STALL_LIMIT_S = 20
+
+
+def connect(port):
+    """A TCP connection with a finished TLS handshake, and the TLS object that talks through memory."""
+    sock = socket.create_connection(("127.0.0.1", port), timeout=STALL_LIMIT_S)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    while True:
+        try:
+            tls.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            sock.sendall(outgoing.read())
+            received = sock.recv(CHUNK)
+            if not received:
+                raise ConnectionError("closed during the handshake")
+            incoming.write(received)
+    return sock, tls, outgoing
+
+
+def main(port, path):
+    sock, tls, outgoing = connect(port)
+    tls.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    cpu, wall = time.process_time_ns(), time.monotonic_ns()
+    sock.sendall(outgoing.read())
+    room = bytearray(CHUNK)
+    total = calls = 0
+    while True:
+        received = sock.recv_into(room, CHUNK, socket.MSG_TRUNC)
+        if received == 0:
+            break
+        total += received
+        calls += 1
+    print(json.dumps({
+        "wire_bytes": total, "recv_calls": calls, "cipher": tls.cipher()[0],
+        "client_cpu_s": (time.process_time_ns() - cpu) / 1e9, "client_wall_s": (time.monotonic_ns() - wall) / 1e9,
+    }))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

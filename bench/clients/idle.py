@@ -1,0 +1,69 @@
+"""Opens many keep-alive TLS connections, does one small request on each, and holds them.
+
+Prints `ready` with the count when all are idle, waits for a line on standard input, then says how many are still
+open. The server's memory is read by the harness in between.
+"""
+
+import json
+import resource
+import socket
+import ssl
+import sys
+
+STALL_LIMIT_S = 10
+REQUEST = b"GET /small.bin HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def connect(port):
+    """A TLS connection."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    raw = socket.create_connection(("127.0.0.1", port), timeout=STALL_LIMIT_S)
+    return context.wrap_socket(raw, server_hostname="localhost")
+
+
+def ask(sock):
+    """One request and its whole answer, on a connection that stays open. Returns the connection."""
+    sock.sendall(REQUEST)
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += receive(sock)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    lines = head.lower().split(b"\r\n")
+    if b" 200" not in lines[0]:
+        raise ConnectionError(f"answered {lines[0]!r}")
+    length = next(int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length:"))
+    while len(body) < length:
+        body += receive(sock)
+    return sock
+
+
+def receive(sock):
+    received = sock.recv(1 << 14)
+    if not received:
+        raise ConnectionError("closed during an answer")
+    return received
+
+
+def still_open(sock):
+    """Whether the server has neither closed nor sent anything more."""
+    sock.settimeout(0)
+    try:
+        return bool(sock.recv(1))
+    except ssl.SSLWantReadError:
+        return True
+    except OSError:
+        return False
+
+
+def main(port, count):
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, count + 64), hard))
+    held = [ask(connect(port)) for _ in range(count)]
+    print(json.dumps({"ready": len(held)}), flush=True)
+    sys.stdin.readline()
+    print(json.dumps({"open": sum(still_open(sock) for sock in held)}), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

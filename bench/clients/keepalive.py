@@ -1,0 +1,17 @@
+"""Sends small requests one after another on one kept TLS connection: the load for counting instructions."""
+
+import json
+import sys
+
+from idle import ask, connect
+
+
+def main(port, requests):
+    with connect(port) as sock:
+        for _ in range(requests):
+            ask(sock)
+    print(json.dumps({"requests": requests}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,112 @@
+"""The clients: each runs as its own process on the client's core, bounded in time, and answers with JSON."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from .servers import CLIENT_CORE, pin
+
+CLIENTS = Path(__file__).resolve().parent.parent / "clients"
+GRACE_S = 30
+
+
+class Clients:
+    """Starts clients with the run's TLS settings and remembers every command for the record."""
+
+    def __init__(self, openssl_conf):
+        self._environment = {**os.environ, "OPENSSL_CONF": str(openssl_conf), "PYTHONDONTWRITEBYTECODE": "1"}
+        self._running = []
+        self.commands = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for client in self._running:
+            end(client)
+
+    def _popen(self, command, **streams):
+        self.commands.append(command)
+        self._running = [client for client in self._running if client.poll() is None]
+        client = subprocess.Popen(
+            command, env=self._environment, preexec_fn=pin(CLIENT_CORE), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **streams,
+        )  # fmt: skip
+        self._running.append(client)
+        return client
+
+    def _start(self, name, *arguments):
+        return self._popen(
+            [sys.executable, str(CLIENTS / name), *map(str, arguments)], stdin=subprocess.PIPE
+        )
+
+    def bulk(self, port, path="/bulk.bin"):
+        """One file over one connection."""
+        return _answer(self._start("bulk.py", port, path), GRACE_S)
+
+    def handshakes(self, port, seconds, processes, then="close"):
+        """Full handshakes from several processes at once, then close or one request each; the sums."""
+        running = [self._start("handshakes.py", port, seconds, then) for _ in range(processes)]
+        answers = [_answer(client, seconds + GRACE_S) for client in running]
+        done = sum(a["handshakes"] for a in answers)
+        faults = [a["faults"] for a in answers if a["faults"]]
+        if faults or not done:
+            raise RuntimeError(f"{done} handshakes done, some failed: {faults}")
+        return {"handshakes": done, "processes": processes}
+
+    def wrk(self, port, scenario, connections, seconds):
+        """wrk over keep-alive connections for a fixed time."""
+        command = [
+            "wrk", "--threads", "1", "--connections", str(connections), "--duration", f"{seconds}s",
+            "--script", str(CLIENTS / "wrk.lua"), f"https://localhost:{port}/", "--", scenario,
+        ]  # fmt: skip
+        answer = _answer(self._popen(command, stdin=subprocess.DEVNULL), seconds + GRACE_S)
+        if answer["errors"] or not answer["requests"]:
+            raise RuntimeError(f"wrk saw errors, or no answer at all: {answer}")
+        return answer
+
+    def keepalive(self, port, requests):
+        """So many small requests on one connection, one at a time."""
+        return _answer(self._start("keepalive.py", port, requests), GRACE_S)
+
+    def hold_idle(self, port, count):
+        """Open idle connections; returns the client, which holds them until `release`."""
+        client = self._start("idle.py", port, count)
+        line = client.stdout.readline()
+        if not line:
+            _, said = client.communicate(timeout=GRACE_S)
+            raise RuntimeError(f"the idle connections did not come about: {said.strip()[-1000:]}")
+        return client, json.loads(line)["ready"]
+
+    def arm_first_byte(self, port):
+        """A client that waits for the word to knock."""
+        client = self._start("first_byte.py", port)
+        if client.stdout.readline().strip() != "armed":
+            raise RuntimeError("the first-byte client did not start")
+        return client
+
+
+def tell(client, line):
+    """Send one line to a waiting client and take its answer."""
+    return _answer(client, GRACE_S, line + "\n")
+
+
+def end(client):
+    """End a client that is of no more use."""
+    if client.poll() is None:
+        client.kill()
+    client.wait()
+
+
+def _answer(client, limit_s, line=None):
+    """The JSON object in the last line the client printed."""
+    try:
+        said, complained = client.communicate(line, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        end(client)
+        raise RuntimeError(f"a client took more than {limit_s} s: {client.args}") from None
+    if client.returncode != 0:
+        raise RuntimeError(f"a client failed: {complained.strip()[-1000:]}")
+    return json.loads(said.strip().splitlines()[-1])

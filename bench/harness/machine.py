@@ -1,0 +1,87 @@
+"""What the figures were taken on: processor, kernel, versions, revision. Nothing that names the machine."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+TELLING_FLAGS = ("aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2", "avx512f", "sha_ni", "hypervisor")
+SETTINGS = (
+    "net/ipv4/tcp_wmem", "net/ipv4/tcp_rmem", "net/ipv4/tcp_notsent_lowat", "net/ipv4/tcp_congestion_control",
+    "net/core/somaxconn",
+)  # fmt: skip
+
+
+def describe(repository, data, nginx, penstock):
+    """Everything a reader needs to judge or repeat the run."""
+    return {
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "cpu_flags": _flags(),
+        "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)),
+        "kernel": kernel_version(os.uname().release),
+        "file_system": _file_system(data),
+        "settings": {name.replace("/", "."): _read(f"/proc/sys/{name}") for name in SETTINGS},
+        "transparent_hugepages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "load_average_at_start": os.getloadavg()[0],
+        "versions": {
+            "nginx": _line([nginx, "-v"], r"(nginx/\S+)"),
+            "nginx_tls": _line([nginx, "-V"], r"(built with OpenSSL.*)"),
+            "penstock": _said([str(penstock), "--version"]) if penstock else None,
+            "openssl": _said(["openssl", "version"]),
+            "wrk": _line(["wrk", "--version"], r"wrk (\S+)"),
+            "curl": _line(["curl", "--version"], r"(curl \S+)"),
+            "rustc": _said(["rustc", "--version"]),
+        },
+        "revision": _said(["git", "-C", str(repository), "rev-parse", "HEAD"]),
+        "uncommitted_changes": bool(
+            _said(["git", "-C", str(repository), "status", "--porcelain", "--", "crates", "Cargo.toml", "Cargo.lock"])
+        ),
+    }
+
+
+def cpu_model():
+    match = re.search(r"model name\s*:\s*(.*)", _read("/proc/cpuinfo"))
+    return match.group(1) if match else os.uname().machine
+
+
+def slug(model, cores):
+    """A name for the machine made of its processor: `amd-epyc-7763-2c`."""
+    words = re.sub(r"\((r|tm)\)|\bcpu\b|\bprocessor\b|@.*", " ", model.lower())
+    return re.sub(r"[^a-z0-9]+", "-", words).strip("-") + f"-{cores}c"
+
+
+def kernel_version(release):
+    """The version alone; what a distributor or a host appended is left out."""
+    match = re.match(r"\d+(\.\d+)*", release)
+    return match.group(0) if match else "unknown"
+
+
+def _flags():
+    match = re.search(r"flags\s*:\s*(.*)", _read("/proc/cpuinfo"))
+    present = set(match.group(1).split()) if match else set()
+    return [flag for flag in TELLING_FLAGS if flag in present]
+
+
+def _file_system(path):
+    return _line(["stat", "--file-system", "--format", "%T", str(path)], r"(.*)")
+
+
+def _read(path):
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _said(command):
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except OSError:
+        return "absent"
+    return (ended.stdout + ended.stderr).strip()
+
+
+def _line(command, pattern):
+    match = re.search(pattern, _said(command))
+    return match.group(1).strip() if match else "unknown"

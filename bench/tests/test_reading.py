@@ -1,0 +1,120 @@
+"""What the harness reads from other programs and from the kernel."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+from harness import accounting
+from harness.check import parse_negotiated
+from harness.machine import kernel_version, slug
+from harness.samples import parse_instructions, parse_stacks, parse_syscalls, part_of, tally
+
+S_CLIENT = """\
+Peer signature type: ECDSA
+Server Temp Key: X25519, 253 bits
+New, TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256
+"""
+
+PERF = """\
+\tffffffff81a01234 _copy_from_iter+0x94 ([kernel.kallsyms])
+\tffffffff81a05678 tcp_sendmsg+0x20 ([kernel.kallsyms])
+\tffffffff81009999 __x64_sys_sendto+0x1f ([kernel.kallsyms])
+\t    7f0000001234 send+0x10 (/usr/lib/libc.so.6)
+
+\t    7f0000005678 aes_gcm_enc_update_vaes_avx512+0x3a0 (/usr/bin/penstock)
+
+\tffffffff81c00000 asm_exc_page_fault+0x20 ([kernel.kallsyms])
+\t    7f0000005678 aes_gcm_enc_update_vaes_avx512+0x3a0 (/usr/bin/penstock)
+"""
+
+STRACE = """\
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ------------------
+ 62.10    0.812345           4    203456           write
+ 20.00    0.112345           2      4000      2000 read
+------ ----------- ----------- --------- --------- ------------------
+100.00    1.000000                207456      2000 total
+"""
+
+
+ANNOTATE = """\
+Profile data file 'callgrind.out' (creator: callgrind-3.19.0)
+41,757,538 (100.0%)  PROGRAM TOTALS
+ 3,550,077 ( 8.50%)  gen/aesni-gcm.S:_aesni_ctr32_ghash_6x [/usr/bin/penstock]
+   279,000 ( 0.67%)  src/respond.rs:edge::respond::Exchange::look_up::{{closure}} [/usr/bin/penstock]
+     1,000 ( 0.00%)  /rustc/abc/core/num/mod.rs:edge::respond::Exchange::look_up::{{closure}}
+"""
+
+
+class Parsing(unittest.TestCase):
+    def test_the_negotiated_parameters_are_found(self):
+        expected = {
+            "cipher": "TLS_AES_128_GCM_SHA256", "version": "TLSv1.3", "group": "X25519", "signature": "ECDSA",
+        }  # fmt: skip
+        self.assertEqual(parse_negotiated(S_CLIENT), expected)
+
+    def test_a_failed_handshake_has_no_parameters(self):
+        self.assertEqual(set(parse_negotiated("connect: refused").values()), {None})
+
+    def test_stacks_are_split_at_blank_lines(self):
+        stacks = parse_stacks(PERF)
+        self.assertEqual([len(frames) for frames in stacks], [4, 1, 2])
+        self.assertEqual(stacks[0][0], ("_copy_from_iter", "[kernel.kallsyms]"))
+
+    def test_a_sample_belongs_to_its_system_call_its_fault_or_its_program(self):
+        parts = [part_of(frames) for frames in parse_stacks(PERF)]
+        self.assertEqual(parts, ["kernel: sendto", "user: penstock", "kernel: page fault"])
+
+    def test_every_sample_is_counted_once(self):
+        parts, symbols = tally(parse_stacks(PERF))
+        self.assertEqual((sum(parts.values()), sum(symbols.values())), (3, 3))
+
+    def test_system_calls_and_their_errors_are_read(self):
+        self.assertEqual(parse_syscalls(STRACE), {"write": (203456, 0), "read": (4000, 2000)})
+
+
+    def test_instructions_are_added_up_by_function_whatever_file_they_came_from(self):
+        expected = {"_aesni_ctr32_ghash_6x": 3550077, "edge::respond::Exchange::look_up::{{closure}}": 280000}
+        self.assertEqual(parse_instructions(ANNOTATE), expected)
+
+
+class Machine(unittest.TestCase):
+    def test_a_processor_becomes_a_name(self):
+        self.assertEqual(slug("Intel(R) Xeon(R) CPU E5-2660 v4 @ 2.00GHz", 28), "intel-xeon-e5-2660-v4-28c")
+        self.assertEqual(slug("AMD EPYC", 2), "amd-epyc-2c")
+
+    def test_a_kernel_keeps_its_version_and_loses_its_suffix(self):
+        self.assertEqual(kernel_version("6.1.0-28-cloud-amd64"), "6.1.0")
+        self.assertEqual(kernel_version("6.12.3-host7"), "6.12.3")
+
+
+class Accounts(unittest.TestCase):
+    def test_a_process_that_works_is_charged_and_one_that_sleeps_is_not(self):
+        def charged(code):
+            child = subprocess.Popen(
+                [sys.executable, "-c", f"{code}; print('done', flush=True); input()"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+            with child:
+                child.stdout.readline()
+                ns = accounting.process_cpu_ns(child.pid)
+                threads = sum(accounting.thread_cpu_ns(child.pid).values())
+                child.communicate(b"\n")
+            return ns, threads
+
+        idle, _ = charged("pass")
+        busy, threads = charged("sum(range(20_000_000))")
+        self.assertGreater(busy, idle)
+        self.assertGreater(threads, idle)
+        self.assertLessEqual(threads, busy)
+
+    def test_memory_counts_what_a_process_wrote(self):
+        before = accounting.memory_kib(os.getpid())
+        held = bytearray(os.urandom(1 << 16) * 512)
+        after = accounting.memory_kib(os.getpid())
+        self.assertGreaterEqual(after - before, len(held) // 1024 * 9 // 10)
+
+
+if __name__ == "__main__":
+    unittest.main()

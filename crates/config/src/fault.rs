@@ -1,0 +1,48 @@
+//! What is wrong with a configuration, where, and what to write instead.
+
+use std::fmt::{self, Write};
+use std::path::PathBuf;
+
+/// One thing that is wrong, with its place in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The configuration file, as it was named.
+    pub file: PathBuf,
+    /// Counted from 1; 0 when the fault has no place in the file.
+    pub line: usize,
+    /// Counted from 1, in characters; 0 when the fault has no place in the file.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What to do about it, such as `write 64KiB`; empty when there is nothing to say.
+    pub instead: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        f.write_str(": ")?;
+        write_in_one_line(f, &self.what)?;
+        if !self.instead.is_empty() {
+            f.write_str("; ")?;
+            write_in_one_line(f, &self.instead)?;
+        }
+        Ok(())
+    }
+}
+
+/// Quoted values may hold line ends and worse, which would fake other faults or steer a terminal.
+fn write_in_one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    text.chars().try_for_each(|character| {
+        if character.is_control() {
+            write!(f, "{}", character.escape_debug())
+        } else {
+            f.write_char(character)
+        }
+    })
+}
+
+impl std::error::Error for Fault {}

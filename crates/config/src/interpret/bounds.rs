@@ -1,0 +1,95 @@
+//! The limits an operator may change, and how far.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde_saphyr::Spanned;
+
+use super::reader::Reader;
+use crate::limits::{self, GIB, KIB, MIB};
+use crate::meaning::Limits;
+use crate::raw;
+use crate::section::{Text, place};
+
+pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader<'_>) -> Limits {
+    let default = Limits::default();
+    let Some(Spanned { value: raw, .. }) = section else { return default };
+    let many = 1..=u64::from(u32::MAX);
+    let deadline = Duration::from_millis(100)..=Duration::from_secs(600);
+    let fields = 1..=limits::HEAD_FIELDS_MAX;
+    let limits = Limits {
+        connections: reader.number("connections", raw.connections.as_ref(), &many, default.connections),
+        handshakes_in_flight: reader.number(
+            "handshakes_in_flight",
+            raw.handshakes_in_flight.as_ref(),
+            &many,
+            default.handshakes_in_flight,
+        ),
+        handshake_deadline: reader.time(
+            "handshake_deadline",
+            raw.handshake_deadline.as_ref(),
+            &deadline,
+            default.handshake_deadline,
+        ),
+        head_deadline: reader.time(
+            "head_deadline",
+            raw.head_deadline.as_ref(),
+            &deadline,
+            default.head_deadline,
+        ),
+        idle_timeout: reader.time("idle_timeout", raw.idle_timeout.as_ref(), &day(1), default.idle_timeout),
+        minimum_rate: reader.size(
+            "minimum_rate",
+            raw.minimum_rate.as_ref(),
+            &(0..=GIB),
+            default.minimum_rate,
+        ),
+        minimum_rate_grace: reader.time(
+            "minimum_rate_grace",
+            raw.minimum_rate_grace.as_ref(),
+            &day(1),
+            default.minimum_rate_grace,
+        ),
+        requests_per_connection: reader.number(
+            "requests_per_connection",
+            raw.requests_per_connection.as_ref(),
+            &many,
+            default.requests_per_connection,
+        ),
+        head_bytes: reader.size("head_bytes", raw.head_bytes.as_ref(), &(KIB..=MIB), default.head_bytes),
+        head_fields: reader.number("head_fields", raw.head_fields.as_ref(), &fields, default.head_fields),
+        target_bytes: reader.size(
+            "target_bytes",
+            raw.target_bytes.as_ref(),
+            &(64..=MIB),
+            default.target_bytes,
+        ),
+        open_files: reader.number(
+            "open_files",
+            raw.open_files.as_ref(),
+            &(16..=1_000_000),
+            default.open_files,
+        ),
+        drain_deadline: reader.time(
+            "drain_deadline",
+            raw.drain_deadline.as_ref(),
+            &day(0),
+            default.drain_deadline,
+        ),
+    };
+    require_target_in_head(&limits, raw.target_bytes.as_ref().or(raw.head_bytes.as_ref()), reader);
+    limits
+}
+
+/// From so many seconds to a day.
+fn day(least_seconds: u64) -> RangeInclusive<Duration> {
+    Duration::from_secs(least_seconds)..=Duration::from_secs(24 * 3600)
+}
+
+fn require_target_in_head(limits: &Limits, written: Option<&Text>, reader: &mut Reader<'_>) {
+    if let Some(text) = written.filter(|_| limits.target_bytes >= limits.head_bytes) {
+        let (target, head) = (limits.target_bytes, limits.head_bytes);
+        let what = format!("target_bytes ({target}) must be less than head_bytes ({head})");
+        reader.fault(place(text), what, "write a smaller target_bytes or a larger head_bytes");
+    }
+}

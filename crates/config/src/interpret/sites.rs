@@ -1,0 +1,166 @@
+//! Sites: what is served under which host names.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_saphyr::Spanned;
+
+use super::reader::Reader;
+use super::start;
+use crate::limits;
+use crate::meaning::{Headers, HostPattern, Origin, Site};
+use crate::raw;
+use crate::section::{Place, Sections, Text, place};
+
+/// The file that answers for a directory unless another is named.
+pub(crate) const INDEX: &str = "index.html";
+
+pub(super) fn sites(list: Option<&Sections<raw::Site>>, reader: &mut Reader<'_>) -> Vec<Site> {
+    let written = list.map_or(&[][..], |list| &list.value);
+    if written.is_empty() {
+        let instead = "write sites: [{hosts: [\"*\"], origin: {directory: /srv/video}}]";
+        reader.fault(start(list), "there is no site", instead);
+    }
+    let mut taken = HashMap::new();
+    written.iter().filter_map(|section| site(section, &mut taken, reader)).collect()
+}
+
+fn site(
+    section: &Spanned<raw::Site>,
+    taken: &mut HashMap<HostPattern, Place>,
+    reader: &mut Reader<'_>,
+) -> Option<Site> {
+    let raw = &section.value;
+    let hosts = hosts(section, taken, reader);
+    let headers = raw.headers.as_ref().map_or_else(Headers::default, |headers| Headers {
+        hsts: headers.value.hsts.as_ref().map(|text| hsts(text, reader)),
+        cors: headers.value.cors.as_ref().and_then(|text| cors(text, reader)),
+    });
+    let index = raw.index.as_ref().and_then(|text| index(text, reader)).unwrap_or_else(|| INDEX.to_owned());
+    let origin = Origin::Directory(directory(section, reader)?);
+    Some(Site { hosts, origin, index, headers })
+}
+
+fn hosts(
+    section: &Spanned<raw::Site>,
+    taken: &mut HashMap<HostPattern, Place>,
+    reader: &mut Reader<'_>,
+) -> Vec<HostPattern> {
+    let written: Vec<(&str, Place)> = match &section.value.hosts {
+        Some(list) => list.value.iter().map(|text| (text.value.as_str(), place(text))).collect(),
+        None => vec![("*", place(section))],
+    };
+    if let (Some(list), true) = (&section.value.hosts, written.is_empty()) {
+        reader.fault(place(list), "hosts: the list is empty", "write [\"*\"] for every host");
+    }
+    let mut hosts = Vec::new();
+    for (text, here) in written {
+        match pattern(text) {
+            Err((what, instead)) => reader.fault(here, format!("hosts: {what}"), instead),
+            Ok(pattern) => match taken.get(&pattern) {
+                Some(first) => {
+                    let what = format!("hosts: `{text}` already stands in line {}", first.line);
+                    reader.fault(here, what, "remove one of them or write another host");
+                }
+                None => {
+                    taken.insert(pattern.clone(), here);
+                    hosts.push(pattern);
+                }
+            },
+        }
+    }
+    hosts
+}
+
+/// Reads a host name; says what is wrong and what to write otherwise.
+fn pattern(text: &str) -> Result<HostPattern, (String, String)> {
+    let fault = |what: &str, instead: String| Err((format!("`{text}` {what}"), instead));
+    if text == "*" {
+        return Ok(HostPattern::Any);
+    }
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Ok(HostPattern::Exact(address.to_string()));
+    }
+    if let Some((_, host)) = text.split_once("://") {
+        return fault("is a URL", format!("write {}", host.split(['/', ':']).next().unwrap_or(host)));
+    }
+    if let Some((host, _)) = text.split_once(':') {
+        return fault("has a port", format!("write {host}: a site answers on every listener"));
+    }
+    if !text.is_ascii() {
+        return fault("is not in ASCII", "write the form that begins with xn--".to_owned());
+    }
+    let lower = text.to_ascii_lowercase();
+    let name = lower.strip_suffix('.').unwrap_or(&lower);
+    let domain = name.strip_prefix("*.");
+    let checked = domain.unwrap_or(name);
+    if checked.contains('*') {
+        return fault("has a `*` inside", "write *.example.com for one label, or \"*\" for all".to_owned());
+    }
+    let label_is_fine = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    if name.len() > 253 || !checked.split('.').all(label_is_fine) {
+        return fault("is not a host name", "write a name such as video.example.com".to_owned());
+    }
+    Ok(match domain {
+        Some(domain) => HostPattern::Under(domain.to_owned()),
+        None => HostPattern::Exact(name.to_owned()),
+    })
+}
+
+fn directory(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> Option<PathBuf> {
+    let instead = "add origin: {directory: /srv/video}";
+    let Some(origin) = &section.value.origin else {
+        reader.fault(place(section), "this site has no origin", instead);
+        return None;
+    };
+    match &origin.value {
+        raw::Origin { directory: Some(text), .. } => Some(reader.directory("directory", text)),
+        // Already reported as not supported yet; a second fault would only repeat it.
+        raw::Origin { http: Some(_), .. } | raw::Origin { peers: Some(_), .. } => None,
+        _ => {
+            reader.fault(place(origin), "this origin has no directory", "add directory: /srv/video");
+            None
+        }
+    }
+}
+
+fn hsts(text: &Text, reader: &mut Reader<'_>) -> Duration {
+    let range = Duration::ZERO..=Duration::from_secs(limits::HSTS_SECONDS_MAX);
+    reader.time("hsts", Some(text), &range, Duration::ZERO)
+}
+
+/// `*` or one origin as browsers write it in the Origin field (RFC 6454 §6.2).
+fn cors(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
+    let origin = text.value.as_str();
+    let rest = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+    let authority_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    if origin == "*" || rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(authority_byte)) {
+        return Some(origin.to_owned());
+    }
+    let host_end = rest.and_then(|rest| rest.find('/'));
+    let instead = match (rest, host_end) {
+        (Some(rest), Some(end)) if end > 0 => {
+            format!("write {}", &origin[..origin.len() - rest.len() + end])
+        }
+        _ => "write \"*\" or an origin such as https://player.example.com".to_owned(),
+    };
+    reader.fault(place(text), format!("cors: `{origin}` is not an origin"), instead);
+    None
+}
+
+fn index(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
+    let name = text.value.as_str();
+    let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0']);
+    if plain {
+        return Some(name.to_owned());
+    }
+    let what = format!("index: `{}` is not a plain file name", name);
+    reader.fault(place(text), what, "write a name without slashes, such as index.html");
+    None
+}

@@ -1,0 +1,290 @@
+//! How TLS is spoken, and with which certificates.
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use penstock_sys::traffic::Version;
+use penstock_tls::certificate::{Certificate, CertificateError, KeyKind};
+use penstock_tls::{ChaCha20, Group};
+use serde_saphyr::Spanned;
+
+use super::reader::Reader;
+use super::strays::nearest;
+use crate::limits;
+use crate::meaning::{ConfiguredCertificate, KernelTls, Tickets, Tls};
+use crate::raw;
+use crate::section::{Place, Text, Texts, WordOrMore, place};
+use crate::units::Size;
+
+pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) -> Tls {
+    let default = Tls::default();
+    let Some(Spanned { value: raw, .. }) = section else { return default };
+    let (oldest, newest) =
+        versions(raw.versions.as_ref(), reader).unwrap_or((default.oldest, default.newest));
+    session_cache(raw.session_cache.as_ref(), reader);
+    let chacha20 = raw.ciphers.as_ref().and_then(|section| section.value.chacha20.as_ref());
+    Tls {
+        certificates: certificates(raw, reader),
+        oldest,
+        newest,
+        kernel: raw.kernel.as_ref().and_then(|text| kernel(text, reader)).unwrap_or(default.kernel),
+        groups: raw.groups.as_ref().map_or(default.groups, |list| groups(list, reader)),
+        chacha20: chacha20.and_then(|text| who_gets_chacha20(text, reader)).unwrap_or(default.chacha20),
+        tickets: tickets(raw.tickets.as_ref(), reader),
+        key_log: raw.key_log.as_ref().map(|text| key_log(text, reader)),
+    }
+}
+
+fn versions(list: Option<&Texts>, reader: &mut Reader<'_>) -> Option<(Version, Version)> {
+    let list = list?;
+    let mut found = Vec::new();
+    for text in &list.value {
+        match text.value.as_str() {
+            "1.2" => found.push(Version::Tls12),
+            "1.3" => found.push(Version::Tls13),
+            old @ ("1.0" | "1.1") => {
+                reader.fault(place(text), format!("versions: \"{old}\" is not supported yet"), "remove it");
+            }
+            other => {
+                let what = format!("versions: `{other}` is no version of TLS");
+                reader.fault(place(text), what, "write \"1.2\" or \"1.3\"");
+            }
+        }
+    }
+    if list.value.is_empty() {
+        reader.fault(place(list), "versions: the list is empty", "write [\"1.2\", \"1.3\"]");
+    }
+    let oldest = if found.contains(&Version::Tls12) { Version::Tls12 } else { Version::Tls13 };
+    let newest = if found.contains(&Version::Tls13) { Version::Tls13 } else { Version::Tls12 };
+    (!found.is_empty()).then_some((oldest, newest))
+}
+
+fn kernel(text: &Text, reader: &mut Reader<'_>) -> Option<KernelTls> {
+    match text.value.as_str() {
+        "auto" => return Some(KernelTls::Auto),
+        "off" | "false" => return Some(KernelTls::Off),
+        "on" | "true" => return Some(KernelTls::On),
+        other => reader.fault(place(text), format!("kernel: `{other}` is unknown"), "write auto, on or off"),
+    }
+    None
+}
+
+const GROUPS: [(&str, Group); 3] =
+    [("X25519MLKEM768", Group::X25519MlKem768), ("X25519", Group::X25519), ("P-256", Group::P256)];
+
+/// Names of P-256 in other programs' configurations.
+const OTHER_NAMES_OF_P256: [&str; 4] = ["secp256r1", "prime256v1", "p256", "p_256"];
+
+fn groups(list: &Texts, reader: &mut Reader<'_>) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for text in &list.value {
+        let name = text.value.as_str();
+        match GROUPS.iter().find(|(known, _)| *known == name) {
+            Some((_, group)) if groups.contains(group) => {
+                reader.fault(place(text), format!("groups: {name} is listed twice"), "keep one of them");
+            }
+            Some((_, group)) => groups.push(*group),
+            None => {
+                let is_p256 = OTHER_NAMES_OF_P256.contains(&name.to_ascii_lowercase().as_str());
+                let near = nearest(name, GROUPS.iter().map(|(known, _)| *known));
+                let instead = match near.filter(|_| !is_p256) {
+                    _ if is_p256 => "write P-256".to_owned(),
+                    Some(near) => format!("write {near}"),
+                    None => "write X25519MLKEM768, X25519 or P-256".to_owned(),
+                };
+                reader.fault(place(text), format!("groups: `{name}` is unknown"), instead);
+            }
+        }
+    }
+    if list.value.is_empty() {
+        let instead = "write [X25519MLKEM768, X25519, P-256] or remove the key";
+        reader.fault(place(list), "groups: the list is empty", instead);
+    }
+    groups
+}
+
+fn who_gets_chacha20(text: &Text, reader: &mut Reader<'_>) -> Option<ChaCha20> {
+    match text.value.as_str() {
+        "client" => return Some(ChaCha20::Client),
+        "never" => return Some(ChaCha20::Never),
+        "auto" => {
+            reader.fault(place(text), "chacha20: `auto` is not supported yet", "write client or never");
+        }
+        other => {
+            reader.fault(place(text), format!("chacha20: `{other}` is unknown"), "write client or never");
+        }
+    }
+    None
+}
+
+fn tickets(section: Option<&Spanned<raw::Tickets>>, reader: &mut Reader<'_>) -> Tickets {
+    let default = Tickets::default();
+    let Some(Spanned { value: raw, .. }) = section else { return default };
+    let rotation: RangeInclusive<Duration> =
+        Duration::from_secs(limits::TICKET_KEY_ROTATION_SECONDS_MIN)..=limits::TICKET_LIFETIME;
+    let kept = 1..=limits::TICKET_KEYS_KEPT_MAX;
+    let tickets = Tickets {
+        rotate: reader.time("rotate", raw.rotate.as_ref(), &rotation, default.rotate),
+        keep: reader.number("keep", raw.keep.as_ref(), &kept, default.keep),
+    };
+    let lifetime = tickets.rotate.saturating_mul(u32::try_from(tickets.keep).unwrap_or(u32::MAX));
+    if let Some(text) =
+        raw.rotate.as_ref().or(raw.keep.as_ref()).filter(|_| lifetime > limits::TICKET_LIFETIME)
+    {
+        let what =
+            "rotate times keep is more than 7 days, the longest a ticket may live (RFC 8446 section 4.6.1)";
+        reader.fault(place(text), what, "rotate more often or keep fewer keys");
+    }
+    tickets
+}
+
+fn session_cache(written: Option<&Spanned<WordOrMore>>, reader: &mut Reader<'_>) {
+    let Some(cache) = written else { return };
+    match &cache.value {
+        WordOrMore::Word(word) if word == "none" => {}
+        WordOrMore::Word(word) if word != "internal" => {
+            reader.fault(place(cache), format!("session_cache: `{word}` is unknown"), "write none");
+        }
+        WordOrMore::Word(_) | WordOrMore::More => {
+            let instead = "write none or remove it; session tickets resume without it";
+            reader.fault(place(cache), "session_cache is not supported yet", instead);
+        }
+    }
+}
+
+fn key_log(text: &Text, reader: &mut Reader<'_>) -> PathBuf {
+    let path = reader.written_file("key_log", text);
+    let what = format!("key_log: whoever can read {} can read all traffic", path.display());
+    reader.warning(place(text), what, "remove it when you are done");
+    path
+}
+
+fn certificates(raw: &raw::Tls, reader: &mut Reader<'_>) -> Vec<ConfiguredCertificate> {
+    let sections = raw.certificates.as_ref().map_or(&[][..], |list| &list.value);
+    let mut defaults: Vec<(KeyKind, Place)> = Vec::new();
+    let mut certificates = Vec::new();
+    for section in sections {
+        let flag = section.value.default.as_ref();
+        let default = reader.flag("default", flag, false);
+        let Some(loaded) = certificate(section, default, reader) else { continue };
+        if let Some(here) = flag.filter(|_| default).map(place) {
+            // Clients without a name still differ in the keys they accept: each kind may have its default.
+            let kind = loaded.certificate.kind();
+            match defaults.iter().find(|(other, _)| *other == kind) {
+                Some((_, first)) => {
+                    let what = format!(
+                        "default: the certificate in line {} is the default for {} keys already",
+                        first.line,
+                        kind.label()
+                    );
+                    let instead = "keep one of them; without any, the first of each kind of key answers";
+                    reader.fault(here, what, instead);
+                }
+                None => defaults.push((kind, here)),
+            }
+        }
+        certificates.push(loaded);
+    }
+    certificates
+}
+
+fn certificate(
+    section: &Spanned<raw::Certificate>,
+    default: bool,
+    reader: &mut Reader<'_>,
+) -> Option<ConfiguredCertificate> {
+    let (Some(chain_text), Some(key_text)) = (&section.value.chain, &section.value.key) else {
+        let missing = if section.value.chain.is_none() { "chain" } else { "key" };
+        let what = format!("this certificate has no {missing}");
+        reader.fault(place(section), what, format!("add {missing}: FILE.pem"));
+        return None;
+    };
+    let (chain, key) = (reader.path(chain_text), reader.path(key_text));
+    let chain_is_plausible = is_plausible("chain", chain_text, &chain, reader);
+    if !is_plausible("key", key_text, &key, reader) || !chain_is_plausible {
+        return None;
+    }
+    match Certificate::load(&chain, &key) {
+        Ok(certificate) => {
+            warn_if_expired(&certificate, &chain, place(chain_text), reader);
+            let certificate = Arc::new(certificate);
+            Some(ConfiguredCertificate { certificate, default, chain, key })
+        }
+        Err(error) => {
+            report(error, (place(chain_text), &chain), (place(key_text), &key), reader);
+            None
+        }
+    }
+}
+
+/// Reading a device or a pipe could go on for ever. What is missing is left to the one who reads it.
+fn is_plausible(key: &str, text: &Text, path: &Path, reader: &mut Reader<'_>) -> bool {
+    let wrong = match path.metadata() {
+        Ok(found) if found.is_dir() || found.is_file() && found.len() <= limits::PEM_FILE_BYTES => {
+            return true;
+        }
+        Err(_) => return true,
+        Ok(found) if found.is_file() => format!("is larger than {}", Size(limits::PEM_FILE_BYTES)),
+        Ok(_) => "is not a regular file".to_owned(),
+    };
+    reader.fault(place(text), format!("{key}: {} {wrong}", path.display()), "write the path of a PEM file");
+    false
+}
+
+fn warn_if_expired(certificate: &Certificate, chain: &Path, here: Place, reader: &mut Reader<'_>) {
+    let Some(age) = certificate.not_after().and_then(|end| reader.now.duration_since(end).ok()) else {
+        return;
+    };
+    let days = age.as_secs() / (24 * 3600);
+    let since = if days == 0 { "today".to_owned() } else { format!("{days} days ago") };
+    let what = format!("chain: the certificate in {} expired {since}", chain.display());
+    reader.warning(here, what, "renew it: clients refuse it");
+}
+
+fn report(
+    error: CertificateError,
+    (chain_at, chain): (Place, &Path),
+    (key_at, key): (Place, &Path),
+    reader: &mut Reader<'_>,
+) {
+    let (chain, key) = (chain.display(), key.display());
+    match error {
+        CertificateError::ChainUnreadable { source, .. } => {
+            let what = format!("chain: {chain} {}", unreadable(&source));
+            reader.fault(chain_at, what, "write the path of a PEM file with the certificate");
+        }
+        CertificateError::KeyUnreadable { source, .. } => {
+            let what = format!("key: {key} {}", unreadable(&source));
+            reader.fault(key_at, what, "write the path of a PEM file with the private key");
+        }
+        CertificateError::ChainMalformed { .. } => {
+            let what = format!("chain: {chain} holds a broken certificate");
+            reader.fault(chain_at, what, "write a PEM file: the certificate, then its intermediates");
+        }
+        CertificateError::ChainEmpty => {
+            let what = format!("chain: {chain} holds no certificate");
+            reader.fault(chain_at, what, "write a PEM file with -----BEGIN CERTIFICATE-----");
+        }
+        CertificateError::KeyMalformed { .. } => {
+            let what = format!("key: {key} is not a private key in PEM without a password");
+            reader.fault(key_at, what, "write a PEM file with -----BEGIN PRIVATE KEY-----");
+        }
+        CertificateError::KeyMismatch => {
+            let what = format!("key: {key} does not belong to the certificate in {chain}");
+            reader.fault(key_at, what, "write the key this certificate was issued for");
+        }
+    }
+}
+
+/// What the system said, without its number.
+fn unreadable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "does not exist".to_owned(),
+        io::ErrorKind::PermissionDenied => "may not be read by this user".to_owned(),
+        io::ErrorKind::IsADirectory => "is a directory".to_owned(),
+        _ => format!("cannot be read ({error})"),
+    }
+}

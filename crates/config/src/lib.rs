@@ -1,0 +1,27 @@
+//! What was written in the configuration, and what it means.
+//!
+//! [`Config::load`] reads a file once and gives either a [`Config`] that cannot be wrong or every [`Fault`] in it.
+//! [`limits`] holds every limit of the program.
+//!
+//! This crate has never opened a socket: whether a port is free turns out when the server starts.
+#![forbid(unsafe_code)]
+
+mod fault;
+mod interpret;
+pub mod limits;
+mod load;
+mod meaning;
+mod raw;
+mod reference;
+mod section;
+mod syntax;
+mod units;
+
+pub use fault::Fault;
+#[doc(hidden)]
+pub use load::fuzz_config;
+pub use meaning::{
+    Admin, Config, ConfiguredCertificate, Headers, HostPattern, KernelTls, Limits, Listener, Log, Origin,
+    Site, Tickets, Tls,
+};
+pub use reference::reference;

@@ -1,0 +1,302 @@
+//! Every limit of the program, with its unit in its name.
+//!
+//! Lower crates take what they need from here as arguments or small structs; the edge hands it down. What an
+//! operator may change is a key under `limits:` and comes out as [`Limits`](crate::Limits); the constant here
+//! is then its default. All the others are fixed. Relations between limits are checked when this compiles.
+
+use std::time::Duration;
+
+/// One KiB in bytes.
+pub const KIB: u64 = 1024;
+/// One MiB in bytes.
+pub const MIB: u64 = 1024 * KIB;
+/// One GiB in bytes.
+pub const GIB: u64 = 1024 * MIB;
+
+// --- Connections -------------------------------------------------------------------------------------------
+
+/// Open connections of all workers together; the next one is closed at once and counted.
+pub const CONNECTIONS: usize = 100_000;
+
+/// Handshakes that one worker works on at the same time; more are closed before their first byte is read.
+pub const HANDSHAKES_IN_FLIGHT_PER_WORKER: usize = 2048;
+
+/// From accept to the end of the handshake, in total: a client that sends a byte each second does not extend it.
+pub const HANDSHAKE_DEADLINE_SECONDS: u64 = 10;
+
+/// From the first byte of a request to the end of its head, in total. Then 408.
+pub const HEAD_DEADLINE_SECONDS: u64 = 10;
+
+/// How long a connection may stay open without a request.
+pub const IDLE_TIMEOUT_SECONDS: u64 = 75;
+
+/// What a client has to take per second on average, or its connection is closed.
+pub const MINIMUM_RATE_BYTES_PER_SECOND: u64 = KIB;
+
+/// How long a client may take less than the minimum rate.
+pub const MINIMUM_RATE_GRACE_SECONDS: u64 = 30;
+
+/// Requests answered on one connection before it is closed; bounds what one client can keep for ever.
+pub const REQUESTS_PER_CONNECTION: u64 = 100_000;
+
+/// How long to wait for the client's end of a connection after ours, reading and dropping what still comes.
+/// Closing at once would let the kernel's RST overtake the last answer (RFC 9112 §9.6).
+pub const LINGER_SECONDS: u64 = 2;
+
+/// Bytes read and dropped while waiting for the client's end.
+pub const LINGER_BYTES: u64 = 64 * KIB;
+
+/// From accept to a whole PROXY protocol header.
+pub const PROXY_HEADER_DEADLINE_SECONDS: u64 = 5;
+
+/// A PROXY protocol header, version 2 with all its additions. Version 1 has 107 bytes by its definition.
+pub const PROXY_HEADER_BYTES: usize = 4096;
+
+/// How often a worker looks for connections whose deadline has passed.
+pub const DEADLINE_CHECK_MILLISECONDS: u64 = 500;
+
+/// Pause after `accept` failed for want of descriptors, once the reserve descriptor has been used.
+pub const ACCEPT_RETRY_MILLISECONDS: u64 = 50;
+
+/// Connections accepted in one go before the others get their turn.
+pub const ACCEPTS_PER_TURN: usize = 64;
+
+// --- Requests ----------------------------------------------------------------------------------------------
+
+/// A request head, from the first byte to the empty line. Then 431.
+pub const HEAD_BYTES: usize = 16 * 1024;
+
+/// Fields of a request head. Then 431.
+pub const HEAD_FIELDS: usize = 100;
+
+/// The most fields that a configuration may allow: the table of fields stands on the stack.
+pub const HEAD_FIELDS_MAX: u64 = 128;
+
+/// A request target (path and query). Then 414.
+pub const TARGET_BYTES: usize = 8 * 1024;
+
+/// First size of the buffer a head is read into; it grows up to [`HEAD_BYTES`] and is given back when idle.
+pub const HEAD_BUFFER_BYTES: usize = 2048;
+
+/// A body on a request that has none by its meaning: read and dropped up to here, then the connection closes.
+pub const DROPPED_BODY_BYTES: u64 = 64 * KIB;
+
+/// Ranges of one request that are answered one by one; with more the whole file is sent.
+pub const RANGES_PER_REQUEST: usize = 16;
+
+/// Bytes answered before the other connections of this worker get their turn.
+pub const BYTES_PER_TURN: u64 = MIB;
+
+// --- Sending -----------------------------------------------------------------------------------------------
+
+/// Ciphertext sealed before one `send`, at least.
+pub const BATCH_BYTES_MIN: usize = 64 * 1024;
+
+/// Ciphertext sealed before one `send`, at most; also the size of each worker's batch buffer.
+pub const BATCH_BYTES_MAX: usize = 512 * 1024;
+
+/// Plaintext of a record that fits one packet.
+pub const SMALL_RECORD_BYTES: usize = 1360;
+
+/// How much of a response is sent in small records, until the congestion window has opened.
+pub const SMALL_RECORD_PHASE_BYTES: u64 = 64 * KIB;
+
+/// A pause after which the path's congestion window cannot be trusted any more.
+pub const OUTLET_IDLE_SECONDS: u64 = 1;
+
+/// Records sealed with one key. AES-GCM allows 2^24.5 full records (RFC 8446 §5.5); the rest is margin.
+pub const RECORDS_PER_KEY: u64 = 1 << 24;
+
+/// KeyUpdates of one client per minute; each costs it nothing and us two key derivations.
+pub const KEY_UPDATES_PER_MINUTE: u32 = 60;
+
+/// Plaintext of a TLS record (RFC 8446 §5.1).
+pub const RECORD_PLAINTEXT_BYTES: usize = 16 * 1024;
+
+/// The smallest body of files for which a connection enters the kernel; below it a read from memory costs less
+/// than the system calls.
+pub const KERNEL_BODY_BYTES_MIN: u64 = 64 * KIB;
+
+/// How long the source of a body may pause before the response is cut short.
+pub const SOURCE_DEADLINE_SECONDS: u64 = 30;
+
+// --- Files -------------------------------------------------------------------------------------------------
+
+/// Files one worker keeps open with what `stat` said about them.
+pub const OPEN_FILES_PER_WORKER: usize = 4096;
+
+/// How long that is believed before the file is looked at again.
+pub const OPEN_FILE_FRESH_MILLISECONDS: u64 = 1000;
+
+/// How long a file that nobody asks for stays open.
+pub const OPEN_FILE_IDLE_SECONDS: u64 = 60;
+
+/// Threads that open files and read them ahead, for all workers together.
+pub const IO_THREADS: usize = 8;
+
+/// Requests waiting for an I/O thread. Then 503.
+pub const IO_QUEUE: usize = 1024;
+
+/// How much is read ahead behind the first window of a stream that is not in memory; it doubles from here.
+pub const READ_AHEAD_BYTES_MIN: u64 = 256 * KIB;
+
+/// How much is read ahead at most.
+pub const READ_AHEAD_BYTES_MAX: u64 = 4 * MIB;
+
+/// Files up to this size are checked as a whole, and found in memory they are believed to stay there as long as
+/// what `stat` said.
+pub const SMALL_FILE_BYTES: u64 = 64 * KIB;
+
+/// Paths without a file that one worker remembers.
+pub const ABSENT_PATHS_PER_WORKER: usize = 1024;
+
+/// Read-aheads waiting for an I/O thread; more are left out, since nobody waits for them.
+pub const READ_AHEAD_QUEUE: usize = 256;
+
+/// How much of a file is checked for being in memory before it is sent.
+pub const RESIDENCE_WINDOW_BYTES: u64 = 512 * KIB;
+
+/// The largest manifest that is compressed.
+pub const COMPRESSED_SOURCE_BYTES: u64 = 4 * MIB;
+
+/// The smallest manifest that is compressed: below it the answer fits one packet anyway.
+pub const COMPRESSED_SOURCE_BYTES_MIN: u64 = 256;
+
+/// Memory for compressed manifests, for all workers together.
+pub const COMPRESSED_MEMO_BYTES: u64 = 64 * MIB;
+
+/// Compressed manifests kept, for all workers together.
+pub const COMPRESSED_MEMO_ENTRIES: usize = 4096;
+
+// --- TLS ---------------------------------------------------------------------------------------------------
+
+/// How often a new session ticket key is made.
+pub const TICKET_KEY_ROTATION_SECONDS: u64 = 12 * 3600;
+
+/// Ticket keys that still open tickets, the sealing one included.
+pub const TICKET_KEYS_KEPT: usize = 3;
+
+/// The largest number of ticket keys.
+pub const TICKET_KEYS_KEPT_MAX: u64 = 64;
+
+/// A shorter rotation would end the resumption it is for: clients come back after seconds to hours.
+pub const TICKET_KEY_ROTATION_SECONDS_MIN: u64 = 1;
+
+/// The longest a ticket may live (RFC 8446 §4.6.1), so no key needs to open tickets for longer.
+pub const TICKET_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The longest `max-age` that makes sense in Strict-Transport-Security: ten years.
+pub const HSTS_SECONDS_MAX: u64 = 3650 * 24 * 3600;
+
+// --- Listeners ---------------------------------------------------------------------------------------------
+
+/// `listen(2)` backlog; the kernel cuts it to `net.core.somaxconn`.
+pub const BACKLOG: u32 = 4096;
+
+/// `TCP_NOTSENT_LOWAT`: how much of a connection lies unsent in the kernel. Without it slow clients fill socket
+/// buffers that autotuning made megabytes large; one batch keeps the fastest client busy between two turns.
+pub const UNSENT_LOW_WATER_BYTES: u32 = 512 * 1024;
+
+/// The longest queue a listener may ask for (`backlog`, `fast_open`).
+pub const LISTEN_QUEUE_MAX: u64 = 1 << 20;
+
+/// `TCP_DEFER_ACCEPT`: after it the kernel hands the connection over, data or not.
+pub const DEFER_ACCEPT_SECONDS_MAX: u64 = 300;
+
+/// The kernel's `TCP_CA_NAME_MAX` without its final zero.
+pub const CONGESTION_NAME_BYTES_MAX: usize = 15;
+
+/// Largest socket buffer that makes sense: 4 GiB/s at a round trip of 250 ms.
+pub const SOCKET_BUFFER_BYTES_MAX: u64 = GIB;
+
+// --- Machine -----------------------------------------------------------------------------------------------
+
+/// Largest number of workers.
+pub const WORKERS_MAX: usize = 1024;
+
+/// Access log lines waiting to be written; more are dropped and counted.
+pub const ACCESS_LOG_QUEUE: usize = 16 * 1024;
+
+/// Bytes of a path or agent that are kept for the access log.
+pub const ACCESS_LOG_FIELD_BYTES: usize = 1024;
+
+/// After a signal to stop: how long running responses may take before their connections are closed.
+pub const DRAIN_DEADLINE_SECONDS: u64 = 30;
+
+/// The port of the admin listener when only its section is written.
+pub const ADMIN_PORT: u16 = 9600;
+
+/// Connections to the admin listener at the same time.
+pub const ADMIN_CONNECTIONS: usize = 32;
+
+/// From accept to the end of an answer on the admin listener.
+pub const ADMIN_DEADLINE_SECONDS: u64 = 10;
+
+/// A PEM file with a certificate chain or a key; a larger one is a mistake.
+pub const PEM_FILE_BYTES: u64 = MIB;
+
+/// A configuration file; a larger one is a mistake (a video, a log).
+pub const CONFIG_FILE_BYTES: u64 = 4 * MIB;
+
+// --- Measuring the machine ---------------------------------------------------------------------------------
+
+/// Rounds of each measurement of what sealing costs, at the start; the best one counts.
+pub const MEASURE_ROUNDS: u32 = 3;
+
+/// CPU time of one such round: the ciphers alone take 15 ms together.
+pub const MEASURE_ROUND_MICROSECONDS: u64 = 1500;
+
+/// Wall time after which a measurement is given up on a machine that has no time for it.
+pub const MEASURE_PATIENCE_MILLISECONDS: u64 = 500;
+
+/// The file in memory that is sealed while measuring.
+pub const MEASURE_SOURCE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Rounds of each measurement of `penstock doctor`, which may take longer.
+pub const DOCTOR_ROUNDS: u32 = 5;
+
+/// CPU time of one such round.
+pub const DOCTOR_ROUND_MICROSECONDS: u64 = 3000;
+
+/// Wall time after which the doctor gives up a measurement.
+pub const DOCTOR_PATIENCE_MILLISECONDS: u64 = 2000;
+
+/// The file in memory that the doctor seals: more than most caches hold.
+pub const DOCTOR_SOURCE_BYTES: usize = 32 * 1024 * 1024;
+
+// --- Relations ---------------------------------------------------------------------------------------------
+
+const _: () = assert!(TARGET_BYTES < HEAD_BYTES, "a head must be able to hold the longest target");
+const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES, "the buffer never exceeds the longest head");
+const _: () =
+    assert!(HEAD_DEADLINE_SECONDS <= IDLE_TIMEOUT_SECONDS, "a half head is not worth more than none");
+const _: () = assert!(
+    PROXY_HEADER_DEADLINE_SECONDS <= HANDSHAKE_DEADLINE_SECONDS,
+    "the handshake's deadline includes it"
+);
+const _: () = assert!(PROXY_HEADER_BYTES >= 16 + 216, "version 2 with its longest addresses must fit");
+const _: () = assert!(HANDSHAKES_IN_FLIGHT_PER_WORKER <= CONNECTIONS, "a handshake is a connection");
+const _: () =
+    assert!(BATCH_BYTES_MAX as u64 <= UNSENT_LOW_WATER_BYTES as u64, "a batch fits the socket in one go");
+const _: () = assert!(HEAD_FIELDS as u64 <= HEAD_FIELDS_MAX, "the default is one of the values allowed");
+const _: () = assert!(BATCH_BYTES_MIN <= BATCH_BYTES_MAX, "the batch grows from one to the other");
+const _: () = assert!(BATCH_BYTES_MIN >= 2 * RECORD_PLAINTEXT_BYTES, "a batch holds more than one record");
+const _: () = assert!(
+    SMALL_RECORD_BYTES + 22 <= 1460 - 12,
+    "record, header and tag fit an Ethernet packet with timestamps"
+);
+const _: () =
+    assert!(SMALL_RECORD_PHASE_BYTES >= SMALL_RECORD_BYTES as u64, "the phase has at least one record");
+const _: () = assert!(RECORDS_PER_KEY < 23_726_566, "2^24.5 full records (RFC 8446 §5.5)");
+const _: () = assert!(READ_AHEAD_BYTES_MIN <= READ_AHEAD_BYTES_MAX, "read-ahead grows from one to the other");
+const _: () =
+    assert!(BATCH_BYTES_MAX as u64 <= RESIDENCE_WINDOW_BYTES, "a batch never touches an unchecked page");
+const _: () = assert!(COMPRESSED_SOURCE_BYTES <= COMPRESSED_MEMO_BYTES, "one manifest always fits the memo");
+const _: () = assert!(
+    TICKET_KEYS_KEPT >= 2 && TICKET_KEYS_KEPT as u64 <= TICKET_KEYS_KEPT_MAX,
+    "rotation must not end resumption"
+);
+const _: () = assert!(
+    TICKET_KEY_ROTATION_SECONDS * TICKET_KEYS_KEPT as u64 <= TICKET_LIFETIME.as_secs(),
+    "a ticket key must not outlive the longest ticket (RFC 8446 §4.6.1)"
+);

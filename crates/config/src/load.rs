@@ -1,0 +1,156 @@
+//! From a file, a text or a directory to a configuration.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use penstock_tls::certificate::Certificate;
+
+use crate::fault::Fault;
+use crate::interpret::reader::{Reader, look_at_directory};
+use crate::interpret::{INDEX, default_options, interpret, worker_for_each_core};
+use crate::limits::CONFIG_FILE_BYTES;
+use crate::meaning::{
+    Config, ConfiguredCertificate, Headers, HostPattern, Limits, Listener, Log, Origin, Site, Tls, Written,
+};
+use crate::units::Size;
+use crate::{raw, syntax};
+
+impl Config {
+    /// Reads a configuration file and everything it names.
+    ///
+    /// Relative paths in it start at its directory.
+    ///
+    /// # Errors
+    /// Every fault in it, in order of lines and then those without one; what cannot be parsed at all is one fault.
+    pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
+        let text = read(path).map_err(|(what, instead)| vec![unplaced(path, what, instead)])?;
+        Self::from_text(&text, path)
+    }
+
+    /// The same for a text that stands, or could stand, at `path`.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn from_text(text: &str, path: &Path) -> Result<Self, Vec<Fault>> {
+        Self::from_text_at(text, path, SystemTime::now())
+    }
+
+    /// The same at another time: certificates expire.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn from_text_at(text: &str, path: &Path, now: SystemTime) -> Result<Self, Vec<Fault>> {
+        let root: raw::Root =
+            serde_saphyr::from_str(text).map_err(|error| vec![syntax::fault(&error, path, text)])?;
+        let mut reader = Reader::new(path, now);
+        let mut config = interpret(&root, &mut reader);
+        if !reader.faults.is_empty() {
+            // What is missing altogether comes last: a misspelt key before it may be the reason.
+            reader.faults.sort_by_key(|fault| (fault.line == 0, fault.line, fault.column));
+            return Err(reader.faults);
+        }
+        reader.warnings.sort_by_key(|warning| (warning.line, warning.column));
+        config.warnings = reader.warnings;
+        Ok(config)
+    }
+
+    /// One directory on one address for every host, with all defaults: HTTPS with this certificate, or plain HTTP
+    /// without one.
+    ///
+    /// # Errors
+    /// When the directory cannot be served; the fault's file is then `--root`, where it was written.
+    pub fn for_directory(
+        root: &Path,
+        address: SocketAddr,
+        certificate: Option<Certificate>,
+    ) -> Result<Self, Fault> {
+        look_at_directory(root).map_err(|(what, instead)| unplaced(Path::new("--root"), what, instead))?;
+        let directory = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        let tls = certificate.is_some();
+        let certificates = certificate
+            .map(|certificate| ConfiguredCertificate {
+                certificate: Arc::new(certificate),
+                default: true,
+                chain: PathBuf::new(),
+                key: PathBuf::new(),
+            })
+            .into_iter()
+            .collect();
+        Ok(Self {
+            workers: worker_for_each_core(),
+            affinity: true,
+            listeners: vec![Listener { address, tls, proxy_protocol: false, socket: default_options() }],
+            tls: Tls { certificates, ..Tls::default() },
+            sites: vec![Site {
+                hosts: vec![HostPattern::Any],
+                origin: Origin::Directory(directory),
+                index: INDEX.to_owned(),
+                headers: Headers::default(),
+            }],
+            admin: None,
+            log: Log::default(),
+            limits: Limits::default(),
+            warnings: Vec::new(),
+            written: Written { file: PathBuf::from("--listen"), addresses: Vec::new() },
+        })
+    }
+}
+
+/// The body of the fuzz target `config`: no text may panic, and what is said about it must be fit to be shown.
+///
+/// # Panics
+/// When it is not.
+#[doc(hidden)]
+pub fn fuzz_config(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    let lines = text.split(['\n', '\r']).count();
+    let (faults, right) =
+        match Config::from_text_at(text, Path::new("/nowhere/fuzz.yaml"), SystemTime::UNIX_EPOCH) {
+            Ok(config) => {
+                assert!(!config.listeners.is_empty() && !config.sites.is_empty());
+                assert!(config.sites.iter().all(|site| !site.hosts.is_empty()));
+                assert!(config.limits.target_bytes < config.limits.head_bytes);
+                (config.warnings, true)
+            }
+            Err(faults) => (faults, false),
+        };
+    assert!(right || !faults.is_empty(), "refused without a reason");
+    for fault in faults {
+        let shown = fault.to_string();
+        assert!(!shown.contains(char::is_control), "{shown:?} is not one line");
+        assert!(fault.line <= lines, "{shown:?} lies behind the end, {lines}");
+        assert!(!fault.what.is_empty());
+    }
+}
+
+fn read(path: &Path) -> Result<String, (String, &'static str)> {
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            ("this file does not exist".to_owned(), "write the path of a configuration file after -c")
+        }
+        io::ErrorKind::IsADirectory => {
+            ("this is a directory".to_owned(), "write the path of a configuration file after -c")
+        }
+        io::ErrorKind::PermissionDenied => {
+            ("this file may not be read by this user".to_owned(), "give the user the permission to read it")
+        }
+        _ => (format!("this file cannot be read ({error})"), ""),
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(CONFIG_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > CONFIG_FILE_BYTES {
+        let what = format!("this file is larger than {}", Size(CONFIG_FILE_BYTES));
+        return Err((what, "write the path of a configuration file after -c"));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| ("this file is not text in UTF-8".to_owned(), "save it in that encoding"))
+}
+
+fn unplaced(file: &Path, what: String, instead: &str) -> Fault {
+    Fault { file: file.to_owned(), line: 0, column: 0, what, instead: instead.to_owned() }
+}

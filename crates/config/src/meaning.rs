@@ -1,0 +1,264 @@
+//! What a configuration means: plain structs whose values cannot be wrong.
+//!
+//! Whoever holds a [`Config`] need not check again: addresses are addresses, keys belong to their certificates,
+//! directories existed when the file was read, and every limit lies in its range.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use penstock_sys::socket::ListenOptions;
+use penstock_sys::traffic::Version;
+use penstock_tls::certificate::Certificate;
+use penstock_tls::{ChaCha20, Group};
+
+use crate::fault::Fault;
+use crate::limits;
+use crate::section::Place;
+
+/// Everything the server needs to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Worker threads, one runtime each.
+    pub workers: NonZeroUsize,
+    /// Whether worker `i` is pinned to the `i`-th core this process may use.
+    pub affinity: bool,
+    /// Where clients connect; at least one, no address twice.
+    pub listeners: Vec<Listener>,
+    /// The TLS policy of all HTTPS listeners.
+    pub tls: Tls,
+    /// What is served, by host; at least one.
+    pub sites: Vec<Site>,
+    /// The admin listener; `None` if there is none.
+    pub admin: Option<Admin>,
+    /// Logs other than the program's own on stderr.
+    pub log: Log,
+    /// What clients may use.
+    pub limits: Limits,
+    /// What will work but was probably not meant, such as an expired certificate.
+    pub warnings: Vec<Fault>,
+    /// Where it was written.
+    pub(crate) written: Written,
+}
+
+impl Config {
+    /// A fault that only turned out when the server started. If it concerns the socket of an address it has the line
+    /// that asked for it, otherwise no line.
+    #[must_use]
+    pub fn fault_at(&self, address: Option<SocketAddr>, what: String) -> Fault {
+        let place = self.written.addresses.iter().find(|(known, _)| Some(*known) == address);
+        let place = place.map_or(Place::NOWHERE, |(_, place)| *place);
+        let file = self.written.file.clone();
+        Fault { file, line: place.line, column: place.column, what, instead: String::new() }
+    }
+}
+
+/// Where a configuration was written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    /// The file, or the option of the command line.
+    pub(crate) file: PathBuf,
+    /// Every address to listen on, the admin listener's included.
+    pub(crate) addresses: Vec<(SocketAddr, Place)>,
+}
+
+/// One address that clients connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// IP address and port; port 0 lets the system choose one.
+    pub address: SocketAddr,
+    /// HTTPS if true, plain HTTP otherwise.
+    pub tls: bool,
+    /// Whether each connection starts with a PROXY protocol header (version 1 or 2).
+    pub proxy_protocol: bool,
+    /// Options of the socket.
+    pub socket: ListenOptions,
+}
+
+/// The policy of all handshakes.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// Certificates in the order they were written; at least one if a listener has `tls: true`, and at most one
+    /// of each kind of key is the default.
+    pub certificates: Vec<ConfiguredCertificate>,
+    /// The oldest version spoken.
+    pub oldest: Version,
+    /// The newest version spoken, never older than the oldest.
+    pub newest: Version,
+    /// Whether the kernel may seal what is sent.
+    pub kernel: KernelTls,
+    /// Key exchange groups in order of preference; at least one.
+    pub groups: Vec<Group>,
+    /// Who gets ChaCha20-Poly1305.
+    pub chacha20: ChaCha20,
+    /// How session ticket keys are rotated.
+    pub tickets: Tickets,
+    /// Where session secrets are logged for Wireshark; `None` nowhere.
+    pub key_log: Option<PathBuf>,
+}
+
+/// A certificate and where it came from.
+#[derive(Clone, Debug)]
+pub struct ConfiguredCertificate {
+    /// The chain with its key, proven to belong together.
+    pub certificate: Arc<Certificate>,
+    /// Whether it answers clients that send no server name or an unknown one.
+    pub default: bool,
+    /// The file of the chain; empty if the certificate was made in memory.
+    pub chain: PathBuf,
+    /// The file of the key; empty if the certificate was made in memory.
+    pub key: PathBuf,
+}
+
+/// Whether the kernel may seal what is sent (kTLS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelTls {
+    /// Where it can and where it is worth it.
+    Auto,
+    /// Wherever it can; a kernel that cannot at all is an error at the start.
+    On,
+    /// Never.
+    Off,
+}
+
+/// Random session ticket keys, rotated in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tickets {
+    /// How often a new key seals; more than zero.
+    pub rotate: Duration,
+    /// Keys that still open tickets, the sealing one included; at least one.
+    pub keep: usize,
+}
+
+/// What is served under some host names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Host names it answers to; at least one, and no two sites share one.
+    pub hosts: Vec<HostPattern>,
+    /// Where the bytes come from.
+    pub origin: Origin,
+    /// The file that answers for a directory, a plain name such as `index.html`.
+    pub index: String,
+    /// Response fields beyond those of the file itself.
+    pub headers: Headers,
+}
+
+/// A host name of a site. More exact ones win: [`Exact`](Self::Exact), then [`Under`](Self::Under) with the
+/// longest domain, then [`Any`](Self::Any).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostPattern {
+    /// `video.example.com`, in lower case without a final dot; also an IP address, IPv6 without brackets.
+    Exact(String),
+    /// `*.example.com`: exactly one label before the domain, which stands here without `*.`, in lower case.
+    Under(String),
+    /// `*`: every host that no other site has.
+    Any,
+}
+
+/// Where a site's bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Files below this directory; absolute, and a directory when the configuration was read.
+    Directory(PathBuf),
+}
+
+/// Response fields of a site.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// `max-age` of Strict-Transport-Security, on HTTPS only; `None` sends no such field.
+    pub hsts: Option<Duration>,
+    /// Value of Access-Control-Allow-Origin: `*` or one origin; `None` sends no such field.
+    pub cors: Option<String>,
+}
+
+/// The admin listener: plain HTTP with `/healthz` and `/metrics`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// IP address and port.
+    pub address: SocketAddr,
+}
+
+/// Logs other than the program's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// The access log, JSON lines; `None` is off.
+    pub access: Option<PathBuf>,
+}
+
+/// What clients may use. The defaults stand in [`limits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections of all workers together.
+    pub connections: usize,
+    /// Handshakes that one worker works on at the same time.
+    pub handshakes_in_flight: usize,
+    /// From accept to the end of the handshake.
+    pub handshake_deadline: Duration,
+    /// From the first byte of a request to the end of its head.
+    pub head_deadline: Duration,
+    /// How long a connection may stay open without a request.
+    pub idle_timeout: Duration,
+    /// Bytes per second that a client has to take on average; 0 is no limit.
+    pub minimum_rate: u64,
+    /// How long a client may take less than the minimum rate.
+    pub minimum_rate_grace: Duration,
+    /// Requests answered on one connection.
+    pub requests_per_connection: u64,
+    /// Bytes of a request head.
+    pub head_bytes: usize,
+    /// Fields of a request head.
+    pub head_fields: usize,
+    /// Bytes of a request target.
+    pub target_bytes: usize,
+    /// Files one worker keeps open.
+    pub open_files: usize,
+    /// How long running responses may take after a signal to stop.
+    pub drain_deadline: Duration,
+}
+
+impl Default for Tls {
+    /// No certificate; TLS 1.2 and 1.3; the post-quantum group first.
+    fn default() -> Self {
+        Self {
+            certificates: Vec::new(),
+            oldest: Version::Tls12,
+            newest: Version::Tls13,
+            kernel: KernelTls::Auto,
+            groups: vec![Group::X25519MlKem768, Group::X25519, Group::P256],
+            chacha20: ChaCha20::Client,
+            tickets: Tickets::default(),
+            key_log: None,
+        }
+    }
+}
+
+impl Default for Tickets {
+    fn default() -> Self {
+        Self {
+            rotate: Duration::from_secs(limits::TICKET_KEY_ROTATION_SECONDS),
+            keep: limits::TICKET_KEYS_KEPT,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: limits::CONNECTIONS,
+            handshakes_in_flight: limits::HANDSHAKES_IN_FLIGHT_PER_WORKER,
+            handshake_deadline: Duration::from_secs(limits::HANDSHAKE_DEADLINE_SECONDS),
+            head_deadline: Duration::from_secs(limits::HEAD_DEADLINE_SECONDS),
+            idle_timeout: Duration::from_secs(limits::IDLE_TIMEOUT_SECONDS),
+            minimum_rate: limits::MINIMUM_RATE_BYTES_PER_SECOND,
+            minimum_rate_grace: Duration::from_secs(limits::MINIMUM_RATE_GRACE_SECONDS),
+            requests_per_connection: limits::REQUESTS_PER_CONNECTION,
+            head_bytes: limits::HEAD_BYTES,
+            head_fields: limits::HEAD_FIELDS,
+            target_bytes: limits::TARGET_BYTES,
+            open_files: limits::OPEN_FILES_PER_WORKER,
+            drain_deadline: Duration::from_secs(limits::DRAIN_DEADLINE_SECONDS),
+        }
+    }
+}

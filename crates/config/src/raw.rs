@@ -1,0 +1,206 @@
+//! The written form: every key, with its meaning, what it takes and its default. Nothing is judged here.
+//!
+//! `docs/configuration.md` is made from this file.
+
+use serde_saphyr::Spanned;
+
+use crate::section::{Later, Sections, Text, Texts, WordOrMore, section};
+
+section! {
+    /// The whole file.
+    Root {
+        /// Worker threads; `auto` is one for each core this process may use.
+        workers: Text, "number or `auto`", "auto";
+        /// Pin worker i to the i-th core this process may use.
+        affinity: Text, "`true`, `false`", "true";
+        /// Where clients connect.
+        listeners: Sections<Listener>, "list", "required";
+        /// How TLS is spoken on the listeners that have `tls: true`.
+        tls: Spanned<Tls>, "section", "";
+        /// What is served, by host name.
+        sites: Sections<Site>, "list", "required";
+        /// The two tiers of the cache.
+        cache: Later, "section", "off";
+        /// The admin listener: `/healthz` and `/metrics` over plain HTTP.
+        admin: Spanned<Admin>, "section", "off";
+        /// Logs other than the program's own on stderr.
+        log: Spanned<Log>, "section", "";
+        /// What clients may use.
+        limits: Spanned<Limits>, "section", "";
+    }
+}
+
+section! {
+    /// One address that clients connect to.
+    Listener {
+        /// IP address and port; IPv6 in brackets. `[::]` does not include IPv4.
+        address: Text, "IP:port", "required";
+        /// HTTPS; without it plain HTTP.
+        tls: Text, "`true`, `false`", "false";
+        /// SO_SNDBUF; 0 leaves it to the kernel's autotuning.
+        send_buffer: Text, "size", "0";
+        /// SO_RCVBUF; 0 leaves it to the kernel's autotuning.
+        receive_buffer: Text, "size", "0";
+        /// TCP_NOTSENT_LOWAT: how much may lie unsent in the kernel for one connection; 0 leaves it to the system.
+        unsent_low_water: Text, "size", "512KiB";
+        /// TCP_CONGESTION, such as `bbr` or `cubic`.
+        congestion_control: Text, "name", "the system's";
+        /// TCP_FASTOPEN: length of its queue; 0 is off.
+        fast_open: Text, "number", "0";
+        /// TCP_DEFER_ACCEPT: wake the server only when the client has sent something, in whole seconds; 0 is off.
+        defer_accept: Text, "time", "0";
+        /// Connections the kernel holds until they are accepted; it cuts this to `net.core.somaxconn`.
+        backlog: Text, "number", "4096";
+        /// Each connection begins with a PROXY protocol header, version 1 or 2.
+        proxy_protocol: Text, "`true`, `false`", "false";
+    }
+}
+
+section! {
+    /// How TLS is spoken.
+    Tls {
+        /// Certificates, chosen by the name the client asks for and the signatures it knows.
+        certificates: Sections<Certificate>, "list", "empty";
+        /// Versions spoken.
+        versions: Texts, "list of `\"1.2\"`, `\"1.3\"`", "[\"1.2\", \"1.3\"]";
+        /// Whether the kernel seals what is sent (kTLS): `auto` where it can and is measured to be faster, `on` wherever it can; see [kernel-tls.md](kernel-tls.md).
+        kernel: Text, "`auto`, `on`, `off`", "auto";
+        /// Key exchange groups, best first.
+        groups: Texts, "list of `X25519MLKEM768`, `X25519`, `P-256`", "[X25519MLKEM768, X25519, P-256]";
+        /// Ciphers; AES-GCM is always there.
+        ciphers: Spanned<Ciphers>, "section", "";
+        /// Session ticket keys: random, rotated in memory.
+        tickets: Spanned<Tickets>, "section", "";
+        /// Sessions kept on the server; tickets do without.
+        session_cache: Spanned<WordOrMore>, "`none`", "none";
+        /// 0-RTT requests.
+        early_data: Later, "section", "off";
+        /// Stapled OCSP responses.
+        ocsp: Later, "section", "off";
+        /// Compressed certificates (RFC 8879).
+        certificate_compression: Later, "list", "off";
+        /// Certificates asked of clients.
+        client_certificates: Later, "section", "off";
+        /// A file for session secrets, as Wireshark reads them. Whoever reads it can read all traffic.
+        key_log: Text, "file", "no file";
+    }
+}
+
+section! {
+    /// A certificate with its private key.
+    Certificate {
+        /// PEM file: the certificate, then its intermediates.
+        chain: Text, "file", "required";
+        /// PEM file: the private key, not encrypted.
+        key: Text, "file", "required";
+        /// The one for clients that send no name or an unknown one, at most one of each kind of key; with no such
+        /// mark the first of each kind.
+        default: Text, "`true`, `false`", "false";
+    }
+}
+
+section! {
+    /// Which clients get which cipher.
+    Ciphers {
+        /// ChaCha20-Poly1305: `client` for clients that put it first, because AES is slow for them; or `never`.
+        chacha20: Text, "`client`, `never`", "client";
+    }
+}
+
+section! {
+    /// Session ticket keys.
+    Tickets {
+        /// Keys shared with other servers as files.
+        directory: Later, "directory", "off";
+        /// How often a new key seals.
+        rotate: Text, "time", "12h";
+        /// Keys that still open tickets, the sealing one included.
+        keep: Text, "number", "3";
+    }
+}
+
+section! {
+    /// What is served under some host names.
+    Site {
+        /// Host names: `video.example.com`, `*.example.com` (one label), `*` (all others). Ports do not belong here.
+        hosts: Texts, "list", "[\"*\"]";
+        /// Where the bytes come from.
+        origin: Spanned<Origin>, "section", "required";
+        /// What is kept, and for how long.
+        cache: Later, "section", "off";
+        /// Response fields beyond those of the file.
+        headers: Spanned<Headers>, "section", "";
+        /// The file that answers for a directory.
+        index: Text, "file name", "index.html";
+    }
+}
+
+section! {
+    /// Where the bytes of a site come from.
+    Origin {
+        /// Files below this directory; nothing outside it is ever served.
+        directory: Text, "directory", "required";
+        /// Other HTTP servers.
+        http: Later, "list", "off";
+        /// Other Penstock servers on a ring.
+        peers: Later, "name", "off";
+    }
+}
+
+section! {
+    /// Response fields of a site.
+    Headers {
+        /// Strict-Transport-Security with this `max-age`, on HTTPS only; 0 tells clients to forget it.
+        hsts: Text, "time", "not sent";
+        /// Access-Control-Allow-Origin: `*` or one origin such as `https://player.example.com`.
+        cors: Text, "origin", "not sent";
+    }
+}
+
+section! {
+    /// The admin listener.
+    Admin {
+        /// IP address and port. It has no password: keep it on the loopback or a private network.
+        address: Text, "IP:port", "127.0.0.1:9600";
+    }
+}
+
+section! {
+    /// Logs.
+    Log {
+        /// The access log: one JSON line for each response.
+        access: Text, "file", "no file";
+    }
+}
+
+section! {
+    /// What clients may use. What goes beyond is refused or closed, and counted.
+    Limits {
+        /// Open connections of all workers together.
+        connections: Text, "number", "100000";
+        /// TLS handshakes that one worker works on at the same time.
+        handshakes_in_flight: Text, "number", "2048";
+        /// From accept to the end of the handshake, in total.
+        handshake_deadline: Text, "time", "10s";
+        /// From the first byte of a request to the end of its head, in total; then 408.
+        head_deadline: Text, "time", "10s";
+        /// How long a connection may stay open without a request.
+        idle_timeout: Text, "time", "75s";
+        /// Bytes per second that a client has to take on average, or its connection is closed; 0 is no limit.
+        minimum_rate: Text, "size", "1KiB";
+        /// How long a client may take less than that.
+        minimum_rate_grace: Text, "time", "30s";
+        /// Requests answered on one connection before it is closed.
+        requests_per_connection: Text, "number", "100000";
+        /// A request head; then 431.
+        head_bytes: Text, "size", "16KiB";
+        /// Fields of a request head; then 431.
+        head_fields: Text, "number", "100";
+        /// A request target (path and query); then 414.
+        target_bytes: Text, "size", "8KiB";
+        /// Files one worker keeps open.
+        open_files: Text, "number", "4096";
+        /// How long running responses may take after a signal to stop.
+        drain_deadline: Text, "time", "30s";
+    }
+}

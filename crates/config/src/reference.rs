@@ -1,0 +1,86 @@
+//! `docs/configuration.md`, made from the table of keys.
+
+use crate::raw;
+use crate::section::{Inside, Key, Section};
+
+const COMMAND: &str = "UPDATE_DOCS=1 cargo test -p penstock-config docs_";
+
+const INTRODUCTION: &str = "\
+A configuration is one YAML file, given with `-c`. `penstock check -c FILE` says what is wrong with it: the line, and
+what to write instead. SIGHUP makes a running server read it again; if it is wrong then, the server keeps what it has.
+
+- A key that is not in these tables is an error, never ignored. One marked *not yet* is known but cannot be used.
+- **Sizes** are whole numbers with `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024) or `KB`, `MB`, `GB`, `TB` (powers of
+  1000), or plain bytes. **Times** are whole numbers with `ms`, `s`, `m`, `h` or `d`.
+- Relative paths start at the directory of the configuration file.
+- Write `\"*\"` and `\"*.example.com\"` in quotes: a bare `*` means something else in YAML.
+
+`docs/penstock.yaml` is a sample with comments. The smallest useful configuration:
+
+```yaml
+listeners: [{address: 0.0.0.0:443, tls: true}]
+tls: {certificates: [{chain: video.crt, key: video.key}]}
+sites: [{origin: {directory: /srv/video}}]
+```
+";
+
+/// The reference of all keys, in Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let mut text = format!(
+        "# Configuration\n\n<!-- Generated from crates/config/src/raw.rs by: {COMMAND} -->\n\n{INTRODUCTION}"
+    );
+    describe("", false, raw::Root::KEYS, &mut text);
+    text
+}
+
+fn describe(path: &str, list: bool, keys: &'static [Key], text: &mut String) {
+    let title = match path {
+        "" => "The file".to_owned(),
+        _ if list => format!("`{path}`, each item"),
+        _ => format!("`{path}`"),
+    };
+    *text += &format!("\n## {title}\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
+    for key in keys {
+        let later = if matches!(key.inside, Inside::Later) { "*Not yet.* " } else { "" };
+        let (name, takes, meaning) = (key.name, key.takes, key.meaning.trim());
+        let default = if key.default.is_empty() { String::new() } else { quoted(key.default) };
+        *text += &format!("| `{name}` | {takes} | {default} | {later}{meaning} |\n");
+    }
+    for key in keys {
+        let inner = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
+        match key.inside {
+            Inside::Section(keys) => describe(&inner, false, keys, text),
+            Inside::List(keys) => describe(&inner, true, keys, text),
+            Inside::Value | Inside::Later => {}
+        }
+    }
+}
+
+/// Words stay words; what can be written into a file is set as such.
+fn quoted(default: &str) -> String {
+    if default.contains(' ') && !default.starts_with('[') || matches!(default, "required" | "off" | "empty") {
+        default.to_owned()
+    } else {
+        format!("`{default}`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs};
+
+    use super::*;
+
+    const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+
+    #[test]
+    fn docs_configuration_md_shows_every_key() {
+        let wanted = reference();
+        if env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(PATH, &wanted).unwrap();
+        }
+        let committed = fs::read_to_string(PATH).unwrap_or_default();
+        assert!(committed == wanted, "docs/configuration.md does not show the table of keys; run: {COMMAND}");
+    }
+}

@@ -1,0 +1,125 @@
+//! The documents say what the program does.
+
+use std::fs;
+
+use crate::fixture::{Fixture, around};
+
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+
+/// Section, key and default of every row of the reference whose default can be written into a file.
+fn documented_defaults() -> Vec<(String, String, String)> {
+    let mut section = String::new();
+    let mut defaults = Vec::new();
+    for line in penstock_config::reference().lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            section = title.split('`').nth(1).unwrap_or_default().to_owned();
+        }
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        if let [_, key, _, default, _, _] = cells[..]
+            && let (Some(key), Some(default)) = (bare(key), bare(default))
+        {
+            defaults.push((section.clone(), key, default));
+        }
+    }
+    defaults
+}
+
+fn bare(cell: &str) -> Option<String> {
+    Some(cell.strip_prefix('`')?.strip_suffix('`')?.to_owned())
+}
+
+/// A whole configuration in which `key` of `section` is written, or one that is the same without it.
+fn with_key(section: &str, line: &str) -> String {
+    match section {
+        "listeners" => {
+            format!(
+                "listeners: [{{address: 127.0.0.1:80, {line}}}]\nsites: [{{origin: {{directory: video}}}}]\n"
+            )
+        }
+        "sites" => {
+            format!(
+                "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{directory: video}}, {line}}}]\n"
+            )
+        }
+        "tls.certificates" => {
+            around(&format!("tls: {{certificates: [{{chain: ec.crt, key: ec.key, {line}}}]}}"))
+        }
+        "" => around(line),
+        _ => {
+            let opened: String = section.split('.').map(|name| format!("{name}: {{")).collect();
+            let closed = "}".repeat(section.split('.').count());
+            around(&format!("{opened}{line}{closed}"))
+        }
+    }
+}
+
+#[test]
+fn documented_defaults_are_the_real_ones() {
+    let fixture = Fixture::new();
+    let defaults = documented_defaults();
+    assert!(defaults.len() > 25, "the reference lost its defaults: {defaults:?}");
+    for (section, key, default) in defaults {
+        let meaning = |line: &str| {
+            let config = fixture.read(&with_key(&section, line)).unwrap();
+            let shown = format!("{config:#?}");
+            // Where the keys stand comes last, and differs.
+            shown.split("written: Written").next().map(str::to_owned)
+        };
+        assert_eq!(meaning(&format!("{key}: {default}")), meaning(""), "{section}.{key}: {default}");
+    }
+}
+
+#[test]
+fn the_sample_is_a_right_configuration_and_shows_every_section() {
+    let fixture = Fixture::new();
+    let sample = fs::read_to_string(format!("{DOCS}/penstock.yaml")).unwrap();
+    // The sample names the places of an installed server; here they are in the fixture.
+    let text = sample
+        .replace("/etc/penstock/tls/video.crt", "ec.crt")
+        .replace("/etc/penstock/tls/video.key", "ec.key")
+        .replace("/srv/video", "video")
+        .replace("/var/log/penstock/", "");
+    let config = fixture.read(&text).unwrap_or_else(|faults| panic!("{:?}", fixture.shown(&faults)));
+    assert_eq!(fixture.shown(&config.warnings), Vec::<String>::new());
+    for section in ["listeners", "tls", "sites", "admin", "log", "limits"] {
+        let heading = format!("{section}:");
+        assert!(sample.lines().any(|line| line.starts_with(&heading)), "{section} is missing");
+    }
+}
+
+#[test]
+fn the_lines_commented_out_in_the_sample_are_right_too() {
+    let fixture = Fixture::new();
+    let sample = fs::read_to_string(format!("{DOCS}/penstock.yaml")).unwrap();
+    // `#key: value` without a space is a setting to try, `# text` is a remark.
+    let text: String = sample
+        .lines()
+        .map(|line| match line.trim_start().strip_prefix('#') {
+            Some(setting) if !setting.starts_with([' ', '#']) && !setting.is_empty() => {
+                line.replacen('#', "", 1) + "\n"
+            }
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    assert_ne!(text, sample, "the sample has settings to try");
+    let text = text
+        .replace("/etc/penstock/tls/video.crt", "ec.crt")
+        .replace("/etc/penstock/tls/video.key", "ec.key")
+        .replace("/etc/penstock/tls/rsa.crt", "other.crt")
+        .replace("/etc/penstock/tls/rsa.key", "other.key")
+        .replace("/srv/video", "video")
+        .replace("/var/log/penstock/", "");
+    let outcome = fixture.read(&text);
+    assert!(outcome.is_ok(), "{:?}", fixture.shown(&outcome.unwrap_err()));
+}
+
+#[test]
+fn the_smallest_configuration_of_the_reference_is_right() {
+    let fixture = Fixture::new();
+    let reference = penstock_config::reference();
+    let block = reference.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let text =
+        block.replace("video.crt", "ec.crt").replace("video.key", "ec.key").replace("/srv/video", "video");
+    let config = fixture.read(&text).unwrap_or_else(|faults| panic!("{:?}", fixture.shown(&faults)));
+    assert!(config.listeners[0].tls);
+}

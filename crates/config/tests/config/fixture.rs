@@ -1,0 +1,73 @@
+//! A directory with a configuration, certificates and something to serve.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use penstock_config::{Config, Fault};
+use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, date_time_ymd};
+use tempfile::TempDir;
+
+/// The files every test can name: `video/index.html`, `ec.crt` with `ec.key`, `other.crt` with `other.key`,
+/// `old.crt` with `old.key` (expired in 2020), `text.pem` (no PEM at all),
+/// `broken.crt` and `huge.pem`.
+pub(crate) struct Fixture {
+    directory: TempDir,
+}
+
+impl Fixture {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir(at("video")).unwrap();
+        fs::write(at("video/index.html"), "hello").unwrap();
+        for (name, last_year) in [("ec", 2090), ("other", 2090), ("old", 2020)] {
+            let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+            let mut params = CertificateParams::new(vec![format!("{name}.example.com")]).unwrap();
+            params.not_before = date_time_ymd(2019, 1, 1);
+            params.not_after = date_time_ymd(last_year, 1, 1);
+            let certificate = params.self_signed(&key).unwrap();
+            fs::write(at(&format!("{name}.crt")), certificate.pem()).unwrap();
+            fs::write(at(&format!("{name}.key")), key.serialize_pem()).unwrap();
+        }
+        fs::write(at("text.pem"), "nothing to see here\n").unwrap();
+        fs::write(at("broken.crt"), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+            .unwrap();
+        fs::File::create(at("huge.pem")).unwrap().set_len(1 << 30).unwrap();
+        Self { directory }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.path().join("edge.yaml")
+    }
+
+    /// Reads `text` as if it stood in `edge.yaml` of this directory.
+    pub(crate) fn read(&self, text: &str) -> Result<Config, Vec<Fault>> {
+        Config::from_text(text, &self.file())
+    }
+
+    /// What is said about `text`, with `DIR` for this directory.
+    pub(crate) fn faults(&self, text: &str) -> Vec<String> {
+        self.shown(&self.read(text).expect_err("this text should be wrong"))
+    }
+
+    pub(crate) fn shown(&self, faults: &[Fault]) -> Vec<String> {
+        let directory = self.directory.path().display().to_string();
+        faults
+            .iter()
+            .map(|fault| {
+                let shown = fault.to_string();
+                let shown = shown.strip_prefix(&format!("{directory}/")).unwrap_or(&shown);
+                shown.replace(&directory, "DIR")
+            })
+            .collect()
+    }
+}
+
+/// A whole configuration around the lines that matter: plain HTTP on line 1, one site on line 2, `lines` from line 3.
+pub(crate) fn around(lines: &str) -> String {
+    format!("listeners: [{{address: 127.0.0.1:8080}}]\nsites: [{{origin: {{directory: video}}}}]\n{lines}\n")
+}

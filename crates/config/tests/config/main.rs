@@ -1,0 +1,9 @@
+//! What the configuration means and what is said about a wrong one, through the crate's own door.
+#![expect(clippy::unwrap_used, reason = "in a test it is the assertion")]
+
+mod arbitrary;
+mod documents;
+mod fixture;
+mod meanings;
+mod structure_faults;
+mod value_faults;

@@ -1,0 +1,255 @@
+//! What a right configuration means.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use penstock_config::{Config, Headers, HostPattern, KernelTls, Limits, Origin, Tickets, Tls, limits};
+use penstock_tls::certificate::Certificate;
+use penstock_tls::{ChaCha20, Group};
+
+use crate::fixture::{Fixture, around};
+
+#[test]
+fn the_least_configuration_has_all_defaults() {
+    let fixture = Fixture::new();
+    let config = fixture.read(&around("")).unwrap();
+    assert_eq!(config.workers, thread::available_parallelism().unwrap());
+    assert!(config.affinity);
+    let [listener] = &config.listeners[..] else { panic!("one listener: {config:?}") };
+    assert_eq!(listener.address, "127.0.0.1:8080".parse().unwrap());
+    assert!(!listener.tls && !listener.proxy_protocol);
+    assert_eq!(listener.socket.send_buffer, None);
+    assert_eq!(listener.socket.receive_buffer, None);
+    assert_eq!(listener.socket.unsent_low_water, Some(limits::UNSENT_LOW_WATER_BYTES));
+    assert_eq!(listener.socket.congestion_control, None);
+    assert_eq!(listener.socket.fast_open, 0);
+    assert_eq!(listener.socket.defer_accept, Duration::ZERO);
+    assert_eq!(listener.socket.backlog, limits::BACKLOG);
+    let [site] = &config.sites[..] else { panic!("one site: {config:?}") };
+    assert_eq!(site.hosts, [HostPattern::Any]);
+    assert_eq!(site.origin, Origin::Directory(fixture.path().join("video")));
+    assert_eq!(site.index, "index.html");
+    assert_eq!(site.headers, Headers::default());
+    assert_eq!(config.admin, None);
+    assert_eq!(config.log.access, None);
+    assert_eq!(config.limits, Limits::default());
+    assert_eq!(config.tls.certificates.len(), 0);
+    assert_eq!(config.warnings, []);
+}
+
+#[test]
+fn every_key_of_a_listener_arrives() {
+    let text = "\
+workers: 3
+affinity: false
+listeners:
+  - address: \"[::1]:8443\"
+    tls: true
+    send_buffer: 4MiB
+    receive_buffer: 64KiB
+    unsent_low_water: 0
+    congestion_control: bbr
+    fast_open: 256
+    defer_accept: 5s
+    backlog: 128
+    proxy_protocol: true
+tls:
+  certificates: [{chain: ec.crt, key: ec.key}]
+sites: [{origin: {directory: video}}]
+admin: {}
+log: {access: access.jsonl}
+";
+    let fixture = Fixture::new();
+    let config = fixture.read(text).unwrap();
+    assert_eq!(config.workers, NonZeroUsize::new(3).unwrap());
+    assert!(!config.affinity);
+    let listener = &config.listeners[0];
+    assert_eq!(listener.address, "[::1]:8443".parse().unwrap());
+    assert!(listener.tls && listener.proxy_protocol);
+    assert_eq!(listener.socket.send_buffer, Some(4 * 1024 * 1024));
+    assert_eq!(listener.socket.receive_buffer, Some(64 * 1024));
+    assert_eq!(listener.socket.unsent_low_water, None);
+    assert_eq!(listener.socket.congestion_control.as_deref(), Some("bbr"));
+    assert_eq!(listener.socket.fast_open, 256);
+    assert_eq!(listener.socket.defer_accept, Duration::from_secs(5));
+    assert_eq!(listener.socket.backlog, 128);
+    assert_eq!(config.admin.unwrap().address, "127.0.0.1:9600".parse().unwrap());
+    assert_eq!(config.log.access, Some(fixture.path().join("access.jsonl")));
+}
+
+#[test]
+fn every_key_of_tls_arrives() {
+    let lines = "\
+tls:
+  certificates:
+    - {chain: ec.crt, key: ec.key}
+    - {chain: other.crt, key: other.key, default: true}
+  versions: [\"1.3\"]
+  kernel: off
+  groups: [P-256, X25519]
+  ciphers: {chacha20: never}
+  tickets: {rotate: 6h, keep: 5}
+  session_cache: none
+  key_log: keys.txt
+";
+    let fixture = Fixture::new();
+    let tls = fixture.read(&around(lines)).unwrap().tls;
+    let names: Vec<_> =
+        tls.certificates.iter().map(|one| (one.certificate.names().to_vec(), one.default)).collect();
+    assert_eq!(
+        names,
+        [(vec!["ec.example.com".to_owned()], false), (vec!["other.example.com".to_owned()], true)]
+    );
+    assert_eq!(tls.certificates[0].chain, fixture.path().join("ec.crt"));
+    assert_eq!(tls.certificates[0].key, fixture.path().join("ec.key"));
+    assert_eq!(tls.oldest, tls.newest);
+    assert_eq!(tls.newest, Tls::default().newest);
+    assert_eq!(tls.kernel, KernelTls::Off);
+    assert_eq!(tls.groups, [Group::P256, Group::X25519]);
+    assert_eq!(tls.chacha20, ChaCha20::Never);
+    assert_eq!(tls.tickets, Tickets { rotate: Duration::from_secs(6 * 3600), keep: 5 });
+    assert_eq!(tls.key_log, Some(fixture.path().join("keys.txt")));
+}
+
+#[test]
+fn versions_may_be_written_with_or_without_quotes_in_any_order() {
+    let fixture = Fixture::new();
+    let default = Tls::default();
+    for (written, oldest, newest) in [
+        ("[1.3, 1.2]", default.oldest, default.newest),
+        ("[\"1.2\"]", default.oldest, default.oldest),
+        ("[1.3]", default.newest, default.newest),
+    ] {
+        let tls = fixture.read(&around(&format!("tls: {{versions: {written}}}"))).unwrap().tls;
+        assert_eq!((tls.oldest, tls.newest), (oldest, newest), "{written}");
+    }
+}
+
+#[test]
+fn every_key_of_a_site_arrives() {
+    let text = "\
+listeners: [{address: 127.0.0.1:80}]
+sites:
+  - hosts: [Video.Example.COM., \"*.cdn.example.com\", \"[2001:db8:0::1]\", 10.0.0.1]
+    origin: {directory: ./video}
+    headers: {hsts: 180d, cors: \"https://player.example.com:8443\"}
+    index: master.m3u8
+  - origin: {directory: video}
+    headers: {hsts: 0, cors: \"*\"}
+";
+    let config = Fixture::new().read(text).unwrap();
+    let exact = |name: &str| HostPattern::Exact(name.to_owned());
+    assert_eq!(
+        config.sites[0].hosts,
+        [
+            exact("video.example.com"),
+            HostPattern::Under("cdn.example.com".to_owned()),
+            exact("2001:db8::1"),
+            exact("10.0.0.1"),
+        ]
+    );
+    assert_eq!(config.sites[0].index, "master.m3u8");
+    assert_eq!(
+        config.sites[0].headers,
+        Headers {
+            hsts: Some(Duration::from_secs(180 * 86_400)),
+            cors: Some("https://player.example.com:8443".to_owned()),
+        }
+    );
+    assert_eq!(config.sites[1].headers, Headers { hsts: Some(Duration::ZERO), cors: Some("*".to_owned()) });
+}
+
+#[test]
+fn every_limit_arrives() {
+    let lines = "\
+limits:
+  connections: 10
+  handshakes_in_flight: 11
+  handshake_deadline: 1s
+  head_deadline: 2s
+  idle_timeout: 3s
+  minimum_rate: 4KiB
+  minimum_rate_grace: 5s
+  requests_per_connection: 12
+  head_bytes: 8KiB
+  head_fields: 13
+  target_bytes: 1KiB
+  open_files: 16
+  drain_deadline: 0
+";
+    let limits = Fixture::new().read(&around(lines)).unwrap().limits;
+    let wanted = Limits {
+        connections: 10,
+        handshakes_in_flight: 11,
+        handshake_deadline: Duration::from_secs(1),
+        head_deadline: Duration::from_secs(2),
+        idle_timeout: Duration::from_secs(3),
+        minimum_rate: 4096,
+        minimum_rate_grace: Duration::from_secs(5),
+        requests_per_connection: 12,
+        head_bytes: 8192,
+        head_fields: 13,
+        target_bytes: 1024,
+        open_files: 16,
+        drain_deadline: Duration::ZERO,
+    };
+    assert_eq!(limits, wanted);
+}
+
+#[test]
+fn a_key_with_nothing_behind_it_means_its_default() {
+    let config = Fixture::new().read(&around("workers:\ntls:\nlimits: {connections: }\nlog:\n")).unwrap();
+    assert_eq!(config.workers, thread::available_parallelism().unwrap());
+    assert_eq!(config.limits, Limits::default());
+}
+
+#[test]
+fn an_alias_stands_for_what_it_names() {
+    let lines = "limits: {head_deadline: &short 2s, handshake_deadline: *short}";
+    let limits = Fixture::new().read(&around(lines)).unwrap().limits;
+    assert_eq!(
+        (limits.head_deadline, limits.handshake_deadline),
+        (Duration::from_secs(2), Duration::from_secs(2))
+    );
+}
+
+#[test]
+fn a_file_is_loaded_with_paths_relative_to_it() {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.file(), around("tls: {certificates: [{chain: ec.crt, key: ec.key}]}")).unwrap();
+    let config = Config::load(&fixture.file()).unwrap();
+    assert_eq!(config.tls.certificates.len(), 1);
+}
+
+#[test]
+fn a_fault_of_a_socket_has_the_line_of_its_address() {
+    let fixture = Fixture::new();
+    let text = "listeners:\n- {address: 127.0.0.1:80}\n- {address: 127.0.0.1:81}\nsites: [{origin: {directory: video}}]\n\
+                admin:\n  address: 127.0.0.1:82\n";
+    let config = fixture.read(text).unwrap();
+    let shown = |port: u16| {
+        let fault = config.fault_at(Some(([127, 0, 0, 1], port).into()), "this port is taken".to_owned());
+        fixture.shown(&[fault]).remove(0)
+    };
+    assert_eq!(shown(81), "edge.yaml:3: this port is taken");
+    assert_eq!(shown(82), "edge.yaml:6: this port is taken");
+    assert_eq!(shown(83), "edge.yaml: this port is taken");
+}
+
+#[test]
+fn a_directory_alone_is_served_to_every_host() {
+    let fixture = Fixture::new();
+    let (chain, key) = (fixture.path().join("ec.crt"), fixture.path().join("ec.key"));
+    let certificate = Certificate::load(&chain, &key).unwrap();
+    let address = ([127, 0, 0, 1], 8443).into();
+    let secure = Config::for_directory(fixture.path(), address, Some(certificate)).unwrap();
+    assert!(secure.listeners[0].tls && secure.tls.certificates[0].default);
+    assert_eq!(secure.sites[0].origin, Origin::Directory(fixture.path().to_owned()));
+    assert_eq!(secure.sites[0].hosts, [HostPattern::Any]);
+    let plain = Config::for_directory(Path::new("."), address, None).unwrap();
+    assert!(!plain.listeners[0].tls && plain.tls.certificates.is_empty());
+    let Origin::Directory(root) = &plain.sites[0].origin;
+    assert!(root.is_absolute());
+}

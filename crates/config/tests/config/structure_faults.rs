@@ -1,0 +1,247 @@
+//! Faults of structure: keys, sections, lists, YAML itself.
+
+use penstock_config::Config;
+
+use crate::fixture::{Fixture, around};
+
+#[test]
+fn an_empty_file_lacks_a_listener_and_a_site() {
+    assert_eq!(
+        Fixture::new().faults(""),
+        [
+            "edge.yaml: there is no listener; write listeners: [{address: 0.0.0.0:443, tls: true}]",
+            "edge.yaml: there is no site; write sites: [{hosts: [\"*\"], origin: {directory: /srv/video}}]",
+        ]
+    );
+}
+
+#[test]
+fn a_misspelt_key_comes_before_what_it_makes_missing() {
+    let text = "lisseners: [{address: 127.0.0.1:80}]\nsites: [{origin: {directory: video}}]\n";
+    assert_eq!(
+        Fixture::new().faults(text),
+        [
+            "edge.yaml:1: unknown key `lisseners`; write `listeners`",
+            "edge.yaml: there is no listener; write listeners: [{address: 0.0.0.0:443, tls: true}]",
+        ]
+    );
+}
+
+#[test]
+fn empty_lists_of_listeners_and_sites_are_faults_with_their_lines() {
+    assert_eq!(
+        Fixture::new().faults("listeners: []\nsites: []\n"),
+        [
+            "edge.yaml:1: there is no listener; write listeners: [{address: 0.0.0.0:443, tls: true}]",
+            "edge.yaml:2: there is no site; write sites: [{hosts: [\"*\"], origin: {directory: /srv/video}}]",
+        ]
+    );
+}
+
+#[test]
+fn all_faults_are_found_at_once_in_order_of_lines() {
+    let text = "workers: 0\nlisteners:\n  - addres: 127.0.0.1:80\n    backlog: many\nsites:\n  - hosts: []\n";
+    assert_eq!(
+        Fixture::new().faults(text),
+        [
+            "edge.yaml:1: workers: `0` cannot be; write auto or a number from 1 to 1024",
+            "edge.yaml:3: unknown key `addres`; write `address`",
+            "edge.yaml:3: this listener has no address; add address: 0.0.0.0:443",
+            "edge.yaml:4: backlog: `many` is not a whole number; write a number from 1 to 1048576",
+            "edge.yaml:6: this site has no origin; add origin: {directory: /srv/video}",
+            "edge.yaml:6: hosts: the list is empty; write [\"*\"] for every host",
+        ]
+    );
+}
+
+#[test]
+fn an_unknown_key_is_told_the_nearest_known_one() {
+    let fixture = Fixture::new();
+    for (lines, fault) in [
+        ("worker: 2", "edge.yaml:3: unknown key `worker`; write `workers`"),
+        ("Workers: 2", "edge.yaml:3: unknown key `Workers`; write `workers`"),
+        ("tls: {cipher: {}}", "edge.yaml:3: unknown key `cipher`; write `ciphers`"),
+        ("tls: {key-log: keys.txt}", "edge.yaml:3: unknown key `key-log`; write `key_log`"),
+        ("limits:\n  head_dedline: 5s", "edge.yaml:4: unknown key `head_dedline`; write `head_deadline`"),
+        ("limits:\n  haed_bytes: 8KiB", "edge.yaml:4: unknown key `haed_bytes`; write `head_bytes`"),
+    ] {
+        assert_eq!(fixture.faults(&around(lines)), [fault], "{lines}");
+    }
+}
+
+#[test]
+fn a_key_in_the_wrong_section_is_told_its_home() {
+    let fixture = Fixture::new();
+    for (lines, fault) in [
+        ("chacha20: never", "edge.yaml:3: unknown key `chacha20`; it belongs to `tls.ciphers`"),
+        ("tls: {send_buffer: 1MiB}", "edge.yaml:3: unknown key `send_buffer`; it belongs to `listeners`"),
+        ("limits: {workers: 1}", "edge.yaml:3: unknown key `workers`; it belongs to the top level"),
+        ("index: a.html", "edge.yaml:3: unknown key `index`; it belongs to `sites`"),
+        (
+            "directory: /srv",
+            "edge.yaml:3: unknown key `directory`; it belongs to `tls.tickets` or `sites.origin`",
+        ),
+    ] {
+        assert_eq!(fixture.faults(&around(lines)), [fault], "{lines}");
+    }
+}
+
+#[test]
+fn a_key_that_resembles_nothing_is_told_what_there_is() {
+    assert_eq!(
+        Fixture::new().faults(&around("log: {format: combined}")),
+        ["edge.yaml:3: unknown key `format`; write one of: access"]
+    );
+}
+
+#[test]
+fn what_is_inside_an_unknown_key_is_not_judged() {
+    let text = around("nginx:\n  worker_processes: [1, {a: b}]\n  x: *");
+    // The lone star is a fault of YAML itself, wherever it stands; without it only the key remains.
+    assert_eq!(
+        Fixture::new().faults(&text.replace("*", "y")),
+        [
+            "edge.yaml:3: unknown key `nginx`; write one of: workers, affinity, listeners, tls, sites, cache, admin, \
+          log, limits"
+        ]
+    );
+}
+
+#[test]
+fn keys_of_features_to_come_are_not_ignored() {
+    let fixture = Fixture::new();
+    for (lines, fault) in [
+        ("cache:\n  slice: 1MiB\n  memory: {directory: /x, size: 1GiB}", "edge.yaml:3: cache"),
+        ("cache:", "edge.yaml:3: cache"),
+        ("tls: {early_data: {max_bytes: 4096, anti_replay: true}}", "edge.yaml:3: tls.early_data"),
+        ("tls:\n  ocsp: auto", "edge.yaml:4: tls.ocsp"),
+        ("tls:\n  ocsp:\n    file: staple.der", "edge.yaml:4: tls.ocsp"),
+        ("tls: {certificate_compression: [brotli]}", "edge.yaml:3: tls.certificate_compression"),
+        ("tls: {client_certificates: {ca: ca.pem}}", "edge.yaml:3: tls.client_certificates"),
+        ("tls: {tickets: {directory: ./tickets}}", "edge.yaml:3: tls.tickets.directory"),
+    ] {
+        assert_eq!(
+            fixture.faults(&around(lines)),
+            [format!("{fault} is not supported yet; remove it")],
+            "{lines}"
+        );
+    }
+}
+
+#[test]
+fn origins_and_caches_of_a_site_to_come_are_not_ignored() {
+    let fixture = Fixture::new();
+    for (site, fault) in [
+        ("origin: {http: [\"http://10.0.0.5:8080\"]}", "sites.origin.http"),
+        ("origin: {peers: ring}", "sites.origin.peers"),
+        ("{origin: {directory: video}, cache: {default_ttl: 60s}}", "sites.cache"),
+    ] {
+        let text = format!("listeners: [{{address: 127.0.0.1:0}}]\nsites:\n  - {site}\n");
+        let wanted = format!("edge.yaml:3: {fault} is not supported yet; remove it");
+        assert_eq!(fixture.faults(&text), [wanted], "{site}");
+    }
+}
+
+#[test]
+fn values_of_features_to_come_are_not_ignored() {
+    let fixture = Fixture::new();
+    for (lines, fault) in [
+        ("tls: {versions: [\"1.1\", \"1.2\"]}", "versions: \"1.1\" is not supported yet; remove it"),
+        ("tls: {versions: [1.0, 1.3]}", "versions: \"1.0\" is not supported yet; remove it"),
+        ("tls: {ciphers: {chacha20: auto}}", "chacha20: `auto` is not supported yet; write client or never"),
+        (
+            "tls: {session_cache: internal}",
+            "session_cache is not supported yet; write none or remove it; session tickets resume without it",
+        ),
+        (
+            "tls: {session_cache: {valkey: \"redis://127.0.0.1:6379\"}}",
+            "session_cache is not supported yet; write none or remove it; session tickets resume without it",
+        ),
+    ] {
+        assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")], "{lines}");
+    }
+}
+
+#[test]
+fn a_fault_of_yaml_is_the_only_fault_and_has_its_line() {
+    let fixture = Fixture::new();
+    for (lines, fault) in [
+        (
+            "workers: 1\nworkers: 2",
+            "edge.yaml:4: `workers` is written twice in this section; keep one of them",
+        ),
+        (
+            "tls: {versions: 1.3}",
+            "edge.yaml:3: a list belongs here; write [first, second], or a line `- item` for each",
+        ),
+        (
+            "tls: quick",
+            "edge.yaml:3: a section of keys belongs here; write a line `key: value` for each, indented alike",
+        ),
+        ("workers: [1]", "edge.yaml:3: a single value belongs here; write a word, a number or a quoted text"),
+        (
+            "log: {access: {file: x}}",
+            "edge.yaml:3: a single value belongs here; write a word, a number or a quoted text",
+        ),
+        ("tls: {groups: [~]}", "edge.yaml:3: a value is missing here; write one or remove the item"),
+        (
+            "---\nworkers: 1",
+            "edge.yaml:4: a second document begins here; remove `---` and what follows, or merge it",
+        ),
+        ("tls: {groups: [}", "edge.yaml:3: this is not valid YAML: mismatched bracket '[' closed by '}'"),
+        (
+            "log:\n  access: a\n bad: b",
+            "edge.yaml:5: this is not valid YAML: while parsing a block mapping, did not find expected key",
+        ),
+    ] {
+        assert_eq!(fixture.faults(&around(lines)), [fault], "{lines}");
+    }
+}
+
+#[test]
+fn a_bare_star_is_told_to_be_quoted() {
+    let fixture = Fixture::new();
+    for (hosts, word) in
+        [("[*]", "*"), ("[*.example.com, b]", "*.example.com"), ("\n  - a\n  - *.b.c # x", "*.b.c")]
+    {
+        let line = 2 + hosts.matches('\n').count();
+        let text = format!("sites:\n- hosts: {hosts}\n");
+        let wanted = format!(
+            "edge.yaml:{line}: `{word}` has a meaning of its own in YAML; write it in quotes: \"{word}\""
+        );
+        assert_eq!(fixture.faults(&text), [wanted], "{hosts}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_one_fault_without_a_line() {
+    let fixture = Fixture::new();
+    let load = |name: &str| fixture.shown(&Config::load(&fixture.path().join(name)).unwrap_err());
+    assert_eq!(
+        load("none.yaml"),
+        ["none.yaml: this file does not exist; write the path of a configuration file after -c"]
+    );
+    assert_eq!(
+        load("video"),
+        ["video: this is a directory; write the path of a configuration file after -c"]
+    );
+    std::fs::write(fixture.path().join("latin.yaml"), b"workers: \xe9\n").unwrap();
+    assert_eq!(load("latin.yaml"), ["latin.yaml: this file is not text in UTF-8; save it in that encoding"]);
+    std::fs::File::create(fixture.path().join("huge.yaml")).unwrap().set_len(1 << 30).unwrap();
+    assert_eq!(
+        load("huge.yaml"),
+        ["huge.yaml: this file is larger than 4MiB; write the path of a configuration file after -c"]
+    );
+}
+
+#[test]
+fn aliases_that_multiply_are_refused_rather_than_expanded() {
+    let mut text = String::from("a: &a [x,x,x,x,x,x,x,x,x]\n");
+    for (name, before) in ('b'..='j').zip('a'..) {
+        let items = vec![format!("*{before}"); 9].join(",");
+        text += &format!("{name}: &{name} [{items}]\n");
+    }
+    let faults = Fixture::new().faults(&text);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].contains("budget"), "{faults:?}");
+}

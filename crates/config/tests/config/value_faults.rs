@@ -1,0 +1,383 @@
+//! Faults of values: units, ranges, addresses, hosts, files, certificates.
+
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use penstock_config::Config;
+
+use crate::fixture::{Fixture, around};
+
+#[test]
+fn wrong_units_and_ranges_name_the_key() {
+    let fixture = Fixture::new();
+    for (lines, fault) in [
+        ("limits: {head_bytes: 16k}", "head_bytes: `k` is not a unit of size; write 16KiB"),
+        (
+            "limits: {head_deadline: 10}",
+            "head_deadline: `10` is a time without a unit; write 10s for seconds or 10ms for milliseconds",
+        ),
+        ("limits: {idle_timeout: 5min}", "idle_timeout: `min` is not a unit of time; write 5m"),
+        (
+            "limits: {head_deadline: 12h}",
+            "head_deadline: 12h is out of range; write a time from 100ms to 10m",
+        ),
+        ("limits: {head_bytes: 4GiB}", "head_bytes: 4GiB is out of range; write a size from 1KiB to 1MiB"),
+        ("limits: {connections: 0}", "connections: 0 is out of range; write a number from 1 to 4294967295"),
+        (
+            "limits: {connections: -5}",
+            "connections: `-5` is not a whole number; write a number from 1 to 4294967295",
+        ),
+        ("limits: {head_fields: 129}", "head_fields: 129 is out of range; write a number from 1 to 128"),
+        (
+            "limits: {target_bytes: 16KiB}",
+            "target_bytes (16384) must be less than head_bytes (16384); write a smaller target_bytes or a larger \
+             head_bytes",
+        ),
+        ("affinity: yes", "affinity: `yes` is neither true nor false; write true"),
+        ("affinity: off", "affinity: `off` is neither true nor false; write false"),
+        ("affinity: maybe", "affinity: `maybe` is neither true nor false; write true or false"),
+        ("workers: two", "workers: `two` cannot be; write auto or a number from 1 to 1024"),
+        ("workers: 1025", "workers: `1025` cannot be; write auto or a number from 1 to 1024"),
+    ] {
+        assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")], "{lines}");
+    }
+}
+
+#[test]
+fn addresses_are_told_how_to_be_written() {
+    let fixture = Fixture::new();
+    for (address, instead) in [
+        ("443", "write 0.0.0.0:443"),
+        (":443", "write 0.0.0.0:443 or \"[::]:443\""),
+        ("\"*:443\"", "write 0.0.0.0:443 or \"[::]:443\""),
+        ("localhost:8443", "write 127.0.0.1:8443 or \"[::1]:8443\""),
+        ("10.0.0.1", "write 10.0.0.1:443"),
+        ("\"::1\"", "write \"[::1]:443\""),
+        ("example.com:443", "write an IP address and a port, such as 0.0.0.0:443 or \"[::]:443\""),
+        ("10.0.0.1:70000", "write an IP address and a port, such as 0.0.0.0:443 or \"[::]:443\""),
+    ] {
+        let text = format!("listeners:\n- address: {address}\nsites: [{{origin: {{directory: video}}}}]\n");
+        let bare = address.trim_matches('"');
+        let wanted = format!("edge.yaml:2: address: `{bare}` is not an IP address with a port; {instead}");
+        assert_eq!(fixture.faults(&text), [wanted], "{address}");
+    }
+}
+
+#[test]
+fn an_address_can_be_used_once() {
+    let text = "\
+listeners:
+  - address: 0.0.0.0:443
+  - address: 127.0.0.1:443
+  - address: 0.0.0.0:443
+  - address: 127.0.0.1:0
+  - address: 127.0.0.1:0
+sites: [{origin: {directory: video}}]
+admin: {address: 127.0.0.1:443}
+";
+    assert_eq!(
+        Fixture::new().faults(text),
+        [
+            "edge.yaml:4: address: 0.0.0.0:443 is already used in line 2; write another port or remove one of them",
+            "edge.yaml:8: admin.address: 127.0.0.1:443 is already used in line 3; write another port or remove \
+             one of them",
+        ]
+    );
+}
+
+#[test]
+fn socket_options_have_ranges() {
+    let text = "\
+listeners:
+  - address: 127.0.0.1:80
+    send_buffer: 4M
+    receive_buffer: 2GiB
+    unsent_low_water: much
+    congestion_control: BBR v3
+    fast_open: -1
+    defer_accept: 10m
+    backlog: 0
+    proxy_protocol: v2
+sites: [{origin: {directory: video}}]
+";
+    assert_eq!(
+        Fixture::new().faults(text),
+        [
+            "edge.yaml:3: send_buffer: `M` is not a unit of size; write 4MiB",
+            "edge.yaml:4: receive_buffer: 2GiB is out of range; write a size from 0 to 1GiB",
+            "edge.yaml:5: unsent_low_water: `much` is not a size; write a whole number with KiB, MiB or GiB, such as \
+             64KiB",
+            "edge.yaml:6: congestion_control: `BBR v3` is no name of an algorithm; write one of \
+             net.ipv4.tcp_available_congestion_control, such as bbr",
+            "edge.yaml:7: fast_open: `-1` is not a whole number; write a number from 0 to 1048576",
+            "edge.yaml:8: defer_accept: 10m is out of range; write a time from 0 to 5m",
+            "edge.yaml:9: backlog: 0 is out of range; write a number from 1 to 1048576",
+            "edge.yaml:10: proxy_protocol: `v2` is neither true nor false; write true or false",
+        ]
+    );
+}
+
+#[test]
+fn a_tls_listener_needs_a_certificate() {
+    let text = "listeners:\n- {address: 127.0.0.1:443, tls: true}\nsites: [{origin: {directory: video}}]\n";
+    let fault = "edge.yaml:2: tls: this listener needs a certificate and there is none; add tls: {certificates: \
+                 [{chain: FILE, key: FILE}]}, or write tls: false";
+    assert_eq!(Fixture::new().faults(text), [fault]);
+}
+
+#[test]
+fn certificates_and_keys_must_be_there_and_belong_together() {
+    let fixture = Fixture::new();
+    for (certificate, fault) in [
+        ("{key: ec.key}", "this certificate has no chain; add chain: FILE.pem"),
+        ("{chain: ec.crt}", "this certificate has no key; add key: FILE.pem"),
+        (
+            "{chain: none.crt, key: ec.key}",
+            "chain: DIR/none.crt does not exist; write the path of a PEM file with the certificate",
+        ),
+        (
+            "{chain: ec.crt, key: none.key}",
+            "key: DIR/none.key does not exist; write the path of a PEM file with the private key",
+        ),
+        (
+            "{chain: video, key: ec.key}",
+            "chain: DIR/video is a directory; write the path of a PEM file with the certificate",
+        ),
+        (
+            "{chain: ec.crt, key: ec.crt/key}",
+            "key: DIR/ec.crt/key cannot be read (Not a directory (os error 20)); write the path of a PEM file with \
+             the private key",
+        ),
+        (
+            "{chain: /dev/zero, key: ec.key}",
+            "chain: /dev/zero is not a regular file; write the path of a PEM file",
+        ),
+        (
+            "{chain: ec.crt, key: huge.pem}",
+            "key: DIR/huge.pem is larger than 1MiB; write the path of a PEM file",
+        ),
+        (
+            "{chain: text.pem, key: ec.key}",
+            "chain: DIR/text.pem holds no certificate; write a PEM file with -----BEGIN CERTIFICATE-----",
+        ),
+        (
+            "{chain: broken.crt, key: ec.key}",
+            "chain: DIR/broken.crt holds a broken certificate; write a PEM file: the certificate, then its \
+             intermediates",
+        ),
+        (
+            "{chain: ec.crt, key: text.pem}",
+            "key: DIR/text.pem is not a private key in PEM without a password; write a PEM file with -----BEGIN \
+             PRIVATE KEY-----",
+        ),
+        (
+            "{chain: ec.crt, key: other.key}",
+            "key: DIR/other.key does not belong to the certificate in DIR/ec.crt; write the key this certificate \
+             was issued for",
+        ),
+    ] {
+        let text = around(&format!("tls: {{certificates: [{certificate}]}}"));
+        assert_eq!(fixture.faults(&text), [format!("edge.yaml:3: {fault}")], "{certificate}");
+    }
+}
+
+#[test]
+fn only_one_certificate_of_each_kind_of_key_can_be_the_default() {
+    let lines = "tls:\n  certificates:\n    - {chain: ec.crt, key: ec.key, default: true}\n    \
+                 - {chain: other.crt, key: other.key, default: true}";
+    assert_eq!(
+        Fixture::new().faults(&around(lines)),
+        [
+            "edge.yaml:6: default: the certificate in line 5 is the default for ecdsa keys already; keep one of them; without any, \
+          the first of each kind of key answers"
+        ]
+    );
+}
+
+#[test]
+fn an_expired_certificate_is_a_warning() {
+    let fixture = Fixture::new();
+    let text = around("tls: {certificates: [{chain: old.crt, key: old.key}]}");
+    let at = |days: u64| {
+        let now = UNIX_EPOCH + Duration::from_secs(days * 86_400 + 3600);
+        fixture.shown(&Config::from_text_at(&text, &fixture.file(), now).unwrap().warnings)
+    };
+    // 18262 days after 1970 begins 2020.
+    assert_eq!(at(18_261), Vec::<String>::new());
+    assert_eq!(
+        at(18_262),
+        ["edge.yaml:3: chain: the certificate in DIR/old.crt expired today; renew it: clients refuse it"]
+    );
+    assert_eq!(
+        at(18_272),
+        [
+            "edge.yaml:3: chain: the certificate in DIR/old.crt expired 10 days ago; renew it: clients refuse it"
+        ]
+    );
+}
+
+#[test]
+fn a_key_log_is_a_warning() {
+    let fixture = Fixture::new();
+    let config = fixture.read(&around("tls: {key_log: keys.txt}")).unwrap();
+    assert_eq!(
+        fixture.shown(&config.warnings),
+        [
+            "edge.yaml:3: key_log: whoever can read DIR/keys.txt can read all traffic; remove it when you are done"
+        ]
+    );
+}
+
+#[test]
+fn tls_words_are_told_what_there_is() {
+    let fixture = Fixture::new();
+    for (tls, fault) in [
+        ("versions: [\"2\"]", "versions: `2` is no version of TLS; write \"1.2\" or \"1.3\""),
+        ("versions: []", "versions: the list is empty; write [\"1.2\", \"1.3\"]"),
+        ("kernel: maybe", "kernel: `maybe` is unknown; write auto, on or off"),
+        ("groups: [x25519]", "groups: `x25519` is unknown; write X25519"),
+        ("groups: [secp256r1]", "groups: `secp256r1` is unknown; write P-256"),
+        ("groups: [brainpool]", "groups: `brainpool` is unknown; write X25519MLKEM768, X25519 or P-256"),
+        ("groups: [P-256, P-256]", "groups: P-256 is listed twice; keep one of them"),
+        ("groups: []", "groups: the list is empty; write [X25519MLKEM768, X25519, P-256] or remove the key"),
+        ("ciphers: {chacha20: yes}", "chacha20: `yes` is unknown; write client or never"),
+        ("session_cache: shared", "session_cache: `shared` is unknown; write none"),
+        ("tickets: {rotate: 0}", "rotate: 0 is out of range; write a time from 1s to 7d"),
+        ("tickets: {keep: 0}", "keep: 0 is out of range; write a number from 1 to 64"),
+        (
+            "tickets: {rotate: 3d}",
+            "rotate times keep is more than 7 days, the longest a ticket may live (RFC 8446 section 4.6.1); rotate \
+             more often or keep fewer keys",
+        ),
+    ] {
+        let text = around(&format!("tls: {{{tls}}}"));
+        assert_eq!(fixture.faults(&text), [format!("edge.yaml:3: {fault}")], "{tls}");
+    }
+}
+
+#[test]
+fn directories_must_be_directories() {
+    let fixture = Fixture::new();
+    for (directory, fault) in [
+        ("nowhere", "DIR/nowhere does not exist; make that directory or write the path of another"),
+        ("ec.crt", "DIR/ec.crt is not a directory; write the path of a directory"),
+        (
+            "/nowhere/at/all",
+            "/nowhere/at/all does not exist; make that directory or write the path of another",
+        ),
+    ] {
+        let text =
+            format!("listeners: [{{address: 127.0.0.1:80}}]\nsites:\n- origin: {{directory: {directory}}}\n");
+        assert_eq!(fixture.faults(&text), [format!("edge.yaml:3: directory: {fault}")]);
+    }
+}
+
+#[test]
+fn files_to_be_written_need_their_directory() {
+    let fixture = Fixture::new();
+    for (lines, fault) in [
+        (
+            "log: {access: logs/access.jsonl}",
+            "access: DIR/logs does not exist; make that directory or write another file",
+        ),
+        ("log: {access: video}", "access: DIR/video is a directory; write the name of a file"),
+        (
+            "log: {access: ec.crt/access.jsonl}",
+            "access: DIR/ec.crt is not a directory; make that directory or write another file",
+        ),
+    ] {
+        assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")], "{lines}");
+    }
+}
+
+#[test]
+fn hosts_are_told_how_to_be_written() {
+    let fixture = Fixture::new();
+    let long = "a".repeat(64);
+    for (host, fault) in [
+        ("https://a.example.com/x", "is a URL; write a.example.com"),
+        ("a.example.com:443", "has a port; write a.example.com: a site answers on every listener"),
+        ("*example.com", "has a `*` inside; write *.example.com for one label, or \"*\" for all"),
+        ("a.*.com", "has a `*` inside; write *.example.com for one label, or \"*\" for all"),
+        ("bücher.example", "is not in ASCII; write the form that begins with xn--"),
+        ("a..b", "is not a host name; write a name such as video.example.com"),
+        ("a b", "is not a host name; write a name such as video.example.com"),
+        ("", "is not a host name; write a name such as video.example.com"),
+        ("*.", "has a `*` inside; write *.example.com for one label, or \"*\" for all"),
+        ("*..a", "is not a host name; write a name such as video.example.com"),
+        (&long, "is not a host name; write a name such as video.example.com"),
+    ] {
+        let text = format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites:\n- {{origin: {{directory: video}}, hosts: [\"{host}\"]}}\n"
+        );
+        assert_eq!(fixture.faults(&text), [format!("edge.yaml:3: hosts: `{host}` {fault}")]);
+    }
+}
+
+#[test]
+fn a_host_belongs_to_one_site() {
+    let text = "\
+listeners: [{address: 127.0.0.1:80}]
+sites:
+  - {hosts: [a.example.com, \"*.example.com\"], origin: {directory: video}}
+  - {hosts: [A.Example.COM.], origin: {directory: video}}
+  - {origin: {directory: video}}
+  - {hosts: [\"*\"], origin: {directory: video}}
+";
+    assert_eq!(
+        Fixture::new().faults(text),
+        [
+            "edge.yaml:4: hosts: `A.Example.COM.` already stands in line 3; remove one of them or write another host",
+            "edge.yaml:6: hosts: `*` already stands in line 5; remove one of them or write another host",
+        ]
+    );
+}
+
+#[test]
+fn headers_and_index_are_checked() {
+    let fixture = Fixture::new();
+    for (site, fault) in [
+        (
+            "headers: {hsts: forever}",
+            "hsts: `forever` is not a time; write a whole number with ms, s, m, h or d, \
+          such as 30s",
+        ),
+        ("headers: {hsts: 9999d}", "hsts: 9999d is out of range; write a time from 0 to 3650d"),
+        (
+            "headers: {cors: example.com}",
+            "cors: `example.com` is not an origin; write \"*\" or an origin such as https://player.example.com",
+        ),
+        (
+            "headers: {cors: \"https://a.example.com/\"}",
+            "cors: `https://a.example.com/` is not an origin; write https://a.example.com",
+        ),
+        (
+            "headers: {cors: \"https://a\\r\\nX: y\"}",
+            "cors: `https://a\\r\\nX: y` is not an origin; write \"*\" or an origin such as \
+             https://player.example.com",
+        ),
+        (
+            "index: a/b.html",
+            "index: `a/b.html` is not a plain file name; write a name without slashes, such as index.html",
+        ),
+        (
+            "index: \"..\"",
+            "index: `..` is not a plain file name; write a name without slashes, such as index.html",
+        ),
+    ] {
+        let text = format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites:\n- {{origin: {{directory: video}}, {site}}}\n"
+        );
+        assert_eq!(fixture.faults(&text), [format!("edge.yaml:3: {fault}")], "{site}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_there_cannot_be_served() {
+    let fault =
+        Config::for_directory(Path::new("/nowhere/at/all"), ([127, 0, 0, 1], 0).into(), None).unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "--root: /nowhere/at/all does not exist; make that directory or write the path of another"
+    );
+}

@@ -1,0 +1,67 @@
+//! What is answered to a request.
+
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+
+use crate::{Health, Source, page};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const JSON: &str = "application/json";
+const HTML: &str = "text/html; charset=utf-8";
+
+/// The answer to a request. To HEAD it is the same, and hyper leaves the body out.
+pub(crate) fn to<B>(request: &Request<B>, source: &dyn Source) -> Response<String> {
+    let page = match request.uri().path() {
+        "/" => page_at_the_root,
+        "/metrics" => metrics,
+        "/healthz" => health,
+        "/status.json" => status,
+        _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
+    };
+    if request.method() == Method::GET || request.method() == Method::HEAD {
+        page(source)
+    } else {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        response
+    }
+}
+
+fn page_at_the_root(source: &dyn Source) -> Response<String> {
+    let mut response = response(StatusCode::OK, HTML, page::index(source.health(), &source.status()));
+    let policy =
+        HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    response
+}
+
+fn metrics(source: &dyn Source) -> Response<String> {
+    response(StatusCode::OK, PROMETHEUS, source.metrics())
+}
+
+fn health(source: &dyn Source) -> Response<String> {
+    match source.health() {
+        Health::Ready => plain(StatusCode::OK, "ok\n"),
+        Health::Starting => plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
+        Health::Draining => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+    }
+}
+
+fn status(source: &dyn Source) -> Response<String> {
+    response(StatusCode::OK, JSON, format!("{:#}\n", source.status()))
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<String> {
+    response(status, TEXT, text.to_owned())
+}
+
+fn response(status: StatusCode, kind: &'static str, body: String) -> Response<String> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

@@ -1,0 +1,266 @@
+//! The console over real sockets.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use penstock_console::{Console, Health, Limits, Source, start};
+use serde_json::{Value, json};
+
+/// Something to show.
+struct Program {
+    health: Mutex<Health>,
+    metrics: String,
+    fails: AtomicBool,
+}
+
+impl Source for Program {
+    fn metrics(&self) -> String {
+        assert!(!self.fails.load(Ordering::Relaxed), "a fault of the program, made by the test");
+        self.metrics.clone()
+    }
+
+    fn status(&self) -> Value {
+        json!({"version": "1.2.3", "uptime_seconds": 61, "connections": {"open": 7}})
+    }
+
+    fn health(&self) -> Health {
+        *self.health.lock().unwrap()
+    }
+}
+
+const LIMITS: Limits = Limits { connections: 8, deadline: Duration::from_secs(60) };
+
+fn program() -> Arc<Program> {
+    Arc::new(Program {
+        health: Mutex::new(Health::Ready),
+        metrics: "# TYPE up gauge\nup 1\n".to_owned(),
+        fails: AtomicBool::new(false),
+    })
+}
+
+fn console(program: &Arc<Program>, limits: Limits) -> Console {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let source: Arc<dyn Source> = Arc::<Program>::clone(program);
+    start(listener, source, limits).unwrap()
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+/// Sends bytes and reads until the console closes.
+fn exchange(address: SocketAddr, request: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+}
+
+fn ask(console: &Console, method: &str, path: &str) -> Answer {
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    exchange(console.address(), request.as_bytes())
+}
+
+#[test]
+fn metrics_are_served_in_the_text_format() {
+    let console = console(&program(), LIMITS);
+    let answer = ask(&console, "GET", "/metrics");
+    assert_eq!(answer.status, 200);
+    assert!(answer.head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"));
+    assert!(answer.head.contains("connection: close"));
+    assert_eq!(answer.body, "# TYPE up gauge\nup 1\n");
+}
+
+#[test]
+fn health_is_200_only_while_serving() {
+    let program = program();
+    let console = console(&program, LIMITS);
+    for (health, status, body) in [
+        (Health::Starting, 503, "starting\n"),
+        (Health::Ready, 200, "ok\n"),
+        (Health::Draining, 503, "draining\n"),
+    ] {
+        *program.health.lock().unwrap() = health;
+        let answer = ask(&console, "GET", "/healthz");
+        assert_eq!((answer.status, answer.body.as_str()), (status, body));
+    }
+}
+
+#[test]
+fn status_is_a_json_document() {
+    let console = console(&program(), LIMITS);
+    let answer = ask(&console, "GET", "/status.json?pretty");
+    assert_eq!(answer.status, 200);
+    assert!(answer.head.contains("content-type: application/json"));
+    let status: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(status["connections"]["open"], 7);
+}
+
+#[test]
+fn the_index_is_one_document_that_links_all_pages_and_loads_nothing() {
+    let console = console(&program(), LIMITS);
+    let answer = ask(&console, "GET", "/");
+    assert_eq!(answer.status, 200);
+    assert!(answer.head.contains("content-type: text/html; charset=utf-8"));
+    assert!(answer.head.contains("content-security-policy: default-src 'none'"));
+    for path in ["/metrics", "/status.json", "/healthz"] {
+        assert!(answer.body.contains(&format!("href=\"{path}\"")), "{path}");
+        assert_eq!(ask(&console, "GET", path).status, 200, "{path}");
+    }
+    assert!(answer.body.contains("1.2.3") && answer.body.contains("up 1 min"));
+    assert!(
+        !answer.body.contains("src=")
+            && !answer.body.contains("http://")
+            && !answer.body.contains("https://")
+    );
+}
+
+#[test]
+fn head_is_get_without_the_body() {
+    let console = console(&program(), LIMITS);
+    let answer = ask(&console, "HEAD", "/metrics");
+    assert_eq!(answer.status, 200);
+    assert!(answer.head.contains("content-length: 21"));
+    assert_eq!(answer.body, "");
+}
+
+#[test]
+fn an_unknown_path_is_404_and_another_method_is_405() {
+    let console = console(&program(), LIMITS);
+    assert_eq!(ask(&console, "GET", "/metrics/").status, 404);
+    assert_eq!(ask(&console, "POST", "/nowhere").status, 404);
+    let answer = ask(&console, "DELETE", "/metrics");
+    assert_eq!(answer.status, 405);
+    assert!(answer.head.contains("allow: get, head"));
+}
+
+#[test]
+fn a_head_over_8_kib_is_431_and_garbage_is_400() {
+    let console = console(&program(), LIMITS);
+    let mut long = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ".to_vec();
+    long.resize(8192, b'a');
+    assert_eq!(exchange(console.address(), &long).status, 431);
+    assert_eq!(exchange(console.address(), b"\x16\x03\x01\x02\x00\x01").status, 400);
+    assert_eq!(ask(&console, "GET", "/healthz").status, 200);
+}
+
+#[test]
+fn curl_reads_a_large_scrape_whole() {
+    let metrics = "penstock_requests_total{status=\"2xx\"} 1\n".repeat(100_000);
+    let program = Arc::new(Program {
+        health: Mutex::new(Health::Ready),
+        metrics: metrics.clone(),
+        fails: AtomicBool::new(false),
+    });
+    let console = console(&program, LIMITS);
+    let url = format!("http://{}/metrics", console.address());
+    let output = Command::new("curl").args(["--silent", "--fail", "--noproxy", "*", &url]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stdout == metrics.as_bytes());
+}
+
+#[test]
+fn a_client_that_closes_its_half_still_gets_the_answer() {
+    let console = console(&program(), LIMITS);
+    let mut stream = TcpStream::connect(console.address()).unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.0 200") && text.ends_with("ok\n"), "{text}");
+}
+
+/// Clients that send half a head and then nothing.
+fn slow_clients(console: &Console, count: usize) -> Vec<TcpStream> {
+    let connect = |_| {
+        let mut stream = TcpStream::connect(console.address()).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: lo").unwrap();
+        stream
+    };
+    (0..count).map(connect).collect()
+}
+
+#[test]
+fn slow_clients_do_not_hold_up_others() {
+    let console = console(&program(), LIMITS);
+    let slow = slow_clients(&console, LIMITS.connections - 1);
+    for _ in 0..20 {
+        assert_eq!(ask(&console, "GET", "/metrics").status, 200);
+    }
+    for mut stream in slow {
+        stream.write_all(b"calhost\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200"), "the slow ones were not dropped: {text}");
+    }
+}
+
+#[test]
+fn slow_clients_in_all_places_are_closed_at_their_deadline_and_the_next_is_served() {
+    let limits = Limits { connections: 4, deadline: Duration::from_secs(1) };
+    let console = console(&program(), limits);
+    let slow = slow_clients(&console, 2 * limits.connections);
+    // It waits in the backlog behind two rounds of slow ones.
+    assert_eq!(ask(&console, "GET", "/healthz").status, 200);
+    for mut stream in slow {
+        let mut text = Vec::new();
+        match stream.read_to_end(&mut text) {
+            Ok(_) => assert!(text.is_empty()),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset),
+        }
+    }
+}
+
+#[test]
+fn a_client_that_stops_reading_is_closed_at_the_deadline() {
+    let program = Arc::new(Program {
+        health: Mutex::new(Health::Ready),
+        metrics: "x".repeat(32 << 20), // more than the socket buffers of both sides hold
+        fails: AtomicBool::new(false),
+    });
+    let limits = Limits { connections: 1, deadline: Duration::from_secs(1) };
+    let console = console(&program, limits);
+    let mut stuck = TcpStream::connect(console.address()).unwrap();
+    stuck.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    // The only place is free again although the first client has read nothing.
+    assert_eq!(ask(&console, "GET", "/healthz").status, 200);
+    let mut received = Vec::new();
+    drop(stuck.read_to_end(&mut received));
+    assert!(received.len() < 32 << 20);
+}
+
+#[test]
+fn a_panic_in_the_source_costs_only_its_own_connection() {
+    let program = program();
+    let console = console(&program, LIMITS);
+    program.fails.store(true, Ordering::Relaxed);
+    for _ in 0..2 * LIMITS.connections {
+        let mut stream = TcpStream::connect(console.address()).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut text = Vec::new();
+        assert!(stream.read_to_end(&mut text).is_err() || text.is_empty());
+    }
+    program.fails.store(false, Ordering::Relaxed);
+    assert_eq!(ask(&console, "GET", "/metrics").status, 200);
+}
+
+#[test]
+fn dropping_the_console_frees_its_port() {
+    let console = console(&program(), LIMITS);
+    let address = console.address();
+    let open = slow_clients(&console, 2);
+    assert_eq!(ask(&console, "GET", "/healthz").status, 200);
+    drop(console);
+    assert_eq!(TcpStream::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    drop(open);
+}

@@ -1,0 +1,339 @@
+//! The log with real files, a real full disk and a reader that stands still.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::UNIX_EPOCH;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::*;
+use crate::metrics::{HandshakeFacts, OutletKind, ShortReason};
+
+fn record(target: &[u8]) -> Record {
+    Record {
+        time: UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
+        client: "[::ffff:192.0.2.7]:50123".parse().unwrap(),
+        host: Text::cut(b"video.example", 256),
+        method: Text::cut(b"GET", 16),
+        target: Text::cut(target, 1024),
+        status: 206,
+        body_bytes: 65_536,
+        duration: Duration::from_micros(12_500),
+        first_byte: Some(Duration::from_micros(250)),
+        referer: Some(Text::cut(b"https://video.example/", 256)),
+        user_agent: Some(Text::cut(b"player/1.0", 256)),
+        range: Some(Text::cut(b"bytes=0-65535", 256)),
+        protocol: "HTTP/1.1",
+        tls: Some(HandshakeFacts {
+            version: "TLSv1.3",
+            cipher: "TLS_AES_128_GCM_SHA256",
+            group: "X25519",
+            resumed: true,
+        }),
+        outlet: OutletKind::UserSpace,
+        request_number: 3,
+        short: None,
+    }
+}
+
+/// A log in a directory of its own.
+struct Place {
+    directory: TempDir,
+    counters: Arc<LogCounters>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), counters: Arc::default() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("access.jsonl")
+    }
+
+    fn open(&self) -> AccessLog {
+        AccessLog::open(&self.path(), Arc::clone(&self.counters)).unwrap()
+    }
+
+    fn lost(&self, why: LogLoss) -> u64 {
+        self.counters.total_lost(why)
+    }
+
+    /// Waits until this many records were written.
+    fn await_written(&self, records: u64) {
+        while self.counters.total_written() < records {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    assert!(text.is_empty() || text.ends_with('\n'));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_record_is_one_line_of_json_with_all_fields() {
+    let place = Place::new();
+    let log = place.open();
+    log.sink().record(record(b"/live/seg.m4s?t=1"));
+    drop(log);
+    let expected = serde_json::json!({
+        "time": "2023-11-14T22:13:20.123Z",
+        "client_ip": "192.0.2.7",
+        "client_port": 50123,
+        "host": "video.example",
+        "method": "GET",
+        "target": "/live/seg.m4s?t=1",
+        "status": 206,
+        "body_bytes": 65536,
+        "duration_ms": 12.5,
+        "ttfb_ms": 0.25,
+        "referer": "https://video.example/",
+        "user_agent": "player/1.0",
+        "range": "bytes=0-65535",
+        "protocol": "HTTP/1.1",
+        "tls": {"version": "TLSv1.3", "cipher": "TLS_AES_128_GCM_SHA256", "group": "X25519", "resumed": true},
+        "outlet": "user_space",
+        "request_number": 3,
+        "outcome": "complete",
+    });
+    assert_eq!(lines(&fs::read_to_string(place.path()).unwrap()), [expected]);
+    assert_eq!(place.counters.total_written(), 1);
+}
+
+#[test]
+fn what_does_not_apply_is_left_out_and_a_short_response_says_why() {
+    let place = Place::new();
+    let log = place.open();
+    let bare = Record {
+        first_byte: None,
+        referer: None,
+        user_agent: None,
+        range: None,
+        tls: None,
+        outlet: OutletKind::Plain,
+        short: Some(ShortReason::TooSlow),
+        ..record(b"/")
+    };
+    log.sink().record(bare);
+    drop(log);
+    let line = &lines(&fs::read_to_string(place.path()).unwrap())[0];
+    assert_eq!(line["outcome"], "too_slow");
+    assert_eq!(line["outlet"], "plain");
+    for absent in ["ttfb_ms", "referer", "user_agent", "range", "tls"] {
+        assert!(line.get(absent).is_none(), "{absent}");
+    }
+}
+
+#[test]
+fn hostile_bytes_can_neither_end_a_line_nor_forge_a_field() {
+    let place = Place::new();
+    let log = place.open();
+    let hostile = b"/\n{\"status\":200}\r\"\\\x00\x1b[31m\xff\xc3\x28\x7f";
+    log.sink().record(record(hostile));
+    drop(log);
+    let text = fs::read_to_string(place.path()).unwrap();
+    assert_eq!(text.matches('\n').count(), 1);
+    assert!(!text.contains(['\r', '\0', '\x1b']));
+    let line = &lines(&text)[0];
+    assert_eq!(line["status"], 206);
+    assert_eq!(line["target"], String::from_utf8_lossy(hostile).as_ref());
+}
+
+#[test]
+fn records_of_many_workers_arrive_whole() {
+    const WORKERS: u64 = 4;
+    const RECORDS: u64 = 1_000;
+    let place = Place::new();
+    let log = place.open();
+    thread::scope(|scope| {
+        for worker in 0..WORKERS {
+            let sink = log.sink();
+            scope.spawn(move || {
+                for number in 0..RECORDS {
+                    sink.record(record(format!("/{worker}/{number}").as_bytes()));
+                }
+            });
+        }
+    });
+    drop(log);
+    let written = lines(&fs::read_to_string(place.path()).unwrap());
+    assert_eq!(written.len() as u64, WORKERS * RECORDS);
+    for worker in 0..WORKERS {
+        let prefix = format!("/{worker}/");
+        let numbers: Vec<u64> = written
+            .iter()
+            .filter_map(|line| line["target"].as_str().unwrap().strip_prefix(&prefix)?.parse().ok())
+            .collect();
+        assert!(numbers.iter().copied().eq(0..RECORDS), "the records of worker {worker} are in order");
+    }
+}
+
+#[test]
+fn a_log_is_appended_to() {
+    let place = Place::new();
+    for _ in 0..2 {
+        place.open().sink().record(record(b"/"));
+    }
+    assert_eq!(lines(&fs::read_to_string(place.path()).unwrap()).len(), 2);
+}
+
+#[test]
+fn after_a_rotation_new_records_go_to_the_new_file() {
+    let place = Place::new();
+    let log = place.open();
+    let sink = log.sink();
+    sink.record(record(b"/old"));
+    place.await_written(1);
+    let rotated = place.directory.path().join("access.jsonl.1");
+    fs::rename(place.path(), &rotated).unwrap();
+    log.reopen();
+    sink.record(record(b"/new"));
+    drop(log);
+    assert_eq!(lines(&fs::read_to_string(rotated).unwrap())[0]["target"], "/old");
+    let new = lines(&fs::read_to_string(place.path()).unwrap());
+    assert_eq!(new.len(), 1);
+    assert_eq!(new[0]["target"], "/new");
+}
+
+#[test]
+fn a_log_that_cannot_be_reopened_goes_on_in_the_old_file() {
+    let place = Place::new();
+    let log = place.open();
+    let rotated = place.directory.path().join("access.jsonl.1");
+    fs::rename(place.path(), &rotated).unwrap();
+    fs::create_dir(place.path()).unwrap();
+    log.reopen();
+    log.sink().record(record(b"/still"));
+    drop(log);
+    assert_eq!(lines(&fs::read_to_string(rotated).unwrap()).len(), 1);
+    assert_eq!(place.lost(LogLoss::WriteError), 0);
+}
+
+#[test]
+fn a_full_disk_costs_the_records_and_nothing_else() {
+    let place = Place::new();
+    let log = AccessLog::open(Path::new("/dev/full"), Arc::clone(&place.counters)).unwrap();
+    let sink = log.sink();
+    for _ in 0..100 {
+        sink.record(record(b"/"));
+    }
+    drop(log);
+    assert_eq!(place.lost(LogLoss::WriteError), 100);
+    assert_eq!(place.counters.total_written(), 0);
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_an_error_at_once() {
+    let place = Place::new();
+    let path = place.directory.path().join("missing/access.jsonl");
+    let error = AccessLog::open(&path, Arc::clone(&place.counters)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn records_after_the_end_are_counted_as_lost() {
+    let place = Place::new();
+    let log = place.open();
+    let sink = log.sink();
+    drop(log);
+    sink.record(record(b"/"));
+    assert_eq!(place.lost(LogLoss::Closed), 1);
+}
+
+/// A log into a pipe that is full and that nobody reads: its thread is stuck in its first write.
+struct StuckLog {
+    place: Place,
+    log: AccessLog,
+    pipe: fs::File,
+    filled: usize,
+}
+
+impl StuckLog {
+    fn new(limits: Limits) -> Self {
+        let place = Place::new();
+        assert!(Command::new("mkfifo").arg(place.path()).status().unwrap().success());
+        // Open for both, so that neither this nor the log waits for the other end.
+        let mut pipe = OpenOptions::new().read(true).write(true).open(place.path()).unwrap();
+        let filled = rustix::pipe::fcntl_getpipe_size(&pipe).unwrap();
+        pipe.write_all(&vec![b' '; filled]).unwrap();
+        let log = AccessLog::with_limits(&place.path(), Arc::clone(&place.counters), limits).unwrap();
+        Self { place, log, pipe, filled }
+    }
+}
+
+/// Reads what the pipe was filled with, and then so many lines.
+fn read_lines(mut pipe: fs::File, filled: usize, expected: u64) -> String {
+    pipe.read_exact(&mut vec![0; filled]).unwrap();
+    let mut text = Vec::new();
+    let mut chunk = [0; 16 * 1024];
+    while lines_in(&text) < expected {
+        let count = pipe.read(&mut chunk).unwrap();
+        text.extend_from_slice(&chunk[..count]);
+    }
+    String::from_utf8(text).unwrap()
+}
+
+fn lines_in(text: &[u8]) -> u64 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+const SMALL: Limits = Limits {
+    queue_records: 16,
+    queue_text_bytes: 1 << 20,
+    gather: Duration::ZERO,
+    close_deadline: Duration::from_secs(60),
+};
+
+#[test]
+fn a_full_queue_drops_records_and_counts_every_one() {
+    const RECORDS: u64 = 2_000; // more than the thread gathers for one write
+    let StuckLog { place, log, pipe, filled } = StuckLog::new(SMALL);
+    let sink = log.sink();
+    for _ in 0..RECORDS {
+        sink.record(record(&[b'a'; 400]));
+    }
+    let lost = place.lost(LogLoss::QueueFull);
+    assert!(lost > 0);
+
+    // When the reader goes on, all that was not counted as lost comes through.
+    let reader = thread::spawn(move || read_lines(pipe, filled, RECORDS - lost));
+    drop(log);
+    assert_eq!(lines(&reader.join().unwrap()).len() as u64, RECORDS - lost);
+    assert_eq!(place.counters.total_written(), RECORDS - lost);
+    assert_eq!(place.lost(LogLoss::QueueFull), lost);
+}
+
+#[test]
+fn the_queue_is_bounded_in_bytes_too() {
+    const RECORDS: u64 = 4_000;
+    let limits = Limits { queue_records: 8192, queue_text_bytes: 10_000, ..SMALL };
+    let StuckLog { place, log, pipe, filled } = StuckLog::new(limits);
+    let sink = log.sink();
+    for _ in 0..RECORDS {
+        sink.record(record(&[b'a'; 900]));
+        assert!(sink.shared.text_bytes.load(Ordering::Relaxed) <= limits.queue_text_bytes);
+    }
+    let lost = place.lost(LogLoss::QueueFull);
+    assert!(lost > 0);
+    let reader = thread::spawn(move || read_lines(pipe, filled, RECORDS - lost));
+    drop(log);
+    assert_eq!(lines(&reader.join().unwrap()).len() as u64, RECORDS - lost);
+    assert_eq!(sink.shared.text_bytes.load(Ordering::Relaxed), 0, "all of the queue's bytes were given back");
+}
+
+#[test]
+fn closing_gives_up_on_a_disk_that_does_not_answer() {
+    let limits = Limits { close_deadline: Duration::from_millis(20), ..SMALL };
+    let StuckLog { place, log, pipe, filled } = StuckLog::new(limits);
+    log.sink().record(record(b"/"));
+    drop(log);
+    assert_eq!(place.counters.total_written(), 0);
+    // When the disk answers after all, the thread still writes what it had.
+    assert_eq!(lines(&read_lines(pipe, filled, 1)).len(), 1);
+    place.await_written(1);
+}

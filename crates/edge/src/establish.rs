@@ -1,0 +1,147 @@
+//! From an accepted socket to a connection that can be served: PROXY header, handshake, outlet.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use penstock_config::limits;
+use penstock_egress::Outlet;
+use penstock_http::proxy;
+use penstock_tls::{Established, HandshakeFailure, alert};
+use tokio::net::TcpStream;
+use tokio::time::timeout_at;
+
+use crate::connection::{Connection, linger};
+use crate::inbound::Inbound;
+use crate::metrics::{Direction, HandshakeFacts, OutletKind};
+use crate::sealing::Way;
+use crate::settings::Settings;
+use crate::worker::{Listening, Worker};
+
+/// Why this way of sending was taken, for `penstock_egress_connections_total`.
+const NO_TLS: &str = "no_tls";
+
+/// Brings a socket to the point where requests can be read; `None` if it never got there, which is counted.
+pub(crate) async fn establish(
+    worker: &Rc<Worker>,
+    listening: &Listening,
+    socket: TcpStream,
+    peer: SocketAddr,
+) -> Option<Connection> {
+    let socket = Rc::new(socket);
+    let settings = worker.settings();
+    let (client, early) = if listening.proxy_protocol {
+        let deadline = Instant::now() + Duration::from_secs(limits::PROXY_HEADER_DEADLINE_SECONDS);
+        match timeout_at(deadline.into(), read_proxy_header(worker, &socket)).await {
+            Ok(Some((client, early))) => (client.unwrap_or(peer), early),
+            Ok(None) | Err(_) => {
+                worker.shard.rejected("no_proxy_header");
+                return None;
+            }
+        }
+    } else {
+        (peer, Vec::new())
+    };
+    if listening.tls {
+        handshake(worker, &settings, socket, early, client).await
+    } else {
+        let way = Way::decided(worker, OutletKind::Plain, NO_TLS);
+        let outlet = Outlet::plain(Rc::clone(&socket), settings.outlet);
+        let inbound = Inbound::Plain { socket: Rc::clone(&socket), early };
+        Some(Connection::new(Rc::clone(worker), socket, inbound, outlet, way, client, None))
+    }
+}
+
+/// The client that the balancer names, if it names one, and the bytes that came behind the header.
+async fn read_proxy_header(worker: &Worker, socket: &TcpStream) -> Option<(Option<SocketAddr>, Vec<u8>)> {
+    let mut received = Vec::new();
+    loop {
+        socket.readable().await.ok()?;
+        let read = worker.with_scratch(|scratch| {
+            let count = penstock_tls::receive(socket, scratch)?;
+            received.extend_from_slice(&scratch[..count]);
+            Ok::<_, std::io::Error>(count)
+        });
+        match read {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            Err(_) => return None,
+        }
+        if let Some(header) = proxy::read(&received, limits::PROXY_HEADER_BYTES).ok()? {
+            return Some((header.client, received.split_off(header.length)));
+        }
+    }
+}
+
+async fn handshake(
+    worker: &Rc<Worker>,
+    settings: &Settings,
+    socket: Rc<TcpStream>,
+    early: Vec<u8>,
+    client: SocketAddr,
+) -> Option<Connection> {
+    let started = Instant::now();
+    let deadline = started + settings.limits.handshake_deadline;
+    let acceptor = settings.acceptor.as_ref()?;
+    let outcome = timeout_at(deadline.into(), acceptor.accept(Rc::clone(&socket), early)).await;
+    match outcome.unwrap_or(Err(HandshakeFailure::silent("timeout"))) {
+        Ok(established) => take_over(worker, settings, socket, established, client, started),
+        Err(failure) => {
+            count_failure(worker, &failure);
+            part(worker, settings, &socket, &failure).await;
+            None
+        }
+    }
+}
+
+fn take_over(
+    worker: &Rc<Worker>,
+    settings: &Settings,
+    socket: Rc<TcpStream>,
+    established: Established,
+    client: SocketAddr,
+    started: Instant,
+) -> Option<Connection> {
+    let Established { keys, tickets, receiver, facts } = established;
+    let facts = HandshakeFacts {
+        version: facts.version,
+        cipher: facts.cipher,
+        group: facts.group,
+        resumed: facts.resumed,
+    };
+    worker.shard.handshake_done(&facts, started.elapsed());
+    let choice = settings.kernel.choose(keys.version, keys.cipher);
+    let Ok(mut outlet) = Outlet::user_space(Rc::clone(&socket), keys, settings.outlet) else {
+        worker.shard.handshake_failed("keys_unavailable");
+        return None;
+    };
+    outlet.begin_with(tickets);
+    let way = Way::of(worker, &mut outlet, choice, &settings.kernel);
+    let inbound = Inbound::Tls(Box::new(receiver));
+    Some(Connection::new(Rc::clone(worker), socket, inbound, outlet, way, client, Some(facts)))
+}
+
+fn count_failure(worker: &Worker, failure: &HandshakeFailure) {
+    worker.shard.handshake_failed(failure.reason);
+    if let Some(number) = failure.alert_sent {
+        worker.shard.alert(Direction::Sent, alert::name(number));
+    }
+    if let Some(number) = failure.alert_received {
+        worker.shard.alert(Direction::Received, alert::name(number));
+    }
+    tracing::debug!(%failure, "handshake failed");
+}
+
+/// Ends a failed handshake so that its alert arrives; who spoke plain HTTP gets an answer it can read.
+async fn part(worker: &Worker, settings: &Settings, socket: &TcpStream, failure: &HandshakeFailure) {
+    if failure.is_plain_http() {
+        let answer = crate::respond::plain_http_on_tls_port(worker);
+        // A fresh socket takes a few hundred bytes at once; a client that sees to it that it does not goes without.
+        drop(socket.try_write(&answer));
+    }
+    if failure.alert_sent.is_some() || failure.is_plain_http() {
+        let grace = Duration::from_secs(limits::LINGER_SECONDS).min(settings.limits.handshake_deadline);
+        linger(worker, socket, Instant::now() + grace).await;
+    }
+}

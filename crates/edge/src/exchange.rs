@@ -1,0 +1,172 @@
+//! One request on a connection: parse, read past its body, answer, send, record.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use penstock_config::limits;
+use penstock_egress::{Part, Transmission};
+use penstock_http::body::BodySkipper;
+use penstock_http::{Rejection, Request, RequestBody, Status, Version};
+
+use crate::access_log::{Record, Text};
+use crate::connection::Connection;
+use crate::metrics::Method;
+use crate::respond::{Answer, refusal, respond};
+use crate::settings::Settings;
+use crate::transmit::Sent;
+
+impl Connection {
+    /// Answers the request of this head; false if the connection is to be closed now.
+    pub(crate) async fn answer(&mut self, head: &[u8], settings: &Settings) -> bool {
+        let started = Instant::now();
+        let request = match Request::parse(head, &settings.head) {
+            Ok(request) => request,
+            Err(rejection) => return self.answer_rejected(rejection, started, settings).await,
+        };
+        self.requests += 1;
+        let (body_ends, rejection) = self.pass_over_body(&request, started, settings).await;
+        if let Some(rejection) = rejection {
+            return self.answer_rejected(rejection, started, settings).await;
+        }
+        let keep_alive = body_ends
+            && request.keep_alive()
+            && !self.worker.is_draining()
+            && self.requests < settings.limits.requests_per_connection;
+        let secure = self.tls.is_some();
+        let Answer { status, parts } = respond(&self.worker, settings, &request, secure, keep_alive).await;
+        let head_bytes = match parts.first() {
+            Some(Part::Owned(head)) => head.len() as u64,
+            _ => 0,
+        };
+        let sent = self.transmit(Transmission::new(parts), settings).await;
+        self.record(&request, status, started, head_bytes, &sent, settings);
+        keep_alive && sent.short.is_none()
+    }
+
+    /// Reads past a body that nobody wants. Says whether the next request can be found behind it, and what to
+    /// answer if the body is malformed or too long.
+    async fn pass_over_body(
+        &mut self,
+        request: &Request<'_>,
+        started: Instant,
+        settings: &Settings,
+    ) -> (bool, Option<Rejection>) {
+        if request.body() == RequestBody::None {
+            return (true, None);
+        }
+        if request.expect_continue() {
+            // The final answer comes without `100 Continue`; whether the body follows all the same is then
+            // unknown, so the connection ends behind the answer (RFC 9110 §10.1.1).
+            return (false, None);
+        }
+        let deadline = started + settings.limits.head_deadline;
+        let mut skipper = BodySkipper::new(request.body(), limits::DROPPED_BODY_BYTES);
+        loop {
+            match skipper.skip(&self.inbox) {
+                Ok(skipped) => {
+                    self.drop_from_inbox(skipped.consumed);
+                    if skipped.done {
+                        return (true, None);
+                    }
+                }
+                Err(rejection) => return (false, Some(rejection)),
+            }
+            if !self.pull_until(deadline).await {
+                return (false, None);
+            }
+        }
+    }
+
+    /// Answers a head that cannot be answered as it was meant. The connection stays where the head's end was
+    /// beyond doubt: a browser whose connection ends opens another, and a handshake costs more than an error.
+    pub(crate) async fn answer_rejected(
+        &mut self,
+        rejection: Rejection,
+        started: Instant,
+        settings: &Settings,
+    ) -> bool {
+        let keep_alive = !rejection.close && !self.worker.is_draining();
+        self.worker.shard.rejected(rejection.reason);
+        let answer = refusal(&self.worker, rejection.status, keep_alive);
+        let sent = self.transmit(Transmission::new(vec![Part::Owned(answer)]), settings).await;
+        self.record_refusal(rejection.status, started, &sent, settings);
+        keep_alive && sent.short.is_none()
+    }
+
+    fn record(
+        &self,
+        request: &Request<'_>,
+        status: Status,
+        started: Instant,
+        head_bytes: u64,
+        sent: &Sent,
+        settings: &Settings,
+    ) {
+        let (duration, first_byte) =
+            self.count(Method::named(request.method().name()), status, started, sent);
+        let Some(log) = &settings.access_log else { return };
+        let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
+        log.record(Record {
+            time: SystemTime::now(),
+            client: self.client,
+            host: text(request.host()),
+            method: text(request.method().name()),
+            target: text(request.raw_target()),
+            status: status.code(),
+            body_bytes: sent.bytes.saturating_sub(head_bytes),
+            duration,
+            first_byte,
+            referer: request.referer().map(text),
+            user_agent: request.user_agent().map(text),
+            range: request.range().map(text),
+            protocol: match request.version() {
+                Version::Http10 => "HTTP/1.0",
+                Version::Http11 => "HTTP/1.1",
+            },
+            tls: self.tls,
+            outlet: self.outlet_kind(),
+            request_number: self.requests,
+            short: sent.short,
+        });
+    }
+
+    /// Records an answer to something that was not a request, so that the log shows who keeps sending it.
+    fn record_refusal(&self, status: Status, started: Instant, sent: &Sent, settings: &Settings) {
+        let (duration, first_byte) = self.count(Method::Other, status, started, sent);
+        let Some(log) = &settings.access_log else { return };
+        log.record(Record {
+            time: SystemTime::now(),
+            client: self.client,
+            host: Text::cut(b"", 0),
+            method: Text::cut(b"", 0),
+            target: Text::cut(b"", 0),
+            status: status.code(),
+            body_bytes: 0,
+            duration,
+            first_byte,
+            referer: None,
+            user_agent: None,
+            range: None,
+            protocol: "",
+            tls: self.tls,
+            outlet: self.outlet_kind(),
+            request_number: self.requests,
+            short: sent.short,
+        });
+    }
+
+    fn count(
+        &self,
+        method: Method,
+        status: Status,
+        started: Instant,
+        sent: &Sent,
+    ) -> (Duration, Option<Duration>) {
+        let duration = started.elapsed();
+        let first_byte = sent.first_byte.map(|at| at.saturating_duration_since(started));
+        self.worker.shard.request(method, status.code(), duration, first_byte);
+        if let Some(why) = sent.short {
+            self.worker.shard.short_response(why);
+        }
+        (duration, first_byte)
+    }
+}

@@ -1,0 +1,34 @@
+//! Sites, listeners, workers, one connection, one request.
+//!
+//! The way of a hit through this crate: [`worker`] accepts, `establish` brings the socket through its handshake,
+//! `connection` reads request heads, `exchange` handles one of them, `respond` decides the answer, and `transmit`
+//! drives it out. [`Server`] starts and ends all of that.
+//!
+//! This crate has never seen a command line, a signal or YAML.
+#![forbid(unsafe_code)]
+
+mod server;
+mod settings;
+mod site;
+
+mod thread;
+mod worker;
+
+mod establish;
+mod inbound;
+
+mod connection;
+mod exchange;
+
+mod compress;
+mod respond;
+mod sealing;
+
+mod transmit;
+
+mod clock;
+
+pub mod access_log;
+pub mod metrics;
+
+pub use server::{Server, StartError};

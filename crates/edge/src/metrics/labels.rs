@@ -1,0 +1,180 @@
+//! The closed label sets: each is an enum, so its counters are a fixed array and its values cannot grow.
+
+/// Defines an enum whose variants are the values of one Prometheus label.
+macro_rules! labels {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            /// Every value, in the order of its counters.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+            pub(super) const LABELS: &[&str] = &[$($text,)*];
+
+            /// The value as it stands in the label.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+labels! {
+    /// What a listener speaks.
+    Protocol {
+        /// HTTP over TLS.
+        Https = "https",
+        /// Plain HTTP.
+        Http = "http",
+    }
+}
+
+labels! {
+    /// Why an accepted connection was closed at once.
+    Refusal {
+        /// The limit on open connections is reached.
+        Limit = "limit",
+        /// The process is out of file descriptors.
+        Descriptors = "descriptors",
+        /// Too many handshakes are unfinished.
+        Handshakes = "handshakes",
+        /// The program is draining.
+        Draining = "draining",
+    }
+}
+
+labels! {
+    /// Which way a TLS alert went.
+    Direction {
+        /// The client sent it to us.
+        Received = "received",
+        /// We sent it to the client.
+        Sent = "sent",
+    }
+}
+
+labels! {
+    /// The request methods that are told apart; all others share one label value.
+    Method {
+        /// `GET`
+        Get = "GET",
+        /// `HEAD`
+        Head = "HEAD",
+        /// `OPTIONS`
+        Options = "OPTIONS",
+        /// `POST`
+        Post = "POST",
+        /// Anything else, so that a client cannot invent label values.
+        Other = "other",
+    }
+}
+
+labels! {
+    /// The first digit of a status code.
+    StatusClass {
+        /// 100-199
+        Informational = "1xx",
+        /// 200-299
+        Success = "2xx",
+        /// 300-399
+        Redirection = "3xx",
+        /// 400-499
+        ClientError = "4xx",
+        /// 500 and above
+        ServerError = "5xx",
+    }
+}
+
+labels! {
+    /// Who moves, and who encrypts, the bytes of a connection.
+    OutletKind {
+        /// No encryption: plain HTTP.
+        Plain = "plain",
+        /// TLS records sealed by this process.
+        UserSpace = "user_space",
+        /// TLS records sealed by the kernel.
+        Kernel = "kernel",
+    }
+}
+
+labels! {
+    /// Why a response ended before its last byte.
+    ShortReason {
+        /// The file became shorter than the length already promised.
+        Truncated = "truncated",
+        /// The client closed or reset the connection.
+        ClientClosed = "client_closed",
+        /// The client took less than the minimum rate.
+        TooSlow = "too_slow",
+        /// The drain deadline passed.
+        Drain = "drain",
+        /// A file could not be read, or the socket failed in another way.
+        Io = "io",
+    }
+}
+
+labels! {
+    /// How a lookup in the memo of open files ended.
+    FileLookup {
+        /// Found and fresh.
+        Hit = "hit",
+        /// Not in the memo: opened.
+        Open = "open",
+        /// Found but older than the memo allows: checked again.
+        Revalidated = "revalidated",
+        /// There is no such file.
+        Missing = "missing",
+    }
+}
+
+labels! {
+    /// How a reload of the configuration ended.
+    ReloadOutcome {
+        /// The new configuration is in force.
+        Applied = "applied",
+        /// The new configuration has faults; the old one stays in force.
+        Rejected = "rejected",
+    }
+}
+
+labels! {
+    /// Why an access log record was not written.
+    LogLoss {
+        /// The log thread is behind and its queue is full.
+        QueueFull = "queue_full",
+        /// The file could not be written, as on a full disk.
+        WriteError = "write_error",
+        /// The log was closed before the record came.
+        Closed = "closed",
+    }
+}
+
+impl Method {
+    /// The label value of a method as it stood in the request line (case-sensitive, RFC 9110 section 9.1).
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        match name {
+            "GET" => Self::Get,
+            "HEAD" => Self::Head,
+            "OPTIONS" => Self::Options,
+            "POST" => Self::Post,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl StatusClass {
+    /// The class of a status code; a code outside 100-599 counts as the nearest class.
+    #[must_use]
+    pub const fn of(status: u16) -> Self {
+        match status {
+            0..=199 => Self::Informational,
+            200..=299 => Self::Success,
+            300..=399 => Self::Redirection,
+            400..=499 => Self::ClientError,
+            500.. => Self::ServerError,
+        }
+    }
+}

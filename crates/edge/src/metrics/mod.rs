@@ -1,0 +1,236 @@
+//! Counting what happens, at no cost to a hit, and showing it.
+//!
+//! Each worker counts in its own [`Shard`]; a scrape sums the shards. What is shown, under which name and with which
+//! labels, stands in one table, from which the text for Prometheus and `docs/metrics.md` are made.
+
+mod cells;
+mod exposition;
+mod labels;
+mod process;
+mod reference;
+mod shard;
+mod status;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use penstock_egress::measure::Costs;
+
+pub use labels::{
+    Direction, FileLookup, LogLoss, Method, OutletKind, Protocol, Refusal, ReloadOutcome, ShortReason,
+    StatusClass,
+};
+pub use reference::reference;
+pub use shard::{HandshakeFacts, ListenerId, Shard};
+
+use cells::{Distribution, Histogram, Tally, TallyKey};
+
+/// The version of the program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// All counters of the process.
+#[derive(Debug)]
+pub struct Observatory {
+    started: Instant,
+    started_at: SystemTime,
+    shards: Vec<Arc<Shard>>,
+    listeners: Mutex<Vec<Listener>>,
+    certificates: Mutex<Vec<CertificateExpiry>>,
+    reloads: [AtomicU64; ReloadOutcome::ALL.len()],
+    config_loaded_at: Mutex<SystemTime>,
+    access_log: Arc<LogCounters>,
+    costs: Mutex<Costs>,
+}
+
+/// A listener in the labels of its connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Listener {
+    address: String,
+    protocol: Protocol,
+}
+
+/// The connections of a listener over all workers.
+#[derive(Debug)]
+struct ListenerFlow {
+    address: String,
+    protocol: Protocol,
+    opened: u64,
+    closed: u64,
+}
+
+/// When a certificate ends, for `penstock_certificate_expiry_timestamp_seconds`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateExpiry {
+    /// The name it is known by: its first host name.
+    pub subject: String,
+    /// The kind of its key, such as `ecdsa` or `rsa`.
+    pub kind: &'static str,
+    /// The last moment it is valid, in seconds since 1970 (0 for one that ended before).
+    pub not_after_seconds: u64,
+}
+
+/// What became of the access log's records. Any thread counts here.
+#[derive(Debug, Default)]
+pub struct LogCounters {
+    written: AtomicU64,
+    lost: [AtomicU64; LogLoss::ALL.len()],
+}
+
+impl Observatory {
+    /// Counters for `workers` workers, all at zero; the process counts as started now.
+    #[must_use]
+    pub fn new(workers: usize) -> Arc<Self> {
+        let now = SystemTime::now();
+        Arc::new(Self {
+            started: Instant::now(),
+            started_at: now,
+            shards: (0..workers).map(|_| Arc::new(Shard::new())).collect(),
+            listeners: Mutex::default(),
+            certificates: Mutex::default(),
+            reloads: Default::default(),
+            config_loaded_at: Mutex::new(now),
+            access_log: Arc::default(),
+            costs: Mutex::default(),
+        })
+    }
+
+    /// The counters of one worker.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    #[must_use]
+    pub fn shard(&self, worker: usize) -> Arc<Shard> {
+        Arc::clone(&self.shards[worker])
+    }
+
+    /// The identity under which the connections of a listener are counted. The same address and protocol always get
+    /// the same one, so that counters go on after a reload.
+    ///
+    /// Beyond 63 listeners, the later ones share the address `other`.
+    pub fn listener(&self, address: &str, protocol: Protocol) -> ListenerId {
+        let mut listeners = lock(&self.listeners);
+        let wanted = Listener { address: address.to_owned(), protocol };
+        if let Some(index) = listeners.iter().position(|known| *known == wanted) {
+            return ListenerId(index);
+        }
+        let last = shard::LISTENERS_MAX - 1;
+        if listeners.len() < last {
+            listeners.push(wanted);
+        } else if listeners.len() == last {
+            listeners.push(Listener { address: cells::OTHER.to_owned(), protocol });
+        }
+        ListenerId(listeners.len() - 1)
+    }
+
+    /// A reload of the configuration was tried; `now` becomes the time of the configuration when it was applied.
+    pub fn reloaded(&self, outcome: ReloadOutcome, now: SystemTime) {
+        self.reloads[outcome as usize].fetch_add(1, Relaxed);
+        if outcome == ReloadOutcome::Applied {
+            *lock(&self.config_loaded_at) = now;
+        }
+    }
+
+    /// Replaces the list of certificates in use; call it at the start and after every reload.
+    pub fn set_certificates(&self, certificates: Vec<CertificateExpiry>) {
+        *lock(&self.certificates) = certificates;
+    }
+
+    /// What sealing costs on this machine, once it is measured.
+    pub fn set_costs(&self, costs: Costs) {
+        *lock(&self.costs) = costs;
+    }
+
+    /// Where the access log counts; it is handed to [`AccessLog::open`](crate::access_log::AccessLog::open).
+    #[must_use]
+    pub fn access_log(&self) -> Arc<LogCounters> {
+        Arc::clone(&self.access_log)
+    }
+
+    /// All metrics in the Prometheus text format, version 0.0.4.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut text = String::with_capacity(16 * 1024);
+        for metric in table::TABLE.iter().flat_map(|section| section.metrics) {
+            exposition::Family::write(metric, self, &mut text);
+        }
+        text
+    }
+
+    fn sum(&self, count: impl Fn(&Shard) -> u64) -> u64 {
+        self.shards.iter().map(|shard| count(shard)).sum()
+    }
+
+    fn tally<K: TallyKey>(&self, tally: impl Fn(&Shard) -> &Tally<K>) -> Vec<(K, u64)> {
+        let mut totals = Vec::new();
+        for shard in &self.shards {
+            tally(shard).merge_into(&mut totals);
+        }
+        totals
+    }
+
+    fn distribution(&self, histogram: impl Fn(&Shard) -> &Histogram) -> Distribution {
+        let mut total = Distribution::default();
+        for shard in &self.shards {
+            total.merge(histogram(shard));
+        }
+        total
+    }
+
+    fn flows(&self) -> Vec<ListenerFlow> {
+        let listeners = lock(&self.listeners).clone();
+        let describe = |(index, listener): (usize, Listener)| {
+            // Closed before opened: a connection that opens and closes in between must not make it negative.
+            let closed = self.sum(|shard| shard.connections[index].closed.get());
+            let opened = self.sum(|shard| shard.connections[index].opened.get());
+            ListenerFlow { address: listener.address, protocol: listener.protocol, opened, closed }
+        };
+        listeners.into_iter().enumerate().map(describe).collect()
+    }
+
+    fn handshakes_failed(&self) -> u64 {
+        self.tally(|shard| &shard.handshake_failures).iter().map(|(_, count)| count).sum()
+    }
+
+    fn reloads(&self, outcome: ReloadOutcome) -> u64 {
+        self.reloads[outcome as usize].load(Relaxed)
+    }
+}
+
+impl ListenerFlow {
+    fn open(&self) -> u64 {
+        self.opened.saturating_sub(self.closed)
+    }
+}
+
+impl LogCounters {
+    /// `records` were written to the file.
+    pub fn written(&self, records: u64) {
+        self.written.fetch_add(records, Relaxed);
+    }
+
+    /// `records` will never be written.
+    pub fn lost(&self, why: LogLoss, records: u64) {
+        self.lost[why as usize].fetch_add(records, Relaxed);
+    }
+
+    /// How many records were written since the start.
+    #[must_use]
+    pub fn total_written(&self) -> u64 {
+        self.written.load(Relaxed)
+    }
+
+    /// How many records were lost for this reason since the start.
+    #[must_use]
+    pub fn total_lost(&self, why: LogLoss) -> u64 {
+        self.lost[why as usize].load(Relaxed)
+    }
+}
+
+/// Locks; what these mutexes hold is whole at every moment, so a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,155 @@
+//! The state of the program in a shape made for people and dashboards: `/status.json`.
+
+use serde_json::{Map, Value, json};
+
+use super::cells::Tally;
+use super::exposition::seconds;
+use super::labels::{
+    FileLookup, LogLoss, Method, OutletKind, Refusal, ReloadOutcome, ShortReason, StatusClass,
+};
+use super::shard::{HandshakeFacts, Shard};
+use super::{Observatory, VERSION, lock};
+
+impl Observatory {
+    /// The state of the program for people and dashboards: `/status.json`.
+    ///
+    /// Keys say their unit; counts are since the start; shares are from 0 to 1, and null where nothing was counted.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        json!({
+            "version": VERSION,
+            "uptime_seconds": self.started.elapsed().as_secs(),
+            "workers": self.workers(),
+            "connections": self.connections(),
+            "handshakes": self.handshakes(),
+            "requests": self.requests(),
+            "sent_bytes": counts(OutletKind::ALL, OutletKind::label, |kind| {
+                self.sum(|shard| shard.sent[kind as usize].get())
+            }),
+            "egress": self.egress(),
+            "files": {
+                "open": self.sum(|shard| shard.open_files.get()),
+                "lookups": counts(FileLookup::ALL, FileLookup::label, |result| {
+                    self.sum(|shard| shard.file_lookups[result as usize].get())
+                }),
+                "page_cache_misses": self.sum(|shard| shard.page_cache_misses.get()),
+            },
+            "certificates": self.certificate_list(),
+            "reloads": counts(ReloadOutcome::ALL, ReloadOutcome::label, |outcome| self.reloads(outcome)),
+            "access_log": {
+                "written": self.access_log.total_written(),
+                "dropped": counts(LogLoss::ALL, LogLoss::label, |why| self.access_log.total_lost(why)),
+            },
+        })
+    }
+
+    fn workers(&self) -> Vec<Value> {
+        let describe = |shard: &std::sync::Arc<Shard>| {
+            json!({
+                "busy_ratio": shard.busy.ratio(),
+                "busy_seconds": seconds(shard.busy.total_nanoseconds.get()),
+                "panics": shard.panics.get(),
+            })
+        };
+        self.shards.iter().map(describe).collect()
+    }
+
+    fn connections(&self) -> Value {
+        let flows = self.flows();
+        json!({
+            "open": flows.iter().map(super::ListenerFlow::open).sum::<u64>(),
+            "total": flows.iter().map(|flow| flow.opened).sum::<u64>(),
+            "refused": counts(Refusal::ALL, Refusal::label, |why| {
+                self.sum(|shard| shard.refused[why as usize].get())
+            }),
+            "accept_errors": self.reasons(|shard| &shard.accept_errors),
+            "listeners": flows.iter().map(|flow| json!({
+                "address": flow.address,
+                "protocol": flow.protocol.label(),
+                "open": flow.open(),
+                "total": flow.opened,
+            })).collect::<Vec<_>>(),
+        })
+    }
+
+    fn handshakes(&self) -> Value {
+        let agreed = self.tally(|shard| &shard.handshakes);
+        let ok = agreed.iter().map(|(_, count)| count).sum();
+        let resumed = agreed.iter().filter(|(facts, _)| facts.resumed).map(|(_, count)| count).sum();
+        json!({
+            "ok": ok,
+            "failed": self.handshakes_failed(),
+            "failures": self.reasons(|shard| &shard.handshake_failures),
+            "resumed": resumed,
+            "resumed_share": share(resumed, ok),
+            "versions": shares(&agreed, ok, |facts| facts.version),
+            "ciphers": shares(&agreed, ok, |facts| facts.cipher),
+            "groups": shares(&agreed, ok, |facts| facts.group),
+        })
+    }
+
+    fn requests(&self) -> Value {
+        let by_class = counts(StatusClass::ALL, StatusClass::label, |class| {
+            self.sum(|shard| {
+                Method::ALL.iter().map(|method| shard.requests[*method as usize][class as usize].get()).sum()
+            })
+        });
+        json!({
+            "total": by_class.values().filter_map(Value::as_u64).sum::<u64>(),
+            "by_class": by_class,
+            "rejections": self.reasons(|shard| &shard.rejections),
+            "short": counts(ShortReason::ALL, ShortReason::label, |why| {
+                self.sum(|shard| shard.short_responses[why as usize].get())
+            }),
+        })
+    }
+
+    fn egress(&self) -> Vec<Value> {
+        self.tally(|shard| &shard.egress)
+            .into_iter()
+            .map(|((kind, reason), connections)| {
+                json!({"kind": kind.label(), "reason": reason, "connections": connections})
+            })
+            .collect()
+    }
+
+    fn certificate_list(&self) -> Vec<Value> {
+        let describe = |certificate: &super::CertificateExpiry| {
+            json!({
+                "subject": certificate.subject,
+                "kind": certificate.kind,
+                "not_after_timestamp_seconds": certificate.not_after_seconds,
+            })
+        };
+        lock(&self.certificates).iter().map(describe).collect()
+    }
+
+    fn reasons(&self, tally: impl Fn(&Shard) -> &Tally<&'static str>) -> Map<String, Value> {
+        self.tally(tally).into_iter().map(|(reason, count)| (reason.to_owned(), json!(count))).collect()
+    }
+}
+
+fn counts<L: Copy>(all: &[L], label: fn(L) -> &'static str, count: impl Fn(L) -> u64) -> Map<String, Value> {
+    all.iter().map(|value| (label(*value).to_owned(), json!(count(*value)))).collect()
+}
+
+/// Count and share of each value that one of the agreed facts had.
+fn shares(
+    agreed: &[(HandshakeFacts, u64)],
+    all: u64,
+    fact: fn(&HandshakeFacts) -> &'static str,
+) -> Map<String, Value> {
+    let mut values: Vec<(&str, u64)> = Vec::new();
+    for (facts, count) in agreed {
+        match values.iter_mut().find(|(value, _)| *value == fact(facts)) {
+            Some((_, total)) => *total += count,
+            None => values.push((fact(facts), *count)),
+        }
+    }
+    let describe = |count: u64| json!({"count": count, "share": share(count, all)});
+    values.into_iter().map(|(value, count)| (value.to_owned(), describe(count))).collect()
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

@@ -1,0 +1,91 @@
+//! What one configuration means to the workers: everything prepared, nothing left to look up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use penstock_config::{Config, Limits, limits};
+use penstock_egress::{KernelPlan, OutletLimits};
+use penstock_http::HeadLimits;
+use penstock_tls::Acceptor;
+use penstock_tls::tickets::TicketKeyring;
+
+use crate::access_log::Sink;
+use crate::server::StartError;
+use crate::site::SiteTable;
+
+/// One generation of settings. A reload makes a new one; connections take it up with their next request.
+pub(crate) struct Settings {
+    pub(crate) sites: SiteTable,
+    /// `None` if no listener speaks TLS.
+    pub(crate) acceptor: Option<Acceptor>,
+    pub(crate) limits: Limits,
+    pub(crate) head: HeadLimits,
+    pub(crate) outlet: OutletLimits,
+    pub(crate) kernel: KernelPlan,
+    pub(crate) access_log: Option<Sink>,
+}
+
+impl Settings {
+    /// Prepares a configuration. `tickets` outlive it, so that a reload does not end resumption; what `previous` has
+    /// open is used again.
+    ///
+    /// # Errors
+    /// What cannot be opened or used.
+    pub(crate) fn prepare(
+        config: &Config,
+        previous: Option<&Self>,
+        tickets: &Arc<TicketKeyring>,
+        access_log: Option<Sink>,
+        kernel: KernelPlan,
+    ) -> Result<Self, StartError> {
+        let wants_tls = config.listeners.iter().any(|listener| listener.tls);
+        let acceptor = if wants_tls { Some(acceptor(config, tickets)?) } else { None };
+        let sites = SiteTable::open(&config.sites, previous.map(|settings| &settings.sites));
+        Ok(Self {
+            sites: sites.map_err(StartError::Site)?,
+            acceptor,
+            limits: config.limits,
+            head: HeadLimits {
+                head_bytes: config.limits.head_bytes,
+                fields: config.limits.head_fields,
+                target_bytes: config.limits.target_bytes,
+            },
+            outlet: OutletLimits {
+                batch_bytes_min: limits::BATCH_BYTES_MIN,
+                batch_bytes_max: limits::BATCH_BYTES_MAX,
+                small_record_bytes: limits::SMALL_RECORD_BYTES,
+                small_record_phase_bytes: limits::SMALL_RECORD_PHASE_BYTES,
+                idle: Duration::from_secs(limits::OUTLET_IDLE_SECONDS),
+                records_per_key: limits::RECORDS_PER_KEY,
+            },
+            kernel,
+            access_log,
+        })
+    }
+}
+
+fn acceptor(config: &Config, tickets: &Arc<TicketKeyring>) -> Result<Acceptor, StartError> {
+    let key_log = match &config.tls.key_log {
+        Some(path) => Some(Arc::new(
+            penstock_tls::KeyLog::open(path)
+                .map_err(|source| StartError::KeyLog { path: path.clone(), source })?,
+        )),
+        None => None,
+    };
+    let certificates = config.tls.certificates.iter();
+    Acceptor::new(&penstock_tls::Settings {
+        certificates: certificates.map(|one| (Arc::clone(&one.certificate), one.default)).collect(),
+        oldest: config.tls.oldest,
+        newest: config.tls.newest,
+        groups: config.tls.groups.clone(),
+        chacha20: config.tls.chacha20,
+        tickets: Some(Arc::clone(tickets)),
+        key_log,
+    })
+    .map_err(StartError::Tls)
+}
+
+const _: () = assert!(
+    limits::HEAD_FIELDS_MAX <= HeadLimits::FIELDS_CEILING as u64,
+    "the parser's table holds them all"
+);

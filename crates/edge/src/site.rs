@@ -1,0 +1,128 @@
+//! Which site answers which host.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use penstock_config::{HostPattern, Origin};
+use penstock_origin::directory::Directory;
+use penstock_sys::root::RootError;
+
+/// One site, ready to serve.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) directory: Directory,
+    /// The file that answers for a directory.
+    pub(crate) index: String,
+    /// Value of Strict-Transport-Security, for HTTPS.
+    pub(crate) hsts: Option<String>,
+    /// Value of Access-Control-Allow-Origin.
+    pub(crate) cors: Option<String>,
+}
+
+/// All sites by host. More exact patterns win.
+#[derive(Debug, Default)]
+pub(crate) struct SiteTable {
+    exact: HashMap<String, Arc<Site>>,
+    /// By the domain behind `*.`.
+    under: HashMap<String, Arc<Site>>,
+    any: Option<Arc<Site>>,
+}
+
+impl SiteTable {
+    /// Opens what the sites need. Directories that `previous` has open stay the same, and so do the files that the
+    /// workers remember in them.
+    ///
+    /// # Errors
+    /// The first directory that cannot be opened.
+    pub(crate) fn open(sites: &[penstock_config::Site], previous: Option<&Self>) -> Result<Self, RootError> {
+        let mut table = Self::default();
+        for written in sites {
+            let Origin::Directory(root) = &written.origin;
+            let site = Arc::new(Site {
+                directory: Directory::open_again(root, previous.into_iter().flat_map(Self::directories))?,
+                index: written.index.clone(),
+                hsts: written.headers.hsts.map(|age| format!("max-age={}", age.as_secs())),
+                cors: written.headers.cors.clone(),
+            });
+            for host in &written.hosts {
+                match host {
+                    HostPattern::Exact(name) => drop(table.exact.insert(name.clone(), Arc::clone(&site))),
+                    HostPattern::Under(domain) => drop(table.under.insert(domain.clone(), Arc::clone(&site))),
+                    HostPattern::Any => table.any = Some(Arc::clone(&site)),
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    fn directories(&self) -> impl Iterator<Item = &Directory> {
+        let sites = self.exact.values().chain(self.under.values()).chain(&self.any);
+        sites.map(|site| &site.directory)
+    }
+
+    /// The site for a host as it stood in a request.
+    pub(crate) fn find(&self, host: &str) -> Option<&Arc<Site>> {
+        if self.exact.is_empty() && self.under.is_empty() {
+            return self.any.as_ref();
+        }
+        let name = canonical(host);
+        let domain = name.split_once('.').map(|(_, domain)| domain);
+        self.exact.get(&name).or_else(|| self.under.get(domain?)).or(self.any.as_ref())
+    }
+}
+
+/// Lower case, and IP addresses in their shortest form without brackets, as the configuration keeps them.
+fn canonical(host: &str) -> String {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    match bare.parse::<IpAddr>() {
+        Ok(address) => address.to_string(),
+        Err(_) => bare.to_ascii_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_config::Headers;
+
+    fn table(patterns: &[&[HostPattern]]) -> SiteTable {
+        let sites: Vec<_> = patterns
+            .iter()
+            .enumerate()
+            .map(|(number, hosts)| penstock_config::Site {
+                hosts: hosts.to_vec(),
+                origin: Origin::Directory(std::env::temp_dir()),
+                index: number.to_string(),
+                headers: Headers::default(),
+            })
+            .collect();
+        SiteTable::open(&sites, None).unwrap()
+    }
+
+    fn found(table: &SiteTable, host: &str) -> Option<String> {
+        table.find(host).map(|site| site.index.clone())
+    }
+
+    #[test]
+    fn exact_beats_wildcard_and_wildcard_beats_any() {
+        let exact = HostPattern::Exact("a.example.com".into());
+        let under = HostPattern::Under("example.com".into());
+        let table = table(&[&[exact], &[under], &[HostPattern::Any]]);
+        assert_eq!(found(&table, "A.Example.com").as_deref(), Some("0"));
+        assert_eq!(found(&table, "b.example.com").as_deref(), Some("1"));
+        assert_eq!(found(&table, "b.c.example.com").as_deref(), Some("2"));
+        assert_eq!(found(&table, "example.com").as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn a_host_that_nobody_answers_for_has_no_site() {
+        assert_eq!(found(&table(&[&[HostPattern::Exact("a.test".into())]]), "b.test"), None);
+    }
+
+    #[test]
+    fn ipv6_hosts_match_in_any_spelling() {
+        let table = table(&[&[HostPattern::Exact("::1".into())]]);
+        assert_eq!(found(&table, "[0:0::1]").as_deref(), Some("0"));
+    }
+}

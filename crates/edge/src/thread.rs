@@ -1,0 +1,152 @@
+//! The thread of one worker: its core, its runtime, and what it is told to do.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle as TaskHandle, LocalSet, spawn_local};
+use tokio::time::timeout_at;
+
+use crate::metrics::{Shard, ShortReason};
+use crate::settings::Settings;
+use crate::worker::{Common, Listening, Worker, accept, report};
+
+/// What a worker is told. The channel is unbounded, but only an operator's signals fill it.
+pub(crate) enum Command {
+    Change(Change),
+    /// Ends once the last connection has, or at the deadline.
+    Drain {
+        deadline: Instant,
+    },
+    Stop,
+}
+
+/// A generation of settings and what it means for the listeners.
+pub(crate) struct Change {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) opened: Vec<Opened>,
+    pub(crate) closed: Vec<SocketAddr>,
+}
+
+/// A listener to accept on.
+pub(crate) struct Opened {
+    pub(crate) address: SocketAddr,
+    pub(crate) socket: std::net::TcpListener,
+    pub(crate) listening: Listening,
+}
+
+/// The cores this process may use.
+pub(crate) fn usable_cores() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+}
+
+/// Starts a worker.
+///
+/// # Errors
+/// When the system has no room for another thread or event queue.
+pub(crate) fn spawn(
+    number: usize,
+    core: Option<usize>,
+    shard: Arc<Shard>,
+    first: Change,
+    common: Common,
+) -> io::Result<(UnboundedSender<Command>, JoinHandle<()>)> {
+    let (sender, commands) = unbounded_channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+        if let Some(core) = core {
+            pin(number, core);
+        }
+        let tasks = LocalSet::new();
+        runtime.block_on(tasks.run_until(run(shard, first, common, commands)));
+    })?;
+    Ok((sender, thread))
+}
+
+fn pin(number: usize, core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    if let Err(error) = sched_setaffinity(None, &set) {
+        tracing::warn!(worker = number, core, %error, "cannot pin the worker to its core; it runs unpinned");
+    }
+}
+
+async fn run(shard: Arc<Shard>, first: Change, common: Common, mut commands: UnboundedReceiver<Command>) {
+    let worker = Rc::new(Worker::new(shard, Arc::clone(&first.settings), &common));
+    let mut listeners = Listeners::default();
+    listeners.change(&worker, first, &common);
+    spawn_local(report(Rc::clone(&worker), Arc::clone(&common.tickets)));
+    let deadline = loop {
+        match commands.recv().await {
+            Some(Command::Change(change)) => listeners.change(&worker, change, &common),
+            Some(Command::Drain { deadline }) => break deadline,
+            Some(Command::Stop) | None => break Instant::now(),
+        }
+    };
+    worker.begin_drain();
+    listeners.close_all().await;
+    tokio::select! {
+        _ = timeout_at(deadline.into(), worker.until_empty()) => {}
+        () = stop_command(&mut commands) => {}
+    }
+    for _ in 0..worker.open_connections() {
+        worker.shard.short_response(ShortReason::Drain);
+    }
+}
+
+/// Waits for an operator who has lost patience; for ever if there is none.
+async fn stop_command(commands: &mut UnboundedReceiver<Command>) {
+    loop {
+        match commands.recv().await {
+            Some(Command::Stop) => return,
+            Some(Command::Change(_) | Command::Drain { .. }) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The accept loops of one worker.
+#[derive(Default)]
+struct Listeners(BTreeMap<SocketAddr, Vec<Accepting>>);
+
+struct Accepting {
+    /// Dropping it closes the listener, after those in its queue have been taken in.
+    close: oneshot::Sender<()>,
+    task: TaskHandle<()>,
+}
+
+impl Listeners {
+    fn change(&mut self, worker: &Rc<Worker>, change: Change, common: &Common) {
+        worker.set_settings(change.settings, common.workers);
+        for address in change.closed {
+            self.0.remove(&address);
+        }
+        for Opened { address, socket, listening } in change.opened {
+            match tokio::net::TcpListener::from_std(socket) {
+                Ok(socket) => {
+                    let (close, closing) = oneshot::channel();
+                    let task = spawn_local(accept(Rc::clone(worker), socket, listening, closing));
+                    self.0.entry(address).or_default().push(Accepting { close, task });
+                }
+                Err(error) => tracing::error!(%address, %error, "cannot watch a listener; it is closed"),
+            }
+        }
+    }
+
+    async fn close_all(&mut self) {
+        for Accepting { close, task } in std::mem::take(&mut self.0).into_values().flatten() {
+            drop(close);
+            if task.await.is_err() {
+                tracing::error!("an accept loop panicked");
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Who seals, the kernel or this program: pure policy. Never wrong, only slower or faster.
+
+use penstock_sys::aead::Cipher;
+use penstock_sys::ktls::Support;
+use penstock_sys::traffic::Version;
+
+use crate::kernel::KernelAbilities;
+use crate::measure::Costs;
+
+/// What the operator wants (`tls.kernel`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// The kernel where it is faster here.
+    Auto,
+    /// The kernel wherever it can.
+    On,
+    /// Never the kernel.
+    Off,
+}
+
+/// All that the choice depends on and that is the same for every connection.
+#[derive(Clone, Debug)]
+pub struct KernelPlan {
+    /// What the operator wants.
+    pub wish: Wish,
+    /// What the kernel can do.
+    pub support: Support,
+    /// What each way costs here; only [`Wish::Auto`] asks.
+    pub costs: Option<Costs>,
+    /// Whether network cards seal here, so that pages which never change need no copy.
+    pub device: bool,
+    /// The smallest body, in bytes, for which a connection enters the kernel.
+    pub body_bytes_min: u64,
+}
+
+/// Who seals, and why in the words of `penstock_egress_connections_total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The kernel, from the first byte.
+    Kernel(&'static str),
+    /// The kernel from the first response with a large body on, for this reason; this program until then.
+    KernelForBodies(&'static str),
+    /// This program, to the end of the connection.
+    UserSpace(&'static str),
+}
+
+impl KernelPlan {
+    /// Chooses for a connection with this record format and cipher.
+    pub fn choose(&self, version: Version, cipher: Cipher) -> Choice {
+        if self.wish == Wish::Off {
+            return Choice::UserSpace("configured_off");
+        }
+        if !self.support.ulp {
+            return Choice::UserSpace("kernel_lacks_tls");
+        }
+        if !self.support.accepts(version, cipher) {
+            return Choice::UserSpace("cipher_not_in_kernel");
+        }
+        if self.wish == Wish::On {
+            return Choice::Kernel("configured_on");
+        }
+        if self.device {
+            return Choice::KernelForBodies("network_card_seals");
+        }
+        let cost = self.costs.as_ref().map(|costs| costs.of(cipher));
+        match cost.map(|cost| (cost.kernel_send, cost.user_space_send)) {
+            Some((Some(kernel), Some(user_space))) if kernel > user_space => {
+                Choice::KernelForBodies("kernel_measured_faster")
+            }
+            Some((Some(_), Some(_))) => Choice::UserSpace("kernel_measured_slower"),
+            _ => Choice::UserSpace("kernel_not_measured"),
+        }
+    }
+
+    /// Whether a response with so many bytes of files is worth entering the kernel for. What lies in memory, and
+    /// what is small, costs less where it is sealed now.
+    pub fn is_worth_entering(&self, movable_bytes: u64) -> bool {
+        movable_bytes >= self.body_bytes_min
+    }
+
+    /// What the kernel can do for a connection that enters it.
+    pub fn abilities(&self) -> KernelAbilities {
+        KernelAbilities { rekey: self.support.rekey, zerocopy: self.device }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Cost, Rate};
+
+    fn plan(wish: Wish, kernel: f64, user_space: f64) -> KernelPlan {
+        let cost = Cost {
+            user_space_seal: None,
+            user_space_send: Rate::new(user_space),
+            kernel_send: Rate::new(kernel),
+        };
+        KernelPlan {
+            wish,
+            support: Support {
+                ulp: true,
+                accepted: vec![(Version::Tls13, Cipher::Aes128Gcm), (Version::Tls12, Cipher::Aes128Gcm)],
+                rekey: false,
+            },
+            costs: Some(Costs { aes_128_gcm: cost, ..Costs::default() }),
+            device: false,
+            body_bytes_min: 64 * 1024,
+        }
+    }
+
+    fn choose(plan: &KernelPlan) -> Choice {
+        plan.choose(Version::Tls13, Cipher::Aes128Gcm)
+    }
+
+    #[test]
+    fn auto_follows_the_measurement() {
+        assert_eq!(choose(&plan(Wish::Auto, 3e9, 2e9)), Choice::KernelForBodies("kernel_measured_faster"));
+        assert_eq!(choose(&plan(Wish::Auto, 2e9, 3e9)), Choice::UserSpace("kernel_measured_slower"));
+        assert_eq!(choose(&plan(Wish::Auto, 2e9, 2e9)), Choice::UserSpace("kernel_measured_slower"));
+    }
+
+    #[test]
+    fn auto_without_a_measurement_stays_in_user_space() {
+        let unmeasured = KernelPlan { costs: None, ..plan(Wish::Auto, 3e9, 2e9) };
+        assert_eq!(choose(&unmeasured), Choice::UserSpace("kernel_not_measured"));
+        assert_eq!(choose(&plan(Wish::Auto, 0.0, 2e9)), Choice::UserSpace("kernel_not_measured"));
+    }
+
+    #[test]
+    fn on_asks_for_nothing_but_support() {
+        assert_eq!(choose(&plan(Wish::On, 1e9, 2e9)), Choice::Kernel("configured_on"));
+        let other = plan(Wish::On, 1e9, 2e9).choose(Version::Tls13, Cipher::ChaCha20Poly1305);
+        assert_eq!(other, Choice::UserSpace("cipher_not_in_kernel"));
+    }
+
+    #[test]
+    fn off_is_off_and_no_support_is_named_before_the_measurement() {
+        assert_eq!(choose(&plan(Wish::Off, 3e9, 2e9)), Choice::UserSpace("configured_off"));
+        let lacking = KernelPlan { support: Support::default(), ..plan(Wish::Auto, 3e9, 2e9) };
+        assert_eq!(choose(&lacking), Choice::UserSpace("kernel_lacks_tls"));
+    }
+
+    #[test]
+    fn a_card_that_seals_decides_whatever_the_cpu_would_cost() {
+        let card = KernelPlan { device: true, ..plan(Wish::Auto, 1e9, 2e9) };
+        assert_eq!(choose(&card), Choice::KernelForBodies("network_card_seals"));
+    }
+
+    #[test]
+    fn small_bodies_do_not_enter() {
+        let plan = plan(Wish::Auto, 3e9, 2e9);
+        assert!(!plan.is_worth_entering(0));
+        assert!(!plan.is_worth_entering(64 * 1024 - 1));
+        assert!(plan.is_worth_entering(64 * 1024));
+    }
+}

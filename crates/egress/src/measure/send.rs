@@ -1,0 +1,94 @@
+//! Sending over a loopback connection, in user space and by the kernel.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use penstock_sys::aead::Cipher;
+use penstock_sys::file::OpenFile;
+use penstock_sys::ktls;
+use rustix::net::RecvFlags;
+
+use super::{Cycle, MeasureLimits, Rate, batch_of_records, rounds, sealer, throwaway_keys};
+use crate::batch::Batch;
+
+/// Seals into a batch and sends it, as the user-space outlet does.
+pub(super) fn user_space(cipher: Cipher, source: &Arc<OpenFile>, limits: &MeasureLimits) -> Option<Rate> {
+    let mut sealer = sealer(cipher)?;
+    let mut batch = Batch::new();
+    let mut at = Cycle::new(source.len());
+    let mut pair = Pair::open(limits).ok()?;
+    rounds(limits, || {
+        let bytes = batch_of_records(&mut sealer, &mut batch, source, &mut at, limits.batch_bytes)?;
+        pair.sender()?.write_all(batch.filled())?;
+        Ok(bytes)
+    })
+}
+
+/// Hands the keys to the kernel and sends file pages, as the kernel outlet does; `None` where the kernel cannot.
+pub(super) fn kernel(cipher: Cipher, source: &Arc<OpenFile>, limits: &MeasureLimits) -> Option<Rate> {
+    let keys = throwaway_keys(cipher)?;
+    let mut at = Cycle::new(source.len());
+    let mut pair = Pair::open(limits).ok()?;
+    let socket = pair.sender().ok()?;
+    ktls::attach(&*socket).ok()?;
+    ktls::set_send_keys(&*socket, &keys).ok()?;
+    let window = (limits.window_bytes as u64).min(source.len());
+    rounds(limits, || {
+        let mut from = at.next(window);
+        let count = usize::try_from(window).unwrap_or(usize::MAX);
+        Ok(rustix::fs::sendfile(&*socket, source.as_fd(), Some(&mut from), count)?)
+    })
+}
+
+/// Two ends of a loopback connection; a thread reads whatever arrives and drops it.
+struct Pair {
+    sender: Option<TcpStream>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Pair {
+    fn open(limits: &MeasureLimits) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let sender = TcpStream::connect(listener.local_addr()?)?;
+        let local = sender.local_addr()?;
+        let receiver = loop {
+            let (receiver, peer) = listener.accept()?;
+            // Another program may have found the port in the meantime.
+            if peer == local {
+                break receiver;
+            }
+        };
+        // A round never hangs: what does not move for as long as all of them may take has failed.
+        sender.set_write_timeout(Some(limits.patience))?;
+        sender.set_nodelay(true)?;
+        let reader = thread::Builder::new().name("measure".into()).spawn(move || drain(&receiver))?;
+        Ok(Self { sender: Some(sender), reader: Some(reader) })
+    }
+
+    fn sender(&mut self) -> io::Result<&mut TcpStream> {
+        self.sender.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        // The end of the sender is what ends the reader.
+        drop(self.sender.take());
+        if let Some(reader) = self.reader.take() {
+            // A panic of the reader has been printed; there is nothing more to do about it.
+            drop(reader.join());
+        }
+    }
+}
+
+/// Takes bytes off the socket without copying them: `MSG_TRUNC` on TCP drops what it counts.
+fn drain(receiver: &TcpStream) {
+    let mut nothing = vec![0_u8; 256 * 1024];
+    while let Ok((_, count)) = rustix::net::recv(receiver, &mut nothing, RecvFlags::TRUNC) {
+        if count == 0 {
+            return;
+        }
+    }
+}

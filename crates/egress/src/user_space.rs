@@ -1,0 +1,277 @@
+//! Sealing in user space, out of place: from the mapped file into this worker's batch, then one `send`.
+
+use std::cell::RefCell;
+use std::io;
+use std::time::Instant;
+
+use penstock_sys::aead::Plaintext;
+use penstock_sys::traffic::TrafficKeys;
+use tokio::net::TcpStream;
+
+use crate::batch::{Batch, with_batch};
+use crate::outlet::{SendError, Step};
+use crate::pace::{OutletLimits, Pace, RECORD_BYTES};
+use crate::plain::send_some;
+use crate::record::{ContentType, KEY_UPDATE, OVERHEAD_BYTES, Sealer, alert_message};
+use crate::transmission::{Front, Transmission, Warm};
+
+/// Room for one record of any kind plus a KeyUpdate and an alert.
+const SLACK_BYTES: usize = RECORD_BYTES + 4 * OVERHEAD_BYTES + LEFT_OVER_BYTES_MAX;
+/// Sealed bytes that wait for the next batch rather than for a `send` of their own.
+const LEFT_OVER_BYTES_MAX: usize = 4096;
+
+thread_local! {
+    // Where a record made of several small parts is put together.
+    static GATHER: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(RECORD_BYTES));
+}
+
+pub(crate) struct UserSpace {
+    sealer: Sealer,
+    pace: Pace,
+    /// Sealed bytes that the socket did not take: records cannot be sealed twice, so they are kept.
+    unsent: Vec<u8>,
+    unsent_from: usize,
+    /// The last record has been sealed.
+    ended: bool,
+}
+
+impl UserSpace {
+    pub(crate) fn new(keys: TrafficKeys, limits: &OutletLimits) -> Option<Self> {
+        let sealer = Sealer::new(keys, limits.records_per_key)?;
+        Some(Self { sealer, pace: Pace::new(limits), unsent: Vec::new(), unsent_from: 0, ended: false })
+    }
+
+    pub(crate) fn advance(
+        &mut self,
+        socket: &TcpStream,
+        transmission: &mut Transmission,
+        limits: &OutletLimits,
+        now: Instant,
+    ) -> Result<Step, SendError> {
+        if self.unsent_bytes() > LEFT_OVER_BYTES_MAX && !self.flush(socket)? {
+            return Ok(Step::Blocked);
+        }
+        if self.ended {
+            return Err(SendError::Gone);
+        }
+        if transmission.remaining() == 0 {
+            return Ok(if self.flush(socket)? { Step::Done } else { Step::Blocked });
+        }
+        if let Some(extent) = transmission.cold() {
+            return Ok(Step::Cold(extent));
+        }
+        self.pace.resume(limits, now);
+        with_batch(|batch| {
+            batch.begin(limits.batch_bytes_max + SLACK_BYTES);
+            let before = transmission.remaining();
+            self.put_left_over(batch);
+            let filled = self.fill(batch, transmission, limits);
+            if filled.is_ok() && batch.len() == 0 {
+                return Ok(Step::Starved);
+            }
+            // Also if it ended in an error: a record that is left out would make every later one unreadable.
+            let taken = self.offer(socket, batch)?;
+            filled?;
+            self.pace.taken(limits, batch.len(), taken);
+            Ok(Step::Sent(usize::try_from(before - transmission.remaining()).unwrap_or(usize::MAX)))
+        })
+    }
+
+    /// Moves what little is left over into the batch: session tickets then share a packet with the first response.
+    fn put_left_over(&mut self, batch: &mut Batch) {
+        let left = self.unsent_bytes();
+        if let Some(space) = batch.space(left) {
+            space.copy_from_slice(&self.unsent[self.unsent_from..]);
+            batch.commit(left);
+            self.unsent = Vec::new();
+            self.unsent_from = 0;
+        }
+    }
+
+    fn unsent_bytes(&self) -> usize {
+        self.unsent.len() - self.unsent_from
+    }
+
+    pub(crate) fn begin_with(&mut self, sealed: Vec<u8>) {
+        self.unsent = sealed;
+        self.unsent_from = 0;
+    }
+
+    /// Seals records until the batch is large enough, or there is nothing more that can be read at once.
+    fn fill(
+        &mut self,
+        batch: &mut Batch,
+        transmission: &mut Transmission,
+        limits: &OutletLimits,
+    ) -> Result<(), SendError> {
+        while batch.len() < self.pace.batch_bytes() {
+            if self.sealer.is_worn_out() {
+                self.seal_key_update(batch, limits)?;
+            }
+            let record_bytes = self.pace.record_bytes(limits);
+            let front_bytes = match transmission.front() {
+                None | Some(Front::Cold) => return Ok(()),
+                Some(Front::Memory(memory)) => memory.len() as u64,
+                Some(Front::Warm(warm)) => warm.len,
+                Some(Front::Source) => match self.seal_source(batch, transmission, record_bytes)? {
+                    0 => return Ok(()),
+                    sealed => {
+                        self.pace.sealed(sealed);
+                        continue;
+                    }
+                },
+            };
+            // Small parts share a record when that fills a packet or ends the response; a long body is not
+            // worth a copy.
+            let remaining = transmission.remaining();
+            let worth_a_copy = record_bytes < RECORD_BYTES || remaining <= record_bytes as u64;
+            let sealed = if front_bytes < remaining.min(record_bytes as u64) && worth_a_copy {
+                self.seal_gathered(batch, transmission, record_bytes)?
+            } else {
+                self.seal_front(batch, transmission, record_bytes)?
+            };
+            self.pace.sealed(sealed);
+        }
+        Ok(())
+    }
+
+    /// One record of the front part alone, without a copy. Returns the bytes of plaintext.
+    fn seal_front(
+        &mut self,
+        batch: &mut Batch,
+        transmission: &mut Transmission,
+        record_bytes: usize,
+    ) -> Result<usize, SendError> {
+        let bytes = match transmission.front() {
+            None | Some(Front::Cold | Front::Source) => return Ok(0),
+            Some(Front::Memory(memory)) => {
+                let piece = &memory[..memory.len().min(record_bytes)];
+                self.sealer.seal(ContentType::ApplicationData, Plaintext::Memory(piece), batch)?;
+                piece.len()
+            }
+            Some(Front::Warm(warm)) => {
+                let window = warm.file.window(warm.offset, warm.len.min(record_bytes as u64))?;
+                self.sealer.seal(ContentType::ApplicationData, Plaintext::Mapped(window), batch)?;
+                window.len()
+            }
+        };
+        transmission.advance(bytes);
+        Ok(bytes)
+    }
+
+    /// One record out of as many parts as fit. Returns the bytes of plaintext.
+    fn seal_gathered(
+        &mut self,
+        batch: &mut Batch,
+        transmission: &mut Transmission,
+        record_bytes: usize,
+    ) -> Result<usize, SendError> {
+        GATHER.with_borrow_mut(|gather| {
+            gather.clear();
+            while gather.len() < record_bytes {
+                let room = record_bytes - gather.len();
+                let count = match transmission.front() {
+                    None | Some(Front::Cold | Front::Source) => break,
+                    Some(Front::Memory(memory)) => {
+                        let count = memory.len().min(room);
+                        gather.extend_from_slice(&memory[..count]);
+                        count
+                    }
+                    Some(Front::Warm(warm)) => copy_warm(warm, room, gather)?,
+                };
+                transmission.advance(count);
+            }
+            self.sealer.seal(ContentType::ApplicationData, Plaintext::Memory(gather), batch)?;
+            Ok(gather.len())
+        })
+    }
+
+    /// One record of what the source of the body has just now. Returns the bytes of plaintext, 0 if there are none.
+    fn seal_source(
+        &mut self,
+        batch: &mut Batch,
+        transmission: &mut Transmission,
+        record_bytes: usize,
+    ) -> Result<usize, SendError> {
+        GATHER.with_borrow_mut(|gather| {
+            let Some((source, left)) = transmission.source_mut() else { return Ok(0) };
+            gather.resize(usize::try_from(left).map_or(record_bytes, |left| left.min(record_bytes)), 0);
+            let Some(count) = source.read(gather)? else { return Ok(0) };
+            transmission.advance(count);
+            self.sealer.seal(ContentType::ApplicationData, Plaintext::Memory(&gather[..count]), batch)?;
+            Ok(count)
+        })
+    }
+
+    /// Offers the batch to the socket and keeps what it does not take.
+    fn offer(&mut self, socket: &TcpStream, batch: &Batch) -> Result<usize, SendError> {
+        let taken = match send_some(socket, batch.filled(), false) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error.into()),
+        };
+        if taken < batch.len() {
+            self.unsent = batch.filled()[taken..].to_vec();
+            self.unsent_from = 0;
+        }
+        Ok(taken)
+    }
+
+    pub(crate) fn flush(&mut self, socket: &TcpStream) -> Result<bool, SendError> {
+        while self.unsent_from < self.unsent.len() {
+            match send_some(socket, &self.unsent[self.unsent_from..], false) {
+                Ok(count) => self.unsent_from += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if self.unsent_from > 0 {
+            self.unsent = Vec::new();
+            self.unsent_from = 0;
+        }
+        Ok(true)
+    }
+
+    /// The keys with the sequence number of the next record.
+    pub(crate) fn keys(&self) -> &TrafficKeys {
+        self.sealer.keys()
+    }
+
+    pub(crate) fn update_keys(&mut self, limits: &OutletLimits) -> Result<(), SendError> {
+        with_batch(|batch| {
+            batch.begin(SLACK_BYTES);
+            self.seal_key_update(batch, limits)?;
+            self.unsent.extend_from_slice(batch.filled());
+            Ok(())
+        })
+    }
+
+    fn seal_key_update(&mut self, batch: &mut Batch, limits: &OutletLimits) -> Result<(), SendError> {
+        let next = self.sealer.next_generation(limits.records_per_key).ok_or(SendError::KeysWornOut)?;
+        self.sealer.seal(ContentType::Handshake, Plaintext::Memory(&KEY_UPDATE), batch)?;
+        self.sealer = next;
+        Ok(())
+    }
+
+    pub(crate) fn alert(&mut self, number: u8) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        with_batch(|batch| {
+            batch.begin(SLACK_BYTES);
+            let alert = alert_message(number);
+            if self.sealer.seal(ContentType::Alert, Plaintext::Memory(&alert), batch).is_ok() {
+                self.unsent.extend_from_slice(batch.filled());
+            }
+        });
+    }
+}
+
+fn copy_warm(warm: Warm<'_>, room: usize, gather: &mut Vec<u8>) -> Result<usize, SendError> {
+    let window = warm.file.window(warm.offset, warm.len.min(room as u64))?;
+    let start = gather.len();
+    gather.resize(start + window.len(), 0);
+    window.copy_to(&mut gather[start..]).map_err(|_| SendError::Truncated)?;
+    Ok(window.len())
+}

@@ -1,0 +1,138 @@
+//! What leaves the plain outlet.
+#![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use penstock_egress::{Outlet, OutletLimits, Part, SendError, Source, Step, Transmission};
+use penstock_sys::file::{Extent, OpenFile};
+
+const LIMITS: OutletLimits = OutletLimits {
+    batch_bytes_min: 64 * 1024,
+    batch_bytes_max: 512 * 1024,
+    small_record_bytes: 1360,
+    small_record_phase_bytes: 64 * 1024,
+    idle: Duration::from_secs(1),
+    records_per_key: 1 << 24,
+};
+
+/// Sends parts of a file of `length` bytes that shrinks to `cut` before its second window, if there is a cut.
+fn send_file(length: usize, cut: Option<u64>) -> (Vec<u8>, Vec<u8>, Result<(), SendError>) {
+    let body: Vec<u8> = (0..length).map(|i| u8::try_from(i % 253).unwrap()).collect();
+    let kept = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(kept.path(), &body).unwrap();
+    let fd = std::fs::File::open(kept.path()).unwrap().as_fd().try_clone_to_owned().unwrap();
+    let file = Arc::new(OpenFile::from_fd(fd).unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (reader, outcome) = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            std::net::TcpStream::connect(address).unwrap().read_to_end(&mut all).unwrap();
+            all
+        });
+        let (socket, _) = listener.accept().await.unwrap();
+        let socket = Rc::new(socket);
+        let mut outlet = Outlet::plain(Rc::clone(&socket), LIMITS);
+        let parts = vec![
+            Part::Owned(b"head".to_vec()),
+            Part::Extent(Extent::new(Arc::clone(&file), 10, 5).unwrap()),
+            Part::Shared(Arc::from(&b"middle"[..])),
+            Part::Extent(Extent::whole(file)),
+        ];
+        let mut transmission = Transmission::new(parts);
+        let outcome = loop {
+            match outlet.advance(&mut transmission, Instant::now()) {
+                Ok(Step::Done) => break Ok(()),
+                Ok(Step::Sent(_)) => {}
+                Ok(Step::Blocked) => socket.writable().await.unwrap(),
+                Ok(Step::Cold(rest)) => {
+                    if let Some(cut) = cut
+                        && rest.offset > 0
+                    {
+                        kept.as_file().set_len(cut).unwrap();
+                    }
+                    transmission.warmed(rest.len.min(256 * 1024));
+                }
+                Ok(Step::Starved) => unreachable!("there is no source"),
+                Err(error) => break Err(error),
+            }
+        };
+        (reader, outcome)
+    });
+    let expected = [b"head", &body[10..15], b"middle", &body].concat();
+    (reader.join().unwrap(), expected, outcome)
+}
+
+#[test]
+fn memory_and_extents_leave_in_order() {
+    let (received, expected, outcome) = send_file(2_000_003, None);
+    outcome.unwrap();
+    assert_eq!(received, expected);
+}
+
+#[test]
+fn a_file_cut_short_ends_the_transmission() {
+    let (received, expected, outcome) = send_file(2_000_003, Some(4096));
+    assert!(matches!(outcome, Err(SendError::Truncated)), "{outcome:?}");
+    assert_eq!(received, expected[..received.len()]);
+    assert!(received.len() < expected.len());
+}
+
+/// Sends `promised` bytes from a socket on which `arriving` come in pieces; then four more from memory.
+fn send_from_a_socket(arriving: Vec<u8>, promised: u64) -> (Vec<u8>, Result<(), SendError>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (reader, outcome) = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            std::net::TcpStream::connect(address).unwrap().read_to_end(&mut all).unwrap();
+            all
+        });
+        let socket = Rc::new(listener.accept().await.unwrap().0);
+        std::thread::spawn(move || {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            for piece in arriving.chunks(99_999) {
+                std::thread::sleep(Duration::from_millis(1));
+                std::io::Write::write_all(&mut stream, piece).unwrap();
+            }
+        });
+        let source = Rc::new(listener.accept().await.unwrap().0);
+        let mut outlet = Outlet::plain(Rc::clone(&socket), LIMITS);
+        let parts =
+            vec![Part::Source(Source::new(Rc::clone(&source), promised)), Part::Owned(b"tail".to_vec())];
+        let mut transmission = Transmission::new(parts);
+        let outcome = loop {
+            match outlet.advance(&mut transmission, Instant::now()) {
+                Ok(Step::Done) => break Ok(()),
+                Ok(Step::Sent(_)) => {}
+                Ok(Step::Blocked) => socket.writable().await.unwrap(),
+                Ok(Step::Starved) => source.readable().await.unwrap(),
+                Ok(Step::Cold(_)) => unreachable!("there is no file"),
+                Err(error) => break Err(error),
+            }
+        };
+        (reader, outcome)
+    });
+    (reader.join().unwrap(), outcome)
+}
+
+#[test]
+fn a_body_from_another_socket_is_spliced_and_no_byte_beyond_it_is_taken() {
+    let arriving: Vec<u8> = (0..2_000_003_u32).map(|i| u8::try_from(i % 249).unwrap()).collect();
+    let (received, outcome) = send_from_a_socket(arriving.clone(), 2_000_000);
+    outcome.unwrap();
+    assert_eq!(received, [&arriving[..2_000_000], b"tail"].concat());
+}
+
+#[test]
+fn a_source_that_ends_early_cuts_the_body() {
+    let (received, outcome) = send_from_a_socket(vec![7; 300_000], 300_001);
+    assert!(matches!(outcome, Err(SendError::Truncated)), "{outcome:?}");
+    assert_eq!(received, vec![7; 300_000]);
+}

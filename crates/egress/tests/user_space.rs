@@ -1,0 +1,427 @@
+//! What leaves the user-space outlet, opened again record by record with the client's half of the keys.
+#![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use boring::aead::{AeadCtx, Algorithm};
+use penstock_egress::{Outlet, OutletLimits, Part, SendError, Source, Step, Transmission};
+use penstock_sys::aead::Cipher;
+use penstock_sys::file::{Extent, OpenFile};
+use penstock_sys::traffic::{Secret, TrafficKeys, Version};
+use tokio::net::{TcpListener, TcpStream};
+
+const LIMITS: OutletLimits = OutletLimits {
+    batch_bytes_min: 64 * 1024,
+    batch_bytes_max: 512 * 1024,
+    small_record_bytes: 1360,
+    small_record_phase_bytes: 64 * 1024,
+    idle: Duration::from_secs(1),
+    records_per_key: 1 << 24,
+};
+
+const APPLICATION_DATA: u8 = 23;
+const HANDSHAKE: u8 = 22;
+const ALERT: u8 = 21;
+
+fn keys(version: Version, cipher: Cipher) -> TrafficKeys {
+    match version {
+        Version::Tls13 => {
+            let length = if cipher == Cipher::Aes256Gcm { 48 } else { 32 };
+            TrafficKeys::tls13(cipher, Secret::new(vec![7; length]), 2).unwrap()
+        }
+        Version::Tls12 => {
+            let iv = if cipher == Cipher::ChaCha20Poly1305 { 12 } else { 4 };
+            let block: Vec<u8> =
+                (0..2 * (cipher.key_bytes() + iv)).map(|i| u8::try_from(i).unwrap()).collect();
+            TrafficKeys::tls12(cipher, &Secret::new(block), 1).unwrap()
+        }
+    }
+}
+
+fn content(length: usize) -> Vec<u8> {
+    (0..length).map(|i| u8::try_from((i * 31 + i / 251) % 256).unwrap()).collect()
+}
+
+fn file_of(bytes: &[u8]) -> (tempfile::NamedTempFile, Arc<OpenFile>) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    let fd = std::fs::File::open(file.path()).unwrap().as_fd().try_clone_to_owned().unwrap();
+    (file, Arc::new(OpenFile::from_fd(fd).unwrap()))
+}
+
+/// A connected pair: our end, and a thread that reads the other to its end, `pause` between reads.
+async fn pair(pause: Duration) -> (Rc<TcpStream>, std::thread::JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let (mut all, mut piece) = (Vec::new(), vec![0; 64 * 1024]);
+        loop {
+            match stream.read(&mut piece) {
+                Ok(0) | Err(_) => return all,
+                Ok(count) => all.extend_from_slice(&piece[..count]),
+            }
+            std::thread::sleep(pause);
+        }
+    });
+    let (socket, _) = listener.accept().await.unwrap();
+    (Rc::new(socket), reader)
+}
+
+/// Drives a transmission to its end, as the edge does.
+async fn send(outlet: &mut Outlet, socket: &TcpStream, parts: Vec<Part>) -> Result<(), SendError> {
+    let mut transmission = Transmission::new(parts);
+    loop {
+        match outlet.advance(&mut transmission, Instant::now())? {
+            Step::Done => return Ok(()),
+            Step::Sent(_) => {}
+            Step::Blocked => socket.writable().await.unwrap(),
+            Step::Cold(rest) => transmission.warmed(rest.len.min(512 * 1024)),
+            Step::Starved => {
+                let source = Rc::clone(transmission.source().unwrap().socket());
+                source.readable().await.unwrap();
+            }
+        }
+    }
+}
+
+async fn finish(mut outlet: Outlet, socket: Rc<TcpStream>) {
+    while !outlet.flush().unwrap() {
+        socket.writable().await.unwrap();
+    }
+}
+
+fn run<F: Future>(test: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
+
+/// One opened record.
+#[derive(Debug, PartialEq, Eq)]
+struct Record {
+    kind: u8,
+    plaintext: Vec<u8>,
+}
+
+/// Opens records in order, following KeyUpdates.
+fn open_all(mut keys: TrafficKeys, mut bytes: &[u8]) -> Vec<Record> {
+    let mut records = Vec::new();
+    while !bytes.is_empty() {
+        let length = usize::from(u16::from_be_bytes([bytes[3], bytes[4]]));
+        assert!(length <= 16 * 1024 + 256, "a record of {length} bytes");
+        let (record, rest) = bytes.split_at(5 + length);
+        let opened = open_one(&keys, record);
+        keys.sequence += 1;
+        if opened.kind == HANDSHAKE {
+            assert_eq!(opened.plaintext, [24, 0, 0, 1, 0], "the only handshake message is a KeyUpdate");
+            keys = keys.next_generation().unwrap();
+        }
+        records.push(opened);
+        bytes = rest;
+    }
+    records
+}
+
+fn open_one(keys: &TrafficKeys, record: &[u8]) -> Record {
+    let algorithm = match keys.cipher {
+        Cipher::Aes128Gcm => Algorithm::aes_128_gcm(),
+        Cipher::Aes256Gcm => Algorithm::aes_256_gcm(),
+        Cipher::ChaCha20Poly1305 => Algorithm::chacha20_poly1305(),
+    };
+    let (header, payload) = record.split_at(5);
+    let sequence = keys.sequence.to_be_bytes();
+    let mut nonce = [0; 12];
+    let explicit = keys.version == Version::Tls12 && keys.cipher != Cipher::ChaCha20Poly1305;
+    let sealed = if explicit {
+        nonce[..4].copy_from_slice(keys.iv.expose());
+        nonce[4..].copy_from_slice(&payload[..8]);
+        &payload[8..]
+    } else {
+        nonce.copy_from_slice(keys.iv.expose());
+        nonce[4..].iter_mut().zip(sequence).for_each(|(byte, other)| *byte ^= other);
+        payload
+    };
+    let additional = match keys.version {
+        Version::Tls13 => header.to_vec(),
+        Version::Tls12 => {
+            let plain = u16::try_from(sealed.len() - 16).unwrap().to_be_bytes();
+            [&sequence[..], &header[..3], &plain[..]].concat()
+        }
+    };
+    let (text, tag) = sealed.split_at(sealed.len() - 16);
+    let mut plaintext = text.to_vec();
+    AeadCtx::new_default_tag(&algorithm, keys.key.expose())
+        .unwrap()
+        .open_in_place_mut(&nonce, &mut plaintext, tag, &additional)
+        .expect("the record opens with the keys in force");
+    let kind = match keys.version {
+        Version::Tls13 => plaintext.pop().unwrap(),
+        Version::Tls12 => header[0],
+    };
+    Record { kind, plaintext }
+}
+
+fn data_of(records: &[Record]) -> Vec<u8> {
+    records
+        .iter()
+        .filter(|record| record.kind == APPLICATION_DATA)
+        .flat_map(|r| r.plaintext.clone())
+        .collect()
+}
+
+const ALL: [(Version, Cipher); 6] = [
+    (Version::Tls13, Cipher::Aes128Gcm),
+    (Version::Tls13, Cipher::Aes256Gcm),
+    (Version::Tls13, Cipher::ChaCha20Poly1305),
+    (Version::Tls12, Cipher::Aes128Gcm),
+    (Version::Tls12, Cipher::Aes256Gcm),
+    (Version::Tls12, Cipher::ChaCha20Poly1305),
+];
+
+#[test]
+fn every_cipher_of_both_versions_carries_head_and_file_unchanged() {
+    for (version, cipher) in ALL {
+        let body = content(700_001);
+        let (_kept, file) = file_of(&body);
+        let received = run(async {
+            let (socket, reader) = pair(Duration::ZERO).await;
+            let mut outlet = Outlet::user_space(Rc::clone(&socket), keys(version, cipher), LIMITS).unwrap();
+            let parts = vec![Part::Owned(b"head".to_vec()), Part::Extent(Extent::whole(file))];
+            send(&mut outlet, &socket, parts).await.unwrap();
+            outlet.alert(0);
+            finish(outlet, socket).await;
+            reader
+        });
+        let records = open_all(keys(version, cipher), &received.join().unwrap());
+        assert_eq!(data_of(&records), [b"head", &body[..]].concat(), "{version:?} {cipher:?}");
+        assert_eq!(records.last(), Some(&Record { kind: ALERT, plaintext: vec![1, 0] }));
+    }
+}
+
+#[test]
+fn a_reader_that_drains_slowly_gets_every_byte_once() {
+    let body = content(6_000_000);
+    let (_kept, file) = file_of(&body);
+    let received = run(async {
+        let (socket, reader) = pair(Duration::from_micros(300)).await;
+        socket2::SockRef::from(&*socket).set_send_buffer_size(16 * 1024).unwrap();
+        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
+        send(&mut outlet, &socket, vec![Part::Extent(Extent::whole(file))]).await.unwrap();
+        finish(outlet, socket).await;
+        reader
+    });
+    let records = open_all(keys(Version::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
+    assert_eq!(data_of(&records), body);
+}
+
+#[test]
+fn the_first_records_fit_a_packet_and_later_ones_are_full() {
+    let body = content(300_000);
+    let (_kept, file) = file_of(&body);
+    let received = run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
+        let parts = vec![Part::Owned(vec![b'h'; 300]), Part::Extent(Extent::whole(file))];
+        send(&mut outlet, &socket, parts).await.unwrap();
+        finish(outlet, socket).await;
+        reader
+    });
+    let records = open_all(keys(Version::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
+    assert_eq!(records[0].plaintext.len(), 1360, "the head shares its record with the body");
+    let small = records.iter().take_while(|record| record.plaintext.len() == 1360).count();
+    assert_eq!(small, (64 * 1024usize).div_ceil(1360));
+    assert_eq!(records[small].plaintext.len(), 16 * 1024);
+    assert_eq!(data_of(&records).len(), 300 + 300_000);
+}
+
+#[test]
+fn a_small_response_is_one_record() {
+    let body = content(1000);
+    let (_kept, file) = file_of(&body);
+    let received = run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let keys = keys(Version::Tls12, Cipher::Aes256Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
+        let parts = vec![Part::Owned(vec![b'h'; 300]), Part::Extent(Extent::whole(file))];
+        send(&mut outlet, &socket, parts).await.unwrap();
+        finish(outlet, socket).await;
+        reader
+    });
+    let records = open_all(keys(Version::Tls12, Cipher::Aes256Gcm), &received.join().unwrap());
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].plaintext.len(), 1300);
+}
+
+#[test]
+fn a_key_update_takes_effect_with_the_next_record() {
+    let received = run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let keys = keys(Version::Tls13, Cipher::ChaCha20Poly1305);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
+        for text in [b"one", b"two"] {
+            send(&mut outlet, &socket, vec![Part::Shared(Arc::from(&text[..]))]).await.unwrap();
+            outlet.update_keys().unwrap();
+        }
+        send(&mut outlet, &socket, vec![Part::Owned(b"three".to_vec())]).await.unwrap();
+        finish(outlet, socket).await;
+        reader
+    });
+    let records = open_all(keys(Version::Tls13, Cipher::ChaCha20Poly1305), &received.join().unwrap());
+    let kinds: Vec<u8> = records.iter().map(|record| record.kind).collect();
+    assert_eq!(kinds, [APPLICATION_DATA, HANDSHAKE, APPLICATION_DATA, HANDSHAKE, APPLICATION_DATA]);
+    assert_eq!(data_of(&records), b"onetwothree");
+}
+
+#[test]
+fn worn_out_keys_are_changed_in_tls13_and_end_the_connection_in_tls12() {
+    let limits = OutletLimits { records_per_key: 10, small_record_phase_bytes: 0, ..LIMITS };
+    for version in [Version::Tls13, Version::Tls12] {
+        let body = content(50 * 16 * 1024);
+        let (_kept, file) = file_of(&body);
+        let (received, outcome) = run(async {
+            let (socket, reader) = pair(Duration::ZERO).await;
+            let keys = keys(version, Cipher::Aes128Gcm);
+            let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, limits).unwrap();
+            let outcome = send(&mut outlet, &socket, vec![Part::Extent(Extent::whole(file))]).await;
+            finish(outlet, socket).await;
+            (reader, outcome)
+        });
+        let records = open_all(keys(version, Cipher::Aes128Gcm), &received.join().unwrap());
+        match version {
+            Version::Tls13 => {
+                outcome.unwrap();
+                assert_eq!(data_of(&records), body);
+                let updates = records.iter().filter(|record| record.kind == HANDSHAKE).count();
+                assert_eq!(updates, 50 / 9, "each generation carries nine records and its KeyUpdate");
+            }
+            Version::Tls12 => {
+                assert!(matches!(outcome, Err(SendError::KeysWornOut)));
+                assert!(records.len() < 10);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_truncated_under_way_ends_the_transmission_and_sends_nothing_of_the_hole() {
+    let body = content(3_000_000);
+    let (kept, file) = file_of(&body);
+    let (received, outcome) = run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
+        let mut transmission = Transmission::new(vec![Part::Extent(Extent::whole(file))]);
+        let mut steps = 0;
+        let outcome = loop {
+            match outlet.advance(&mut transmission, Instant::now()) {
+                Ok(Step::Done) => break Ok(()),
+                Ok(Step::Sent(_)) => {
+                    steps += 1;
+                    if steps == 2 {
+                        kept.as_file().set_len(4096).unwrap();
+                    }
+                }
+                Ok(Step::Blocked) => socket.writable().await.unwrap(),
+                Ok(Step::Cold(rest)) => transmission.warmed(rest.len),
+                Ok(Step::Starved) => unreachable!("there is no source"),
+                Err(error) => break Err(error),
+            }
+        };
+        // The record that failed has used up its number, so even a goodbye would be unreadable.
+        outlet.alert(0);
+        finish(outlet, socket).await;
+        (reader, outcome)
+    });
+    assert!(matches!(outcome, Err(SendError::Truncated)), "{outcome:?}");
+    let sent = data_of(&open_all(keys(Version::Tls13, Cipher::Aes128Gcm), &received.join().unwrap()));
+    assert!(!sent.is_empty() && sent.len() < body.len());
+    assert_eq!(sent, body[..sent.len()]);
+}
+
+#[test]
+fn after_an_alert_nothing_more_is_sent() {
+    run(async {
+        let (socket, _reader) = pair(Duration::ZERO).await;
+        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
+        outlet.alert(0);
+        let outcome = send(&mut outlet, &socket, vec![Part::Owned(b"late".to_vec())]).await;
+        assert!(matches!(outcome, Err(SendError::Gone)));
+    });
+}
+
+#[test]
+fn what_the_handshake_left_to_say_leaves_first() {
+    let received = run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
+        outlet.begin_with(b"tickets".to_vec());
+        send(&mut outlet, &socket, vec![Part::Owned(b"answer".to_vec())]).await.unwrap();
+        finish(outlet, socket).await;
+        reader
+    });
+    let received = received.join().unwrap();
+    let records = received.strip_prefix(b"tickets").expect("the tickets come first");
+    assert_eq!(data_of(&open_all(keys(Version::Tls13, Cipher::Aes128Gcm), records)), b"answer");
+}
+
+/// A socket on which `bytes` arrive in pieces, and then its end.
+async fn source_of(bytes: Vec<u8>) -> Rc<TcpStream> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        for (number, piece) in bytes.chunks(33_333).enumerate() {
+            if number % 5 == 2 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            std::io::Write::write_all(&mut stream, piece).unwrap();
+        }
+    });
+    Rc::new(listener.accept().await.unwrap().0)
+}
+
+#[test]
+fn a_body_from_another_socket_is_read_and_sealed() {
+    let body = content(1_000_003);
+    let wanted = body.clone();
+    let received = run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
+        let source = Source::new(source_of(body).await, 1_000_003);
+        let parts = vec![Part::Owned(b"head".to_vec()), Part::Source(source), Part::Owned(b"tail".to_vec())];
+        send(&mut outlet, &socket, parts).await.unwrap();
+        finish(outlet, socket).await;
+        reader
+    });
+    let records = open_all(keys(Version::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
+    assert_eq!(data_of(&records), [b"head", &wanted[..], b"tail"].concat());
+}
+
+#[test]
+fn a_source_that_ends_early_cuts_the_body_and_leaves_every_record_readable() {
+    let body = content(100_000);
+    let wanted = body.clone();
+    let received = run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
+        let source = Source::new(source_of(body).await, 100_001);
+        let outcome = send(&mut outlet, &socket, vec![Part::Source(source)]).await;
+        assert!(matches!(outcome, Err(SendError::Truncated)), "{outcome:?}");
+        outlet.alert(80);
+        finish(outlet, socket).await;
+        reader
+    });
+    let records = open_all(keys(Version::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
+    assert_eq!(data_of(&records), wanted);
+    let last = records.last().unwrap();
+    assert_eq!((last.kind, &last.plaintext[..]), (ALERT, &[2, 80][..]));
+}

@@ -1,0 +1,37 @@
+//! The wire format of HTTP/1.1: bytes in, types out.
+//!
+//! This crate knows nothing of sockets, TLS, files or tasks. The edge feeds it the bytes it has
+//! received and writes out the bytes it gets back; every question about time, randomness and
+//! limits is answered by an argument.
+//!
+//! The way of a request through it: [`head_length`] finds where the head ends, [`Request::parse`]
+//! turns the head into a [`Request`] that cannot be wrong, [`conditional::evaluate`] and
+//! [`range::select`] decide what part of a file answers it, and [`HeadWriter`] writes the head of
+//! the answer. What is refused comes back as a [`Rejection`], which says with which status.
+//!
+//! It is stricter than RFC 9112 asks wherever leniency would let two programs read the same bytes
+//! differently: no bare LF, no folded lines, no repeated framing fields.
+
+#![forbid(unsafe_code)]
+
+pub mod body;
+pub mod conditional;
+pub mod encoding;
+pub mod limits;
+pub mod multipart;
+pub mod proxy;
+pub mod range;
+pub mod request;
+pub mod response;
+pub mod status;
+pub mod types;
+
+mod digits;
+mod rejection;
+
+pub use encoding::Encoding;
+pub use limits::HeadLimits;
+pub use rejection::Rejection;
+pub use request::{Method, Path, PathFault, Request, RequestBody, Version, head_length};
+pub use response::HeadWriter;
+pub use status::Status;

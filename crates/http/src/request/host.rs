@@ -1,0 +1,95 @@
+//! The authority of a request: Host, or what an absolute-form target names (RFC 3986 §3.2).
+
+use std::net::Ipv6Addr;
+
+/// The longest host name that DNS can hold, in bytes.
+const HOST_BYTES_MAX: usize = 255;
+
+/// The host in `authority`, without port and without a final dot; `None` if it is malformed. User
+/// information is malformed here. Empty hosts pass: the caller knows whether one is allowed.
+pub(super) fn host_of(authority: &str) -> Option<&str> {
+    let (host, port) = if authority.starts_with('[') {
+        let end = authority.find(']')? + 1;
+        let (host, rest) = authority.split_at(end);
+        host[1..end - 1].parse::<Ipv6Addr>().ok()?;
+        (host, if rest.is_empty() { "" } else { rest.strip_prefix(':')? })
+    } else {
+        let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+        (host.bytes().all(is_host_byte).then_some(host)?, port)
+    };
+    let port_is_fine =
+        port.is_empty() || (port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok());
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let dots_are_fine = host.is_empty() == authority.is_empty() && !host.starts_with('.');
+    (port_is_fine && dots_are_fine && host.len() <= HOST_BYTES_MAX).then_some(host)
+}
+
+/// The characters of a registered name (RFC 3986 §3.2.2) but for percent-encoding and sub-delimiters,
+/// which no DNS name has; the underscore occurs in practice.
+const fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_of;
+
+    #[test]
+    fn hosts_lose_port_and_final_dot() {
+        for (authority, host) in [
+            ("example.com", "example.com"),
+            ("Example.COM:8443", "Example.COM"),
+            ("example.com.", "example.com"),
+            ("example.com.:443", "example.com"),
+            ("example.com:", "example.com"),
+            ("127.0.0.1:80", "127.0.0.1"),
+            ("[::1]", "[::1]"),
+            ("[2001:db8::1]:8443", "[2001:db8::1]"),
+            ("[::ffff:10.0.0.1]:", "[::ffff:10.0.0.1]"),
+            ("cdn_7.example", "cdn_7.example"),
+            ("", ""),
+        ] {
+            assert_eq!(host_of(authority), Some(host), "{authority}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused() {
+        let long = "a".repeat(256);
+        for authority in [
+            "exa mple.com",
+            "a/b",
+            "user@host",
+            "a,b",
+            "a\u{e9}",
+            "a%41",
+            "a:b",
+            "a:65536",
+            "a:-1",
+            "a:+1",
+            "a:80:80",
+            "::1",
+            "[::1",
+            "[::1]x",
+            "[::1]:x",
+            "[zz]",
+            "[]",
+            "[fe80::1%25eth0]",
+            ".",
+            "..",
+            ":80",
+            ".com",
+            "a?b",
+            "a#b",
+            "a\\b",
+            "a\"b",
+            "<a>",
+            "a;b",
+            "a=b",
+            "'a'",
+            long.as_str(),
+        ] {
+            assert_eq!(host_of(authority), None, "{authority}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! From the bytes of a head to a [`Request`].
+
+use std::mem::MaybeUninit;
+
+use memchr::{memchr, memchr_iter};
+
+use super::head::{METHOD_BYTES_MAX, request_line_start};
+use super::host::host_of;
+use super::{Known, Method, Path, Request, RequestBody, Version, diagnose, target};
+use crate::digits::decimal;
+use crate::{HeadLimits, Rejection, Status};
+
+impl<'h> Request<'h> {
+    /// Parses one whole head, as delimited by [`head_length`](super::head_length).
+    ///
+    /// Nothing is allocated unless the path is percent-encoded.
+    ///
+    /// # Errors
+    /// 400 for malformed syntax and for anything that leaves the framing in doubt (RFC 9112 §6.3,
+    /// §11.2); 414 and 431 over a limit; 417 for an expectation other than `100-continue`; 501 for a
+    /// transfer coding other than chunked or an overlong method; 505 for another protocol version.
+    pub fn parse(head: &'h [u8], limits: &HeadLimits) -> Result<Self, Rejection> {
+        if head.len() > limits.head_bytes {
+            return Err(Rejection::closing(Status::RequestHeaderFieldsTooLarge, "head_too_large"));
+        }
+        let start = request_line_start(head)?.ok_or(Rejection::malformed("incomplete_head"))?;
+        let head = &head[start..];
+        if memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r') {
+            // httparse takes a bare LF for the end of a line.
+            return Err(Rejection::malformed("bare_lf"));
+        }
+        let mut slots = [const { MaybeUninit::uninit() }; HeadLimits::FIELDS_CEILING];
+        let slots = &mut slots[..limits.fields.min(HeadLimits::FIELDS_CEILING)];
+        let mut parsed = httparse::Request::new(&mut []);
+        match parsed.parse_with_uninit_headers(head, slots) {
+            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+            Ok(_) => return Err(Rejection::malformed("incomplete_head")),
+            Err(error) => return Err(diagnose::fault(head, error)),
+        }
+        let (Some(method), Some(raw_target), Some(minor)) = (parsed.method, parsed.path, parsed.version)
+        else {
+            return Err(Rejection::malformed("incomplete_head"));
+        };
+        let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
+        let line = RequestLine { method: method_of(method)?, raw_target, version };
+        if raw_target.len() > limits.target_bytes {
+            return Err(Rejection::closing(Status::UriTooLong, "target_too_long"));
+        }
+        let lines_start = memchr(b'\n', head).map_or(head.len(), |end| end + 1);
+        assemble(&line, Fields::collect(parsed.headers)?, &head[lines_start..])
+    }
+}
+
+/// The first line of a head.
+struct RequestLine<'h> {
+    method: Method<'h>,
+    raw_target: &'h str,
+    version: Version,
+}
+
+/// Judges line and fields together. What touches the framing comes first: those faults close.
+fn assemble<'h>(
+    line: &RequestLine<'h>,
+    fields: Fields<'h>,
+    field_lines: &'h [u8],
+) -> Result<Request<'h>, Rejection> {
+    let body = fields.body(line.version)?;
+    let target = target::split(line.method, line.raw_target).map_err(Rejection::malformed)?;
+    let host = fields.host(line.version)?;
+    let keep_alive = fields.keep_alive(line.version);
+    // A refusal is written without the request: it has a body, which a client that sent HEAD would take for the
+    // next response, and no word of keep-alive, without which HTTP/1.0 expects the end.
+    let refusal_is_unclear = line.method == Method::Head || line.version == Version::Http10;
+    let close = !keep_alive || body != RequestBody::None || refusal_is_unclear;
+    if let Some(reason) = fields.repeated {
+        return Err(Rejection { status: Status::BadRequest, reason, close });
+    }
+    if fields.expectation == Expectation::Unknown && line.version == Version::Http11 {
+        return Err(Rejection { status: Status::ExpectationFailed, reason: "unknown_expectation", close });
+    }
+    Ok(Request {
+        method: line.method,
+        version: line.version,
+        raw_target: line.raw_target,
+        raw_path: target.path,
+        query: target.query,
+        path: Path::parse(target.path),
+        host: target.host.unwrap_or(host),
+        body,
+        keep_alive,
+        // HTTP/1.0 knows no interim responses, and without a body there is nothing to wait for.
+        expect_continue: fields.expectation == Expectation::Continue
+            && line.version == Version::Http11
+            && body != RequestBody::None,
+        known: fields.known,
+        field_lines,
+    })
+}
+
+fn method_of(name: &str) -> Result<Method<'_>, Rejection> {
+    match name {
+        "GET" => Ok(Method::Get),
+        "HEAD" => Ok(Method::Head),
+        "OPTIONS" => Ok(Method::Options),
+        name if name.len() > METHOD_BYTES_MAX => {
+            Err(Rejection::closing(Status::NotImplemented, "method_too_long"))
+        }
+        name => Ok(Method::Other(name)),
+    }
+}
+
+/// What the field lines say, before the version gives it a meaning.
+#[derive(Default)]
+struct Fields<'h> {
+    host: Option<&'h [u8]>,
+    content_length: Option<&'h [u8]>,
+    transfer_encoding: Option<&'h [u8]>,
+    says_close: bool,
+    says_keep_alive: bool,
+    expectation: Expectation,
+    known: Known<'h>,
+    /// The reason for a 400 that does not touch the framing.
+    repeated: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Expectation {
+    #[default]
+    None,
+    Continue,
+    Unknown,
+}
+
+impl<'h> Fields<'h> {
+    fn collect(headers: &[httparse::Header<'h>]) -> Result<Self, Rejection> {
+        let mut fields = Self::default();
+        for header in headers {
+            fields.add(header.name, header.value).map_err(Rejection::malformed)?;
+        }
+        Ok(fields)
+    }
+
+    /// Takes note of one field line. The error is the reason for a 400 that leaves the framing, or
+    /// who is being talked to, in doubt.
+    fn add(&mut self, name: &str, value: &'h [u8]) -> Result<(), &'static str> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        let known = &mut self.known;
+        match name.len() {
+            4 if is("host") => once(&mut self.host, value, "repeated_host")?,
+            5 if is("range") => self.single(|known| &mut known.range, value, "repeated_range"),
+            6 if is("expect") => self.expect(value),
+            6 if is("origin") => first(&mut known.origin, value),
+            7 if is("referer") => first(&mut known.referer, value),
+            8 if is("if-range") => self.single(|known| &mut known.if_range, value, "repeated_if_range"),
+            8 if is("if-match") => first(&mut known.if_match, value),
+            10 if is("connection") => self.connection(value),
+            10 if is("user-agent") => first(&mut known.user_agent, value),
+            13 if is("if-none-match") => first(&mut known.if_none_match, value),
+            14 if is("content-length") => {
+                once(&mut self.content_length, value, "repeated_content_length")?;
+            }
+            15 if is("accept-encoding") => first(&mut known.accept_encoding, value),
+            17 if is("if-modified-since") => {
+                self.single(|known| &mut known.if_modified_since, value, "repeated_if_modified_since");
+            }
+            17 if is("transfer-encoding") => {
+                once(&mut self.transfer_encoding, value, "repeated_transfer_encoding")?;
+            }
+            19 if is("if-unmodified-since") => {
+                self.single(|known| &mut known.if_unmodified_since, value, "repeated_if_unmodified_since");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A field that may stand once, whose repetition does no harm beyond this request.
+    fn single(
+        &mut self,
+        slot: impl for<'s> FnOnce(&'s mut Known<'h>) -> &'s mut Option<&'h str>,
+        value: &'h [u8],
+        repeated: &'static str,
+    ) {
+        if slot(&mut self.known).replace(text(value)).is_some() {
+            self.repeated.get_or_insert(repeated);
+        }
+    }
+
+    fn expect(&mut self, value: &[u8]) {
+        let known = value.eq_ignore_ascii_case(b"100-continue") && self.expectation != Expectation::Unknown;
+        self.expectation = if known { Expectation::Continue } else { Expectation::Unknown };
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in value.split(|&byte| byte == b',') {
+            let option = option.trim_ascii();
+            self.says_close |= option.eq_ignore_ascii_case(b"close");
+            self.says_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    fn keep_alive(&self, version: Version) -> bool {
+        !self.says_close && (version == Version::Http11 || self.says_keep_alive)
+    }
+
+    /// How the body is delimited. Every doubt is refused: request smuggling lives on doubts.
+    fn body(&self, version: Version) -> Result<RequestBody, Rejection> {
+        match (self.transfer_encoding, self.content_length) {
+            (None, None) => Ok(RequestBody::None),
+            (Some(_), Some(_)) => Err(Rejection::malformed("content_length_and_transfer_encoding")),
+            (Some(_), None) if version == Version::Http10 => {
+                Err(Rejection::malformed("transfer_encoding_in_http_10"))
+            }
+            (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => Ok(RequestBody::Chunked),
+            (Some(_), None) => Err(Rejection::closing(Status::NotImplemented, "unknown_transfer_encoding")),
+            (None, Some(digits)) => match decimal(digits) {
+                None => Err(Rejection::malformed("content_length")),
+                Some(0) => Ok(RequestBody::None),
+                Some(length) => Ok(RequestBody::Length(length)),
+            },
+        }
+    }
+
+    /// The host that the Host field names. It is checked even where the target's host will win.
+    fn host(&self, version: Version) -> Result<&'h str, Rejection> {
+        let Some(value) = self.host else {
+            return match version {
+                Version::Http10 => Ok(""),
+                Version::Http11 => Err(Rejection::malformed("no_host")),
+            };
+        };
+        std::str::from_utf8(value).ok().and_then(host_of).ok_or(Rejection::malformed("host"))
+    }
+}
+
+fn once<'h>(
+    slot: &mut Option<&'h [u8]>,
+    value: &'h [u8],
+    repeated: &'static str,
+) -> Result<(), &'static str> {
+    if slot.replace(value).is_some() { Err(repeated) } else { Ok(()) }
+}
+
+fn first<'h>(slot: &mut Option<&'h str>, value: &'h [u8]) {
+    if slot.is_none() {
+        *slot = Some(text(value));
+    }
+}
+
+fn text(value: &[u8]) -> &str {
+    std::str::from_utf8(value).unwrap_or_default()
+}

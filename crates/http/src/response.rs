@@ -1,0 +1,195 @@
+//! Writing a response head.
+
+use std::io::Write as _;
+use std::ops::Range;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use httpdate::HttpDate;
+
+use crate::Status;
+use crate::digits::push_decimal;
+
+/// The interim response that lets a client send the body it holds back (RFC 9110 §10.1.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// The last second that an HTTP date can name: 9999-12-31 23:59:59, in seconds since 1970.
+const DATE_SECONDS_MAX: u64 = 253_402_300_799;
+
+/// Writes a response head straight into a buffer, behind what is already there. The head is whole
+/// only after [`finish`](Self::finish).
+///
+/// No value can break out of its line: control characters in it become spaces.
+#[must_use = "a head without `finish` has no end"]
+#[derive(Debug)]
+pub struct HeadWriter<'o> {
+    out: &'o mut Vec<u8>,
+}
+
+impl<'o> HeadWriter<'o> {
+    /// Begins a head with its status line.
+    pub fn new(out: &'o mut Vec<u8>, status: Status) -> Self {
+        out.extend_from_slice(status.line().as_bytes());
+        Self { out }
+    }
+
+    /// One field. `name` is the program's own; `value` may come from anywhere.
+    pub fn field(&mut self, name: &'static str, value: impl AsRef<[u8]>) -> &mut Self {
+        self.name(name);
+        let start = self.out.len();
+        self.out.extend_from_slice(value.as_ref());
+        for byte in &mut self.out[start..] {
+            if byte.is_ascii_control() {
+                *byte = b' ';
+            }
+        }
+        self.end_line()
+    }
+
+    /// Content-Length, in bytes.
+    pub fn content_length(&mut self, length: u64) -> &mut Self {
+        self.name("Content-Length");
+        push_decimal(self.out, length);
+        self.end_line()
+    }
+
+    /// Content-Range of a 206 with one range, of a representation of `length` bytes. `range` is not
+    /// empty.
+    pub fn content_range(&mut self, range: &Range<u64>, length: u64) -> &mut Self {
+        self.name("Content-Range");
+        self.out.extend_from_slice(b"bytes ");
+        push_decimal(self.out, range.start);
+        self.out.push(b'-');
+        push_decimal(self.out, range.end.saturating_sub(1));
+        self.out.push(b'/');
+        push_decimal(self.out, length);
+        self.end_line()
+    }
+
+    /// Content-Range of a 416: the representation has `length` bytes.
+    pub fn content_range_unsatisfied(&mut self, length: u64) -> &mut Self {
+        self.name("Content-Range");
+        self.out.extend_from_slice(b"bytes */");
+        push_decimal(self.out, length);
+        self.end_line()
+    }
+
+    /// Date, from [`http_date`]: it changes once a second, so the caller keeps the text.
+    pub fn date(&mut self, date: &str) -> &mut Self {
+        self.field("Date", date)
+    }
+
+    /// Last-Modified.
+    pub fn last_modified(&mut self, modified: SystemTime) -> &mut Self {
+        self.name("Last-Modified");
+        // Writing into a Vec cannot fail.
+        let written = write!(self.out, "{}", date_within_range(modified));
+        debug_assert!(written.is_ok());
+        self.end_line()
+    }
+
+    /// Ends the head with its empty line.
+    pub fn finish(self) {
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    fn name(&mut self, name: &'static str) {
+        debug_assert!(!name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'));
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b": ");
+    }
+
+    fn end_line(&mut self) -> &mut Self {
+        self.out.extend_from_slice(b"\r\n");
+        self
+    }
+}
+
+/// A time as Date and Last-Modified have it (RFC 9110 §5.6.7). What no HTTP date can name, such as the
+/// odd modification times that file systems hold, becomes the nearest one that can.
+pub fn http_date(time: SystemTime) -> String {
+    date_within_range(time).to_string()
+}
+
+/// A strong entity tag, with its quotes, for the state of a file: `size` in bytes, time of the last
+/// change to the nanosecond, and inode, so that a file replaced within one tick is still told apart.
+pub fn etag(size: u64, mtime: SystemTime, inode: u64) -> String {
+    match mtime.duration_since(UNIX_EPOCH) {
+        Ok(since) => format!("\"{size:x}-{:x}-{inode:x}\"", since.as_nanos()),
+        Err(before) => format!("\"{size:x}-b{:x}-{inode:x}\"", before.duration().as_nanos()),
+    }
+}
+
+fn date_within_range(time: SystemTime) -> HttpDate {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    HttpDate::from(UNIX_EPOCH + Duration::from_secs(seconds.min(DATE_SECONDS_MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CONTINUE, DATE_SECONDS_MAX, HeadWriter, etag, http_date};
+    use crate::Status;
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    #[test]
+    fn a_head_is_written_behind_what_is_there() {
+        let mut out = CONTINUE.to_vec();
+        let mut head = HeadWriter::new(&mut out, Status::PartialContent);
+        head.date("Thu, 01 Jan 1970 00:00:00 GMT").content_length(100).content_range(&(0..100), 1000);
+        head.field("ETag", "\"1\"").last_modified(UNIX_EPOCH + Duration::from_secs(784_111_777));
+        head.finish();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 206 Partial Content\r\n\
+             Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/1000\r\n\
+             ETag: \"1\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn an_unsatisfied_range_names_the_length() {
+        let mut out = Vec::new();
+        let mut head = HeadWriter::new(&mut out, Status::RangeNotSatisfiable);
+        head.content_range_unsatisfied(0);
+        head.finish();
+        assert_eq!(out, b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */0\r\n\r\n");
+    }
+
+    #[test]
+    fn a_value_cannot_break_out_of_its_line() {
+        let mut out = Vec::new();
+        let mut head = HeadWriter::new(&mut out, Status::MovedPermanently);
+        head.field("Location", "/a\r\nSet-Cookie: x=1\r\n\r\n<html>\0\x7f");
+        head.finish();
+        assert_eq!(
+            out,
+            b"HTTP/1.1 301 Moved Permanently\r\nLocation: /a  Set-Cookie: x=1    <html>  \r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn times_that_no_http_date_can_name_become_the_nearest() {
+        assert_eq!(http_date(UNIX_EPOCH - Duration::from_secs(5)), "Thu, 01 Jan 1970 00:00:00 GMT");
+        let last = UNIX_EPOCH + Duration::from_secs(DATE_SECONDS_MAX);
+        assert_eq!(http_date(last), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(http_date(last + Duration::from_secs(1 << 40)), "Fri, 31 Dec 9999 23:59:59 GMT");
+    }
+
+    #[test]
+    fn every_change_of_a_file_changes_its_etag() {
+        let now: SystemTime = UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789);
+        let tag = etag(1000, now, 42);
+        assert!(tag.starts_with('"') && tag.ends_with('"'));
+        assert_eq!(tag, etag(1000, now, 42));
+        for other in [
+            etag(1001, now, 42),
+            etag(1000, now + Duration::from_nanos(1), 42),
+            etag(1000, now, 43),
+            etag(1000, UNIX_EPOCH - Duration::from_nanos(1), 42),
+        ] {
+            assert_ne!(tag, other);
+        }
+        let after = UNIX_EPOCH + Duration::from_secs(9);
+        let before = UNIX_EPOCH - Duration::from_secs(9);
+        assert_ne!(etag(1, after, 1), etag(1, before, 1));
+    }
+}

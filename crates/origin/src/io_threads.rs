@@ -1,0 +1,220 @@
+//! A few threads that wait for disks, so that workers do not have to.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread;
+
+use penstock_sys::file::OpenFile;
+use tokio::sync::oneshot;
+
+/// The queue is full, or the threads are shutting down: answer 503 and let the client try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("too many requests are waiting for the disk")
+    }
+}
+
+impl std::error::Error for Busy {}
+
+/// How much may be under way and wait.
+#[derive(Clone, Copy, Debug)]
+pub struct IoLimits {
+    /// Number of threads, at least one: how many requests the disks see at once.
+    pub threads: usize,
+    /// Jobs that somebody waits for, beyond those under way.
+    pub queued: usize,
+    /// Jobs that nobody waits for; they run when no other is queued.
+    pub queued_later: usize,
+}
+
+/// What the threads did since they were started, and what they are doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounters {
+    /// Jobs begun.
+    pub begun: u64,
+    /// Jobs refused because a queue was full.
+    pub refused: u64,
+    /// Jobs that panicked, which is a fault of the program.
+    pub panicked: u64,
+    /// Jobs under way now.
+    pub running: usize,
+    /// Jobs waiting now, of both kinds.
+    pub queued: usize,
+}
+
+/// A pool of threads for blocking calls, shared by all workers.
+///
+/// tokio's `spawn_blocking` would do, but its queue has no bound: under a flood of cold requests it grows until
+/// memory is gone, and each request is answered long after its client has left. Here a full queue says so.
+///
+/// Dropping it ends the threads. Nobody waits for the job that a thread is in the middle of, since a dead
+/// network file system may hold it forever; jobs still queued are forgotten, and their answers are [`Busy`].
+pub struct IoThreads {
+    shared: Arc<Shared>,
+}
+
+impl IoThreads {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// That of the system when it has no room for another thread; those already started end again.
+    pub fn start(limits: IoLimits) -> io::Result<Self> {
+        let shared = Arc::new(Shared { limits, state: Mutex::default(), work: Condvar::new() });
+        let pool = Self { shared };
+        for index in 0..limits.threads.max(1) {
+            let shared = pool.shared.clone();
+            thread::Builder::new().name(format!("penstock-io-{index}")).spawn(move || shared.serve())?;
+        }
+        Ok(pool)
+    }
+
+    /// Queues a job and returns its answer to be awaited. It runs even if the answer is dropped.
+    ///
+    /// # Errors
+    /// [`Busy`], here or as the answer.
+    pub fn run<T, J>(&self, job: J) -> Result<Answer<T>, Busy>
+    where
+        T: Send + 'static,
+        J: FnOnce() -> T + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        self.shared.push(Urgency::Awaited, move || {
+            // When nobody waits any more, the answer is dropped on this thread.
+            drop(sender.send(job()));
+        })?;
+        Ok(Answer(receiver))
+    }
+
+    /// Queues a job that nobody waits for, behind all that somebody does.
+    ///
+    /// # Errors
+    /// [`Busy`]; the job is dropped.
+    pub fn run_later(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
+        self.shared.push(Urgency::Later, job)
+    }
+
+    /// Drops a reference to a file, on one of the threads if it is the last one: closing a deleted file may
+    /// make its file system free gigabytes, and unmapping a large one takes a while too.
+    ///
+    /// When the queue is full it is dropped right here.
+    pub fn discard(&self, file: Arc<OpenFile>) {
+        if Arc::strong_count(&file) == 1 && self.run_later(move || drop(file)).is_err() {
+            // The queue gave the job back to be dropped, and the file with it.
+        }
+    }
+
+    /// What the threads did and do.
+    pub fn counters(&self) -> IoCounters {
+        let state = self.shared.lock();
+        IoCounters { queued: state.awaited.len() + state.later.len(), ..state.counters }
+    }
+}
+
+impl Drop for IoThreads {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        let forgotten = (std::mem::take(&mut state.awaited), std::mem::take(&mut state.later));
+        drop(state);
+        self.shared.work.notify_all();
+        // Outside the lock: dropping a job may close files.
+        drop(forgotten);
+    }
+}
+
+impl fmt::Debug for IoThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoThreads").field("limits", &self.shared.limits).finish_non_exhaustive()
+    }
+}
+
+/// What a job returns, or [`Busy`] if the threads ended before it ran.
+#[derive(Debug)]
+pub struct Answer<T>(oneshot::Receiver<T>);
+
+impl<T> Future for Answer<T> {
+    type Output = Result<T, Busy>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map_err(|_closed| Busy)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Urgency {
+    Awaited,
+    Later,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct Shared {
+    limits: IoLimits,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    awaited: VecDeque<Job>,
+    later: VecDeque<Job>,
+    closed: bool,
+    counters: IoCounters,
+}
+
+impl Shared {
+    fn push(&self, urgency: Urgency, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
+        let job: Job = Box::new(job);
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let (queue, limit) = match urgency {
+            Urgency::Awaited => (&mut state.awaited, self.limits.queued),
+            Urgency::Later => (&mut state.later, self.limits.queued_later),
+        };
+        if state.closed || queue.len() >= limit {
+            state.counters.refused += 1;
+            drop(guard);
+            return Err(Busy);
+        }
+        queue.push_back(job);
+        drop(guard);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    fn serve(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.awaited.pop_front().or_else(|| state.later.pop_front()) {
+                state.counters.begun += 1;
+                state.counters.running += 1;
+                drop(state);
+                // A panic must not cost the pool a thread. The job's answer is lost, which its waiter sees.
+                let panicked = catch_unwind(AssertUnwindSafe(job)).is_err();
+                state = self.lock();
+                state.counters.running -= 1;
+                state.counters.panicked += u64::from(panicked);
+            } else if state.closed {
+                return;
+            } else {
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// No job runs under the lock, so a poisoned one holds nothing half done.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,221 @@
+//! Making sure that the bytes sent next are in memory, and that those after them soon will be.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use penstock_sys::file::{Extent, OpenFile};
+
+use crate::io_threads::{Answer, Busy, IoThreads};
+
+/// How far to read ahead, and what to believe without asking.
+#[derive(Clone, Copy, Debug)]
+pub struct ResidencyLimits {
+    /// Bytes read ahead after the first window that was not in memory.
+    pub first_ahead: u64,
+    /// Most bytes read ahead of the window being sent; it doubles from `first_ahead` up to here.
+    pub most_ahead: u64,
+    /// Files up to this many bytes are checked as a whole, and the answer is believed for `believed_for`.
+    pub small_file: u64,
+    /// How long a small file found in memory is taken to stay there.
+    pub believed_for: Duration,
+}
+
+/// Why the next bytes cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotResident {
+    /// The file became shorter: the response ends here, and the connection with it.
+    Truncated,
+    /// The I/O threads have too much to do.
+    Busy,
+    /// The disk or file system failed.
+    Failed(io::ErrorKind),
+}
+
+impl fmt::Display for NotResident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("the file became shorter while it was sent"),
+            Self::Busy => Busy.fmt(f),
+            Self::Failed(kind) => kind.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NotResident {}
+
+impl From<io::Error> for NotResident {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Truncated,
+            kind => Self::Failed(kind),
+        }
+    }
+}
+
+/// What a worker's checks found since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResidencyCounters {
+    /// Windows taken to be in memory because a small file was found there shortly before.
+    pub believed: u64,
+    /// Windows found in memory.
+    pub resident: u64,
+    /// Windows that the I/O threads had to load first.
+    pub loaded: u64,
+    /// Bytes of those.
+    pub loaded_bytes: u64,
+    /// Bytes asked to be read ahead.
+    pub ahead_bytes: u64,
+}
+
+/// How one response gets on: kept by whoever sends it, made anew (`default`) for each.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stream {
+    /// Up to where bytes were asked to be read ahead; 0 while everything was in memory.
+    ahead_to: u64,
+    /// How far ahead of the window they were asked for the last time; 0 while everything was in memory.
+    ahead: u64,
+    /// End of the last window, which tells a sequential reader.
+    sent_to: u64,
+}
+
+/// Checks and loads for one worker.
+pub struct Residency {
+    io: Arc<IoThreads>,
+    limits: ResidencyLimits,
+    start: Instant,
+    counters: Cell<ResidencyCounters>,
+}
+
+impl Residency {
+    /// Sends loads to `io`. `start` is any time that is the same for all who share files.
+    pub fn new(io: Arc<IoThreads>, limits: ResidencyLimits, start: Instant) -> Self {
+        Self { io, limits, start, counters: Cell::default() }
+    }
+
+    /// Returns once the next window of `body`, `len` bytes from `offset` in its file, is in the page cache.
+    ///
+    /// That is at once if it is there already. Otherwise the I/O threads load it, and read on behind it up to
+    /// the end of `body` while the caller sends; the further the longer the stream stays sequential. Under
+    /// memory pressure pages may be gone again before they are sent, which then costs the worker a wait.
+    ///
+    /// # Errors
+    /// See [`NotResident`]. Nothing may be sent from the file after `Truncated`.
+    pub async fn ensure_resident(
+        &self,
+        stream: &mut Stream,
+        body: &Extent,
+        offset: u64,
+        len: u64,
+        now: Instant,
+    ) -> Result<(), NotResident> {
+        let file = &body.file;
+        if file.is_truncated() {
+            return Err(NotResident::Truncated);
+        }
+        if file.len() <= self.limits.small_file {
+            return self.ensure_small_file(file, now).await;
+        }
+        let end = offset.saturating_add(len);
+        let sequential = stream.sent_to == offset;
+        stream.sent_to = end;
+        // An error of the question is no answer; the load will say what is wrong.
+        if file.is_resident(offset, len).unwrap_or(false) {
+            self.count(|counters| counters.resident += 1);
+            self.keep_ahead(stream, body, end);
+            return Ok(());
+        }
+        // The awaited job is queued before the one that reads on.
+        let load = self.queue_load(file, offset, len)?;
+        let ahead = if sequential { stream.ahead.saturating_mul(2) } else { 0 };
+        self.read_on(stream, body, end, ahead);
+        load.await.map_err(|Busy| NotResident::Busy)??;
+        Ok(())
+    }
+
+    /// What the checks found.
+    pub fn counters(&self) -> ResidencyCounters {
+        self.counters.get()
+    }
+
+    async fn ensure_small_file(&self, file: &Arc<OpenFile>, now: Instant) -> Result<(), NotResident> {
+        let now = self.milliseconds(now);
+        if now < file.resident_until() {
+            self.count(|counters| counters.believed += 1);
+            return Ok(());
+        }
+        if file.is_resident(0, file.len()).unwrap_or(false) {
+            self.count(|counters| counters.resident += 1);
+        } else {
+            let load = self.queue_load(file, 0, file.len())?;
+            load.await.map_err(|Busy| NotResident::Busy)??;
+        }
+        let believed_for = u64::try_from(self.limits.believed_for.as_millis()).unwrap_or(u64::MAX);
+        file.set_resident_until(now.saturating_add(believed_for));
+        Ok(())
+    }
+
+    fn queue_load(
+        &self,
+        file: &Arc<OpenFile>,
+        offset: u64,
+        len: u64,
+    ) -> Result<Answer<io::Result<()>>, NotResident> {
+        let file = file.clone();
+        let load = self.io.run(move || file.load(offset, len)).map_err(|Busy| NotResident::Busy)?;
+        self.count(|counters| {
+            counters.loaded += 1;
+            counters.loaded_bytes += len;
+        });
+        Ok(load)
+    }
+
+    /// In a stream that met the disk: asks for more once half of what was asked for is used up.
+    fn keep_ahead(&self, stream: &mut Stream, body: &Extent, end: u64) {
+        if stream.ahead > 0 && stream.ahead_to.saturating_sub(end) < stream.ahead / 2 {
+            self.read_on(stream, body, end, stream.ahead.saturating_mul(2));
+        }
+    }
+
+    /// Asks for the bytes up to `ahead`, or as near as the limits allow, behind `end`.
+    fn read_on(&self, stream: &mut Stream, body: &Extent, end: u64, ahead: u64) {
+        let ahead = ahead.max(self.limits.first_ahead).min(self.limits.most_ahead);
+        let from =
+            if (end..=end.saturating_add(ahead)).contains(&stream.ahead_to) { stream.ahead_to } else { end };
+        let to = end.saturating_add(ahead).min(body.offset.saturating_add(body.len));
+        stream.ahead = ahead;
+        if from >= to {
+            return;
+        }
+        let file = body.file.clone();
+        // When the queue is full, the next window tries again.
+        if self.io.run_later(move || file.read_ahead(from, to - from)).is_ok() {
+            stream.ahead_to = to;
+            self.count(|counters| counters.ahead_bytes += to - from);
+        }
+    }
+
+    fn milliseconds(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.start).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn count(&self, change: impl FnOnce(&mut ResidencyCounters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+}
+
+impl fmt::Debug for Residency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Residency")
+            .field("limits", &self.limits)
+            .field("counters", &self.counters())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! What the program can do, one file each.
+
+pub(crate) mod check;
+pub(crate) mod doctor;
+pub(crate) mod manual;
+pub(crate) mod serve;

@@ -1,0 +1,28 @@
+//! `penstock check`: what is wrong with a configuration.
+
+use penstock_config::Config;
+
+use crate::arguments::Check;
+use crate::failure::Failure;
+use crate::terminal;
+
+pub(crate) fn run(arguments: &Check) -> Result<(), Failure> {
+    let config = Config::load(&arguments.config).map_err(Failure::Config)?;
+    for warning in &config.warnings {
+        terminal::complain(&format!("{warning} (warning)"));
+    }
+    terminal::say_well(&format!("{}: fine: {}", arguments.config.display(), summary(&config)));
+    Ok(())
+}
+
+fn summary(config: &Config) -> String {
+    let count = |number: usize, one: &str| match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {one}s"),
+    };
+    let certificates = config.tls.certificates.len();
+    let mut parts = vec![count(config.listeners.len(), "listener"), count(config.sites.len(), "site")];
+    parts.extend((certificates > 0).then(|| count(certificates, "certificate")));
+    parts.push(count(config.workers.get(), "worker"));
+    parts.join(", ")
+}

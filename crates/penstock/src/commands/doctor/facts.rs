@@ -1,0 +1,106 @@
+//! All that the doctor judges: gathered first, so that the judging is a function of it.
+
+use std::time::Duration;
+
+use penstock_config::limits;
+use penstock_egress::measure::{CIPHERS, Costs, MeasureLimits, measure};
+use penstock_egress::{Choice, KernelPlan, Wish};
+use penstock_sys::aead::Cipher;
+use penstock_sys::ktls::{self, Statistics, Support};
+use penstock_sys::machine::{Machine, has_aes_hardware};
+use penstock_sys::traffic::Version;
+
+/// All facts.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) machine: Machine,
+    pub(crate) aes_hardware: bool,
+    /// What the kernel's TLS takes; `None` if it could not be asked.
+    pub(crate) support: Option<Support>,
+    pub(crate) statistics: Option<Statistics>,
+    /// `None` if nothing was measured.
+    pub(crate) costs: Option<Costs>,
+}
+
+const LIMITS: MeasureLimits = MeasureLimits {
+    rounds: limits::DOCTOR_ROUNDS,
+    round_cpu: Duration::from_micros(limits::DOCTOR_ROUND_MICROSECONDS),
+    patience: Duration::from_millis(limits::DOCTOR_PATIENCE_MILLISECONDS),
+    source_bytes: limits::DOCTOR_SOURCE_BYTES,
+    batch_bytes: limits::BATCH_BYTES_MAX,
+    window_bytes: limits::BATCH_BYTES_MAX,
+    end_to_end: true,
+};
+
+impl Facts {
+    /// Asks the machine; measuring takes a moment.
+    pub(crate) fn gather(measuring: bool) -> Self {
+        // The kernel first: asking may load its modules, which the facts then show.
+        let support = ktls::probe().ok();
+        Self {
+            support,
+            statistics: ktls::statistics().ok(),
+            machine: Machine::read(),
+            aes_hardware: has_aes_hardware(),
+            costs: measuring.then(|| measure(LIMITS)),
+        }
+    }
+
+    /// Whether the kernel's TLS can be used at all.
+    pub(crate) fn has_kernel_tls(&self) -> bool {
+        self.support.as_ref().is_some_and(|support| support.ulp)
+    }
+
+    /// What `tls.kernel: auto` would do with a TLS 1.3 connection of each cipher.
+    pub(crate) fn choices(&self) -> [(Cipher, Choice); 3] {
+        let plan = KernelPlan {
+            wish: Wish::Auto,
+            support: self.support.clone().unwrap_or_default(),
+            costs: self.costs,
+            device: self.statistics.is_some_and(|seen| seen.opened_device > 0),
+            body_bytes_min: limits::KERNEL_BODY_BYTES_MIN,
+        };
+        CIPHERS.map(|cipher| (cipher, plan.choose(Version::Tls13, cipher)))
+    }
+}
+
+/// The name of a cipher for people.
+pub(crate) fn cipher_name(cipher: Cipher) -> &'static str {
+    match cipher {
+        Cipher::Aes128Gcm => "AES-128-GCM",
+        Cipher::Aes256Gcm => "AES-256-GCM",
+        Cipher::ChaCha20Poly1305 => "ChaCha20-Poly1305",
+    }
+}
+
+/// Bytes for people: `1.5 GiB`, `512 KiB`.
+pub(crate) fn bytes_text(bytes: u64) -> String {
+    let units = [("GiB", limits::GIB), ("MiB", limits::MIB), ("KiB", limits::KIB)];
+    for (unit, size) in units {
+        if bytes >= size {
+            let tenths = u128::from(bytes) * 10 / u128::from(size);
+            let (whole, tenth) = (tenths / 10, tenths % 10);
+            return if tenth == 0 { format!("{whole} {unit}") } else { format!("{whole}.{tenth} {unit}") };
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_cut_to_one_digit_and_never_round_up_to_more_than_there_is() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (512 * 1024, "512 KiB"),
+            (212_992, "208 KiB"),
+            (2 * limits::GIB - 1, "1.9 GiB"),
+            (u64::MAX, "17179869183.9 GiB"),
+        ] {
+            assert_eq!(bytes_text(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What the doctor says about one thing.
+
+/// Findings that belong together, in the order in which they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    KernelTls,
+    Ciphers,
+    Sockets,
+    Limits,
+    Files,
+}
+
+/// What is to be thought of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Ok,
+    /// Penstock works, and would work better with this.
+    Better(String),
+    /// Something is slow or fails until it is like this.
+    Problem(String),
+    /// The system did not tell.
+    Unknown,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) section: Section,
+    /// Never changes, for scripts: the name of a sysctl, or one of ours.
+    pub(crate) name: &'static str,
+    /// What it is called in the table.
+    pub(crate) what: String,
+    pub(crate) value: String,
+    pub(crate) verdict: Verdict,
+    /// Why it matters, in a sentence.
+    pub(crate) why: String,
+    /// What to type to change it, as root.
+    pub(crate) command: Option<String>,
+}
+
+impl Section {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::KernelTls, Self::Ciphers, Self::Sockets, Self::Limits, Self::Files];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::KernelTls => "Kernel TLS",
+            Self::Ciphers => "Ciphers",
+            Self::Sockets => "Sockets",
+            Self::Limits => "Limits",
+            Self::Files => "Files",
+        }
+    }
+
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::KernelTls => "kernel_tls",
+            Self::Ciphers => "ciphers",
+            Self::Sockets => "sockets",
+            Self::Limits => "limits",
+            Self::Files => "files",
+        }
+    }
+}
+
+impl Verdict {
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Better(_) => "better",
+            Self::Problem(_) => "problem",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// What the value should be.
+    pub(crate) fn wanted(&self) -> Option<&str> {
+        match self {
+            Self::Better(wanted) | Self::Problem(wanted) => Some(wanted),
+            Self::Ok | Self::Unknown => None,
+        }
+    }
+}
+
+impl Finding {
+    /// A value that is as it should be; the methods below say otherwise.
+    pub(crate) fn ok(
+        section: Section,
+        name: &'static str,
+        what: impl Into<String>,
+        value: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        let (what, value, why) = (what.into(), value.into(), why.into());
+        Self { section, name, what, value, verdict: Verdict::Ok, why, command: None }
+    }
+
+    /// A value that the system does not tell.
+    pub(crate) fn unknown(
+        section: Section,
+        name: &'static str,
+        what: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self { verdict: Verdict::Unknown, ..Self::ok(section, name, what, "not known", why) }
+    }
+
+    /// It would be better like this, by this command.
+    pub(crate) fn better_if(
+        self,
+        condition: bool,
+        wanted: impl Into<String>,
+        command: impl Into<String>,
+    ) -> Self {
+        self.judged(condition, Verdict::Better(wanted.into()), command.into())
+    }
+
+    /// It has to be like this, by this command.
+    pub(crate) fn problem_if(
+        self,
+        condition: bool,
+        wanted: impl Into<String>,
+        command: impl Into<String>,
+    ) -> Self {
+        self.judged(condition, Verdict::Problem(wanted.into()), command.into())
+    }
+
+    fn judged(self, condition: bool, verdict: Verdict, command: String) -> Self {
+        if !condition {
+            return self;
+        }
+        // Where there is nothing to type, the verdict says it all.
+        Self { verdict, command: (!command.is_empty()).then_some(command), ..self }
+    }
+}

@@ -1,0 +1,76 @@
+//! The admin listener: the console shows what the observatory has counted.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use penstock_config::{Admin, Config, limits};
+use penstock_console::{Console, Health, Limits, Source};
+use penstock_edge::Server;
+use penstock_edge::metrics::Observatory;
+
+use crate::failure::Failure;
+
+/// Answers until it is dropped.
+#[derive(Debug)]
+pub(super) struct AdminListener {
+    draining: Arc<AtomicBool>,
+    console: Console,
+}
+
+/// Takes the port, if the configuration has an admin listener.
+pub(super) fn bind(config: &Config) -> Result<Option<TcpListener>, Failure> {
+    let Some(Admin { address }) = config.admin else { return Ok(None) };
+    let socket = TcpListener::bind(address).map_err(|error| {
+        let what =
+            format!("cannot listen on {address} for the admin listener: {error}; choose another address");
+        Failure::Config(vec![config.fault_at(Some(address), what)])
+    })?;
+    Ok(Some(socket))
+}
+
+impl AdminListener {
+    /// Begins to answer.
+    pub(super) fn start(socket: TcpListener, server: &Server) -> Result<Self, Failure> {
+        let draining = Arc::new(AtomicBool::new(false));
+        let source = Shown { observatory: Arc::clone(server.observatory()), draining: Arc::clone(&draining) };
+        let limits = Limits {
+            connections: limits::ADMIN_CONNECTIONS,
+            deadline: Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS),
+        };
+        let console = penstock_console::start(socket, Arc::new(source), limits);
+        let console = console.map_err(Failure::machine("start the admin listener"))?;
+        Ok(Self { draining, console })
+    }
+
+    /// Where it answers, with the port that the system chose.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.console.address()
+    }
+
+    /// From now on load balancers are told to stay away.
+    pub(super) fn set_draining(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What the console shows.
+struct Shown {
+    observatory: Arc<Observatory>,
+    draining: Arc<AtomicBool>,
+}
+
+impl Source for Shown {
+    fn metrics(&self) -> String {
+        self.observatory.render()
+    }
+
+    fn status(&self) -> serde_json::Value {
+        self.observatory.status()
+    }
+
+    fn health(&self) -> Health {
+        if self.draining.load(Ordering::Relaxed) { Health::Draining } else { Health::Ready }
+    }
+}

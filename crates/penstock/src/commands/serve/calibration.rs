@@ -1,0 +1,100 @@
+//! Which cipher is faster on this machine: measured once beside serving, shown in the metrics, and said aloud when
+//! it is the wrong one. A fleet whose CPU detection breaks serves on, only at a quarter of its speed, and nobody
+//! notices.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use penstock_config::limits;
+use penstock_edge::metrics::Observatory;
+use penstock_egress::measure::{CipherOrder, Costs, MeasureLimits, Rate, cipher_order, measure};
+use penstock_sys::machine::has_aes_hardware;
+
+/// Takes about 15 ms of one core, so it neither delays the start nor shows in what clients see.
+const LIMITS: MeasureLimits = MeasureLimits {
+    rounds: limits::MEASURE_ROUNDS,
+    round_cpu: Duration::from_micros(limits::MEASURE_ROUND_MICROSECONDS),
+    patience: Duration::from_millis(limits::MEASURE_PATIENCE_MILLISECONDS),
+    source_bytes: limits::MEASURE_SOURCE_BYTES,
+    batch_bytes: limits::BATCH_BYTES_MAX,
+    window_bytes: limits::BATCH_BYTES_MAX,
+    end_to_end: false,
+};
+
+/// Measures on a thread of its own.
+pub(super) fn start(observatory: Arc<Observatory>) {
+    let work = move || {
+        let mut costs = measure(LIMITS);
+        if matches!(cipher_order(&costs, true), CipherOrder::AesSlower { .. }) {
+            // One bad moment of the machine is no reason to alarm anyone.
+            costs = measure(LIMITS);
+        }
+        observatory.set_costs(costs);
+        match verdict(&costs, has_aes_hardware()) {
+            Verdict::Fine(line) => tracing::debug!("{line}"),
+            Verdict::Wrong(line) => tracing::warn!("{line}"),
+        }
+    };
+    let started = thread::Builder::new().name("calibration".to_owned()).spawn(work);
+    if let Err(error) = started {
+        tracing::warn!("cannot measure the ciphers, so nobody will notice a slow one: {error}");
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Fine(String),
+    Wrong(String),
+}
+
+fn verdict(costs: &Costs, aes_hardware: bool) -> Verdict {
+    let speed =
+        |rate: Option<Rate>| rate.map_or_else(|| "an unknown speed".to_owned(), |rate| rate.to_string());
+    let aes = speed(costs.aes_128_gcm.user_space_seal);
+    let chacha20 = speed(costs.chacha20_poly1305.user_space_seal);
+    let speeds = format!("one core seals {aes} with AES-128-GCM and {chacha20} with ChaCha20-Poly1305");
+    match cipher_order(costs, aes_hardware) {
+        CipherOrder::AesFirst => Verdict::Fine(speeds),
+        CipherOrder::Unknown => Verdict::Fine("the ciphers could not be measured".to_owned()),
+        CipherOrder::NoAesHardware => Verdict::Wrong(format!(
+            "this CPU has no AES instructions, or the hypervisor hides them: {speeds}; see `penstock doctor`"
+        )),
+        CipherOrder::AesSlower { .. } => Verdict::Wrong(format!(
+            "AES-GCM is slower than ChaCha20-Poly1305 though this CPU has AES instructions: {speeds}; most clients \
+             ask for AES-GCM, so find out why (see `penstock doctor`)"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use penstock_egress::measure::Cost;
+
+    use super::*;
+
+    fn costs(aes: f64, chacha20: f64) -> Costs {
+        let cost = |rate| Cost { user_space_seal: Rate::new(rate), ..Cost::default() };
+        Costs { aes_128_gcm: cost(aes), aes_256_gcm: cost(aes), chacha20_poly1305: cost(chacha20) }
+    }
+
+    #[test]
+    fn a_healthy_machine_is_not_mentioned_above_debug() {
+        let line = "one core seals 7.80 GB/s with AES-128-GCM and 2.40 GB/s with ChaCha20-Poly1305";
+        assert_eq!(verdict(&costs(7.8e9, 2.4e9), true), Verdict::Fine(line.to_owned()));
+    }
+
+    #[test]
+    fn missing_or_slow_aes_is_said_with_both_speeds() {
+        for (costs, hardware) in [(costs(0.3e9, 1.2e9), false), (costs(0.3e9, 1.2e9), true)] {
+            let Verdict::Wrong(line) = verdict(&costs, hardware) else { panic!("nobody would hear of it") };
+            assert!(line.contains("0.30 GB/s with AES-128-GCM and 1.20 GB/s"), "{line}");
+            assert!(line.contains("penstock doctor"), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_measured_is_no_reason_to_warn() {
+        assert!(matches!(verdict(&Costs::default(), true), Verdict::Fine(_)));
+    }
+}

@@ -1,0 +1,135 @@
+//! The control thread: it waits for signals and says what happens next.
+
+use std::future;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::systemd;
+
+/// What is controlled.
+pub(crate) trait Service {
+    /// Reads the configuration again; says itself how that went.
+    fn reload(&mut self);
+
+    /// Begins to end: what runs may finish.
+    fn drain(&mut self);
+
+    /// What blocks until everything has ended; called after [`Self::drain`].
+    fn wait(&self) -> impl FnOnce() + Send + 'static;
+
+    /// Ends everything at once.
+    fn stop(&mut self);
+}
+
+/// Listens for signals from the moment it exists.
+pub(crate) struct Control {
+    runtime: Runtime,
+    signals: Signals,
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+/// All that can happen to a running server from outside.
+enum Event {
+    Terminate,
+    Reload,
+    /// Every worker has ended.
+    Ended,
+}
+
+/// How long workers may take to end after they were told to stop at once.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
+
+impl Control {
+    pub(crate) fn new() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        let signals = {
+            let _inside = runtime.enter();
+            Signals {
+                terminate: signal(SignalKind::terminate())?,
+                interrupt: signal(SignalKind::interrupt())?,
+                hangup: signal(SignalKind::hangup())?,
+            }
+        };
+        Ok(Self { runtime, signals })
+    }
+
+    /// Obeys signals until the service has ended.
+    pub(crate) fn run(self, service: impl Service) {
+        let Self { runtime, signals } = self;
+        runtime.block_on(obey(signals, service));
+    }
+}
+
+async fn obey(mut signals: Signals, mut service: impl Service) {
+    let mut ended: Option<oneshot::Receiver<()>> = None;
+    loop {
+        match signals.next_event(ended.as_mut()).await {
+            Event::Reload if ended.is_some() => tracing::info!("not reloading: this server is about to end"),
+            Event::Reload => {
+                systemd::reloading();
+                service.reload();
+                systemd::ready();
+            }
+            Event::Terminate => match &mut ended {
+                None => {
+                    systemd::stopping();
+                    tracing::info!("draining: running responses may finish; another signal stops at once");
+                    service.drain();
+                    ended = Some(watch(service.wait()));
+                }
+                Some(ended) => {
+                    tracing::info!("stopping at once");
+                    service.stop();
+                    // Workers that are still busy after this end with the process.
+                    drop(tokio::time::timeout(STOP_LIMIT, ended).await);
+                    return;
+                }
+            },
+            Event::Ended => {
+                tracing::info!("stopped");
+                return;
+            }
+        }
+    }
+}
+
+impl Signals {
+    async fn next_event(&mut self, ended: Option<&mut oneshot::Receiver<()>>) -> Event {
+        let ended = async {
+            match ended {
+                // Nothing is ever sent: that the waiting thread has let go of its end is the message.
+                Some(ended) => drop(ended.await.is_err()),
+                None => future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.terminate.recv() => Event::Terminate,
+            _ = self.interrupt.recv() => Event::Terminate,
+            _ = self.hangup.recv() => Event::Reload,
+            () = ended => Event::Ended,
+        }
+    }
+}
+
+/// Runs what blocks on a thread of its own, so that signals are still heard.
+fn watch(wait: impl FnOnce() + Send + 'static) -> oneshot::Receiver<()> {
+    let (sender, receiver) = oneshot::channel::<()>();
+    let spawned = thread::Builder::new().name("drain".to_owned()).spawn(move || {
+        wait();
+        drop(sender);
+    });
+    if let Err(error) = spawned {
+        tracing::error!("cannot wait for the workers: {error}");
+    }
+    receiver
+}

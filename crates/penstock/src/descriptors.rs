@@ -1,0 +1,30 @@
+//! The limit on open descriptors: each connection and each open file takes one.
+
+use penstock_config::Config;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Listeners, runtimes, logs and the like, generously.
+const OTHERS: u64 = 256;
+
+/// Raises the soft limit to the hard one. It is low by default only for programs that use `select`.
+pub(crate) fn raise() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::debug!("cannot raise the limit on open descriptors: {error}");
+    }
+}
+
+/// Tells the operator when the configuration allows more than the system does.
+pub(crate) fn compare_with(config: &Config) {
+    let Some(allowed) = getrlimit(Resource::Nofile).current else { return };
+    let files = config.limits.open_files.saturating_mul(config.workers.get());
+    let wanted = (config.limits.connections.saturating_add(files) as u64).saturating_add(OTHERS);
+    if wanted > allowed {
+        tracing::warn!(
+            "this process may open {allowed} descriptors, but limits.connections and limits.open_files may need \
+             {wanted}: raise LimitNOFILE= in the systemd unit (ulimit -Hn), or lower the limits"
+        );
+    }
+}

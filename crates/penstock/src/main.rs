@@ -1,0 +1,43 @@
+//! The program: command line, order of start-up, signals. What is decided here is only what to call.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod commands;
+mod control;
+mod descriptors;
+mod failure;
+mod logging;
+mod self_signed;
+mod systemd;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return failure::of_command_line(&error),
+    };
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Serve(serve) => {
+            logging::start(arguments.log_level);
+            commands::serve::run(&serve)
+        }
+        Command::Check(check) => commands::check::run(&check),
+        Command::Doctor(doctor) => commands::doctor::run(&doctor),
+        Command::Completions { shell } => commands::manual::completions(shell),
+        Command::Man { directory } => commands::manual::man(directory.as_deref()),
+    }
+}

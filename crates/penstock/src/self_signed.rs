@@ -1,0 +1,78 @@
+//! A certificate made for one run, for trying things out.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, SystemTime};
+
+use penstock_tls::certificate::{Certificate, CertificateError};
+use rcgen::{
+    CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+    SanType,
+};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Longer than anybody keeps a test running, shorter than what any client refuses.
+const VALID_DAYS: u32 = 90;
+
+/// Why no certificate could be made.
+#[derive(Debug)]
+pub(crate) enum SelfSignedError {
+    Make(rcgen::Error),
+    Use(CertificateError),
+}
+
+impl std::fmt::Display for SelfSignedError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Make(error) => error.fmt(f),
+            Self::Use(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SelfSignedError {}
+
+/// An ECDSA P-256 certificate for this machine's own names and for `address`. It exists only in memory.
+pub(crate) fn certificate(address: IpAddr, now: SystemTime) -> Result<Certificate, SelfSignedError> {
+    let (chain, key) = make(address, now).map_err(SelfSignedError::Make)?;
+    Certificate::from_pem(chain.as_bytes(), key.as_bytes()).map_err(SelfSignedError::Use)
+}
+
+fn make(address: IpAddr, now: SystemTime) -> Result<(String, String), rcgen::Error> {
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()])?;
+    let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    if !address.is_unspecified() && !address.is_loopback() {
+        addresses.push(address);
+    }
+    params.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
+    params.distinguished_name.push(DnType::CommonName, "Penstock, made for one run");
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    // A day back, for clients whose clock is behind.
+    params.not_before = (now - DAY).into();
+    params.not_after = (now + DAY * VALID_DAYS).into();
+    let certificate = params.self_signed(&key)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_names_the_machine_and_ends_after_ninety_days() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let made = certificate("192.0.2.7".parse().unwrap(), now).unwrap();
+        assert_eq!(made.names(), ["localhost"]);
+        assert_eq!(made.not_after(), Some(now + DAY * 90));
+        assert_eq!(made.kind().label(), "ecdsa");
+    }
+
+    #[test]
+    fn two_runs_have_two_keys() {
+        let now = SystemTime::now();
+        let (one, two) = (make(Ipv4Addr::UNSPECIFIED.into(), now), make(Ipv4Addr::UNSPECIFIED.into(), now));
+        assert_ne!(one.unwrap().1, two.unwrap().1);
+    }
+}

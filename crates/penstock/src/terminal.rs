@@ -1,0 +1,36 @@
+//! Words for people. A closed pipe or terminal is their choice, so failing to write is no failure.
+
+use std::io::{self, IsTerminal, Write};
+
+const GREEN: &str = "\x1b[32m";
+const PLAIN: &str = "\x1b[0m";
+
+/// A line on stdout.
+pub(crate) fn say(line: &str) {
+    drop(writeln!(io::stdout(), "{line}"));
+}
+
+/// A line on stdout that says all is well: green on a terminal.
+pub(crate) fn say_well(line: &str) {
+    if is_colourful(io::stdout().is_terminal()) {
+        say(&format!("{GREEN}{line}{PLAIN}"));
+    } else {
+        say(line);
+    }
+}
+
+/// A line on stderr.
+pub(crate) fn complain(line: &str) {
+    drop(writeln!(io::stderr(), "{line}"));
+}
+
+/// Whether to colour output, given whether it goes to a terminal (see <https://no-color.org>).
+pub(crate) fn is_colourful(terminal: bool) -> bool {
+    terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// The width of the terminal that stdout goes to, in columns.
+pub(crate) fn columns() -> Option<usize> {
+    let columns = rustix::termios::tcgetwinsize(io::stdout()).ok()?.ws_col;
+    (columns > 0).then_some(columns.into())
+}

@@ -1,0 +1,73 @@
+//! Certificates made for one server: an authority that clients trust, and leaves of both kinds of key.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use boring::pkey::PKey;
+use boring::rsa::Rsa;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+
+/// The files, in a directory of their own.
+pub(crate) struct Certificates {
+    directory: PathBuf,
+    authority: Issuer<'static, KeyPair>,
+}
+
+impl Certificates {
+    /// Makes the authority and the usual leaves:
+    /// - `ec` and `rsa` for `localhost`, `video.example`, `127.0.0.1` and `::1`,
+    /// - `other` (ECDSA) for `other.example`,
+    /// - `wild` (ECDSA) for `*.wild.example`.
+    pub(crate) fn make(directory: &Path) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "Test authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let key = KeyPair::generate().unwrap();
+        fs::write(directory.join("authority.crt"), params.self_signed(&key).unwrap().pem()).unwrap();
+        let made = Self { directory: directory.to_owned(), authority: Issuer::new(params, key) };
+        let usual = ["localhost", "video.example", "127.0.0.1", "::1"];
+        made.leaf("ec", &usual, &KeyPair::generate().unwrap());
+        made.leaf("rsa", &usual, &KeyPair::from_pem(rsa_key()).unwrap());
+        made.leaf("other", &["other.example"], &KeyPair::generate().unwrap());
+        made.leaf("wild", &["*.wild.example"], &KeyPair::generate().unwrap());
+        made
+    }
+
+    /// Writes `NAME.crt` and `NAME.key`, over older ones if need be; the common name is the file's.
+    pub(crate) fn leaf(&self, name: &str, hosts: &[&str], key: &KeyPair) {
+        let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
+        let mut params = CertificateParams::new(hosts).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(key, &self.authority).unwrap();
+        fs::write(self.path(&format!("{name}.crt")), certificate.pem()).unwrap();
+        fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+
+    /// The certificate that clients trust, as PEM.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.path("authority.crt")
+    }
+
+    /// A file by its name.
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
+        self.directory.join(file)
+    }
+
+    /// The `certificates:` of a configuration.
+    pub(crate) fn yaml(names: &[&str]) -> String {
+        let item = |name: &&str| format!("{{chain: {name}.crt, key: {name}.key}}");
+        let items: Vec<String> = names.iter().map(item).collect();
+        format!("certificates: [{}]", items.join(", "))
+    }
+}
+
+/// One key for the whole test run: making one takes a second on a slow machine.
+fn rsa_key() -> &'static str {
+    static KEY: OnceLock<String> = OnceLock::new();
+    KEY.get_or_init(|| {
+        let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+        String::from_utf8(key.private_key_to_pem_pkcs8().unwrap()).unwrap()
+    })
+}

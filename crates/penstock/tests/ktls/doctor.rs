@@ -1,0 +1,22 @@
+//! `penstock doctor` where the kernel can seal.
+
+use serde_json::Value;
+
+use crate::harness::Tool;
+use crate::kernel::with_everything;
+
+pub(crate) fn finds_the_kernel() {
+    with_everything();
+    let output = Tool::new(env!("CARGO_BIN_EXE_penstock")).args(["doctor", "--json"]).run().exits_with(0);
+    let document: Value = serde_json::from_str(&output.text()).unwrap();
+    let kernel = &document["kernel_tls"];
+    assert_eq!(kernel["available"], true);
+    assert_eq!(kernel["accepts"].as_array().unwrap().len(), 6, "three ciphers in two versions: {kernel}");
+    for cipher in document["ciphers"].as_array().unwrap() {
+        assert!(cipher["kernel_send_bytes_per_second"].as_f64().is_some_and(|speed| speed > 0.0), "{cipher}");
+        assert!(cipher["auto"]["reason"].as_str().unwrap().starts_with("kernel_measured_"), "{cipher}");
+    }
+    let findings = document["findings"].as_array().unwrap();
+    let tls = findings.iter().find(|one| one["name"] == "tls").unwrap();
+    assert_eq!((tls["value"].as_str(), tls["verdict"].as_str()), (Some("ready"), Some("ok")));
+}

@@ -1,0 +1,122 @@
+//! Boots the guest with this very program inside.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+
+use crate::runner::{Case, chosen};
+
+/// The kernel as a program, of Debian's package user-mode-linux.
+const KERNEL: &str = "/usr/bin/linux";
+const NEEDED: [(&str, &str); 3] =
+    [(KERNEL, "user-mode-linux"), ("/usr/sbin/modprobe", "kmod"), ("/usr/bin/strace", "strace")];
+const INIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/guest/init");
+/// Printed by the guest's first process; what the kernel says before is of no interest.
+const MARKER: &str = "-- guest:";
+/// The guest takes well under a minute on a quiet machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Runs the cases in a guest. A machine without what it takes is a failure where nobody would read a warning.
+pub(crate) fn boot(cases: &[Case]) -> ExitCode {
+    let chosen = chosen(cases);
+    if std::env::args().any(|argument| argument == "--list") {
+        chosen.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    if chosen.is_empty() {
+        println!("\nrunning 0 tests");
+        return ExitCode::SUCCESS;
+    }
+    let missing: Vec<&str> =
+        NEEDED.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect();
+    if !missing.is_empty() {
+        println!(
+            "\nNOT TESTED: sending by the kernel (kTLS). It takes: apt-get install {}",
+            missing.join(" ")
+        );
+        return if std::env::var_os("CI").is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    fs::write(directory.path().join("arguments"), arguments.join(" ")).unwrap();
+    std::os::unix::fs::symlink(std::env::current_exe().unwrap(), directory.path().join("program")).unwrap();
+    let finished = Guest::start(directory.path()).show_until(Instant::now() + PATIENCE);
+    let result = fs::read_to_string(directory.path().join("result")).unwrap_or_default();
+    match (finished, result.trim()) {
+        (true, "0") => ExitCode::SUCCESS,
+        (true, "") => {
+            println!("the guest ended without a result");
+            ExitCode::FAILURE
+        }
+        (true, _) => ExitCode::FAILURE,
+        (false, _) => {
+            println!("the guest did not end in {PATIENCE:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Guest {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Guest {
+    fn start(directory: &Path) -> Self {
+        let mut child = Command::new(KERNEL)
+            .args(["mem=1G", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"])
+            .arg(format!("init={}", fs::canonicalize(INIT).unwrap().display()))
+            .args(["con=null", "con0=fd:0,fd:1", "quiet"])
+            .arg(format!("PENSTOCK_GUEST={}", directory.display()))
+            .arg("PENSTOCK_MODULES=/usr/lib/uml/modules")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let console = child.stdout.take().unwrap();
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// Prints what the guest says until it ends; false if it does not in time.
+    fn show_until(mut self, deadline: Instant) -> bool {
+        let mut before = Vec::new();
+        let mut begun = false;
+        let ended = loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) if begun || line.starts_with(MARKER) => {
+                    begun = true;
+                    println!("{line}");
+                }
+                Ok(line) => before.push(line),
+                Err(RecvTimeoutError::Disconnected) => break true,
+                Err(RecvTimeoutError::Timeout) => break false,
+            }
+        };
+        if !begun {
+            println!("the guest did not come up. It said:\n{}", before.join("\n"));
+        }
+        // All of the guest's processes are threads of its kernel, in a group of their own.
+        let _gone_already = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        self.child.wait().unwrap();
+        ended
+    }
+}

@@ -1,0 +1,15 @@
+//! Linux and BoringSSL calls behind safe types; the only crate with `unsafe` code.
+//!
+//! Each `unsafe` block is one operation with its reason. Nothing here decides anything: policy stands on the
+//! floors above.
+#![allow(unsafe_code, reason = "this crate exists to hold it")]
+
+pub mod aead;
+pub mod file;
+pub mod ktls;
+pub mod machine;
+pub mod map;
+pub mod root;
+pub mod socket;
+pub mod ssl;
+pub mod traffic;

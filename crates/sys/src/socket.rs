@@ -1,0 +1,215 @@
+//! Listening sockets with every option that a video edge tunes, set before `bind`.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Options of a listener; accepted sockets inherit those that concern a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// `SO_SNDBUF` in bytes; `None` leaves it to the kernel's autotuning.
+    pub send_buffer: Option<usize>,
+    /// `SO_RCVBUF` in bytes; `None` leaves it to the kernel's autotuning.
+    pub receive_buffer: Option<usize>,
+    /// `TCP_NOTSENT_LOWAT` in bytes: how much unsent data counts as "not writable".
+    pub unsent_low_water: Option<u32>,
+    /// `TCP_CONGESTION`, such as `bbr`; `None` for the system's.
+    pub congestion_control: Option<String>,
+    /// `TCP_FASTOPEN` queue length; 0 is off.
+    pub fast_open: u32,
+    /// `TCP_DEFER_ACCEPT`: wake the server only once the client has sent something; zero is off.
+    pub defer_accept: Duration,
+    /// Length of the accept queue.
+    pub backlog: u32,
+}
+
+/// Which step failed, and what the system said.
+#[derive(Debug)]
+pub struct ListenError {
+    /// The address of the listener.
+    pub address: SocketAddr,
+    /// What was being set or done, named as in the configuration.
+    pub step: &'static str,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot listen on {}: {}: {}", self.address, self.step, self.source)?;
+        match self.source.kind() {
+            io::ErrorKind::AddrInUse => {
+                write!(f, "; another program has this port: stop it or choose another address")
+            }
+            io::ErrorKind::PermissionDenied => write!(
+                f,
+                "; ports below 1024 need CAP_NET_BIND_SERVICE (AmbientCapabilities in a systemd unit)"
+            ),
+            io::ErrorKind::AddrNotAvailable => write!(f, "; no interface of this machine has this address"),
+            _ if self.step == "congestion_control" => {
+                write!(f, "; see net.ipv4.tcp_available_congestion_control, or load its module")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Checks that no other program listens on `address`.
+///
+/// `SO_REUSEPORT` would let a second server of the same user share the port silently, and each would get a
+/// part of the clients.
+///
+/// # Errors
+/// As [`listen`].
+pub fn probe_free(address: SocketAddr) -> Result<(), ListenError> {
+    let fail = |step| move |source| ListenError { address, step, source };
+    let socket = new_socket(address).map_err(fail("socket"))?;
+    socket.bind(&address.into()).map_err(fail("bind"))
+}
+
+/// Opens a non-blocking listener that shares its port with the other workers' (`SO_REUSEPORT`).
+///
+/// # Errors
+/// The step that failed; nothing is left open.
+pub fn listen(address: SocketAddr, options: &ListenOptions) -> Result<TcpListener, ListenError> {
+    let fail = |step| move |source| ListenError { address, step, source };
+    let socket = new_socket(address).map_err(fail("socket"))?;
+    socket.set_reuse_port(true).map_err(fail("SO_REUSEPORT"))?;
+    if let Some(bytes) = options.send_buffer {
+        socket.set_send_buffer_size(bytes).map_err(fail("send_buffer"))?;
+    }
+    if let Some(bytes) = options.receive_buffer {
+        socket.set_recv_buffer_size(bytes).map_err(fail("receive_buffer"))?;
+    }
+    if let Some(bytes) = options.unsent_low_water {
+        socket.set_tcp_notsent_lowat(bytes).map_err(fail("unsent_low_water"))?;
+    }
+    if let Some(name) = &options.congestion_control {
+        socket.set_tcp_congestion(name.as_bytes()).map_err(fail("congestion_control"))?;
+    }
+    // Heads and bodies leave in full batches already; Nagle would only hold back their tails.
+    socket.set_tcp_nodelay(true).map_err(fail("TCP_NODELAY"))?;
+    if !options.defer_accept.is_zero() {
+        let seconds = i32::try_from(options.defer_accept.as_secs().max(1)).unwrap_or(i32::MAX);
+        set_tcp_option(&socket, libc::TCP_DEFER_ACCEPT, seconds).map_err(fail("defer_accept"))?;
+    }
+    socket.bind(&address.into()).map_err(fail("bind"))?;
+    let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
+    socket.listen(backlog).map_err(fail("listen"))?;
+    if options.fast_open > 0 {
+        let queue = i32::try_from(options.fast_open).unwrap_or(i32::MAX);
+        set_tcp_option(&socket, libc::TCP_FASTOPEN, queue).map_err(fail("fast_open"))?;
+    }
+    Ok(socket.into())
+}
+
+fn new_socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    // A restart must not wait for the old connections' TIME_WAIT.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // `[::]:443` and `0.0.0.0:443` are two listeners, whatever net.ipv6.bindv6only says.
+        socket.set_only_v6(true)?;
+    }
+    Ok(socket)
+}
+
+fn set_tcp_option(socket: &Socket, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
+    // SAFETY: the descriptor is open, and the pointer is valid for `length` bytes.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            name,
+            (&raw const value).cast::<libc::c_void>(),
+            length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::SockRef;
+
+    fn plain() -> ListenOptions {
+        ListenOptions {
+            send_buffer: None,
+            receive_buffer: None,
+            unsent_low_water: None,
+            congestion_control: None,
+            fast_open: 0,
+            defer_accept: Duration::ZERO,
+            backlog: 16,
+        }
+    }
+
+    fn loopback() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 0))
+    }
+
+    #[test]
+    fn accepted_sockets_inherit_the_options_of_their_listener() {
+        let options = ListenOptions {
+            send_buffer: Some(256 * 1024),
+            unsent_low_water: Some(128 * 1024),
+            congestion_control: Some("reno".into()),
+            fast_open: 16,
+            defer_accept: Duration::from_secs(1),
+            ..plain()
+        };
+        let listener = listen(loopback(), &options).unwrap();
+        listener.set_nonblocking(false).unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = std::thread::spawn(move || {
+            use std::io::Write;
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            stream.write_all(b"x").unwrap();
+            stream
+        });
+        let (accepted, _) = listener.accept().unwrap();
+        let socket = SockRef::from(&accepted);
+        assert!(socket.send_buffer_size().unwrap() >= 256 * 1024);
+        assert_eq!(socket.tcp_notsent_lowat().unwrap(), 128 * 1024);
+        assert!(socket.tcp_congestion().unwrap().starts_with(b"reno"));
+        assert!(socket.tcp_nodelay().unwrap());
+        drop(client.join().unwrap());
+    }
+
+    #[test]
+    fn workers_share_a_port_and_strangers_are_noticed() {
+        let first = listen(loopback(), &plain()).unwrap();
+        let address = first.local_addr().unwrap();
+        let second = listen(address, &plain()).unwrap();
+        assert_eq!(second.local_addr().unwrap(), address);
+        let error = probe_free(address).unwrap_err();
+        assert!(error.to_string().contains("another program has this port"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_congestion_control_names_its_key() {
+        let options = ListenOptions { congestion_control: Some("warp".into()), ..plain() };
+        let error = listen(loopback(), &options).unwrap_err();
+        assert_eq!(error.step, "congestion_control");
+        assert!(error.to_string().contains("tcp_available_congestion_control"));
+    }
+
+    #[test]
+    fn ipv6_and_ipv4_wildcards_coexist() {
+        let six = listen("[::1]:0".parse().unwrap(), &plain()).unwrap();
+        let port = six.local_addr().unwrap().port();
+        listen(SocketAddr::from(([127, 0, 0, 1], port)), &plain()).unwrap();
+    }
+}

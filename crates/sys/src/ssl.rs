@@ -1,0 +1,294 @@
+//! What BoringSSL can do and its safe wrapper does not offer.
+//!
+//! Every function here is one call. Policy (which cipher, which key, when) stands in the `tls` crate.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use boring::error::ErrorStack;
+use boring::ex_data::Index;
+use boring::hmac::HmacCtxRef;
+use boring::ssl::{Ssl, SslContextBuilder, SslRef, TicketKeyCallbackResult};
+use boring::symm::{Cipher, CipherCtxRef};
+use boring_sys as ffi;
+use foreign_types::ForeignTypeRef;
+
+use crate::traffic::Secret;
+
+/// What the library told us about one connection, through callbacks.
+#[derive(Debug, Default)]
+pub struct Notes {
+    server_secret: Mutex<Option<Secret>>,
+    key_update_requests: AtomicU32,
+    key_updates: AtomicU32,
+    alert_sent: AtomicU16,
+    alert_received: AtomicU16,
+}
+
+/// Set beside an alert's number, so that alert 0 (close_notify) differs from none.
+const ALERT_PRESENT: u16 = 0x100;
+
+impl Notes {
+    /// Keeps the secret that TLS 1.3 application data from the server is keyed with.
+    pub fn set_server_secret(&self, secret: Secret) {
+        *self.server_secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(secret);
+    }
+
+    /// Takes that secret; it can be taken once.
+    pub fn take_server_secret(&self) -> Option<Secret> {
+        self.server_secret.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// KeyUpdate messages received so far.
+    pub fn key_updates(&self) -> u32 {
+        self.key_updates.load(Ordering::Relaxed)
+    }
+
+    /// How many KeyUpdate messages asked us to update too since the last call.
+    pub fn take_key_update_requests(&self) -> u32 {
+        self.key_update_requests.swap(0, Ordering::Relaxed)
+    }
+
+    /// The last alert that the library sent or wanted to send (RFC 8446 §6).
+    pub fn alert_sent(&self) -> Option<u8> {
+        alert_of(self.alert_sent.load(Ordering::Relaxed))
+    }
+
+    /// The last alert that the peer sent.
+    pub fn alert_received(&self) -> Option<u8> {
+        alert_of(self.alert_received.load(Ordering::Relaxed))
+    }
+}
+
+fn alert_of(stored: u16) -> Option<u8> {
+    let [present, number] = stored.to_be_bytes();
+    (present != 0).then_some(number)
+}
+
+fn notes_index() -> Option<Index<Ssl, Notes>> {
+    static INDEX: OnceLock<Option<Index<Ssl, Notes>>> = OnceLock::new();
+    *INDEX.get_or_init(|| Ssl::new_ex_index().ok())
+}
+
+/// Gives a new connection its [`Notes`]; without them nothing is observed.
+pub fn attach_notes(ssl: &mut SslRef) {
+    if let Some(index) = notes_index() {
+        ssl.set_ex_data(index, Notes::default());
+    }
+}
+
+/// The notes of a connection.
+pub fn notes(ssl: &SslRef) -> Option<&Notes> {
+    ssl.ex_data(notes_index()?)
+}
+
+/// Has the connections of this context write alerts and KeyUpdates into their [`Notes`].
+pub fn observe_messages(builder: &mut SslContextBuilder) {
+    // SAFETY: the context outlives the call, and `on_message` matches the prototype and never unwinds.
+    unsafe { ffi::SSL_CTX_set_msg_callback(builder.as_ptr(), Some(on_message)) };
+}
+
+extern "C" fn on_message(
+    is_write: c_int,
+    _version: c_int,
+    content_type: c_int,
+    message: *const c_void,
+    length: usize,
+    ssl: *mut ffi::SSL,
+    _arg: *mut c_void,
+) {
+    const ALERT: c_int = 21;
+    const HANDSHAKE: c_int = 22;
+    const KEY_UPDATE: u8 = 24;
+    if ssl.is_null() || message.is_null() || !matches!(content_type, ALERT | HANDSHAKE) {
+        return;
+    }
+    // SAFETY: the library passes a message of `length` bytes that stays valid during the callback.
+    let message = unsafe { std::slice::from_raw_parts(message.cast::<u8>(), length) };
+    // SAFETY: the library passes the live connection it is working on.
+    let ssl = unsafe { SslRef::from_ptr(ssl) };
+    let Some(notes) = notes(ssl) else { return };
+    match (content_type, message) {
+        (ALERT, &[_level, number]) => {
+            let side = if is_write == 0 { &notes.alert_received } else { &notes.alert_sent };
+            side.store(ALERT_PRESENT | u16::from(number), Ordering::Relaxed);
+        }
+        // type, 24-bit length, update_requested
+        (HANDSHAKE, &[KEY_UPDATE, _, _, _, requested]) if is_write == 0 => {
+            notes.key_updates.fetch_add(1, Ordering::Relaxed);
+            notes.key_update_requests.fetch_add(u32::from(requested == 1), Ordering::Relaxed);
+        }
+        _ => {}
+    }
+}
+
+/// Sets the TLS 1.3 suites of one connection, by their numbers in the IANA registry, in order of preference.
+///
+/// # Errors
+/// When a suite is unknown to the library.
+pub fn set_tls13_suites(ssl: &mut SslRef, suites: &[u16]) -> Result<(), ErrorStack> {
+    // SAFETY: the array holds `suites.len()` numbers and is copied; null means that no two are equal.
+    let done =
+        unsafe { ffi::SSL_set1_tls13_ciphers(ssl.as_ptr(), suites.as_ptr(), ptr::null(), suites.len()) };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+/// The same for all connections of a context.
+///
+/// # Errors
+/// When a suite is unknown to the library.
+pub fn set_tls13_suites_of_context(
+    builder: &mut SslContextBuilder,
+    suites: &[u16],
+) -> Result<(), ErrorStack> {
+    // SAFETY: the array holds `suites.len()` numbers and is copied; null means that no two are equal.
+    let done = unsafe {
+        ffi::SSL_CTX_set1_tls13_ciphers(builder.as_ptr(), suites.as_ptr(), ptr::null(), suites.len())
+    };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+/// Sets the TLS 1.2 suites of one connection in order of preference, in OpenSSL's syntax.
+///
+/// # Errors
+/// When a suite is unknown to the library.
+pub fn set_tls12_suites(ssl: &mut SslRef, suites: &CStr) -> Result<(), ErrorStack> {
+    // SAFETY: the connection is live and the string ends with NUL; the library copies what it needs.
+    let done = unsafe { ffi::SSL_set_strict_cipher_list(ssl.as_ptr(), suites.as_ptr()) };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+/// The same for all connections of a context.
+///
+/// # Errors
+/// When a suite is unknown to the library.
+pub fn set_tls12_suites_of_context(builder: &mut SslContextBuilder, suites: &CStr) -> Result<(), ErrorStack> {
+    // SAFETY: the context is live and the string ends with NUL; the library copies what it needs.
+    let done = unsafe { ffi::SSL_CTX_set_strict_cipher_list(builder.as_ptr(), suites.as_ptr()) };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+/// Lets the library free what only the handshake needed once it is over.
+pub fn shed_handshake_config(ssl: &mut SslRef) {
+    // SAFETY: the connection is live; the call only sets a flag.
+    unsafe { ffi::SSL_set_shed_handshake_config(ssl.as_ptr(), 1) };
+}
+
+/// Has the library write the session tickets that it holds back until the first write. Returns false if the
+/// transport did not take them at once.
+pub fn flush_tickets(ssl: &mut SslRef) -> bool {
+    // SAFETY: the connection is live; a write of no bytes reads nothing from the (dangling, aligned) pointer.
+    let result = unsafe { ffi::SSL_write(ssl.as_ptr(), ptr::NonNull::<u8>::dangling().as_ptr().cast(), 0) };
+    result >= 0
+}
+
+/// Has the library send a KeyUpdate with its next write, and change its keys for sending (RFC 8446 §4.6.3).
+///
+/// # Errors
+/// In other versions than TLS 1.3, and before the handshake is over.
+pub fn update_keys(ssl: &mut SslRef, ask_peer_too: bool) -> Result<(), ErrorStack> {
+    let kind = if ask_peer_too { ffi::SSL_KEY_UPDATE_REQUESTED } else { ffi::SSL_KEY_UPDATE_NOT_REQUESTED };
+    // SAFETY: the connection is live; the call takes no pointers but it.
+    let done = unsafe { ffi::SSL_key_update(ssl.as_ptr(), kind) };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+/// The sequence number of the next record that this side would write.
+pub fn write_sequence(ssl: &SslRef) -> u64 {
+    // SAFETY: the connection is live; the call only reads.
+    unsafe { ffi::SSL_get_write_sequence(ssl.as_ptr()) }
+}
+
+/// The TLS 1.2 key block; `None` in other versions.
+pub fn key_block(ssl: &SslRef) -> Option<Secret> {
+    // SAFETY: the connection is live; the call only reads.
+    let length = unsafe { ffi::SSL_get_key_block_len(ssl.as_ptr()) };
+    if length == 0 {
+        return None;
+    }
+    let mut block = vec![0; length];
+    // SAFETY: `block` is valid for `length` writes, which is the length the library just asked for.
+    let done = unsafe { ffi::SSL_generate_key_block(ssl.as_ptr(), block.as_mut_ptr(), length) };
+    (done == 1).then(|| Secret::new(block))
+}
+
+/// Whether the client had to send a second ClientHello.
+pub fn used_hello_retry_request(ssl: &SslRef) -> bool {
+    // SAFETY: the connection is live; the call only reads.
+    unsafe { ffi::SSL_used_hello_retry_request(ssl.as_ptr()) == 1 }
+}
+
+/// The keys of one session ticket key, in the layout of the 80-byte files that nginx and HAProxy share.
+#[derive(Clone, Debug)]
+pub struct TicketKey {
+    /// Names the key inside the ticket.
+    pub name: [u8; 16],
+    /// HMAC-SHA256 key, 32 bytes.
+    pub authentication: Secret,
+    /// AES-256-CBC key, 32 bytes.
+    pub encryption: Secret,
+}
+
+/// Where ticket keys come from.
+pub trait TicketKeys: Send + Sync + 'static {
+    /// The key for new tickets.
+    fn current(&self) -> TicketKey;
+    /// The key of that name, and whether the ticket should be renewed because the key is an old one.
+    fn find(&self, name: &[u8; 16]) -> Option<(TicketKey, bool)>;
+}
+
+type TicketIv = [u8; ffi::EVP_MAX_IV_LENGTH as usize];
+
+/// Has the context seal and open session tickets with these keys (RFC 5077 §4 layout).
+pub fn set_ticket_keys(builder: &mut SslContextBuilder, keys: std::sync::Arc<dyn TicketKeys>) {
+    let callback = move |_: &SslRef,
+                         name: &mut [u8; 16],
+                         iv: &mut TicketIv,
+                         cipher: &mut CipherCtxRef,
+                         hmac: &mut HmacCtxRef,
+                         encrypt: bool| {
+        if encrypt {
+            seal_ticket(&keys.current(), name, iv, cipher, hmac)
+        } else {
+            open_ticket(keys.find(name), iv, cipher, hmac)
+        }
+    };
+    // SAFETY: `callback` sets key name, IV, cipher and HMAC before it reports success, as the contract asks.
+    unsafe { builder.set_ticket_key_callback(callback) };
+}
+
+fn seal_ticket(
+    key: &TicketKey,
+    name: &mut [u8; 16],
+    iv: &mut TicketIv,
+    cipher: &mut CipherCtxRef,
+    hmac: &mut HmacCtxRef,
+) -> TicketKeyCallbackResult {
+    *name = key.name;
+    let keyed = boring::rand::rand_bytes(iv)
+        .and_then(|()| cipher.init_encrypt(&Cipher::aes_256_cbc(), key.encryption.expose(), iv))
+        .and_then(|()| hmac.init(key.authentication.expose(), &boring::hash::MessageDigest::sha256()));
+    match keyed {
+        Ok(()) => TicketKeyCallbackResult::Success,
+        Err(_) => TicketKeyCallbackResult::Error,
+    }
+}
+
+fn open_ticket(
+    found: Option<(TicketKey, bool)>,
+    iv: &TicketIv,
+    cipher: &mut CipherCtxRef,
+    hmac: &mut HmacCtxRef,
+) -> TicketKeyCallbackResult {
+    let Some((key, renew)) = found else { return TicketKeyCallbackResult::Noop };
+    let keyed = cipher
+        .init_decrypt(&Cipher::aes_256_cbc(), key.encryption.expose(), iv)
+        .and_then(|()| hmac.init(key.authentication.expose(), &boring::hash::MessageDigest::sha256()));
+    match (keyed, renew) {
+        (Ok(()), false) => TicketKeyCallbackResult::Success,
+        (Ok(()), true) => TicketKeyCallbackResult::DecryptSuccessRenew,
+        (Err(_), _) => TicketKeyCallbackResult::Error,
+    }
+}

@@ -1,0 +1,215 @@
+//! A certificate chain with its private key, proven to belong together.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use boring::asn1::Asn1Time;
+use boring::pkey::{Id, PKey, Private};
+use boring::x509::X509;
+
+/// A leaf certificate, the intermediates to send with it, and the key that signs for it.
+///
+/// Whoever holds one need not check again: the key matches the leaf.
+pub struct Certificate {
+    leaf: X509,
+    intermediates: Vec<X509>,
+    key: PKey<Private>,
+    names: Vec<String>,
+    kind: KeyKind,
+}
+
+/// The kind of private key, which decides what a full handshake costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyKind {
+    /// Elliptic curve keys: cheap for the server.
+    Ecdsa,
+    /// RSA keys: about ten times the signing cost of ECDSA P-256, but every client knows them.
+    Rsa,
+    /// Anything else the library can sign with, such as Ed25519.
+    Other,
+}
+
+impl KeyKind {
+    /// The word used in metrics and logs.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Ecdsa => "ecdsa",
+            Self::Rsa => "rsa",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl Certificate {
+    /// Reads a PEM chain (leaf first) and its PEM key.
+    ///
+    /// # Errors
+    /// What is wrong and with which file; see [`CertificateError`].
+    pub fn load(chain: &Path, key: &Path) -> Result<Self, CertificateError> {
+        let chain_pem = std::fs::read(chain)
+            .map_err(|source| CertificateError::ChainUnreadable { path: chain.to_owned(), source })?;
+        let key_pem = std::fs::read(key)
+            .map_err(|source| CertificateError::KeyUnreadable { path: key.to_owned(), source })?;
+        Self::from_pem(&chain_pem, &key_pem)
+    }
+
+    /// The same from memory.
+    ///
+    /// # Errors
+    /// See [`CertificateError`]; never one of the two that speak of unreadable files.
+    pub fn from_pem(chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, CertificateError> {
+        let mut chain = X509::stack_from_pem(chain_pem)
+            .map_err(|error| CertificateError::ChainMalformed { detail: error.to_string() })?
+            .into_iter();
+        let leaf = chain.next().ok_or(CertificateError::ChainEmpty)?;
+        let key = PKey::private_key_from_pem(key_pem)
+            .map_err(|error| CertificateError::KeyMalformed { detail: error.to_string() })?;
+        let public = leaf
+            .public_key()
+            .map_err(|error| CertificateError::ChainMalformed { detail: error.to_string() })?;
+        if !public.public_eq(&key) {
+            return Err(CertificateError::KeyMismatch);
+        }
+        // The root is in every client's store already; sending it costs bytes in the first flight.
+        let intermediates = chain.filter(|certificate| !is_self_issued(certificate)).collect();
+        let kind = match key.id() {
+            Id::EC => KeyKind::Ecdsa,
+            Id::RSA => KeyKind::Rsa,
+            _ => KeyKind::Other,
+        };
+        let names = names_of(&leaf);
+        Ok(Self { leaf, intermediates, key, names, kind })
+    }
+
+    /// DNS names the leaf is valid for, in lower case, wildcards as `*.example.com`.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The kind of its key.
+    pub fn kind(&self) -> KeyKind {
+        self.kind
+    }
+
+    /// The end of its validity; `None` if the date cannot be represented.
+    pub fn not_after(&self) -> Option<SystemTime> {
+        let epoch = Asn1Time::from_unix(0).ok()?;
+        let since = epoch.diff(self.leaf.not_after()).ok()?;
+        let seconds = i64::from(since.days) * 86_400 + i64::from(since.secs);
+        let seconds = u64::try_from(seconds).ok()?;
+        Some(UNIX_EPOCH + Duration::from_secs(seconds))
+    }
+
+    pub(crate) fn leaf(&self) -> &X509 {
+        &self.leaf
+    }
+
+    pub(crate) fn intermediates(&self) -> &[X509] {
+        &self.intermediates
+    }
+
+    pub(crate) fn key(&self) -> &PKey<Private> {
+        &self.key
+    }
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key stays out of every log by construction.
+        f.debug_struct("Certificate").field("names", &self.names).field("kind", &self.kind).finish()
+    }
+}
+
+fn is_self_issued(certificate: &X509) -> bool {
+    let (Ok(issuer), Ok(subject)) = (certificate.issuer_name().to_der(), certificate.subject_name().to_der())
+    else {
+        return false;
+    };
+    issuer == subject
+}
+
+fn names_of(leaf: &X509) -> Vec<String> {
+    let mut names: Vec<String> = leaf
+        .subject_alt_names()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.dnsname().map(str::to_ascii_lowercase))
+        .collect();
+    if names.is_empty() {
+        // Certificates older than RFC 6125 carry their only name in the subject.
+        let common = leaf.subject_name().entries_by_nid(boring::nid::Nid::COMMONNAME);
+        names.extend(common.filter_map(|entry| {
+            entry.data().as_utf8().ok().map(|name| name.to_string().to_ascii_lowercase())
+        }));
+    }
+    names
+}
+
+/// Why a certificate cannot be used.
+#[derive(Debug)]
+pub enum CertificateError {
+    /// The chain file could not be read.
+    ChainUnreadable {
+        /// The file named in the configuration.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The key file could not be read.
+    KeyUnreadable {
+        /// The file named in the configuration.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The chain is not PEM certificates.
+    ChainMalformed {
+        /// What the parser said.
+        detail: String,
+    },
+    /// The key is not an unencrypted PEM private key.
+    KeyMalformed {
+        /// What the parser said.
+        detail: String,
+    },
+    /// The chain holds no certificate.
+    ChainEmpty,
+    /// The key does not belong to the first certificate of the chain.
+    KeyMismatch,
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ChainUnreadable { path, source } => {
+                write!(f, "cannot read the certificate chain {}: {source}", path.display())
+            }
+            Self::KeyUnreadable { path, source } => {
+                write!(f, "cannot read the private key {}: {source}", path.display())
+            }
+            Self::ChainMalformed { detail } => {
+                write!(f, "the certificate chain is not valid PEM ({detail})")
+            }
+            Self::KeyMalformed { detail } => {
+                write!(f, "the private key is not an unencrypted PEM key ({detail})")
+            }
+            Self::ChainEmpty => write!(f, "the certificate chain holds no certificate"),
+            Self::KeyMismatch => {
+                write!(f, "the private key does not belong to the first certificate of the chain")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CertificateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::ChainUnreadable { source, .. } | Self::KeyUnreadable { source, .. } => Some(source),
+            Self::ChainMalformed { .. }
+            | Self::KeyMalformed { .. }
+            | Self::ChainEmpty
+            | Self::KeyMismatch => None,
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The library's contexts: one per certificate, all with the same policy.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use boring::error::ErrorStack;
+use boring::ssl::{
+    AlpnError, ClientHello, ExtensionType, NameType, SelectCertError, Ssl, SslContext, SslContextBuilder,
+    SslMethod, SslOptions, SslRef, SslSessionCacheMode, SslVersion,
+};
+use penstock_sys::ssl;
+use penstock_sys::traffic::{Secret, Version};
+
+use crate::candidates::NameIndex;
+use crate::certificate::Certificate;
+use crate::hello;
+use crate::tickets::TicketKeyring;
+
+/// A key exchange group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// X25519 combined with ML-KEM-768: safe against recorded traffic and a later quantum computer.
+    X25519MlKem768,
+    /// Curve25519.
+    X25519,
+    /// NIST P-256.
+    P256,
+}
+
+impl Group {
+    fn name(self) -> &'static str {
+        match self {
+            Self::X25519MlKem768 => "X25519MLKEM768",
+            Self::X25519 => "X25519",
+            Self::P256 => "P-256",
+        }
+    }
+}
+
+/// Who gets ChaCha20-Poly1305, which costs a server two to three times as much as AES-GCM with AES hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChaCha20 {
+    /// Clients that prefer it, because they have no AES hardware.
+    Client,
+    /// Nobody.
+    Never,
+}
+
+/// A file that receives session secrets in the NSS key log format, for Wireshark.
+#[derive(Debug)]
+pub struct KeyLog(Mutex<std::fs::File>);
+
+impl KeyLog {
+    /// Opens the file for appending; whoever can read it can read all traffic.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        Ok(Self(Mutex::new(file)))
+    }
+
+    fn write(&self, line: &str) {
+        use std::io::Write;
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A debugging aid must not end a handshake: a full disk only loses its lines.
+        drop(writeln!(file, "{line}"));
+    }
+}
+
+/// The policy of all handshakes of a listener.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Certificates in order of the configuration; `true` for those that answer unknown names.
+    pub certificates: Vec<(Arc<Certificate>, bool)>,
+    /// The oldest version spoken.
+    pub oldest: Version,
+    /// The newest version spoken.
+    pub newest: Version,
+    /// Key exchange groups in order of preference.
+    pub groups: Vec<Group>,
+    /// Who gets ChaCha20-Poly1305.
+    pub chacha20: ChaCha20,
+    /// Session ticket keys; `None` turns resumption off.
+    pub tickets: Option<Arc<TicketKeyring>>,
+    /// Where secrets are logged; `None` nowhere.
+    pub key_log: Option<Arc<KeyLog>>,
+}
+
+/// Why an [`Acceptor`] could not be made: a combination the library refuses.
+#[derive(Debug)]
+pub struct ContextError(String);
+
+impl fmt::Display for ContextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the TLS settings cannot be used: {}", self.0)
+    }
+}
+
+impl std::error::Error for ContextError {}
+
+impl From<ErrorStack> for ContextError {
+    fn from(error: ErrorStack) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Makes connections out of sockets. Shared by all workers; nothing in it changes.
+pub struct Acceptor {
+    context: SslContext,
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acceptor").finish_non_exhaustive()
+    }
+}
+
+impl Acceptor {
+    /// Prepares everything that is the same for each handshake.
+    ///
+    /// # Errors
+    /// No certificate, or a combination that the library refuses.
+    pub fn new(settings: &Settings) -> Result<Self, ContextError> {
+        let Some((first, _)) = settings.certificates.first() else {
+            return Err(ContextError("there is no certificate".into()));
+        };
+        let mut index = NameIndex::default();
+        let any_default = settings.certificates.iter().any(|(_, is_default)| *is_default);
+        let mut others = Vec::with_capacity(settings.certificates.len());
+        for (place, (certificate, is_default)) in settings.certificates.iter().enumerate() {
+            index.add(certificate.names(), certificate.kind(), place);
+            if *is_default || !any_default {
+                index.add_default(certificate.kind(), place);
+            }
+            if place > 0 {
+                others.push(with_certificate(settings, certificate)?.build());
+            }
+        }
+        // Connections begin with the first certificate, so that a server with one never has to change it.
+        let mut entry = with_certificate(settings, first)?;
+        let chacha20 = settings.chacha20;
+        entry.set_select_certificate_callback(move |hello| choose(hello, &index, &others, chacha20));
+        Ok(Self { context: entry.build() })
+    }
+
+    /// The library's state of a new connection.
+    pub(crate) fn new_connection(&self) -> Result<Ssl, ErrorStack> {
+        let mut ssl = Ssl::new(&self.context)?;
+        ssl::attach_notes(&mut ssl);
+        ssl::shed_handshake_config(&mut ssl);
+        Ok(ssl)
+    }
+}
+
+/// TLS 1.2 suites with forward secrecy and an AEAD. Each comes for both kinds of certificate; AES-128 first,
+/// because it is the cheapest to seal and strong enough for everybody.
+const AES_ONLY: &CStr = c"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
+    ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384";
+const AES_FIRST: &CStr = c"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
+    ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:\
+    ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
+const CHACHA20_FIRST: &CStr = c"ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:\
+    ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
+    ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384";
+
+/// TLS 1.3 suites.
+const AES_128: u16 = 0x1301;
+const AES_256: u16 = 0x1302;
+const CHACHA20: u16 = 0x1303;
+
+fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
+    let mut builder = SslContextBuilder::new(SslMethod::tls())?;
+    builder.set_min_proto_version(Some(library_version(settings.oldest)))?;
+    builder.set_max_proto_version(Some(library_version(settings.newest)))?;
+    let groups: Vec<&str> = settings.groups.iter().map(|group| group.name()).collect();
+    builder.set_curves_list(&groups.join(":"))?;
+    builder.set_options(SslOptions::CIPHER_SERVER_PREFERENCE);
+    match settings.chacha20 {
+        ChaCha20::Client => {
+            ssl::set_tls12_suites_of_context(&mut builder, AES_FIRST)?;
+            ssl::set_tls13_suites_of_context(&mut builder, &[AES_128, AES_256, CHACHA20])?;
+        }
+        ChaCha20::Never => {
+            ssl::set_tls12_suites_of_context(&mut builder, AES_ONLY)?;
+            ssl::set_tls13_suites_of_context(&mut builder, &[AES_128, AES_256])?;
+        }
+    }
+    builder.set_session_cache_mode(SslSessionCacheMode::OFF);
+    builder.set_session_id_context(b"penstock")?;
+    match &settings.tickets {
+        Some(keys) => ssl::set_ticket_keys(&mut builder, Arc::clone(keys) as Arc<dyn ssl::TicketKeys>),
+        None => {
+            builder.set_options(SslOptions::NO_TICKET);
+        }
+    }
+    builder.set_alpn_select_callback(|_, offered| choose_protocol(offered).ok_or(AlpnError::NOACK));
+    let key_log = settings.key_log.clone();
+    builder.set_keylog_callback(move |ssl, line| {
+        keep_server_secret(ssl, line);
+        if let Some(log) = &key_log {
+            log.write(line);
+        }
+    });
+    ssl::observe_messages(&mut builder);
+    Ok(builder)
+}
+
+fn with_certificate(
+    settings: &Settings,
+    certificate: &Certificate,
+) -> Result<SslContextBuilder, ContextError> {
+    let mut builder = common(settings)?;
+    builder.set_certificate(certificate.leaf())?;
+    for intermediate in certificate.intermediates() {
+        builder.add_extra_chain_cert(intermediate.clone())?;
+    }
+    builder.set_private_key(certificate.key())?;
+    Ok(builder)
+}
+
+fn library_version(version: Version) -> SslVersion {
+    match version {
+        Version::Tls12 => SslVersion::TLS1_2,
+        Version::Tls13 => SslVersion::TLS1_3,
+    }
+}
+
+/// HTTP/1.1 if the client offers it. No overlap means no ALPN rather than failure: such clients speak HTTP/1.1
+/// anyway (RFC 7301 §3.2 allows both).
+fn choose_protocol(offered: &[u8]) -> Option<&[u8]> {
+    let mut rest = offered;
+    while let Some((&length, tail)) = rest.split_first() {
+        let (name, after) = tail.split_at_checked(usize::from(length))?;
+        if name == b"http/1.1" {
+            return Some(name);
+        }
+        rest = after;
+    }
+    None
+}
+
+/// The one decision per ClientHello: which certificate, and whether ChaCha20 comes first.
+fn choose(
+    mut hello: ClientHello<'_>,
+    index: &NameIndex,
+    others: &[SslContext],
+    chacha20: ChaCha20,
+) -> Result<(), SelectCertError> {
+    let prefers_chacha20 = chacha20 == ChaCha20::Client && hello::leads_with_chacha20(hello.ciphers());
+    let schemes = hello.get_extension(ExtensionType::SIGNATURE_ALGORITHMS);
+    let accepts_ecdsa = hello::accepts_ecdsa(hello.ciphers(), schemes);
+    let place = index.choose(hello.servername(NameType::HOST_NAME), accepts_ecdsa);
+    let place = place.ok_or(SelectCertError::ERROR)?;
+    let ssl = hello.ssl_mut();
+    if let Some(other) = place.checked_sub(1) {
+        let context = others.get(other).ok_or(SelectCertError::ERROR)?;
+        ssl.set_ssl_context(context).map_err(|_| SelectCertError::ERROR)?;
+    }
+    if prefers_chacha20 {
+        put_chacha20_first(ssl).map_err(|_| SelectCertError::ERROR)?;
+    }
+    Ok(())
+}
+
+fn put_chacha20_first(ssl: &mut SslRef) -> Result<(), ErrorStack> {
+    ssl::set_tls12_suites(ssl, CHACHA20_FIRST)?;
+    ssl::set_tls13_suites(ssl, &[CHACHA20, AES_128, AES_256])
+}
+
+/// The library tells the TLS 1.3 send secret only through its key log.
+fn keep_server_secret(ssl: &SslRef, line: &str) {
+    let Some(fields) = line.strip_prefix("SERVER_TRAFFIC_SECRET_0 ") else { return };
+    let Some(secret) = fields.split(' ').nth(1).and_then(from_hex) else { return };
+    if let Some(notes) = ssl::notes(ssl) {
+        notes.set_server_secret(secret);
+    }
+}
+
+fn from_hex(digits: &str) -> Option<Secret> {
+    let nibble = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let bytes = digits.as_bytes().chunks_exact(2).map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?));
+    bytes.collect::<Option<Vec<u8>>>().map(Secret::new)
+}

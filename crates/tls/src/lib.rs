@@ -1,0 +1,33 @@
+//! TLS handshakes: from a ClientHello to traffic secrets.
+//!
+//! [`Acceptor::accept`] is the only way in. What comes out is [`Established`]: the keys to send with, which leave
+//! this crate for good, a [`Receiver`] that stays in the library, and the facts of the handshake.
+//!
+//! This crate has never seen HTTP, a file or a response.
+#![forbid(unsafe_code)]
+
+mod accept;
+pub mod alert;
+mod candidates;
+pub mod certificate;
+mod context;
+mod failure;
+pub mod hello;
+mod receiver;
+pub mod tickets;
+mod wire;
+
+pub use accept::{Established, Facts};
+pub use context::{Acceptor, ChaCha20, ContextError, Group, KeyLog, Settings};
+pub use failure::HandshakeFailure;
+pub use receiver::{Received, Receiver};
+pub use wire::receive;
+
+/// A random number, for what must be unlikely rather than secret; 0 if the system has no randomness to give.
+pub fn random_number() -> u64 {
+    let mut bytes = [0; 8];
+    match boring::rand::rand_bytes(&mut bytes) {
+        Ok(()) => u64::from_ne_bytes(bytes),
+        Err(_) => 0,
+    }
+}
