@@ -1,6 +1,7 @@
 //! From what was written to what it means.
 
 mod bounds;
+mod certificates;
 mod listeners;
 pub(crate) mod reader;
 mod sites;

@@ -2,20 +2,26 @@
 //!
 //! Every function here is one call. Policy (which cipher, which key, when) stands in the `tls` crate.
 
-use std::ffi::{CStr, c_int, c_void};
+mod suites;
+mod tickets;
+
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use boring::error::ErrorStack;
 use boring::ex_data::Index;
-use boring::hmac::HmacCtxRef;
-use boring::ssl::{Ssl, SslContextBuilder, SslRef, TicketKeyCallbackResult};
-use boring::symm::{Cipher, CipherCtxRef};
+use boring::ssl::{Ssl, SslContextBuilder, SslRef};
 use boring_sys as ffi;
 use foreign_types::ForeignTypeRef;
 
 use crate::traffic::Secret;
+
+pub use suites::{
+    set_tls12_suites, set_tls12_suites_of_context, set_tls13_suites, set_tls13_suites_of_context,
+};
+pub use tickets::{TicketKey, TicketKeys, set_ticket_keys};
 
 /// What the library told us about one connection, through callbacks.
 #[derive(Debug, Default)]
@@ -124,52 +130,6 @@ extern "C" fn on_message(
     }
 }
 
-/// Sets the TLS 1.3 suites of one connection, by their numbers in the IANA registry, in order of preference.
-///
-/// # Errors
-/// When a suite is unknown to the library.
-pub fn set_tls13_suites(ssl: &mut SslRef, suites: &[u16]) -> Result<(), ErrorStack> {
-    // SAFETY: the array holds `suites.len()` numbers and is copied; null means that no two are equal.
-    let done =
-        unsafe { ffi::SSL_set1_tls13_ciphers(ssl.as_ptr(), suites.as_ptr(), ptr::null(), suites.len()) };
-    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
-}
-
-/// The same for all connections of a context.
-///
-/// # Errors
-/// When a suite is unknown to the library.
-pub fn set_tls13_suites_of_context(
-    builder: &mut SslContextBuilder,
-    suites: &[u16],
-) -> Result<(), ErrorStack> {
-    // SAFETY: the array holds `suites.len()` numbers and is copied; null means that no two are equal.
-    let done = unsafe {
-        ffi::SSL_CTX_set1_tls13_ciphers(builder.as_ptr(), suites.as_ptr(), ptr::null(), suites.len())
-    };
-    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
-}
-
-/// Sets the TLS 1.2 suites of one connection in order of preference, in OpenSSL's syntax.
-///
-/// # Errors
-/// When a suite is unknown to the library.
-pub fn set_tls12_suites(ssl: &mut SslRef, suites: &CStr) -> Result<(), ErrorStack> {
-    // SAFETY: the connection is live and the string ends with NUL; the library copies what it needs.
-    let done = unsafe { ffi::SSL_set_strict_cipher_list(ssl.as_ptr(), suites.as_ptr()) };
-    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
-}
-
-/// The same for all connections of a context.
-///
-/// # Errors
-/// When a suite is unknown to the library.
-pub fn set_tls12_suites_of_context(builder: &mut SslContextBuilder, suites: &CStr) -> Result<(), ErrorStack> {
-    // SAFETY: the context is live and the string ends with NUL; the library copies what it needs.
-    let done = unsafe { ffi::SSL_CTX_set_strict_cipher_list(builder.as_ptr(), suites.as_ptr()) };
-    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
-}
-
 /// Lets the library free what only the handshake needed once it is over.
 pub fn shed_handshake_config(ssl: &mut SslRef) {
     // SAFETY: the connection is live; the call only sets a flag.
@@ -218,77 +178,4 @@ pub fn key_block(ssl: &SslRef) -> Option<Secret> {
 pub fn used_hello_retry_request(ssl: &SslRef) -> bool {
     // SAFETY: the connection is live; the call only reads.
     unsafe { ffi::SSL_used_hello_retry_request(ssl.as_ptr()) == 1 }
-}
-
-/// The keys of one session ticket key, in the layout of the 80-byte files that nginx and HAProxy share.
-#[derive(Clone, Debug)]
-pub struct TicketKey {
-    /// Names the key inside the ticket.
-    pub name: [u8; 16],
-    /// HMAC-SHA256 key, 32 bytes.
-    pub authentication: Secret,
-    /// AES-256-CBC key, 32 bytes.
-    pub encryption: Secret,
-}
-
-/// Where ticket keys come from.
-pub trait TicketKeys: Send + Sync + 'static {
-    /// The key for new tickets.
-    fn current(&self) -> TicketKey;
-    /// The key of that name, and whether the ticket should be renewed because the key is an old one.
-    fn find(&self, name: &[u8; 16]) -> Option<(TicketKey, bool)>;
-}
-
-type TicketIv = [u8; ffi::EVP_MAX_IV_LENGTH as usize];
-
-/// Has the context seal and open session tickets with these keys (RFC 5077 §4 layout).
-pub fn set_ticket_keys(builder: &mut SslContextBuilder, keys: std::sync::Arc<dyn TicketKeys>) {
-    let callback = move |_: &SslRef,
-                         name: &mut [u8; 16],
-                         iv: &mut TicketIv,
-                         cipher: &mut CipherCtxRef,
-                         hmac: &mut HmacCtxRef,
-                         encrypt: bool| {
-        if encrypt {
-            seal_ticket(&keys.current(), name, iv, cipher, hmac)
-        } else {
-            open_ticket(keys.find(name), iv, cipher, hmac)
-        }
-    };
-    // SAFETY: `callback` sets key name, IV, cipher and HMAC before it reports success, as the contract asks.
-    unsafe { builder.set_ticket_key_callback(callback) };
-}
-
-fn seal_ticket(
-    key: &TicketKey,
-    name: &mut [u8; 16],
-    iv: &mut TicketIv,
-    cipher: &mut CipherCtxRef,
-    hmac: &mut HmacCtxRef,
-) -> TicketKeyCallbackResult {
-    *name = key.name;
-    let keyed = boring::rand::rand_bytes(iv)
-        .and_then(|()| cipher.init_encrypt(&Cipher::aes_256_cbc(), key.encryption.expose(), iv))
-        .and_then(|()| hmac.init(key.authentication.expose(), &boring::hash::MessageDigest::sha256()));
-    match keyed {
-        Ok(()) => TicketKeyCallbackResult::Success,
-        Err(_) => TicketKeyCallbackResult::Error,
-    }
-}
-
-fn open_ticket(
-    found: Option<(TicketKey, bool)>,
-    iv: &TicketIv,
-    cipher: &mut CipherCtxRef,
-    hmac: &mut HmacCtxRef,
-) -> TicketKeyCallbackResult {
-    let Some((key, renew)) = found else { return TicketKeyCallbackResult::Noop };
-    let keyed = cipher
-        .init_decrypt(&Cipher::aes_256_cbc(), key.encryption.expose(), iv)
-        .and_then(|()| hmac.init(key.authentication.expose(), &boring::hash::MessageDigest::sha256()));
-    match (keyed, renew) {
-        (Ok(()), false) => TicketKeyCallbackResult::Success,
-        (Ok(()), true) => TicketKeyCallbackResult::DecryptSuccessRenew,
-        (Err(_), _) => TicketKeyCallbackResult::Error,
-    }
 }

@@ -1,9 +1,7 @@
 //! The library's contexts: one per certificate, all with the same policy.
 
-use std::ffi::CStr;
 use std::fmt;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use boring::error::ErrorStack;
 use boring::ssl::{
@@ -16,79 +14,8 @@ use penstock_sys::traffic::{Secret, Version};
 use crate::candidates::NameIndex;
 use crate::certificate::Certificate;
 use crate::hello;
-use crate::tickets::TicketKeyring;
-
-/// A key exchange group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
-    /// X25519 combined with ML-KEM-768: safe against recorded traffic and a later quantum computer.
-    X25519MlKem768,
-    /// Curve25519.
-    X25519,
-    /// NIST P-256.
-    P256,
-}
-
-impl Group {
-    fn name(self) -> &'static str {
-        match self {
-            Self::X25519MlKem768 => "X25519MLKEM768",
-            Self::X25519 => "X25519",
-            Self::P256 => "P-256",
-        }
-    }
-}
-
-/// Who gets ChaCha20-Poly1305, which costs a server two to three times as much as AES-GCM with AES hardware.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChaCha20 {
-    /// Clients that prefer it, because they have no AES hardware.
-    Client,
-    /// Nobody.
-    Never,
-}
-
-/// A file that receives session secrets in the NSS key log format, for Wireshark.
-#[derive(Debug)]
-pub struct KeyLog(Mutex<std::fs::File>);
-
-impl KeyLog {
-    /// Opens the file for appending; whoever can read it can read all traffic.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub fn open(path: &Path) -> std::io::Result<Self> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        Ok(Self(Mutex::new(file)))
-    }
-
-    fn write(&self, line: &str) {
-        use std::io::Write;
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A debugging aid must not end a handshake: a full disk only loses its lines.
-        drop(writeln!(file, "{line}"));
-    }
-}
-
-/// The policy of all handshakes of a listener.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Certificates in order of the configuration; `true` for those that answer unknown names.
-    pub certificates: Vec<(Arc<Certificate>, bool)>,
-    /// The oldest version spoken.
-    pub oldest: Version,
-    /// The newest version spoken.
-    pub newest: Version,
-    /// Key exchange groups in order of preference.
-    pub groups: Vec<Group>,
-    /// Who gets ChaCha20-Poly1305.
-    pub chacha20: ChaCha20,
-    /// Session ticket keys; `None` turns resumption off.
-    pub tickets: Option<Arc<TicketKeyring>>,
-    /// Where secrets are logged; `None` nowhere.
-    pub key_log: Option<Arc<KeyLog>>,
-}
+use crate::settings::{ChaCha20, Settings};
+use crate::suites::{AES_128, AES_256, AES_FIRST, AES_ONLY, CHACHA20, CHACHA20_FIRST};
 
 /// Why an [`Acceptor`] could not be made: a combination the library refuses.
 #[derive(Debug)]
@@ -155,22 +82,6 @@ impl Acceptor {
         Ok(ssl)
     }
 }
-
-/// TLS 1.2 suites with forward secrecy and an AEAD. Each comes for both kinds of certificate; AES-128 first,
-/// because it is the cheapest to seal and strong enough for everybody.
-const AES_ONLY: &CStr = c"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
-    ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384";
-const AES_FIRST: &CStr = c"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
-    ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:\
-    ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
-const CHACHA20_FIRST: &CStr = c"ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:\
-    ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
-    ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384";
-
-/// TLS 1.3 suites.
-const AES_128: u16 = 0x1301;
-const AES_256: u16 = 0x1302;
-const CHACHA20: u16 = 0x1303;
 
 fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
     let mut builder = SslContextBuilder::new(SslMethod::tls())?;

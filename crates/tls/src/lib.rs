@@ -14,13 +14,16 @@ mod context;
 mod failure;
 pub mod hello;
 mod receiver;
+mod settings;
+mod suites;
 pub mod tickets;
 mod wire;
 
 pub use accept::{Established, Facts};
-pub use context::{Acceptor, ChaCha20, ContextError, Group, KeyLog, Settings};
+pub use context::{Acceptor, ContextError};
 pub use failure::HandshakeFailure;
 pub use receiver::{Received, Receiver};
+pub use settings::{ChaCha20, Group, KeyLog, Settings};
 pub use wire::receive;
 
 /// A random number, for what must be unlikely rather than secret; 0 if the system has no randomness to give.

@@ -1,0 +1,55 @@
+//! Which cipher suites are spoken, in which order.
+
+use std::ffi::CStr;
+use std::ptr;
+
+use boring::error::ErrorStack;
+use boring::ssl::{SslContextBuilder, SslRef};
+use boring_sys as ffi;
+use foreign_types::ForeignTypeRef;
+
+/// Sets the TLS 1.3 suites of one connection, by their numbers in the IANA registry, in order of preference.
+///
+/// # Errors
+/// When a suite is unknown to the library.
+pub fn set_tls13_suites(ssl: &mut SslRef, suites: &[u16]) -> Result<(), ErrorStack> {
+    // SAFETY: the array holds `suites.len()` numbers and is copied; null means that no two are equal.
+    let done =
+        unsafe { ffi::SSL_set1_tls13_ciphers(ssl.as_ptr(), suites.as_ptr(), ptr::null(), suites.len()) };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+/// The same for all connections of a context.
+///
+/// # Errors
+/// When a suite is unknown to the library.
+pub fn set_tls13_suites_of_context(
+    builder: &mut SslContextBuilder,
+    suites: &[u16],
+) -> Result<(), ErrorStack> {
+    // SAFETY: the array holds `suites.len()` numbers and is copied; null means that no two are equal.
+    let done = unsafe {
+        ffi::SSL_CTX_set1_tls13_ciphers(builder.as_ptr(), suites.as_ptr(), ptr::null(), suites.len())
+    };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+/// Sets the TLS 1.2 suites of one connection in order of preference, in OpenSSL's syntax.
+///
+/// # Errors
+/// When a suite is unknown to the library.
+pub fn set_tls12_suites(ssl: &mut SslRef, suites: &CStr) -> Result<(), ErrorStack> {
+    // SAFETY: the connection is live and the string ends with NUL; the library copies what it needs.
+    let done = unsafe { ffi::SSL_set_strict_cipher_list(ssl.as_ptr(), suites.as_ptr()) };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+/// The same for all connections of a context.
+///
+/// # Errors
+/// When a suite is unknown to the library.
+pub fn set_tls12_suites_of_context(builder: &mut SslContextBuilder, suites: &CStr) -> Result<(), ErrorStack> {
+    // SAFETY: the context is live and the string ends with NUL; the library copies what it needs.
+    let done = unsafe { ffi::SSL_CTX_set_strict_cipher_list(builder.as_ptr(), suites.as_ptr()) };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
