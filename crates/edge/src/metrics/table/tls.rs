@@ -1,0 +1,94 @@
+//! What is shown of handshakes and of TLS.
+
+use penstock_egress::measure::{CIPHER_LABELS, CIPHERS};
+
+use super::{closed, open};
+use crate::metrics::exposition::{Kind, Metric};
+use crate::metrics::labels::Direction;
+use crate::metrics::lock;
+
+pub(super) const METRICS: &[Metric] = &[
+    Metric {
+        name: "penstock_handshakes_total",
+        kind: Kind::Counter,
+        help: "TLS handshakes that ended. Failed ones agreed on nothing and carry `none` and `false`.",
+        labels: &[
+            open("version", "`TLSv1.2`, `TLSv1.3`"),
+            open("cipher", "the IANA name of the cipher suite"),
+            open("group", "the key exchange group"),
+            closed("resumed", &["true", "false"]),
+            closed("outcome", &["ok", "failed"]),
+        ],
+        read: |seen, out| {
+            for (facts, count) in seen.tally(|shard| &shard.handshakes) {
+                let resumed = if facts.resumed { "true" } else { "false" };
+                out.sample(&[facts.version, facts.cipher, facts.group, resumed, "ok"], count);
+            }
+            out.sample(&["none", "none", "none", "false", "failed"], seen.handshakes_failed());
+        },
+    },
+    Metric {
+        name: "penstock_handshake_failures_total",
+        kind: Kind::Counter,
+        help: "TLS handshakes that failed.",
+        labels: &[open("reason", "a fixed set of short names, such as `no_shared_cipher`, `timeout`")],
+        read: |seen, out| {
+            for (reason, count) in seen.tally(|shard| &shard.handshake_failures) {
+                out.sample(&[reason], count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_handshake_seconds",
+        kind: Kind::Histogram,
+        help: "Duration of successful TLS handshakes, the client's part included.",
+        labels: &[closed("resumed", &["true", "false"])],
+        read: |seen, out| {
+            out.distribution(&["false"], &seen.distribution(|shard| &shard.full_handshake_time));
+            out.distribution(&["true"], &seen.distribution(|shard| &shard.resumed_handshake_time));
+        },
+    },
+    Metric {
+        name: "penstock_tls_alerts_total",
+        kind: Kind::Counter,
+        help: "TLS alerts.",
+        labels: &[closed("direction", Direction::LABELS), open("alert", "the name in RFC 8446 section 6")],
+        read: |seen, out| {
+            for ((direction, alert), count) in seen.tally(|shard| &shard.alerts) {
+                out.sample(&[direction.label(), alert], count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_tls_key_updates_total",
+        kind: Kind::Counter,
+        help: "KeyUpdate messages received from clients.",
+        labels: &[],
+        read: |seen, out| out.sample(&[], seen.sum(|shard| shard.key_updates.get())),
+    },
+    Metric {
+        name: "penstock_certificate_expiry_timestamp_seconds",
+        kind: Kind::Gauge,
+        help: "When a certificate in use ends, in seconds since 1970.",
+        labels: &[open("subject", "the first host name"), open("kind", "the kind of key, such as `ecdsa`")],
+        read: |seen, out| {
+            for certificate in lock(&seen.certificates).iter() {
+                out.sample(&[&certificate.subject, certificate.kind], certificate.not_after_seconds);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_cipher_seal_bytes_per_second",
+        kind: Kind::Gauge,
+        help: "What one core seals of full records in user space, measured once at the start.",
+        labels: &[closed("cipher", &CIPHER_LABELS)],
+        read: |seen, out| {
+            let costs = *lock(&seen.costs);
+            for (cipher, label) in CIPHERS.into_iter().zip(CIPHER_LABELS) {
+                if let Some(rate) = costs.of(cipher).user_space_seal {
+                    out.sample(&[label], rate.bytes_per_second().round());
+                }
+            }
+        },
+    },
+];
