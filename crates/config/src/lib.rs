@@ -21,7 +21,7 @@ pub use fault::Fault;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use meaning::{
-    Admin, Config, ConfiguredCertificate, Headers, HostPattern, KernelTls, Limits, Listener, Log, Origin,
-    Site, Tickets, Tls,
+    Admin, Config, ConfiguredCertificate, Headers, HostPattern, Hsts, KernelTls, Limits, Listener, Log,
+    Origin, Site, Tickets, Tls,
 };
 pub use reference::reference;

@@ -188,6 +188,9 @@ pub const TICKET_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The longest `max-age` that makes sense in Strict-Transport-Security: ten years.
 pub const HSTS_SECONDS_MAX: u64 = 3650 * 24 * 3600;
 
+/// The shortest `max-age` with which browsers build a site into their preload lists: a year.
+pub const HSTS_PRELOAD_SECONDS_MIN: u64 = 365 * 24 * 3600;
+
 // --- Listeners ---------------------------------------------------------------------------------------------
 
 /// `listen(2)` backlog; the kernel cuts it to `net.core.somaxconn`.
@@ -292,6 +295,7 @@ const _: () = assert!(READ_AHEAD_BYTES_MIN <= READ_AHEAD_BYTES_MAX, "read-ahead 
 const _: () =
     assert!(BATCH_BYTES_MAX as u64 <= RESIDENCE_WINDOW_BYTES, "a batch never touches an unchecked page");
 const _: () = assert!(COMPRESSED_SOURCE_BYTES <= COMPRESSED_MEMO_BYTES, "one manifest always fits the memo");
+const _: () = assert!(HSTS_PRELOAD_SECONDS_MIN <= HSTS_SECONDS_MAX, "a site can ask to be preloaded");
 const _: () = assert!(
     TICKET_KEYS_KEPT >= 2 && TICKET_KEYS_KEPT as u64 <= TICKET_KEYS_KEPT_MAX,
     "rotation must not end resumption"

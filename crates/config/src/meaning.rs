@@ -167,10 +167,21 @@ pub enum Origin {
 /// Response fields of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// `max-age` of Strict-Transport-Security, on HTTPS only; `None` sends no such field.
-    pub hsts: Option<Duration>,
+    /// Strict-Transport-Security, on HTTPS only; `None` sends no such field.
+    pub hsts: Option<Hsts>,
     /// Value of Access-Control-Allow-Origin: `*` or one origin; `None` sends no such field.
     pub cors: Option<String>,
+}
+
+/// What Strict-Transport-Security says (RFC 6797 §6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hsts {
+    /// How long browsers insist on HTTPS; zero tells them to forget it.
+    pub max_age: Duration,
+    /// Whether that holds for every name below this one too.
+    pub include_subdomains: bool,
+    /// Whether browsers may have it built in; only with a year and all subdomains.
+    pub preload: bool,
 }
 
 /// The admin listener: plain HTTP with `/healthz` and `/metrics`.

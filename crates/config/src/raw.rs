@@ -4,7 +4,7 @@
 
 use serde_saphyr::Spanned;
 
-use crate::section::{Later, Sections, Text, Texts, WordOrMore, section};
+use crate::section::{Later, Sections, Text, Texts, WordOr, WordOrMore, section};
 
 section! {
     /// The whole file.
@@ -150,10 +150,22 @@ section! {
 section! {
     /// Response fields of a site.
     Headers {
-        /// Strict-Transport-Security with this `max-age`, on HTTPS only; 0 tells clients to forget it.
-        hsts: Text, "time", "not sent";
+        /// Strict-Transport-Security, on HTTPS only: its `max-age` such as `180d`, or a section with more; see [tls.md](tls.md#hsts).
+        hsts: Spanned<WordOr<Hsts>>, "time or section", "not sent";
         /// Access-Control-Allow-Origin: `*` or one origin such as `https://player.example.com`.
         cors: Text, "origin", "not sent";
+    }
+}
+
+section! {
+    /// Strict-Transport-Security (RFC 6797).
+    Hsts {
+        /// How long browsers insist on HTTPS for this host; 0 tells them to forget it.
+        max_age: Text, "time", "required";
+        /// Insist on it for every name below this one too.
+        include_subdomains: Text, "`true`, `false`", "false";
+        /// Agree to be built into browsers, which takes months to undo. Needs `include_subdomains` and a year.
+        preload: Text, "`true`, `false`", "false";
     }
 }
 

@@ -4,7 +4,9 @@
 //! [`Shape::strays`] finds them all, in every section below, so that none can be ignored by mistake.
 
 use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
@@ -197,6 +199,63 @@ impl<'de> Deserialize<'de> for WordOrMore {
         }
 
         deserializer.deserialize_any(AnyVisitor)
+    }
+}
+
+/// A word, or a section where the word is too little: `hsts: 180d` or `hsts: {max_age: 180d, preload: true}`.
+#[derive(Debug)]
+pub(crate) enum WordOr<S> {
+    Word(String),
+    Section(S),
+}
+
+impl<S: Section> Shape for Spanned<WordOr<S>> {
+    const INSIDE: Inside = Inside::Section(S::KEYS);
+
+    fn strays(&self, path: &str, found: &mut Vec<Stray>) {
+        if let WordOr::Section(section) = &self.value {
+            section.strays_inside(path, found);
+        }
+    }
+}
+
+impl<'de, S: Deserialize<'de>> Deserialize<'de> for WordOr<S> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EitherVisitor<S>(PhantomData<S>);
+
+        impl<'de, S: Deserialize<'de>> Visitor<'de> for EitherVisitor<S> {
+            type Value = WordOr<S>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a word or a section")
+            }
+
+            fn visit_str<E>(self, word: &str) -> Result<WordOr<S>, E> {
+                Ok(WordOr::Word(word.to_owned()))
+            }
+
+            fn visit_bool<E>(self, word: bool) -> Result<WordOr<S>, E> {
+                Ok(WordOr::Word(word.to_string()))
+            }
+
+            fn visit_i64<E>(self, word: i64) -> Result<WordOr<S>, E> {
+                Ok(WordOr::Word(word.to_string()))
+            }
+
+            fn visit_u64<E>(self, word: u64) -> Result<WordOr<S>, E> {
+                Ok(WordOr::Word(word.to_string()))
+            }
+
+            fn visit_f64<E>(self, word: f64) -> Result<WordOr<S>, E> {
+                Ok(WordOr::Word(word.to_string()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WordOr<S>, A::Error> {
+                S::deserialize(MapAccessDeserializer::new(map)).map(WordOr::Section)
+            }
+        }
+
+        deserializer.deserialize_any(EitherVisitor(PhantomData))
     }
 }
 

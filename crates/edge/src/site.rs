@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use penstock_config::{HostPattern, Origin};
+use penstock_config::{HostPattern, Hsts, Origin};
 use penstock_origin::directory::Directory;
 use penstock_sys::root::RootError;
 
@@ -29,6 +29,18 @@ pub(crate) struct SiteTable {
     any: Option<Arc<Site>>,
 }
 
+/// The value of Strict-Transport-Security (RFC 6797 §6.1).
+fn hsts_value(hsts: &Hsts) -> String {
+    let mut value = format!("max-age={}", hsts.max_age.as_secs());
+    if hsts.include_subdomains {
+        value.push_str("; includeSubDomains");
+    }
+    if hsts.preload {
+        value.push_str("; preload");
+    }
+    value
+}
+
 impl SiteTable {
     /// Opens what the sites need. Directories that `previous` has open stay the same, and so do the files that the
     /// workers remember in them.
@@ -42,7 +54,7 @@ impl SiteTable {
             let site = Arc::new(Site {
                 directory: Directory::open_again(root, previous.into_iter().flat_map(Self::directories))?,
                 index: written.index.clone(),
-                hsts: written.headers.hsts.map(|age| format!("max-age={}", age.as_secs())),
+                hsts: written.headers.hsts.as_ref().map(hsts_value),
                 cors: written.headers.cors.clone(),
             });
             for host in &written.hosts {

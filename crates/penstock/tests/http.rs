@@ -330,6 +330,8 @@ fn cors_and_hsts_belong_to_their_sites() {
         .sites(
             "- {hosts: [video.example], origin: {directory: root}, headers: {cors: \"*\", hsts: 180d}}\n\
              - {hosts: [\"*.example\"], origin: {directory: root}, headers: {cors: \"https://player.example\"}}\n\
+             - hosts: [preloaded.test]\n  origin: {directory: root}\n  \
+             headers: {hsts: {max_age: 365d, include_subdomains: true, preload: true}}\n\
              - {hosts: [\"*\"], origin: {directory: root}}",
         )
         .start();
@@ -351,6 +353,8 @@ fn cors_and_hsts_belong_to_their_sites() {
         let found = fields(format!("https://other.example{path}"));
         assert_eq!(found, (some("https://player.example"), None), "{path}");
         assert_eq!(fields(format!("https://localhost{path}")), (None, None), "{path}");
+        let found = fields(format!("https://preloaded.test{path}"));
+        assert_eq!(found.1, some("max-age=31536000; includeSubDomains; preload"), "{path}");
     }
     // HSTS means nothing over plain HTTP (RFC 6797 §7.2).
     let plain = Client::plain(&server).request("GET /a.mp4 HTTP/1.1\r\nHost: VIDEO.example:80\r\n\r\n");

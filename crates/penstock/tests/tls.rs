@@ -208,11 +208,28 @@ fn http_1_1_is_agreed_on_where_it_is_offered() {
             assert!(text.contains(agreed) && text.contains(BODY), "{offer}: {text}");
         }
     }
-    // Who speaks only h2 finds nothing in common, and is served all the same.
-    let text = fetch(&server, &["-alpn", "h2"]).ok().text();
-    assert!(text.contains("No ALPN negotiated\n") && text.contains(BODY), "{text}");
+    // Who speaks only another HTTP finds nothing in common, and is served all the same.
+    for offer in ["h2", "http/1.0", "spdy/3.1,h2"] {
+        let text = fetch(&server, &["-alpn", offer]).ok().text();
+        assert!(text.contains("No ALPN negotiated\n") && text.contains(BODY), "{text}");
+    }
     let text = fetch(&server, &[]).ok().text();
     assert!(text.contains("No ALPN negotiated\n") && text.contains(BODY), "{text}");
+}
+
+#[test]
+fn who_came_for_another_protocol_is_turned_away() {
+    let server = site().start();
+    for (place, offer) in ["ftp", "acme-tls/1", "imap,smtp"].into_iter().enumerate() {
+        for version in ["-tls1_2", "-tls1_3"] {
+            let refused = fetch(&server, &[version, "-alpn", offer]);
+            let error = "alert no application protocol";
+            assert!(refused.code != 0 && refused.stderr.contains(error), "{offer}: {}", refused.stderr);
+        }
+        let alert = ["direction=\"sent\"", "alert=\"no_application_protocol\""];
+        let sent = || server.metrics().sum("penstock_tls_alerts_total", &alert);
+        until("the alerts to be counted", || (sent() == 2.0 * (place + 1) as f64).then_some(()));
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use boring::ssl::{
 use penstock_sys::ssl;
 use penstock_sys::traffic::{Secret, Version};
 
+use crate::alpn::{self, Choice};
 use crate::candidates::NameIndex;
 use crate::certificate::Certificate;
 use crate::hello;
@@ -108,7 +109,11 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
             builder.set_options(SslOptions::NO_TICKET);
         }
     }
-    builder.set_alpn_select_callback(|_, offered| choose_protocol(offered).ok_or(AlpnError::NOACK));
+    builder.set_alpn_select_callback(|_, offered| match alpn::choose(offered) {
+        Choice::Agreed(name) => Ok(name),
+        Choice::NoneNeeded => Err(AlpnError::NOACK),
+        Choice::Foreign => Err(AlpnError::ALERT_FATAL),
+    });
     let key_log = settings.key_log.clone();
     builder.set_keylog_callback(move |ssl, line| {
         keep_server_secret(ssl, line);
@@ -138,20 +143,6 @@ fn library_version(version: Version) -> SslVersion {
         Version::Tls12 => SslVersion::TLS1_2,
         Version::Tls13 => SslVersion::TLS1_3,
     }
-}
-
-/// HTTP/1.1 if the client offers it. No overlap means no ALPN rather than failure: such clients speak HTTP/1.1
-/// anyway (RFC 7301 §3.2 allows both).
-fn choose_protocol(offered: &[u8]) -> Option<&[u8]> {
-    let mut rest = offered;
-    while let Some((&length, tail)) = rest.split_first() {
-        let (name, after) = tail.split_at_checked(usize::from(length))?;
-        if name == b"http/1.1" {
-            return Some(name);
-        }
-        rest = after;
-    }
-    None
 }
 
 /// The one decision per ClientHello: which certificate, and whether ChaCha20 comes first.

@@ -8,6 +8,7 @@
 
 mod accept;
 pub mod alert;
+mod alpn;
 mod candidates;
 pub mod certificate;
 mod context;

@@ -10,9 +10,9 @@ use serde_saphyr::Spanned;
 use super::reader::Reader;
 use super::start;
 use crate::limits;
-use crate::meaning::{Headers, HostPattern, Origin, Site};
+use crate::meaning::{Headers, HostPattern, Hsts, Origin, Site};
 use crate::raw;
-use crate::section::{Place, Sections, Text, place};
+use crate::section::{Place, Sections, Text, WordOr, place};
 
 /// The file that answers for a directory unless another is named.
 pub(crate) const INDEX: &str = "index.html";
@@ -35,7 +35,7 @@ fn site(
     let raw = &section.value;
     let hosts = hosts(section, taken, reader);
     let headers = raw.headers.as_ref().map_or_else(Headers::default, |headers| Headers {
-        hsts: headers.value.hsts.as_ref().map(|text| hsts(text, reader)),
+        hsts: headers.value.hsts.as_ref().and_then(|written| hsts(written, reader)),
         cors: headers.value.cors.as_ref().and_then(|text| cors(text, reader)),
     });
     let index = raw.index.as_ref().and_then(|text| index(text, reader)).unwrap_or_else(|| INDEX.to_owned());
@@ -130,9 +130,36 @@ fn directory(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> Option<Pa
     }
 }
 
-fn hsts(text: &Text, reader: &mut Reader<'_>) -> Duration {
+fn hsts(written: &Spanned<WordOr<raw::Hsts>>, reader: &mut Reader<'_>) -> Option<Hsts> {
     let range = Duration::ZERO..=Duration::from_secs(limits::HSTS_SECONDS_MAX);
-    reader.time("hsts", Some(text), &range, Duration::ZERO)
+    let section = match &written.value {
+        WordOr::Word(word) => {
+            let text = Text { value: word.clone(), referenced: written.referenced, defined: written.defined };
+            let max_age = reader.time("hsts", Some(&text), &range, Duration::ZERO);
+            return Some(Hsts { max_age, include_subdomains: false, preload: false });
+        }
+        WordOr::Section(section) => section,
+    };
+    if section.max_age.is_none() {
+        reader.fault(place(written), "hsts: it has no max_age", "add max_age: 180d");
+        return None;
+    }
+    let hsts = Hsts {
+        max_age: reader.time("max_age", section.max_age.as_ref(), &range, Duration::ZERO),
+        include_subdomains: reader.flag("include_subdomains", section.include_subdomains.as_ref(), false),
+        preload: reader.flag("preload", section.preload.as_ref(), false),
+    };
+    let year = Duration::from_secs(limits::HSTS_PRELOAD_SECONDS_MIN);
+    if let Some(text) = section
+        .preload
+        .as_ref()
+        .filter(|_| hsts.preload && !(hsts.include_subdomains && hsts.max_age >= year))
+    {
+        let what = "preload: browsers build in only sites with include_subdomains and a max_age of a year";
+        let instead = "write {max_age: 365d, include_subdomains: true, preload: true}, or remove preload";
+        reader.fault(place(text), what, instead);
+    }
+    Some(hsts)
 }
 
 /// `*` or one origin as browsers write it in the Origin field (RFC 6454 §6.2).

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use penstock_config::{Config, Headers, HostPattern, KernelTls, Limits, Origin, Tickets, Tls, limits};
+use penstock_config::{Config, Headers, HostPattern, Hsts, KernelTls, Limits, Origin, Tickets, Tls, limits};
 use penstock_tls::certificate::Certificate;
 use penstock_tls::{ChaCha20, Group};
 
@@ -138,7 +138,15 @@ sites:
     index: master.m3u8
   - origin: {directory: video}
     headers: {hsts: 0, cors: \"*\"}
+  - hosts: [a.example]
+    origin: {directory: video}
+    headers: {hsts: {max_age: 365d, include_subdomains: true, preload: true}}
 ";
+    let plain = |days: u64| Hsts {
+        max_age: Duration::from_secs(days * 86_400),
+        include_subdomains: false,
+        preload: false,
+    };
     let config = Fixture::new().read(text).unwrap();
     let exact = |name: &str| HostPattern::Exact(name.to_owned());
     assert_eq!(
@@ -153,12 +161,11 @@ sites:
     assert_eq!(config.sites[0].index, "master.m3u8");
     assert_eq!(
         config.sites[0].headers,
-        Headers {
-            hsts: Some(Duration::from_secs(180 * 86_400)),
-            cors: Some("https://player.example.com:8443".to_owned()),
-        }
+        Headers { hsts: Some(plain(180)), cors: Some("https://player.example.com:8443".to_owned()) }
     );
-    assert_eq!(config.sites[1].headers, Headers { hsts: Some(Duration::ZERO), cors: Some("*".to_owned()) });
+    assert_eq!(config.sites[1].headers, Headers { hsts: Some(plain(0)), cors: Some("*".to_owned()) });
+    let longest = Hsts { include_subdomains: true, preload: true, ..plain(365) };
+    assert_eq!(config.sites[2].headers, Headers { hsts: Some(longest), cors: None });
 }
 
 #[test]

@@ -343,6 +343,13 @@ fn headers_and_index_are_checked() {
           such as 30s",
         ),
         ("headers: {hsts: 9999d}", "hsts: 9999d is out of range; write a time from 0 to 3650d"),
+        ("headers: {hsts: {preload: false}}", "hsts: it has no max_age; add max_age: 180d"),
+        ("headers: {hsts: {max_age: 1d, age: 1d}}", "unknown key `age`; write `max_age`"),
+        (
+            "headers: {hsts: {max_age: 180d, include_subdomains: true, preload: true}}",
+            "preload: browsers build in only sites with include_subdomains and a max_age of a year; write \
+             {max_age: 365d, include_subdomains: true, preload: true}, or remove preload",
+        ),
         (
             "headers: {cors: example.com}",
             "cors: `example.com` is not an origin; write \"*\" or an origin such as https://player.example.com",
