@@ -84,7 +84,8 @@ async fn handshake(
     let started = Instant::now();
     let deadline = started + settings.limits.handshake_deadline;
     let acceptor = settings.acceptor.as_ref()?;
-    let outcome = timeout_at(deadline.into(), acceptor.accept(Rc::clone(&socket), early)).await;
+    let outcome =
+        timeout_at(deadline.into(), acceptor.accept(Rc::clone(&socket), early, &worker.turns)).await;
     match outcome.unwrap_or(Err(HandshakeFailure::silent("timeout"))) {
         Ok(established) => take_over(worker, settings, socket, established, client, started),
         Err(failure) => {
@@ -104,6 +105,12 @@ fn take_over(
     started: Instant,
 ) -> Option<Connection> {
     let Established { keys, tickets, receiver, facts } = established;
+    if !facts.queued.is_zero() {
+        worker.shard.handshake_queued();
+    }
+    if facts.retried {
+        worker.shard.hello_retried();
+    }
     let facts = HandshakeFacts {
         version: facts.version,
         cipher: facts.cipher,

@@ -84,6 +84,8 @@ async fn run(shard: Arc<Shard>, first: Change, common: Common, mut commands: Unb
     let mut listeners = Listeners::default();
     listeners.change(&worker, first, &common);
     spawn_local(report(Rc::clone(&worker), Arc::clone(&common.tickets)));
+    let rounds = Rc::clone(&worker);
+    spawn_local(async move { rounds.turns.begin_rounds().await });
     let deadline = loop {
         match commands.recv().await {
             Some(Command::Change(change)) => listeners.change(&worker, change, &common),

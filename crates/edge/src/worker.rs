@@ -12,6 +12,7 @@ use penstock_config::limits;
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::io_threads::IoThreads;
 use penstock_origin::residency::{Residency, ResidencyLimits};
+use penstock_tls::Turns;
 use penstock_tls::tickets::TicketKeyring;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
@@ -33,6 +34,8 @@ pub(crate) struct Worker {
     pub(crate) compressed: Arc<CompressedManifests>,
     pub(crate) io: Arc<IoThreads>,
     pub(crate) clock: Clock,
+    /// Whose turn it is to sign.
+    pub(crate) turns: Turns,
     settings: RefCell<CountedHere>,
     scratch: RefCell<Vec<u8>>,
     /// This worker's share of the connection limit.
@@ -89,6 +92,7 @@ impl Worker {
             compressed: Arc::clone(&common.compressed),
             io: Arc::clone(&common.io),
             clock: Clock::new(),
+            turns: Turns::new(limits::SIGNATURES_PER_ROUND),
             connections_max: Cell::new(share_of(limits.connections, common.workers)),
             settings: RefCell::new(Rc::new(settings)),
             // A TLS record's worth: the library hands out one record at a time.

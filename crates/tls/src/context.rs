@@ -16,6 +16,7 @@ use crate::candidates::NameIndex;
 use crate::certificate::Certificate;
 use crate::hello;
 use crate::settings::{ChaCha20, Settings};
+use crate::signing::{self, Signing};
 use crate::suites::{AES_128, AES_256, AES_FIRST, AES_ONLY, CHACHA20, CHACHA20_FIRST};
 
 /// Why an [`Acceptor`] could not be made: a combination the library refuses.
@@ -79,6 +80,7 @@ impl Acceptor {
     pub(crate) fn new_connection(&self) -> Result<Ssl, ErrorStack> {
         let mut ssl = Ssl::new(&self.context)?;
         ssl::attach_notes(&mut ssl);
+        signing::attach_progress(&mut ssl);
         ssl::shed_handshake_config(&mut ssl);
         Ok(ssl)
     }
@@ -134,7 +136,7 @@ fn with_certificate(
     for intermediate in certificate.intermediates() {
         builder.add_extra_chain_cert(intermediate.clone())?;
     }
-    builder.set_private_key(certificate.key())?;
+    builder.set_private_key_method(Signing::with(certificate.key().clone()));
     Ok(builder)
 }
 
@@ -152,6 +154,11 @@ fn choose(
     others: &[SslContext],
     chacha20: ChaCha20,
 ) -> Result<(), SelectCertError> {
+    let waits = signing::progress(hello.ssl()).is_some_and(|progress| !progress.has_turn());
+    if waits && !hello::offers_resumption(hello.as_bytes(), |number| hello.get_extension(number.into())) {
+        // It will most likely sign, so it does not even begin the key exchange before it may.
+        return Err(SelectCertError::RETRY);
+    }
     let prefers_chacha20 = chacha20 == ChaCha20::Client && hello::leads_with_chacha20(hello.ciphers());
     let schemes = hello.get_extension(ExtensionType::SIGNATURE_ALGORITHMS);
     let accepts_ecdsa = hello::accepts_ecdsa(hello.ciphers(), schemes);

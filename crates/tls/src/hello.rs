@@ -54,6 +54,32 @@ pub fn accepts_ecdsa(cipher_suites: &[u8], signature_algorithms: Option<&[u8]>) 
     suite_fits && schemes.chunks_exact(2).any(|scheme| scheme[1] == 3 && (2..=6).contains(&scheme[0]))
 }
 
+/// Whether the client offers to resume a session: by ticket in any version, or by session ID in TLS 1.2.
+///
+/// `hello` is the whole message without its header, `extension` finds the body of an extension by number.
+pub fn offers_resumption<'h>(hello: &[u8], extension: impl Fn(u16) -> Option<&'h [u8]>) -> bool {
+    if extension(extension::PRE_SHARED_KEY).is_some() {
+        return true;
+    }
+    let has_ticket = extension(extension::SESSION_TICKET).is_some_and(|ticket| !ticket.is_empty());
+    // A list of two-byte versions behind its one-byte length.
+    let versions =
+        extension(extension::SUPPORTED_VERSIONS).and_then(|body| body.get(1..)).unwrap_or_default();
+    // There, session IDs are random for the sake of middleboxes (RFC 8446 appendix D.4).
+    let is_tls13 = versions.chunks_exact(2).any(|version| version == [3, 4]);
+    has_ticket || !is_tls13 && hello.get(SESSION_ID_LENGTH_AT).is_some_and(|length| *length > 0)
+}
+
+/// Behind the version and the random number (RFC 8446 §4.1.2).
+const SESSION_ID_LENGTH_AT: usize = 2 + 32;
+
+/// Extensions by their numbers in the IANA registry.
+mod extension {
+    pub(super) const SESSION_TICKET: u16 = 35;
+    pub(super) const PRE_SHARED_KEY: u16 = 41;
+    pub(super) const SUPPORTED_VERSIONS: u16 = 43;
+}
+
 fn numbers(cipher_suites: &[u8]) -> impl Iterator<Item = u16> + '_ {
     cipher_suites.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
 }
@@ -78,6 +104,33 @@ mod tests {
         assert!(!leads_with_chacha20(&suites(&[0x009c, 0xc02f, 0xcca8])));
         assert!(!leads_with_chacha20(&[]));
         assert!(!leads_with_chacha20(&[0x13]));
+    }
+
+    #[test]
+    fn resumption_is_offered_by_ticket_or_session_id_but_not_by_a_random_id_in_tls_1_3() {
+        let hello_with_id = |length: usize| {
+            let mut hello = vec![3; 2 + 32];
+            hello.push(u8::try_from(length).unwrap());
+            hello.extend(vec![7; length]);
+            hello
+        };
+        let versions: &[u8] = &[4, 3, 4, 3, 3];
+        let only_12: &[u8] = &[2, 3, 3];
+        for (id, extensions, offers) in [
+            (32, &[(43, versions)][..], false),
+            (32, &[(43, versions), (41, &[0])], true),
+            (32, &[(43, versions), (35, &[])], false),
+            (32, &[(43, versions), (35, &[1])], true),
+            (32, &[(43, only_12)], true),
+            (32, &[], true),
+            (0, &[], false),
+            (0, &[(35, &[])], false),
+            (0, &[(35, &[1])], true),
+        ] {
+            let found = |number| extensions.iter().find(|(known, _)| *known == number).map(|(_, body)| *body);
+            assert_eq!(offers_resumption(&hello_with_id(id), found), offers, "{id} {extensions:?}");
+        }
+        assert!(!offers_resumption(&[], |_| None));
     }
 
     #[test]

@@ -16,8 +16,10 @@ mod failure;
 pub mod hello;
 mod receiver;
 mod settings;
+mod signing;
 mod suites;
 pub mod tickets;
+mod turns;
 mod wire;
 
 pub use accept::{Established, Facts};
@@ -25,6 +27,7 @@ pub use context::{Acceptor, ContextError};
 pub use failure::HandshakeFailure;
 pub use receiver::{Received, Receiver};
 pub use settings::{ChaCha20, Group, KeyLog, Settings};
+pub use turns::Turns;
 pub use wire::receive;
 
 /// A random number, for what must be unlikely rather than secret; 0 if the system has no randomness to give.

@@ -6,6 +6,7 @@
 mod cells;
 mod exposition;
 mod labels;
+mod policies;
 mod process;
 mod reference;
 mod shard;

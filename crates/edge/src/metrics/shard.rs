@@ -7,6 +7,7 @@ use penstock_origin::residency::ResidencyCounters;
 
 use super::cells::{Counter, Histogram, Tally, TallyKey, nanoseconds};
 use super::labels::{Direction, FileLookup, Method, OutletKind, Refusal, ShortReason, StatusClass};
+use super::policies::Policies;
 
 /// How many listeners are told apart; the connections of later ones are counted together.
 pub(super) const LISTENERS_MAX: usize = 64;
@@ -59,6 +60,7 @@ pub struct Shard {
     pub(super) resumed_handshake_time: Histogram,
     pub(super) alerts: Tally<(Direction, &'static str)>,
     pub(super) key_updates: Counter,
+    pub(super) policies: Policies,
 
     pub(super) requests: [[Counter; StatusClass::ALL.len()]; Method::ALL.len()],
     pub(super) rejections: Tally<&'static str>,
@@ -108,6 +110,7 @@ impl Shard {
             resumed_handshake_time: Histogram::default(),
             alerts: Tally::default(),
             key_updates: Counter::default(),
+            policies: Policies::default(),
             requests: Default::default(),
             rejections: Tally::default(),
             request_time: Histogram::default(),
@@ -246,7 +249,7 @@ impl Shard {
     }
 
     #[cfg(debug_assertions)]
-    fn expect_own_thread(&self) {
+    pub(super) fn expect_own_thread(&self) {
         let current = std::thread::current().id();
         assert_eq!(
             *self.writer.get_or_init(|| current),
@@ -257,7 +260,7 @@ impl Shard {
 
     #[cfg(not(debug_assertions))]
     #[inline]
-    fn expect_own_thread(&self) {}
+    pub(super) fn expect_own_thread(&self) {}
 }
 
 impl BusyTime {

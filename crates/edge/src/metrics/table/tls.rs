@@ -49,6 +49,20 @@ pub(super) const METRICS: &[Metric] = &[
         },
     },
     Metric {
+        name: "penstock_handshakes_queued_total",
+        kind: Kind::Counter,
+        help: "Full handshakes that waited for their turn to sign, because others had used up the round.",
+        labels: &[],
+        read: |seen, out| out.sample(&[], seen.sum(|shard| shard.policies.queued.get())),
+    },
+    Metric {
+        name: "penstock_hello_retry_requests_total",
+        kind: Kind::Counter,
+        help: "Handshakes in which the client had to send a second ClientHello (RFC 8446 section 4.1.4), for want of a key share of a group we speak.",
+        labels: &[],
+        read: |seen, out| out.sample(&[], seen.sum(|shard| shard.policies.retried.get())),
+    },
+    Metric {
         name: "penstock_tls_alerts_total",
         kind: Kind::Counter,
         help: "TLS alerts.",

@@ -1,0 +1,222 @@
+//! Whose turn it is to sign: a few full handshakes in each round of a worker, so that those who are connected
+//! already are served while thousands connect.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+/// Hands out turns. One per worker; a turn is worth one signature.
+///
+/// A round is one pass of the worker's runtime over everything that is ready. Who finds no turn left waits in a queue,
+/// first come, first served. It is bounded by the number of handshakes in flight.
+#[derive(Debug)]
+pub struct Turns {
+    left: Semaphore,
+    per_round: usize,
+    /// Wakes [`Self::begin_rounds`].
+    used: Notify,
+    waiting: Cell<usize>,
+}
+
+/// Leave for one signature; dropping it unused gives it to the next.
+#[derive(Debug)]
+pub(crate) struct Turn<'t> {
+    turns: &'t Turns,
+    permit: SemaphorePermit<'t>,
+}
+
+impl Turn<'_> {
+    pub(crate) fn use_up(self) {
+        self.permit.forget();
+        self.turns.used.notify_one();
+    }
+}
+
+/// The client left while its signature waited, which therefore is not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gone;
+
+impl Turns {
+    /// With so many signatures in each round, at least one.
+    #[must_use]
+    pub fn new(per_round: usize) -> Self {
+        let per_round = per_round.clamp(1, Semaphore::MAX_PERMITS);
+        Self { left: Semaphore::new(per_round), per_round, used: Notify::new(), waiting: Cell::new(0) }
+    }
+
+    /// How many handshakes wait for a turn now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.get()
+    }
+
+    /// Begins a new round whenever the last one has used turns and everything that was ready has run. To be spawned
+    /// once per worker; never ends.
+    #[expect(clippy::infinite_loop, reason = "ended with its worker")]
+    pub async fn begin_rounds(&self) {
+        loop {
+            self.used.notified().await;
+            tokio::task::yield_now().await;
+            self.left.add_permits(self.per_round.saturating_sub(self.left.available_permits()));
+        }
+    }
+
+    /// A turn if one is left and nobody waits for it.
+    pub(crate) fn take(&self) -> Option<Turn<'_>> {
+        self.left.try_acquire().ok().map(|permit| Turn { turns: self, permit })
+    }
+
+    /// Waits for a turn. Also says for how long.
+    pub(crate) async fn wait(&self, socket: &TcpStream) -> Result<(Turn<'_>, Duration), Gone> {
+        let started = Instant::now();
+        let queued = Queued::enter(self);
+        // Never closed, so there always will be one.
+        let permit = self.left.acquire().await.map_err(|_| Gone)?;
+        drop(queued);
+        if is_gone(socket) {
+            return Err(Gone);
+        }
+        Ok((Turn { turns: self, permit }, started.elapsed()))
+    }
+}
+
+/// Counts one who waits for as long as it does, however that ends.
+struct Queued<'t>(&'t Turns);
+
+impl<'t> Queued<'t> {
+    fn enter(turns: &'t Turns) -> Self {
+        turns.waiting.set(turns.waiting.get() + 1);
+        Self(turns)
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.set(self.0.waiting.get().saturating_sub(1));
+    }
+}
+
+/// Whether the peer has ended or reset the connection, even if bytes from before that have not been read.
+fn is_gone(socket: &TcpStream) -> bool {
+    let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    let mut watched = [PollFd::new(socket, ended)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&now)).is_ok() && watched[0].revents().intersects(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use tokio::net::TcpListener;
+    use tokio::task::{LocalSet, spawn_local, yield_now};
+
+    use super::*;
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
+        let address = listener.local_addr().expect("it is bound");
+        let client = TcpStream::connect(address).await.expect("it listens");
+        let (server, _) = listener.accept().await.expect("somebody connects");
+        (client, server)
+    }
+
+    fn run<T>(test: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        LocalSet::new().block_on(&runtime.expect("a runtime can be made"), test)
+    }
+
+    #[test]
+    fn a_round_has_so_many_turns_and_an_unused_one_comes_back() {
+        let turns = Turns::new(2);
+        let first = turns.take().expect("nobody has one");
+        let second = turns.take().expect("one is left");
+        assert!(turns.take().is_none());
+        drop(second);
+        turns.take().expect("it came back").use_up();
+        first.use_up();
+        assert!(turns.take().is_none(), "both were used, and the round goes on");
+    }
+
+    #[test]
+    fn who_waits_gets_turns_in_order_a_few_in_each_round() {
+        run(async {
+            let turns = Rc::new(Turns::new(2));
+            let events = Rc::new(RefCell::new(Vec::new()));
+            let mut waiting = Vec::new();
+            let (_client, socket) = pair().await;
+            let socket = Rc::new(socket);
+            turns.take().expect("the first round has two").use_up();
+            turns.take().expect("the first round has two").use_up();
+            for number in 0..5 {
+                let (turns, events, socket) = (Rc::clone(&turns), Rc::clone(&events), Rc::clone(&socket));
+                waiting.push(spawn_local(async move {
+                    let (turn, _) = turns.wait(&socket).await.expect("the client stays");
+                    turn.use_up();
+                    events.borrow_mut().push(number);
+                }));
+            }
+            yield_now().await;
+            assert_eq!(turns.waiting(), 5);
+            assert!(turns.take().is_none(), "nobody passes those who wait");
+            let rounds = Rc::clone(&turns);
+            let rounds = spawn_local(async move { rounds.begin_rounds().await });
+            let mut most_in_a_pass = 0;
+            while events.borrow().len() < 5 {
+                let before = events.borrow().len();
+                yield_now().await;
+                most_in_a_pass = most_in_a_pass.max(events.borrow().len() - before);
+            }
+            assert_eq!(*events.borrow(), [0, 1, 2, 3, 4]);
+            assert!(most_in_a_pass <= 2, "{most_in_a_pass} in one pass");
+            assert_eq!(turns.waiting(), 0);
+            rounds.abort();
+        });
+    }
+
+    #[test]
+    fn a_client_that_left_gets_no_turn_and_the_next_one_does() {
+        run(async {
+            let turns = Rc::new(Turns::new(1));
+            let (leaves, socket) = pair().await;
+            let left_behind = Rc::new(socket);
+            let (_stays, served) = pair().await;
+            let taken = turns.take().expect("the first round has one");
+            let (first, second) = (Rc::clone(&turns), Rc::clone(&turns));
+            let socket = Rc::clone(&left_behind);
+            let first = spawn_local(async move { first.wait(&socket).await.map(drop) });
+            let second =
+                spawn_local(async move { second.wait(&served).await.map(|(turn, _)| turn.use_up()) });
+            yield_now().await;
+            drop(leaves);
+            while !is_gone(&left_behind) {
+                yield_now().await;
+            }
+            drop(taken);
+            assert_eq!(first.await.expect("it does not panic"), Err(Gone));
+            assert_eq!(second.await.expect("it does not panic"), Ok(()));
+        });
+    }
+
+    #[test]
+    fn who_gives_up_waiting_leaves_the_queue() {
+        run(async {
+            let turns = Rc::new(Turns::new(1));
+            let (_client, socket) = pair().await;
+            let taken = turns.take().expect("the first round has one");
+            let waiter = Rc::clone(&turns);
+            let waiter = spawn_local(async move { waiter.wait(&socket).await.map(drop) });
+            yield_now().await;
+            assert_eq!(turns.waiting(), 1);
+            waiter.abort();
+            assert!(waiter.await.is_err());
+            assert_eq!(turns.waiting(), 0);
+            drop(taken);
+            assert!(turns.take().is_some());
+        });
+    }
+}
