@@ -17,7 +17,7 @@ use penstock_egress::{
 use penstock_sys::file::{Extent, OpenFile};
 use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
-use penstock_tls::{Acceptor, ChaCha20, Group, Settings};
+use penstock_tls::{Acceptor, ChaCha20, Group, Settings, Turns};
 use tokio::net::TcpStream;
 
 use crate::bodies::options;
@@ -58,7 +58,8 @@ impl Meeting {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 let (socket, _) = listener.accept().await.unwrap();
                 let socket = Rc::new(socket);
-                let established = acceptor(&chain, &key).accept(Rc::clone(&socket), Vec::new()).await;
+                let (acceptor, turns) = (acceptor(&chain, &key), Turns::new(1));
+                let established = acceptor.accept(Rc::clone(&socket), Vec::new(), &turns).await;
                 // Receiving stays where it was; nothing more is received here.
                 let keys = established.unwrap_or_else(|failure| panic!("{}", failure.reason)).keys;
                 let outlet = Outlet::user_space(Rc::clone(&socket), keys, limits).unwrap();
