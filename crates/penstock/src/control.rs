@@ -83,8 +83,9 @@ async fn obey(mut signals: Signals, mut service: impl Service) {
             Event::Terminate => match &mut ended {
                 None => {
                     systemd::stopping();
-                    tracing::info!("draining: running responses may finish; another signal stops at once");
+                    // First, so that whoever reads the line finds the health check saying the same.
                     service.drain();
+                    tracing::info!("draining: running responses may finish; another signal stops at once");
                     ended = Some(watch(service.wait()));
                 }
                 Some(ended) => {

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// No step of any test takes this long unless something hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program, with nothing of the surroundings that could change what it prints.
 pub(crate) fn program() -> Command {
@@ -145,7 +146,14 @@ pub(crate) fn exchange(stream: &mut (impl Read + Write), path: &str) -> String {
     answer
 }
 
-/// A port that was free a moment ago.
+/// A port that nobody uses, for a file that has to name one. It lies below the range that the system hands out by
+/// itself, so that no connection or listener of another test gets it in the meantime.
 pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Other test programs may run at the same time: each starts somewhere else.
+    let start = u16::try_from(std::process::id() % 10_000).unwrap();
+    (0..10_000)
+        .map(|_| 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000)
+        .find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("some port is free")
 }

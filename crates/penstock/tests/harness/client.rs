@@ -8,7 +8,7 @@ use super::server::Server;
 use super::tls::{TlsOptions, TlsStream};
 
 /// Nothing on the loopback takes this long; a test fails instead of hanging.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One connection.
 pub(crate) struct Client<S> {
