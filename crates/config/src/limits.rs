@@ -62,6 +62,12 @@ pub const DEADLINE_CHECK_MILLISECONDS: u64 = 500;
 /// Pause after `accept` failed for want of descriptors, once the reserve descriptor has been used.
 pub const ACCEPT_RETRY_MILLISECONDS: u64 = 50;
 
+/// Clients whose last answer is remembered, to tell why they shake hands again; eight bytes each.
+pub const RECENT_CLIENTS: usize = 256 * 1024;
+
+/// How long a client's last answer counts as the reason for its next handshake.
+pub const RECENT_CLIENT_SECONDS: u64 = 300;
+
 /// Connections accepted in one go before the others get their turn.
 pub const ACCEPTS_PER_TURN: usize = 64;
 

@@ -189,7 +189,10 @@ impl Connection {
         match received {
             Received::Bytes(_) => Pulled::Bytes,
             Received::Nothing => Pulled::Nothing,
-            Received::Closed { .. } => {
+            Received::Closed { notified } => {
+                if notified && self.tls.is_some() {
+                    self.worker.shard.alert(Direction::Received, alert::name(CLOSE_NOTIFY));
+                }
                 self.ended = true;
                 Pulled::Ended
             }

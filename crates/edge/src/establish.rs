@@ -81,13 +81,12 @@ async fn handshake(
     early: Vec<u8>,
     client: SocketAddr,
 ) -> Option<Connection> {
-    let started = Instant::now();
-    let deadline = started + settings.limits.handshake_deadline;
+    let deadline = Instant::now() + settings.limits.handshake_deadline;
     let acceptor = settings.acceptor.as_ref()?;
     let outcome =
         timeout_at(deadline.into(), acceptor.accept(Rc::clone(&socket), early, &worker.turns)).await;
     match outcome.unwrap_or(Err(HandshakeFailure::silent("timeout"))) {
-        Ok(established) => take_over(worker, settings, socket, established, client, started),
+        Ok(established) => take_over(worker, settings, socket, established, client),
         Err(failure) => {
             count_failure(worker, &failure);
             part(worker, settings, &socket, &failure).await;
@@ -102,10 +101,9 @@ fn take_over(
     socket: Rc<TcpStream>,
     established: Established,
     client: SocketAddr,
-    started: Instant,
 ) -> Option<Connection> {
-    let Established { keys, tickets, receiver, facts } = established;
-    if !facts.queued.is_zero() {
+    let Established { keys, tickets, receiver, facts, timing } = established;
+    if !timing.queued.is_zero() {
         worker.shard.handshake_queued();
     }
     if facts.retried {
@@ -116,8 +114,10 @@ fn take_over(
         cipher: facts.cipher,
         group: facts.group,
         resumed: facts.resumed,
+        certificate: facts.certificate,
     };
-    worker.shard.handshake_done(&facts, started.elapsed());
+    let after = worker.recent_clients.last(client.ip(), Instant::now());
+    worker.shard.handshake_done(&facts, &timing, after);
     let choice = settings.kernel.choose(keys.version, keys.cipher);
     let Ok(mut outlet) = Outlet::user_space(Rc::clone(&socket), keys, settings.outlet) else {
         worker.shard.handshake_failed("keys_unavailable");
@@ -131,6 +131,9 @@ fn take_over(
 
 fn count_failure(worker: &Worker, failure: &HandshakeFailure) {
     worker.shard.handshake_failed(failure.reason);
+    if failure.retried {
+        worker.shard.hello_retried();
+    }
     if let Some(number) = failure.alert_sent {
         worker.shard.alert(Direction::Sent, alert::name(number));
     }

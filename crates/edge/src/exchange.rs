@@ -9,7 +9,7 @@ use penstock_http::{Rejection, Request, RequestBody, Status, Version};
 
 use crate::access_log::{Record, Text};
 use crate::connection::Connection;
-use crate::metrics::Method;
+use crate::metrics::{LastResponse, Method};
 use crate::respond::{Answer, refusal, respond};
 use crate::settings::Settings;
 use crate::transmit::Sent;
@@ -163,6 +163,10 @@ impl Connection {
     ) -> (Duration, Option<Duration>) {
         let duration = started.elapsed();
         let first_byte = sent.first_byte.map(|at| at.saturating_duration_since(started));
+        if self.tls.is_some() {
+            let answer = LastResponse::of(status.code());
+            self.worker.recent_clients.note(self.client.ip(), answer, started + duration);
+        }
         self.worker.shard.request(method, status.code(), duration, first_byte);
         if let Some(why) = sent.short {
             self.worker.shard.short_response(why);

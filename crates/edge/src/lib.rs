@@ -21,6 +21,7 @@ mod connection;
 mod exchange;
 
 mod compress;
+mod recent_clients;
 mod respond;
 mod sealing;
 

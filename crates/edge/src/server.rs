@@ -1,12 +1,13 @@
 //! All workers together: start, reload, drain, stop.
 
+use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_config::{Config, Listener, limits};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
@@ -16,6 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access_log::AccessLog;
 use crate::metrics::{CertificateExpiry, Observatory, Protocol, ReloadOutcome};
+use crate::recent_clients::RecentClients;
 use crate::sealing::{KernelLacks, Sealers};
 use crate::settings::Settings;
 use crate::thread::{Change, Command, Opened, spawn};
@@ -121,6 +123,12 @@ impl Server {
         let common = Common {
             io: Arc::new(io.map_err(StartError::Thread)?),
             compressed: Arc::default(),
+            recent_clients: Arc::new(RecentClients::new(
+                limits::RECENT_CLIENTS,
+                Duration::from_secs(limits::RECENT_CLIENT_SECONDS),
+                RandomState::new(),
+                Instant::now(),
+            )),
             workers,
             tickets,
             start: Instant::now(),

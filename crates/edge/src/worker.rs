@@ -1,6 +1,7 @@
 //! A worker: one thread, one core, one runtime. It accepts, and everything of a connection stays on it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::hash_map::RandomState;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -21,6 +22,7 @@ use crate::clock::Clock;
 use crate::compress::CompressedManifests;
 use crate::establish::establish;
 use crate::metrics::{ListenerId, Refusal, Shard};
+use crate::recent_clients::RecentClients;
 use crate::settings::Settings;
 
 /// Settings whose references are counted by this worker alone, so that a request touches no other core's memory.
@@ -32,6 +34,7 @@ pub(crate) struct Worker {
     pub(crate) files: OpenFiles,
     pub(crate) residency: Residency,
     pub(crate) compressed: Arc<CompressedManifests>,
+    pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
     pub(crate) io: Arc<IoThreads>,
     pub(crate) clock: Clock,
     /// Whose turn it is to sign.
@@ -61,6 +64,7 @@ pub(crate) struct Listening {
 pub(crate) struct Common {
     pub(crate) io: Arc<IoThreads>,
     pub(crate) compressed: Arc<CompressedManifests>,
+    pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
     pub(crate) workers: usize,
     pub(crate) tickets: Arc<TicketKeyring>,
     /// Where the time of all workers begins.
@@ -90,6 +94,7 @@ impl Worker {
             files: OpenFiles::new(Arc::clone(&common.io), open_files_limits(limits.open_files)),
             residency: Residency::new(Arc::clone(&common.io), RESIDENCY, common.start),
             compressed: Arc::clone(&common.compressed),
+            recent_clients: Arc::clone(&common.recent_clients),
             io: Arc::clone(&common.io),
             clock: Clock::new(),
             turns: Turns::new(limits::SIGNATURES_PER_ROUND),

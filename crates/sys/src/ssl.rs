@@ -2,6 +2,7 @@
 //!
 //! Every function here is one call. Policy (which cipher, which key, when) stands in the `tls` crate.
 
+mod steps;
 mod suites;
 mod tickets;
 
@@ -9,6 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use boring::error::ErrorStack;
 use boring::ex_data::Index;
@@ -18,6 +20,7 @@ use foreign_types::ForeignTypeRef;
 
 use crate::traffic::Secret;
 
+pub use steps::observe_steps;
 pub use suites::{
     set_tls12_suites, set_tls12_suites_of_context, set_tls13_suites, set_tls13_suites_of_context,
 };
@@ -31,6 +34,9 @@ pub struct Notes {
     key_updates: AtomicU32,
     alert_sent: AtomicU16,
     alert_received: AtomicU16,
+    /// The scheme of the CertificateVerify that was sent; 0 without one.
+    signature_scheme: AtomicU16,
+    stopwatch: Mutex<steps::Stopwatch>,
 }
 
 /// Set beside an alert's number, so that alert 0 (close_notify) differs from none.
@@ -65,6 +71,34 @@ impl Notes {
     /// The last alert that the peer sent.
     pub fn alert_received(&self) -> Option<u8> {
         alert_of(self.alert_received.load(Ordering::Relaxed))
+    }
+
+    /// The scheme of the TLS 1.3 signature that was sent (RFC 8446 §4.2.3); `None` before and without one.
+    pub fn signature_scheme(&self) -> Option<u16> {
+        Some(self.signature_scheme.load(Ordering::Relaxed)).filter(|scheme| *scheme != 0)
+    }
+
+    /// How long the steps that exchange keys took so far.
+    pub fn key_exchange(&self) -> Duration {
+        self.stopwatch().total()
+    }
+
+    /// So long the handshake could not go on, whatever step it was in.
+    pub fn paused(&self, duration: Duration) {
+        self.stopwatch().paused(duration);
+    }
+
+    fn enter_step(&self, exchanges_keys: bool) {
+        let mut stopwatch = self.stopwatch();
+        if exchanges_keys {
+            stopwatch.start(Instant::now());
+        } else if stopwatch.runs() {
+            stopwatch.stop(Instant::now());
+        }
+    }
+
+    fn stopwatch(&self) -> std::sync::MutexGuard<'_, steps::Stopwatch> {
+        self.stopwatch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,6 +141,7 @@ extern "C" fn on_message(
 ) {
     const ALERT: c_int = 21;
     const HANDSHAKE: c_int = 22;
+    const CERTIFICATE_VERIFY: u8 = 15;
     const KEY_UPDATE: u8 = 24;
     if ssl.is_null() || message.is_null() || !matches!(content_type, ALERT | HANDSHAKE) {
         return;
@@ -125,6 +160,10 @@ extern "C" fn on_message(
         (HANDSHAKE, &[KEY_UPDATE, _, _, _, requested]) if is_write == 0 => {
             notes.key_updates.fetch_add(1, Ordering::Relaxed);
             notes.key_update_requests.fetch_add(u32::from(requested == 1), Ordering::Relaxed);
+        }
+        // type, 24-bit length, scheme, signature
+        (HANDSHAKE, &[CERTIFICATE_VERIFY, _, _, _, high, low, ..]) if is_write != 0 => {
+            notes.signature_scheme.store(u16::from_be_bytes([high, low]), Ordering::Relaxed);
         }
         _ => {}
     }

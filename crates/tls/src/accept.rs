@@ -1,7 +1,7 @@
 //! One handshake, from the first byte to the keys we send with.
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use boring::ssl::{
     ErrorCode, HandshakeError, MidHandshakeSslStream, NameType, SslRef, SslStream, SslVersion,
@@ -29,6 +29,8 @@ pub struct Established {
     pub receiver: Receiver,
     /// What was agreed on.
     pub facts: Facts,
+    /// How long it took.
+    pub timing: Timing,
 }
 
 /// What was agreed on, in the words of logs and metrics.
@@ -42,14 +44,39 @@ pub struct Facts {
     pub group: &'static str,
     /// Whether an earlier session was resumed, without certificate or signature.
     pub resumed: bool,
+    /// The kind of key that signed: `ecdsa` or `rsa`; `none` when a session was resumed.
+    pub certificate: &'static str,
     /// Whether the client had to send a second ClientHello.
     pub retried: bool,
     /// The server name the client asked for, in lower case.
     pub server_name: Option<String>,
-    /// How long the private key was at work; zero if the session was resumed.
-    pub signing: Duration,
-    /// How long the handshake waited for its turn to sign; zero if it did not have to.
+}
+
+/// Where the time of a handshake went. The parts do not overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// From having nothing left to do until the client had sent or taken something and the worker came to it.
+    pub waiting: Duration,
+    /// Until it was this handshake's turn to sign; zero if it did not have to wait for it.
     pub queued: Duration,
+    /// The private key was at work; zero if a session was resumed.
+    pub signing: Duration,
+    /// The steps that compute the shared secret.
+    pub key_exchange: Duration,
+    /// Everything else: parsing, choosing, key schedules, sealing.
+    pub rest: Duration,
+}
+
+impl Timing {
+    /// From the first step to the last.
+    pub fn total(&self) -> Duration {
+        self.waiting + self.queued + self.signing + self.key_exchange + self.rest
+    }
+
+    fn finished(self, total: Duration) -> Self {
+        let parts = self.waiting + self.queued + self.signing + self.key_exchange;
+        Self { rest: total.saturating_sub(parts), ..self }
+    }
 }
 
 impl Acceptor {
@@ -66,42 +93,62 @@ impl Acceptor {
         received: Vec<u8>,
         turns: &Turns,
     ) -> Result<Established, HandshakeFailure> {
+        let started = Instant::now();
         let connection = self.new_connection().map_err(|_| HandshakeFailure::silent("out_of_memory"))?;
-        let started = connection.setup_accept(Wire::new(Rc::clone(&socket), received));
-        let (stream, queued) = handshake(started, &socket, turns).await?;
-        take_over(stream, queued)
+        let ongoing = connection.setup_accept(Wire::new(Rc::clone(&socket), received));
+        let (stream, timing) = handshake(ongoing, &socket, turns).await?;
+        let mut established = take_over(stream)?;
+        established.timing = timing.finished(started.elapsed());
+        Ok(established)
     }
 }
 
-/// Also says how long it waited for its turn.
+/// Also says where its time went; the rest is left out.
 async fn handshake(
     mut ongoing: MidHandshakeSslStream<Wire>,
     socket: &TcpStream,
     turns: &Turns,
-) -> Result<(SslStream<Wire>, Duration), HandshakeFailure> {
-    let mut queued = Duration::ZERO;
+) -> Result<(SslStream<Wire>, Timing), HandshakeFailure> {
+    let mut timing = Timing::default();
     let mut waited_for = None;
     loop {
         let turn = waited_for.take().or_else(|| turns.take());
         ongoing = match go_on(ongoing, turn) {
-            Ok(stream) => return Ok((stream, queued)),
+            Ok(stream) => {
+                timing.signing = signing::progress(stream.ssl()).map_or(Duration::ZERO, Progress::signing);
+                timing.key_exchange =
+                    ssl::notes(stream.ssl()).map_or(Duration::ZERO, ssl::Notes::key_exchange);
+                return Ok((stream, timing));
+            }
             Err(HandshakeError::WouldBlock(paused)) => paused,
             Err(HandshakeError::Failure(failed)) => return Err(failure_of(&failed)),
             Err(HandshakeError::SetupFailure(_)) => return Err(HandshakeFailure::silent("out_of_memory")),
         };
-        let waited = match ongoing.error().code() {
+        let paused = Instant::now();
+        let ready = match ongoing.error().code() {
             ErrorCode::WANT_READ => socket.readable().await,
             ErrorCode::WANT_WRITE => socket.writable().await,
             ErrorCode::PENDING_CERTIFICATE | ErrorCode::WANT_PRIVATE_KEY_OPERATION => {
                 let (turn, duration) =
                     turns.wait(socket).await.map_err(|_| HandshakeFailure::silent("gone_before_signing"))?;
-                queued += duration;
+                timing.queued += duration;
+                paused_for(ongoing.ssl(), duration);
                 waited_for = Some(turn);
                 continue;
             }
             _ => return Err(failure_of(&ongoing)),
         };
-        waited.map_err(|_| HandshakeFailure::silent("connection_lost"))?;
+        ready.map_err(|_| HandshakeFailure::silent("connection_lost"))?;
+        let waited = paused.elapsed();
+        timing.waiting += waited;
+        paused_for(ongoing.ssl(), waited);
+    }
+}
+
+/// The step that the library is in was not at work for so long.
+fn paused_for(ssl: &SslRef, duration: Duration) {
+    if let Some(notes) = ssl::notes(ssl) {
+        notes.paused(duration);
     }
 }
 
@@ -133,11 +180,12 @@ fn failure_of(failed: &MidHandshakeSslStream<Wire>) -> HandshakeFailure {
         notes.and_then(ssl::Notes::alert_sent),
         notes.and_then(ssl::Notes::alert_received),
         failed.get_ref().at_end(),
+        ssl::used_hello_retry_request(failed.ssl()),
     )
 }
 
 /// Ends the library's right to write and takes its keys.
-fn take_over(mut stream: SslStream<Wire>, queued: Duration) -> Result<Established, HandshakeFailure> {
+fn take_over(mut stream: SslStream<Wire>) -> Result<Established, HandshakeFailure> {
     // The library holds session tickets back until its first write, which is never to come: a write of nothing
     // makes it seal them, and the transport keeps them for us.
     stream.get_mut().keep_writes();
@@ -145,10 +193,10 @@ fn take_over(mut stream: SslStream<Wire>, queued: Duration) -> Result<Establishe
         return Err(HandshakeFailure::silent("tickets_unavailable"));
     }
     let tickets = stream.get_mut().close_write();
-    let facts = facts_of(stream.ssl(), queued);
+    let facts = facts_of(stream.ssl());
     let keys =
         keys_of(stream.ssl(), facts.cipher).ok_or_else(|| HandshakeFailure::silent("keys_unavailable"))?;
-    Ok(Established { keys, tickets, receiver: Receiver::new(stream), facts })
+    Ok(Established { keys, tickets, receiver: Receiver::new(stream), facts, timing: Timing::default() })
 }
 
 fn keys_of(ssl: &SslRef, suite: &str) -> Option<TrafficKeys> {
@@ -171,16 +219,63 @@ fn cipher_of(suite: &str) -> Option<Cipher> {
     }
 }
 
-fn facts_of(ssl: &SslRef, queued: Duration) -> Facts {
+fn facts_of(ssl: &SslRef) -> Facts {
     let version = if ssl.version2() == Some(SslVersion::TLS1_3) { "TLSv1.3" } else { "TLSv1.2" };
+    let cipher = ssl.current_cipher().and_then(|cipher| cipher.standard_name()).unwrap_or("unknown");
+    let certificate = if ssl.session_reused() {
+        "none"
+    } else {
+        signer(cipher, ssl::notes(ssl).and_then(ssl::Notes::signature_scheme))
+    };
     Facts {
         version,
-        cipher: ssl.current_cipher().and_then(|cipher| cipher.standard_name()).unwrap_or("unknown"),
+        cipher,
+        certificate,
         group: ssl.curve_name().unwrap_or("none"),
         resumed: ssl.session_reused(),
         retried: ssl::used_hello_retry_request(ssl),
         server_name: ssl.servername(NameType::HOST_NAME).map(str::to_ascii_lowercase),
-        signing: signing::progress(ssl).map_or(Duration::ZERO, Progress::signing),
-        queued,
+    }
+}
+
+/// The kind of key that signed: TLS 1.3 says it in the scheme (RFC 8446 §4.2.3), older versions in the suite.
+fn signer(suite: &str, scheme: Option<u16>) -> &'static str {
+    match (scheme.map(u16::to_be_bytes), suite) {
+        (Some([2..=6, 3]), _) => "ecdsa",
+        (Some([8, 4..=6 | 9..=11] | [2..=6, 1]), _) => "rsa",
+        (None, suite) if suite.contains("_ECDSA_") => "ecdsa",
+        (None, suite) if suite.contains("_RSA_") => "rsa",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_of_certificate_is_read_from_what_was_signed() {
+        for (scheme, kind) in
+            [(0x0403, "ecdsa"), (0x0603, "ecdsa"), (0x0804, "rsa"), (0x080b, "rsa"), (0x0807, "other")]
+        {
+            assert_eq!(signer("TLS_AES_128_GCM_SHA256", Some(scheme)), kind, "{scheme:04x}");
+        }
+        assert_eq!(signer("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", None), "ecdsa");
+        assert_eq!(signer("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", None), "rsa");
+    }
+
+    #[test]
+    fn the_parts_of_a_handshake_add_up_to_the_whole() {
+        let ms = Duration::from_millis;
+        let timing = Timing {
+            waiting: ms(80),
+            queued: ms(10),
+            signing: ms(2),
+            key_exchange: ms(3),
+            ..Timing::default()
+        };
+        assert_eq!((timing.finished(ms(100)).rest, timing.finished(ms(100)).total()), (ms(5), ms(100)));
+        // Clocks read at different moments never make a part negative.
+        assert_eq!(timing.finished(ms(94)).rest, Duration::ZERO);
     }
 }

@@ -124,6 +124,7 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
         }
     });
     ssl::observe_messages(&mut builder);
+    ssl::observe_steps(&mut builder);
     Ok(builder)
 }
 

@@ -15,12 +15,14 @@ pub struct HandshakeFailure {
     pub alert_sent: Option<u8>,
     /// The alert that the client sent.
     pub alert_received: Option<u8>,
+    /// Whether the client had been asked for a second ClientHello.
+    pub retried: bool,
 }
 
 impl HandshakeFailure {
     /// A failure that no alert tells of.
     pub fn silent(reason: &'static str) -> Self {
-        Self { reason, alert_sent: None, alert_received: None }
+        Self { reason, alert_sent: None, alert_received: None, retried: false }
     }
 
     /// Whether the client spoke plain HTTP, so that an answer in plain HTTP will be understood.
@@ -33,6 +35,7 @@ impl HandshakeFailure {
         alert_sent: Option<u8>,
         alert_received: Option<u8>,
         at_end: bool,
+        retried: bool,
     ) -> Self {
         let library =
             error.ssl_error().and_then(|stack| stack.errors().first()).and_then(|first| first.reason());
@@ -42,7 +45,7 @@ impl HandshakeFailure {
             (None, None) if at_end => "closed_by_client",
             (None, None) => "connection_lost",
         };
-        Self { reason, alert_sent, alert_received }
+        Self { reason, alert_sent, alert_received, retried }
     }
 }
 

@@ -22,7 +22,7 @@ pub mod tickets;
 mod turns;
 mod wire;
 
-pub use accept::{Established, Facts};
+pub use accept::{Established, Facts, Timing};
 pub use context::{Acceptor, ContextError};
 pub use failure::HandshakeFailure;
 pub use receiver::{Received, Receiver};

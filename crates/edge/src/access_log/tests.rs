@@ -32,6 +32,7 @@ fn record(target: &[u8]) -> Record {
             cipher: "TLS_AES_128_GCM_SHA256",
             group: "X25519",
             resumed: true,
+            certificate: "none",
         }),
         outlet: OutletKind::UserSpace,
         request_number: 3,

@@ -33,8 +33,12 @@ impl Counter {
 
 /// Upper bounds of the histogram buckets, in nanoseconds; the last bucket, without a bound, is not listed.
 ///
-/// One ladder for all: handshakes live between 100 µs and 10 s, and a response to a slow viewer may take minutes.
-pub(super) const BUCKET_BOUNDS_NANOSECONDS: [u64; 19] = [
+/// One ladder for all: a signature takes some 10 µs, handshakes live between 100 µs and 10 s, and a response to a slow
+/// viewer may take minutes.
+pub(super) const BUCKET_BOUNDS_NANOSECONDS: [u64; 22] = [
+    10_000,
+    25_000,
+    50_000,
     100_000,
     250_000,
     500_000,
@@ -88,6 +92,25 @@ impl Distribution {
             *mine += theirs.get();
         }
         self.sum_nanoseconds = self.sum_nanoseconds.wrapping_add(histogram.sum_nanoseconds.get());
+    }
+
+    /// The duration in nanoseconds that this share of all stays below, as Prometheus' `histogram_quantile` estimates
+    /// it: evenly spread within a bucket, and no more than the last bound. `None` if nothing was counted.
+    pub(super) fn quantile(&self, share: f64) -> Option<f64> {
+        let count: u64 = self.buckets.iter().sum();
+        let rank = share * count as f64;
+        let mut below = 0;
+        for (place, held) in self.buckets.iter().copied().enumerate().filter(|(_, held)| *held > 0) {
+            let upto = below + held;
+            if upto as f64 >= rank {
+                let lower = place.checked_sub(1).map_or(0, |previous| BUCKET_BOUNDS_NANOSECONDS[previous]);
+                let upper = BUCKET_BOUNDS_NANOSECONDS.get(place).copied().unwrap_or(lower);
+                let within = (rank - below as f64) / held as f64;
+                return Some(lower as f64 + (upper - lower) as f64 * within);
+            }
+            below = upto;
+        }
+        None
     }
 }
 
@@ -154,4 +177,32 @@ impl TallyKey for (Direction, &'static str) {
 /// A duration in nanoseconds; one of more than 584 years counts as that.
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn distribution(durations: &[u64]) -> Distribution {
+        let histogram = Histogram::default();
+        durations.iter().for_each(|nanoseconds| histogram.observe(Duration::from_nanos(*nanoseconds)));
+        let mut seen = Distribution::default();
+        seen.merge(&histogram);
+        seen
+    }
+
+    #[test]
+    fn a_quantile_lies_in_the_bucket_of_its_rank() {
+        let seen = distribution(&[60_000, 60_000, 60_000, 2_000_000]);
+        assert_eq!(seen.quantile(0.5).map(f64::trunc), Some(83_333.0));
+        assert_eq!(seen.quantile(0.75), Some(100_000.0));
+        assert_eq!(seen.quantile(0.99), Some(2_440_000.0));
+        assert_eq!(seen.quantile(1.0), Some(2_500_000.0));
+    }
+
+    #[test]
+    fn a_quantile_beyond_the_last_bound_is_that_bound_and_of_nothing_there_is_none() {
+        assert_eq!(distribution(&[u64::MAX]).quantile(0.5), Some(300_000_000_000.0));
+        assert_eq!(distribution(&[]).quantile(0.5), None);
+    }
 }

@@ -88,6 +88,52 @@ labels! {
 }
 
 labels! {
+    /// What kind of key signed in a handshake.
+    Signer {
+        /// An ECDSA key.
+        Ecdsa = "ecdsa",
+        /// An RSA key.
+        Rsa = "rsa",
+        /// Another kind.
+        Other = "other",
+        /// Nobody: a session was resumed.
+        None = "none",
+    }
+}
+
+labels! {
+    /// Where the time of a handshake goes.
+    HandshakePart {
+        /// The client has to say or take something first.
+        Waiting = "waiting",
+        /// Until it is this handshake's turn to sign.
+        Queued = "queued",
+        /// The certificate's key is at work.
+        Signing = "signing",
+        /// Computing the shared secret.
+        KeyExchange = "key_exchange",
+        /// Everything else.
+        Rest = "rest",
+    }
+}
+
+labels! {
+    /// The status of the last response that the client of a new handshake was given.
+    LastResponse {
+        /// 200-299
+        Success = "2xx",
+        /// 300-399
+        Redirection = "3xx",
+        /// 400-499
+        ClientError = "4xx",
+        /// 500 and above
+        ServerError = "5xx",
+        /// None of late, or it is forgotten.
+        None = "none",
+    }
+}
+
+labels! {
     /// Who moves, and who encrypts, the bytes of a connection.
     OutletKind {
         /// No encryption: plain HTTP.
@@ -148,6 +194,27 @@ labels! {
         WriteError = "write_error",
         /// The log was closed before the record came.
         Closed = "closed",
+    }
+}
+
+impl Signer {
+    /// The label value of a kind of key.
+    pub(super) fn named(kind: &str) -> Self {
+        Self::ALL.iter().copied().find(|signer| signer.label() == kind).unwrap_or(Self::Other)
+    }
+}
+
+impl LastResponse {
+    /// The class of a status code; an answer that is not final counts as none.
+    #[must_use]
+    pub const fn of(status: u16) -> Self {
+        match StatusClass::of(status) {
+            StatusClass::Informational => Self::None,
+            StatusClass::Success => Self::Success,
+            StatusClass::Redirection => Self::Redirection,
+            StatusClass::ClientError => Self::ClientError,
+            StatusClass::ServerError => Self::ServerError,
+        }
     }
 }
 

@@ -22,8 +22,8 @@ use std::time::{Instant, SystemTime};
 use penstock_egress::measure::Costs;
 
 pub use labels::{
-    Direction, FileLookup, LogLoss, Method, OutletKind, Protocol, Refusal, ReloadOutcome, ShortReason,
-    StatusClass,
+    Direction, FileLookup, HandshakePart, LastResponse, LogLoss, Method, OutletKind, Protocol, Refusal,
+    ReloadOutcome, ShortReason, Signer, StatusClass,
 };
 pub use reference::reference;
 pub use shard::{HandshakeFacts, ListenerId, Shard};

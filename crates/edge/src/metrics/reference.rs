@@ -45,6 +45,20 @@ mod tests {
     const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
 
     #[test]
+    fn docs_handshakes_md_asks_for_metrics_that_are_there() {
+        let text = include_str!("../../../../docs/handshakes.md");
+        let names = text.split(|c: char| !(c.is_ascii_lowercase() || c == '_'));
+        let names: Vec<_> = names.filter(|word| word.starts_with("penstock_")).collect();
+        assert!(names.len() > 20, "{names:?}");
+        let metrics = || TABLE.iter().flat_map(|section| section.metrics);
+        for name in names {
+            let family = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+            let known = metrics().any(|metric| metric.name == name || Some(metric.name) == family);
+            assert!(known, "docs/handshakes.md: there is no metric {name}");
+        }
+    }
+
+    #[test]
     fn docs_metrics_md_shows_the_table() {
         let wanted = reference();
         if env::var_os("UPDATE_DOCS").is_some() {

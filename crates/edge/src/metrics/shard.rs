@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use penstock_origin::directory::OpenFilesCounters;
 use penstock_origin::residency::ResidencyCounters;
+use penstock_tls::Timing;
 
 use super::cells::{Counter, Histogram, Tally, TallyKey, nanoseconds};
-use super::labels::{Direction, FileLookup, Method, OutletKind, Refusal, ShortReason, StatusClass};
+use super::labels::{
+    Direction, FileLookup, HandshakePart, LastResponse, Method, OutletKind, Refusal, ShortReason, Signer,
+    StatusClass,
+};
 use super::policies::Policies;
 
 /// How many listeners are told apart; the connections of later ones are counted together.
@@ -27,6 +31,8 @@ pub struct HandshakeFacts {
     pub group: &'static str,
     /// Whether a session was resumed.
     pub resumed: bool,
+    /// The kind of key that signed, such as `ecdsa`; `none` where a session was resumed.
+    pub certificate: &'static str,
 }
 
 impl TallyKey for HandshakeFacts {
@@ -35,6 +41,7 @@ impl TallyKey for HandshakeFacts {
         cipher: super::cells::OTHER,
         group: super::cells::OTHER,
         resumed: false,
+        certificate: super::cells::OTHER,
     };
 }
 
@@ -58,6 +65,9 @@ pub struct Shard {
     pub(super) handshake_failures: Tally<&'static str>,
     pub(super) full_handshake_time: Histogram,
     pub(super) resumed_handshake_time: Histogram,
+    pub(super) handshake_parts: [[Histogram; HandshakePart::ALL.len()]; Signer::ALL.len()],
+    /// By the client's last response; full ones first, resumed ones behind.
+    pub(super) handshakes_after: [[Counter; 2]; LastResponse::ALL.len()],
     pub(super) alerts: Tally<(Direction, &'static str)>,
     pub(super) key_updates: Counter,
     pub(super) policies: Policies,
@@ -108,6 +118,8 @@ impl Shard {
             handshake_failures: Tally::default(),
             full_handshake_time: Histogram::default(),
             resumed_handshake_time: Histogram::default(),
+            handshake_parts: Default::default(),
+            handshakes_after: Default::default(),
             alerts: Tally::default(),
             key_updates: Counter::default(),
             policies: Policies::default(),
@@ -153,15 +165,22 @@ impl Shard {
         self.accept_errors.add(reason);
     }
 
-    /// A handshake succeeded, `duration` after its first byte was awaited.
-    pub fn handshake_done(&self, facts: &HandshakeFacts, duration: Duration) {
+    /// A handshake succeeded with a client whose last response was `after`.
+    pub fn handshake_done(&self, facts: &HandshakeFacts, timing: &Timing, after: LastResponse) {
         self.expect_own_thread();
         self.handshakes.add(*facts);
         if facts.resumed {
-            self.resumed_handshake_time.observe(duration);
+            self.resumed_handshake_time.observe(timing.total());
         } else {
-            self.full_handshake_time.observe(duration);
+            self.full_handshake_time.observe(timing.total());
         }
+        let parts = &self.handshake_parts[Signer::named(facts.certificate) as usize];
+        parts[HandshakePart::Waiting as usize].observe(timing.waiting);
+        parts[HandshakePart::Queued as usize].observe(timing.queued);
+        parts[HandshakePart::Signing as usize].observe(timing.signing);
+        parts[HandshakePart::KeyExchange as usize].observe(timing.key_exchange);
+        parts[HandshakePart::Rest as usize].observe(timing.rest);
+        self.handshakes_after[after as usize][usize::from(facts.resumed)].add(1);
     }
 
     /// A handshake failed.

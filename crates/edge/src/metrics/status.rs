@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::cells::Tally;
+use super::cells::{Counter, Distribution, Tally};
 use super::exposition::seconds;
 use super::labels::{
-    FileLookup, LogLoss, Method, OutletKind, Refusal, ReloadOutcome, ShortReason, StatusClass,
+    FileLookup, HandshakePart, LastResponse, LogLoss, Method, OutletKind, Refusal, ReloadOutcome,
+    ShortReason, Signer, StatusClass,
 };
 use super::shard::{HandshakeFacts, Shard};
 use super::{Observatory, VERSION, lock};
@@ -76,6 +77,9 @@ impl Observatory {
         let agreed = self.tally(|shard| &shard.handshakes);
         let ok = agreed.iter().map(|(_, count)| count).sum();
         let resumed = agreed.iter().filter(|(facts, _)| facts.resumed).map(|(_, count)| count).sum();
+        let signed_by = |kind: &str| {
+            agreed.iter().filter(|(facts, _)| facts.certificate == kind).map(|(_, count)| count).sum()
+        };
         json!({
             "ok": ok,
             "failed": self.handshakes_failed(),
@@ -85,7 +89,34 @@ impl Observatory {
             "versions": shares(&agreed, ok, |facts| facts.version),
             "ciphers": shares(&agreed, ok, |facts| facts.cipher),
             "groups": shares(&agreed, ok, |facts| facts.group),
+            "certificates": shares(&agreed, ok, |facts| facts.certificate),
+            "rsa_share": share(signed_by("rsa"), ok),
+            "hello_retry_requests": self.sum(|shard| shard.policies.retried.get()),
+            "seconds": {
+                "full": quantiles(&self.distribution(|shard| &shard.full_handshake_time)),
+                "resumed": quantiles(&self.distribution(|shard| &shard.resumed_handshake_time)),
+            },
+            "parts_seconds": self.handshake_parts(),
+            "after_response": counts(LastResponse::ALL, LastResponse::label, |after| {
+                self.sum(|shard| shard.handshakes_after[after as usize].iter().map(Counter::get).sum())
+            }),
         })
+    }
+
+    /// The mean of each part for each kind of key that has signed.
+    fn handshake_parts(&self) -> Map<String, Value> {
+        let mean = |signer: Signer, part: HandshakePart| {
+            let spent = self.distribution(|shard| &shard.handshake_parts[signer as usize][part as usize]);
+            let count: u64 = spent.buckets.iter().sum();
+            (count > 0).then(|| seconds(spent.sum_nanoseconds / count))
+        };
+        let seen = Signer::ALL.iter().filter(|signer| mean(**signer, HandshakePart::Rest).is_some());
+        seen.map(|signer| {
+            let parts =
+                HandshakePart::ALL.iter().map(|part| (part.label().to_owned(), json!(mean(*signer, *part))));
+            (signer.label().to_owned(), Value::Object(parts.collect()))
+        })
+        .collect()
     }
 
     fn requests(&self) -> Value {
@@ -148,6 +179,11 @@ fn shares(
     }
     let describe = |count: u64| json!({"count": count, "share": share(count, all)});
     values.into_iter().map(|(value, count)| (value.to_owned(), describe(count))).collect()
+}
+
+fn quantiles(distribution: &Distribution) -> Value {
+    let at = |share| distribution.quantile(share).map(|nanoseconds| nanoseconds / 1e9);
+    json!({"p50": at(0.5), "p90": at(0.9), "p99": at(0.99)})
 }
 
 fn share(part: u64, whole: u64) -> Option<f64> {

@@ -12,6 +12,9 @@ use super::table::TABLE;
 use penstock_egress::measure::{Cost, Rate};
 use penstock_origin::directory::OpenFilesCounters;
 use penstock_origin::residency::ResidencyCounters;
+use penstock_tls::Timing;
+
+use serde_json::Value;
 
 use super::*;
 
@@ -20,6 +23,7 @@ const FACTS: HandshakeFacts = HandshakeFacts {
     cipher: "TLS_AES_128_GCM_SHA256",
     group: "X25519MLKEM768",
     resumed: false,
+    certificate: "ecdsa",
 };
 
 /// A scrape, taken apart by the rules of the text format; it panics where the text breaks them.
@@ -130,8 +134,12 @@ fn count_all(shard: &Shard, listener: ListenerId) {
     shard.connection_closed(listener);
     shard.refused(Refusal::Limit);
     shard.accept_error("aborted");
-    shard.handshake_done(&FACTS, Duration::from_millis(3));
-    shard.handshake_done(&HandshakeFacts { resumed: true, ..FACTS }, Duration::from_micros(200));
+    let timing =
+        Timing { signing: Duration::from_millis(2), rest: Duration::from_millis(1), ..Timing::default() };
+    shard.handshake_done(&FACTS, &timing, LastResponse::ClientError);
+    let resumed = HandshakeFacts { resumed: true, certificate: "none", ..FACTS };
+    shard.handshake_done(&resumed, &Timing { signing: Duration::ZERO, ..timing }, LastResponse::None);
+    shard.hello_retried();
     shard.handshake_failed("timeout");
     shard.alert(Direction::Sent, "handshake_failure");
     shard.key_update();
@@ -241,6 +249,14 @@ fn what_the_workers_counted_is_summed() {
         ("penstock_handshakes_total", &[("outcome", "ok"), ("resumed", "true")], 2.0),
         ("penstock_handshakes_total", &[("outcome", "failed")], 2.0),
         ("penstock_handshake_failures_total", &[("reason", "timeout")], 2.0),
+        ("penstock_handshake_seconds_sum", &[("resumed", "false")], 0.006),
+        ("penstock_handshake_part_seconds_sum", &[("part", "signing"), ("certificate", "ecdsa")], 0.004),
+        ("penstock_handshake_part_seconds_count", &[("part", "waiting"), ("certificate", "none")], 2.0),
+        ("penstock_handshake_part_seconds_count", &[("part", "rest"), ("certificate", "rsa")], 0.0),
+        ("penstock_handshakes_after_response_total", &[("status", "4xx"), ("resumed", "false")], 2.0),
+        ("penstock_handshakes_after_response_total", &[("status", "none"), ("resumed", "true")], 2.0),
+        ("penstock_handshakes_after_response_total", &[("status", "2xx"), ("resumed", "true")], 0.0),
+        ("penstock_hello_retry_requests_total", &[], 2.0),
         ("penstock_tls_alerts_total", &[("direction", "sent"), ("alert", "handshake_failure")], 2.0),
         ("penstock_tls_key_updates_total", &[], 2.0),
         ("penstock_requests_total", &[("status", "2xx"), ("method", "GET")], 2.0),
@@ -379,7 +395,9 @@ fn scrapes_between_the_counting_of_many_workers_never_go_backwards_and_end_exact
                 scope.spawn(move || {
                     for number in 0..CONNECTIONS {
                         shard.connection_opened(listener);
-                        shard.handshake_done(&FACTS, Duration::from_micros(u64::from(number)));
+                        let timing =
+                            Timing { rest: Duration::from_micros(u64::from(number)), ..Timing::default() };
+                        shard.handshake_done(&FACTS, &timing, LastResponse::None);
                         shard.request(Method::Get, 200, Duration::from_micros(u64::from(number)), None);
                         shard.connection_closed(listener);
                     }
@@ -436,6 +454,12 @@ fn status_tells_the_shares_of_handshakes() {
     assert_eq!(status["handshakes"]["failures"]["timeout"], 2);
     assert_eq!(status["handshakes"]["resumed_share"], 0.5);
     assert_eq!(status["handshakes"]["ciphers"]["TLS_AES_128_GCM_SHA256"]["share"], 1.0);
+    assert_eq!(status["handshakes"]["rsa_share"], 0.0);
+    assert_eq!(status["handshakes"]["certificates"]["ecdsa"]["share"], 0.5);
+    assert_eq!(status["handshakes"]["parts_seconds"]["ecdsa"]["signing"], 0.002);
+    assert_eq!(status["handshakes"]["parts_seconds"]["rsa"], Value::Null);
+    assert_eq!(status["handshakes"]["after_response"]["4xx"], 2);
+    assert_eq!(status["handshakes"]["seconds"]["full"]["p50"], 0.003_75);
     assert_eq!(status["requests"]["total"], 4);
     assert_eq!(status["requests"]["by_class"]["2xx"], 2);
     assert_eq!(status["requests"]["short"]["too_slow"], 2);
@@ -448,5 +472,7 @@ fn status_tells_the_shares_of_handshakes() {
 fn the_status_of_an_idle_program_has_no_shares() {
     let status = Observatory::new(1).status();
     assert!(status["handshakes"]["resumed_share"].is_null());
+    assert!(status["handshakes"]["rsa_share"].is_null());
+    assert!(status["handshakes"]["seconds"]["resumed"]["p99"].is_null());
     assert_eq!(status["requests"]["total"], 0);
 }

@@ -4,7 +4,7 @@ use penstock_egress::measure::{CIPHER_LABELS, CIPHERS};
 
 use super::{closed, open};
 use crate::metrics::exposition::{Kind, Metric};
-use crate::metrics::labels::Direction;
+use crate::metrics::labels::{Direction, HandshakePart, LastResponse, Signer};
 use crate::metrics::lock;
 
 pub(super) const METRICS: &[Metric] = &[
@@ -17,14 +17,16 @@ pub(super) const METRICS: &[Metric] = &[
             open("cipher", "the IANA name of the cipher suite"),
             open("group", "the key exchange group"),
             closed("resumed", &["true", "false"]),
+            closed("certificate", Signer::LABELS),
             closed("outcome", &["ok", "failed"]),
         ],
         read: |seen, out| {
             for (facts, count) in seen.tally(|shard| &shard.handshakes) {
                 let resumed = if facts.resumed { "true" } else { "false" };
-                out.sample(&[facts.version, facts.cipher, facts.group, resumed, "ok"], count);
+                let certificate = Signer::named(facts.certificate).label();
+                out.sample(&[facts.version, facts.cipher, facts.group, resumed, certificate, "ok"], count);
             }
-            out.sample(&["none", "none", "none", "false", "failed"], seen.handshakes_failed());
+            out.sample(&["none", "none", "none", "false", "none", "failed"], seen.handshakes_failed());
         },
     },
     Metric {
@@ -54,6 +56,38 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Full handshakes that waited for their turn to sign, because others had used up the round.",
         labels: &[],
         read: |seen, out| out.sample(&[], seen.sum(|shard| shard.policies.queued.get())),
+    },
+    Metric {
+        name: "penstock_handshake_part_seconds",
+        kind: Kind::Histogram,
+        help: "What successful TLS handshakes spent their time on, by the kind of key that signed (docs/handshakes.md).",
+        labels: &[closed("part", HandshakePart::LABELS), closed("certificate", Signer::LABELS)],
+        read: |seen, out| {
+            let other = Signer::Other.label();
+            let others_signed =
+                seen.tally(|shard| &shard.handshakes).iter().any(|(facts, _)| facts.certificate == other);
+            for signer in Signer::ALL.iter().filter(|signer| **signer != Signer::Other || others_signed) {
+                for part in HandshakePart::ALL {
+                    let spent =
+                        seen.distribution(|shard| &shard.handshake_parts[*signer as usize][*part as usize]);
+                    out.distribution(&[part.label(), signer.label()], &spent);
+                }
+            }
+        },
+    },
+    Metric {
+        name: "penstock_handshakes_after_response_total",
+        kind: Kind::Counter,
+        help: "Successful TLS handshakes by the status of the last response that this client address was given.",
+        labels: &[closed("status", LastResponse::LABELS), closed("resumed", &["true", "false"])],
+        read: |seen, out| {
+            for after in LastResponse::ALL {
+                for (resumed, label) in ["false", "true"].into_iter().enumerate() {
+                    let count = seen.sum(|shard| shard.handshakes_after[*after as usize][resumed].get());
+                    out.sample(&[after.label(), label], count);
+                }
+            }
+        },
     },
     Metric {
         name: "penstock_hello_retry_requests_total",
