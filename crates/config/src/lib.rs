@@ -22,6 +22,6 @@ pub use fault::Fault;
 pub use load::fuzz_config;
 pub use meaning::{
     Admin, Config, ConfiguredCertificate, Headers, HostPattern, Hsts, KernelTls, Limits, Listener, Log,
-    Origin, Site, Tickets, Tls,
+    Origin, SessionCache, Site, Tickets, Tls,
 };
 pub use reference::reference;

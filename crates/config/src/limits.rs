@@ -195,6 +195,22 @@ pub const TICKET_KEY_ROTATION_SECONDS_MIN: u64 = 1;
 /// The longest a ticket may live (RFC 8446 §4.6.1), so no key needs to open tickets for longer.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Sessions of TLS 1.2 in the internal cache.
+pub const SESSION_CACHE_SESSIONS: usize = 400_000;
+
+/// Memory of the internal session cache, with what keeping them costs.
+pub const SESSION_CACHE_BYTES: usize = 128 * 1024 * 1024;
+
+/// Parts of the internal session cache with a lock of their own: far more than workers, so that they hardly meet.
+pub const SESSION_CACHE_SHARDS: usize = 256;
+
+/// How long a session of the internal cache can be resumed. RFC 5246 §F.1.4 allows a day; the less the better for
+/// forward secrecy.
+pub const SESSION_LIFETIME_SECONDS: u32 = 2 * 3600;
+
+/// How long a handshake waits for a session that is kept elsewhere; then it goes on as a full one.
+pub const SESSION_LOOKUP_DEADLINE_MILLISECONDS: u64 = 250;
+
 /// The longest `max-age` that makes sense in Strict-Transport-Security: ten years.
 pub const HSTS_SECONDS_MAX: u64 = 3650 * 24 * 3600;
 
@@ -306,6 +322,14 @@ const _: () =
     assert!(BATCH_BYTES_MAX as u64 <= RESIDENCE_WINDOW_BYTES, "a batch never touches an unchecked page");
 const _: () = assert!(COMPRESSED_SOURCE_BYTES <= COMPRESSED_MEMO_BYTES, "one manifest always fits the memo");
 const _: () = assert!(HSTS_PRELOAD_SECONDS_MIN <= HSTS_SECONDS_MAX, "a site can ask to be preloaded");
+const _: () = assert!(
+    SESSION_CACHE_BYTES / SESSION_CACHE_SHARDS >= 64 * 1024,
+    "a shard holds hundreds of sessions, those of client certificates too"
+);
+const _: () = assert!(
+    SESSION_LOOKUP_DEADLINE_MILLISECONDS < HANDSHAKE_DEADLINE_SECONDS * 1000,
+    "a store that does not answer costs a resumption and no handshake"
+);
 const _: () = assert!(
     TICKET_KEYS_KEPT >= 2 && TICKET_KEYS_KEPT as u64 <= TICKET_KEYS_KEPT_MAX,
     "rotation must not end resumption"

@@ -95,6 +95,8 @@ pub struct Tls {
     pub chacha20: ChaCha20,
     /// How session ticket keys are rotated.
     pub tickets: Tickets,
+    /// Who keeps sessions of TLS 1.2 for clients without tickets.
+    pub session_cache: SessionCache,
     /// Where session secrets are logged for Wireshark; `None` nowhere.
     pub key_log: Option<PathBuf>,
 }
@@ -121,6 +123,15 @@ pub enum KernelTls {
     On,
     /// Never.
     Off,
+}
+
+/// Who keeps sessions of TLS 1.2 for clients without tickets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionCache {
+    /// Nobody: only tickets resume.
+    None,
+    /// This process.
+    Internal,
 }
 
 /// Random session ticket keys, rotated in memory.
@@ -240,6 +251,7 @@ impl Default for Tls {
             groups: vec![Group::X25519MlKem768, Group::X25519, Group::P256],
             chacha20: ChaCha20::Client,
             tickets: Tickets::default(),
+            session_cache: SessionCache::Internal,
             key_log: None,
         }
     }

@@ -71,8 +71,9 @@ section! {
         ciphers: Spanned<Ciphers>, "section", "";
         /// Session ticket keys: random, rotated in memory.
         tickets: Spanned<Tickets>, "section", "";
-        /// Sessions kept on the server; tickets do without.
-        session_cache: Spanned<WordOrMore>, "`none`", "none";
+        /// Sessions of TLS 1.2 kept in memory, for clients that resume without tickets; see
+        /// [tls.md](tls.md#session-cache).
+        session_cache: Spanned<WordOrMore>, "`internal`, `none`", "internal";
         /// 0-RTT requests.
         early_data: Later, "section", "off";
         /// Stapled OCSP responses.

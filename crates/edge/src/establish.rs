@@ -106,6 +106,9 @@ fn take_over(
     if !timing.queued.is_zero() {
         worker.shard.handshake_queued();
     }
+    if let Some(wait) = facts.lookup_wait {
+        worker.shard.waited_for_session(wait);
+    }
     if facts.retried {
         worker.shard.hello_retried();
     }

@@ -7,6 +7,7 @@
 //! This crate has never seen a command line, a signal or YAML.
 #![forbid(unsafe_code)]
 
+mod remembered;
 mod server;
 mod settings;
 mod site;

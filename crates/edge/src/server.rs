@@ -18,6 +18,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::access_log::AccessLog;
 use crate::metrics::{CertificateExpiry, Observatory, Protocol, ReloadOutcome};
 use crate::recent_clients::RecentClients;
+use crate::remembered::Remembered;
 use crate::sealing::{KernelLacks, Sealers};
 use crate::settings::Settings;
 use crate::thread::{Change, Command, Opened, spawn};
@@ -112,9 +113,11 @@ impl Server {
         let observatory = Observatory::new(workers);
         let tickets = TicketKeyring::new(config.tls.tickets.rotate, config.tls.tickets.keep, Instant::now());
         let tickets = Arc::new(tickets.map_err(StartError::Randomness)?);
+        let remembered = Remembered::begin(Instant::now());
+        observatory.set_sessions(Arc::clone(&remembered.sessions));
         let access_log = open_access_log(config, &observatory)?;
         let mut sealers = Sealers::default();
-        let settings = prepare(config, None, &tickets, access_log.as_ref(), &mut sealers)?;
+        let settings = prepare(config, None, &tickets, &remembered, access_log.as_ref(), &mut sealers)?;
         let io = IoThreads::start(IoLimits {
             threads: limits::IO_THREADS,
             queued: limits::IO_QUEUE,
@@ -131,6 +134,7 @@ impl Server {
             )),
             workers,
             tickets,
+            remembered,
             start: Instant::now(),
         };
 
@@ -184,7 +188,8 @@ impl Server {
         let new_log = if keeps_log { None } else { open_access_log(config, &self.observatory)? };
         let log = if keeps_log { control.access_log.as_ref() } else { new_log.as_ref() };
         let previous = Arc::clone(&control.settings);
-        let settings = prepare(config, Some(&previous), &self.common.tickets, log, &mut control.sealers)?;
+        let Common { tickets, remembered, .. } = &self.common;
+        let settings = prepare(config, Some(&previous), tickets, remembered, log, &mut control.sealers)?;
         let mut openings: Vec<Vec<Opened>> = control.workers.iter().map(|_| Vec::new()).collect();
         let (mut kept, mut added): (Vec<Bound>, Vec<Bound>) = (Vec::new(), Vec::new());
         for written in &config.listeners {
@@ -287,12 +292,13 @@ fn prepare(
     config: &Config,
     previous: Option<&Settings>,
     tickets: &Arc<TicketKeyring>,
+    remembered: &Remembered,
     access_log: Option<&(PathBuf, AccessLog)>,
     sealers: &mut Sealers,
 ) -> Result<Arc<Settings>, StartError> {
     let sink = access_log.map(|(_, log)| log.sink());
     let kernel = sealers.plan(config).map_err(StartError::Kernel)?;
-    Settings::prepare(config, previous, tickets, sink, kernel).map(Arc::new)
+    Settings::prepare(config, previous, tickets, remembered, sink, kernel).map(Arc::new)
 }
 
 fn open_access_log(

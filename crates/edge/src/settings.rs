@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use penstock_config::{Config, Limits, limits};
+use penstock_config::{Config, Limits, SessionCache, limits};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
 use penstock_tls::Acceptor;
+use penstock_tls::session_store::{SessionKeeping, SessionStore};
 use penstock_tls::tickets::TicketKeyring;
 
 use crate::access_log::Sink;
+use crate::remembered::Remembered;
 use crate::server::StartError;
 use crate::site::SiteTable;
 
@@ -35,11 +37,12 @@ impl Settings {
         config: &Config,
         previous: Option<&Self>,
         tickets: &Arc<TicketKeyring>,
+        remembered: &Remembered,
         access_log: Option<Sink>,
         kernel: KernelPlan,
     ) -> Result<Self, StartError> {
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
-        let acceptor = if wants_tls { Some(acceptor(config, tickets)?) } else { None };
+        let acceptor = if wants_tls { Some(acceptor(config, tickets, remembered)?) } else { None };
         let sites = SiteTable::open(&config.sites, previous.map(|settings| &settings.sites));
         Ok(Self {
             sites: sites.map_err(StartError::Site)?,
@@ -64,13 +67,24 @@ impl Settings {
     }
 }
 
-fn acceptor(config: &Config, tickets: &Arc<TicketKeyring>) -> Result<Acceptor, StartError> {
+fn acceptor(
+    config: &Config,
+    tickets: &Arc<TicketKeyring>,
+    remembered: &Remembered,
+) -> Result<Acceptor, StartError> {
     let key_log = match &config.tls.key_log {
         Some(path) => Some(Arc::new(
             penstock_tls::KeyLog::open(path)
                 .map_err(|source| StartError::KeyLog { path: path.clone(), source })?,
         )),
         None => None,
+    };
+    let session_keeping = match config.tls.session_cache {
+        SessionCache::None => None,
+        SessionCache::Internal => Some(SessionKeeping {
+            store: Arc::clone(&remembered.sessions) as Arc<dyn SessionStore>,
+            lookup_deadline: Duration::from_millis(limits::SESSION_LOOKUP_DEADLINE_MILLISECONDS),
+        }),
     };
     let certificates = config.tls.certificates.iter();
     Acceptor::new(&penstock_tls::Settings {
@@ -80,6 +94,7 @@ fn acceptor(config: &Config, tickets: &Arc<TicketKeyring>) -> Result<Acceptor, S
         groups: config.tls.groups.clone(),
         chacha20: config.tls.chacha20,
         tickets: Some(Arc::clone(tickets)),
+        session_keeping,
         key_log,
     })
     .map_err(StartError::Tls)

@@ -23,6 +23,7 @@ use crate::compress::CompressedManifests;
 use crate::establish::establish;
 use crate::metrics::{ListenerId, Refusal, Shard};
 use crate::recent_clients::RecentClients;
+use crate::remembered::Remembered;
 use crate::settings::Settings;
 
 /// Settings whose references are counted by this worker alone, so that a request touches no other core's memory.
@@ -67,6 +68,7 @@ pub(crate) struct Common {
     pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
     pub(crate) workers: usize,
     pub(crate) tickets: Arc<TicketKeyring>,
+    pub(crate) remembered: Remembered,
     /// Where the time of all workers begins.
     pub(crate) start: Instant,
 }
@@ -331,7 +333,7 @@ const IDLE_FILE: Duration = Duration::from_secs(limits::OPEN_FILE_IDLE_SECONDS);
 
 /// Keeps the worker's gauges up to date, and the ticket keys young.
 #[expect(clippy::infinite_loop, reason = "ended with its worker")]
-pub(crate) async fn report(worker: Rc<Worker>, tickets: Arc<TicketKeyring>) {
+pub(crate) async fn report(worker: Rc<Worker>, tickets: Arc<TicketKeyring>, remembered: Remembered) {
     let started = Instant::now();
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     loop {
@@ -341,6 +343,7 @@ pub(crate) async fn report(worker: Rc<Worker>, tickets: Arc<TicketKeyring>) {
             worker.files.close_idle(before);
         }
         worker.shard.files(&worker.files.counters(), &worker.residency.counters());
+        remembered.sweep();
         match tickets.rotate_if_due(Instant::now()) {
             Ok(true) => tracing::info!("session ticket key rotated"),
             Ok(false) => {}

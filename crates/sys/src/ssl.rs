@@ -2,6 +2,8 @@
 //!
 //! Every function here is one call. Policy (which cipher, which key, when) stands in the `tls` crate.
 
+pub mod client;
+mod sessions;
 mod steps;
 mod suites;
 mod tickets;
@@ -20,6 +22,7 @@ use foreign_types::ForeignTypeRef;
 
 use crate::traffic::Secret;
 
+pub use sessions::{Found, Sessions, set_sessions};
 pub use steps::observe_steps;
 pub use suites::{
     set_tls12_suites, set_tls12_suites_of_context, set_tls13_suites, set_tls13_suites_of_context,

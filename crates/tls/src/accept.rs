@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use crate::context::Acceptor;
 use crate::failure::HandshakeFailure;
 use crate::receiver::Receiver;
+use crate::session_store::{self, LookupWait};
 use crate::signing::{self, Progress};
 use crate::turns::{Turn, Turns};
 use crate::wire::Wire;
@@ -50,12 +51,15 @@ pub struct Facts {
     pub retried: bool,
     /// The server name the client asked for, in lower case.
     pub server_name: Option<String>,
+    /// How the handshake had to wait for a session that is kept elsewhere; `None` if it had not.
+    pub lookup_wait: Option<LookupWait>,
 }
 
 /// Where the time of a handshake went. The parts do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// From having nothing left to do until the client had sent or taken something and the worker came to it.
+    /// From having nothing left to do until the client had sent or taken something, or a session kept elsewhere had
+    /// come, and the worker came to it.
     pub waiting: Duration,
     /// Until it was this handshake's turn to sign; zero if it did not have to wait for it.
     pub queued: Duration,
@@ -96,7 +100,7 @@ impl Acceptor {
         let started = Instant::now();
         let connection = self.new_connection().map_err(|_| HandshakeFailure::silent("out_of_memory"))?;
         let ongoing = connection.setup_accept(Wire::new(Rc::clone(&socket), received));
-        let (stream, timing) = handshake(ongoing, &socket, turns).await?;
+        let (stream, timing) = handshake(ongoing, &socket, turns, self.lookup_deadline()).await?;
         let mut established = take_over(stream)?;
         established.timing = timing.finished(started.elapsed());
         Ok(established)
@@ -108,6 +112,7 @@ async fn handshake(
     mut ongoing: MidHandshakeSslStream<Wire>,
     socket: &TcpStream,
     turns: &Turns,
+    lookup_deadline: Duration,
 ) -> Result<(SslStream<Wire>, Timing), HandshakeFailure> {
     let mut timing = Timing::default();
     let mut waited_for = None;
@@ -135,6 +140,10 @@ async fn handshake(
                 paused_for(ongoing.ssl(), duration);
                 waited_for = Some(turn);
                 continue;
+            }
+            ErrorCode::PENDING_SESSION => {
+                session_store::wait_for_session(ongoing.ssl(), lookup_deadline).await;
+                Ok(())
             }
             _ => return Err(failure_of(&ongoing)),
         };
@@ -235,6 +244,7 @@ fn facts_of(ssl: &SslRef) -> Facts {
         resumed: ssl.session_reused(),
         retried: ssl::used_hello_retry_request(ssl),
         server_name: ssl.servername(NameType::HOST_NAME).map(str::to_ascii_lowercase),
+        lookup_wait: session_store::lookup_wait(ssl),
     }
 }
 

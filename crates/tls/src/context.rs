@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use boring::error::ErrorStack;
 use boring::ssl::{
@@ -15,6 +16,7 @@ use crate::alpn::{self, Choice};
 use crate::candidates::NameIndex;
 use crate::certificate::Certificate;
 use crate::hello;
+use crate::session_store::{self, Desk, SessionKeeping};
 use crate::settings::{ChaCha20, Settings};
 use crate::signing::{self, Signing};
 use crate::suites::{AES_128, AES_256, AES_FIRST, AES_ONLY, CHACHA20, CHACHA20_FIRST};
@@ -40,6 +42,7 @@ impl From<ErrorStack> for ContextError {
 /// Makes connections out of sockets. Shared by all workers; nothing in it changes.
 pub struct Acceptor {
     context: SslContext,
+    session_keeping: Option<SessionKeeping>,
 }
 
 impl fmt::Debug for Acceptor {
@@ -73,7 +76,7 @@ impl Acceptor {
         let mut entry = with_certificate(settings, first)?;
         let chacha20 = settings.chacha20;
         entry.set_select_certificate_callback(move |hello| choose(hello, &index, &others, chacha20));
-        Ok(Self { context: entry.build() })
+        Ok(Self { context: entry.build(), session_keeping: settings.session_keeping.clone() })
     }
 
     /// The library's state of a new connection.
@@ -81,8 +84,16 @@ impl Acceptor {
         let mut ssl = Ssl::new(&self.context)?;
         ssl::attach_notes(&mut ssl);
         signing::attach_progress(&mut ssl);
+        if self.session_keeping.is_some() {
+            session_store::attach_question(&mut ssl);
+        }
         ssl::shed_handshake_config(&mut ssl);
         Ok(ssl)
+    }
+
+    /// How long a handshake waits for a session.
+    pub(crate) fn lookup_deadline(&self) -> Duration {
+        self.session_keeping.as_ref().map_or(Duration::ZERO, |keeping| keeping.lookup_deadline)
     }
 }
 
@@ -103,7 +114,10 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
             ssl::set_tls13_suites_of_context(&mut builder, &[AES_128, AES_256])?;
         }
     }
-    builder.set_session_cache_mode(SslSessionCacheMode::OFF);
+    match &settings.session_keeping {
+        Some(keeping) => ssl::set_sessions(&mut builder, Arc::new(Desk(Arc::clone(&keeping.store)))),
+        None => drop(builder.set_session_cache_mode(SslSessionCacheMode::OFF)),
+    }
     builder.set_session_id_context(b"penstock")?;
     match &settings.tickets {
         Some(keys) => ssl::set_ticket_keys(&mut builder, Arc::clone(keys) as Arc<dyn ssl::TicketKeys>),

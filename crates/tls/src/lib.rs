@@ -15,6 +15,8 @@ mod context;
 mod failure;
 pub mod hello;
 mod receiver;
+pub mod session_cache;
+pub mod session_store;
 mod settings;
 mod signing;
 mod suites;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use penstock_sys::traffic::Version;
 
 use crate::certificate::Certificate;
+use crate::session_store::SessionKeeping;
 use crate::tickets::TicketKeyring;
 
 /// A key exchange group.
@@ -76,6 +77,8 @@ pub struct Settings {
     pub chacha20: ChaCha20,
     /// Session ticket keys; `None` turns resumption off.
     pub tickets: Option<Arc<TicketKeyring>>,
+    /// Who keeps sessions of TLS 1.2 for clients without tickets; `None` nobody.
+    pub session_keeping: Option<SessionKeeping>,
     /// Where secrets are logged; `None` nowhere.
     pub key_log: Option<Arc<KeyLog>>,
 }

@@ -12,7 +12,7 @@ use super::certificates::certificates;
 use super::reader::Reader;
 use super::strays::nearest;
 use crate::limits;
-use crate::meaning::{KernelTls, Tickets, Tls};
+use crate::meaning::{KernelTls, SessionCache, Tickets, Tls};
 use crate::raw;
 use crate::section::{Text, Texts, WordOrMore, place};
 
@@ -21,7 +21,6 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
     let Some(Spanned { value: raw, .. }) = section else { return default };
     let (oldest, newest) =
         versions(raw.versions.as_ref(), reader).unwrap_or((default.oldest, default.newest));
-    session_cache(raw.session_cache.as_ref(), reader);
     let chacha20 = raw.ciphers.as_ref().and_then(|section| section.value.chacha20.as_ref());
     Tls {
         certificates: certificates(raw, reader),
@@ -31,6 +30,7 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
         groups: raw.groups.as_ref().map_or(default.groups, |list| groups(list, reader)),
         chacha20: chacha20.and_then(|text| who_gets_chacha20(text, reader)).unwrap_or(default.chacha20),
         tickets: tickets(raw.tickets.as_ref(), reader),
+        session_cache: session_cache(raw.session_cache.as_ref(), reader),
         key_log: raw.key_log.as_ref().map(|text| key_log(text, reader)),
     }
 }
@@ -138,18 +138,20 @@ fn tickets(section: Option<&Spanned<raw::Tickets>>, reader: &mut Reader<'_>) -> 
     tickets
 }
 
-fn session_cache(written: Option<&Spanned<WordOrMore>>, reader: &mut Reader<'_>) {
-    let Some(cache) = written else { return };
+fn session_cache(written: Option<&Spanned<WordOrMore>>, reader: &mut Reader<'_>) -> SessionCache {
+    let Some(cache) = written else { return SessionCache::Internal };
+    let instead = "write internal or none";
     match &cache.value {
+        WordOrMore::Word(word) if word == "internal" => return SessionCache::Internal,
         WordOrMore::Word(word) if word == "none" => {}
-        WordOrMore::Word(word) if word != "internal" => {
-            reader.fault(place(cache), format!("session_cache: `{word}` is unknown"), "write none");
+        WordOrMore::Word(word) => {
+            reader.fault(place(cache), format!("session_cache: `{word}` is unknown"), instead);
         }
-        WordOrMore::Word(_) | WordOrMore::More => {
-            let instead = "write none or remove it; session tickets resume without it";
-            reader.fault(place(cache), "session_cache is not supported yet", instead);
+        WordOrMore::More => {
+            reader.fault(place(cache), "session_cache: a cache elsewhere is not supported yet", instead);
         }
     }
+    SessionCache::None
 }
 
 fn key_log(text: &Text, reader: &mut Reader<'_>) -> PathBuf {

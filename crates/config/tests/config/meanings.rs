@@ -5,7 +5,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use penstock_config::{Config, Headers, HostPattern, Hsts, KernelTls, Limits, Origin, Tickets, Tls, limits};
+use penstock_config::{
+    Config, Headers, HostPattern, Hsts, KernelTls, Limits, Origin, SessionCache, Tickets, Tls, limits,
+};
 use penstock_tls::certificate::Certificate;
 use penstock_tls::{ChaCha20, Group};
 
@@ -110,6 +112,8 @@ tls:
     assert_eq!(tls.groups, [Group::P256, Group::X25519]);
     assert_eq!(tls.chacha20, ChaCha20::Never);
     assert_eq!(tls.tickets, Tickets { rotate: Duration::from_secs(6 * 3600), keep: 5 });
+    assert_eq!(tls.session_cache, SessionCache::None);
+    assert_eq!(Tls::default().session_cache, SessionCache::Internal);
     assert_eq!(tls.key_log, Some(fixture.path().join("keys.txt")));
 }
 

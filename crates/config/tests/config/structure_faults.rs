@@ -150,12 +150,8 @@ fn values_of_features_to_come_are_not_ignored() {
         ("tls: {versions: [1.0, 1.3]}", "versions: \"1.0\" is not supported yet; remove it"),
         ("tls: {ciphers: {chacha20: auto}}", "chacha20: `auto` is not supported yet; write client or never"),
         (
-            "tls: {session_cache: internal}",
-            "session_cache is not supported yet; write none or remove it; session tickets resume without it",
-        ),
-        (
             "tls: {session_cache: {valkey: \"redis://127.0.0.1:6379\"}}",
-            "session_cache is not supported yet; write none or remove it; session tickets resume without it",
+            "session_cache: a cache elsewhere is not supported yet; write internal or none",
         ),
     ] {
         assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")], "{lines}");

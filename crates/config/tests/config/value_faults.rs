@@ -241,7 +241,7 @@ fn tls_words_are_told_what_there_is() {
         ("groups: [P-256, P-256]", "groups: P-256 is listed twice; keep one of them"),
         ("groups: []", "groups: the list is empty; write [X25519MLKEM768, X25519, P-256] or remove the key"),
         ("ciphers: {chacha20: yes}", "chacha20: `yes` is unknown; write client or never"),
-        ("session_cache: shared", "session_cache: `shared` is unknown; write none"),
+        ("session_cache: shared", "session_cache: `shared` is unknown; write internal or none"),
         ("tickets: {rotate: 0}", "rotate: 0 is out of range; write a time from 1s to 7d"),
         ("tickets: {keep: 0}", "keep: 0 is out of range; write a number from 1 to 64"),
         (

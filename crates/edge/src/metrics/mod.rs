@@ -9,6 +9,7 @@ mod labels;
 mod policies;
 mod process;
 mod reference;
+mod resumption;
 mod shard;
 mod status;
 mod table;
@@ -20,6 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use penstock_egress::measure::Costs;
+use penstock_tls::session_cache::SessionCacheCounts;
+use penstock_tls::session_store::InternalStore;
 
 pub use labels::{
     Direction, FileLookup, HandshakePart, LastResponse, LogLoss, Method, OutletKind, Protocol, Refusal,
@@ -45,6 +48,7 @@ pub struct Observatory {
     config_loaded_at: Mutex<SystemTime>,
     access_log: Arc<LogCounters>,
     costs: Mutex<Costs>,
+    sessions: Mutex<Option<Arc<InternalStore>>>,
 }
 
 /// A listener in the labels of its connections.
@@ -96,6 +100,7 @@ impl Observatory {
             config_loaded_at: Mutex::new(now),
             access_log: Arc::default(),
             costs: Mutex::default(),
+            sessions: Mutex::default(),
         })
     }
 
@@ -145,6 +150,11 @@ impl Observatory {
         *lock(&self.costs) = costs;
     }
 
+    /// The session cache, which counts for itself.
+    pub fn set_sessions(&self, sessions: Arc<InternalStore>) {
+        *lock(&self.sessions) = Some(sessions);
+    }
+
     /// Where the access log counts; it is handed to [`AccessLog::open`](crate::access_log::AccessLog::open).
     #[must_use]
     pub fn access_log(&self) -> Arc<LogCounters> {
@@ -190,6 +200,10 @@ impl Observatory {
             ListenerFlow { address: listener.address, protocol: listener.protocol, opened, closed }
         };
         listeners.into_iter().enumerate().map(describe).collect()
+    }
+
+    fn sessions(&self) -> SessionCacheCounts {
+        lock(&self.sessions).as_ref().map(|sessions| sessions.cache.counts()).unwrap_or_default()
     }
 
     fn handshakes_failed(&self) -> u64 {

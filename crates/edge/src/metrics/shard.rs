@@ -12,6 +12,7 @@ use super::labels::{
     StatusClass,
 };
 use super::policies::Policies;
+use super::resumption::Resumption;
 
 /// How many listeners are told apart; the connections of later ones are counted together.
 pub(super) const LISTENERS_MAX: usize = 64;
@@ -71,6 +72,7 @@ pub struct Shard {
     pub(super) alerts: Tally<(Direction, &'static str)>,
     pub(super) key_updates: Counter,
     pub(super) policies: Policies,
+    pub(super) resumption: Resumption,
 
     pub(super) requests: [[Counter; StatusClass::ALL.len()]; Method::ALL.len()],
     pub(super) rejections: Tally<&'static str>,
@@ -123,6 +125,7 @@ impl Shard {
             alerts: Tally::default(),
             key_updates: Counter::default(),
             policies: Policies::default(),
+            resumption: Resumption::default(),
             requests: Default::default(),
             rejections: Tally::default(),
             request_time: Histogram::default(),

@@ -1,5 +1,6 @@
 //! The table of all metrics. Adding one is a row here; the text for Prometheus and `docs/metrics.md` follow.
 
+mod resumption;
 mod tls;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,6 +22,7 @@ pub(super) struct Section {
 pub(super) static TABLE: &[Section] = &[
     Section { title: "Connections", metrics: CONNECTIONS },
     Section { title: "TLS", metrics: tls::METRICS },
+    Section { title: "Resumption", metrics: resumption::METRICS },
     Section { title: "Requests", metrics: REQUESTS },
     Section { title: "Bytes out", metrics: BYTES },
     Section { title: "Files", metrics: FILES },

@@ -83,6 +83,7 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
         groups: vec![Group::X25519],
         chacha20: ChaCha20::Client,
         tickets: None,
+        session_keeping: None,
         key_log: None,
     })
     .unwrap()

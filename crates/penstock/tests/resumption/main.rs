@@ -1,0 +1,18 @@
+//! What clients take up again: sessions of TLS 1.2 without tickets.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod sessions;
+
+use harness::{Server, Setup};
+
+const BODY: &str = "the bytes of a film\n";
+
+/// A server with one small file.
+fn start(setup: Setup) -> Server {
+    let server = setup.start();
+    server.write("a.mp4", BODY);
+    server
+}
