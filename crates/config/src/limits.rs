@@ -211,6 +211,9 @@ pub const SESSION_LIFETIME_SECONDS: u32 = 2 * 3600;
 /// How long a handshake waits for a session that is kept elsewhere; then it goes on as a full one.
 pub const SESSION_LOOKUP_DEADLINE_MILLISECONDS: u64 = 250;
 
+/// Bytes of compressed certificates kept, with the certificates they came from: some thousand chains.
+pub const COMPRESSED_CERTIFICATE_BYTES: usize = 16 * 1024 * 1024;
+
 /// The longest `max-age` that makes sense in Strict-Transport-Security: ten years.
 pub const HSTS_SECONDS_MAX: u64 = 3650 * 24 * 3600;
 

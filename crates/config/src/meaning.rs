@@ -12,7 +12,7 @@ use std::time::Duration;
 use penstock_sys::socket::ListenOptions;
 use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
-use penstock_tls::{ChaCha20, Group};
+use penstock_tls::{ChaCha20, Compression, Group};
 
 use crate::fault::Fault;
 use crate::limits;
@@ -97,6 +97,8 @@ pub struct Tls {
     pub tickets: Tickets,
     /// Who keeps sessions of TLS 1.2 for clients without tickets.
     pub session_cache: SessionCache,
+    /// How certificates may be compressed, the preferred way first; empty: not at all.
+    pub certificate_compression: Vec<Compression>,
     /// Where session secrets are logged for Wireshark; `None` nowhere.
     pub key_log: Option<PathBuf>,
 }
@@ -252,6 +254,7 @@ impl Default for Tls {
             chacha20: ChaCha20::Client,
             tickets: Tickets::default(),
             session_cache: SessionCache::Internal,
+            certificate_compression: Compression::ALL.to_vec(),
             key_log: None,
         }
     }

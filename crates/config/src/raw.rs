@@ -78,8 +78,8 @@ section! {
         early_data: Later, "section", "off";
         /// Stapled OCSP responses.
         ocsp: Later, "section", "off";
-        /// Compressed certificates (RFC 8879).
-        certificate_compression: Later, "list", "off";
+        /// How certificates are compressed for clients that can read it (RFC 8879), the preferred way first; `[]` not at all.
+        certificate_compression: Texts, "list of `brotli`, `zstd`, `zlib`", "[brotli, zstd, zlib]";
         /// Certificates asked of clients.
         client_certificates: Later, "section", "off";
         /// A file for session secrets, as Wireshark reads them. Whoever reads it can read all traffic.

@@ -112,6 +112,7 @@ fn take_over(
     if facts.retried {
         worker.shard.hello_retried();
     }
+    let extensions = facts.extensions;
     let facts = HandshakeFacts {
         version: facts.version,
         cipher: facts.cipher,
@@ -121,6 +122,7 @@ fn take_over(
     };
     let after = worker.recent_clients.last(client.ip(), Instant::now());
     worker.shard.handshake_done(&facts, &timing, after);
+    worker.shard.extensions(&extensions, facts.resumed);
     let choice = settings.kernel.choose(keys.version, keys.cipher);
     let Ok(mut outlet) = Outlet::user_space(Rc::clone(&socket), keys, settings.outlet) else {
         worker.shard.handshake_failed("keys_unavailable");

@@ -95,6 +95,8 @@ fn acceptor(
         chacha20: config.tls.chacha20,
         tickets: Some(Arc::clone(tickets)),
         session_keeping,
+        compressions: config.tls.certificate_compression.clone(),
+        compressed_bytes_max: limits::COMPRESSED_CERTIFICATE_BYTES,
         key_log,
     })
     .map_err(StartError::Tls)

@@ -3,6 +3,7 @@
 //! Every function here is one call. Policy (which cipher, which key, when) stands in the `tls` crate.
 
 pub mod client;
+mod compression;
 mod sessions;
 mod steps;
 mod suites;
@@ -10,7 +11,7 @@ mod tickets;
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use foreign_types::ForeignTypeRef;
 
 use crate::traffic::Secret;
 
+pub use compression::{BROTLI, CertificateCompressor, ZLIB, ZSTD, set_certificate_compression};
 pub use sessions::{Found, Sessions, set_sessions};
 pub use steps::observe_steps;
 pub use suites::{
@@ -40,6 +42,8 @@ pub struct Notes {
     /// The scheme of the CertificateVerify that was sent; 0 without one.
     signature_scheme: AtomicU16,
     stopwatch: Mutex<steps::Stopwatch>,
+    compression: AtomicU16,
+    marks: AtomicU8,
 }
 
 /// Set beside an alert's number, so that alert 0 (close_notify) differs from none.
@@ -102,6 +106,27 @@ impl Notes {
 
     fn stopwatch(&self) -> std::sync::MutexGuard<'_, steps::Stopwatch> {
         self.stopwatch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Notes {
+    /// The number of the algorithm that compressed our certificate (RFC 8879 §7.3); 0 if none did.
+    pub fn compression(&self) -> u16 {
+        self.compression.load(Ordering::Relaxed)
+    }
+
+    fn set_compression(&self, algorithm: u16) {
+        self.compression.store(algorithm, Ordering::Relaxed);
+    }
+
+    /// Bits that the floor above keeps about this connection.
+    pub fn marks(&self) -> u8 {
+        self.marks.load(Ordering::Relaxed)
+    }
+
+    /// Replaces these bits.
+    pub fn set_marks(&self, marks: u8) {
+        self.marks.store(marks, Ordering::Relaxed);
     }
 }
 

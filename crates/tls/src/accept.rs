@@ -12,6 +12,7 @@ use penstock_sys::traffic::TrafficKeys;
 use tokio::net::TcpStream;
 
 use crate::context::Acceptor;
+use crate::extensions::{self, Extensions};
 use crate::failure::HandshakeFailure;
 use crate::receiver::Receiver;
 use crate::session_store::{self, LookupWait};
@@ -53,6 +54,8 @@ pub struct Facts {
     pub server_name: Option<String>,
     /// How the handshake had to wait for a session that is kept elsewhere; `None` if it had not.
     pub lookup_wait: Option<LookupWait>,
+    /// What became of the extensions it sent.
+    pub extensions: Extensions,
 }
 
 /// Where the time of a handshake went. The parts do not overlap.
@@ -245,6 +248,7 @@ fn facts_of(ssl: &SslRef) -> Facts {
         retried: ssl::used_hello_retry_request(ssl),
         server_name: ssl.servername(NameType::HOST_NAME).map(str::to_ascii_lowercase),
         lookup_wait: session_store::lookup_wait(ssl),
+        extensions: extensions::outcome(ssl),
     }
 }
 

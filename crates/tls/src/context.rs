@@ -15,6 +15,8 @@ use penstock_sys::traffic::{Secret, Version};
 use crate::alpn::{self, Choice};
 use crate::candidates::NameIndex;
 use crate::certificate::Certificate;
+use crate::compression::CompressedMessages;
+use crate::extensions;
 use crate::hello;
 use crate::session_store::{self, Desk, SessionKeeping};
 use crate::settings::{ChaCha20, Settings};
@@ -60,6 +62,7 @@ impl Acceptor {
         let Some((first, _)) = settings.certificates.first() else {
             return Err(ContextError("there is no certificate".into()));
         };
+        let compressed = Arc::new(CompressedMessages::new(settings.compressed_bytes_max));
         let mut index = NameIndex::default();
         let any_default = settings.certificates.iter().any(|(_, is_default)| *is_default);
         let mut others = Vec::with_capacity(settings.certificates.len());
@@ -69,11 +72,11 @@ impl Acceptor {
                 index.add_default(certificate.kind(), place);
             }
             if place > 0 {
-                others.push(with_certificate(settings, certificate)?.build());
+                others.push(with_certificate(settings, certificate, &compressed)?.build());
             }
         }
         // Connections begin with the first certificate, so that a server with one never has to change it.
-        let mut entry = with_certificate(settings, first)?;
+        let mut entry = with_certificate(settings, first, &compressed)?;
         let chacha20 = settings.chacha20;
         entry.set_select_certificate_callback(move |hello| choose(hello, &index, &others, chacha20));
         Ok(Self { context: entry.build(), session_keeping: settings.session_keeping.clone() })
@@ -145,14 +148,27 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
 fn with_certificate(
     settings: &Settings,
     certificate: &Certificate,
+    compressed: &Arc<CompressedMessages>,
 ) -> Result<SslContextBuilder, ContextError> {
     let mut builder = common(settings)?;
+    compress_certificates(&mut builder, settings, compressed)?;
     builder.set_certificate(certificate.leaf())?;
     for intermediate in certificate.intermediates() {
         builder.add_extra_chain_cert(intermediate.clone())?;
     }
     builder.set_private_key_method(Signing::with(certificate.key().clone()));
     Ok(builder)
+}
+
+/// Every context of an acceptor keeps its compressed certificates in the same place.
+fn compress_certificates(
+    builder: &mut SslContextBuilder,
+    settings: &Settings,
+    compressed: &Arc<CompressedMessages>,
+) -> Result<(), ErrorStack> {
+    let numbers: Vec<u16> = settings.compressions.iter().map(|one| one.number()).collect();
+    let compressor = Arc::clone(compressed) as Arc<dyn ssl::CertificateCompressor>;
+    ssl::set_certificate_compression(builder, &numbers, compressor)
 }
 
 fn library_version(version: Version) -> SslVersion {
@@ -179,7 +195,9 @@ fn choose(
     let accepts_ecdsa = hello::accepts_ecdsa(hello.ciphers(), schemes);
     let place = index.choose(hello.servername(NameType::HOST_NAME), accepts_ecdsa);
     let place = place.ok_or(SelectCertError::ERROR)?;
+    let asked = extensions::asked(&hello);
     let ssl = hello.ssl_mut();
+    extensions::remember(ssl, asked);
     if let Some(other) = place.checked_sub(1) {
         let context = others.get(other).ok_or(SelectCertError::ERROR)?;
         ssl.set_ssl_context(context).map_err(|_| SelectCertError::ERROR)?;

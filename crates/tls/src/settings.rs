@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use penstock_sys::traffic::Version;
 
 use crate::certificate::Certificate;
+use crate::compression::Compression;
 use crate::session_store::SessionKeeping;
 use crate::tickets::TicketKeyring;
 
@@ -79,6 +80,10 @@ pub struct Settings {
     pub tickets: Option<Arc<TicketKeyring>>,
     /// Who keeps sessions of TLS 1.2 for clients without tickets; `None` nobody.
     pub session_keeping: Option<SessionKeeping>,
+    /// How certificates may be compressed, the preferred way first; empty: not at all.
+    pub compressions: Vec<Compression>,
+    /// Bytes of compressed certificates kept.
+    pub compressed_bytes_max: usize,
     /// Where secrets are logged; `None` nowhere.
     pub key_log: Option<Arc<KeyLog>>,
 }

@@ -9,6 +9,7 @@ use penstock_tls::{ChaCha20, Group};
 use serde_saphyr::Spanned;
 
 use super::certificates::certificates;
+use super::compression::certificate_compression;
 use super::reader::Reader;
 use super::strays::nearest;
 use crate::limits;
@@ -31,6 +32,10 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
         chacha20: chacha20.and_then(|text| who_gets_chacha20(text, reader)).unwrap_or(default.chacha20),
         tickets: tickets(raw.tickets.as_ref(), reader),
         session_cache: session_cache(raw.session_cache.as_ref(), reader),
+        certificate_compression: raw
+            .certificate_compression
+            .as_ref()
+            .map_or(default.certificate_compression, |list| certificate_compression(list, reader)),
         key_log: raw.key_log.as_ref().map(|text| key_log(text, reader)),
     }
 }

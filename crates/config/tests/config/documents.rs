@@ -41,6 +41,7 @@ fn with_key(section: &str, line: &str) -> String {
                 "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{directory: video}}, {line}}}]\n"
             )
         }
+        "sites.headers.hsts" => with_key("sites", &format!("headers: {{hsts: {{max_age: 1d, {line}}}}}")),
         "tls.certificates" => {
             around(&format!("tls: {{certificates: [{{chain: ec.crt, key: ec.key, {line}}}]}}"))
         }

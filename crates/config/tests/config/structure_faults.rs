@@ -116,7 +116,6 @@ fn keys_of_features_to_come_are_not_ignored() {
         ("tls: {early_data: {max_bytes: 4096, anti_replay: true}}", "edge.yaml:3: tls.early_data"),
         ("tls:\n  ocsp: auto", "edge.yaml:4: tls.ocsp"),
         ("tls:\n  ocsp:\n    file: staple.der", "edge.yaml:4: tls.ocsp"),
-        ("tls: {certificate_compression: [brotli]}", "edge.yaml:3: tls.certificate_compression"),
         ("tls: {client_certificates: {ca: ca.pem}}", "edge.yaml:3: tls.client_certificates"),
         ("tls: {tickets: {directory: ./tickets}}", "edge.yaml:3: tls.tickets.directory"),
     ] {

@@ -344,7 +344,10 @@ fn headers_and_index_are_checked() {
         ),
         ("headers: {hsts: 9999d}", "hsts: 9999d is out of range; write a time from 0 to 3650d"),
         ("headers: {hsts: {preload: false}}", "hsts: it has no max_age; add max_age: 180d"),
-        ("headers: {hsts: {max_age: 1d, age: 1d}}", "unknown key `age`; write `max_age`"),
+        (
+            "headers: {hsts: {max_age: 1d, sub: 1d}}",
+            "unknown key `sub`; write one of: max_age, include_subdomains, preload",
+        ),
         (
             "headers: {hsts: {max_age: 180d, include_subdomains: true, preload: true}}",
             "preload: browsers build in only sites with include_subdomains and a max_age of a year; write \
@@ -387,4 +390,27 @@ fn a_directory_that_is_not_there_cannot_be_served() {
         fault.to_string(),
         "--root: /nowhere/at/all does not exist; make that directory or write the path of another"
     );
+}
+
+#[test]
+fn certificate_compression_is_checked() {
+    let fixture = Fixture::new();
+    for (list, faults) in [
+        ("[brotil]", vec!["certificate_compression: `brotil` is unknown; write brotli"]),
+        (
+            "[gzip, x]",
+            vec![
+                "certificate_compression: `gzip` is unknown; write brotli, zstd or zlib, or an empty list",
+                "certificate_compression: `x` is unknown; write brotli, zstd or zlib, or an empty list",
+            ],
+        ),
+        ("[zlib, zlib]", vec!["certificate_compression: zlib is listed twice; keep one of them"]),
+        ("[zstd, zlib, brotli]", vec![]),
+        ("[]", vec![]),
+    ] {
+        let text = around(&format!("tls: {{certificate_compression: {list}}}"));
+        let shown = fixture.read(&text).map_or_else(|faults| fixture.shown(&faults), |_| Vec::new());
+        let wanted: Vec<String> = faults.iter().map(|fault| format!("edge.yaml:3: {fault}")).collect();
+        assert_eq!(shown, wanted, "{list}");
+    }
 }

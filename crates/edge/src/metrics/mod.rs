@@ -5,6 +5,7 @@
 
 mod cells;
 mod exposition;
+mod extensions;
 mod labels;
 mod policies;
 mod process;

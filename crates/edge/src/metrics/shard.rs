@@ -7,6 +7,7 @@ use penstock_origin::residency::ResidencyCounters;
 use penstock_tls::Timing;
 
 use super::cells::{Counter, Histogram, Tally, TallyKey, nanoseconds};
+use super::extensions::ExtensionCounters;
 use super::labels::{
     Direction, FileLookup, HandshakePart, LastResponse, Method, OutletKind, Refusal, ShortReason, Signer,
     StatusClass,
@@ -73,6 +74,7 @@ pub struct Shard {
     pub(super) key_updates: Counter,
     pub(super) policies: Policies,
     pub(super) resumption: Resumption,
+    pub(super) extensions: ExtensionCounters,
 
     pub(super) requests: [[Counter; StatusClass::ALL.len()]; Method::ALL.len()],
     pub(super) rejections: Tally<&'static str>,
@@ -126,6 +128,7 @@ impl Shard {
             key_updates: Counter::default(),
             policies: Policies::default(),
             resumption: Resumption::default(),
+            extensions: ExtensionCounters::default(),
             requests: Default::default(),
             rejections: Tally::default(),
             request_time: Histogram::default(),

@@ -1,5 +1,6 @@
 //! The table of all metrics. Adding one is a row here; the text for Prometheus and `docs/metrics.md` follow.
 
+mod extensions;
 mod resumption;
 mod tls;
 
@@ -23,6 +24,7 @@ pub(super) static TABLE: &[Section] = &[
     Section { title: "Connections", metrics: CONNECTIONS },
     Section { title: "TLS", metrics: tls::METRICS },
     Section { title: "Resumption", metrics: resumption::METRICS },
+    Section { title: "TLS extensions", metrics: extensions::METRICS },
     Section { title: "Requests", metrics: REQUESTS },
     Section { title: "Bytes out", metrics: BYTES },
     Section { title: "Files", metrics: FILES },

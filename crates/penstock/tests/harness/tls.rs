@@ -86,6 +86,13 @@ impl TlsOptions {
     }
 }
 
+impl<S> From<SslStream<S>> for TlsStream<S> {
+    /// A handshake that a test has made by itself.
+    fn from(stream: SslStream<S>) -> Self {
+        Self(stream)
+    }
+}
+
 impl<S: Read + Write> TlsStream<S> {
     /// What was agreed on.
     pub(crate) fn facts(&self) -> &SslRef {

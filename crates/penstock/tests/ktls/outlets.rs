@@ -84,6 +84,8 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
         chacha20: ChaCha20::Client,
         tickets: None,
         session_keeping: None,
+        compressions: Vec::new(),
+        compressed_bytes_max: 0,
         key_log: None,
     })
     .unwrap()
