@@ -172,6 +172,8 @@ impl Server {
             chacha20: ChaCha20::Client,
             tickets: None,
             session_keeping: Some(SessionKeeping { store, lookup_deadline }),
+            compressions: Vec::new(),
+            compressed_bytes_max: 0,
             key_log: None,
         });
         Self { acceptor: acceptor.unwrap(), turns: Turns::new(16), listener: None }
