@@ -2,6 +2,7 @@
 
 mod bounds;
 mod certificates;
+mod ciphers;
 mod compression;
 mod listeners;
 pub(crate) mod reader;

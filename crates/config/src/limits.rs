@@ -214,6 +214,19 @@ pub const SESSION_LOOKUP_DEADLINE_MILLISECONDS: u64 = 250;
 /// Bytes of compressed certificates kept, with the certificates they came from: some thousand chains.
 pub const COMPRESSED_CERTIFICATE_BYTES: usize = 16 * 1024 * 1024;
 
+/// With `chacha20: auto`: busier than this, on average of all workers,
+pub const BUSY_PERCENT_HIGH: u32 = 85;
+
+/// for so long, and ChaCha20-Poly1305 becomes the last choice.
+pub const BUSY_HIGH_SECONDS: u64 = 10;
+
+/// Less busy than this
+pub const BUSY_PERCENT_LOW: u32 = 60;
+
+/// for so long, and it comes back. Longer than the way there, so that the load which the switch itself takes away does
+/// not bring it back at once.
+pub const BUSY_LOW_SECONDS: u64 = 60;
+
 /// The longest `max-age` that makes sense in Strict-Transport-Security: ten years.
 pub const HSTS_SECONDS_MAX: u64 = 3650 * 24 * 3600;
 
@@ -298,6 +311,7 @@ pub const DOCTOR_SOURCE_BYTES: usize = 32 * 1024 * 1024;
 
 // --- Relations ---------------------------------------------------------------------------------------------
 
+const _: () = assert!(BUSY_PERCENT_LOW < BUSY_PERCENT_HIGH && BUSY_PERCENT_HIGH < 100, "there is hysteresis");
 const _: () = assert!(TARGET_BYTES < HEAD_BYTES, "a head must be able to hold the longest target");
 const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES, "the buffer never exceeds the longest head");
 const _: () =

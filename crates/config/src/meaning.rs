@@ -12,7 +12,7 @@ use std::time::Duration;
 use penstock_sys::socket::ListenOptions;
 use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
-use penstock_tls::{ChaCha20, Compression, Group};
+use penstock_tls::{ChaCha20, Compression, Group, Suite};
 
 use crate::fault::Fault;
 use crate::limits;
@@ -91,6 +91,8 @@ pub struct Tls {
     pub kernel: KernelTls,
     /// Key exchange groups in order of preference; at least one.
     pub groups: Vec<Group>,
+    /// Cipher suites, each version's in order of preference; at least one of each version.
+    pub suites: Vec<&'static Suite>,
     /// Who gets ChaCha20-Poly1305.
     pub chacha20: ChaCha20,
     /// How session ticket keys are rotated.
@@ -251,6 +253,7 @@ impl Default for Tls {
             newest: Version::Tls13,
             kernel: KernelTls::Auto,
             groups: vec![Group::X25519MlKem768, Group::X25519, Group::P256],
+            suites: [Suite::all(Version::Tls13), Suite::all(Version::Tls12)].concat(),
             chacha20: ChaCha20::Client,
             tickets: Tickets::default(),
             session_cache: SessionCache::Internal,

@@ -67,7 +67,7 @@ section! {
         kernel: Text, "`auto`, `on`, `off`", "auto";
         /// Key exchange groups, best first.
         groups: Texts, "list of `X25519MLKEM768`, `X25519`, `P-256`", "[X25519MLKEM768, X25519, P-256]";
-        /// Ciphers; AES-GCM is always there.
+        /// Cipher suites and their order.
         ciphers: Spanned<Ciphers>, "section", "";
         /// Session ticket keys: random, rotated in memory.
         tickets: Spanned<Tickets>, "section", "";
@@ -101,10 +101,14 @@ section! {
 }
 
 section! {
-    /// Which clients get which cipher.
+    /// Which clients get which cipher; see [handshakes under pressure](tls.md#ciphers).
     Ciphers {
-        /// ChaCha20-Poly1305: `client` for clients that put it first, because AES is slow for them; or `never`.
-        chacha20: Text, "`client`, `never`", "client";
+        /// Suites of TLS 1.3, best first. One that is not listed is not spoken.
+        tls13: Texts, "list of `TLS_AES_128_GCM_SHA256`, `TLS_AES_256_GCM_SHA384`, `TLS_CHACHA20_POLY1305_SHA256`", "all, in this order";
+        /// Suites of TLS 1.2, best first, by their names in OpenSSL or in the IANA registry: `ECDHE-ECDSA-` or `ECDHE-RSA-` with `AES128-GCM-SHA256`, `AES256-GCM-SHA384` or `CHACHA20-POLY1305`. One that is not listed is not spoken.
+        tls12: Texts, "list of names", "all, in this order";
+        /// ChaCha20-Poly1305: `client` for clients that put it first, because AES is slow for them; `never` only for clients that offer nothing else; `auto` as `client` until the CPU is short.
+        chacha20: Text, "`client`, `never`, `auto`", "client";
     }
 }
 

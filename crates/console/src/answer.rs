@@ -10,6 +10,8 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 const HTML: &str = "text/html; charset=utf-8";
 
+const CHACHA20: &str = "/ciphers/chacha20";
+
 /// The answer to a request. To HEAD it is the same, and hyper leaves the body out.
 pub(crate) fn to<B>(request: &Request<B>, source: &dyn Source) -> Response<String> {
     let page = match request.uri().path() {
@@ -17,13 +19,19 @@ pub(crate) fn to<B>(request: &Request<B>, source: &dyn Source) -> Response<Strin
         "/metrics" => metrics,
         "/healthz" => health,
         "/status.json" => status,
+        CHACHA20 if request.method() == Method::POST => return set_chacha20(request, source),
+        CHACHA20 => chacha20,
         _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
     };
     if request.method() == Method::GET || request.method() == Method::HEAD {
         page(source)
     } else {
-        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        let (text, allowed) = match request.uri().path() {
+            CHACHA20 => ("only GET, HEAD and POST\n", "GET, HEAD, POST"),
+            _ => ("only GET and HEAD\n", "GET, HEAD"),
+        };
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, text);
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
         response
     }
 }
@@ -50,6 +58,26 @@ fn health(source: &dyn Source) -> Response<String> {
 
 fn status(source: &dyn Source) -> Response<String> {
     response(StatusCode::OK, JSON, format!("{:#}\n", source.status()))
+}
+
+fn chacha20(source: &dyn Source) -> Response<String> {
+    response(StatusCode::OK, JSON, format!("{:#}\n", source.chacha20()))
+}
+
+/// `POST /ciphers/chacha20?mode=never`: whatever is in the body does not count.
+fn set_chacha20<B>(request: &Request<B>, source: &dyn Source) -> Response<String> {
+    // Browsers say where a request comes from, and there is no password here: a page that somebody on this machine
+    // looks at must not turn the switch.
+    if request.headers().contains_key(header::ORIGIN) {
+        return plain(StatusCode::FORBIDDEN, "not from a web page\n");
+    }
+    let Some(mode) = request.uri().query().and_then(|query| query.strip_prefix("mode=")) else {
+        return plain(StatusCode::BAD_REQUEST, "write /ciphers/chacha20?mode=client, never or auto\n");
+    };
+    match source.set_chacha20(mode) {
+        Ok(status) => response(StatusCode::OK, JSON, format!("{status:#}\n")),
+        Err(message) => plain(StatusCode::BAD_REQUEST, &format!("{message}\n")),
+    }
 }
 
 fn plain(status: StatusCode, text: &str) -> Response<String> {

@@ -1,4 +1,4 @@
-//! The admin listener: metrics, health and status, for people and for other programs.
+//! The admin listener: metrics, health, status and one switch, for people and for other programs.
 //!
 //! A thread of its own answers plain HTTP/1.1, so that no worker ever waits for a scrape. It knows nothing of what it
 //! shows: that comes from a [`Source`]. There is no TLS and no password here; bind it to loopback.
@@ -31,6 +31,15 @@ pub trait Source: Send + Sync {
 
     /// Whether this program should get new connections.
     fn health(&self) -> Health;
+
+    /// Who gets ChaCha20-Poly1305.
+    fn chacha20(&self) -> serde_json::Value;
+
+    /// Changes that for new connections.
+    ///
+    /// # Errors
+    /// What is wrong with the mode and what to write instead.
+    fn set_chacha20(&self, mode: &str) -> Result<serde_json::Value, String>;
 }
 
 /// Whether the program should get new connections.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 /// Something to show.
 struct Program {
     health: Mutex<Health>,
+    mode: Mutex<String>,
     metrics: String,
     fails: AtomicBool,
 }
@@ -31,6 +32,18 @@ impl Source for Program {
     fn health(&self) -> Health {
         *self.health.lock().unwrap()
     }
+
+    fn chacha20(&self) -> Value {
+        json!({"mode": *self.mode.lock().unwrap()})
+    }
+
+    fn set_chacha20(&self, mode: &str) -> Result<Value, String> {
+        if mode == "odd" {
+            return Err("`odd` is no mode".to_owned());
+        }
+        mode.clone_into(&mut self.mode.lock().unwrap());
+        Ok(self.chacha20())
+    }
 }
 
 const LIMITS: Limits = Limits { connections: 8, deadline: Duration::from_secs(60) };
@@ -38,6 +51,7 @@ const LIMITS: Limits = Limits { connections: 8, deadline: Duration::from_secs(60
 fn program() -> Arc<Program> {
     Arc::new(Program {
         health: Mutex::new(Health::Ready),
+        mode: Mutex::new("client".to_owned()),
         metrics: "# TYPE up gauge\nup 1\n".to_owned(),
         fails: AtomicBool::new(false),
     })
@@ -145,6 +159,34 @@ fn an_unknown_path_is_404_and_another_method_is_405() {
 }
 
 #[test]
+fn the_switch_is_shown_by_get_and_turned_by_post() {
+    let program = program();
+    let console = console(&program, LIMITS);
+    assert!(ask(&console, "GET", "/ciphers/chacha20?mode=never").body.contains("\"client\""));
+    let answer = ask(&console, "POST", "/ciphers/chacha20?mode=never");
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.contains("\"never\""), "{}", answer.body);
+    assert!(ask(&console, "GET", "/ciphers/chacha20").body.contains("\"never\""));
+    for target in ["/ciphers/chacha20", "/ciphers/chacha20?never", "/ciphers/chacha20?mode=odd"] {
+        assert_eq!(ask(&console, "POST", target).status, 400, "{target}");
+    }
+    let answer = ask(&console, "DELETE", "/ciphers/chacha20");
+    assert_eq!(answer.status, 405);
+    assert!(answer.head.contains("allow: get, head, post"));
+    assert_eq!(*program.mode.lock().unwrap(), "never");
+}
+
+#[test]
+fn a_web_page_cannot_turn_the_switch() {
+    let program = program();
+    let console = console(&program, LIMITS);
+    let request = b"POST /ciphers/chacha20?mode=never HTTP/1.1\r\nHost: localhost\r\n\
+        Origin: https://evil.example\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(exchange(console.address(), request).status, 403);
+    assert_eq!(*program.mode.lock().unwrap(), "client");
+}
+
+#[test]
 fn a_head_over_8_kib_is_431_and_garbage_is_400() {
     let console = console(&program(), LIMITS);
     let mut long = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ".to_vec();
@@ -159,6 +201,7 @@ fn curl_reads_a_large_scrape_whole() {
     let metrics = "penstock_requests_total{status=\"2xx\"} 1\n".repeat(100_000);
     let program = Arc::new(Program {
         health: Mutex::new(Health::Ready),
+        mode: Mutex::default(),
         metrics: metrics.clone(),
         fails: AtomicBool::new(false),
     });
@@ -225,6 +268,7 @@ fn slow_clients_in_all_places_are_closed_at_their_deadline_and_the_next_is_serve
 fn a_client_that_stops_reading_is_closed_at_the_deadline() {
     let program = Arc::new(Program {
         health: Mutex::new(Health::Ready),
+        mode: Mutex::default(),
         metrics: "x".repeat(32 << 20), // more than the socket buffers of both sides hold
         fails: AtomicBool::new(false),
     });

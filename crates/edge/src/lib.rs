@@ -7,6 +7,8 @@
 //! This crate has never seen a command line, a signal or YAML.
 #![forbid(unsafe_code)]
 
+mod chacha20;
+mod pressure;
 mod remembered;
 mod server;
 mod settings;
@@ -33,4 +35,5 @@ mod clock;
 pub mod access_log;
 pub mod metrics;
 
+pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use server::{Server, StartError};

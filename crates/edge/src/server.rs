@@ -117,7 +117,9 @@ impl Server {
         observatory.set_sessions(Arc::clone(&remembered.sessions));
         let access_log = open_access_log(config, &observatory)?;
         let mut sealers = Sealers::default();
-        let settings = prepare(config, None, &tickets, &remembered, access_log.as_ref(), &mut sealers)?;
+        observatory.chacha20().configure(config.tls.chacha20);
+        let log = access_log.as_ref();
+        let settings = prepare(config, None, &tickets, &remembered, log, &mut sealers, &observatory)?;
         let io = IoThreads::start(IoLimits {
             threads: limits::IO_THREADS,
             queued: limits::IO_QUEUE,
@@ -135,6 +137,7 @@ impl Server {
             workers,
             tickets,
             remembered,
+            observatory: Arc::clone(&observatory),
             start: Instant::now(),
         };
 
@@ -189,7 +192,8 @@ impl Server {
         let log = if keeps_log { control.access_log.as_ref() } else { new_log.as_ref() };
         let previous = Arc::clone(&control.settings);
         let Common { tickets, remembered, .. } = &self.common;
-        let settings = prepare(config, Some(&previous), tickets, remembered, log, &mut control.sealers)?;
+        let (previous, sealers) = (Some(&*previous), &mut control.sealers);
+        let settings = prepare(config, previous, tickets, remembered, log, sealers, &self.observatory)?;
         let mut openings: Vec<Vec<Opened>> = control.workers.iter().map(|_| Vec::new()).collect();
         let (mut kept, mut added): (Vec<Bound>, Vec<Bound>) = (Vec::new(), Vec::new());
         for written in &config.listeners {
@@ -214,6 +218,7 @@ impl Server {
             drop(commands.send(Command::Change(change)));
         }
         control.settings = settings;
+        self.observatory.chacha20().configure(config.tls.chacha20);
         self.observatory.set_certificates(expiries(config));
         let replaced_log = if keeps_log {
             if let Some((_, log)) = &control.access_log {
@@ -295,10 +300,12 @@ fn prepare(
     remembered: &Remembered,
     access_log: Option<&(PathBuf, AccessLog)>,
     sealers: &mut Sealers,
+    observatory: &Observatory,
 ) -> Result<Arc<Settings>, StartError> {
     let sink = access_log.map(|(_, log)| log.sink());
     let kernel = sealers.plan(config).map_err(StartError::Kernel)?;
-    Settings::prepare(config, previous, tickets, remembered, sink, kernel).map(Arc::new)
+    let chacha20 = observatory.chacha20().switch();
+    Settings::prepare(config, previous, tickets, remembered, sink, kernel, chacha20).map(Arc::new)
 }
 
 fn open_access_log(

@@ -6,9 +6,9 @@ use std::time::Duration;
 use penstock_config::{Config, Limits, SessionCache, limits};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
-use penstock_tls::Acceptor;
 use penstock_tls::session_store::{SessionKeeping, SessionStore};
 use penstock_tls::tickets::TicketKeyring;
+use penstock_tls::{Acceptor, ChaCha20Switch};
 
 use crate::access_log::Sink;
 use crate::remembered::Remembered;
@@ -40,9 +40,10 @@ impl Settings {
         remembered: &Remembered,
         access_log: Option<Sink>,
         kernel: KernelPlan,
+        chacha20: Arc<ChaCha20Switch>,
     ) -> Result<Self, StartError> {
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
-        let acceptor = if wants_tls { Some(acceptor(config, tickets, remembered)?) } else { None };
+        let acceptor = if wants_tls { Some(acceptor(config, tickets, remembered, chacha20)?) } else { None };
         let sites = SiteTable::open(&config.sites, previous.map(|settings| &settings.sites));
         Ok(Self {
             sites: sites.map_err(StartError::Site)?,
@@ -71,6 +72,7 @@ fn acceptor(
     config: &Config,
     tickets: &Arc<TicketKeyring>,
     remembered: &Remembered,
+    chacha20: Arc<ChaCha20Switch>,
 ) -> Result<Acceptor, StartError> {
     let key_log = match &config.tls.key_log {
         Some(path) => Some(Arc::new(
@@ -92,7 +94,8 @@ fn acceptor(
         oldest: config.tls.oldest,
         newest: config.tls.newest,
         groups: config.tls.groups.clone(),
-        chacha20: config.tls.chacha20,
+        suites: config.tls.suites.clone(),
+        chacha20,
         tickets: Some(Arc::clone(tickets)),
         session_keeping,
         compressions: config.tls.certificate_compression.clone(),

@@ -83,7 +83,7 @@ async fn run(shard: Arc<Shard>, first: Change, common: Common, mut commands: Unb
     let worker = Rc::new(Worker::new(shard, Arc::clone(&first.settings), &common));
     let mut listeners = Listeners::default();
     listeners.change(&worker, first, &common);
-    spawn_local(report(Rc::clone(&worker), Arc::clone(&common.tickets), common.remembered.clone()));
+    spawn_local(report(Rc::clone(&worker), common.clone()));
     let rounds = Rc::clone(&worker);
     spawn_local(async move { rounds.turns.begin_rounds().await });
     let deadline = loop {

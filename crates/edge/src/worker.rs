@@ -21,7 +21,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::clock::Clock;
 use crate::compress::CompressedManifests;
 use crate::establish::establish;
-use crate::metrics::{ListenerId, Refusal, Shard};
+use crate::metrics::{ListenerId, Observatory, Refusal, Shard};
 use crate::recent_clients::RecentClients;
 use crate::remembered::Remembered;
 use crate::settings::Settings;
@@ -69,6 +69,7 @@ pub(crate) struct Common {
     pub(crate) workers: usize,
     pub(crate) tickets: Arc<TicketKeyring>,
     pub(crate) remembered: Remembered,
+    pub(crate) observatory: Arc<Observatory>,
     /// Where the time of all workers begins.
     pub(crate) start: Instant,
 }
@@ -333,18 +334,19 @@ const IDLE_FILE: Duration = Duration::from_secs(limits::OPEN_FILE_IDLE_SECONDS);
 
 /// Keeps the worker's gauges up to date, and the ticket keys young.
 #[expect(clippy::infinite_loop, reason = "ended with its worker")]
-pub(crate) async fn report(worker: Rc<Worker>, tickets: Arc<TicketKeyring>, remembered: Remembered) {
+pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
     let started = Instant::now();
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     loop {
         tick.tick().await;
         worker.shard.busy(thread_cpu_time(), started.elapsed());
+        common.observatory.observe_pressure(Instant::now());
         if let Some(before) = Instant::now().checked_sub(IDLE_FILE) {
             worker.files.close_idle(before);
         }
         worker.shard.files(&worker.files.counters(), &worker.residency.counters());
-        remembered.sweep();
-        match tickets.rotate_if_due(Instant::now()) {
+        common.remembered.sweep();
+        match common.tickets.rotate_if_due(Instant::now()) {
             Ok(true) => tracing::info!("session ticket key rotated"),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "session ticket key not rotated; the old one stays in use"),

@@ -19,9 +19,9 @@ use crate::compression::CompressedMessages;
 use crate::extensions;
 use crate::hello;
 use crate::session_store::{self, Desk, SessionKeeping};
-use crate::settings::{ChaCha20, Settings};
+use crate::settings::Settings;
 use crate::signing::{self, Signing};
-use crate::suites::{AES_128, AES_256, AES_FIRST, AES_ONLY, CHACHA20, CHACHA20_FIRST};
+use crate::suites::{ChaCha20Switch, Orders};
 
 /// Why an [`Acceptor`] could not be made: a combination the library refuses.
 #[derive(Debug)]
@@ -77,8 +77,10 @@ impl Acceptor {
         }
         // Connections begin with the first certificate, so that a server with one never has to change it.
         let mut entry = with_certificate(settings, first, &compressed)?;
-        let chacha20 = settings.chacha20;
-        entry.set_select_certificate_callback(move |hello| choose(hello, &index, &others, chacha20));
+        let orders = Orders::new(&settings.suites);
+        let chacha20 = Arc::clone(&settings.chacha20);
+        entry
+            .set_select_certificate_callback(move |hello| choose(hello, &index, &others, &orders, &chacha20));
         Ok(Self { context: entry.build(), session_keeping: settings.session_keeping.clone() })
     }
 
@@ -107,16 +109,7 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
     let groups: Vec<&str> = settings.groups.iter().map(|group| group.name()).collect();
     builder.set_curves_list(&groups.join(":"))?;
     builder.set_options(SslOptions::CIPHER_SERVER_PREFERENCE);
-    match settings.chacha20 {
-        ChaCha20::Client => {
-            ssl::set_tls12_suites_of_context(&mut builder, AES_FIRST)?;
-            ssl::set_tls13_suites_of_context(&mut builder, &[AES_128, AES_256, CHACHA20])?;
-        }
-        ChaCha20::Never => {
-            ssl::set_tls12_suites_of_context(&mut builder, AES_ONLY)?;
-            ssl::set_tls13_suites_of_context(&mut builder, &[AES_128, AES_256])?;
-        }
-    }
+    Orders::new(&settings.suites).as_listed().set_for_context(&mut builder)?;
     match &settings.session_keeping {
         Some(keeping) => ssl::set_sessions(&mut builder, Arc::new(Desk(Arc::clone(&keeping.store)))),
         None => drop(builder.set_session_cache_mode(SslSessionCacheMode::OFF)),
@@ -178,21 +171,22 @@ fn library_version(version: Version) -> SslVersion {
     }
 }
 
-/// The one decision per ClientHello: which certificate, and whether ChaCha20 comes first.
+/// The one decision per ClientHello: whether it goes on now, which certificate, and which order of suites.
 fn choose(
     mut hello: ClientHello<'_>,
     index: &NameIndex,
     others: &[SslContext],
-    chacha20: ChaCha20,
+    orders: &Orders,
+    chacha20: &ChaCha20Switch,
 ) -> Result<(), SelectCertError> {
     let waits = signing::progress(hello.ssl()).is_some_and(|progress| !progress.has_turn());
     if waits && !hello::offers_resumption(hello.as_bytes(), |number| hello.get_extension(number.into())) {
         // It will most likely sign, so it does not even begin the key exchange before it may.
         return Err(SelectCertError::RETRY);
     }
-    let prefers_chacha20 = chacha20 == ChaCha20::Client && hello::leads_with_chacha20(hello.ciphers());
+    let order = orders.for_client(hello.ciphers(), chacha20.is_last());
     let schemes = hello.get_extension(ExtensionType::SIGNATURE_ALGORITHMS);
-    let accepts_ecdsa = hello::accepts_ecdsa(hello.ciphers(), schemes);
+    let accepts_ecdsa = hello::verifies_ecdsa(schemes) && orders.ecdsa_goes_with(hello.ciphers());
     let place = index.choose(hello.servername(NameType::HOST_NAME), accepts_ecdsa);
     let place = place.ok_or(SelectCertError::ERROR)?;
     let asked = extensions::asked(&hello);
@@ -202,15 +196,10 @@ fn choose(
         let context = others.get(other).ok_or(SelectCertError::ERROR)?;
         ssl.set_ssl_context(context).map_err(|_| SelectCertError::ERROR)?;
     }
-    if prefers_chacha20 {
-        put_chacha20_first(ssl).map_err(|_| SelectCertError::ERROR)?;
+    if let Some(order) = order {
+        order.set(ssl).map_err(|_| SelectCertError::ERROR)?;
     }
     Ok(())
-}
-
-fn put_chacha20_first(ssl: &mut SslRef) -> Result<(), ErrorStack> {
-    ssl::set_tls12_suites(ssl, CHACHA20_FIRST)?;
-    ssl::set_tls13_suites(ssl, &[CHACHA20, AES_128, AES_256])
 }
 
 /// The library tells the TLS 1.3 send secret only through its key log.

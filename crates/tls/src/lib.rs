@@ -33,6 +33,7 @@ pub use extensions::{EncryptedHello, Extensions, Staple};
 pub use failure::HandshakeFailure;
 pub use receiver::{Received, Receiver};
 pub use settings::{ChaCha20, Group, KeyLog, Settings};
+pub use suites::{ChaCha20Switch, SUITES, Suite};
 pub use turns::Turns;
 pub use wire::receive;
 

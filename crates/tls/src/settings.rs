@@ -8,6 +8,7 @@ use penstock_sys::traffic::Version;
 use crate::certificate::Certificate;
 use crate::compression::Compression;
 use crate::session_store::SessionKeeping;
+use crate::suites::{ChaCha20Switch, Suite};
 use crate::tickets::TicketKeyring;
 
 /// A key exchange group.
@@ -36,8 +37,26 @@ impl Group {
 pub enum ChaCha20 {
     /// Clients that prefer it, because they have no AES hardware.
     Client,
-    /// Nobody.
+    /// Nobody who offers another cipher.
     Never,
+    /// Clients that prefer it, as long as the CPU has time for it.
+    Auto,
+}
+
+impl ChaCha20 {
+    /// The one of that name: `client`, `never` or `auto`.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Client, Self::Never, Self::Auto].into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Its name in the configuration, the metrics and the admin listener.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Never => "never",
+            Self::Auto => "auto",
+        }
+    }
 }
 
 /// A file that receives session secrets in the NSS key log format, for Wireshark.
@@ -74,8 +93,10 @@ pub struct Settings {
     pub newest: Version,
     /// Key exchange groups in order of preference.
     pub groups: Vec<Group>,
-    /// Who gets ChaCha20-Poly1305.
-    pub chacha20: ChaCha20,
+    /// Suites spoken, each version's in order of preference; at least one for each version spoken.
+    pub suites: Vec<&'static Suite>,
+    /// Whether ChaCha20-Poly1305 is the last choice at the moment.
+    pub chacha20: Arc<ChaCha20Switch>,
     /// Session ticket keys; `None` turns resumption off.
     pub tickets: Option<Arc<TicketKeyring>>,
     /// Who keeps sessions of TLS 1.2 for clients without tickets; `None` nobody.

@@ -17,7 +17,7 @@ use penstock_tls::session_cache::{SessionCache, SessionCacheLimits};
 use penstock_tls::session_store::{
     InternalStore, Lookup, LookupWait, SessionKeeping, SessionKey, SessionStore,
 };
-use penstock_tls::{Acceptor, ChaCha20, Facts, Group, Settings, Turns};
+use penstock_tls::{Acceptor, Facts, Group, SUITES, Settings, Turns};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
@@ -169,7 +169,8 @@ impl Server {
             oldest: Version::Tls12,
             newest: Version::Tls13,
             groups: vec![Group::X25519],
-            chacha20: ChaCha20::Client,
+            suites: SUITES.iter().collect(),
+            chacha20: Arc::default(),
             tickets: None,
             session_keeping: Some(SessionKeeping { store, lookup_deadline }),
             compressions: Vec::new(),

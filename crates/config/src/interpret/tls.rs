@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use penstock_sys::traffic::Version;
-use penstock_tls::{ChaCha20, Group};
+use penstock_tls::Group;
 use serde_saphyr::Spanned;
 
 use super::certificates::certificates;
+use super::ciphers;
 use super::compression::certificate_compression;
 use super::reader::Reader;
 use super::strays::nearest;
@@ -22,14 +23,15 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
     let Some(Spanned { value: raw, .. }) = section else { return default };
     let (oldest, newest) =
         versions(raw.versions.as_ref(), reader).unwrap_or((default.oldest, default.newest));
-    let chacha20 = raw.ciphers.as_ref().and_then(|section| section.value.chacha20.as_ref());
+    let (suites, chacha20) = ciphers::ciphers(raw.ciphers.as_ref(), reader);
     Tls {
         certificates: certificates(raw, reader),
         oldest,
         newest,
         kernel: raw.kernel.as_ref().and_then(|text| kernel(text, reader)).unwrap_or(default.kernel),
         groups: raw.groups.as_ref().map_or(default.groups, |list| groups(list, reader)),
-        chacha20: chacha20.and_then(|text| who_gets_chacha20(text, reader)).unwrap_or(default.chacha20),
+        suites,
+        chacha20: chacha20.unwrap_or(default.chacha20),
         tickets: tickets(raw.tickets.as_ref(), reader),
         session_cache: session_cache(raw.session_cache.as_ref(), reader),
         certificate_compression: raw
@@ -106,20 +108,6 @@ fn groups(list: &Texts, reader: &mut Reader<'_>) -> Vec<Group> {
         reader.fault(place(list), "groups: the list is empty", instead);
     }
     groups
-}
-
-fn who_gets_chacha20(text: &Text, reader: &mut Reader<'_>) -> Option<ChaCha20> {
-    match text.value.as_str() {
-        "client" => return Some(ChaCha20::Client),
-        "never" => return Some(ChaCha20::Never),
-        "auto" => {
-            reader.fault(place(text), "chacha20: `auto` is not supported yet", "write client or never");
-        }
-        other => {
-            reader.fault(place(text), format!("chacha20: `{other}` is unknown"), "write client or never");
-        }
-    }
-    None
 }
 
 fn tickets(section: Option<&Spanned<raw::Tickets>>, reader: &mut Reader<'_>) -> Tickets {

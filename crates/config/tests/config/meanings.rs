@@ -91,7 +91,10 @@ tls:
   versions: [\"1.3\"]
   kernel: off
   groups: [P-256, X25519]
-  ciphers: {chacha20: never}
+  ciphers:
+    chacha20: never
+    tls13: [TLS_AES_256_GCM_SHA384, tls_aes_128_gcm_sha256]
+    tls12: [ECDHE-RSA-AES256-GCM-SHA384, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256]
   tickets: {rotate: 6h, keep: 5}
   session_cache: none
   key_log: keys.txt
@@ -111,6 +114,8 @@ tls:
     assert_eq!(tls.kernel, KernelTls::Off);
     assert_eq!(tls.groups, [Group::P256, Group::X25519]);
     assert_eq!(tls.chacha20, ChaCha20::Never);
+    let suites: Vec<_> = tls.suites.iter().map(|suite| suite.number).collect();
+    assert_eq!(suites, [0x1302, 0x1301, 0xc030, 0xcca9]);
     assert_eq!(tls.tickets, Tickets { rotate: Duration::from_secs(6 * 3600), keep: 5 });
     assert_eq!(tls.session_cache, SessionCache::None);
     assert_eq!(Tls::default().session_cache, SessionCache::Internal);

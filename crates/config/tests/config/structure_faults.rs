@@ -147,7 +147,6 @@ fn values_of_features_to_come_are_not_ignored() {
     for (lines, fault) in [
         ("tls: {versions: [\"1.1\", \"1.2\"]}", "versions: \"1.1\" is not supported yet; remove it"),
         ("tls: {versions: [1.0, 1.3]}", "versions: \"1.0\" is not supported yet; remove it"),
-        ("tls: {ciphers: {chacha20: auto}}", "chacha20: `auto` is not supported yet; write client or never"),
         (
             "tls: {session_cache: {valkey: \"redis://127.0.0.1:6379\"}}",
             "session_cache: a cache elsewhere is not supported yet; write internal or none",

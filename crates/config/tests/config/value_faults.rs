@@ -240,7 +240,39 @@ fn tls_words_are_told_what_there_is() {
         ("groups: [brainpool]", "groups: `brainpool` is unknown; write X25519MLKEM768, X25519 or P-256"),
         ("groups: [P-256, P-256]", "groups: P-256 is listed twice; keep one of them"),
         ("groups: []", "groups: the list is empty; write [X25519MLKEM768, X25519, P-256] or remove the key"),
-        ("ciphers: {chacha20: yes}", "chacha20: `yes` is unknown; write client or never"),
+        ("ciphers: {chacha20: yes}", "chacha20: `yes` is unknown; write client, never or auto"),
+        (
+            "ciphers: {tls13: [TLS_AES_128_GCM_SHA265]}",
+            "tls13: `TLS_AES_128_GCM_SHA265` is no suite that is spoken here: those have forward secrecy and AES-GCM or \
+             ChaCha20-Poly1305; write TLS_AES_128_GCM_SHA256",
+        ),
+        (
+            "ciphers: {tls13: [quick]}",
+            "tls13: `quick` is no suite that is spoken here: those have forward secrecy and AES-GCM or ChaCha20-Poly1305; write one of: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, \
+             TLS_CHACHA20_POLY1305_SHA256",
+        ),
+        (
+            "ciphers: {tls12: [TLS_AES_128_GCM_SHA256]}",
+            "tls12: TLS_AES_128_GCM_SHA256 is not a suite of this version; move it to tls13",
+        ),
+        (
+            "ciphers: {tls12: [ECDHE-RSA-AES128-SHA256]}",
+            "tls12: `ECDHE-RSA-AES128-SHA256` is no suite that is spoken here: those have forward secrecy and AES-GCM or \
+             ChaCha20-Poly1305; write ECDHE-RSA-AES128-GCM-SHA256",
+        ),
+        (
+            "ciphers: {tls12: [TLS_RSA_WITH_AES_128_GCM_SHA256]}",
+            "tls12: `TLS_RSA_WITH_AES_128_GCM_SHA256` is no suite that is spoken here: those have forward secrecy and AES-GCM or \
+             ChaCha20-Poly1305; write TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        ),
+        (
+            "ciphers: {tls12: [ECDHE-RSA-AES128-GCM-SHA256, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}",
+            "tls12: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is listed twice; keep one of them",
+        ),
+        (
+            "ciphers: {tls12: []}",
+            "tls12: the list is empty; remove the key; to leave a version of TLS out, write tls.versions",
+        ),
         ("session_cache: shared", "session_cache: `shared` is unknown; write internal or none"),
         ("tickets: {rotate: 0}", "rotate: 0 is out of range; write a time from 1s to 7d"),
         ("tickets: {keep: 0}", "keep: 0 is out of range; write a number from 1 to 64"),

@@ -32,6 +32,7 @@ pub use labels::{
 pub use reference::reference;
 pub use shard::{HandshakeFacts, ListenerId, Shard};
 
+use crate::chacha20::ChaCha20Control;
 use cells::{Distribution, Histogram, Tally, TallyKey};
 
 /// The version of the program.
@@ -50,6 +51,7 @@ pub struct Observatory {
     access_log: Arc<LogCounters>,
     costs: Mutex<Costs>,
     sessions: Mutex<Option<Arc<InternalStore>>>,
+    chacha20: ChaCha20Control,
 }
 
 /// A listener in the labels of its connections.
@@ -102,6 +104,7 @@ impl Observatory {
             access_log: Arc::default(),
             costs: Mutex::default(),
             sessions: Mutex::default(),
+            chacha20: ChaCha20Control::new(),
         })
     }
 
@@ -154,6 +157,19 @@ impl Observatory {
     /// The session cache, which counts for itself.
     pub fn set_sessions(&self, sessions: Arc<InternalStore>) {
         *lock(&self.sessions) = Some(sessions);
+    }
+
+    /// Who gets ChaCha20-Poly1305, and where that is changed.
+    #[must_use]
+    pub fn chacha20(&self) -> &ChaCha20Control {
+        &self.chacha20
+    }
+
+    /// Looks whether the workers have time enough for ChaCha20-Poly1305. Any worker may call it as often as it likes.
+    pub(crate) fn observe_pressure(&self, now: Instant) {
+        let busy =
+            || self.shards.iter().map(|shard| shard.busy.ratio()).sum::<f64>() / self.shards.len() as f64;
+        self.chacha20.observe(now, busy, || *lock(&self.costs));
     }
 
     /// Where the access log counts; it is handed to [`AccessLog::open`](crate::access_log::AccessLog::open).

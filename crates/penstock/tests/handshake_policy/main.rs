@@ -1,6 +1,7 @@
 //! How handshakes are chosen, put off and turned away: under pressure, and by what clients offer.
 #![expect(clippy::unwrap_used, reason = "in a test it is the assertion")]
 
+mod ciphers;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod signing;

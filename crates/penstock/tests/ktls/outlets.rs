@@ -17,7 +17,7 @@ use penstock_egress::{
 use penstock_sys::file::{Extent, OpenFile};
 use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
-use penstock_tls::{Acceptor, ChaCha20, Group, Settings, Turns};
+use penstock_tls::{Acceptor, Group, Settings, Turns};
 use tokio::net::TcpStream;
 
 use crate::bodies::options;
@@ -81,7 +81,8 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
         oldest: Version::Tls12,
         newest: Version::Tls13,
         groups: vec![Group::X25519],
-        chacha20: ChaCha20::Client,
+        suites: penstock_tls::SUITES.iter().collect(),
+        chacha20: Arc::default(),
         tickets: None,
         session_keeping: None,
         compressions: Vec::new(),

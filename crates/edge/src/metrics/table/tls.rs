@@ -3,6 +3,7 @@
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS};
 
 use super::{closed, open};
+use crate::chacha20::Cause;
 use crate::metrics::exposition::{Kind, Metric};
 use crate::metrics::labels::{Direction, HandshakePart, LastResponse, Signer};
 use crate::metrics::lock;
@@ -122,6 +123,38 @@ pub(super) const METRICS: &[Metric] = &[
         read: |seen, out| {
             for certificate in lock(&seen.certificates).iter() {
                 out.sample(&[&certificate.subject, certificate.kind], certificate.not_after_seconds);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_chacha20_mode",
+        kind: Kind::Gauge,
+        help: "Who gets ChaCha20-Poly1305: 1 for the mode in force, and who set it.",
+        labels: &[
+            closed("mode", &["client", "never", "auto"]),
+            closed("set_by", &["configuration", "admin"]),
+        ],
+        read: |seen, out| {
+            let status = seen.chacha20.status();
+            let set_by = if status.ordered { "admin" } else { "configuration" };
+            out.sample(&[status.mode.name(), set_by], 1);
+        },
+    },
+    Metric {
+        name: "penstock_chacha20_last_choice",
+        kind: Kind::Gauge,
+        help: "1 while only clients that offer nothing else get ChaCha20-Poly1305, 0 while those do that prefer it.",
+        labels: &[],
+        read: |seen, out| out.sample(&[], u64::from(seen.chacha20.status().is_last)),
+    },
+    Metric {
+        name: "penstock_chacha20_switches_total",
+        kind: Kind::Counter,
+        help: "How often ChaCha20-Poly1305 became the last choice or came back.",
+        labels: &[closed("cause", &Cause::LABELS)],
+        read: |seen, out| {
+            for cause in Cause::ALL {
+                out.sample(&[cause.label()], seen.chacha20.switches(cause));
             }
         },
     },

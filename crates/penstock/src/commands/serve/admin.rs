@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use penstock_config::{Admin, Config, limits};
 use penstock_console::{Console, Health, Limits, Source};
-use penstock_edge::Server;
 use penstock_edge::metrics::Observatory;
+use penstock_edge::{ChaCha20Status, Server};
 
 use crate::failure::Failure;
 
@@ -55,6 +55,14 @@ impl AdminListener {
     }
 }
 
+fn shown(status: ChaCha20Status) -> serde_json::Value {
+    serde_json::json!({
+        "mode": status.mode.name(),
+        "set_by": if status.ordered { "admin" } else { "configuration" },
+        "last_choice": status.is_last,
+    })
+}
+
 /// What the console shows.
 struct Shown {
     observatory: Arc<Observatory>,
@@ -68,6 +76,14 @@ impl Source for Shown {
 
     fn status(&self) -> serde_json::Value {
         self.observatory.status()
+    }
+
+    fn chacha20(&self) -> serde_json::Value {
+        shown(self.observatory.chacha20().status())
+    }
+
+    fn set_chacha20(&self, mode: &str) -> Result<serde_json::Value, String> {
+        self.observatory.chacha20().order(mode).map(shown).map_err(|unknown| unknown.to_string())
     }
 
     fn health(&self) -> Health {

@@ -1,0 +1,93 @@
+//! Which cipher suites are spoken, in which order, and who gets ChaCha20.
+
+use penstock_sys::traffic::Version;
+use penstock_tls::{ChaCha20, SUITES, Suite};
+use serde_saphyr::Spanned;
+
+use super::reader::Reader;
+use crate::raw;
+use crate::section::{Text, Texts, place};
+
+/// The suites in order and who gets ChaCha20; `None` where nothing usable was written.
+pub(super) fn ciphers(
+    section: Option<&Spanned<raw::Ciphers>>,
+    reader: &mut Reader<'_>,
+) -> (Vec<&'static Suite>, Option<ChaCha20>) {
+    let raw = section.map(|section| &section.value);
+    let mut suites = list("tls13", Version::Tls13, raw.and_then(|raw| raw.tls13.as_ref()), reader);
+    suites.extend(list("tls12", Version::Tls12, raw.and_then(|raw| raw.tls12.as_ref()), reader));
+    let chacha20 = raw.and_then(|raw| raw.chacha20.as_ref()).and_then(|text| who_gets_chacha20(text, reader));
+    (suites, chacha20)
+}
+
+fn list(
+    key: &str,
+    version: Version,
+    written: Option<&Texts>,
+    reader: &mut Reader<'_>,
+) -> Vec<&'static Suite> {
+    let Some(written) = written else { return Suite::all(version) };
+    let mut suites: Vec<&'static Suite> = Vec::new();
+    for text in &written.value {
+        match suite(text.value.as_str(), version) {
+            Ok(suite) if suites.contains(&suite) => {
+                let what = format!("{key}: {} is listed twice", text.value);
+                reader.fault(place(text), what, "keep one of them");
+            }
+            Ok(suite) => suites.push(suite),
+            Err((what, instead)) => reader.fault(place(text), format!("{key}: {what}"), instead),
+        }
+    }
+    if written.value.is_empty() {
+        let instead = "remove the key; to leave a version of TLS out, write tls.versions";
+        reader.fault(place(written), format!("{key}: the list is empty"), instead);
+    }
+    suites
+}
+
+/// The suite of that name, or what is wrong and what to write instead.
+fn suite(name: &str, version: Version) -> Result<&'static Suite, (String, String)> {
+    let is_named = |suite: &&Suite| {
+        suite.name.eq_ignore_ascii_case(name) || suite.openssl_name.eq_ignore_ascii_case(name)
+    };
+    if let Some(found) = SUITES.iter().find(is_named) {
+        if found.version == version {
+            return Ok(found);
+        }
+        let home = if found.version == Version::Tls13 { "tls13" } else { "tls12" };
+        return Err((format!("{name} is not a suite of this version"), format!("move it to {home}")));
+    }
+    let what = format!(
+        "`{name}` is no suite that is spoken here: those have forward secrecy and AES-GCM or ChaCha20-Poly1305"
+    );
+    let instead = match nearest(name, version) {
+        Some(near) => format!("write {near}"),
+        None => {
+            let all: Vec<&str> = Suite::all(version).into_iter().map(|suite| suite.openssl_name).collect();
+            format!("write one of: {}", all.join(", "))
+        }
+    };
+    Err((what, instead))
+}
+
+/// The name of a suite that is most like this one, in either spelling.
+fn nearest(name: &str, version: Version) -> Option<&'static str> {
+    let name = name.to_ascii_uppercase();
+    let tolerated = name.len() / 3;
+    Suite::all(version)
+        .into_iter()
+        .flat_map(|suite| [suite.name, suite.openssl_name])
+        .map(|candidate| (strsim::osa_distance(&name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= tolerated)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+fn who_gets_chacha20(text: &Text, reader: &mut Reader<'_>) -> Option<ChaCha20> {
+    let found = ChaCha20::named(&text.value);
+    if found.is_none() {
+        let what = format!("chacha20: `{}` is unknown", text.value);
+        reader.fault(place(text), what, "write client, never or auto");
+    }
+    found
+}
