@@ -1,5 +1,7 @@
 //! What can be typed. Help, completions and manual pages are made from this.
 
+mod load;
+
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -8,6 +10,10 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use penstock_config::limits;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+
+pub(crate) use load::{
+    Common, Load, LoadCommand, Objects, OrderBy, Output, ResumeBy, TlsOptions, TlsVersion,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,6 +83,9 @@ pub(crate) enum Command {
     /// Say what this machine can do for Penstock, and what is in the way.
     Doctor(Doctor),
 
+    /// Put load on an HTTPS server and say how it took it.
+    Load(Box<Load>),
+
     /// Print the completions of a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -142,7 +151,7 @@ pub(crate) struct Check {
     pub(crate) config: PathBuf,
 }
 
-fn workers(text: &str) -> Result<NonZeroUsize, String> {
+pub(super) fn workers(text: &str) -> Result<NonZeroUsize, String> {
     let number = text.parse().ok().filter(|number: &NonZeroUsize| number.get() <= limits::WORKERS_MAX);
     number.ok_or_else(|| format!("write a number from 1 to {}", limits::WORKERS_MAX))
 }

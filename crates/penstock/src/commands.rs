@@ -2,5 +2,6 @@
 
 pub(crate) mod check;
 pub(crate) mod doctor;
+pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod serve;

@@ -26,6 +26,10 @@ pub(crate) enum Failure {
         /// What the system said.
         source: io::Error,
     },
+    /// An option cannot be used as it was typed.
+    Usage(String),
+    /// A load says nothing, or nothing of it succeeded.
+    Load(String),
     /// The doctor found something, and was asked to fail then.
     Findings {
         /// How many things could be better.
@@ -44,8 +48,8 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         terminal::complain(&self.to_string());
         ExitCode::from(match self {
-            Self::Config(_) => WRONG_INPUT,
-            Self::Machine { .. } | Self::Findings { .. } => OTHER,
+            Self::Config(_) | Self::Usage(_) => WRONG_INPUT,
+            Self::Machine { .. } | Self::Findings { .. } | Self::Load(_) => OTHER,
         })
     }
 }
@@ -58,6 +62,8 @@ impl fmt::Display for Failure {
                 f.write_str(&lines.join("\n"))
             }
             Self::Machine { action, source } => write!(f, "penstock: cannot {action}: {source}"),
+            Self::Usage(fault) => write!(f, "penstock: {fault}"),
+            Self::Load(fault) => write!(f, "penstock: {fault}"),
             Self::Findings { count: 1 } => f.write_str("penstock: 1 thing could be better"),
             Self::Findings { count } => write!(f, "penstock: {count} things could be better"),
         }

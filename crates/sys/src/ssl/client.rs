@@ -1,6 +1,7 @@
 //! What a client does to resume: for tests, and for whoever makes load.
 
-use boring::ssl::{SslRef, SslSessionRef};
+use boring::error::ErrorStack;
+use boring::ssl::{ErrorCode, SslRef, SslSessionRef};
 use boring_sys as ffi;
 use foreign_types::ForeignTypeRef;
 
@@ -19,14 +20,53 @@ pub fn offer_session(ssl: &mut SslRef, bytes: &[u8]) -> bool {
     unsafe { ssl.set_session(&session) }.is_ok()
 }
 
+/// The same with a session that a connection of this process was given.
+///
+/// # Errors
+/// When the library cannot keep it.
+pub fn offer_live_session(ssl: &mut SslRef, session: &SslSessionRef) -> Result<(), ErrorStack> {
+    // SAFETY: BoringSSL binds a session to a kind of certificates, not to a context, and all contexts of the safe
+    // wrapper keep X.509 ones; it takes a reference of its own.
+    unsafe { ssl.set_session(session) }
+}
+
+/// Whether RFC 8446 §C.4 asks to offer the session only once, which is so for tickets of TLS 1.3.
+pub fn is_single_use(session: &SslSessionRef) -> bool {
+    // SAFETY: the session is live; the call only reads.
+    unsafe { ffi::SSL_SESSION_should_be_single_use(session.as_ptr()) == 1 }
+}
+
+/// Whether the server allows early data with this session.
+pub fn allows_early_data(session: &SslSessionRef) -> bool {
+    // SAFETY: the session is live; the call only reads.
+    unsafe { ffi::SSL_SESSION_early_data_capable(session.as_ptr()) == 1 }
+}
+
 /// Has a client send what it writes before the handshake is over as early data (RFC 8446 §2.3), if its session allows.
 pub fn send_early_data(ssl: &mut SslRef) {
     // SAFETY: the connection is live; the call only sets a flag.
     unsafe { ffi::SSL_set_early_data_enabled(ssl.as_ptr(), 1) };
 }
 
+/// Whether the handshake still runs and what is written now goes out as early data.
+pub fn is_in_early_data(ssl: &SslRef) -> bool {
+    // SAFETY: the connection is live; the call only reads.
+    unsafe { ffi::SSL_in_early_data(ssl.as_ptr()) == 1 }
+}
+
 /// Whether the server has taken the early data.
 pub fn early_data_accepted(ssl: &SslRef) -> bool {
     // SAFETY: the connection is live; the call only reads.
     unsafe { ffi::SSL_early_data_accepted(ssl.as_ptr()) == 1 }
+}
+
+/// If a call has just failed because the server refused the early data: goes on with the handshake, after which what
+/// was written has to be written again. Returns whether that was so.
+pub fn recover_refused_early_data(ssl: &mut SslRef, failed: ErrorCode) -> bool {
+    let refused = failed.as_raw() == ffi::SSL_ERROR_EARLY_DATA_REJECTED;
+    if refused {
+        // SAFETY: the connection is live and waits after this very refusal, which is what the library insists on.
+        unsafe { ffi::SSL_reset_early_data_reject(ssl.as_ptr()) };
+    }
+    refused
 }

@@ -1,0 +1,74 @@
+//! What one connection does over and over.
+
+mod handshakes;
+mod requests;
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use boring::sha::Sha256;
+
+use crate::failure::Failure;
+use crate::net::{Answer, Exchange, Link};
+use crate::plan::Mode;
+use crate::run::Worker;
+use crate::workload::{Checksum, Request};
+
+use crate::net::Pace;
+
+/// A closed loop waits so long after a connection that failed: otherwise it would only measure how fast it fails.
+const AFTER_FAILURE: Duration = Duration::from_millis(5);
+
+/// Runs connection `number` of this thread until there is nothing more to do.
+pub(crate) async fn slot(worker: &Worker, _number: usize) {
+    match worker.plan.mode {
+        Mode::Handshakes { request } => handshakes::slot(worker, request).await,
+        Mode::Requests => requests::slot(worker, None).await,
+        Mode::Download { bitrate } => requests::slot(worker, Some(requests::Pacing { bitrate })).await,
+        Mode::Playback(_) => {}
+    }
+}
+
+/// Pauses after a failure to connect in a closed loop.
+async fn back_off(worker: &Worker, failure: Failure) {
+    if failure.is_before_request() && worker.plan.rate.is_none() {
+        tokio::time::sleep(AFTER_FAILURE).await;
+    }
+}
+
+/// One request on an open connection: its response counted by status, its body compared. `None` when the run ended.
+async fn ask(
+    worker: &Worker,
+    link: &mut Link,
+    request: &Request,
+    turn_bytes: Option<u64>,
+    pace: &dyn Fn(u64) -> Pace,
+) -> Result<Option<Answer>, Failure> {
+    let digest = RefCell::new(Sha256::new());
+    let wanted = worker.plan.workload.checksum;
+    let mut body = |bytes: &[u8]| {
+        if wanted != Checksum::Off {
+            digest.borrow_mut().update(bytes);
+        }
+    };
+    let mut meter = |bytes: u64| {
+        worker.tally().bytes += bytes;
+        pace(bytes)
+    };
+    let mut exchange = Exchange::new(worker.plan.timeout, &worker.scratch, &mut body, &mut meter);
+    exchange.turn_bytes = turn_bytes.unwrap_or(exchange.turn_bytes);
+    let Some(answer) = exchange.run(link, request).await? else { return Ok(None) };
+    let mut tally = worker.tally();
+    tally.respond(answer.status);
+    tally.first_byte.note(answer.first_byte);
+    if request.ranged && answer.status == 200 {
+        tally.fail(Failure::RangeIgnored);
+    }
+    drop(tally);
+    let whole = matches!(answer.status, 200 | 206) && !request.for_head;
+    let found = digest.into_inner().finish();
+    if whole && !worker.shared.is_right_body(wanted, &request.object, found) {
+        worker.tally().fail(Failure::BodyWrong);
+    }
+    Ok(Some(answer))
+}

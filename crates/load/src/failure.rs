@@ -1,0 +1,163 @@
+//! What can go wrong with one operation, named so that it can be counted.
+
+use std::borrow::Cow;
+use std::io;
+
+use penstock_tls::alert;
+
+/// Why something failed. Each has its own line in the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Failure {
+    /// Nobody listens there.
+    ConnectRefused,
+    /// TCP was not connected in time.
+    ConnectTimeout,
+    /// No route to that host or network.
+    ConnectUnreachable,
+    /// This machine has no free port towards that address: too many connections in too short a time.
+    NoLocalPort,
+    /// This process may not open more files.
+    NoDescriptors,
+    /// TCP failed otherwise.
+    ConnectFailed,
+    /// The handshake was not over in time.
+    HandshakeTimeout,
+    /// The server ended the connection within the handshake.
+    HandshakeClosed,
+    /// The server reset the connection within the handshake.
+    HandshakeReset,
+    /// The server refused the handshake with this alert.
+    HandshakeAlert(u8),
+    /// The certificate is not to be trusted.
+    CertificateRejected,
+    /// What the server said in the handshake is no TLS, or breaks its rules.
+    HandshakeInvalid,
+    /// The connection ended while the request was sent.
+    RequestNotSent,
+    /// No byte of the response came in time.
+    ResponseTimeout,
+    /// The server ended the connection before the first byte of its response.
+    ClosedBeforeResponse,
+    /// The server reset the connection before the first byte of its response.
+    ResetBeforeResponse,
+    /// The response is not HTTP/1.1.
+    ResponseMalformed,
+    /// The server ended the connection within the head of its response.
+    HeadCut,
+    /// The body stopped coming.
+    BodyTimeout,
+    /// The body is shorter than its head said.
+    BodyShort,
+    /// The server reset the connection within the body.
+    BodyReset,
+    /// More bytes came than the head said.
+    BodyLong,
+    /// A record could not be opened, or the server sent this alert after the handshake.
+    TlsBroken,
+    /// The whole response came, but its status is 4xx.
+    StatusClient,
+    /// The whole response came, but its status is 5xx.
+    StatusServer,
+    /// A range was asked for and the answer is not 206.
+    RangeIgnored,
+    /// The body's checksum is not the one expected.
+    BodyWrong,
+    /// A manifest cannot be read.
+    ManifestInvalid,
+}
+
+impl Failure {
+    /// The name in reports.
+    pub fn name(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::ConnectRefused => "connect_refused",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::ConnectUnreachable => "connect_unreachable",
+            Self::NoLocalPort => "no_local_port",
+            Self::NoDescriptors => "no_descriptors",
+            Self::ConnectFailed => "connect_failed",
+            Self::HandshakeTimeout => "handshake_timeout",
+            Self::HandshakeClosed => "handshake_closed",
+            Self::HandshakeReset => "handshake_reset",
+            Self::HandshakeAlert(number) => {
+                return Cow::Owned(match alert::name(number) {
+                    "unknown" => format!("handshake_alert_{number}"),
+                    name => format!("handshake_alert_{name}"),
+                });
+            }
+            Self::CertificateRejected => "certificate_rejected",
+            Self::HandshakeInvalid => "handshake_invalid",
+            Self::RequestNotSent => "request_not_sent",
+            Self::ResponseTimeout => "response_timeout",
+            Self::ClosedBeforeResponse => "closed_before_response",
+            Self::ResetBeforeResponse => "reset_before_response",
+            Self::ResponseMalformed => "response_malformed",
+            Self::HeadCut => "head_cut",
+            Self::BodyTimeout => "body_timeout",
+            Self::BodyShort => "body_short",
+            Self::BodyReset => "body_reset",
+            Self::BodyLong => "body_long",
+            Self::TlsBroken => "tls_broken",
+            Self::StatusClient => "status_4xx",
+            Self::StatusServer => "status_5xx",
+            Self::RangeIgnored => "range_ignored",
+            Self::BodyWrong => "body_wrong",
+            Self::ManifestInvalid => "manifest_invalid",
+        })
+    }
+
+    /// Whether the connection could not even be opened.
+    pub fn is_before_request(self) -> bool {
+        self <= Self::HandshakeInvalid
+    }
+
+    /// What a failed `connect` means.
+    pub(crate) fn of_connect(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Self::ConnectRefused,
+            io::ErrorKind::TimedOut => Self::ConnectTimeout,
+            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Self::ConnectUnreachable,
+            io::ErrorKind::AddrNotAvailable => Self::NoLocalPort,
+            _ if is_out_of_descriptors(error) => Self::NoDescriptors,
+            _ => Self::ConnectFailed,
+        }
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    matches!(code, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}
+
+/// The server reset the connection, as opposed to ending it.
+pub(crate) fn is_reset(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alert_is_named_by_its_word_or_its_number() {
+        assert_eq!(Failure::HandshakeAlert(40).name(), "handshake_alert_handshake_failure");
+        assert_eq!(Failure::HandshakeAlert(255).name(), "handshake_alert_255");
+    }
+
+    #[test]
+    fn what_happens_before_the_request_is_told_from_what_happens_after() {
+        assert!(Failure::ConnectRefused.is_before_request());
+        assert!(Failure::HandshakeInvalid.is_before_request());
+        assert!(!Failure::RequestNotSent.is_before_request());
+        assert!(!Failure::StatusServer.is_before_request());
+    }
+
+    #[test]
+    fn a_failed_connect_is_named_by_its_cause() {
+        let of = |errno: rustix::io::Errno| Failure::of_connect(&io::Error::from(errno));
+        assert_eq!(of(rustix::io::Errno::CONNREFUSED), Failure::ConnectRefused);
+        assert_eq!(of(rustix::io::Errno::ADDRNOTAVAIL), Failure::NoLocalPort);
+        assert_eq!(of(rustix::io::Errno::MFILE), Failure::NoDescriptors);
+        assert_eq!(of(rustix::io::Errno::HOSTUNREACH), Failure::ConnectUnreachable);
+    }
+}

@@ -1,0 +1,140 @@
+//! Opens connections as the plan says.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use boring::error::ErrorStack;
+use boring::ssl::{Ssl, SslContext, SslStream};
+use penstock_sys::ssl::{self, client};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::context;
+use super::link::{Input, Link};
+use super::pipe::Pipe;
+use super::sessions::Sessions;
+use crate::failure::Failure;
+use crate::plan::{Mode, Plan, Resume, Tls};
+
+/// Opens connections; each thread has one.
+pub(crate) struct Connector {
+    context: Option<SslContext>,
+    tls: Tls,
+    host: String,
+    sessions: Arc<Sessions>,
+    timeout: Duration,
+    buffer_bytes: usize,
+}
+
+/// How far a connection came on its way, and how long that took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Opening {
+    pub(crate) tcp: Option<Duration>,
+    pub(crate) tls: Option<Duration>,
+    /// A session was offered.
+    pub(crate) offered: bool,
+    /// Early data can be sent.
+    pub(crate) early_data: bool,
+}
+
+/// How long a server may take to send a ticket when it is not asked for anything.
+const SESSION_PATIENCE: Duration = Duration::from_millis(200);
+
+/// What is read at once where little is read.
+const SMALL_BUFFER_BYTES: usize = 17 * 1024;
+/// What is read at once where much is read: many records with one system call.
+const LARGE_BUFFER_BYTES: usize = 256 * 1024;
+
+impl Connector {
+    /// # Errors
+    /// Which option of the plan cannot be used.
+    pub(crate) fn new(plan: &Plan, sessions: Arc<Sessions>) -> Result<Self, String> {
+        let context = if plan.target.tls { Some(context::build(&plan.tls, &sessions)?) } else { None };
+        Ok(Self {
+            context,
+            tls: plan.tls.clone(),
+            host: plan.target.host.clone(),
+            sessions,
+            timeout: plan.timeout,
+            buffer_bytes: match plan.mode {
+                Mode::Handshakes { .. } => SMALL_BUFFER_BYTES,
+                Mode::Requests | Mode::Download { .. } | Mode::Playback(_) => LARGE_BUFFER_BYTES,
+            },
+        })
+    }
+
+    /// Opens a connection, notes in `opening` how far it came, and leaves it ready for a request.
+    pub(crate) async fn open(&self, address: SocketAddr, opening: &mut Opening) -> Result<Link, Failure> {
+        let start = Instant::now();
+        let socket = match timeout(self.timeout, TcpStream::connect(address)).await {
+            Ok(Ok(socket)) => socket,
+            Ok(Err(error)) => return Err(Failure::of_connect(&error)),
+            Err(_) => return Err(Failure::ConnectTimeout),
+        };
+        // A request must not wait for the acknowledgement of the one before.
+        socket.set_nodelay(true).map_err(|_| Failure::ConnectFailed)?;
+        let connected = Instant::now();
+        opening.tcp = Some(connected - start);
+        let Some(context) = &self.context else { return Ok(Link::Plain(socket)) };
+        let stream = self.prepare(context, socket, opening).map_err(|_| Failure::HandshakeInvalid)?;
+        let mut link = Link::Tls(Box::new(stream));
+        link.handshake(self.timeout).await?;
+        opening.tls = Some(connected.elapsed());
+        opening.early_data = link.is_in_early_data();
+        Ok(link)
+    }
+
+    fn prepare(
+        &self,
+        context: &SslContext,
+        socket: TcpStream,
+        opening: &mut Opening,
+    ) -> Result<SslStream<Pipe>, ErrorStack> {
+        let mut ssl = Ssl::new(context)?;
+        ssl::attach_notes(&mut ssl);
+        let name = server_name(&self.tls, &self.host);
+        if name.parse::<std::net::IpAddr>().is_err() && !name.is_empty() {
+            ssl.set_hostname(name)?;
+        }
+        if !self.tls.insecure {
+            let expected = if name.is_empty() { &self.host } else { name };
+            match expected.parse() {
+                Ok(ip) => ssl.param_mut().set_ip(ip)?,
+                Err(_) => ssl.param_mut().set_host(expected)?,
+            }
+        }
+        if self.tls.resume != Resume::None
+            && let Some(session) = self.sessions.take()
+        {
+            client::offer_live_session(&mut ssl, &session)?;
+            opening.offered = true;
+            if self.tls.resume == Resume::EarlyData && client::allows_early_data(&session) {
+                client::send_early_data(&mut ssl);
+            }
+        }
+        SslStream::new(ssl, Pipe::new(socket, self.buffer_bytes))
+    }
+
+    /// If there is no session to offer the next time: reads until the server has sent one, or nothing for a while.
+    pub(crate) async fn await_session(&self, link: &mut Link) {
+        if self.context.is_none() || self.tls.resume == Resume::None {
+            return;
+        }
+        let mut nothing = [0; 64];
+        while self.sessions.count() == 0 {
+            match link.read(&mut nothing) {
+                Input::Bytes(_) => {}
+                // The read may have met a ticket and nothing else.
+                Input::Wait(_) if self.sessions.count() > 0 => return,
+                Input::Wait(waiting) if link.wait(waiting, SESSION_PATIENCE).await => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+/// The server name that is sent: empty for none. RFC 6066 §3 allows no IP addresses in it.
+pub(crate) fn server_name<'a>(tls: &'a Tls, host: &'a str) -> &'a str {
+    tls.server_name.as_deref().unwrap_or(host)
+}

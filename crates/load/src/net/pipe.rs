@@ -1,0 +1,50 @@
+//! A socket that TLS reads through a large buffer: the library alone would take two system calls for each record.
+
+use std::io::{self, Read, Write};
+
+use tokio::net::TcpStream;
+
+/// A socket with what was read ahead of it.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    socket: TcpStream,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Pipe {
+    /// Reads at most `buffer_bytes` at once.
+    pub(crate) fn new(socket: TcpStream, buffer_bytes: usize) -> Self {
+        Self { socket, buffer: vec![0; buffer_bytes], start: 0, end: 0 }
+    }
+
+    /// The socket.
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+}
+
+impl Read for Pipe {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            self.end = self.socket.try_read(&mut self.buffer)?;
+        }
+        let count = into.len().min(self.end - self.start);
+        into[..count].copy_from_slice(&self.buffer[self.start..self.start + count]);
+        self.start += count;
+        Ok(count)
+    }
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.try_write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

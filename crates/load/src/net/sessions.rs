@@ -1,0 +1,138 @@
+//! Sessions that servers gave us, offered again in later handshakes, and kept in a file as an app would.
+
+use std::collections::VecDeque;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use boring::ssl::SslSession;
+use penstock_sys::ssl::client;
+
+/// More are not kept: the oldest go first.
+const SESSIONS_MAX: usize = 10_000;
+
+/// A file with that many sessions of the largest size; a larger one is a mistake.
+const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+const HEADING: &str = "# TLS sessions of penstock load: whoever reads this can read what they protect.";
+
+/// The sessions at hand, newest last.
+#[derive(Default)]
+pub(crate) struct Sessions(Mutex<VecDeque<SslSession>>);
+
+impl Sessions {
+    /// Keeps one.
+    pub(crate) fn put(&self, session: SslSession) {
+        let mut sessions = self.lock();
+        if sessions.len() >= SESSIONS_MAX {
+            sessions.pop_front();
+        }
+        sessions.push_back(session);
+    }
+
+    /// One to offer. Tickets of TLS 1.3 are offered once (RFC 8446 §C.4), others again and again.
+    pub(crate) fn take(&self) -> Option<SslSession> {
+        let mut sessions = self.lock();
+        if client::is_single_use(sessions.back()?) { sessions.pop_back() } else { sessions.back().cloned() }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Adds those of a file, which may be missing. Sessions of other server names stay out.
+    pub(crate) fn load(&self, file: &Path, server_name: &str) -> io::Result<()> {
+        let size = match fs::metadata(file) {
+            Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if size > FILE_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large for a file of sessions"));
+        }
+        for (number, line) in fs::read_to_string(file)?.lines().enumerate() {
+            if line.starts_with('#') || line.trim().is_empty() {
+                continue;
+            }
+            let fault = || {
+                let text = format!("line {} is no session; remove the file to begin anew", number + 1);
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            };
+            let (name, hex) = line.split_once(' ').ok_or_else(fault)?;
+            let der = from_hex(hex).ok_or_else(fault)?;
+            let session = SslSession::from_der(&der).map_err(|_| fault())?;
+            if name == shown(server_name) {
+                self.put(session);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes them, readable by the owner only.
+    pub(crate) fn save(&self, file: &Path, server_name: &str) -> io::Result<()> {
+        let mut text = format!("{HEADING}\n");
+        for session in self.lock().iter() {
+            if let Ok(der) = session.to_der() {
+                text.push_str(&format!("{} {}\n", shown(server_name), to_hex(&der)));
+            }
+        }
+        let mut name = file.as_os_str().to_owned();
+        name.push(".new");
+        let mut new = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&name)?;
+        new.write_all(text.as_bytes())?;
+        drop(new);
+        fs::rename(&name, file)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<SslSession>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn shown(server_name: &str) -> &str {
+    if server_name.is_empty() { "-" } else { server_name }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Bytes from hexadecimal digits; `None` if they are none.
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim().as_bytes();
+    if !text.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    text.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_an_empty_one_and_a_wrong_one_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("sessions");
+        let sessions = Sessions::default();
+        sessions.load(&file, "localhost").unwrap();
+        assert_eq!(sessions.count(), 0);
+        for wrong in ["localhost", "localhost zz", "localhost 3003"] {
+            fs::write(&file, format!("{HEADING}\n{wrong}\n")).unwrap();
+            let said = sessions.load(&file, "localhost").unwrap_err().to_string();
+            assert!(said.contains("line 2 is no session"), "{wrong}: {said}");
+        }
+        assert!(sessions.take().is_none());
+    }
+
+    #[test]
+    fn hexadecimal_digits_come_back_as_bytes() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        assert_eq!(from_hex(&to_hex(&bytes)).unwrap(), bytes);
+        assert_eq!(from_hex("abc"), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! The report for programs. Keys only ever grow.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{mode_name, per_second};
+use crate::plan::Plan;
+use crate::run::Outcome;
+use crate::tally::{Latencies, Tally};
+
+/// The whole report.
+pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
+    let tally = &outcome.tally;
+    let elapsed = outcome.elapsed;
+    let mut document = json!({
+        "mode": mode_name(&plan.mode),
+        "target": plan.target.to_string(),
+        "connections": plan.connections,
+        "threads": plan.threads,
+        "rate": plan.rate,
+        "seconds": elapsed.as_secs_f64(),
+        "handshakes_per_second": per_second(tally.handshakes, elapsed),
+        "requests_per_second": per_second(tally.requests, elapsed),
+        "bytes_per_second": per_second(tally.bytes, elapsed),
+        "connections_opened": tally.connections,
+        "handshakes": tally.handshakes,
+        "resumed": tally.resumed,
+        "sessions_offered": tally.offered,
+        "early_data_sent": tally.early_data_sent,
+        "early_data_accepted": tally.early_data_accepted,
+        "requests": tally.requests,
+        "bytes": tally.bytes,
+        "retried": tally.retried,
+        "unfinished": outcome.unfinished,
+        "errors_total": tally.errors_total(),
+        "errors": errors(tally),
+        "statuses": tally.statuses.iter().map(|(status, count)| (status.to_string(), json!(count))).collect::<Map<_, _>>(),
+        "agreed": tally.agreed,
+        "latency_ms": {
+            "tcp": latencies(&tally.tcp),
+            "tls": latencies(&tally.tls),
+            "first_byte": latencies(&tally.first_byte),
+            "total": latencies(&tally.total),
+        },
+        "addresses": addresses(tally),
+        "generator": {
+            "cpu_seconds": outcome.cpu.as_secs_f64(),
+            "starts": tally.punctuality.starts,
+            "late_starts": tally.punctuality.late,
+            "worst_lateness_ms": milliseconds(tally.punctuality.worst),
+            "queued_starts": tally.punctuality.queued,
+        },
+        "void": outcome.void,
+    });
+    if let crate::plan::Mode::Playback(_) = plan.mode {
+        document["playback"] = playback(tally);
+    }
+    document
+}
+
+fn errors(tally: &Tally) -> Map<String, Value> {
+    tally.errors.iter().map(|(failure, count)| (failure.name().into_owned(), json!(count))).collect()
+}
+
+fn addresses(tally: &Tally) -> Map<String, Value> {
+    let of = |at: &crate::tally::PerAddress| json!({"handshakes": at.handshakes, "resumed": at.resumed, "sessions_offered": at.offered, "errors": at.errors});
+    tally.addresses.iter().map(|(address, at)| (address.to_string(), of(at))).collect()
+}
+
+fn playback(_tally: &Tally) -> Value {
+    json!({})
+}
+
+fn latencies(latencies: &Latencies) -> Value {
+    let mut of = Map::new();
+    of.insert("count".to_owned(), json!(latencies.count()));
+    of.insert("mean".to_owned(), json!(milliseconds(latencies.mean())));
+    of.insert("min".to_owned(), json!(milliseconds(latencies.min())));
+    for (name, percent) in super::table::PERCENTILES {
+        of.insert(name.to_owned(), json!(milliseconds(latencies.percentile(percent))));
+    }
+    of.insert("max".to_owned(), json!(milliseconds(latencies.max())));
+    Value::Object(of)
+}
+
+/// To the tenth of a microsecond: more digits are noise.
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e7).round() / 1e4
+}

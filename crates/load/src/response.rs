@@ -1,0 +1,255 @@
+//! A response as it comes in, piece by piece (RFC 9112 §6). Bodies are counted, not kept.
+
+use crate::failure::Failure;
+
+/// The longest head that is read; servers that need more are wrong.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+const FIELDS_MAX: usize = 128;
+/// Digits of a chunk's size with its extensions.
+const CHUNK_LINE_BYTES_MAX: usize = 4096;
+
+/// What the head of a response said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The status.
+    pub status: u16,
+    /// Whether the connection may be used again after this response.
+    pub keeps_alive: bool,
+    framing: Framing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    /// So many bytes are still to come.
+    Length(u64),
+    Chunked(Chunk),
+    UntilClose,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chunk {
+    /// The line with the size, of which so many bytes were seen.
+    Size {
+        value: u64,
+        digits: u8,
+        seen: usize,
+        in_extension: bool,
+    },
+    Data(u64),
+    /// The line end behind the data, of which so many bytes are missing.
+    DataEnd(u8),
+    /// Trailer lines; how many bytes the present one has, without its line end.
+    Trailer {
+        length: usize,
+        total: usize,
+    },
+}
+
+/// Reads one response after another.
+#[derive(Debug, Default)]
+pub struct Receiver {
+    partial: Vec<u8>,
+    head: Option<Head>,
+    for_head: bool,
+    done: bool,
+}
+
+impl Receiver {
+    /// Begins with the next response, which has no body if the request was HEAD.
+    pub fn expect(&mut self, for_head: bool) {
+        *self = Self { for_head, ..Self::default() };
+    }
+
+    /// Takes bytes as they came. `body` gets the body's; returns how many bytes belong to this response.
+    ///
+    /// # Errors
+    /// When this is not HTTP/1.1.
+    pub fn feed(&mut self, bytes: &[u8], mut body: impl FnMut(&[u8])) -> Result<usize, Failure> {
+        let mut used = 0;
+        while !self.done && self.head.is_none() {
+            match self.feed_head(&bytes[used..])? {
+                Some(count) => used += count,
+                None => return Ok(bytes.len()),
+            }
+        }
+        while !self.done && used < bytes.len() {
+            used += self.feed_body(&bytes[used..], &mut body)?;
+        }
+        Ok(used)
+    }
+
+    /// What the server's end of the connection means now.
+    ///
+    /// # Errors
+    /// When it cut the response.
+    pub fn end(&mut self) -> Result<(), Failure> {
+        match &self.head {
+            _ if self.done => Ok(()),
+            Some(Head { framing: Framing::UntilClose, .. }) => {
+                self.done = true;
+                Ok(())
+            }
+            Some(_) => Err(Failure::BodyShort),
+            None if self.partial.is_empty() => Err(Failure::ClosedBeforeResponse),
+            None => Err(Failure::HeadCut),
+        }
+    }
+
+    /// Whether the whole response is here.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Whether any byte of it has come.
+    pub fn has_begun(&self) -> bool {
+        self.head.is_some() || !self.partial.is_empty()
+    }
+
+    /// Its head, once that is whole.
+    pub fn head(&self) -> Option<&Head> {
+        self.head.as_ref()
+    }
+
+    /// `None` when the head needs more bytes, else how many of these it took.
+    fn feed_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        let before = self.partial.len();
+        self.partial.extend_from_slice(&bytes[..bytes.len().min(HEAD_BYTES_MAX)]);
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut response = httparse::Response::new(&mut fields);
+        let length = match response.parse(&self.partial) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) if self.partial.len() < HEAD_BYTES_MAX => return Ok(None),
+            _ => return Err(Failure::ResponseMalformed),
+        };
+        let head = Head::read(&response, self.for_head)?;
+        self.partial.clear();
+        if !(100..200).contains(&head.status) {
+            self.done = head.framing == Framing::Length(0);
+            self.head = Some(head);
+        }
+        // Interim responses (1xx) are followed by the real one.
+        Ok(Some(length - before))
+    }
+
+    fn feed_body(&mut self, bytes: &[u8], body: &mut impl FnMut(&[u8])) -> Result<usize, Failure> {
+        let Some(head) = &mut self.head else { return Ok(0) };
+        match &mut head.framing {
+            Framing::UntilClose => {
+                body(bytes);
+                Ok(bytes.len())
+            }
+            Framing::Length(left) => {
+                let taken = take(bytes, left, body);
+                self.done = *left == 0;
+                Ok(taken)
+            }
+            Framing::Chunked(chunk) => {
+                let (taken, next) = chunk.feed(bytes, body)?;
+                match next {
+                    Some(next) => *chunk = next,
+                    None => self.done = true,
+                }
+                Ok(taken)
+            }
+        }
+    }
+}
+
+fn take(bytes: &[u8], left: &mut u64, body: &mut impl FnMut(&[u8])) -> usize {
+    let count = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+    body(&bytes[..count]);
+    *left -= count as u64;
+    count
+}
+
+impl Head {
+    fn read(response: &httparse::Response<'_, '_>, for_head: bool) -> Result<Self, Failure> {
+        let status = response.code.ok_or(Failure::ResponseMalformed)?;
+        let mut length = None;
+        let mut chunked = false;
+        let mut keeps_alive = response.version == Some(1);
+        for field in response.headers.iter() {
+            let value = str::from_utf8(field.value).unwrap_or_default().trim();
+            if field.name.eq_ignore_ascii_case("content-length") {
+                let value = value.parse().map_err(|_| Failure::ResponseMalformed)?;
+                if length.replace(value).is_some_and(|other| other != value) {
+                    return Err(Failure::ResponseMalformed);
+                }
+            } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+                chunked = has_token(value, "chunked");
+            } else if field.name.eq_ignore_ascii_case("connection") {
+                keeps_alive = !has_token(value, "close") && (keeps_alive || has_token(value, "keep-alive"));
+            }
+        }
+        let framing = match length {
+            _ if for_head || matches!(status, 100..200 | 204 | 304) => Framing::Length(0),
+            _ if chunked => Framing::Chunked(Chunk::SIZE),
+            Some(length) => Framing::Length(length),
+            None => Framing::UntilClose,
+        };
+        let keeps_alive = keeps_alive && framing != Framing::UntilClose;
+        Ok(Self { status, keeps_alive, framing })
+    }
+}
+
+fn has_token(list: &str, token: &str) -> bool {
+    list.split(',').any(|one| one.trim().eq_ignore_ascii_case(token))
+}
+
+impl Chunk {
+    const SIZE: Self = Self::Size { value: 0, digits: 0, seen: 0, in_extension: false };
+
+    /// How many bytes were taken and what comes next; `None` after the last trailer line.
+    fn feed(self, bytes: &[u8], body: &mut impl FnMut(&[u8])) -> Result<(usize, Option<Self>), Failure> {
+        match self {
+            Self::Data(mut left) => {
+                let taken = take(bytes, &mut left, body);
+                Ok((taken, Some(if left == 0 { Self::DataEnd(2) } else { Self::Data(left) })))
+            }
+            Self::DataEnd(missing) => match (missing, bytes[0]) {
+                (2, b'\r') => Ok((1, Some(Self::DataEnd(1)))),
+                (1, b'\n') => Ok((1, Some(Self::SIZE))),
+                _ => Err(Failure::ResponseMalformed),
+            },
+            Self::Trailer { length, total } => match bytes[0] {
+                _ if total >= HEAD_BYTES_MAX => Err(Failure::ResponseMalformed),
+                b'\n' if length == 0 => Ok((1, None)),
+                b'\n' => Ok((1, Some(Self::Trailer { length: 0, total: total + 1 }))),
+                b'\r' => Ok((1, Some(Self::Trailer { length, total: total + 1 }))),
+                _ => Ok((1, Some(Self::Trailer { length: length + 1, total: total + 1 }))),
+            },
+            Self::Size { value, digits, seen, in_extension } => {
+                Self::feed_size(bytes[0], value, digits, seen, in_extension).map(|next| (1, Some(next)))
+            }
+        }
+    }
+
+    fn feed_size(byte: u8, value: u64, digits: u8, seen: usize, in_extension: bool) -> Result<Self, Failure> {
+        if seen >= CHUNK_LINE_BYTES_MAX {
+            return Err(Failure::ResponseMalformed);
+        }
+        let seen = seen + 1;
+        let digit = char::from(byte).to_digit(16).filter(|_| !in_extension);
+        match (byte, digit) {
+            (_, Some(digit)) if digits < 15 => Ok(Self::Size {
+                value: value * 16 + u64::from(digit),
+                digits: digits + 1,
+                seen,
+                in_extension,
+            }),
+            (b'\n', _) if digits > 0 => Ok(match value {
+                0 => Self::Trailer { length: 0, total: 0 },
+                size => Self::Data(size),
+            }),
+            (b'\r', _) if digits > 0 => Ok(Self::Size { value, digits, seen, in_extension: true }),
+            (b';' | b' ' | b'\t', _) if digits > 0 => {
+                Ok(Self::Size { value, digits, seen, in_extension: true })
+            }
+            _ if in_extension && byte != b'\n' => Ok(Self::Size { value, digits, seen, in_extension }),
+            _ => Err(Failure::ResponseMalformed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! One thread with its share of the connections.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::{JoinSet, LocalSet};
+
+use super::Shared;
+use super::starts::Starts;
+use crate::drive;
+use crate::failure::Failure;
+use crate::net::{Connector, Link, Opening};
+use crate::plan::{Mode, Plan};
+use crate::schedule::Schedule;
+use crate::tally::Tally;
+use crate::workload::Chooser;
+
+/// What is read at once from a connection.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// How long operations that have begun may take after the run's time is up.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What the operations of a thread share.
+pub(crate) struct Worker {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) connector: Connector,
+    pub(crate) chooser: RefCell<Chooser>,
+    pub(crate) scratch: RefCell<Vec<u8>>,
+    starts: Starts,
+    index: usize,
+    next_address: Cell<usize>,
+}
+
+/// Runs a thread until everything is done or the time is up; returns when that was.
+pub(super) fn run(
+    plan: &Arc<Plan>,
+    shared: &Arc<Shared>,
+    index: usize,
+    connector: Connector,
+    stop: watch::Receiver<bool>,
+) -> Result<Instant, String> {
+    let schedule = plan.rate.map(|rate| Schedule::new(rate, index, plan.threads));
+    let workload = Arc::new(plan.workload.clone());
+    let worker = Rc::new(Worker {
+        plan: Arc::clone(plan),
+        shared: Arc::clone(shared),
+        connector,
+        chooser: RefCell::new(Chooser::new(workload, plan.seed, index, plan.threads)),
+        scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
+        starts: Starts::new(schedule),
+        index,
+        next_address: Cell::new(index),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => {
+            let local = LocalSet::new();
+            local
+                .block_on(&runtime, work(&worker, stop))
+                .map_err(|error| format!("cannot keep time: {error}"))
+        }
+        Err(error) => Err(format!("cannot start a runtime: {error}")),
+    };
+    let end = Instant::now();
+    worker.tally().punctuality = worker.starts.punctuality();
+    shared.end(worker.starts.backlog());
+    result.map(|()| end)
+}
+
+async fn work(worker: &Rc<Worker>, stop: watch::Receiver<bool>) -> std::io::Result<()> {
+    let mut tasks = JoinSet::new();
+    let plan = &worker.plan;
+    // The first threads take what cannot be shared evenly.
+    let mine = plan.connections / plan.threads + usize::from(worker.index < plan.connections % plan.threads);
+    for number in 0..mine {
+        let worker = Rc::clone(worker);
+        tasks.spawn_local(async move { drive::slot(&worker, number).await });
+    }
+    let all_done = async { while tasks.join_next().await.is_some() {} };
+    let released = worker.starts.release(&worker.shared);
+    let over = time_is_up(worker, stop);
+    tokio::pin!(all_done, released, over);
+    let mut is_releasing = true;
+    loop {
+        tokio::select! {
+            () = &mut all_done => return Ok(()),
+            () = &mut over => return Ok(()),
+            result = &mut released, if is_releasing => {
+                is_releasing = false;
+                result?;
+            }
+        }
+    }
+}
+
+/// Ready when the run has to end, whatever is still under way.
+async fn time_is_up(worker: &Worker, mut stop: watch::Receiver<bool>) {
+    let deadline = worker.shared.deadline();
+    let grace = match worker.plan.mode {
+        Mode::Handshakes { .. } | Mode::Requests => GRACE,
+        Mode::Download { .. } | Mode::Playback(_) => Duration::ZERO,
+    };
+    let passed = async {
+        match deadline {
+            Some(deadline) => tokio::time::sleep_until((deadline + grace).into()).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = passed => {}
+        _ = stop.wait_for(|stopped| *stopped) => {}
+    }
+}
+
+impl Worker {
+    /// This thread's counters. Must not be held over an `await`.
+    pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.shared.tally(self.index)
+    }
+
+    /// Waits for the next start and says when it was due; `None` when there are no more.
+    pub(crate) async fn next_start(&self) -> Option<Instant> {
+        let due = self.starts.next(&self.shared).await?;
+        self.tally().in_flight += 1;
+        Some(due)
+    }
+
+    /// Says that an operation is over.
+    pub(crate) fn finish(&self, due: Instant, outcome: Result<(), Failure>) {
+        let mut tally = self.tally();
+        tally.in_flight -= 1;
+        match outcome {
+            Ok(()) => tally.finish(due.elapsed()),
+            Err(failure) => tally.fail(failure),
+        }
+    }
+
+    /// The addresses in turn, so that each gets its share.
+    pub(crate) fn next_address(&self) -> SocketAddr {
+        let place = self.next_address.get();
+        self.next_address.set(place.wrapping_add(1));
+        let addresses = &self.plan.addresses;
+        addresses[place % addresses.len()]
+    }
+
+    /// Opens a connection and counts what came of it.
+    pub(crate) async fn connect(&self, address: SocketAddr) -> Result<(Link, Opening), Failure> {
+        let mut opening = Opening::default();
+        let opened = self.connector.open(address, &mut opening).await;
+        let mut tally = self.tally();
+        if let Some(tcp) = opening.tcp {
+            tally.connections += 1;
+            tally.tcp.note(tcp);
+        }
+        tally.offered += u64::from(opening.offered);
+        let at = tally.at(address);
+        at.offered += u64::from(opening.offered);
+        match opened {
+            Ok(link) => {
+                if let Some(tls) = opening.tls {
+                    tally.tls.note(tls);
+                }
+                drop(tally);
+                // With early data, what was agreed on shows only when the server has answered.
+                if !opening.early_data {
+                    self.note_handshake(address, &link, &opening);
+                }
+                Ok((link, opening))
+            }
+            Err(failure) => {
+                at.errors += 1;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Counts a handshake that is over.
+    pub(crate) fn note_handshake(&self, address: SocketAddr, link: &Link, opening: &Opening) {
+        let Some(facts) = link.facts() else { return };
+        let mut tally = self.tally();
+        tally.handshakes += 1;
+        tally.resumed += u64::from(facts.resumed);
+        tally.early_data_sent += u64::from(opening.early_data);
+        tally.early_data_accepted += u64::from(facts.early_data_accepted);
+        let at = tally.at(address);
+        at.handshakes += 1;
+        at.resumed += u64::from(facts.resumed);
+        match tally.agreed.get_mut(&facts.agreed) {
+            Some(count) => *count += 1,
+            None => {
+                tally.agreed.insert(facts.agreed, 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! What is asked for: which object, with which method, which bytes of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::random::{Random, Zipf};
+
+/// What requests are made of.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// Paths, each of which may have `{}` for the number of an object.
+    pub paths: Vec<String>,
+    /// How many objects `{}` stands for.
+    pub objects: u64,
+    /// In which order they are asked for.
+    pub order: Order,
+    /// Methods with their weights.
+    pub methods: Vec<(String, u32)>,
+    /// Which bytes.
+    pub range: Range,
+    /// More fields, `Name: value`.
+    pub fields: Vec<String>,
+    /// The Host field.
+    pub host: String,
+    /// Each request on a connection of its own.
+    pub connection_each: bool,
+    /// The mean pause between a response and the next request; random as between people.
+    pub think: Duration,
+    /// What bodies are compared with.
+    pub checksum: Checksum,
+}
+
+/// In which order objects are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Order {
+    /// One after the other, over all connections.
+    #[default]
+    InTurn,
+    /// Each as likely as any other.
+    Random,
+    /// The first ones most, with this exponent.
+    Zipf(f64),
+}
+
+/// Which bytes of an object are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Range {
+    /// All.
+    #[default]
+    Whole,
+    /// Always these: what follows `bytes=` (RFC 9110 §14.1.2).
+    Fixed(String),
+    /// So many bytes from a random place of objects of that size.
+    Random {
+        /// Bytes of each range.
+        length: u64,
+        /// Bytes of each object.
+        size: u64,
+    },
+}
+
+/// What bodies are compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checksum {
+    /// Nothing.
+    #[default]
+    Off,
+    /// The first body of the same object and range.
+    Consistent,
+    /// This SHA-256.
+    Exactly([u8; 32]),
+}
+
+/// One request, ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its head.
+    pub bytes: Vec<u8>,
+    /// Whether the answer has no body by its meaning.
+    pub for_head: bool,
+    /// Whether the answer has to be 206.
+    pub ranged: bool,
+    /// Object and range, the same for requests with the same body.
+    pub object: String,
+}
+
+/// Chooses requests. A thread has one, so that threads never wait for each other.
+#[derive(Debug)]
+pub struct Chooser {
+    workload: Arc<Workload>,
+    random: Random,
+    zipf: Option<Zipf>,
+    methods_total: u64,
+    objects: u64,
+    next: u64,
+    step: u64,
+}
+
+impl Chooser {
+    /// For thread `thread` of `threads`: together they take objects in turn.
+    pub fn new(workload: Arc<Workload>, seed: u64, thread: usize, threads: usize) -> Self {
+        let objects = workload.count();
+        let zipf = match workload.order {
+            Order::Zipf(exponent) => Some(Zipf::new(objects, exponent)),
+            _ => None,
+        };
+        let methods_total = workload.methods.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        let (next, step) = (thread as u64, threads.max(1) as u64);
+        let random = Random::new(seed.wrapping_add(next));
+        Self { workload, random, zipf, methods_total, objects, next, step }
+    }
+
+    /// The next request.
+    pub fn choose(&mut self) -> Request {
+        let object = match (self.workload.order, &self.zipf) {
+            (_, Some(zipf)) => zipf.choose(&mut self.random),
+            (Order::Random, _) => self.random.below(self.objects),
+            _ => {
+                let object = self.next % self.objects;
+                self.next = self.next.wrapping_add(self.step);
+                object
+            }
+        };
+        let path = self.workload.path(object);
+        let method = self.method();
+        let range = match &self.workload.range {
+            Range::Whole => None,
+            Range::Fixed(range) => Some(range.clone()),
+            Range::Random { length, size } => {
+                let length = (*length).clamp(1, *size);
+                let first = self.random.below(size - length + 1);
+                Some(format!("{first}-{}", first + length - 1))
+            }
+        };
+        self.workload.request(&method, &path, range.as_deref())
+    }
+
+    /// How long to pause before the next request.
+    pub fn think(&mut self) -> Duration {
+        let mean = self.workload.think;
+        if mean.is_zero() { mean } else { self.random.pause(mean) }
+    }
+
+    fn method(&mut self) -> String {
+        let mut point = if self.methods_total == 0 { 0 } else { self.random.below(self.methods_total) };
+        for (method, weight) in &self.workload.methods {
+            match point.checked_sub(u64::from(*weight)) {
+                None => return method.clone(),
+                Some(rest) => point = rest,
+            }
+        }
+        "GET".to_owned()
+    }
+}
+
+impl Workload {
+    /// One path, and nothing special.
+    pub fn simple(host: String, path: &str) -> Self {
+        Self { paths: vec![path.to_owned()], objects: 1, host, ..Self::default() }
+    }
+
+    /// How many different objects there are.
+    fn count(&self) -> u64 {
+        (self.paths.len() as u64).max(1) * self.objects.max(1)
+    }
+
+    /// Object numbers run through the paths first, so that a list and a template can be mixed.
+    fn path(&self, object: u64) -> String {
+        let paths = (self.paths.len() as u64).max(1);
+        let place = usize::try_from(object % paths).unwrap_or(0);
+        let path = self.paths.get(place).map_or("/", String::as_str);
+        if path.contains("{}") { path.replace("{}", &(object / paths).to_string()) } else { path.to_owned() }
+    }
+
+    /// A request for these bytes of this path.
+    pub fn request(&self, method: &str, path: &str, range: Option<&str>) -> Request {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
+        let names = |name: &str| {
+            let is_it = |field: &&String| {
+                field.split(':').next().is_some_and(|found| found.trim().eq_ignore_ascii_case(name))
+            };
+            self.fields.iter().any(|field| is_it(&field))
+        };
+        if !names("User-Agent") {
+            head.push_str("User-Agent: penstock-load\r\n");
+        }
+        if let Some(range) = range {
+            head.push_str(&format!("Range: bytes={range}\r\n"));
+        }
+        for field in &self.fields {
+            head.push_str(field);
+            head.push_str("\r\n");
+        }
+        head.push_str("\r\n");
+        Request {
+            bytes: head.into_bytes(),
+            for_head: method == "HEAD",
+            ranged: range.is_some(),
+            object: format!("{path} {}", range.unwrap_or_default()),
+        }
+    }
+}
+
+/// Reads a list of paths: one in each line, empty lines and those with `#` left out.
+///
+/// # Errors
+/// Which line is no path or URL of the target.
+pub fn paths(text: &str, target: &crate::Target) -> Result<Vec<String>, String> {
+    let mut paths = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let found = target.join(line).map_err(|error| format!("line {}: {error}", number + 1))?;
+        if !found.same_server(target) {
+            return Err(format!("line {}: {line} is not at {}", number + 1, target.authority()));
+        }
+        paths.push(found.path);
+    }
+    if paths.is_empty() { Err("there is no path in it".to_owned()) } else { Ok(paths) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn chooser(workload: Workload) -> Chooser {
+        Chooser::new(Arc::new(workload), 1, 0, 1)
+    }
+
+    fn objects(workload: Workload, count: usize) -> Vec<String> {
+        let mut chooser = chooser(workload);
+        (0..count).map(|_| chooser.choose().object.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_request_is_a_head_with_host_and_nothing_else() {
+        let request = chooser(Workload::simple("a:1".to_owned(), "/x?y")).choose();
+        let text = String::from_utf8(request.bytes).unwrap();
+        assert_eq!(text, "GET /x?y HTTP/1.1\r\nHost: a:1\r\nUser-Agent: penstock-load\r\n\r\n");
+        assert!(!request.for_head && !request.ranged);
+    }
+
+    #[test]
+    fn a_template_numbers_its_objects_and_a_list_is_gone_through() {
+        let list = Workload {
+            paths: vec!["/a".to_owned(), "/s{}.ts".to_owned()],
+            objects: 2,
+            ..Workload::default()
+        };
+        assert_eq!(objects(list, 5), ["/a", "/s0.ts", "/a", "/s1.ts", "/a"]);
+    }
+
+    #[test]
+    fn threads_share_the_objects_in_turn() {
+        let workload = Arc::new(Workload { objects: 4, ..Workload::simple(String::new(), "/{}") });
+        let mut second = Chooser::new(workload, 1, 1, 2);
+        assert_eq!(second.choose().object, "/1 ");
+        assert_eq!(second.choose().object, "/3 ");
+        assert_eq!(second.choose().object, "/1 ");
+    }
+
+    #[test]
+    fn zipf_asks_for_the_first_object_most() {
+        let mut workload = Workload::simple(String::new(), "/{}");
+        workload.objects = 100;
+        workload.order = Order::Zipf(1.0);
+        let mut counts = BTreeMap::<_, u32>::new();
+        for object in objects(workload, 10_000) {
+            *counts.entry(object).or_default() += 1;
+        }
+        assert!(counts["/0"] > 4 * counts["/9"] && counts["/0"] > 1500, "{counts:?}");
+    }
+
+    #[test]
+    fn methods_are_mixed_by_their_weights() {
+        let mut workload = Workload::simple(String::new(), "/");
+        workload.methods = vec![("GET".to_owned(), 9), ("HEAD".to_owned(), 1)];
+        let mut chooser = chooser(workload);
+        let heads = (0..10_000).filter(|_| chooser.choose().for_head).count();
+        assert!((900..1100).contains(&heads), "{heads}");
+    }
+
+    #[test]
+    fn random_ranges_stay_inside_the_object() {
+        let mut workload = Workload::simple(String::new(), "/");
+        workload.range = Range::Random { length: 100, size: 1000 };
+        let mut chooser = chooser(workload);
+        for _ in 0..1000 {
+            let request = chooser.choose();
+            assert!(request.ranged);
+            let (first, last) = request.object.trim_start_matches("/ ").split_once('-').unwrap();
+            let (first, last): (u64, u64) = (first.parse().unwrap(), last.parse().unwrap());
+            assert!(last < 1000 && last - first == 99, "{}", request.object);
+        }
+    }
+
+    #[test]
+    fn own_fields_replace_the_usual_ones() {
+        let mut workload = Workload::simple("a".to_owned(), "/");
+        workload.fields = vec!["user-agent: me".to_owned(), "X: y".to_owned()];
+        workload.range = Range::Fixed("0-9".to_owned());
+        let text = String::from_utf8(chooser(workload).choose().bytes).unwrap();
+        assert_eq!(text, "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9\r\nuser-agent: me\r\nX: y\r\n\r\n");
+    }
+
+    #[test]
+    fn a_list_of_urls_must_belong_to_the_target() {
+        let target: crate::Target = "https://a:8443/".parse().unwrap();
+        let list = paths("# a comment\n/x\n\nhttps://a:8443/y?z\n", &target).unwrap();
+        assert_eq!(list, ["/x", "/y?z"]);
+        let said = paths("/x\nhttps://b/y\n", &target).unwrap_err();
+        assert_eq!(said, "line 2: https://b/y is not at a:8443");
+        assert!(paths("\n", &target).is_err());
+    }
+}

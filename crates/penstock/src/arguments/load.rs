@@ -1,0 +1,338 @@
+//! What can be typed after `penstock load`.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use penstock_load::{Target, quantity};
+
+const EXAMPLES: &str = "\
+Examples:
+  penstock load handshakes --insecure --duration 3s https://127.0.0.1:8443/1k.bin
+  penstock load requests --connections 50 --rate 2000 https://video.example/segment.ts
+  penstock load download --connections 10 --bitrate 5Mbit https://video.example/film.mp4
+
+It asks nobody for leave: load only servers that are yours.";
+
+const HANDSHAKES_EXAMPLES: &str = "\
+Examples:
+  penstock load handshakes --insecure --duration 3s --connections 1 --json https://127.0.0.1:8443/1k.bin
+  penstock load handshakes --tls 1.3 --resume ticket --requests 1000 https://video.example/
+  penstock load handshakes --rate 500 --group X25519 --signature-algorithm ECDSA+SHA256 https://video.example/
+  penstock load handshakes --resume ticket --sni video.example --address 10.0.0.1:443 --address 10.0.0.2:443 \\
+    https://video.example/                                        does a fleet resume?";
+
+const REQUESTS_EXAMPLES: &str = "\
+Examples:
+  penstock load requests --connections 50 --duration 10s https://video.example/index.m3u8
+  penstock load requests --objects 10000 --order zipf 'https://video.example/seg-{}.ts'
+  penstock load requests --rate 2000 --urls paths.txt --plot run.svg https://video.example/
+  penstock load requests --random-range 100KiB:1GiB --method GET=9 --method HEAD=1 https://video.example/film.mp4";
+
+const DOWNLOAD_EXAMPLES: &str = "\
+Examples:
+  penstock load download --connections 4 --duration 10s https://video.example/film.mp4
+  penstock load download --connections 1000 --bitrate 5Mbit --duration 60s https://video.example/film.mp4";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Load {
+    #[command(subcommand)]
+    pub(crate) command: LoadCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LoadCommand {
+    /// Connect, shake hands, ask for something small, and begin anew.
+    Handshakes(Handshakes),
+
+    /// Ask again and again, on connections that are kept or on one each.
+    Requests(Requests),
+
+    /// Take bodies as fast as they come, or as fast as players would.
+    Download(Download),
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = HANDSHAKES_EXAMPLES)]
+pub(crate) struct Handshakes {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// Send no request: the handshake is all.
+    #[arg(long)]
+    pub(crate) no_request: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = REQUESTS_EXAMPLES)]
+pub(crate) struct Requests {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    #[command(flatten)]
+    pub(crate) objects: Objects,
+
+    /// Open a connection for each request.
+    #[arg(long)]
+    pub(crate) no_keepalive: bool,
+
+    /// The method; several are mixed by their weights: GET=9 and HEAD=1.
+    #[arg(long, value_name = "NAME[=WEIGHT]", value_parser = method)]
+    pub(crate) method: Vec<(String, u32)>,
+
+    /// The mean pause between a response and the next request of the connection.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, conflicts_with = "rate")]
+    pub(crate) think: Option<Duration>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = DOWNLOAD_EXAMPLES)]
+pub(crate) struct Download {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    #[command(flatten)]
+    pub(crate) objects: Objects,
+
+    /// How fast each connection reads; as fast as it comes if not given.
+    #[arg(long, value_name = "BITRATE", value_parser = quantity::bitrate)]
+    pub(crate) bitrate: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Objects {
+    /// A file with a path in each line, asked for instead of that of the URL.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) urls: Option<PathBuf>,
+
+    /// How many objects `{}` in a path stands for: 0, 1, 2 and so on.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) objects: u64,
+
+    /// In which order objects are asked for.
+    #[arg(long, value_name = "ORDER", default_value = "turn")]
+    pub(crate) order: OrderBy,
+
+    /// The exponent of --order zipf; more asks more for fewer objects.
+    #[arg(long, value_name = "S", default_value = "1.0", value_parser = exponent)]
+    pub(crate) exponent: f64,
+
+    /// The bytes to ask for, such as 0-1023.
+    #[arg(long, value_name = "RANGE", conflicts_with = "random_range")]
+    pub(crate) range: Option<String>,
+
+    /// So many bytes from a random place of objects of that size, such as 100KiB:1GiB.
+    #[arg(long, value_name = "LENGTH:SIZE", value_parser = random_range)]
+    pub(crate) random_range: Option<(u64, u64)>,
+
+    /// Compare every body with the first one of the same object and range.
+    #[arg(long, conflicts_with = "sha256")]
+    pub(crate) checksum: bool,
+
+    /// Compare every body with this SHA-256.
+    #[arg(long, value_name = "HEX", value_parser = sha256)]
+    pub(crate) sha256: Option<[u8; 32]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrderBy {
+    /// One after the other.
+    Turn,
+    /// Each as likely as any other.
+    Random,
+    /// A few most of the time, as viewers do.
+    Zipf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Common {
+    /// Where to: an http or https URL.
+    #[arg(value_name = "URL")]
+    pub(crate) url: Target,
+
+    /// Connections at the same time.
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = connections)]
+    pub(crate) connections: NonZeroUsize,
+
+    /// Threads that share the connections.
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = super::workers)]
+    pub(crate) threads: NonZeroUsize,
+
+    /// How long to go on; 10 s if neither this nor --requests is given.
+    #[arg(short, long, value_name = "TIME", value_parser = quantity::duration)]
+    pub(crate) duration: Option<Duration>,
+
+    /// How many to do in all.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: Option<u64>,
+
+    /// How many begin per second, whatever the server does: latencies then count from when each was due.
+    #[arg(short = 'R', long, value_name = "N", value_parser = quantity::rate)]
+    pub(crate) rate: Option<f64>,
+
+    /// How long connecting, a handshake or waiting for bytes may take.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
+    pub(crate) timeout: Duration,
+
+    /// Connect here instead of where the URL's name leads; several are taken in turn.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) address: Vec<SocketAddr>,
+
+    /// A field of each request.
+    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = field)]
+    pub(crate) header: Vec<String>,
+
+    /// Makes random choices differ from run to run, or not.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
+
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct TlsOptions {
+    /// Trust every certificate.
+    #[arg(short = 'k', long)]
+    pub(crate) insecure: bool,
+
+    /// The only version to offer; both if not given.
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) tls: Option<TlsVersion>,
+
+    /// The cipher suites to offer, best first.
+    #[arg(long, value_name = "NAME", value_delimiter = ':')]
+    pub(crate) cipher: Vec<String>,
+
+    /// The groups to offer, best first, such as X25519:P-256.
+    #[arg(long, value_name = "NAME", value_delimiter = ':')]
+    pub(crate) group: Vec<String>,
+
+    /// The signature algorithms to offer, best first, such as ECDSA+SHA256 or RSA-PSS+SHA256.
+    #[arg(long, value_name = "NAME", value_delimiter = ':')]
+    pub(crate) signature_algorithm: Vec<String>,
+
+    /// The server name to send instead of the URL's; empty sends none.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sni: Option<String>,
+
+    /// The protocols to offer.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "http/1.1")]
+    pub(crate) alpn: Vec<String>,
+
+    /// Resume sessions that the server gave.
+    #[arg(long, value_name = "HOW", default_value = "none")]
+    pub(crate) resume: ResumeBy,
+
+    /// Keep sessions in this file from one run to the next, as an app would.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sessions: Option<PathBuf>,
+
+    /// Authorities to trust beside the system's (PEM).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+
+    /// The client's certificate chain (PEM).
+    #[arg(long, value_name = "FILE", requires = "client_key")]
+    pub(crate) client_certificate: Option<PathBuf>,
+
+    /// Its key (PEM).
+    #[arg(long, value_name = "FILE", alias = "key", requires = "client_certificate")]
+    pub(crate) client_key: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TlsVersion {
+    #[value(name = "1.2")]
+    Tls12,
+    #[value(name = "1.3")]
+    Tls13,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ResumeBy {
+    /// Every handshake is a full one.
+    None,
+    /// By session ticket.
+    Ticket,
+    /// By session ID (TLS 1.2).
+    Id,
+    /// By ticket, the request in the first flight (TLS 1.3).
+    EarlyData,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Output {
+    /// Print JSON for programs instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write a log of HDR histograms, one for each second.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hdr: Option<PathBuf>,
+
+    /// Draw the run as an SVG.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+
+    /// Exit with 1 if anything failed.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Show no progress and no heading.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// More connections than a machine has ports for one address are a mistake, or need more addresses.
+const CONNECTIONS_MAX: usize = 1_000_000;
+
+fn connections(text: &str) -> Result<NonZeroUsize, String> {
+    let number = text.parse().ok().filter(|number: &NonZeroUsize| number.get() <= CONNECTIONS_MAX);
+    number.ok_or_else(|| format!("write a number from 1 to {CONNECTIONS_MAX}"))
+}
+
+fn method(text: &str) -> Result<(String, u32), String> {
+    let (name, weight) = text.split_once('=').unwrap_or((text, "1"));
+    let weight: Option<u32> = weight.parse().ok().filter(|weight| *weight > 0);
+    let known = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase());
+    weight
+        .filter(|_| known)
+        .map(|weight| (name.to_owned(), weight))
+        .ok_or_else(|| "write GET or GET=9".to_owned())
+}
+
+fn field(text: &str) -> Result<String, String> {
+    let wrong = text.bytes().any(|byte| byte.is_ascii_control());
+    match text.split_once(':') {
+        Some((name, _)) if !name.is_empty() && !name.contains(' ') && !wrong => Ok(text.to_owned()),
+        _ => Err("write a field as 'Name: value'".to_owned()),
+    }
+}
+
+fn exponent(text: &str) -> Result<f64, String> {
+    let exponent = text.parse().ok().filter(|exponent| (0.01..=10.0).contains(exponent));
+    exponent.ok_or_else(|| "write a number from 0.01 to 10".to_owned())
+}
+
+fn random_range(text: &str) -> Result<(u64, u64), String> {
+    let (length, size) = text.split_once(':').ok_or("write LENGTH:SIZE, such as 100KiB:1GiB")?;
+    let (length, size) = (quantity::bytes(length)?, quantity::bytes(size)?);
+    if (1..=size).contains(&length) {
+        Ok((length, size))
+    } else {
+        Err("the length must fit the size".to_owned())
+    }
+}
+
+fn sha256(text: &str) -> Result<[u8; 32], String> {
+    penstock_load::sha256_from_hex(text).ok_or_else(|| "write the 64 digits that sha256sum prints".to_owned())
+}

@@ -1,0 +1,215 @@
+//! Every failure is counted as what it was.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use socket2::SockRef;
+
+use crate::command::{count, load, report};
+use crate::scripted::{Scripted, answer_all, read_request};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+/// Ends the connection with RST instead of FIN.
+fn reset(stream: &TcpStream) {
+    SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+/// Four requests to a plain server, and what they came to.
+fn requests(script: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> serde_json::Value {
+    let server = Scripted::start(script);
+    report(&["requests", "--requests", "4", "--timeout", "30s", &server.url("http")])
+}
+
+/// Says nothing, and waits for the other side to lose patience.
+fn silent(mut stream: TcpStream, _: usize) {
+    drop(stream.read_to_end(&mut Vec::new()));
+}
+
+/// What comes of a server that makes one wait.
+fn impatient(mode: &str, script: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> serde_json::Value {
+    let server = Scripted::start(script);
+    let url = server.url(if mode == "handshakes" { "https" } else { "http" });
+    report(&[mode, "--insecure", "--requests", "4", "--connections", "4", "--timeout", "5s", &url])
+}
+
+/// Four handshakes, and what they came to.
+fn handshakes(script: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> serde_json::Value {
+    let server = Scripted::start(script);
+    report(&["handshakes", "--insecure", "--requests", "4", "--timeout", "30s", &server.url("https")])
+}
+
+/// Fails unless all four failed in this way, and in no other.
+#[track_caller]
+fn assert_all_failed(report: &serde_json::Value, kind: &str) {
+    assert_eq!(count(report, &format!("errors.{kind}")), 4, "{report:#}");
+    assert_eq!(count(report, "errors_total"), 4, "{report:#}");
+}
+
+#[test]
+fn a_server_that_is_not_there_refuses() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("https://{address}/");
+    let report = report(&["handshakes", "--insecure", "--requests", "4", &url]);
+    assert_all_failed(&report, "connect_refused");
+    assert_eq!(count(&report, "handshakes"), 0);
+    load(&["handshakes", "--insecure", "--requests", "4", &url]).exits_with(1);
+}
+
+#[test]
+fn an_end_a_reset_and_silence_within_the_handshake_are_three_things() {
+    let closing = |mut stream: TcpStream, _| {
+        // What was not read would turn the end into a reset.
+        stream.read_exact(&mut [0; 200]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        drop(stream.read_to_end(&mut Vec::new()));
+    };
+    assert_all_failed(&handshakes(closing), "handshake_closed");
+    let resetting = |mut stream: TcpStream, _| {
+        stream.read_exact(&mut [0; 200]).unwrap();
+        reset(&stream);
+    };
+    assert_all_failed(&handshakes(resetting), "handshake_reset");
+    assert_all_failed(&impatient("handshakes", silent), "handshake_timeout");
+}
+
+#[test]
+fn an_alert_is_named_and_what_is_no_tls_is_told_apart() {
+    let alerting = |mut stream: TcpStream, _| {
+        stream.read_exact(&mut [0; 200]).unwrap();
+        stream.write_all(&[21, 3, 3, 0, 2, 2, 40]).unwrap();
+        drop(stream.read_to_end(&mut Vec::new()));
+    };
+    assert_all_failed(&handshakes(alerting), "handshake_alert_handshake_failure");
+    let talking = |mut stream: TcpStream, _| {
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        drop(stream.read_to_end(&mut Vec::new()));
+    };
+    assert_all_failed(&handshakes(talking), "handshake_invalid");
+}
+
+#[test]
+fn a_certificate_that_nobody_signed_is_rejected_unless_told_otherwise() {
+    let server = Scripted::start_tls(|mut stream, _| answer_all(&mut stream, OK));
+    let url = server.url("https");
+    assert_all_failed(&report(&["handshakes", "--requests", "4", &url]), "certificate_rejected");
+    let trusting = report(&["handshakes", "--requests", "4", "--insecure", &url]);
+    assert_eq!((count(&trusting, "handshakes"), count(&trusting, "errors_total")), (4, 0), "{trusting:#}");
+}
+
+#[test]
+fn an_end_before_the_response_differs_from_a_reset_and_from_silence() {
+    let closing = |mut stream: TcpStream, _| {
+        read_request(&mut stream);
+    };
+    assert_all_failed(&requests(closing), "closed_before_response");
+    let resetting = |mut stream: TcpStream, _| {
+        read_request(&mut stream);
+        reset(&stream);
+    };
+    assert_all_failed(&requests(resetting), "reset_before_response");
+    assert_all_failed(&impatient("requests", silent), "response_timeout");
+}
+
+#[test]
+fn a_body_can_be_short_long_cut_or_stuck() {
+    let say = |response: &'static str| {
+        move |mut stream: TcpStream, _| {
+            read_request(&mut stream);
+            stream.write_all(response.as_bytes()).unwrap();
+        }
+    };
+    assert_all_failed(&requests(say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello")), "body_short");
+    assert_all_failed(&requests(say("HTTP/1.1 200 OK\r\nContent-Le")), "head_cut");
+    assert_all_failed(&requests(say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nhello")), "body_long");
+    assert_all_failed(&requests(say("no HTTP\r\n\r\n")), "response_malformed");
+    let stuck = |mut stream: TcpStream, _| {
+        read_request(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello").unwrap();
+        drop(stream.read_to_end(&mut Vec::new()));
+    };
+    assert_all_failed(&impatient("requests", stuck), "body_timeout");
+}
+
+#[test]
+fn a_response_over_tls_that_is_cut_is_short_whatever_its_framing() {
+    for (response, kind) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "body_short"),
+        ("HTTP/1.1 200 OK\r\n\r\nhello", "body_short"),
+        ("", "closed_before_response"),
+    ] {
+        let server = Scripted::start_tls(move |mut stream, _| {
+            read_request(&mut stream);
+            stream.write_all(response.as_bytes()).unwrap();
+        });
+        let url = server.url("https");
+        assert_all_failed(&report(&["requests", "--requests", "4", "--insecure", &url]), kind);
+    }
+}
+
+#[test]
+fn responses_of_errors_are_responses_and_errors() {
+    let statuses = ["404 Not Found", "500 Internal Server Error", "503 Service Unavailable", "200 OK"];
+    let server = Scripted::start(move |mut stream, number| {
+        let status = statuses[number % 4];
+        answer_all(&mut stream, &format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"));
+    });
+    let url = server.url("http");
+    let report = report(&["requests", "--requests", "8", "--no-keepalive", &url]);
+    assert_eq!(count(&report, "requests"), 8);
+    assert_eq!(count(&report, "errors.status_4xx"), 2, "{report:#}");
+    assert_eq!(count(&report, "errors.status_5xx"), 4, "{report:#}");
+    assert_eq!(count(&report, "statuses.503"), 2);
+    assert_eq!(count(&report, "latency_ms.total.count"), 8);
+    load(&["requests", "--requests", "8", "--strict", &url]).exits_with(1);
+}
+
+#[test]
+fn a_connection_that_the_server_ends_between_two_requests_is_no_failure() {
+    let server = Scripted::start(|mut stream, _| {
+        read_request(&mut stream);
+        stream.write_all(OK.as_bytes()).unwrap();
+    });
+    let report = report(&["requests", "--requests", "4", &server.url("http")]);
+    assert_eq!((count(&report, "requests"), count(&report, "errors_total")), (4, 0), "{report:#}");
+    assert_eq!(count(&report, "connections_opened"), 4);
+    assert_eq!(count(&report, "retried"), 3);
+}
+
+#[test]
+fn a_range_that_was_ignored_and_a_body_that_changed_are_noticed() {
+    let server = Scripted::start(|mut stream, _| answer_all(&mut stream, OK));
+    let ranged = report(&["requests", "--requests", "4", "--range", "0-1", &server.url("http")]);
+    assert_all_failed(&ranged, "range_ignored");
+
+    let changing = Scripted::start(|mut stream, number| {
+        answer_all(&mut stream, &format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{}", number % 2));
+    });
+    let url = changing.url("http");
+    let report = report(&["requests", "--requests", "8", "--checksum", "--no-keepalive", &url]);
+    assert_eq!((count(&report, "requests"), count(&report, "errors.body_wrong")), (8, 4), "{report:#}");
+}
+
+#[test]
+fn a_slow_server_shows_in_an_open_loop_as_the_waiting_that_it_causes() {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let server = Scripted::start(|mut stream, _| {
+        while read_request(&mut stream) {
+            thread::sleep(PAUSE);
+            if stream.write_all(OK.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    // 10 requests are due within 50 ms, and one connection takes 50 ms for each: the last waits for nine others.
+    let arguments = ["requests", "--requests", "10", "--rate", "200", &server.url("http")];
+    let open = report(&arguments);
+    assert_eq!(count(&open, "requests"), 10);
+    assert!(count(&open, "generator.queued_starts") > 0);
+    let slowest = open["latency_ms"]["total"]["max"].as_f64().unwrap();
+    assert!(slowest > 400.0, "the wait counts from when the request was due: {slowest} ms");
+    let response = open["latency_ms"]["first_byte"]["p50"].as_f64().unwrap();
+    assert!(response < slowest, "the server took {response} ms for one");
+}

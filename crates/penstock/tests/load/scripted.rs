@@ -1,0 +1,94 @@
+//! A server that does what a test says with each connection.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+
+use boring::pkey::PKey;
+use boring::ssl::{Ssl, SslContext, SslMethod, SslStream};
+use boring::x509::X509;
+
+/// A listening server; its threads end with it.
+pub(crate) struct Scripted {
+    pub(crate) address: SocketAddr,
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Scripted {
+    /// Calls `script` with every connection and its number, each on a thread of its own.
+    pub(crate) fn start(script: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let ended = Arc::new(AtomicBool::new(false));
+        let (stop, script) = (Arc::clone(&ended), Arc::new(script));
+        let number = AtomicUsize::new(0);
+        let thread = thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                if stop.load(Ordering::SeqCst) {
+                    return;
+                }
+                let (script, number) = (Arc::clone(&script), number.fetch_add(1, Ordering::SeqCst));
+                thread::spawn(move || script(stream, number));
+            }
+        });
+        Self { address, ended, thread: Some(thread) }
+    }
+
+    /// The same over TLS, with a certificate that nobody trusts.
+    pub(crate) fn start_tls(script: impl Fn(SslStream<TcpStream>, usize) + Send + Sync + 'static) -> Self {
+        let context = context();
+        Self::start(move |stream, number| {
+            let ssl = Ssl::new(&context).unwrap();
+            if let Ok(stream) = ssl.accept(stream) {
+                script(stream, number);
+            }
+        })
+    }
+
+    pub(crate) fn url(&self, scheme: &str) -> String {
+        format!("{scheme}://{}/object", self.address)
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        // Wakes the thread, which then sees that it has to end.
+        drop(TcpStream::connect(self.address));
+        drop(self.thread.take().unwrap().join());
+    }
+}
+
+fn context() -> SslContext {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let mut context = SslContext::builder(SslMethod::tls()).unwrap();
+    context.set_certificate(&X509::from_pem(made.cert.pem().as_bytes()).unwrap()).unwrap();
+    let key = PKey::private_key_from_pem(made.signing_key.serialize_pem().as_bytes()).unwrap();
+    context.set_private_key(&key).unwrap();
+    context.build()
+}
+
+/// Reads a request's head; false at the end of the connection.
+pub(crate) fn read_request(stream: &mut impl Read) -> bool {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => head.push(byte[0]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Answers every request of the connection with these bytes.
+pub(crate) fn answer_all(stream: &mut (impl Read + Write), response: &str) {
+    while read_request(stream) {
+        if stream.write_all(response.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
