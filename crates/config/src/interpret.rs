@@ -8,6 +8,7 @@ mod listeners;
 pub(crate) mod reader;
 mod sites;
 mod strays;
+mod tickets;
 mod tls;
 
 use std::num::NonZeroUsize;

@@ -192,6 +192,25 @@ pub const TICKET_KEYS_KEPT_MAX: u64 = 64;
 /// A shorter rotation would end the resumption it is for: clients come back after seconds to hours.
 pub const TICKET_KEY_ROTATION_SECONDS_MIN: u64 = 1;
 
+/// How long a key from a file only opens tickets before it seals, so that every machine has it by then. Covers the
+/// check below on all machines and the seconds a file takes to arrive.
+pub const TICKET_KEY_INTRODUCTION_SECONDS: u64 = 5;
+
+/// The longest introduction: a key that has not reached every machine by then will not.
+pub const TICKET_KEY_INTRODUCTION_SECONDS_MAX: u64 = 24 * 3600;
+
+/// How often the directory of ticket keys is looked at. By the clock, since a network file system tells nothing.
+pub const TICKET_DIRECTORY_CHECK_MILLISECONDS: u64 = 1000;
+
+/// Files of that directory that are looked at; more are named and left out.
+pub const TICKET_KEY_FILES: usize = 256;
+
+/// A ticket key file: 75 lines of Base64 as HAProxy reads them. A larger one is a mistake.
+pub const TICKET_KEY_FILE_BYTES: u64 = 8 * KIB;
+
+/// Keys in all these files; the oldest beyond are left out.
+pub const TICKET_KEYS_IN_FILES: usize = 512;
+
 /// The longest a ticket may live (RFC 8446 §4.6.1), so no key needs to open tickets for longer.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -346,6 +365,14 @@ const _: () = assert!(
 const _: () = assert!(
     SESSION_LOOKUP_DEADLINE_MILLISECONDS < HANDSHAKE_DEADLINE_SECONDS * 1000,
     "a store that does not answer costs a resumption and no handshake"
+);
+const _: () = assert!(
+    TICKET_KEY_INTRODUCTION_SECONDS * 1000 >= 3 * TICKET_DIRECTORY_CHECK_MILLISECONDS,
+    "every machine has looked before a key seals on one, even if it was late once"
+);
+const _: () = assert!(
+    TICKET_KEYS_IN_FILES as u64 >= TICKET_KEYS_KEPT_MAX && TICKET_KEY_FILES as u64 >= TICKET_KEYS_KEPT_MAX,
+    "as many keys are read as may be kept"
 );
 const _: () = assert!(
     TICKET_KEYS_KEPT >= 2 && TICKET_KEYS_KEPT as u64 <= TICKET_KEYS_KEPT_MAX,

@@ -12,6 +12,8 @@ use std::time::Duration;
 use penstock_sys::socket::ListenOptions;
 use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
+use penstock_tls::tickets::TicketPolicy;
+use penstock_tls::tickets::directory::DirectoryLimits;
 use penstock_tls::{ChaCha20, Compression, Group, Suite};
 
 use crate::fault::Fault;
@@ -95,7 +97,7 @@ pub struct Tls {
     pub suites: Vec<&'static Suite>,
     /// Who gets ChaCha20-Poly1305.
     pub chacha20: ChaCha20,
-    /// How session ticket keys are rotated.
+    /// Session ticket keys.
     pub tickets: Tickets,
     /// Who keeps sessions of TLS 1.2 for clients without tickets.
     pub session_cache: SessionCache,
@@ -138,13 +140,22 @@ pub enum SessionCache {
     Internal,
 }
 
-/// Random session ticket keys, rotated in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Session ticket keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tickets {
-    /// How often a new key seals; more than zero.
-    pub rotate: Duration,
-    /// Keys that still open tickets, the sealing one included; at least one.
-    pub keep: usize,
+    /// Where files with keys lie that other servers have too; `None` for random keys, rotated in memory.
+    pub directory: Option<PathBuf>,
+    /// How they are rotated.
+    pub policy: TicketPolicy,
+}
+
+impl Tickets {
+    /// How much of the directory is read.
+    pub const DIRECTORY_LIMITS: DirectoryLimits = DirectoryLimits {
+        files: limits::TICKET_KEY_FILES,
+        file_bytes: limits::TICKET_KEY_FILE_BYTES,
+        keys: limits::TICKET_KEYS_IN_FILES,
+    };
 }
 
 /// What is served under some host names.
@@ -266,8 +277,12 @@ impl Default for Tls {
 impl Default for Tickets {
     fn default() -> Self {
         Self {
-            rotate: Duration::from_secs(limits::TICKET_KEY_ROTATION_SECONDS),
-            keep: limits::TICKET_KEYS_KEPT,
+            directory: None,
+            policy: TicketPolicy {
+                rotate: Duration::from_secs(limits::TICKET_KEY_ROTATION_SECONDS),
+                keep: limits::TICKET_KEYS_KEPT,
+                introduction: Duration::from_secs(limits::TICKET_KEY_INTRODUCTION_SECONDS),
+            },
         }
     }
 }

@@ -69,7 +69,7 @@ section! {
         groups: Texts, "list of `X25519MLKEM768`, `X25519`, `P-256`", "[X25519MLKEM768, X25519, P-256]";
         /// Cipher suites and their order.
         ciphers: Spanned<Ciphers>, "section", "";
-        /// Session ticket keys: random, rotated in memory.
+        /// Session ticket keys: random and rotated in memory, or shared as files.
         tickets: Spanned<Tickets>, "section", "";
         /// Sessions of TLS 1.2 kept in memory, for clients that resume without tickets; see
         /// [tls.md](tls.md#session-cache).
@@ -113,14 +113,16 @@ section! {
 }
 
 section! {
-    /// Session ticket keys.
+    /// Session ticket keys. A ticket may be used for `rotate` times (`keep` - 1), as long as its key is kept for sure.
     Tickets {
-        /// Keys shared with other servers as files.
-        directory: Later, "directory", "off";
-        /// How often a new key seals.
+        /// Keys shared with other servers as files; see [tickets.md](tickets.md). Without it they are random.
+        directory: Text, "directory", "random keys";
+        /// How often a new key seals; with `directory`, how often you promise to add one.
         rotate: Text, "time", "12h";
-        /// Keys that still open tickets, the sealing one included.
+        /// Keys that open tickets: the sealing one and older ones.
         keep: Text, "number", "3";
+        /// How long a new file's key only opens tickets, so that every server has it before it seals on one.
+        introduction: Text, "time", "5s";
     }
 }
 

@@ -113,6 +113,7 @@ fn take_over(
         worker.shard.hello_retried();
     }
     let extensions = facts.extensions;
+    worker.shard.tickets(&facts.tickets);
     let facts = HandshakeFacts {
         version: facts.version,
         cipher: facts.cipher,

@@ -13,6 +13,7 @@ mod remembered;
 mod server;
 mod settings;
 mod site;
+mod ticket_keeper;
 
 mod thread;
 mod worker;

@@ -22,12 +22,14 @@ use crate::remembered::Remembered;
 use crate::sealing::{KernelLacks, Sealers};
 use crate::settings::Settings;
 use crate::thread::{Change, Command, Opened, spawn};
+use crate::ticket_keeper::TicketKeeper;
 use crate::worker::{Common, Listening};
 
 /// A running server.
 pub struct Server {
     observatory: Arc<Observatory>,
-    common: Common,
+    tickets: TicketKeeper,
+    remembered: Remembered,
     control: Mutex<Control>,
 }
 
@@ -111,15 +113,15 @@ impl Server {
         penstock_sys::map::install_sigbus_handler().map_err(StartError::Thread)?;
         let workers = config.workers.get();
         let observatory = Observatory::new(workers);
-        let tickets = TicketKeyring::new(config.tls.tickets.rotate, config.tls.tickets.keep, Instant::now());
-        let tickets = Arc::new(tickets.map_err(StartError::Randomness)?);
+        let tickets = TicketKeeper::start(&config.tls.tickets, &observatory)?;
         let remembered = Remembered::begin(Instant::now());
         observatory.set_sessions(Arc::clone(&remembered.sessions));
         let access_log = open_access_log(config, &observatory)?;
         let mut sealers = Sealers::default();
         observatory.chacha20().configure(config.tls.chacha20);
         let log = access_log.as_ref();
-        let settings = prepare(config, None, &tickets, &remembered, log, &mut sealers, &observatory)?;
+        let ring = tickets.ring();
+        let settings = prepare(config, None, ring, &remembered, log, &mut sealers, &observatory)?;
         let io = IoThreads::start(IoLimits {
             threads: limits::IO_THREADS,
             queued: limits::IO_QUEUE,
@@ -135,8 +137,7 @@ impl Server {
                 Instant::now(),
             )),
             workers,
-            tickets,
-            remembered,
+            remembered: remembered.clone(),
             observatory: Arc::clone(&observatory),
             start: Instant::now(),
         };
@@ -159,7 +160,7 @@ impl Server {
         }
         observatory.set_certificates(expiries(config));
         let control = Control { workers: senders, threads, listeners, access_log, settings, sealers };
-        Ok(Self { observatory, common, control: Mutex::new(control) })
+        Ok(Self { observatory, tickets, remembered, control: Mutex::new(control) })
     }
 
     /// Puts another configuration in force without dropping a connection. The number of workers and their cores
@@ -191,9 +192,9 @@ impl Server {
         let new_log = if keeps_log { None } else { open_access_log(config, &self.observatory)? };
         let log = if keeps_log { control.access_log.as_ref() } else { new_log.as_ref() };
         let previous = Arc::clone(&control.settings);
-        let Common { tickets, remembered, .. } = &self.common;
+        let (ring, remembered) = (self.tickets.ring(), &self.remembered);
         let (previous, sealers) = (Some(&*previous), &mut control.sealers);
-        let settings = prepare(config, previous, tickets, remembered, log, sealers, &self.observatory)?;
+        let settings = prepare(config, previous, ring, remembered, log, sealers, &self.observatory)?;
         let mut openings: Vec<Vec<Opened>> = control.workers.iter().map(|_| Vec::new()).collect();
         let (mut kept, mut added): (Vec<Bound>, Vec<Bound>) = (Vec::new(), Vec::new());
         for written in &config.listeners {
@@ -219,6 +220,7 @@ impl Server {
         }
         control.settings = settings;
         self.observatory.chacha20().configure(config.tls.chacha20);
+        self.tickets.configure(&config.tls.tickets);
         self.observatory.set_certificates(expiries(config));
         let replaced_log = if keeps_log {
             if let Some((_, log)) = &control.access_log {

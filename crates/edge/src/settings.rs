@@ -100,6 +100,7 @@ fn acceptor(
         session_keeping,
         compressions: config.tls.certificate_compression.clone(),
         compressed_bytes_max: limits::COMPRESSED_CERTIFICATE_BYTES,
+        session_lifetime: config.tls.tickets.policy.lifetime(),
         key_log,
     })
     .map_err(StartError::Tls)

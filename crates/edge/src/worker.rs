@@ -14,7 +14,6 @@ use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::io_threads::IoThreads;
 use penstock_origin::residency::{Residency, ResidencyLimits};
 use penstock_tls::Turns;
-use penstock_tls::tickets::TicketKeyring;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 
@@ -67,7 +66,6 @@ pub(crate) struct Common {
     pub(crate) compressed: Arc<CompressedManifests>,
     pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
     pub(crate) workers: usize,
-    pub(crate) tickets: Arc<TicketKeyring>,
     pub(crate) remembered: Remembered,
     pub(crate) observatory: Arc<Observatory>,
     /// Where the time of all workers begins.
@@ -332,7 +330,7 @@ pub(crate) fn thread_cpu_time() -> Duration {
 
 const IDLE_FILE: Duration = Duration::from_secs(limits::OPEN_FILE_IDLE_SECONDS);
 
-/// Keeps the worker's gauges up to date, and the ticket keys young.
+/// Keeps the worker's gauges up to date.
 #[expect(clippy::infinite_loop, reason = "ended with its worker")]
 pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
     let started = Instant::now();
@@ -346,10 +344,5 @@ pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
         }
         worker.shard.files(&worker.files.counters(), &worker.residency.counters());
         common.remembered.sweep();
-        match common.tickets.rotate_if_due(Instant::now()) {
-            Ok(true) => tracing::info!("session ticket key rotated"),
-            Ok(false) => {}
-            Err(error) => tracing::error!(%error, "session ticket key not rotated; the old one stays in use"),
-        }
     }
 }

@@ -29,7 +29,10 @@ pub use steps::observe_steps;
 pub use suites::{
     set_tls12_suites, set_tls12_suites_of_context, set_tls13_suites, set_tls13_suites_of_context,
 };
-pub use tickets::{TicketKey, TicketKeys, set_ticket_keys};
+pub use tickets::{
+    FoundKey, Lookup, TICKET_NAME_BYTES, TicketKey, TicketKeys, TicketNotes, set_session_lifetime,
+    set_ticket_keys,
+};
 
 /// What the library told us about one connection, through callbacks.
 #[derive(Debug, Default)]
@@ -44,6 +47,7 @@ pub struct Notes {
     stopwatch: Mutex<steps::Stopwatch>,
     compression: AtomicU16,
     marks: AtomicU8,
+    tickets: TicketNotes,
 }
 
 /// Set beside an alert's number, so that alert 0 (close_notify) differs from none.
@@ -68,6 +72,11 @@ impl Notes {
     /// How many KeyUpdate messages asked us to update too since the last call.
     pub fn take_key_update_requests(&self) -> u32 {
         self.key_update_requests.swap(0, Ordering::Relaxed)
+    }
+
+    /// What became of its session tickets.
+    pub fn tickets(&self) -> &TicketNotes {
+        &self.tickets
     }
 
     /// The last alert that the library sent or wanted to send (RFC 8446 §6).

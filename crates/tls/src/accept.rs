@@ -1,7 +1,7 @@
 //! One handshake, from the first byte to the keys we send with.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use boring::ssl::{
     ErrorCode, HandshakeError, MidHandshakeSslStream, NameType, SslRef, SslStream, SslVersion,
@@ -17,6 +17,7 @@ use crate::failure::HandshakeFailure;
 use crate::receiver::Receiver;
 use crate::session_store::{self, LookupWait};
 use crate::signing::{self, Progress};
+use crate::tickets::{self, TicketFacts};
 use crate::turns::{Turn, Turns};
 use crate::wire::Wire;
 
@@ -56,6 +57,8 @@ pub struct Facts {
     pub lookup_wait: Option<LookupWait>,
     /// What became of the extensions it sent.
     pub extensions: Extensions,
+    /// Tickets offered and issued.
+    pub tickets: TicketFacts,
 }
 
 /// Where the time of a handshake went. The parts do not overlap.
@@ -249,6 +252,7 @@ fn facts_of(ssl: &SslRef) -> Facts {
         server_name: ssl.servername(NameType::HOST_NAME).map(str::to_ascii_lowercase),
         lookup_wait: session_store::lookup_wait(ssl),
         extensions: extensions::outcome(ssl),
+        tickets: tickets::facts_of(ssl, SystemTime::now()),
     }
 }
 

@@ -115,6 +115,7 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
         None => drop(builder.set_session_cache_mode(SslSessionCacheMode::OFF)),
     }
     builder.set_session_id_context(b"penstock")?;
+    ssl::set_session_lifetime(&mut builder, settings.session_lifetime);
     match &settings.tickets {
         Some(keys) => ssl::set_ticket_keys(&mut builder, Arc::clone(keys) as Arc<dyn ssl::TicketKeys>),
         None => {
@@ -190,6 +191,7 @@ fn choose(
     let place = index.choose(hello.servername(NameType::HOST_NAME), accepts_ecdsa);
     let place = place.ok_or(SelectCertError::ERROR)?;
     let asked = extensions::asked(&hello);
+    keep_offered_ticket(&hello);
     let ssl = hello.ssl_mut();
     extensions::remember(ssl, asked);
     if let Some(other) = place.checked_sub(1) {
@@ -200,6 +202,15 @@ fn choose(
         order.set(ssl).map_err(|_| SelectCertError::ERROR)?;
     }
     Ok(())
+}
+
+/// The library does not say why it does not accept a ticket; with the ticket at hand that can be found out.
+fn keep_offered_ticket(hello: &ClientHello<'_>) {
+    let of_tls13 = hello.get_extension(ExtensionType::PRE_SHARED_KEY);
+    let ticket = hello::offered_ticket(of_tls13, hello.get_extension(ExtensionType::SESSION_TICKET));
+    if let Some(notes) = ssl::notes(hello.ssl()) {
+        notes.tickets().set_offered(ticket);
+    }
 }
 
 /// The library tells the TLS 1.3 send secret only through its key log.

@@ -37,6 +37,22 @@ mod extension {
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;
 }
 
+/// The ticket that a client offers: the first pre-shared key of TLS 1.3, or that of TLS 1.2 and before.
+///
+/// The two are the bodies of the extensions `pre_shared_key` (RFC 8446 §4.2.11) and `session_ticket` (RFC 5077 §3.2).
+/// An empty ticket only asks for one.
+pub fn offered_ticket<'h>(
+    pre_shared_key: Option<&'h [u8]>,
+    session_ticket: Option<&'h [u8]>,
+) -> Option<&'h [u8]> {
+    let identity = pre_shared_key.and_then(|body| {
+        let (_, identities) = body.split_first_chunk::<2>()?;
+        let (length, identity) = identities.split_first_chunk::<2>()?;
+        identity.get(..usize::from(u16::from_be_bytes(*length)))
+    });
+    identity.or(session_ticket).filter(|ticket| !ticket.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +90,20 @@ mod tests {
         assert!(verifies_ecdsa(Some(&[0, 4, 8, 4, 5, 3])));
         for schemes in [Some(&[0, 2, 8, 4][..]), Some(&[0, 2, 8, 7]), Some(&[0]), None] {
             assert!(!verifies_ecdsa(schemes), "{schemes:?}");
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_offered_in_either_extension_or_not_at_all() {
+        // Length of all identities, one of three bytes with its age; then the binders.
+        let psk = [0, 9, 0, 3, 1, 2, 3, 0, 0, 0, 0, 0, 33];
+        assert_eq!(offered_ticket(Some(&psk), None), Some(&[1, 2, 3][..]));
+        assert_eq!(offered_ticket(Some(&psk), Some(&[9])), Some(&[1, 2, 3][..]));
+        assert_eq!(offered_ticket(None, Some(&[9])), Some(&[9][..]));
+        assert_eq!(offered_ticket(None, Some(&[])), None);
+        assert_eq!(offered_ticket(None, None), None);
+        for length in 0..7 {
+            assert_eq!(offered_ticket(Some(&psk[..length]), None), None, "{length} bytes");
         }
     }
 }

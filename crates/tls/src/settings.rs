@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use penstock_sys::traffic::Version;
 
@@ -105,6 +106,8 @@ pub struct Settings {
     pub compressions: Vec<Compression>,
     /// Bytes of compressed certificates kept.
     pub compressed_bytes_max: usize,
+    /// How long a session may be resumed; a ticket must not outlive its key.
+    pub session_lifetime: Duration,
     /// Where secrets are logged; `None` nowhere.
     pub key_log: Option<Arc<KeyLog>>,
 }

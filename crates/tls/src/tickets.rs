@@ -1,64 +1,49 @@
-//! Session ticket keys: who seals, who still opens, when they change.
+//! Session tickets: whose keys seal and open them, when keys change, and what became of a ticket.
+//!
+//! [`directory`] reads the key files that machines share, [`key_file`] knows their formats, [`TicketKeyring`] decides
+//! which key seals, [`rotation`] is what an operator does, and [`TicketOutcome`] says what became of a ticket that a client offered.
 
-use std::collections::VecDeque;
-use std::sync::{PoisonError, RwLock};
-use std::time::{Duration, Instant};
+pub mod directory;
+pub mod key_file;
+mod keyring;
+mod outcome;
+mod random_keys;
+pub mod rotation;
+mod shared_keys;
 
-use penstock_sys::ssl::{TicketKey, TicketKeys};
-use penstock_sys::traffic::Secret;
+use std::fmt;
+use std::time::Duration;
 
-/// Random ticket keys kept in memory and rotated; a ticket dies with the key that sealed it.
-#[derive(Debug)]
-pub struct TicketKeyring {
-    rotate_every: Duration,
-    keep: usize,
-    state: RwLock<State>,
+pub use keyring::{KeyringStatus, TicketKeyring};
+pub use outcome::{TicketFacts, TicketOutcome};
+
+pub(crate) use outcome::facts_of;
+
+/// How long a ticket may live (RFC 8446 §4.6.1).
+const LONGEST_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How ticket keys are rotated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TicketPolicy {
+    /// How often a new key seals. Keys from files are rotated by whoever writes the files; then this is what was
+    /// promised.
+    pub rotate: Duration,
+    /// Keys that open tickets, from the sealing one to older ones; at least one.
+    pub keep: usize,
+    /// How long a key from a file only opens tickets, so that the other machines have it as well before it seals.
+    pub introduction: Duration,
 }
 
-#[derive(Debug)]
-struct State {
-    /// Newest first; never empty.
-    keys: VecDeque<TicketKey>,
-    rotated_at: Instant,
-}
-
-impl TicketKeyring {
-    /// One fresh key. `keep` counts the keys that open tickets, the sealing one included, and is at least one.
-    ///
-    /// # Errors
-    /// When the system has no randomness to give.
-    pub fn new(rotate_every: Duration, keep: usize, now: Instant) -> Result<Self, NoRandomness> {
-        let keys = VecDeque::from([random_key()?]);
-        Ok(Self { rotate_every, keep: keep.max(1), state: RwLock::new(State { keys, rotated_at: now }) })
+impl TicketPolicy {
+    /// How long a ticket may be used: no longer than its key is kept, even if that was about to be replaced.
+    pub fn lifetime(&self) -> Duration {
+        let rotations = u32::try_from(self.keep.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+        self.rotate.saturating_mul(rotations).min(LONGEST_LIFETIME)
     }
 
-    /// Makes a new sealing key if the current one is older than the rotation interval.
-    ///
-    /// # Errors
-    /// When the system has no randomness to give; the old key then stays.
-    pub fn rotate_if_due(&self, now: Instant) -> Result<bool, NoRandomness> {
-        let due = |state: &State| now.saturating_duration_since(state.rotated_at) >= self.rotate_every;
-        if !due(&self.state.read().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(false);
-        }
-        let key = random_key()?;
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.keys.push_front(key);
-        state.keys.truncate(self.keep);
-        state.rotated_at = now;
-        Ok(true)
-    }
-}
-
-impl TicketKeys for TicketKeyring {
-    fn current(&self) -> TicketKey {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).keys[0].clone()
-    }
-
-    fn find(&self, name: &[u8; 16]) -> Option<(TicketKey, bool)> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        let place = state.keys.iter().position(|key| key.name == *name)?;
-        Some((state.keys[place].clone(), place > 0))
+    /// How long a key is kept if it is rotated as promised.
+    pub fn key_lifetime(&self) -> Duration {
+        self.rotate.saturating_mul(u32::try_from(self.keep).unwrap_or(u32::MAX).max(1))
     }
 }
 
@@ -66,25 +51,13 @@ impl TicketKeys for TicketKeyring {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoRandomness;
 
-impl std::fmt::Display for NoRandomness {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for NoRandomness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the system's random number generator failed")
     }
 }
 
 impl std::error::Error for NoRandomness {}
-
-fn random_key() -> Result<TicketKey, NoRandomness> {
-    let mut name = [0; 16];
-    fill(&mut name)?;
-    Ok(TicketKey { name, authentication: random_secret()?, encryption: random_secret()? })
-}
-
-fn random_secret() -> Result<Secret, NoRandomness> {
-    let mut bytes = vec![0; 32];
-    fill(&mut bytes)?;
-    Ok(Secret::new(bytes))
-}
 
 fn fill(bytes: &mut [u8]) -> Result<(), NoRandomness> {
     boring::rand::rand_bytes(bytes).map_err(|_| NoRandomness)
@@ -94,27 +67,18 @@ fn fill(bytes: &mut [u8]) -> Result<(), NoRandomness> {
 mod tests {
     use super::*;
 
-    const HOUR: Duration = Duration::from_secs(3600);
-
     #[test]
-    fn a_key_lives_for_as_many_rotations_as_are_kept() {
-        let start = Instant::now();
-        let ring = TicketKeyring::new(HOUR, 2, start).unwrap();
-        let first = ring.current().name;
-        assert!(!ring.rotate_if_due(start + HOUR / 2).unwrap());
-        assert_eq!(ring.find(&first).map(|(_, renew)| renew), Some(false));
-
-        assert!(ring.rotate_if_due(start + HOUR).unwrap());
-        assert_ne!(ring.current().name, first);
-        assert_eq!(ring.find(&first).map(|(_, renew)| renew), Some(true));
-
-        assert!(ring.rotate_if_due(start + 2 * HOUR).unwrap());
-        assert!(ring.find(&first).is_none());
-    }
-
-    #[test]
-    fn an_unknown_key_name_opens_nothing() {
-        let ring = TicketKeyring::new(HOUR, 3, Instant::now()).unwrap();
-        assert!(ring.find(&[0; 16]).is_none());
+    fn no_ticket_outlives_its_key_even_if_that_was_about_to_be_replaced() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        for (rotate, keep, lifetime) in [
+            (12 * HOUR, 3, 24 * HOUR),
+            (HOUR, 2, HOUR),
+            // One key: its tickets die with it at the latest, most of them before.
+            (HOUR, 1, HOUR),
+            (100 * HOUR, 64, 7 * 24 * HOUR),
+        ] {
+            let policy = TicketPolicy { rotate, keep, introduction: Duration::ZERO };
+            assert_eq!(policy.lifetime(), lifetime, "{rotate:?}, {keep}");
+        }
     }
 }

@@ -172,6 +172,7 @@ impl Server {
             suites: SUITES.iter().collect(),
             chacha20: Arc::default(),
             tickets: None,
+            session_lifetime: Duration::from_secs(3600),
             session_keeping: Some(SessionKeeping { store, lookup_deadline }),
             compressions: Vec::new(),
             compressed_bytes_max: 0,

@@ -1,8 +1,6 @@
 //! How TLS is spoken, and with which certificates.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use penstock_sys::traffic::Version;
 use penstock_tls::Group;
@@ -13,8 +11,8 @@ use super::ciphers;
 use super::compression::certificate_compression;
 use super::reader::Reader;
 use super::strays::nearest;
-use crate::limits;
-use crate::meaning::{KernelTls, SessionCache, Tickets, Tls};
+use super::tickets::tickets;
+use crate::meaning::{KernelTls, SessionCache, Tls};
 use crate::raw;
 use crate::section::{Text, Texts, WordOrMore, place};
 
@@ -108,27 +106,6 @@ fn groups(list: &Texts, reader: &mut Reader<'_>) -> Vec<Group> {
         reader.fault(place(list), "groups: the list is empty", instead);
     }
     groups
-}
-
-fn tickets(section: Option<&Spanned<raw::Tickets>>, reader: &mut Reader<'_>) -> Tickets {
-    let default = Tickets::default();
-    let Some(Spanned { value: raw, .. }) = section else { return default };
-    let rotation: RangeInclusive<Duration> =
-        Duration::from_secs(limits::TICKET_KEY_ROTATION_SECONDS_MIN)..=limits::TICKET_LIFETIME;
-    let kept = 1..=limits::TICKET_KEYS_KEPT_MAX;
-    let tickets = Tickets {
-        rotate: reader.time("rotate", raw.rotate.as_ref(), &rotation, default.rotate),
-        keep: reader.number("keep", raw.keep.as_ref(), &kept, default.keep),
-    };
-    let lifetime = tickets.rotate.saturating_mul(u32::try_from(tickets.keep).unwrap_or(u32::MAX));
-    if let Some(text) =
-        raw.rotate.as_ref().or(raw.keep.as_ref()).filter(|_| lifetime > limits::TICKET_LIFETIME)
-    {
-        let what =
-            "rotate times keep is more than 7 days, the longest a ticket may live (RFC 8446 section 4.6.1)";
-        reader.fault(place(text), what, "rotate more often or keep fewer keys");
-    }
-    tickets
 }
 
 fn session_cache(written: Option<&Spanned<WordOrMore>>, reader: &mut Reader<'_>) -> SessionCache {

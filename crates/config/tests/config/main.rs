@@ -6,4 +6,5 @@ mod documents;
 mod fixture;
 mod meanings;
 mod structure_faults;
+mod tickets;
 mod value_faults;

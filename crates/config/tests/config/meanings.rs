@@ -9,6 +9,7 @@ use penstock_config::{
     Config, Headers, HostPattern, Hsts, KernelTls, Limits, Origin, SessionCache, Tickets, Tls, limits,
 };
 use penstock_tls::certificate::Certificate;
+use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::{ChaCha20, Group};
 
 use crate::fixture::{Fixture, around};
@@ -116,9 +117,11 @@ tls:
     assert_eq!(tls.chacha20, ChaCha20::Never);
     let suites: Vec<_> = tls.suites.iter().map(|suite| suite.number).collect();
     assert_eq!(suites, [0x1302, 0x1301, 0xc030, 0xcca9]);
-    assert_eq!(tls.tickets, Tickets { rotate: Duration::from_secs(6 * 3600), keep: 5 });
     assert_eq!(tls.session_cache, SessionCache::None);
     assert_eq!(Tls::default().session_cache, SessionCache::Internal);
+    let rotate = Duration::from_secs(6 * 3600);
+    let policy = TicketPolicy { rotate, keep: 5, ..Tickets::default().policy };
+    assert_eq!(tls.tickets, Tickets { directory: None, policy });
     assert_eq!(tls.key_log, Some(fixture.path().join("keys.txt")));
 }
 

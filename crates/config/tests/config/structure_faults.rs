@@ -117,7 +117,6 @@ fn keys_of_features_to_come_are_not_ignored() {
         ("tls:\n  ocsp: auto", "edge.yaml:4: tls.ocsp"),
         ("tls:\n  ocsp:\n    file: staple.der", "edge.yaml:4: tls.ocsp"),
         ("tls: {client_certificates: {ca: ca.pem}}", "edge.yaml:3: tls.client_certificates"),
-        ("tls: {tickets: {directory: ./tickets}}", "edge.yaml:3: tls.tickets.directory"),
     ] {
         assert_eq!(
             fixture.faults(&around(lines)),

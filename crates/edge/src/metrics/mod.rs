@@ -16,6 +16,7 @@ mod status;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tickets;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +32,7 @@ pub use labels::{
 };
 pub use reference::reference;
 pub use shard::{HandshakeFacts, ListenerId, Shard};
+pub use tickets::TicketKeysSeen;
 
 use crate::chacha20::ChaCha20Control;
 use cells::{Distribution, Histogram, Tally, TallyKey};
@@ -52,6 +54,7 @@ pub struct Observatory {
     costs: Mutex<Costs>,
     sessions: Mutex<Option<Arc<InternalStore>>>,
     chacha20: ChaCha20Control,
+    ticket_keys: Mutex<TicketKeysSeen>,
 }
 
 /// A listener in the labels of its connections.
@@ -105,6 +108,7 @@ impl Observatory {
             costs: Mutex::default(),
             sessions: Mutex::default(),
             chacha20: ChaCha20Control::new(),
+            ticket_keys: Mutex::default(),
         })
     }
 

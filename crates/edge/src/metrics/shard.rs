@@ -14,6 +14,7 @@ use super::labels::{
 };
 use super::policies::Policies;
 use super::resumption::Resumption;
+use super::tickets::TicketCounters;
 
 /// How many listeners are told apart; the connections of later ones are counted together.
 pub(super) const LISTENERS_MAX: usize = 64;
@@ -75,6 +76,7 @@ pub struct Shard {
     pub(super) policies: Policies,
     pub(super) resumption: Resumption,
     pub(super) extensions: ExtensionCounters,
+    pub(super) tickets: TicketCounters,
 
     pub(super) requests: [[Counter; StatusClass::ALL.len()]; Method::ALL.len()],
     pub(super) rejections: Tally<&'static str>,
@@ -129,6 +131,7 @@ impl Shard {
             policies: Policies::default(),
             resumption: Resumption::default(),
             extensions: ExtensionCounters::default(),
+            tickets: TicketCounters::default(),
             requests: Default::default(),
             rejections: Tally::default(),
             request_time: Histogram::default(),

@@ -1,5 +1,6 @@
 //! The state of the program in a shape made for people and dashboards: `/status.json`.
 
+use penstock_tls::tickets::TicketOutcome;
 use serde_json::{Map, Value, json};
 
 use super::cells::{Counter, Distribution, Tally};
@@ -23,6 +24,12 @@ impl Observatory {
             "workers": self.workers(),
             "connections": self.connections(),
             "handshakes": self.handshakes(),
+            "tickets": {
+                "issued": self.sum(|shard| shard.tickets.issued.get()),
+                "offered": counts(TicketOutcome::ALL, TicketOutcome::label, |outcome| {
+                    self.sum(|shard| shard.tickets.offered[outcome as usize].get())
+                }),
+            },
             "requests": self.requests(),
             "sent_bytes": counts(OutletKind::ALL, OutletKind::label, |kind| {
                 self.sum(|shard| shard.sent[kind as usize].get())

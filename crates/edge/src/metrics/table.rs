@@ -2,6 +2,7 @@
 
 mod extensions;
 mod resumption;
+mod tickets;
 mod tls;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,6 +26,7 @@ pub(super) static TABLE: &[Section] = &[
     Section { title: "TLS", metrics: tls::METRICS },
     Section { title: "Resumption", metrics: resumption::METRICS },
     Section { title: "TLS extensions", metrics: extensions::METRICS },
+    Section { title: "Session tickets", metrics: tickets::METRICS },
     Section { title: "Requests", metrics: REQUESTS },
     Section { title: "Bytes out", metrics: BYTES },
     Section { title: "Files", metrics: FILES },

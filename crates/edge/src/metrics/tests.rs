@@ -14,6 +14,7 @@ use penstock_origin::directory::OpenFilesCounters;
 use penstock_origin::residency::ResidencyCounters;
 use penstock_tls::Timing;
 
+use penstock_tls::tickets::{TicketFacts, TicketOutcome};
 use serde_json::Value;
 
 use super::*;
@@ -143,6 +144,7 @@ fn count_all(shard: &Shard, listener: ListenerId) {
     shard.handshake_failed("timeout");
     shard.alert(Direction::Sent, "handshake_failure");
     shard.key_update();
+    shard.tickets(&TicketFacts { offered: Some(TicketOutcome::Expired), issued: 3 });
     shard.request(Method::Get, 206, Duration::from_secs(2), Some(Duration::from_millis(1)));
     shard.request(Method::named("BREW"), 418, Duration::from_micros(5), None);
     shard.rejected("no_host");
@@ -180,6 +182,12 @@ fn busy_observatory() -> Arc<Observatory> {
         aes_128_gcm: cost(7.8e9),
         aes_256_gcm: cost(6.5e9),
         chacha20_poly1305: cost(2.4e9),
+    });
+    observatory.set_ticket_keys(TicketKeysSeen {
+        older: 2,
+        introduced: 1,
+        sealing_modified: Some(UNIX_EPOCH + Duration::from_secs(1_600_000_000)),
+        ignored: [0, 4, 0],
     });
     observatory
 }
@@ -259,6 +267,12 @@ fn what_the_workers_counted_is_summed() {
         ("penstock_hello_retry_requests_total", &[], 2.0),
         ("penstock_tls_alerts_total", &[("direction", "sent"), ("alert", "handshake_failure")], 2.0),
         ("penstock_tls_key_updates_total", &[], 2.0),
+        ("penstock_tls_tickets_issued_total", &[], 6.0),
+        ("penstock_tls_tickets_offered_total", &[("outcome", "expired")], 2.0),
+        ("penstock_tls_tickets_offered_total", &[("outcome", "forged")], 0.0),
+        ("penstock_tls_ticket_keys", &[("state", "older")], 2.0),
+        ("penstock_tls_ticket_key_timestamp_seconds", &[], 1_600_000_000.0),
+        ("penstock_tls_ticket_files_ignored", &[("reason", "not_a_key")], 4.0),
         ("penstock_requests_total", &[("status", "2xx"), ("method", "GET")], 2.0),
         ("penstock_requests_total", &[("status", "4xx"), ("method", "other")], 2.0),
         ("penstock_request_rejections_total", &[("reason", "no_host")], 2.0),

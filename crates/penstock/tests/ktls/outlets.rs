@@ -87,6 +87,7 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
         session_keeping: None,
         compressions: Vec::new(),
         compressed_bytes_max: 0,
+        session_lifetime: Duration::from_secs(3600),
         key_log: None,
     })
     .unwrap()

@@ -1,0 +1,380 @@
+//! A directory of key files, read again and again.
+//!
+//! Reading blocks, and on a network file system it may do so for long: this is for the control side, never for a
+//! worker.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use penstock_sys::ssl::TicketKey;
+use penstock_sys::traffic::Secret;
+
+use super::key_file::{self, NotAKey};
+
+/// How much of a directory is read.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectoryLimits {
+    /// Files looked at.
+    pub files: usize,
+    /// Bytes of a file; a larger one is no key file.
+    pub file_bytes: u64,
+    /// Keys in all files together; the files with the oldest ones are left out.
+    pub keys: usize,
+}
+
+/// What a directory holds.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// Files with keys, newest first: by time of modification, then by name.
+    pub files: Vec<Arc<KeyFile>>,
+    /// What is there and no key file, in order of names.
+    pub ignored: Vec<Ignored>,
+}
+
+impl Listing {
+    /// What an operator should know of it: what is wrong, and what to do. `directory` is where it lies.
+    pub fn complaints(&self, directory: &Path) -> Vec<Complaint> {
+        let mut complaints: Vec<Complaint> = Vec::new();
+        for Ignored { name, why } in &self.ignored {
+            let what = format!("{} {why}", directory.join(name).display());
+            complaints.push(Complaint { what, instead: "it is ignored: remove or replace it" });
+        }
+        for file in self.files.iter().filter(|file| file.is_readable_by_others) {
+            let shown = directory.join(&file.name);
+            let what = format!("{} may be read by every user of this machine", shown.display());
+            complaints.push(Complaint { what, instead: "run chmod 600 on it; who has it can read traffic" });
+        }
+        if self.files.is_empty() {
+            let what = format!("there is no ticket key in {}", directory.display());
+            let instead = "until there is one a random key seals, which no other machine has: run penstock tickets \
+                           rotate on the directory";
+            complaints.push(Complaint { what, instead });
+        }
+        complaints
+    }
+}
+
+/// Something an operator should know.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Complaint {
+    /// What is wrong, and where.
+    pub what: String,
+    /// What follows, and what to do.
+    pub instead: &'static str,
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what, self.instead)
+    }
+}
+
+/// A file with keys.
+#[derive(Clone, Debug)]
+pub struct KeyFile {
+    /// Its name in the directory.
+    pub name: OsString,
+    /// When it was last written.
+    pub modified: SystemTime,
+    /// Whether users other than its owner and group may read it.
+    pub is_readable_by_others: bool,
+    /// Its keys, oldest first; at least one.
+    pub keys: Vec<Arc<TicketKey>>,
+    /// Whether the last key only opens tickets until another one follows.
+    pub last_is_introduced: bool,
+}
+
+/// A file, or a line of one, that is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// Its name in the directory.
+    pub name: OsString,
+    /// What is wrong with it.
+    pub why: Why,
+}
+
+/// Why a file is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// What the system said.
+    Unreadable(ErrorKind),
+    /// What it holds instead.
+    NotAKey(NotAKey),
+    /// A directory, a pipe, a device.
+    NotAFile,
+    /// It is larger than any key file.
+    TooLarge,
+    /// Too many files come before it.
+    TooMany,
+}
+
+impl Why {
+    /// All label values.
+    pub const LABELS: &[&str] = &["unreadable", "not_a_key", "too_many"];
+
+    /// As the label of a metric.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Unreadable(_) => "unreadable",
+            Self::NotAKey(_) | Self::NotAFile | Self::TooLarge => "not_a_key",
+            Self::TooMany => "too_many",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(ErrorKind::PermissionDenied) => f.write_str("may not be read by this user"),
+            Self::Unreadable(ErrorKind::NotFound) => f.write_str("is a link to nothing"),
+            Self::Unreadable(kind) => write!(f, "cannot be read ({kind})"),
+            Self::NotAKey(what) => what.fmt(f),
+            Self::NotAFile => f.write_str("is not a regular file"),
+            Self::TooLarge => f.write_str("is larger than any key file"),
+            Self::TooMany => f.write_str("is one file too many"),
+        }
+    }
+}
+
+/// A directory of key files.
+#[derive(Debug)]
+pub struct TicketDirectory {
+    path: PathBuf,
+    limits: DirectoryLimits,
+    known: HashMap<OsString, Known>,
+    /// Whether it has been read before: then what is new may still be being written.
+    is_known: bool,
+}
+
+/// A file as it was when it was read last.
+#[derive(Debug)]
+struct Known {
+    /// `None` if not even that could be read.
+    version: Option<Version>,
+    found: Result<Content, Why>,
+    last_good: Option<Content>,
+    /// How often in a row it was no key file.
+    faults: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Content {
+    file: Arc<KeyFile>,
+    broken_line: Option<NotAKey>,
+}
+
+/// What changes when a file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// A file that is no key file must be so twice: the first time it may be being written.
+const FAULTS_BELIEVED: u32 = 2;
+
+impl TicketDirectory {
+    /// Reads nothing yet.
+    pub fn new(path: &Path, limits: DirectoryLimits) -> Self {
+        Self { path: path.to_owned(), limits, known: HashMap::new(), is_known: false }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Looks at every file, and reads those that have changed.
+    ///
+    /// # Errors
+    /// When the directory itself cannot be listed.
+    pub fn read(&mut self) -> io::Result<Listing> {
+        let (names, too_many) = self.names()?;
+        let present: HashSet<&OsStr> = names.iter().map(OsString::as_os_str).collect();
+        self.known.retain(|name, _| present.contains(name.as_os_str()));
+        let mut listing = Listing::default();
+        for name in names {
+            self.look_at(name, &mut listing);
+        }
+        listing.ignored.extend(too_many.map(|name| Ignored { name, why: Why::TooMany }));
+        listing.files.sort_by(|one, two| (two.modified, &two.name).cmp(&(one.modified, &one.name)));
+        leave_out_oldest(&mut listing, self.limits.keys);
+        listing.ignored.sort_by(|one, two| one.name.cmp(&two.name));
+        self.is_known = true;
+        Ok(listing)
+    }
+
+    /// The names of what may be key files, in order, and one beyond the limit.
+    fn names(&self) -> io::Result<(Vec<OsString>, Option<OsString>)> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            if is_temporary(&name) {
+                continue;
+            }
+            if names.len() == self.limits.files {
+                return Ok((names, Some(name)));
+            }
+            names.push(name);
+        }
+        names.sort();
+        Ok((names, None))
+    }
+
+    fn look_at(&mut self, name: OsString, listing: &mut Listing) {
+        let path = self.path.join(&name);
+        let before = self.known.remove(&name);
+        let now = path.metadata();
+        let version = now.as_ref().ok().map(Version::of);
+        let known = match before {
+            Some(known) if known.version == version && !matches!(known.found, Err(Why::Unreadable(_))) => {
+                known.again()
+            }
+            before => {
+                let found = now.map_err(|error| Why::Unreadable(error.kind()));
+                let found = found.and_then(|now| read_file(&path, &name, &now, self.limits.file_bytes));
+                Known::after(before, version, found)
+            }
+        };
+        if let Some(content) = known.content() {
+            listing.files.push(Arc::clone(&content.file));
+        }
+        let may_be_half_written = self.is_known && known.faults < FAULTS_BELIEVED;
+        if let Some(why) = known.fault().filter(|_| !may_be_half_written) {
+            listing.ignored.push(Ignored { name: name.clone(), why });
+        }
+        self.known.insert(name, known);
+    }
+}
+
+impl Known {
+    fn after(before: Option<Self>, version: Option<Version>, found: Result<Content, Why>) -> Self {
+        let faults = before.as_ref().map_or(0, |known| known.faults);
+        let is_whole = matches!(&found, Ok(content) if content.broken_line.is_none());
+        let last_good = match &found {
+            Ok(content) => Some(content.clone()),
+            Err(_) => before.and_then(|known| known.last_good),
+        };
+        Self { version, found, last_good, faults: if is_whole { 0 } else { faults.saturating_add(1) } }
+    }
+
+    /// The same file, looked at once more.
+    fn again(mut self) -> Self {
+        if self.fault().is_some() {
+            self.faults = self.faults.saturating_add(1);
+        }
+        self
+    }
+
+    /// What is used: also what the file held before, if it is being written now or a file system has a bad moment.
+    fn content(&self) -> Option<&Content> {
+        match &self.found {
+            Ok(content) => Some(content),
+            Err(Why::Unreadable(kind))
+                if !matches!(kind, ErrorKind::NotFound | ErrorKind::PermissionDenied) =>
+            {
+                self.last_good.as_ref()
+            }
+            Err(_) => self.last_good.as_ref().filter(|_| self.faults < FAULTS_BELIEVED),
+        }
+    }
+
+    fn fault(&self) -> Option<Why> {
+        match &self.found {
+            Ok(content) => content.broken_line.map(Why::NotAKey),
+            Err(why) => Some(why.clone()),
+        }
+    }
+}
+
+impl Version {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+fn leave_out_oldest(listing: &mut Listing, most_keys: usize) {
+    let mut keys = 0;
+    let fit = listing.files.iter().take_while(|file| {
+        keys += file.keys.len();
+        keys <= most_keys
+    });
+    let beyond = listing.files.split_off(fit.count());
+    let left_out = beyond.iter().map(|file| Ignored { name: file.name.clone(), why: Why::TooMany });
+    listing.ignored.extend(left_out);
+}
+
+/// What editors, rsync and our own generator leave while they write, and what secret stores link to.
+fn is_temporary(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.starts_with(b".") || [&b"~"[..], b".tmp", b".swp", b".part"].iter().any(|end| name.ends_with(end))
+}
+
+fn read_file(path: &Path, name: &OsStr, metadata: &Metadata, most_bytes: u64) -> Result<Content, Why> {
+    if !metadata.is_file() {
+        return Err(Why::NotAFile);
+    }
+    if metadata.len() > most_bytes {
+        return Err(Why::TooLarge);
+    }
+    let content = read_secret(path, most_bytes).map_err(|error| Why::Unreadable(error.kind()))?;
+    let parsed = key_file::parse(&content).map_err(Why::NotAKey)?;
+    let file = KeyFile {
+        name: name.to_owned(),
+        modified: modified(metadata),
+        is_readable_by_others: metadata.mode() & 0o004 != 0,
+        keys: parsed.keys.into_iter().map(Arc::new).collect(),
+        last_is_introduced: parsed.last_is_introduced,
+    };
+    Ok(Content { file: Arc::new(file), broken_line: parsed.fault })
+}
+
+fn modified(metadata: &Metadata) -> SystemTime {
+    metadata.modified().unwrap_or_else(|_| {
+        let seconds = u64::try_from(metadata.mtime()).unwrap_or(0);
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    })
+}
+
+/// Reads into memory that is wiped afterwards, in one piece so that no copy is left behind by growing.
+fn read_secret(path: &Path, most_bytes: u64) -> io::Result<Secret> {
+    // A pipe that has taken the file's place since it was looked at must not keep us waiting.
+    let not_waiting = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file: File = OpenOptions::new().read(true).custom_flags(not_waiting).open(path)?;
+    let length = usize::try_from(file.metadata()?.len().min(most_bytes)).unwrap_or(0);
+    let mut bytes = vec![0; length];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match (&file).read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                drop(Secret::new(bytes));
+                return Err(error);
+            }
+        }
+    }
+    bytes.truncate(filled);
+    Ok(Secret::new(bytes))
+}
+
+#[cfg(test)]
+mod tests;
