@@ -1,6 +1,7 @@
 //! From what was written to what it means.
 
 mod bounds;
+mod cache;
 mod certificates;
 mod ciphers;
 mod compression;
@@ -36,6 +37,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     });
     let (listeners, addresses) = listeners::listeners(root, admin, reader);
     let sites = sites::sites(root.sites.as_ref(), reader);
+    let cache = cache::cache(root.cache.as_ref(), reader);
     let log = Log {
         access: root
             .log
@@ -46,7 +48,19 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let limits = bounds::limits(root.limits.as_ref(), reader);
     let admin = admin.map(|(admin, _)| admin);
     let written = Written { file: reader.file.to_owned(), addresses };
-    Config { workers, affinity, listeners, tls, sites, admin, log, limits, warnings: Vec::new(), written }
+    Config {
+        workers,
+        affinity,
+        listeners,
+        tls,
+        sites,
+        cache,
+        admin,
+        log,
+        limits,
+        warnings: Vec::new(),
+        written,
+    }
 }
 
 /// One worker for each core this process may use: affinity masks and CPU quotas count.

@@ -21,7 +21,7 @@ pub use fault::Fault;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use meaning::{
-    Admin, Config, ConfiguredCertificate, Headers, HostPattern, Hsts, KernelTls, Limits, Listener, Log,
-    Origin, SessionCache, Site, Tickets, Tls,
+    Admin, Cache, Config, ConfiguredCertificate, Headers, HostPattern, Hsts, KernelTls, Limits, Listener,
+    Log, MemoryTier, Origin, SessionCache, Site, SiteCache, Tickets, Tls,
 };
 pub use reference::reference;

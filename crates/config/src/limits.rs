@@ -382,3 +382,68 @@ const _: () = assert!(
     TICKET_KEY_ROTATION_SECONDS * TICKET_KEYS_KEPT as u64 <= TICKET_LIFETIME.as_secs(),
     "a ticket key must not outlive the longest ticket (RFC 8446 §4.6.1)"
 );
+
+// --- Cache and origins -------------------------------------------------------------------------------------
+
+/// Bytes of a slice: what is asked of an origin, kept and dropped as one.
+pub const SLICE_BYTES: u32 = 1024 * 1024;
+
+/// The smallest slice that a configuration may ask for.
+pub const SLICE_BYTES_MIN: u64 = 64 * KIB;
+
+/// The largest slice: a fill that fails loses no more than this.
+pub const SLICE_BYTES_MAX: u64 = 16 * MIB;
+
+/// Where the memory tier is unless another directory is named.
+pub const MEMORY_TIER_DIRECTORY: &str = "/dev/shm/penstock";
+
+/// How much memory that tier takes unless more or less is asked for.
+pub const MEMORY_TIER_BYTES: u64 = GIB;
+
+/// The least a memory tier can work with, in slices: readers and fills hold some of them.
+pub const MEMORY_TIER_SLICES_MIN: u64 = 16;
+
+/// The most memory that a configuration may give away.
+pub const MEMORY_TIER_BYTES_MAX: u64 = 4096 * GIB;
+
+/// Objects that are known at the same time; the oldest is forgotten first.
+pub const OBJECTS: usize = 1_000_000;
+
+/// How long an answer is fresh whose origin does not say.
+pub const DEFAULT_TTL_SECONDS: u64 = 60;
+
+/// How long a 404 is fresh whose origin does not say: the next segment of a live stream is one until it exists.
+pub const MISSING_TTL_SECONDS: u64 = 1;
+
+/// The longest freshness that a configuration may give: a year, as long as HTTP caches go.
+pub const TTL_SECONDS_MAX: u64 = 365 * 24 * 3600;
+
+/// From the first packet to a connection with an origin.
+pub const ORIGIN_CONNECT_SECONDS: u64 = 3;
+
+/// From a request to an origin to the head of its response.
+pub const ORIGIN_FIRST_BYTE_SECONDS: u64 = 30;
+
+/// Between two pieces of a response of an origin.
+pub const ORIGIN_BETWEEN_BYTES_SECONDS: u64 = 10;
+
+/// A response head of an origin.
+pub const ORIGIN_HEAD_BYTES: usize = 64 * 1024;
+
+/// Fields of a response head of an origin.
+pub const ORIGIN_HEAD_FIELDS: usize = 100;
+
+/// Idle connections that one worker keeps to one origin server.
+pub const ORIGIN_IDLE_CONNECTIONS: usize = 64;
+
+/// How long such a connection is kept: less than the minute after which many servers close theirs.
+pub const ORIGIN_IDLE_SECONDS: u64 = 30;
+
+/// How often one request may come back to what somebody else was to find out or fill, before it is a 502.
+pub const ORIGIN_ATTEMPTS: usize = 4;
+
+/// The longest object that is taken from an origin.
+pub const OBJECT_BYTES_MAX: u64 = 1024 * GIB;
+
+const _: () = assert!(SLICE_BYTES as u64 >= SLICE_BYTES_MIN && SLICE_BYTES as u64 <= SLICE_BYTES_MAX);
+const _: () = assert!(MEMORY_TIER_BYTES >= MEMORY_TIER_SLICES_MIN * SLICE_BYTES_MAX);

@@ -14,7 +14,8 @@ use crate::interpret::reader::{Reader, look_at_directory};
 use crate::interpret::{INDEX, default_options, interpret, worker_for_each_core};
 use crate::limits::CONFIG_FILE_BYTES;
 use crate::meaning::{
-    Config, ConfiguredCertificate, Headers, HostPattern, Limits, Listener, Log, Origin, Site, Tls, Written,
+    Cache, Config, ConfiguredCertificate, Headers, HostPattern, Limits, Listener, Log, Origin, Site,
+    SiteCache, Tls, Written,
 };
 use crate::units::Size;
 use crate::{raw, syntax};
@@ -88,9 +89,11 @@ impl Config {
             sites: vec![Site {
                 hosts: vec![HostPattern::Any],
                 origin: Origin::Directory(directory),
+                cache: SiteCache::default(),
                 index: INDEX.to_owned(),
                 headers: Headers::default(),
             }],
+            cache: Cache::default(),
             admin: None,
             log: Log::default(),
             limits: Limits::default(),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use penstock_http::OriginUrl;
 use penstock_sys::socket::ListenOptions;
 use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
@@ -33,6 +34,8 @@ pub struct Config {
     pub tls: Tls,
     /// What is served, by host; at least one.
     pub sites: Vec<Site>,
+    /// Where what came from HTTP origins is kept; used only if a site has one.
+    pub cache: Cache,
     /// The admin listener; `None` if there is none.
     pub admin: Option<Admin>,
     /// Logs other than the program's own on stderr.
@@ -165,6 +168,8 @@ pub struct Site {
     pub hosts: Vec<HostPattern>,
     /// Where the bytes come from.
     pub origin: Origin,
+    /// How long an HTTP origin's answers are fresh.
+    pub cache: SiteCache,
     /// The file that answers for a directory, a plain name such as `index.html`.
     pub index: String,
     /// Response fields beyond those of the file itself.
@@ -188,6 +193,35 @@ pub enum HostPattern {
 pub enum Origin {
     /// Files below this directory; absolute, and a directory when the configuration was read.
     Directory(PathBuf),
+    /// HTTP servers with the same content; at least one.
+    Http(Vec<OriginUrl>),
+}
+
+/// How long answers of an HTTP origin are fresh when it does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteCache {
+    /// Those that found something.
+    pub default_ttl: Duration,
+    /// Those that did not.
+    pub missing_ttl: Duration,
+}
+
+/// The tiers of the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Bytes of a slice, a multiple of 4 KiB.
+    pub slice: u32,
+    /// The memory tier.
+    pub memory: MemoryTier,
+}
+
+/// The memory tier of the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryTier {
+    /// A directory on tmpfs; absolute, made at the start if it is missing.
+    pub directory: PathBuf,
+    /// Bytes it may take, never less than a few slices.
+    pub size: u64,
 }
 
 /// Response fields of a site.
@@ -270,6 +304,27 @@ impl Default for Tls {
             session_cache: SessionCache::Internal,
             certificate_compression: Compression::ALL.to_vec(),
             key_log: None,
+        }
+    }
+}
+
+impl Default for SiteCache {
+    fn default() -> Self {
+        Self {
+            default_ttl: Duration::from_secs(limits::DEFAULT_TTL_SECONDS),
+            missing_ttl: Duration::from_secs(limits::MISSING_TTL_SECONDS),
+        }
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self {
+            slice: limits::SLICE_BYTES,
+            memory: MemoryTier {
+                directory: PathBuf::from(limits::MEMORY_TIER_DIRECTORY),
+                size: limits::MEMORY_TIER_BYTES,
+            },
         }
     }
 }

@@ -19,8 +19,8 @@ section! {
         tls: Spanned<Tls>, "section", "";
         /// What is served, by host name.
         sites: Sections<Site>, "list", "required";
-        /// The two tiers of the cache.
-        cache: Later, "section", "off";
+        /// Where what came from HTTP origins is kept.
+        cache: Spanned<Cache>, "section", "";
         /// The admin listener: `/healthz` and `/metrics` over plain HTTP.
         admin: Spanned<Admin>, "section", "off";
         /// Logs other than the program's own on stderr.
@@ -133,8 +133,8 @@ section! {
         hosts: Texts, "list", "[\"*\"]";
         /// Where the bytes come from.
         origin: Spanned<Origin>, "section", "required";
-        /// What is kept, and for how long.
-        cache: Later, "section", "off";
+        /// What is kept of an HTTP origin's answers, and for how long.
+        cache: Spanned<SiteCache>, "section", "";
         /// Response fields beyond those of the file.
         headers: Spanned<Headers>, "section", "";
         /// The file that answers for a directory.
@@ -146,11 +146,44 @@ section! {
     /// Where the bytes of a site come from.
     Origin {
         /// Files below this directory; nothing outside it is ever served.
-        directory: Text, "directory", "required";
-        /// Other HTTP servers.
-        http: Later, "list", "off";
+        directory: Text, "directory", "this or `http`";
+        /// HTTP servers that have the same content, asked in turn: `http://10.0.0.5:8080`, with a path to put in front
+        /// if there is one. What they answer is cached.
+        http: Texts, "list of URLs", "this or `directory`";
         /// Other Penstock servers on a ring.
         peers: Later, "name", "off";
+    }
+}
+
+section! {
+    /// What is kept of an HTTP origin's answers.
+    SiteCache {
+        /// How long an answer is fresh whose origin does not say (RFC 9111 section 4.2).
+        default_ttl: Text, "time", "60s";
+        /// How long a 404 or 410 is fresh whose origin does not say.
+        missing_ttl: Text, "time", "1s";
+    }
+}
+
+section! {
+    /// Where what came from HTTP origins is kept.
+    Cache {
+        /// The part of an object that is asked for, kept and dropped as one; a multiple of 4 KiB.
+        slice: Text, "size", "1MiB";
+        /// The memory tier.
+        memory: Spanned<MemoryTier>, "section", "";
+        /// The disk tier.
+        disk: Later, "list", "off";
+    }
+}
+
+section! {
+    /// The memory tier of the cache: files on tmpfs.
+    MemoryTier {
+        /// A directory on tmpfs for this program alone; made if it is missing.
+        directory: Text, "directory", "/dev/shm/penstock";
+        /// Memory it may take.
+        size: Text, "size", "1GiB";
     }
 }
 

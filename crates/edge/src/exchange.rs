@@ -32,14 +32,39 @@ impl Connection {
             && !self.worker.is_draining()
             && self.requests < settings.limits.requests_per_connection;
         let secure = self.tls.is_some();
-        let Answer { status, parts } = respond(&self.worker, settings, &request, secure, keep_alive).await;
-        let head_bytes = match parts.first() {
+        let answer = respond(&self.worker, settings, &request, secure, keep_alive).await;
+        let keep_alive = keep_alive && !answer.ends_connection;
+        let status = answer.status;
+        let head_bytes = match answer.parts.first() {
             Some(Part::Owned(head)) => head.len() as u64,
             _ => 0,
         };
-        let sent = self.transmit(Transmission::new(parts), settings).await;
+        let sent = self.send(answer, settings).await;
         self.record(&request, status, started, head_bytes, &sent, settings);
         keep_alive && sent.short.is_none()
+    }
+
+    /// Sends what is there, then what comes.
+    async fn send(&mut self, answer: Answer, settings: &Settings) -> Sent {
+        let mut sent = self.transmit(Transmission::new(answer.parts), settings).await;
+        let Some((mut stretch, mut following)) = answer.rest else { return sent };
+        while sent.short.is_none() {
+            let next = self.wait_for_stretch(&mut following, settings).await;
+            // What has been sent may go now, not before.
+            drop(stretch);
+            stretch = match next {
+                Ok(Some(next)) => next,
+                Ok(None) => return sent,
+                Err(why) => {
+                    sent.short = Some(why);
+                    return sent;
+                }
+            };
+            let parts = std::mem::take(&mut stretch.parts);
+            let more = self.transmit(Transmission::new(parts), settings).await;
+            sent = Sent { bytes: sent.bytes + more.bytes, short: more.short, ..sent };
+        }
+        sent
     }
 
     /// Reads past a body that nobody wants. Says whether the next request can be found behind it, and what to
@@ -95,7 +120,7 @@ impl Connection {
     fn record(
         &self,
         request: &Request<'_>,
-        status: Status,
+        status: u16,
         started: Instant,
         head_bytes: u64,
         sent: &Sent,
@@ -111,7 +136,7 @@ impl Connection {
             host: text(request.host()),
             method: text(request.method().name()),
             target: text(request.raw_target()),
-            status: status.code(),
+            status,
             body_bytes: sent.bytes.saturating_sub(head_bytes),
             duration,
             first_byte,
@@ -131,7 +156,7 @@ impl Connection {
 
     /// Records an answer to something that was not a request, so that the log shows who keeps sending it.
     fn record_refusal(&self, status: Status, started: Instant, sent: &Sent, settings: &Settings) {
-        let (duration, first_byte) = self.count(Method::Other, status, started, sent);
+        let (duration, first_byte) = self.count(Method::Other, status.code(), started, sent);
         let Some(log) = &settings.access_log else { return };
         log.record(Record {
             time: SystemTime::now(),
@@ -157,17 +182,17 @@ impl Connection {
     fn count(
         &self,
         method: Method,
-        status: Status,
+        status: u16,
         started: Instant,
         sent: &Sent,
     ) -> (Duration, Option<Duration>) {
         let duration = started.elapsed();
         let first_byte = sent.first_byte.map(|at| at.saturating_duration_since(started));
         if self.tls.is_some() {
-            let answer = LastResponse::of(status.code());
+            let answer = LastResponse::of(status);
             self.worker.recent_clients.note(self.client.ip(), answer, started + duration);
         }
-        self.worker.shard.request(method, status.code(), duration, first_byte);
+        self.worker.shard.request(method, status, duration, first_byte);
         if let Some(why) = sent.short {
             self.worker.shard.short_response(why);
         }

@@ -31,6 +31,7 @@ mod sealing;
 
 mod transmit;
 
+mod cached;
 mod clock;
 
 pub mod access_log;

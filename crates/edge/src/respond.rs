@@ -1,5 +1,6 @@
 //! The only policy of a request: site, lookup, answer. Everything else moves bytes.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -11,26 +12,38 @@ use penstock_http::multipart::{Boundary, Multipart};
 use penstock_http::range::{Ranges, select};
 use penstock_http::types::{content_type, is_text_compressible};
 use penstock_http::{Encoding, HeadWriter, Method, Request, Status, Version, response};
-use penstock_origin::directory::LookupError;
+use penstock_origin::directory::{Directory, LookupError};
 use penstock_sys::file::{Extent, OpenFile};
 
+use crate::cached::{Following, Stretch, respond_from_cache};
 use crate::settings::Settings;
-use crate::site::Site;
+use crate::site::{Site, Source};
 use crate::worker::Worker;
 
 /// What is sent for one request.
 pub(crate) struct Answer {
-    pub(crate) status: Status,
-    /// The head, then the body.
+    /// Status code.
+    pub(crate) status: u16,
+    /// The head, then the body, or as much of it as is there.
     pub(crate) parts: Vec<Part>,
+    /// What keeps the bytes of `parts` in the cache, and where the rest comes from.
+    pub(crate) rest: Option<(Stretch, Following)>,
+    /// The end of the connection is the end of the body.
+    pub(crate) ends_connection: bool,
+}
+
+impl Answer {
+    pub(crate) fn of_parts(status: u16, parts: Vec<Part>) -> Self {
+        Self { status, parts, rest: None, ends_connection: false }
+    }
 }
 
 /// One request and what surrounds it.
-struct Exchange<'e> {
-    worker: &'e Worker,
-    request: &'e Request<'e>,
-    secure: bool,
-    keep_alive: bool,
+pub(crate) struct Exchange<'e> {
+    pub(crate) worker: &'e Rc<Worker>,
+    pub(crate) request: &'e Request<'e>,
+    pub(crate) secure: bool,
+    pub(crate) keep_alive: bool,
 }
 
 /// A representation of a file: its type, its validators, and its bytes in the encoding that was agreed on.
@@ -52,11 +65,11 @@ enum Body {
 /// The methods that a directory of files knows.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
 /// Room for a usual head, so that it is written without growing.
-const HEAD_ROOM_BYTES: usize = 512;
+pub(crate) const HEAD_ROOM_BYTES: usize = 512;
 
 /// Answers one request.
 pub(crate) async fn respond(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     settings: &Settings,
     request: &Request<'_>,
     secure: bool,
@@ -68,9 +81,12 @@ pub(crate) async fn respond(
     };
     match request.method() {
         Method::Options => exchange.options(site),
-        Method::Get | Method::Head => match exchange.look_up(site).await {
-            Ok(representation) => exchange.conditional(site, representation),
-            Err(answer) => answer,
+        Method::Get | Method::Head => match &site.source {
+            Source::Directory(directory) => match exchange.look_up(site, directory).await {
+                Ok(representation) => exchange.conditional(site, representation),
+                Err(answer) => answer,
+            },
+            Source::Http(origin, store) => respond_from_cache(&exchange, site, origin, store).await,
         },
         Method::Other(_) => exchange.page(Some(site), Status::MethodNotAllowed),
     }
@@ -78,7 +94,7 @@ pub(crate) async fn respond(
 
 impl Exchange<'_> {
     /// Finds the file, or the answer that says why there is none.
-    async fn look_up(&self, site: &Site) -> Result<Representation, Answer> {
+    async fn look_up(&self, site: &Site, directory: &Directory) -> Result<Representation, Answer> {
         let Ok(asked) = self.request.path() else {
             return Err(self.page(Some(site), Status::NotFound));
         };
@@ -93,7 +109,7 @@ impl Exchange<'_> {
         let Ok(name) = std::str::from_utf8(path.as_bytes()) else {
             return Err(self.page(Some(site), Status::NotFound));
         };
-        match self.worker.files.open(&site.directory, name, Instant::now()).await {
+        match self.worker.files.open(directory, name, Instant::now()).await {
             Ok(file) => Ok(self.represent(path.file_name(), file).await),
             // An index that is a directory itself is none; a redirect would lead back here.
             Err(LookupError::IsDirectory) if !asked.is_directory_like() => {
@@ -224,7 +240,7 @@ impl Exchange<'_> {
         self.with_body(Status::PartialContent, out, body)
     }
 
-    fn unsatisfiable(&self, site: &Site, length: u64) -> Answer {
+    pub(crate) fn unsatisfiable(&self, site: &Site, length: u64) -> Answer {
         let status = Status::RangeNotSatisfiable;
         let mut out = Vec::with_capacity(HEAD_ROOM_BYTES);
         let mut head = self.head(&mut out, status);
@@ -240,7 +256,7 @@ impl Exchange<'_> {
         self.describe(&mut head, representation);
         self.site_fields(&mut head, site);
         head.finish();
-        Answer { status: Status::NotModified, parts: vec![Part::Owned(out)] }
+        Answer::of_parts(Status::NotModified.code(), vec![Part::Owned(out)])
     }
 
     fn redirect_to_directory(&self, site: &Site) -> Answer {
@@ -267,11 +283,11 @@ impl Exchange<'_> {
         }
         self.site_fields(&mut head, site);
         head.finish();
-        Answer { status: Status::NoContent, parts: vec![Part::Owned(out)] }
+        Answer::of_parts(Status::NoContent.code(), vec![Part::Owned(out)])
     }
 
     /// A tiny page that says no more than its status.
-    fn page(&self, site: Option<&Site>, status: Status) -> Answer {
+    pub(crate) fn page(&self, site: Option<&Site>, status: Status) -> Answer {
         let mut out = Vec::with_capacity(HEAD_ROOM_BYTES);
         let mut head = self.head(&mut out, status);
         if status == Status::MethodNotAllowed {
@@ -293,8 +309,13 @@ impl Exchange<'_> {
     }
 
     fn head<'o>(&self, out: &'o mut Vec<u8>, status: Status) -> HeadWriter<'o> {
-        let mut head = begin_head(self.worker, out, status);
-        match (self.request.version(), self.keep_alive) {
+        self.head_that(out, status.code(), self.keep_alive)
+    }
+
+    /// The start of a head of a connection that stays open, or does not.
+    pub(crate) fn head_that<'o>(&self, out: &'o mut Vec<u8>, code: u16, keep_alive: bool) -> HeadWriter<'o> {
+        let mut head = begin_head(self.worker, out, code);
+        match (self.request.version(), keep_alive) {
             (Version::Http10, true) => {
                 head.field("Connection", "keep-alive");
             }
@@ -318,7 +339,7 @@ impl Exchange<'_> {
         }
     }
 
-    fn site_fields(&self, head: &mut HeadWriter<'_>, site: &Site) {
+    pub(crate) fn site_fields(&self, head: &mut HeadWriter<'_>, site: &Site) {
         if let Some(origin) = &site.cors {
             head.field("Access-Control-Allow-Origin", origin)
                 .field("Access-Control-Expose-Headers", "Content-Length, Content-Range, Date, ETag");
@@ -333,7 +354,7 @@ impl Exchange<'_> {
         if self.request.method() != Method::Head {
             parts.extend(body);
         }
-        Answer { status, parts }
+        Answer::of_parts(status.code(), parts)
     }
 }
 
@@ -360,8 +381,8 @@ fn extent_part(file: &Arc<OpenFile>, range: &std::ops::Range<u64>) -> Option<Par
     Extent::new(Arc::clone(file), range.start, range.end - range.start).map(Part::Extent)
 }
 
-fn begin_head<'o>(worker: &Worker, out: &'o mut Vec<u8>, status: Status) -> HeadWriter<'o> {
-    let mut head = HeadWriter::new(out, status);
+fn begin_head<'o>(worker: &Worker, out: &'o mut Vec<u8>, code: u16) -> HeadWriter<'o> {
+    let mut head = HeadWriter::with_code(out, code);
     worker.clock.with_date(SystemTime::now(), |date| {
         head.date(date);
     });
@@ -382,7 +403,7 @@ pub(crate) fn plain_http_on_tls_port(worker: &Worker) -> Vec<u8> {
 
 fn refusal_saying(worker: &Worker, status: Status, text: &str, keep_alive: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEAD_ROOM_BYTES);
-    let mut head = begin_head(worker, &mut out, status);
+    let mut head = begin_head(worker, &mut out, status.code());
     if !keep_alive {
         head.field("Connection", "close");
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use penstock_cache::TierError;
 use penstock_config::{Config, Listener, limits};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::socket::{ListenError, listen, probe_free};
@@ -59,6 +60,8 @@ pub enum StartError {
     Listen(ListenError),
     /// The directory of a site could not be opened.
     Site(penstock_sys::root::RootError),
+    /// The cache could not be opened.
+    Cache(TierError),
     /// The TLS settings cannot be used together.
     Tls(penstock_tls::ContextError),
     /// The kernel was to seal and cannot.
@@ -88,6 +91,7 @@ impl fmt::Display for StartError {
         match self {
             Self::Listen(error) => error.fmt(f),
             Self::Site(error) => write!(f, "cannot open the directory of a site: {error}"),
+            Self::Cache(error) => error.fmt(f),
             Self::Tls(error) => error.fmt(f),
             Self::Kernel(lacks) => lacks.fmt(f),
             Self::KeyLog { path, source } => {
@@ -159,6 +163,7 @@ impl Server {
             threads.push(thread);
         }
         observatory.set_certificates(expiries(config));
+        show_tier(&observatory, &settings);
         let control = Control { workers: senders, threads, listeners, access_log, settings, sealers };
         Ok(Self { observatory, tickets, remembered, control: Mutex::new(control) })
     }
@@ -222,6 +227,7 @@ impl Server {
         self.observatory.chacha20().configure(config.tls.chacha20);
         self.tickets.configure(&config.tls.tickets);
         self.observatory.set_certificates(expiries(config));
+        show_tier(&self.observatory, &control.settings);
         let replaced_log = if keeps_log {
             if let Some((_, log)) = &control.access_log {
                 log.reopen();
@@ -365,4 +371,10 @@ fn expiries(config: &Config) -> Vec<CertificateExpiry> {
             not_after_seconds: certificate.not_after().map_or(0, seconds),
         })
         .collect()
+}
+
+fn show_tier(observatory: &Observatory, settings: &Settings) {
+    if let Some(store) = &settings.store {
+        observatory.set_tier(Arc::clone(&store.tier));
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use penstock_config::{Config, Limits, SessionCache, limits};
+use penstock_config::{Config, Limits, Origin, SessionCache, limits};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
 use penstock_tls::session_store::{SessionKeeping, SessionStore};
@@ -11,6 +11,7 @@ use penstock_tls::tickets::TicketKeyring;
 use penstock_tls::{Acceptor, ChaCha20Switch};
 
 use crate::access_log::Sink;
+use crate::cached::Store;
 use crate::remembered::Remembered;
 use crate::server::StartError;
 use crate::site::SiteTable;
@@ -18,6 +19,8 @@ use crate::site::SiteTable;
 /// One generation of settings. A reload makes a new one; connections take it up with their next request.
 pub(crate) struct Settings {
     pub(crate) sites: SiteTable,
+    /// `None` if no site has ever needed one.
+    pub(crate) store: Option<Store>,
     /// `None` if no listener speaks TLS.
     pub(crate) acceptor: Option<Acceptor>,
     pub(crate) limits: Limits,
@@ -44,9 +47,12 @@ impl Settings {
     ) -> Result<Self, StartError> {
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
         let acceptor = if wants_tls { Some(acceptor(config, tickets, remembered, chacha20)?) } else { None };
-        let sites = SiteTable::open(&config.sites, previous.map(|settings| &settings.sites));
+        let store = store(config, previous)?;
+        let known = previous.map(|settings| &settings.sites);
+        let sites = SiteTable::open(&config.sites, known, store.as_ref());
         Ok(Self {
             sites: sites.map_err(StartError::Site)?,
+            store,
             acceptor,
             limits: config.limits,
             head: HeadLimits {
@@ -66,6 +72,18 @@ impl Settings {
             access_log,
         })
     }
+}
+
+/// The cache, opened once: what is in it outlives every reload.
+fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Store>, StartError> {
+    if let Some(store) = previous.and_then(|settings| settings.store.as_ref()) {
+        if !store.is_as_written(&config.cache) {
+            tracing::warn!("the `cache` section has changed; that takes effect with the next start");
+        }
+        return Ok(Some(store.clone()));
+    }
+    let needed = config.sites.iter().any(|site| matches!(site.origin, Origin::Http(_)));
+    if needed { Store::open(&config.cache).map(Some).map_err(StartError::Cache) } else { Ok(None) }
 }
 
 fn acceptor(

@@ -8,16 +8,27 @@ use penstock_config::{HostPattern, Hsts, Origin};
 use penstock_origin::directory::Directory;
 use penstock_sys::root::RootError;
 
+use crate::cached::{HttpSite, Store};
+
 /// One site, ready to serve.
 #[derive(Debug)]
 pub(crate) struct Site {
-    pub(crate) directory: Directory,
+    pub(crate) source: Source,
     /// The file that answers for a directory.
     pub(crate) index: String,
     /// Value of Strict-Transport-Security, for HTTPS.
     pub(crate) hsts: Option<String>,
     /// Value of Access-Control-Allow-Origin.
     pub(crate) cors: Option<String>,
+}
+
+/// Where the bytes of a site come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Files.
+    Directory(Directory),
+    /// HTTP servers, through the cache.
+    Http(Arc<HttpSite>, Store),
 }
 
 /// All sites by host. More exact patterns win.
@@ -47,12 +58,26 @@ impl SiteTable {
     ///
     /// # Errors
     /// The first directory that cannot be opened.
-    pub(crate) fn open(sites: &[penstock_config::Site], previous: Option<&Self>) -> Result<Self, RootError> {
+    pub(crate) fn open(
+        sites: &[penstock_config::Site],
+        previous: Option<&Self>,
+        store: Option<&Store>,
+    ) -> Result<Self, RootError> {
         let mut table = Self::default();
         for written in sites {
-            let Origin::Directory(root) = &written.origin;
+            let source = match (&written.origin, store) {
+                (Origin::Directory(root), _) => {
+                    let known = previous.into_iter().flat_map(Self::directories);
+                    Source::Directory(Directory::open_again(root, known)?)
+                }
+                (Origin::Http(urls), Some(store)) => {
+                    Source::Http(HttpSite::new(urls, written.cache), store.clone())
+                }
+                // Whoever opens sites with HTTP origins has opened a store for them.
+                (Origin::Http(_), None) => continue,
+            };
             let site = Arc::new(Site {
-                directory: Directory::open_again(root, previous.into_iter().flat_map(Self::directories))?,
+                source,
                 index: written.index.clone(),
                 hsts: written.headers.hsts.as_ref().map(hsts_value),
                 cors: written.headers.cors.clone(),
@@ -70,7 +95,10 @@ impl SiteTable {
 
     fn directories(&self) -> impl Iterator<Item = &Directory> {
         let sites = self.exact.values().chain(self.under.values()).chain(&self.any);
-        sites.map(|site| &site.directory)
+        sites.filter_map(|site| match &site.source {
+            Source::Directory(directory) => Some(directory),
+            Source::Http(..) => None,
+        })
     }
 
     /// The site for a host as it stood in a request.
@@ -105,11 +133,12 @@ mod tests {
             .map(|(number, hosts)| penstock_config::Site {
                 hosts: hosts.to_vec(),
                 origin: Origin::Directory(std::env::temp_dir()),
+                cache: penstock_config::SiteCache::default(),
                 index: number.to_string(),
                 headers: Headers::default(),
             })
             .collect();
-        SiteTable::open(&sites, None).unwrap()
+        SiteTable::open(&sites, None, None).unwrap()
     }
 
     fn found(table: &SiteTable, host: &str) -> Option<String> {

@@ -8,6 +8,7 @@ use penstock_egress::{SendError, Step, Transmission};
 use penstock_origin::residency::{NotResident, Stream};
 use tokio::time::sleep_until;
 
+use crate::cached::{Following, Stretch};
 use crate::connection::{Connection, Pulled};
 use crate::metrics::ShortReason;
 use crate::settings::Settings;
@@ -121,6 +122,30 @@ impl Connection {
                 Err(_) => Some(ShortReason::ClientClosed),
             },
             () = sleep_until(deadline.into()) => Some(ShortReason::Io),
+        }
+    }
+
+    /// Waits for more of a body that is still coming, listening to the client meanwhile.
+    pub(crate) async fn wait_for_stretch(
+        &mut self,
+        following: &mut Following,
+        settings: &Settings,
+    ) -> Result<Option<Stretch>, ShortReason> {
+        let worker = Rc::clone(&self.worker);
+        loop {
+            let listens = self.listens(settings);
+            tokio::select! {
+                biased;
+                next = following.next(&worker) => return next.map_err(|_| ShortReason::Origin),
+                ready = self.socket.readable(), if listens => match ready {
+                    Ok(()) => {
+                        if let Some(why) = self.hear() {
+                            return Err(why);
+                        }
+                    }
+                    Err(_) => return Err(ShortReason::ClientClosed),
+                },
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
+use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
 use penstock_origin::residency::{Residency, ResidencyLimits};
 use penstock_tls::Turns;
@@ -36,6 +37,8 @@ pub(crate) struct Worker {
     pub(crate) compressed: Arc<CompressedManifests>,
     pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
     pub(crate) io: Arc<IoThreads>,
+    /// Connections to origins.
+    pub(crate) origins: Connections,
     pub(crate) clock: Clock,
     /// Whose turn it is to sign.
     pub(crate) turns: Turns,
@@ -97,6 +100,7 @@ impl Worker {
             compressed: Arc::clone(&common.compressed),
             recent_clients: Arc::clone(&common.recent_clients),
             io: Arc::clone(&common.io),
+            origins: Connections::default(),
             clock: Clock::new(),
             turns: Turns::new(limits::SIGNATURES_PER_ROUND),
             connections_max: Cell::new(share_of(limits.connections, common.workers)),
@@ -328,6 +332,7 @@ pub(crate) fn thread_cpu_time() -> Duration {
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+const IDLE_ORIGIN: Duration = Duration::from_secs(limits::ORIGIN_IDLE_SECONDS);
 const IDLE_FILE: Duration = Duration::from_secs(limits::OPEN_FILE_IDLE_SECONDS);
 
 /// Keeps the worker's gauges up to date.
@@ -342,6 +347,7 @@ pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
         if let Some(before) = Instant::now().checked_sub(IDLE_FILE) {
             worker.files.close_idle(before);
         }
+        worker.origins.close_idle(Instant::now(), IDLE_ORIGIN);
         worker.shard.files(&worker.files.counters(), &worker.residency.counters());
         common.remembered.sweep();
     }

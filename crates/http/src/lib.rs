@@ -15,10 +15,12 @@
 #![forbid(unsafe_code)]
 
 pub mod body;
+pub mod caching;
 pub mod conditional;
 pub mod encoding;
 pub mod limits;
 pub mod multipart;
+pub mod origin_url;
 pub mod proxy;
 pub mod range;
 pub mod request;
@@ -31,6 +33,7 @@ mod rejection;
 
 pub use encoding::Encoding;
 pub use limits::HeadLimits;
+pub use origin_url::{OriginUrl, OriginUrlFault};
 pub use rejection::Rejection;
 pub use request::{Method, Path, PathFault, Request, RequestBody, Version, head_length};
 pub use response::HeadWriter;

@@ -32,6 +32,37 @@ impl<'o> HeadWriter<'o> {
         Self { out }
     }
 
+    /// Begins a head with any final status code. One that has no name here goes without a reason phrase, as RFC 9112
+    /// §4 allows.
+    pub fn with_code(out: &'o mut Vec<u8>, code: u16) -> Self {
+        match Status::ALL.iter().find(|status| status.code() == code) {
+            Some(status) => out.extend_from_slice(status.line().as_bytes()),
+            None => {
+                out.extend_from_slice(b"HTTP/1.1 ");
+                push_decimal(out, u64::from(code));
+                out.extend_from_slice(b" \r\n");
+            }
+        }
+        Self { out }
+    }
+
+    /// Field lines that were parsed out of a message before, each with its line end.
+    pub fn lines(&mut self, lines: &[u8]) -> &mut Self {
+        self.out.extend_from_slice(lines);
+        self
+    }
+
+    /// The same without the lines of one field, whose name is given in lower case as the names in `lines` are.
+    pub fn lines_without(&mut self, lines: &[u8], name: &str) -> &mut Self {
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            let rest = line.strip_prefix(name.as_bytes());
+            if !rest.is_some_and(|rest| rest.starts_with(b":")) {
+                self.out.extend_from_slice(line);
+            }
+        }
+        self
+    }
+
     /// One field. `name` is the program's own; `value` may come from anywhere.
     pub fn field(&mut self, name: &'static str, value: impl AsRef<[u8]>) -> &mut Self {
         self.name(name);

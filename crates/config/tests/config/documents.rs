@@ -42,6 +42,10 @@ fn with_key(section: &str, line: &str) -> String {
             )
         }
         "sites.headers.hsts" => with_key("sites", &format!("headers: {{hsts: {{max_age: 1d, {line}}}}}")),
+        // Only where answers are cached.
+        "sites.cache" => format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}, cache: {{{line}}}}}]\n"
+        ),
         "tls.certificates" => {
             around(&format!("tls: {{certificates: [{{chain: ec.crt, key: ec.key, {line}}}]}}"))
         }

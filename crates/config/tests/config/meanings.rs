@@ -269,6 +269,22 @@ fn a_directory_alone_is_served_to_every_host() {
     assert_eq!(secure.sites[0].hosts, [HostPattern::Any]);
     let plain = Config::for_directory(Path::new("."), address, None).unwrap();
     assert!(!plain.listeners[0].tls && plain.tls.certificates.is_empty());
-    let Origin::Directory(root) = &plain.sites[0].origin;
+    let Origin::Directory(root) = &plain.sites[0].origin else { panic!("it is a directory") };
     assert!(root.is_absolute());
+}
+
+#[test]
+fn an_http_origin_has_its_servers_its_lifetimes_and_a_cache() {
+    let fixture = Fixture::new();
+    let text = "listeners: [{address: 127.0.0.1:0}]\n\
+         sites:\n  - {origin: {http: [\"http://10.0.0.5:8080/vod\"]}, cache: {default_ttl: 10m, missing_ttl: 250ms}}\n\
+         cache: {slice: 512KiB, memory: {directory: memory, size: 64MiB}}\n";
+    let config = fixture.read(text).unwrap();
+    let Origin::Http(urls) = &config.sites[0].origin else { panic!("it is HTTP") };
+    assert_eq!((urls[0].host(), urls[0].port(), urls[0].base()), ("10.0.0.5", 8080, "/vod"));
+    assert_eq!(config.sites[0].cache.default_ttl, Duration::from_secs(600));
+    assert_eq!(config.sites[0].cache.missing_ttl, Duration::from_millis(250));
+    assert_eq!(config.cache.slice, 512 * 1024);
+    assert_eq!(config.cache.memory.size, 64 << 20);
+    assert_eq!(config.cache.memory.directory, fixture.path().join("memory"));
 }

@@ -48,7 +48,8 @@ fn all_faults_are_found_at_once_in_order_of_lines() {
             "edge.yaml:3: unknown key `addres`; write `address`",
             "edge.yaml:3: this listener has no address; add address: 0.0.0.0:443",
             "edge.yaml:4: backlog: `many` is not a whole number; write a number from 1 to 1048576",
-            "edge.yaml:6: this site has no origin; add origin: {directory: /srv/video}",
+            "edge.yaml:6: this site has no origin; add origin: {directory: /srv/video} or \
+             origin: {http: [\"http://10.0.0.5:8080\"]}",
             "edge.yaml:6: hosts: the list is empty; write [\"*\"] for every host",
         ]
     );
@@ -79,7 +80,8 @@ fn a_key_in_the_wrong_section_is_told_its_home() {
         ("index: a.html", "edge.yaml:3: unknown key `index`; it belongs to `sites`"),
         (
             "directory: /srv",
-            "edge.yaml:3: unknown key `directory`; it belongs to `tls.tickets` or `sites.origin`",
+            "edge.yaml:3: unknown key `directory`; it belongs to `tls.tickets` or `sites.origin` or \
+             `cache.memory`",
         ),
     ] {
         assert_eq!(fixture.faults(&around(lines)), [fault], "{lines}");
@@ -111,8 +113,6 @@ fn what_is_inside_an_unknown_key_is_not_judged() {
 fn keys_of_features_to_come_are_not_ignored() {
     let fixture = Fixture::new();
     for (lines, fault) in [
-        ("cache:\n  slice: 1MiB\n  memory: {directory: /x, size: 1GiB}", "edge.yaml:3: cache"),
-        ("cache:", "edge.yaml:3: cache"),
         ("tls: {early_data: {max_bytes: 4096, anti_replay: true}}", "edge.yaml:3: tls.early_data"),
         ("tls:\n  ocsp: auto", "edge.yaml:4: tls.ocsp"),
         ("tls:\n  ocsp:\n    file: staple.der", "edge.yaml:4: tls.ocsp"),
@@ -127,16 +127,58 @@ fn keys_of_features_to_come_are_not_ignored() {
 }
 
 #[test]
-fn origins_and_caches_of_a_site_to_come_are_not_ignored() {
+fn origins_to_come_are_not_ignored() {
+    let fixture = Fixture::new();
+    let text = "listeners: [{address: 127.0.0.1:0}]\nsites:\n  - origin: {peers: ring}\n";
+    assert_eq!(fixture.faults(text), ["edge.yaml:3: sites.origin.peers is not supported yet; remove it"]);
+}
+
+#[test]
+fn faults_of_http_origins_say_what_to_write() {
     let fixture = Fixture::new();
     for (site, fault) in [
-        ("origin: {http: [\"http://10.0.0.5:8080\"]}", "sites.origin.http"),
-        ("origin: {peers: ring}", "sites.origin.peers"),
-        ("{origin: {directory: video}, cache: {default_ttl: 60s}}", "sites.cache"),
+        (
+            "origin: {http: [\"10.0.0.5:8080\"]}",
+            "http: `10.0.0.5:8080` does not begin with http://; write http://10.0.0.5:8080",
+        ),
+        (
+            "origin: {http: [\"https://origin\"]}",
+            "http: `https://origin` asks for TLS to the origin, which is not supported yet; write http://origin",
+        ),
+        ("origin: {http: []}", "http: the list is empty; write [\"http://10.0.0.5:8080\"]"),
+        ("origin: {http: [\"http://a\", \"http://a\"]}", "http: http://a is listed twice; keep one of them"),
+        (
+            "origin: {directory: video, http: [\"http://a\"]}",
+            "http: this origin has a directory already; keep one of them, or make two sites",
+        ),
+        (
+            "{origin: {directory: video}, cache: {default_ttl: 60s}}",
+            "cache: files of a directory are not cached, the system keeps them in memory by itself; remove it, \
+             or write origin: {http: [...]}",
+        ),
+        (
+            "{origin: {http: [\"http://a\"]}, cache: {default_ttl: 2 years}}",
+            "default_ttl: `years` is not a unit of time; write ms, s, m, h or d, such as 2s",
+        ),
     ] {
         let text = format!("listeners: [{{address: 127.0.0.1:0}}]\nsites:\n  - {site}\n");
-        let wanted = format!("edge.yaml:3: {fault} is not supported yet; remove it");
-        assert_eq!(fixture.faults(&text), [wanted], "{site}");
+        assert_eq!(fixture.faults(&text), [format!("edge.yaml:3: {fault}")], "{site}");
+    }
+}
+
+#[test]
+fn faults_of_the_cache_say_what_to_write() {
+    let fixture = Fixture::new();
+    for (lines, fault) in [
+        ("cache: {slice: 100000}", "slice: 100000 is not a multiple of 4KiB; write 100KiB"),
+        ("cache: {slice: 1KiB}", "slice: 1KiB is out of range; write a size from 64KiB to 16MiB"),
+        (
+            "cache: {slice: 1MiB, memory: {size: 1MiB}}",
+            "size: 1MiB is out of range; write a size from 16MiB to 4TiB",
+        ),
+        ("cache: {disk: [{directory: /var/cache}]}", "cache.disk is not supported yet; remove it"),
+    ] {
+        assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")], "{lines}");
     }
 }
 

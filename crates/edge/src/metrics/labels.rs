@@ -154,6 +154,8 @@ labels! {
         ClientClosed = "client_closed",
         /// The client took less than the minimum rate.
         TooSlow = "too_slow",
+        /// The origin failed within the body.
+        Origin = "origin",
         /// The drain deadline passed.
         Drain = "drain",
         /// A file could not be read, or the socket failed in another way.

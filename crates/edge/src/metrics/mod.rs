@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use penstock_cache::{MemoryTier, TierCounters};
 use penstock_egress::measure::Costs;
 use penstock_tls::session_cache::SessionCacheCounts;
 use penstock_tls::session_store::InternalStore;
@@ -48,6 +49,8 @@ pub struct Observatory {
     shards: Vec<Arc<Shard>>,
     listeners: Mutex<Vec<Listener>>,
     certificates: Mutex<Vec<CertificateExpiry>>,
+    /// `None` while no site has needed a cache.
+    tier: Mutex<Option<Arc<MemoryTier>>>,
     reloads: [AtomicU64; ReloadOutcome::ALL.len()],
     config_loaded_at: Mutex<SystemTime>,
     access_log: Arc<LogCounters>,
@@ -102,6 +105,7 @@ impl Observatory {
             shards: (0..workers).map(|_| Arc::new(Shard::new())).collect(),
             listeners: Mutex::default(),
             certificates: Mutex::default(),
+            tier: Mutex::default(),
             reloads: Default::default(),
             config_loaded_at: Mutex::new(now),
             access_log: Arc::default(),
@@ -153,6 +157,11 @@ impl Observatory {
         *lock(&self.certificates) = certificates;
     }
 
+    /// The memory tier whose state is shown.
+    pub(crate) fn set_tier(&self, tier: Arc<MemoryTier>) {
+        *lock(&self.tier) = Some(tier);
+    }
+
     /// What sealing costs on this machine, once it is measured.
     pub fn set_costs(&self, costs: Costs) {
         *lock(&self.costs) = costs;
@@ -190,6 +199,13 @@ impl Observatory {
             exposition::Family::write(metric, self, &mut text);
         }
         text
+    }
+
+    /// A number of the memory tier, if there is one.
+    fn tier(&self, number: impl Fn(&TierCounters) -> u64, out: &mut exposition::Family<'_>) {
+        if let Some(tier) = lock(&self.tier).as_ref() {
+            out.sample(&[], number(&tier.counters()));
+        }
     }
 
     fn sum(&self, count: impl Fn(&Shard) -> u64) -> u64 {

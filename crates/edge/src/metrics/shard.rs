@@ -92,6 +92,10 @@ pub struct Shard {
     pub(super) file_lookups: [Counter; FileLookup::ALL.len()],
     pub(super) page_cache_misses: Counter,
 
+    pub(super) cached: Tally<&'static str>,
+    pub(super) origin: Tally<&'static str>,
+    pub(super) filled: Counter,
+
     pub(super) busy: BusyTime,
     pub(super) panics: Counter,
 
@@ -143,6 +147,9 @@ impl Shard {
             open_files: Counter::default(),
             file_lookups: Default::default(),
             page_cache_misses: Counter::default(),
+            cached: Tally::default(),
+            origin: Tally::default(),
+            filled: Counter::default(),
             busy: BusyTime::default(),
             panics: Counter::default(),
             #[cfg(debug_assertions)]
@@ -260,6 +267,24 @@ impl Shard {
         self.file_lookups[FileLookup::Revalidated as usize].set(files.revalidations);
         self.file_lookups[FileLookup::Missing as usize].set(files.absent_hits);
         self.page_cache_misses.set(residency.loaded);
+    }
+
+    /// An object was found, or not, in the cache; `outcome` says how it was come by.
+    pub fn cached(&self, outcome: &'static str) {
+        self.expect_own_thread();
+        self.cached.add(outcome);
+    }
+
+    /// A request to an origin ended; `outcome` is `answered` or says what went wrong.
+    pub fn origin(&self, outcome: &'static str) {
+        self.expect_own_thread();
+        self.origin.add(outcome);
+    }
+
+    /// Bytes came from an origin.
+    pub fn filled(&self, bytes: u64) {
+        self.expect_own_thread();
+        self.filled.add(bytes);
     }
 
     /// Reports how long this worker has worked since it started: its thread's CPU time. Call it about once a second;

@@ -1,5 +1,6 @@
 //! The table of all metrics. Adding one is a row here; the text for Prometheus and `docs/metrics.md` follow.
 
+mod cache;
 mod extensions;
 mod resumption;
 mod tickets;
@@ -30,6 +31,7 @@ pub(super) static TABLE: &[Section] = &[
     Section { title: "Requests", metrics: REQUESTS },
     Section { title: "Bytes out", metrics: BYTES },
     Section { title: "Files", metrics: FILES },
+    Section { title: "Cache and origins", metrics: cache::METRICS },
     Section { title: "Workers", metrics: WORKERS },
     Section { title: "The program", metrics: PROGRAM },
     Section { title: "The process", metrics: PROCESS },

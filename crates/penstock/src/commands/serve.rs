@@ -73,6 +73,7 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
             Failure::Config(vec![config.fault_at(Some(listen.address), error.to_string())])
         }
         StartError::Site(_)
+        | StartError::Cache(_)
         | StartError::Tls(_)
         | StartError::Kernel(_)
         | StartError::KeyLog { .. }

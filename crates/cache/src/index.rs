@@ -1,0 +1,219 @@
+//! All objects by key, and who finds out about those that are not known.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::Key;
+use crate::object::Object;
+
+/// Shards of the index: with more of them than workers, two seldom meet.
+const SHARDS: usize = 64;
+
+/// What is known under a key.
+pub enum LookUp<D: Send + Sync + 'static> {
+    /// This object.
+    Known(Arc<Object<D>>),
+    /// Nothing yet; somebody is finding out.
+    Pending(Pending<D>),
+    /// Nothing, and now the finder's to find out.
+    Missing(ObjectFill<D>),
+}
+
+/// What came of finding out.
+pub enum Resolved<D: Send + Sync + 'static> {
+    /// An object for everybody who waited.
+    Shared(Arc<Object<D>>),
+    /// An answer that may not be shared: each who waited has to ask alone.
+    Alone,
+}
+
+impl<D: Send + Sync + 'static> Clone for Resolved<D> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Shared(object) => Self::Shared(Arc::clone(object)),
+            Self::Alone => Self::Alone,
+        }
+    }
+}
+
+type Outcome<D> = Option<Resolved<D>>;
+
+/// Waiting for somebody who finds out.
+pub struct Pending<D: Send + Sync + 'static>(watch::Receiver<Outcome<D>>);
+
+impl<D: Send + Sync + 'static> Pending<D> {
+    /// What came of it; `None` if whoever tried gave up.
+    pub async fn resolved(mut self) -> Option<Resolved<D>> {
+        let outcome = self.0.wait_for(Option::is_some).await.ok()?;
+        outcome.clone()
+    }
+}
+
+struct Entry<D: Send + Sync + 'static> {
+    known: Option<Arc<Object<D>>>,
+    pending: Option<watch::Receiver<Outcome<D>>>,
+}
+
+struct Shard<D: Send + Sync + 'static> {
+    entries: HashMap<Key, Entry<D>>,
+    /// In the order they came, so that the oldest goes when there are too many. May name keys that are gone.
+    order: VecDeque<Key>,
+}
+
+/// All objects of a cache.
+pub struct Index<D: Send + Sync + 'static> {
+    shards: Box<[Mutex<Shard<D>>]>,
+    objects_max: usize,
+}
+
+impl<D: Send + Sync + 'static> Index<D> {
+    /// An index of at most `objects_max` objects, give or take a few.
+    pub fn new(objects_max: usize) -> Arc<Self> {
+        let shard = |_| Mutex::new(Shard { entries: HashMap::new(), order: VecDeque::new() });
+        let objects_max = objects_max.div_ceil(SHARDS).max(1);
+        Arc::new(Self { shards: (0..SHARDS).map(shard).collect(), objects_max })
+    }
+
+    /// What is known under `key`. Where nothing is, the caller is now the one who finds out.
+    pub fn look_up(self: &Arc<Self>, key: &Key) -> LookUp<D> {
+        let mut shard = self.shard(key);
+        if let Some(entry) = shard.entries.get(key) {
+            if let Some(object) = &entry.known {
+                return LookUp::Known(Arc::clone(object));
+            }
+            if let Some(pending) = &entry.pending {
+                return LookUp::Pending(Pending(pending.clone()));
+            }
+        }
+        LookUp::Missing(self.begin(&mut shard, key))
+    }
+
+    /// Like [`Self::look_up`] for a caller who knows `stale` and wants something newer. What is known stays so for
+    /// those who take it as it is.
+    pub fn renew(self: &Arc<Self>, key: &Key, stale: &Arc<Object<D>>) -> LookUp<D> {
+        let mut shard = self.shard(key);
+        if let Some(entry) = shard.entries.get(key) {
+            match (&entry.known, &entry.pending) {
+                (Some(known), _) if !Arc::ptr_eq(known, stale) => return LookUp::Known(Arc::clone(known)),
+                (_, Some(pending)) => return LookUp::Pending(Pending(pending.clone())),
+                (_, None) => {}
+            }
+        }
+        LookUp::Missing(self.begin(&mut shard, key))
+    }
+
+    /// Forgets what is known under `key`. Who reads it may finish.
+    pub fn forget(&self, key: &Key) -> bool {
+        let forgotten = self.shard(key).entries.get_mut(key).and_then(|entry| entry.known.take());
+        forgotten.is_some()
+    }
+
+    /// Forgets this very version, if it is still the one that is known.
+    pub fn forget_version(&self, key: &Key, version: &Arc<Object<D>>) {
+        if let Some(entry) = self.shard(key).entries.get_mut(key) {
+            entry.known.take_if(|known| Arc::ptr_eq(known, version));
+        }
+    }
+
+    /// How many objects are known.
+    pub fn objects(&self) -> usize {
+        let known = |entry: &Entry<D>| usize::from(entry.known.is_some());
+        self.shards.iter().map(|shard| lock(shard).entries.values().map(known).sum::<usize>()).sum()
+    }
+
+    fn begin(self: &Arc<Self>, shard: &mut Shard<D>, key: &Key) -> ObjectFill<D> {
+        let (sender, receiver) = watch::channel(None);
+        match shard.entries.get_mut(key) {
+            Some(entry) => entry.pending = Some(receiver),
+            None => {
+                shard.entries.insert(*key, Entry { known: None, pending: Some(receiver) });
+                shard.order.push_back(*key);
+            }
+        }
+        self.make_room(shard);
+        ObjectFill { index: Arc::clone(self), key: *key, sender: Some(sender) }
+    }
+
+    fn make_room(&self, shard: &mut Shard<D>) {
+        for _ in 0..shard.order.len() {
+            if shard.entries.len() <= self.objects_max {
+                return;
+            }
+            let Some(oldest) = shard.order.pop_front() else { return };
+            match shard.entries.get(&oldest) {
+                // Somebody is at it; its turn comes again.
+                Some(entry) if entry.pending.is_some() => shard.order.push_back(oldest),
+                Some(_) => drop(shard.entries.remove(&oldest)),
+                None => {}
+            }
+        }
+    }
+
+    fn settle(&self, key: &Key, known: Option<Arc<Object<D>>>) {
+        let mut shard = self.shard(key);
+        let Some(entry) = shard.entries.get_mut(key) else { return };
+        entry.pending = None;
+        if known.is_some() {
+            entry.known = known;
+        } else if entry.known.is_none() {
+            shard.entries.remove(key);
+            // Its key is almost always the newest: found at once from behind.
+            if let Some(place) = shard.order.iter().rposition(|kept| kept == key) {
+                shard.order.remove(place);
+            }
+        }
+    }
+
+    fn shard(&self, key: &Key) -> MutexGuard<'_, Shard<D>> {
+        lock(&self.shards[usize::from(key[15]) % SHARDS])
+    }
+}
+
+fn lock<D: Send + Sync + 'static>(shard: &Mutex<Shard<D>>) -> MutexGuard<'_, Shard<D>> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The one who finds out what an object is. Dropped without a result, others get to try.
+pub struct ObjectFill<D: Send + Sync + 'static> {
+    index: Arc<Index<D>>,
+    key: Key,
+    sender: Option<watch::Sender<Outcome<D>>>,
+}
+
+impl<D: Send + Sync + 'static> ObjectFill<D> {
+    /// The key it is about.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// This is the object: kept under its key, and for everybody who waits.
+    pub fn keep(mut self, object: &Arc<Object<D>>) {
+        self.end(Some(Arc::clone(object)), Some(Resolved::Shared(Arc::clone(object))));
+    }
+
+    /// This is the object for everybody who waits, and for nobody later.
+    pub fn share(mut self, object: &Arc<Object<D>>) {
+        self.end(None, Some(Resolved::Shared(Arc::clone(object))));
+    }
+
+    /// The answer may not be shared.
+    pub fn alone(mut self) {
+        self.end(None, Some(Resolved::Alone));
+    }
+
+    fn end(&mut self, known: Option<Arc<Object<D>>>, outcome: Outcome<D>) {
+        let Some(sender) = self.sender.take() else { return };
+        self.index.settle(&self.key, known);
+        if outcome.is_some() {
+            sender.send_replace(outcome);
+        }
+    }
+}
+
+impl<D: Send + Sync + 'static> Drop for ObjectFill<D> {
+    fn drop(&mut self) {
+        self.end(None, None);
+    }
+}

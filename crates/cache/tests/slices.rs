@@ -1,0 +1,263 @@
+//! Objects and slices as their readers and fills see them, on a real tmpfs.
+#![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use penstock_cache::{
+    Index, Lease, LookUp, MemoryTier, Object, Part, Resolved, SliceFill, TierError, TierLimits,
+};
+
+const SLICE: u32 = 64 * 1024;
+
+struct Tier {
+    tier: Arc<MemoryTier>,
+    directory: tempfile::TempDir,
+}
+
+fn tier(slices: u64) -> Tier {
+    // tmpfs everywhere on Linux; the directory goes with the test.
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let limits = TierLimits { bytes: slices * u64::from(SLICE), slice_bytes: SLICE };
+    Tier { tier: MemoryTier::open(directory.path(), limits).unwrap(), directory }
+}
+
+fn object(tier: &Tier, key: u8, length: Option<u64>) -> Arc<Object<()>> {
+    Object::new(&[key; 16], (), length, Arc::clone(&tier.tier))
+}
+
+fn missing(object: &Arc<Object<()>>, slice: u32) -> SliceFill<()> {
+    match object.slice(slice) {
+        Part::Missing(fill) => fill,
+        Part::Here(_) => panic!("slice {slice} is there"),
+        Part::Coming(_) => panic!("slice {slice} is being filled"),
+    }
+}
+
+fn fill(object: &Arc<Object<()>>, slice: u32, byte: u8) {
+    let mut fill = missing(object, slice);
+    let bytes = vec![byte; object.slice_length(slice) as usize];
+    assert_eq!(fill.append(&bytes).unwrap(), bytes.len());
+    assert!(fill.is_full());
+    fill.finish();
+}
+
+fn here(object: &Arc<Object<()>>, slice: u32) -> Option<Lease> {
+    match object.slice(slice) {
+        Part::Here(lease) => Some(lease),
+        Part::Coming(_) | Part::Missing(_) => None,
+    }
+}
+
+fn bytes(lease: &Lease) -> Vec<u8> {
+    let extent = lease.extent(0..lease.length()).unwrap();
+    let mut bytes = vec![0; usize::try_from(extent.len).unwrap()];
+    extent.file.window(extent.offset, extent.len).unwrap().copy_to(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn what_was_filled_is_there_and_is_what_was_written() {
+    let tier = tier(8);
+    let object = object(&tier, 1, Some(u64::from(SLICE) + 10));
+    fill(&object, 0, 7);
+    fill(&object, 1, 8);
+    assert_eq!(bytes(&here(&object, 0).unwrap()), vec![7; SLICE as usize]);
+    assert_eq!(bytes(&here(&object, 1).unwrap()), vec![8; 10]);
+    assert_eq!(tier.tier.counters().bytes, u64::from(SLICE) + 4096, "whole pages count");
+}
+
+#[test]
+fn the_second_reader_follows_the_first_ones_fill() {
+    let tier = tier(8);
+    let object = object(&tier, 1, Some(100));
+    let mut filling = missing(&object, 0);
+    let Part::Coming(mut follower) = object.slice(0) else { panic!("nobody follows") };
+    assert!(follower.lease().is_none());
+    filling.append(b"hello").unwrap();
+    assert_eq!(follower.progress().bytes, 5);
+    let lease = follower.lease().unwrap();
+    assert_eq!(lease.extent(1..5).unwrap().len, 4);
+    assert!(lease.extent(1..6).is_none(), "what is not written yet has no place");
+}
+
+#[test]
+fn a_fill_takes_no_more_than_its_slice() {
+    let tier = tier(8);
+    let object = object(&tier, 1, None);
+    let mut filling = missing(&object, 0);
+    assert_eq!(filling.append(&vec![1; SLICE as usize + 5]).unwrap(), SLICE as usize);
+    assert!(filling.is_full());
+    assert_eq!(filling.append(b"more").unwrap(), 0);
+}
+
+#[test]
+fn followers_are_woken_and_hear_of_a_failure() {
+    let tier = tier(8);
+    let object = object(&tier, 1, Some(100));
+    let mut filling = missing(&object, 0);
+    let Part::Coming(mut follower) = object.slice(0) else { panic!("nobody follows") };
+    let waiting = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let mut seen = Vec::new();
+            loop {
+                let progress = follower.progress();
+                seen.push(progress.bytes);
+                if progress.failed {
+                    return seen;
+                }
+                follower.further().await;
+            }
+        })
+    });
+    filling.append(b"some").unwrap();
+    drop(filling);
+    assert_eq!(waiting.join().unwrap().last(), Some(&4));
+    assert!(matches!(object.slice(0), Part::Missing(_)), "the next one gets to try");
+}
+
+#[test]
+fn what_is_leased_keeps_its_bytes_when_it_has_to_go() {
+    let tier = tier(2);
+    let old = object(&tier, 1, Some(u64::from(SLICE)));
+    fill(&old, 0, 1);
+    let lease = here(&old, 0).unwrap();
+    let crowd: Vec<_> = (10..14).map(|key| object(&tier, key, Some(u64::from(SLICE)))).collect();
+    let mut refused = 0;
+    for object in &crowd {
+        let mut filling = missing(object, 0);
+        match filling.append(&vec![9; SLICE as usize]) {
+            Ok(_) => filling.finish(),
+            Err(_) => refused += 1,
+        }
+    }
+    assert_eq!(refused, 0, "one slot of the two was free for them all");
+    assert_eq!(bytes(&lease), vec![1; SLICE as usize]);
+    assert!(tier.tier.counters().evictions > 0);
+}
+
+#[test]
+fn when_everything_is_leased_there_is_no_room_until_somebody_is_done() {
+    let tier = tier(2);
+    let objects: Vec<_> = (1..4).map(|key| object(&tier, key, Some(u64::from(SLICE)))).collect();
+    fill(&objects[0], 0, 1);
+    fill(&objects[1], 0, 2);
+    let leases = [here(&objects[0], 0).unwrap(), here(&objects[1], 0).unwrap()];
+    assert!(missing(&objects[2], 0).append(b"x").is_err());
+    assert_eq!(tier.tier.counters().refusals, 1);
+    drop(leases);
+    fill(&objects[2], 0, 3);
+}
+
+#[test]
+fn a_slot_that_is_used_again_never_shows_old_bytes() {
+    let tier = tier(1);
+    for round in 0..50_u8 {
+        let object = object(&tier, round, Some(5000));
+        fill(&object, 0, round);
+        assert_eq!(bytes(&here(&object, 0).unwrap()), vec![round; 5000]);
+        drop(object);
+    }
+}
+
+#[test]
+fn small_objects_take_pages_and_not_slices() {
+    let tier = tier(4);
+    let objects: Vec<_> = (0..30).map(|key| object(&tier, key, Some(100))).collect();
+    for object in &objects {
+        fill(object, 0, 1);
+    }
+    assert!(objects.iter().all(|object| here(object, 0).is_some()), "30 of them fit where 4 slices do");
+    assert_eq!(tier.tier.counters().bytes, 30 * 4096);
+}
+
+#[test]
+fn an_object_that_is_forgotten_gives_its_room_back() {
+    let tier = tier(4);
+    let kept = object(&tier, 1, Some(100));
+    fill(&kept, 0, 1);
+    drop(kept);
+    let counters = tier.tier.counters();
+    assert_eq!((counters.bytes, counters.slices), (0, 0));
+}
+
+#[test]
+fn two_processes_cannot_share_a_directory() {
+    let tier = tier(1);
+    let limits = TierLimits { bytes: u64::from(SLICE), slice_bytes: SLICE };
+    // The lock belongs to the open file, so that a second opening in this process meets it too.
+    let second = MemoryTier::open(tier.directory.path(), limits);
+    assert!(matches!(second, Err(TierError::InUse(_))));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let error = MemoryTier::open(
+        &PathBuf::from("/proc/nowhere"),
+        TierLimits { bytes: u64::from(SLICE), slice_bytes: SLICE },
+    );
+    assert!(error.unwrap_err().to_string().contains("/proc/nowhere"));
+}
+
+#[test]
+fn one_finds_out_and_the_others_wait() {
+    let tier = tier(4);
+    let index: Arc<Index<()>> = Index::new(100);
+    let key = [3; 16];
+    let LookUp::Missing(mine) = index.look_up(&key) else { panic!("nothing is known") };
+    let LookUp::Pending(pending) = index.look_up(&key) else { panic!("somebody is at it") };
+    let found = object(&tier, 3, Some(1));
+    mine.keep(&found);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let Some(Resolved::Shared(shared)) = runtime.block_on(pending.resolved()) else { panic!("it is shared") };
+    assert!(Arc::ptr_eq(&shared, &found));
+    assert!(matches!(index.look_up(&key), LookUp::Known(_)));
+    assert_eq!(index.objects(), 1);
+    assert!(index.forget(&key));
+    assert!(!index.forget(&key));
+}
+
+#[test]
+fn who_gives_up_lets_the_next_one_try() {
+    let index: Arc<Index<()>> = Index::new(100);
+    let key = [3; 16];
+    let LookUp::Missing(mine) = index.look_up(&key) else { panic!("nothing is known") };
+    let LookUp::Pending(pending) = index.look_up(&key) else { panic!("somebody is at it") };
+    drop(mine);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert!(runtime.block_on(pending.resolved()).is_none());
+    assert!(matches!(index.look_up(&key), LookUp::Missing(_)));
+}
+
+#[test]
+fn one_renews_while_the_others_take_the_old() {
+    let tier = tier(4);
+    let index: Arc<Index<()>> = Index::new(100);
+    let key = [3; 16];
+    let old = object(&tier, 3, Some(1));
+    let LookUp::Missing(first) = index.look_up(&key) else { panic!("nothing is known") };
+    first.keep(&old);
+    let LookUp::Missing(renewal) = index.renew(&key, &old) else { panic!("nobody renews yet") };
+    assert!(matches!(index.look_up(&key), LookUp::Known(_)));
+    assert!(matches!(index.renew(&key, &old), LookUp::Pending(_)));
+    let new = object(&tier, 3, Some(2));
+    renewal.keep(&new);
+    let LookUp::Known(known) = index.renew(&key, &old) else { panic!("it is renewed") };
+    assert!(Arc::ptr_eq(&known, &new));
+}
+
+#[test]
+fn the_index_is_bounded() {
+    let tier = tier(4);
+    let index: Arc<Index<()>> = Index::new(64);
+    for number in 0..1000_u16 {
+        let mut key = [0; 16];
+        key[..2].copy_from_slice(&number.to_ne_bytes());
+        key[15] = number.to_le_bytes()[0];
+        let LookUp::Missing(mine) = index.look_up(&key) else { panic!("nothing is known") };
+        mine.keep(&Object::new(&key, (), Some(1), Arc::clone(&tier.tier)));
+    }
+    assert!(index.objects() <= 128, "{}", index.objects());
+}

@@ -1,0 +1,47 @@
+//! The tiers of the cache, and how long things stay in it.
+
+use std::time::Duration;
+
+use serde_saphyr::Spanned;
+
+use super::reader::Reader;
+use crate::limits;
+use crate::meaning::{Cache, MemoryTier, SiteCache};
+use crate::raw;
+use crate::section::place;
+use crate::units::Size;
+
+/// What a slice is a multiple of: memory comes in these.
+const PAGE_BYTES: u32 = 4096;
+
+pub(super) fn cache(section: Option<&Spanned<raw::Cache>>, reader: &mut Reader<'_>) -> Cache {
+    let default = Cache::default();
+    let Some(Spanned { value: raw, .. }) = section else { return default };
+    let range = limits::SLICE_BYTES_MIN..=limits::SLICE_BYTES_MAX;
+    let slice = reader.size("slice", raw.slice.as_ref(), &range, default.slice);
+    if let Some(text) = raw.slice.as_ref().filter(|_| !slice.is_multiple_of(PAGE_BYTES)) {
+        let rounded = Size(u64::from(slice.next_multiple_of(PAGE_BYTES)));
+        let what = format!("slice: {} is not a multiple of 4KiB", text.value);
+        reader.fault(place(text), what, format!("write {rounded}"));
+    }
+    Cache { slice, memory: memory(raw.memory.as_ref(), slice, reader) }
+}
+
+fn memory(section: Option<&Spanned<raw::MemoryTier>>, slice: u32, reader: &mut Reader<'_>) -> MemoryTier {
+    let default = Cache::default().memory;
+    let Some(Spanned { value: raw, .. }) = section else { return default };
+    let least = limits::MEMORY_TIER_SLICES_MIN * u64::from(slice);
+    let size = reader.size("size", raw.size.as_ref(), &(least..=limits::MEMORY_TIER_BYTES_MAX), default.size);
+    let directory = raw.directory.as_ref().map_or(default.directory, |text| reader.path(text));
+    MemoryTier { directory, size }
+}
+
+pub(super) fn site_cache(section: Option<&Spanned<raw::SiteCache>>, reader: &mut Reader<'_>) -> SiteCache {
+    let default = SiteCache::default();
+    let Some(Spanned { value: raw, .. }) = section else { return default };
+    let range = Duration::ZERO..=Duration::from_secs(limits::TTL_SECONDS_MAX);
+    SiteCache {
+        default_ttl: reader.time("default_ttl", raw.default_ttl.as_ref(), &range, default.default_ttl),
+        missing_ttl: reader.time("missing_ttl", raw.missing_ttl.as_ref(), &range, default.missing_ttl),
+    }
+}

@@ -1,0 +1,109 @@
+//! Sites whose bytes come from HTTP origins: found in the cache, or filled into it and followed.
+//!
+//! There is one way to answer. A reader is given an object and follows its slices; where a slice is missing, the
+//! reader starts a fill that belongs to nobody's connection and follows that.
+
+mod answer;
+mod description;
+mod fill;
+mod find;
+mod follow;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use penstock_cache::{Index, Key, MemoryTier, TierError, TierLimits};
+use penstock_config::{Cache, SiteCache, limits};
+use penstock_http::caching::DefaultLifetimes;
+use penstock_http::{OriginUrl, Request};
+use penstock_origin::http::{HttpOrigin, OriginLimits};
+use penstock_sys::digest::sha256;
+
+pub(crate) use answer::respond_from_cache;
+pub(crate) use description::Description;
+pub(crate) use follow::{Following, Stretch};
+
+/// What was fetched, for all workers and all sites; a clone is the same store.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pub(crate) index: Arc<Index<Description>>,
+    pub(crate) tier: Arc<MemoryTier>,
+    written: Cache,
+}
+
+impl Store {
+    /// Opens the tiers; blocks for a moment.
+    ///
+    /// # Errors
+    /// See [`TierError`].
+    pub(crate) fn open(written: &Cache) -> Result<Self, TierError> {
+        let limits = TierLimits { bytes: written.memory.size, slice_bytes: written.slice };
+        let tier = MemoryTier::open(&written.memory.directory, limits)?;
+        Ok(Self { index: Index::new(limits::OBJECTS), tier, written: written.clone() })
+    }
+
+    /// Whether it was opened as this configuration asks.
+    pub(crate) fn is_as_written(&self, written: &Cache) -> bool {
+        self.written == *written
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("tier", &self.tier).finish_non_exhaustive()
+    }
+}
+
+/// A site with an HTTP origin.
+#[derive(Debug)]
+pub(crate) struct HttpSite {
+    origin: Arc<HttpOrigin>,
+    /// Tells the objects of one origin from those of another.
+    name: String,
+    lifetimes: DefaultLifetimes,
+}
+
+impl HttpSite {
+    pub(crate) fn new(urls: &[OriginUrl], cache: SiteCache) -> Arc<Self> {
+        let name = urls.first().map(|url| format!("{}{}", url.authority(), url.base())).unwrap_or_default();
+        Arc::new(Self {
+            origin: HttpOrigin::new(urls.to_vec(), ORIGIN),
+            name,
+            lifetimes: DefaultLifetimes { found: cache.default_ttl, missing: cache.missing_ttl },
+        })
+    }
+
+    /// What the origin is asked for, and the key of the answer.
+    fn asked(&self, request: &Request<'_>) -> Asked {
+        let target = match request.query() {
+            Some(query) => format!("{}?{query}", request.raw_path()),
+            None => request.raw_path().to_owned(),
+        };
+        let digest = sha256(&[self.name.as_bytes(), target.as_bytes()]);
+        let mut key = Key::default();
+        key.copy_from_slice(&digest[..16]);
+        let path = request.raw_path();
+        Asked { key, is_manifest: path.ends_with(".m3u8") || path.ends_with(".mpd"), target }
+    }
+}
+
+const ORIGIN: OriginLimits = OriginLimits {
+    connect: Duration::from_secs(limits::ORIGIN_CONNECT_SECONDS),
+    first_byte: Duration::from_secs(limits::ORIGIN_FIRST_BYTE_SECONDS),
+    between_bytes: Duration::from_secs(limits::ORIGIN_BETWEEN_BYTES_SECONDS),
+    head_bytes: limits::ORIGIN_HEAD_BYTES,
+    head_fields: limits::ORIGIN_HEAD_FIELDS,
+    idle_connections: limits::ORIGIN_IDLE_CONNECTIONS,
+    idle: Duration::from_secs(limits::ORIGIN_IDLE_SECONDS),
+};
+
+/// What is asked of an origin.
+#[derive(Clone, Debug)]
+struct Asked {
+    key: Key,
+    /// Path and query.
+    target: String,
+    /// Manifests are small and change: they are asked for whole.
+    is_manifest: bool,
+}

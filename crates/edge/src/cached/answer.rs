@@ -1,0 +1,197 @@
+//! The answer from an object: conditions, ranges, and the head that its origin gave it.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use penstock_cache::Object;
+use penstock_config::limits;
+use penstock_egress::Part;
+use penstock_http::conditional::{Precondition, Validators, evaluate};
+use penstock_http::multipart::{Boundary, Multipart};
+use penstock_http::range::{Ranges, select};
+use penstock_http::{HeadWriter, Method, Status, Version};
+
+use super::find::{Outcome, Search};
+use super::follow::Piece;
+use super::{Description, Following, HttpSite, Store};
+use crate::respond::{Answer, Exchange, HEAD_ROOM_BYTES};
+use crate::site::Site;
+
+/// An object that answers one request.
+struct Reply<'r> {
+    exchange: &'r Exchange<'r>,
+    site: &'r Site,
+    store: &'r Store,
+    object: Arc<Object<Description>>,
+    outcome: Outcome,
+}
+
+/// What a body is made of, and its length if that is known.
+struct Contents {
+    pieces: Vec<Piece>,
+    length: Option<u64>,
+    /// Content-Type where it is not the object's own.
+    content_type: Option<String>,
+}
+
+/// Answers a GET or HEAD from the cache, or from the origin through the cache.
+pub(crate) async fn respond_from_cache(
+    exchange: &Exchange<'_>,
+    site: &Site,
+    origin: &Arc<HttpSite>,
+    store: &Store,
+) -> Answer {
+    // What no file can be called is nothing to ask an origin for either.
+    if exchange.request.path().is_err() {
+        return exchange.page(Some(site), Status::NotFound);
+    }
+    let search = Search {
+        worker: Rc::clone(exchange.worker),
+        store: store.clone(),
+        site: Arc::clone(origin),
+        asked: origin.asked(exchange.request),
+    };
+    let Some(found) = search.find().await else {
+        return exchange.page(Some(site), Status::BadGateway);
+    };
+    exchange.worker.shard.cached(found.outcome.label());
+    let reply = Reply { exchange, site, store, object: found.object, outcome: found.outcome };
+    reply.conditional().await
+}
+
+impl Reply<'_> {
+    fn description(&self) -> &Description {
+        self.object.description()
+    }
+
+    async fn conditional(&self) -> Answer {
+        let description = self.description();
+        match description.status {
+            200 => {}
+            502 | 504 if description.fields.is_empty() => {
+                let status =
+                    if description.status == 502 { Status::BadGateway } else { Status::GatewayTimeout };
+                return self.exchange.page(Some(self.site), status);
+            }
+            _ => return self.whole().await,
+        }
+        let modified = description.modified.as_ref().map_or(description.received, |(_, time)| *time);
+        match evaluate(self.exchange.request, &Validators { etag: &description.etag, modified }) {
+            Precondition::NotModified => self.not_modified(),
+            Precondition::Failed => self.exchange.page(Some(self.site), Status::PreconditionFailed),
+            Precondition::Serve { ranges_allowed } => {
+                let range = self.exchange.request.range().filter(|_| ranges_allowed);
+                // As long as nobody knows the end, no range can be named.
+                let Some(length) = self.object.length() else { return self.whole().await };
+                match select(range, length, limits::RANGES_PER_REQUEST) {
+                    Ranges::Whole => self.whole().await,
+                    Ranges::One(range) => self.one_range(range, length).await,
+                    Ranges::Many(ranges) => self.many_ranges(&ranges, length).await,
+                    Ranges::Unsatisfiable => self.exchange.unsatisfiable(self.site, length),
+                }
+            }
+        }
+    }
+
+    async fn whole(&self) -> Answer {
+        let length = self.object.length();
+        let range = 0..length.unwrap_or(u64::MAX);
+        let contents = Contents { pieces: vec![Piece::Range(range)], length, content_type: None };
+        self.send(self.description().status, contents, |head| {
+            if self.description().status == 200 && length.is_some() {
+                head.field("Accept-Ranges", "bytes");
+            }
+        })
+        .await
+    }
+
+    async fn one_range(&self, range: Range<u64>, length: u64) -> Answer {
+        let pieces = vec![Piece::Range(range.clone())];
+        let contents = Contents { length: Some(range.end - range.start), pieces, content_type: None };
+        self.send(206, contents, |head| {
+            head.content_range(&range, length);
+        })
+        .await
+    }
+
+    async fn many_ranges(&self, ranges: &[Range<u64>], length: u64) -> Answer {
+        let boundary = Boundary::new(penstock_tls::random_number());
+        let multipart = Multipart::new(boundary, &self.description().content_type, length, ranges);
+        let mut pieces = Vec::with_capacity(2 * ranges.len() + 1);
+        for (index, range) in ranges.iter().enumerate() {
+            let mut head = Vec::new();
+            multipart.write_part_head(&mut head, index);
+            pieces.push(Piece::Bytes(head));
+            pieces.push(Piece::Range(range.clone()));
+        }
+        let mut closing = Vec::new();
+        multipart.write_closing(&mut closing);
+        pieces.push(Piece::Bytes(closing));
+        let content_type = Some(multipart.content_type());
+        self.send(206, Contents { pieces, length: Some(multipart.content_length()), content_type }, |_| {})
+            .await
+    }
+
+    fn not_modified(&self) -> Answer {
+        let mut out = Vec::with_capacity(HEAD_ROOM_BYTES);
+        let mut head = self.exchange.head_that(&mut out, 304, self.exchange.keep_alive);
+        self.describe(&mut head, None);
+        head.finish();
+        Answer::of_parts(304, vec![Part::Owned(out)])
+    }
+
+    /// The head, and the first bytes of the body as soon as there are any: what fails before that is still an error
+    /// page and not a response cut short.
+    async fn send(&self, code: u16, contents: Contents, more: impl FnOnce(&mut HeadWriter<'_>)) -> Answer {
+        let exchange = self.exchange;
+        let wants_body = exchange.request.method() != Method::Head;
+        let chunked = contents.length.is_none() && exchange.request.version() == Version::Http11;
+        let mut following = Following::new(self.store, &self.object, contents.pieces, chunked);
+        let first = if wants_body && contents.length != Some(0) {
+            match following.next(exchange.worker).await {
+                Ok(first) => first,
+                Err(_) => return exchange.page(Some(self.site), Status::BadGateway),
+            }
+        } else {
+            None
+        };
+        // HTTP/1.0 knows no chunks: the end of the connection is the end of the body.
+        let until_close = contents.length.is_none() && !chunked;
+        let mut out = Vec::with_capacity(HEAD_ROOM_BYTES + self.description().fields.len());
+        let mut head = exchange.head_that(&mut out, code, exchange.keep_alive && !until_close);
+        match contents.length {
+            Some(length) => head.content_length(length),
+            None if chunked => head.field("Transfer-Encoding", "chunked"),
+            None => &mut head,
+        };
+        more(&mut head);
+        self.describe(&mut head, contents.content_type.as_deref());
+        head.finish();
+        let mut answer = Answer::of_parts(code, vec![Part::Owned(out)]);
+        answer.ends_connection = until_close;
+        if let Some(mut first) = first {
+            answer.parts.append(&mut first.parts);
+            answer.rest = Some((first, following));
+        }
+        answer
+    }
+
+    /// The fields of the origin, its age, and where it came from.
+    fn describe(&self, head: &mut HeadWriter<'_>, content_type: Option<&str>) {
+        let description = self.description();
+        match content_type {
+            Some(other) => {
+                head.lines_without(&description.fields, "content-type").field("Content-Type", other);
+            }
+            None => {
+                head.lines(&description.fields);
+            }
+        }
+        head.field("Age", description.age(Instant::now()).to_string())
+            .field("Cache-Status", self.outcome.cache_status())
+            .field("Via", "1.1 penstock");
+        self.exchange.site_fields(head, self.site);
+    }
+}

@@ -1,0 +1,221 @@
+//! What an object is: the head of the response it came with, and how long that holds.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use penstock_http::caching::{Directives, Lifetime, Response, Storage};
+use penstock_origin::http::Answer;
+
+use super::{Asked, HttpSite};
+
+/// One version of an object, as its origin described it.
+pub(crate) struct Description {
+    /// Status code.
+    pub(crate) status: u16,
+    /// Fields to pass on, as lines ready to be written.
+    pub(crate) fields: Vec<u8>,
+    /// Content-Type, for multipart ranges.
+    pub(crate) content_type: String,
+    /// ETag as it came; empty if there was none.
+    pub(crate) etag: String,
+    /// Last-Modified as it came, and its meaning.
+    pub(crate) modified: Option<(String, SystemTime)>,
+    /// When it came, for conditions by date where the origin names no other.
+    pub(crate) received: SystemTime,
+    /// Whether the origin gave a part when it was asked for one.
+    pub(crate) ranges: bool,
+    pub(super) asked: Asked,
+    pub(super) site: Arc<HttpSite>,
+    freshness: Mutex<Freshness>,
+}
+
+/// Until when a description holds.
+#[derive(Clone, Copy, Debug)]
+struct Freshness {
+    since: Instant,
+    lifetime: Lifetime,
+}
+
+/// How good a description is at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quality {
+    Fresh,
+    /// Good enough while somebody fetches a newer one.
+    Stale,
+    /// Good only if the origin says so, or fails.
+    Old,
+}
+
+const NOTHING: Lifetime = Lifetime {
+    fresh: Duration::ZERO,
+    age: Duration::ZERO,
+    stale_while_revalidate: Duration::ZERO,
+    stale_if_error: Duration::ZERO,
+};
+
+/// Fields that belong to one connection (RFC 9110 §7.6.1), or that we write ourselves.
+const NOT_PASSED_ON: [&str; 19] = [
+    "accept-ranges",
+    "access-control-allow-origin",
+    "age",
+    "alt-svc",
+    "cache-status",
+    "connection",
+    "content-length",
+    "content-range",
+    "date",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-connection",
+    "server",
+    "strict-transport-security",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+impl Description {
+    /// Reads the head of a response. The storage says whether anybody else may have it.
+    pub(super) fn read(
+        answer: &Answer<'_>,
+        asked: &Asked,
+        site: &Arc<HttpSite>,
+        now: (Instant, SystemTime),
+    ) -> (Self, Storage) {
+        let ranges = answer.status() == 206;
+        let status = if ranges { 200 } else { answer.status() };
+        let storage = storage(answer, status, site, now.1);
+        let lifetime = match storage {
+            Storage::Shared(lifetime) => lifetime,
+            Storage::Private | Storage::Passing => NOTHING,
+        };
+        let text = |name| answer.field(name).unwrap_or_default().to_owned();
+        let modified = answer.field("last-modified").and_then(|text| {
+            let time = httpdate::parse_http_date(text).ok()?;
+            Some((text.to_owned(), time))
+        });
+        let description = Self {
+            status,
+            fields: lines(answer),
+            content_type: text("content-type"),
+            etag: text("etag"),
+            modified,
+            received: now.1,
+            ranges,
+            asked: asked.clone(),
+            site: Arc::clone(site),
+            freshness: Mutex::new(Freshness { since: now.0, lifetime }),
+        };
+        (description, storage)
+    }
+
+    /// What stands for an origin that did not answer.
+    pub(super) fn failure(
+        status: u16,
+        asked: &Asked,
+        site: &Arc<HttpSite>,
+        now: (Instant, SystemTime),
+    ) -> Self {
+        Self {
+            status,
+            fields: Vec::new(),
+            content_type: String::new(),
+            etag: String::new(),
+            modified: None,
+            received: now.1,
+            ranges: false,
+            asked: asked.clone(),
+            site: Arc::clone(site),
+            freshness: Mutex::new(Freshness { since: now.0, lifetime: NOTHING }),
+        }
+    }
+
+    /// The origin has confirmed it (RFC 9111 §4.3.4).
+    pub(super) fn confirm(&self, answer: &Answer<'_>, now: (Instant, SystemTime)) {
+        if let Storage::Shared(lifetime) = storage(answer, self.status, &self.site, now.1) {
+            *self.freshness.lock().unwrap_or_else(PoisonError::into_inner) =
+                Freshness { since: now.0, lifetime };
+        }
+    }
+
+    pub(super) fn quality(&self, now: Instant) -> Quality {
+        let Freshness { since, lifetime } = self.freshness();
+        let held = now.saturating_duration_since(since);
+        if held < lifetime.fresh {
+            Quality::Fresh
+        } else if held < lifetime.fresh.saturating_add(lifetime.stale_while_revalidate) {
+            Quality::Stale
+        } else {
+            Quality::Old
+        }
+    }
+
+    /// Whether it may stand in for an origin that fails (RFC 5861 §4).
+    pub(super) fn may_replace_an_error(&self, now: Instant) -> bool {
+        let Freshness { since, lifetime } = self.freshness();
+        now.saturating_duration_since(since) < lifetime.fresh.saturating_add(lifetime.stale_if_error)
+    }
+
+    /// Value of Age (RFC 9111 §5.1), in seconds.
+    pub(crate) fn age(&self, now: Instant) -> u64 {
+        let Freshness { since, lifetime } = self.freshness();
+        lifetime.age.saturating_add(now.saturating_duration_since(since)).as_secs()
+    }
+
+    /// The condition under which a new fetch may say that nothing has changed.
+    pub(super) fn condition(&self) -> Option<(&'static str, String)> {
+        if !self.etag.is_empty() {
+            return Some(("if-none-match", self.etag.clone()));
+        }
+        self.modified.as_ref().map(|(text, _)| ("if-modified-since", text.clone()))
+    }
+
+    /// Whether a response with these validators is the same version (RFC 9110 §8.8.1).
+    pub(super) fn is_same_version(&self, answer: &Answer<'_>) -> bool {
+        if !self.etag.is_empty() {
+            return answer.field("etag") == Some(self.etag.as_str());
+        }
+        self.modified.as_ref().map(|(text, _)| text.as_str()) == answer.field("last-modified")
+    }
+
+    fn freshness(&self) -> Freshness {
+        *self.freshness.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn storage(answer: &Answer<'_>, status: u16, site: &HttpSite, now: SystemTime) -> Storage {
+    let all = |name: &str| answer.fields().get_all(name).iter().map(|value| value.as_bytes());
+    let response = Response {
+        status,
+        directives: Directives::parse(all("cache-control")),
+        sets_cookie: answer.fields().contains_key("set-cookie"),
+        varies_by_everything: all("vary").any(|value| value.trim_ascii() == b"*"),
+        expires: answer.field("expires"),
+        date: answer.field("date"),
+        age: answer.field("age"),
+    };
+    response.storage(now, site.lifetimes)
+}
+
+/// The fields that go to the client unchanged. The origin's response was parsed, so no value can break its line.
+fn lines(answer: &Answer<'_>) -> Vec<u8> {
+    let named = |value: &[u8]| String::from_utf8_lossy(value).to_ascii_lowercase();
+    let connection: Vec<String> =
+        answer.fields().get_all("connection").iter().map(|value| named(value.as_bytes())).collect();
+    let of_connection =
+        |name: &str| connection.iter().any(|list| list.split(',').any(|option| option.trim() == name));
+    let mut lines = Vec::new();
+    for (name, value) in answer.fields() {
+        let name = name.as_str();
+        if NOT_PASSED_ON.contains(&name) || of_connection(name) {
+            continue;
+        }
+        lines.extend_from_slice(name.as_bytes());
+        lines.extend_from_slice(b": ");
+        lines.extend_from_slice(value.as_bytes());
+        lines.extend_from_slice(b"\r\n");
+    }
+    lines
+}

@@ -1,0 +1,262 @@
+//! Fills: tasks that bring bytes from an origin into the cache. They belong to nobody's connection.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use penstock_cache::{Object, Part, SliceFill};
+use penstock_config::limits;
+use penstock_http::caching::Storage;
+use penstock_origin::http::{Answer, Fetch, OriginError};
+
+use super::find::{Announce, Outcome, Search};
+use super::{Description, Store};
+use crate::worker::Worker;
+
+/// The moment something came, on both clocks.
+type Now = (Instant, SystemTime);
+
+impl Search {
+    /// Finds out what an object is, tells whoever waits, and fills what comes with it.
+    pub(super) async fn fetch_object(self, announce: Announce, stale: Option<Arc<Object<Description>>>) {
+        let shard = &self.worker.shard;
+        let last = u64::from(self.store.tier.slice_bytes()) - 1;
+        let fetch = Fetch {
+            target: self.asked.target.clone(),
+            host: None,
+            range: (!self.asked.is_manifest).then_some((0, last)),
+            known: stale.as_ref().and_then(|object| object.description().condition()),
+        };
+        let fetched = self.worker.origins.fetch(&self.site.origin, &fetch).await;
+        let now = (Instant::now(), SystemTime::now());
+        if let (Ok(answer), Some(object)) = (&fetched, &stale)
+            && answer.status() == 304
+        {
+            shard.origin("not_modified");
+            object.description().confirm(answer, now);
+            announce.keep(object, Outcome::Revalidated);
+            return;
+        }
+        let failed = fetched.as_ref().map_or(true, |answer| answer.status() >= 500);
+        let substitute =
+            stale.as_ref().filter(|object| failed && object.description().may_replace_an_error(now.0));
+        match (fetched, substitute) {
+            (fetched, Some(object)) => {
+                shard.origin(fetched.err().map_or("server_error", OriginError::label));
+                announce.share(object, Outcome::StaleIfError);
+            }
+            (Err(error), None) => {
+                shard.origin(error.label());
+                announce.share(&self.failure(error, now), Outcome::Miss);
+            }
+            (Ok(answer), None) => {
+                let outcome = if stale.is_some() { Outcome::Revalidated } else { Outcome::Miss };
+                self.take_in(answer, announce, outcome, now).await;
+            }
+        }
+    }
+
+    async fn take_in(&self, answer: Answer<'_>, announce: Announce, outcome: Outcome, now: Now) {
+        let shard = &self.worker.shard;
+        let slice_bytes = u64::from(self.store.tier.slice_bytes());
+        let Some(length) = whole_length(&answer, slice_bytes) else {
+            shard.origin(OriginError::Malformed.label());
+            announce.share(&self.failure(OriginError::Malformed, now), outcome);
+            return;
+        };
+        shard.origin("answered");
+        let (description, storage) = Description::read(&answer, &self.asked, &self.site, now);
+        let slices = if description.ranges { 1 } else { slices_of(slice_bytes, length) };
+        let object = Object::new(&self.asked.key, description, length, Arc::clone(&self.store.tier));
+        // Before anybody else can see the object: what this answer brings is ours to fill.
+        let fills = missing(&object, 0..slices);
+        match storage {
+            Storage::Shared(_) => announce.keep(&object, outcome),
+            Storage::Passing => announce.share(&object, outcome),
+            Storage::Private => announce.alone(&object),
+        }
+        let poured = match length {
+            Some(_) => pour(&self.worker, answer, fills, 0, slice_bytes).await,
+            None => pour_to_the_end(&self.worker, answer, &object, fills).await,
+        };
+        if let Err(reason) = poured {
+            shard.origin(reason);
+            if length.is_none() {
+                // Nobody knows how long it would have been: it cannot be mended, only fetched again.
+                self.store.index.forget_version(&self.asked.key, &object);
+            }
+        }
+    }
+
+    /// What stands for an origin that did not answer.
+    fn failure(&self, error: OriginError, now: Now) -> Arc<Object<Description>> {
+        let status = if error == OriginError::Timeout { 504 } else { 502 };
+        let description = Description::failure(status, &self.asked, &self.site, now);
+        Object::new(&self.asked.key, description, Some(0), Arc::clone(&self.store.tier))
+    }
+}
+
+/// The length of the whole object; `Some(None)` while only its end will tell, `None` if the answer makes no sense.
+fn whole_length(answer: &Answer<'_>, slice: u64) -> Option<Option<u64>> {
+    if answer.status() != 206 {
+        return Some(answer.length())
+            .filter(|length| length.is_none_or(|length| length <= limits::OBJECT_BYTES_MAX));
+    }
+    let (first, last, total) = content_range(answer)?;
+    let complete = first == 0 && last < slice && last + 1 == slice.min(total);
+    (complete && total <= limits::OBJECT_BYTES_MAX).then_some(Some(total))
+}
+
+/// First byte, last byte and whole length by Content-Range (RFC 9110 §14.4), if the body can be as long as it says.
+fn content_range(answer: &Answer<'_>) -> Option<(u64, u64, u64)> {
+    let range = answer.field("content-range")?.strip_prefix("bytes ")?;
+    let (range, total) = range.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last, total): (u64, u64, u64) =
+        (first.parse().ok()?, last.parse().ok()?, total.parse().ok()?);
+    let fits =
+        first <= last && last < total && answer.length().is_none_or(|length| length == last - first + 1);
+    fits.then_some((first, last, total))
+}
+
+fn slices_of(slice_bytes: u64, length: Option<u64>) -> u32 {
+    match length {
+        Some(length) => u32::try_from(length.div_ceil(slice_bytes)).unwrap_or(u32::MAX),
+        None => 1,
+    }
+}
+
+/// Takes on those of these slices that nobody has or fills.
+fn missing(object: &Arc<Object<Description>>, slices: std::ops::Range<u32>) -> Vec<SliceFill<Description>> {
+    let mut fills = Vec::new();
+    for slice in slices.filter(|slice| object.slice_length(*slice) > 0) {
+        if let Part::Missing(fill) = object.slice(slice) {
+            fills.push(fill);
+        }
+    }
+    fills
+}
+
+/// Fills slices, in order, from a body that begins at byte `at` of the object. Bytes of other slices are passed over.
+async fn pour(
+    worker: &Worker,
+    mut answer: Answer<'_>,
+    fills: Vec<SliceFill<Description>>,
+    mut at: u64,
+    slice_bytes: u64,
+) -> Result<(), &'static str> {
+    let mut fills = fills.into_iter().peekable();
+    while let Some(chunk) = answer.next().await.map_err(OriginError::label)? {
+        worker.shard.filled(chunk.len() as u64);
+        let mut rest = &chunk[..];
+        while !rest.is_empty() {
+            let left = slice_bytes - at % slice_bytes;
+            let (now, later) = rest.split_at(rest.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+            rest = later;
+            let here = fills.peek_mut().filter(|fill| u64::from(fill.slice()) == at / slice_bytes);
+            at += now.len() as u64;
+            let Some(fill) = here else { continue };
+            if fill.append(now).map_err(|_| "no_room")? != now.len() {
+                return Err(OriginError::Malformed.label());
+            }
+            if fill.is_full()
+                && let Some(full) = fills.next()
+            {
+                full.finish();
+            }
+        }
+    }
+    // What is left over was promised and did not come.
+    if fills.next().is_some() { Err(OriginError::CutShort.label()) } else { Ok(()) }
+}
+
+/// Fills an object whose length only its end tells.
+async fn pour_to_the_end(
+    worker: &Worker,
+    mut answer: Answer<'_>,
+    object: &Arc<Object<Description>>,
+    mut fills: Vec<SliceFill<Description>>,
+) -> Result<(), &'static str> {
+    let Some(mut fill) = fills.pop() else { return Ok(()) };
+    let mut total = 0;
+    while let Some(chunk) = answer.next().await.map_err(OriginError::label)? {
+        worker.shard.filled(chunk.len() as u64);
+        total += chunk.len() as u64;
+        if total > limits::OBJECT_BYTES_MAX {
+            return Err(OriginError::Malformed.label());
+        }
+        let mut rest = &chunk[..];
+        while !rest.is_empty() {
+            if fill.is_full() {
+                // The next is taken on before this one is finished, or a reader would think it its own to fill.
+                let Part::Missing(next) = object.slice(fill.slice() + 1) else { return Err("taken") };
+                std::mem::replace(&mut fill, next).finish();
+            }
+            let kept = fill.append(rest).map_err(|_| "no_room")?;
+            rest = &rest[kept..];
+        }
+    }
+    object.set_length(total);
+    fill.finish();
+    Ok(())
+}
+
+/// Fills one slice of an object that is known.
+pub(super) async fn fetch_slice(worker: &Rc<Worker>, store: &Store, fill: SliceFill<Description>) {
+    let object = Arc::clone(fill.object());
+    if let Err(reason) = try_slice(worker, &object, fill).await {
+        worker.shard.origin(reason);
+        if reason == CHANGED {
+            store.index.forget_version(&object.description().asked.key, &object);
+        }
+    }
+}
+
+/// The object is not any more what it was when it was found.
+const CHANGED: &str = "changed";
+
+async fn try_slice(
+    worker: &Rc<Worker>,
+    object: &Arc<Object<Description>>,
+    fill: SliceFill<Description>,
+) -> Result<(), &'static str> {
+    let description = object.description();
+    let slice_bytes = u64::from(object.slice_bytes());
+    let first = u64::from(fill.slice()) * slice_bytes;
+    let last = first + u64::from(object.slice_length(fill.slice())) - 1;
+    let fetch = Fetch {
+        target: description.asked.target.clone(),
+        host: None,
+        range: Some((first, last)),
+        known: None,
+    };
+    let answer = worker.origins.fetch(&description.site.origin, &fetch).await.map_err(OriginError::label)?;
+    match answer.status() {
+        206 => {
+            let (got_first, got_last, total) =
+                content_range(&answer).ok_or_else(|| OriginError::Malformed.label())?;
+            if Some(total) != object.length() || !description.is_same_version(&answer) {
+                return Err(CHANGED);
+            }
+            if (got_first, got_last) != (first, last) {
+                return Err(OriginError::Malformed.label());
+            }
+            worker.shard.origin("answered");
+            pour(worker, answer, vec![fill], first, slice_bytes).await
+        }
+        200 => {
+            if answer.length() != object.length() || !description.is_same_version(&answer) {
+                return Err(CHANGED);
+            }
+            // It ignores Range: whatever passes by and is missing is taken along.
+            worker.shard.origin("answered");
+            let number = fill.slice();
+            let mut fills = missing(object, 0..number);
+            fills.push(fill);
+            fills.extend(missing(object, number + 1..slices_of(slice_bytes, object.length())));
+            pour(worker, answer, fills, 0, slice_bytes).await
+        }
+        404 | 410 | 416 => Err(CHANGED),
+        _ => Err("server_error"),
+    }
+}

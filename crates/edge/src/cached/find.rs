@@ -1,0 +1,171 @@
+//! From a request to its object: known, being found out, or ours to find out.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use penstock_cache::{LookUp, Object, ObjectFill, Resolved};
+use penstock_config::limits;
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+
+use super::description::Quality;
+use super::{Asked, Description, HttpSite, Store};
+use crate::worker::Worker;
+
+/// The object that answers a request.
+pub(super) struct Found {
+    pub(super) object: Arc<Object<Description>>,
+    pub(super) outcome: Outcome,
+}
+
+/// How an object was come by, for Cache-Status (RFC 9211) and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Known and fresh.
+    Hit,
+    /// Known and a little stale; somebody fetches a newer one.
+    Stale,
+    /// Known and stale; its origin confirmed it or sent another.
+    Revalidated,
+    /// Known and stale, and its origin failed.
+    StaleIfError,
+    /// Fetched for this request.
+    Miss,
+    /// Fetched for another request at the same time.
+    Collapsed,
+    /// Fetched for this request and for no other.
+    Passed,
+}
+
+impl Outcome {
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Revalidated => "revalidated",
+            Self::StaleIfError => "stale_if_error",
+            Self::Miss => "miss",
+            Self::Collapsed => "collapsed",
+            Self::Passed => "passed",
+        }
+    }
+
+    /// The member of Cache-Status (RFC 9211 §2).
+    pub(crate) fn cache_status(self) -> &'static str {
+        match self {
+            Self::Hit => "penstock; hit",
+            Self::Stale => "penstock; hit; detail=stale-while-revalidate",
+            Self::Revalidated => "penstock; fwd=stale",
+            Self::StaleIfError => "penstock; fwd=stale; detail=stale-if-error",
+            Self::Miss => "penstock; fwd=uri-miss; stored",
+            Self::Collapsed => "penstock; fwd=uri-miss; collapsed",
+            Self::Passed => "penstock; fwd=uri-miss; detail=not-shared",
+        }
+    }
+}
+
+/// One object to be found, and with what.
+#[derive(Clone)]
+pub(super) struct Search {
+    pub(super) worker: Rc<Worker>,
+    pub(super) store: Store,
+    pub(super) site: Arc<HttpSite>,
+    pub(super) asked: Asked,
+}
+
+impl Search {
+    /// Finds the object; `None` if everybody who tried to find out gave up.
+    pub(super) async fn find(&self) -> Option<Found> {
+        let (index, key) = (&self.store.index, &self.asked.key);
+        let mut outcome = Outcome::Hit;
+        for _ in 0..limits::ORIGIN_ATTEMPTS {
+            let pending = match index.look_up(key) {
+                LookUp::Missing(claim) => return self.fetch(Some(claim), None).await,
+                LookUp::Pending(pending) => {
+                    outcome = Outcome::Collapsed;
+                    pending
+                }
+                LookUp::Known(object) => match object.description().quality(Instant::now()) {
+                    Quality::Fresh => return Some(Found { object, outcome }),
+                    Quality::Stale => {
+                        if let LookUp::Missing(claim) = index.renew(key, &object) {
+                            // Nobody waits for what it brings.
+                            drop(self.start(Some(claim), Some(Arc::clone(&object))));
+                        }
+                        return Some(Found { object, outcome: Outcome::Stale });
+                    }
+                    Quality::Old => match index.renew(key, &object) {
+                        LookUp::Missing(claim) => return self.fetch(Some(claim), Some(object)).await,
+                        LookUp::Pending(pending) => {
+                            outcome = Outcome::Revalidated;
+                            pending
+                        }
+                        // Somebody has just renewed it.
+                        LookUp::Known(object) => return Some(Found { object, outcome }),
+                    },
+                },
+            };
+            match pending.resolved().await {
+                Some(Resolved::Shared(object)) => return Some(Found { object, outcome }),
+                Some(Resolved::Alone) => return self.fetch(None, None).await,
+                // Whoever tried gave up: now we may be the one.
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// Starts a fetch that outlives this request, and waits for its head.
+    async fn fetch(
+        &self,
+        claim: Option<ObjectFill<Description>>,
+        stale: Option<Arc<Object<Description>>>,
+    ) -> Option<Found> {
+        self.start(claim, stale).await.ok()
+    }
+
+    fn start(
+        &self,
+        claim: Option<ObjectFill<Description>>,
+        stale: Option<Arc<Object<Description>>>,
+    ) -> oneshot::Receiver<Found> {
+        let (reply, answer) = oneshot::channel();
+        let search = self.clone();
+        spawn_local(async move { search.fetch_object(Announce { claim, reply }, stale).await });
+        answer
+    }
+}
+
+/// Whoever waits to hear what an object is.
+pub(super) struct Announce {
+    claim: Option<ObjectFill<Description>>,
+    reply: oneshot::Sender<Found>,
+}
+
+impl Announce {
+    /// For all who wait, and for all who come later.
+    pub(super) fn keep(self, object: &Arc<Object<Description>>, outcome: Outcome) {
+        if let Some(claim) = self.claim {
+            claim.keep(object);
+        }
+        // The request it began with may be gone.
+        drop(self.reply.send(Found { object: Arc::clone(object), outcome }));
+    }
+
+    /// For all who wait.
+    pub(super) fn share(self, object: &Arc<Object<Description>>, outcome: Outcome) {
+        if let Some(claim) = self.claim {
+            claim.share(object);
+        }
+        drop(self.reply.send(Found { object: Arc::clone(object), outcome }));
+    }
+
+    /// For the request it began with.
+    pub(super) fn alone(self, object: &Arc<Object<Description>>) {
+        if let Some(claim) = self.claim {
+            claim.alone();
+        }
+        drop(self.reply.send(Found { object: Arc::clone(object), outcome: Outcome::Passed }));
+    }
+}

@@ -1,0 +1,168 @@
+//! Following an object: which bytes can be sent now, and waiting for those that cannot.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use penstock_cache::{Lease, Object, Part};
+use penstock_config::limits;
+use penstock_egress::Part as BodyPart;
+use tokio::task::spawn_local;
+
+use super::fill::fetch_slice;
+use super::{Description, Store};
+use crate::worker::Worker;
+
+/// A body that is sent while it may still be coming.
+pub(crate) struct Following {
+    store: Store,
+    object: Arc<Object<Description>>,
+    pieces: VecDeque<Piece>,
+    /// Chunked, because nobody knows how long it will be (RFC 9112 §7.1).
+    chunked: bool,
+    attempts: usize,
+}
+
+/// A piece of a body.
+pub(super) enum Piece {
+    /// Bytes made for this response, such as the heads of multipart ranges.
+    Bytes(Vec<u8>),
+    /// Bytes of the object; an end beyond its own means as far as it goes.
+    Range(Range<u64>),
+}
+
+/// What can be sent now. Its bytes stay where they are until it is dropped.
+pub(crate) struct Stretch {
+    pub(crate) parts: Vec<BodyPart>,
+    _lease: Option<Lease>,
+}
+
+/// The rest of the body will not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+impl Following {
+    pub(super) fn new(
+        store: &Store,
+        object: &Arc<Object<Description>>,
+        pieces: impl IntoIterator<Item = Piece>,
+        chunked: bool,
+    ) -> Self {
+        let pieces = pieces.into_iter().collect();
+        Self { store: store.clone(), object: Arc::clone(object), pieces, chunked, attempts: 0 }
+    }
+
+    /// The next bytes, as soon as there are any; `None` behind the last.
+    ///
+    /// # Errors
+    /// [`Broken`] if origin and cache have nothing more to give.
+    pub(crate) async fn next(&mut self, worker: &Rc<Worker>) -> Result<Option<Stretch>, Broken> {
+        loop {
+            match self.pieces.front_mut() {
+                None if self.chunked => {
+                    self.chunked = false;
+                    return Ok(Some(Stretch {
+                        parts: vec![BodyPart::Owned(b"0\r\n\r\n".to_vec())],
+                        _lease: None,
+                    }));
+                }
+                None => return Ok(None),
+                Some(Piece::Bytes(bytes)) => {
+                    let parts = vec![BodyPart::Owned(std::mem::take(bytes))];
+                    self.pieces.pop_front();
+                    return Ok(Some(Stretch { parts, _lease: None }));
+                }
+                Some(Piece::Range(range)) => {
+                    let range = range.clone();
+                    if range.is_empty() || self.object.length().is_some_and(|length| range.start >= length) {
+                        self.pieces.pop_front();
+                    } else if let Some(stretch) = self.advance(worker, range).await? {
+                        return Ok(Some(stretch));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Bytes from the start of `range`, or `None` if something has changed and it is worth looking again.
+    async fn advance(&mut self, worker: &Rc<Worker>, range: Range<u64>) -> Result<Option<Stretch>, Broken> {
+        let (slice, from) = self.object.locate(range.start);
+        match self.object.slice(slice) {
+            Part::Here(lease) => {
+                self.prefetch(worker, slice + 1, range.end);
+                let available = lease.length();
+                if available <= from {
+                    // The end has been found, and it is here.
+                    self.pieces.pop_front();
+                    return Ok(None);
+                }
+                Ok(self.stretch(lease, from..available, range))
+            }
+            Part::Coming(mut follower) => {
+                let progress = follower.progress();
+                if progress.bytes > from
+                    && let Some(lease) = follower.lease()
+                {
+                    return Ok(self.stretch(lease, from..progress.bytes, range));
+                }
+                if progress.failed {
+                    return self.try_again();
+                }
+                if !progress.complete {
+                    follower.further().await;
+                }
+                Ok(None)
+            }
+            Part::Missing(fill) => {
+                self.try_again()?;
+                let (worker, store) = (Rc::clone(worker), self.store.clone());
+                let mut follower = fill.follow();
+                spawn_local(async move { fetch_slice(&worker, &store, fill).await });
+                follower.further().await;
+                if follower.progress().failed { self.try_again() } else { Ok(None) }
+            }
+        }
+    }
+
+    fn try_again(&mut self) -> Result<Option<Stretch>, Broken> {
+        // An object whose length is unknown cannot be asked for in parts: its one fill was the only chance.
+        if self.attempts >= limits::ORIGIN_ATTEMPTS || self.object.length().is_none() {
+            return Err(Broken);
+        }
+        self.attempts += 1;
+        Ok(None)
+    }
+
+    /// Has the next slice come while this one is sent.
+    fn prefetch(&self, worker: &Rc<Worker>, slice: u32, end: u64) {
+        let begins = u64::from(slice) * u64::from(self.object.slice_bytes());
+        if begins >= end || self.object.length().is_none_or(|length| begins >= length) {
+            return;
+        }
+        if let Part::Missing(fill) = self.object.slice(slice) {
+            let (worker, store) = (Rc::clone(worker), self.store.clone());
+            spawn_local(async move { fetch_slice(&worker, &store, fill).await });
+        }
+    }
+
+    fn stretch(&mut self, lease: Lease, within: Range<u32>, wanted: Range<u64>) -> Option<Stretch> {
+        let left = u32::try_from(wanted.end - wanted.start).unwrap_or(u32::MAX);
+        let end = within.end.min(within.start.saturating_add(left));
+        let extent = lease.extent(within.start..end)?;
+        // Progress: what fails later gets its own attempts.
+        self.attempts = 0;
+        let length = extent.len;
+        if let Some(Piece::Range(range)) = self.pieces.front_mut() {
+            range.start += length;
+        }
+        let extent = BodyPart::Extent(extent);
+        let parts = if self.chunked {
+            let (size, end) = (format!("{length:x}\r\n").into_bytes(), b"\r\n".to_vec());
+            vec![BodyPart::Owned(size), extent, BodyPart::Owned(end)]
+        } else {
+            vec![extent]
+        };
+        Some(Stretch { parts, _lease: Some(lease) })
+    }
+}

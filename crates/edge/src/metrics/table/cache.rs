@@ -1,0 +1,64 @@
+//! The metrics of the cache and of the origins behind it.
+
+use super::open;
+use crate::metrics::exposition::{Kind, Metric};
+
+pub(super) const METRICS: &[Metric] = &[
+    Metric {
+        name: "penstock_cache_requests_total",
+        kind: Kind::Counter,
+        help: "Requests to sites with an HTTP origin, by how their object was come by: `hit`, `miss`, `collapsed` into the fetch of another request, `revalidated`, `stale` (while somebody fetches), `stale_if_error`, `passed` (for one client only).",
+        labels: &[open("outcome", "see left")],
+        read: |seen, out| {
+            for (outcome, count) in seen.tally(|shard| &shard.cached) {
+                out.sample(&[outcome], count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_origin_requests_total",
+        kind: Kind::Counter,
+        help: "Requests to origins by their end: `answered`, `not_modified`, or what went wrong: `unreachable`, `timeout`, `malformed`, `cut_short`, `changed` (another version than the one being filled), `server_error`, `no_room`.",
+        labels: &[open("outcome", "see left")],
+        read: |seen, out| {
+            for (outcome, count) in seen.tally(|shard| &shard.origin) {
+                out.sample(&[outcome], count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_origin_received_bytes_total",
+        kind: Kind::Counter,
+        help: "Bytes of bodies that came from origins.",
+        labels: &[],
+        read: |seen, out| out.sample(&[], seen.sum(|shard| shard.filled.get())),
+    },
+    Metric {
+        name: "penstock_cache_bytes",
+        kind: Kind::Gauge,
+        help: "Bytes that the slices of the memory tier take, in whole pages.",
+        labels: &[],
+        read: |seen, out| seen.tier(|tier| tier.bytes, out),
+    },
+    Metric {
+        name: "penstock_cache_slices",
+        kind: Kind::Gauge,
+        help: "Slices that the memory tier keeps.",
+        labels: &[],
+        read: |seen, out| seen.tier(|tier| tier.slices, out),
+    },
+    Metric {
+        name: "penstock_cache_evictions_total",
+        kind: Kind::Counter,
+        help: "Slices that had to go for others.",
+        labels: &[],
+        read: |seen, out| seen.tier(|tier| tier.evictions, out),
+    },
+    Metric {
+        name: "penstock_cache_refusals_total",
+        kind: Kind::Counter,
+        help: "Slices that found no room because everything was being sent or filled.",
+        labels: &[],
+        read: |seen, out| seen.tier(|tier| tier.refusals, out),
+    },
+];

@@ -1,0 +1,181 @@
+//! What a shared cache may do with a response (RFC 9111), as a function of its fields and of time.
+
+use std::time::{Duration, SystemTime};
+
+use crate::digits::saturating_decimal;
+
+/// The directives of a response's Cache-Control that a shared cache obeys (RFC 9111 §5.2.2, RFC 5861).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word that is there or not")]
+pub struct Directives {
+    /// `no-store`
+    pub no_store: bool,
+    /// `private`, with or without field names
+    pub private: bool,
+    /// `no-cache`, with or without field names
+    pub no_cache: bool,
+    /// `public`
+    pub public: bool,
+    /// `must-revalidate` or `proxy-revalidate`
+    pub must_revalidate: bool,
+    /// `max-age`
+    pub max_age: Option<Duration>,
+    /// `s-maxage`
+    pub s_maxage: Option<Duration>,
+    /// `stale-while-revalidate`
+    pub stale_while_revalidate: Option<Duration>,
+    /// `stale-if-error`
+    pub stale_if_error: Option<Duration>,
+}
+
+impl Directives {
+    /// Reads all values of Cache-Control. Unknown directives are passed over; a time that is not a number counts as
+    /// zero, since RFC 9111 §4.2.1 wants such a response to be stale.
+    pub fn parse<'v>(values: impl Iterator<Item = &'v [u8]>) -> Self {
+        let mut found = Self::default();
+        for value in values {
+            for directive in elements(value) {
+                found.take(directive);
+            }
+        }
+        found
+    }
+
+    fn take(&mut self, directive: &[u8]) {
+        let (name, argument) = match memchr::memchr(b'=', directive) {
+            Some(place) => (&directive[..place], directive[place + 1..].trim_ascii()),
+            None => (directive, &b""[..]),
+        };
+        let seconds = || {
+            let digits = argument.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+            let seconds = saturating_decimal(digits.unwrap_or(argument)).unwrap_or(0);
+            // RFC 9111 §1.2.2: what is too large counts as this.
+            Duration::from_secs(seconds.min(1 << 31))
+        };
+        match name.trim_ascii().to_ascii_lowercase().as_slice() {
+            b"no-store" => self.no_store = true,
+            b"private" => self.private = true,
+            b"no-cache" => self.no_cache = true,
+            b"public" => self.public = true,
+            b"must-revalidate" | b"proxy-revalidate" => self.must_revalidate = true,
+            // The first of several counts (RFC 9111 §4.2.1 leaves the choice).
+            b"max-age" => self.max_age = self.max_age.or_else(|| Some(seconds())),
+            b"s-maxage" => self.s_maxage = self.s_maxage.or_else(|| Some(seconds())),
+            b"stale-while-revalidate" => self.stale_while_revalidate = Some(seconds()),
+            b"stale-if-error" => self.stale_if_error = Some(seconds()),
+            _ => {}
+        }
+    }
+}
+
+/// The elements of a comma-separated list; a comma inside quotes belongs to its element.
+fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut quoted = false;
+    value
+        .split(move |byte| {
+            quoted ^= *byte == b'"';
+            *byte == b',' && !quoted
+        })
+        .map(<[u8]>::trim_ascii)
+        .filter(|element| !element.is_empty())
+}
+
+/// What was received, as far as caching is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Response<'r> {
+    /// Status code.
+    pub status: u16,
+    /// Its Cache-Control.
+    pub directives: Directives,
+    /// Whether it has Set-Cookie.
+    pub sets_cookie: bool,
+    /// Whether it has `Vary: *`.
+    pub varies_by_everything: bool,
+    /// Value of Expires.
+    pub expires: Option<&'r str>,
+    /// Value of Date.
+    pub date: Option<&'r str>,
+    /// Value of Age.
+    pub age: Option<&'r str>,
+}
+
+/// How long things are kept when their origin does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultLifetimes {
+    /// Of a 200 and of redirections that are permanent.
+    pub found: Duration,
+    /// Of a 404 or 410.
+    pub missing: Duration,
+}
+
+/// Whether and for how long a response may be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// For nobody but who asked for it.
+    Private,
+    /// For all who ask at the same time, and for nobody later.
+    Passing,
+    /// For everybody.
+    Shared(Lifetime),
+}
+
+/// How long a response may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    /// How long it is fresh, from now; zero means that it has to be validated before each use.
+    pub fresh: Duration,
+    /// How old it was when it came.
+    pub age: Duration,
+    /// How long behind its freshness it may be used while a newer one is fetched.
+    pub stale_while_revalidate: Duration,
+    /// How long behind its freshness it may be used if its origin fails.
+    pub stale_if_error: Duration,
+}
+
+impl Response<'_> {
+    /// Decides by RFC 9111 §3 and §4.2. A request with Authorization needs more; see there.
+    pub fn storage(&self, now: SystemTime, default: DefaultLifetimes) -> Storage {
+        let directives = &self.directives;
+        if directives.no_store || directives.private || self.sets_cookie {
+            return Storage::Private;
+        }
+        let usual = match self.status {
+            200 | 203 | 300 | 301 | 308 => Some(default.found),
+            404 | 410 | 414 | 501 => Some(default.missing),
+            _ => None,
+        };
+        let told = self.told_lifetime(now);
+        if self.varies_by_everything || self.status == 206 || self.status < 200 {
+            return Storage::Passing;
+        }
+        let Some(total) = told.or(usual).filter(|_| self.status != 304) else { return Storage::Passing };
+        let age = self.age.and_then(|age| saturating_decimal(age.trim().as_bytes())).unwrap_or(0);
+        let age = Duration::from_secs(age.min(1 << 31));
+        let total = if directives.no_cache { Duration::ZERO } else { total };
+        let beyond = |extra: Option<Duration>| match extra {
+            Some(extra) if !directives.must_revalidate && !directives.no_cache => extra,
+            Some(_) | None => Duration::ZERO,
+        };
+        Storage::Shared(Lifetime {
+            fresh: total.saturating_sub(age),
+            age,
+            stale_while_revalidate: beyond(directives.stale_while_revalidate),
+            stale_if_error: beyond(directives.stale_if_error),
+        })
+    }
+
+    /// The freshness lifetime that the origin names (RFC 9111 §4.2.1).
+    fn told_lifetime(&self, now: SystemTime) -> Option<Duration> {
+        if let Some(seconds) = self.directives.s_maxage.or(self.directives.max_age) {
+            return Some(seconds);
+        }
+        let expires = self.expires?;
+        // A date that cannot be read means a time in the past (RFC 9111 §5.3).
+        let Ok(expires) = httpdate::parse_http_date(expires) else { return Some(Duration::ZERO) };
+        let date = self.date.and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(now);
+        Some(expires.duration_since(date).unwrap_or(Duration::ZERO))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+use super::*;
+
+const DEFAULT: DefaultLifetimes =
+    DefaultLifetimes { found: Duration::from_secs(60), missing: Duration::from_secs(1) };
+
+fn directives(value: &str) -> Directives {
+    Directives::parse(std::iter::once(value.as_bytes()))
+}
+
+fn response(status: u16, cache_control: &str) -> Response<'static> {
+    Response {
+        status,
+        directives: directives(cache_control),
+        sets_cookie: false,
+        varies_by_everything: false,
+        expires: None,
+        date: None,
+        age: None,
+    }
+}
+
+fn fresh(response: &Response<'_>) -> Option<u64> {
+    match response.storage(SystemTime::UNIX_EPOCH, DEFAULT) {
+        Storage::Shared(lifetime) => Some(lifetime.fresh.as_secs()),
+        Storage::Private | Storage::Passing => None,
+    }
+}
+
+#[test]
+fn a_shared_cache_goes_by_s_maxage_then_max_age_then_expires_then_its_default() {
+    assert_eq!(fresh(&response(200, "max-age=5, s-maxage=7")), Some(7));
+    assert_eq!(fresh(&response(200, "MAX-AGE=\"5\"")), Some(5));
+    let date = Some("Thu, 01 Jan 1970 00:00:10 GMT");
+    let expires = Some("Thu, 01 Jan 1970 00:00:40 GMT");
+    assert_eq!(fresh(&Response { date, expires, ..response(200, "") }), Some(30));
+    assert_eq!(fresh(&Response { date, expires, ..response(200, "max-age=1") }), Some(1));
+    assert_eq!(fresh(&response(200, "")), Some(60));
+    assert_eq!(fresh(&response(404, "")), Some(1));
+}
+
+#[test]
+fn an_expires_that_is_no_date_is_in_the_past() {
+    assert_eq!(fresh(&Response { expires: Some("0"), ..response(200, "") }), Some(0));
+}
+
+#[test]
+fn what_is_for_one_client_is_never_shared() {
+    for value in ["private", "no-store", "max-age=60, private=\"set-cookie, x\"", "public, no-store"] {
+        assert_eq!(
+            response(200, value).storage(SystemTime::UNIX_EPOCH, DEFAULT),
+            Storage::Private,
+            "{value}"
+        );
+    }
+    let cookie = Response { sets_cookie: true, ..response(200, "max-age=60") };
+    assert_eq!(cookie.storage(SystemTime::UNIX_EPOCH, DEFAULT), Storage::Private);
+}
+
+#[test]
+fn errors_are_for_those_who_wait_unless_their_origin_says_more() {
+    assert_eq!(response(502, "").storage(SystemTime::UNIX_EPOCH, DEFAULT), Storage::Passing);
+    assert_eq!(response(302, "").storage(SystemTime::UNIX_EPOCH, DEFAULT), Storage::Passing);
+    assert_eq!(fresh(&response(302, "max-age=9")), Some(9));
+}
+
+#[test]
+fn age_is_taken_off() {
+    assert_eq!(fresh(&Response { age: Some("20"), ..response(200, "max-age=30") }), Some(10));
+    assert_eq!(fresh(&Response { age: Some("99"), ..response(200, "max-age=30") }), Some(0));
+    assert_eq!(fresh(&Response { age: Some("later"), ..response(200, "max-age=30") }), Some(30));
+}
+
+#[test]
+fn no_cache_is_kept_and_validated_each_time() {
+    assert_eq!(fresh(&response(200, "no-cache, max-age=60")), Some(0));
+}
+
+#[test]
+fn stale_use_is_what_the_origin_allows() {
+    let told = response(200, "max-age=1, stale-while-revalidate=5, stale-if-error=600");
+    let Storage::Shared(lifetime) = told.storage(SystemTime::UNIX_EPOCH, DEFAULT) else { panic!("shared") };
+    assert_eq!((lifetime.stale_while_revalidate.as_secs(), lifetime.stale_if_error.as_secs()), (5, 600));
+    let strict = response(200, "max-age=1, stale-if-error=600, must-revalidate");
+    let Storage::Shared(lifetime) = strict.storage(SystemTime::UNIX_EPOCH, DEFAULT) else { panic!("shared") };
+    assert_eq!(lifetime.stale_if_error, Duration::ZERO);
+}
+
+#[test]
+fn rubbish_times_make_it_stale_and_rubbish_directives_nothing() {
+    assert_eq!(fresh(&response(200, "max-age=soon")), Some(0));
+    assert_eq!(fresh(&response(200, "max-age=99999999999999999999")), Some(1 << 31));
+    assert_eq!(fresh(&response(200, ",,=,x=\"no-store,\",  ")), Some(60));
+}

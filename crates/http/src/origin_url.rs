@@ -1,0 +1,132 @@
+//! One server of an origin, as it stands in the configuration.
+
+use std::fmt;
+
+/// Where an origin is: `http://host:port` with an optional path in front of every request's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginUrl {
+    host: String,
+    port: u16,
+    authority: String,
+    base: String,
+}
+
+/// What is wrong with the URL of an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginUrlFault {
+    /// It does not begin with `http://`.
+    Scheme,
+    /// It begins with `https://`, which is not built yet.
+    Secure,
+    /// Host or port cannot be read.
+    Authority,
+    /// It has a query, a fragment or characters that belong in no path.
+    Path,
+}
+
+impl fmt::Display for OriginUrlFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scheme => "does not begin with http://",
+            Self::Secure => "asks for TLS to the origin, which is not supported yet",
+            Self::Authority => "has no host and port that can be read",
+            Self::Path => "has more than a path behind its host",
+        })
+    }
+}
+
+impl OriginUrl {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// See [`OriginUrlFault`].
+    pub fn parse(url: &str) -> Result<Self, OriginUrlFault> {
+        let Some(rest) = url.strip_prefix("http://") else {
+            return Err(if url.starts_with("https://") {
+                OriginUrlFault::Secure
+            } else {
+                OriginUrlFault::Scheme
+            });
+        };
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let path_byte = |byte: u8| byte.is_ascii_graphic() && !b"?#\\\"<>^`{|}".contains(&byte);
+        if !path.bytes().all(path_byte) {
+            return Err(OriginUrlFault::Path);
+        }
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => {
+                (host, port.parse().ok().filter(|port| *port > 0).ok_or(OriginUrlFault::Authority)?)
+            }
+            Some(_) | None => (authority, 80),
+        };
+        let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let fine = match bare {
+            Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+            None => {
+                let host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+                !host.is_empty() && host.bytes().all(host_byte)
+            }
+        };
+        if !fine {
+            return Err(OriginUrlFault::Authority);
+        }
+        Ok(Self {
+            host: bare.unwrap_or(host).to_owned(),
+            port,
+            authority: authority.to_owned(),
+            base: path.trim_end_matches('/').to_owned(),
+        })
+    }
+
+    /// Name or address to connect to.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Port to connect to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Host and port as they were written, for the Host field.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// What stands in front of every path; without a slash at its end.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_host_port_and_what_stands_in_front() {
+        let url = OriginUrl::parse("http://10.0.0.5:8080/vod/").unwrap();
+        assert_eq!((url.host(), url.port(), url.base()), ("10.0.0.5", 8080, "/vod"));
+        let url = OriginUrl::parse("http://[::1]").unwrap();
+        assert_eq!((url.host(), url.port(), url.authority()), ("::1", 80, "[::1]"));
+        let url = OriginUrl::parse("http://[::1]:81").unwrap();
+        assert_eq!((url.host(), url.port()), ("::1", 81));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (written, fault) in [
+            ("10.0.0.5:8080", OriginUrlFault::Scheme),
+            ("https://origin", OriginUrlFault::Secure),
+            ("http://", OriginUrlFault::Authority),
+            ("http://host:0", OriginUrlFault::Authority),
+            ("http://host:99999", OriginUrlFault::Authority),
+            ("http://user@host", OriginUrlFault::Authority),
+            ("http://[::g]", OriginUrlFault::Authority),
+            ("http://host/a?b", OriginUrlFault::Path),
+            ("http://host/a b", OriginUrlFault::Path),
+        ] {
+            assert_eq!(OriginUrl::parse(written), Err(fault), "{written}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What is sent is what the origin has, and it is asked for it once.
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use crate::harness::{Client, Content, Setup, Tool, until};
+use crate::origin::{Origin, answer, file, write};
+use crate::{Edge, SLICE};
+
+#[test]
+fn a_file_of_another_penstock_arrives_whole_and_is_fetched_once() {
+    let origin = Setup::new().start();
+    let video = origin.file("film.mp4", 1_000_003);
+    let edge = Edge::before(&format!("- origin: {{http: [\"http://{}\"]}}", origin.http()));
+    for _ in 0..3 {
+        for response in
+            [Client::tls(&edge.server).get("/film.mp4"), Client::plain(&edge.server).get("/film.mp4")]
+        {
+            assert_eq!(response.status, 200);
+            assert_eq!(response.field("Content-Type"), Some("video/mp4"));
+            assert_eq!(response.field("Content-Length"), Some("1000003"));
+            video.assert_range(0..1_000_003, &response.body);
+        }
+    }
+    let slices = 1_000_003_usize.div_ceil(SLICE);
+    assert_eq!(origin.metrics().sum("penstock_requests_total", &[]), slices as f64, "each slice once");
+}
+
+#[test]
+fn ranges_and_conditions_are_answered_from_the_cache() {
+    let origin = Setup::new().start();
+    let video = origin.file("film.mp4", 300_000);
+    let edge = Edge::before(&format!("- origin: {{http: [\"http://{}\"]}}", origin.http()));
+    let mut client = Client::tls(&edge.server);
+    let across = client.get_range("/film.mp4", 65_530, 65_545);
+    assert_eq!((across.status, across.field("Content-Range")), (206, Some("bytes 65530-65545/300000")));
+    video.assert_range(65_530..65_546, &across.body);
+    let suffix = client.get_with("/film.mp4", "Range: bytes=-7\r\n");
+    video.assert_range(299_993..300_000, &suffix.body);
+    let many = client.get_with("/film.mp4", "Range: bytes=0-1,200000-200001\r\n");
+    assert_eq!(many.status, 206);
+    assert!(many.field("Content-Type").unwrap().starts_with("multipart/byteranges"));
+    assert_eq!(many.head.to_ascii_lowercase().matches("content-type:").count(), 1, "{}", many.head);
+    let text = many.body.windows(2).filter(|two| two == &&video.bytes(200_000..200_002)[..]).count();
+    assert!(text >= 1, "the second range is there");
+    assert_eq!(client.get_range("/film.mp4", 300_000, 300_001).status, 416);
+    let etag = suffix.field("ETag").unwrap().to_owned();
+    let same = client.get_with("/film.mp4", &format!("If-None-Match: {etag}\r\n"));
+    assert_eq!((same.status, same.field("ETag")), (304, Some(etag.as_str())));
+    let other = client.get_with("/film.mp4", "If-Range: \"other\"\r\nRange: bytes=0-0\r\n");
+    assert_eq!(other.status, 200);
+    let head = client.head_with("/film.mp4", "");
+    assert_eq!((head.status, head.field("Content-Length")), (200, Some("300000")));
+}
+
+#[test]
+fn curl_gets_the_same_bytes() {
+    let body = Content::new(4, 500_000);
+    let bytes = body.all();
+    let origin = Origin::start(move |head, _, stream| file(head, stream, "ETag: \"v1\"\r\n", &bytes));
+    let edge = Edge::of(&origin);
+    for _ in 0..2 {
+        let got = Tool::curl(&edge.server).arg(edge.server.url("/film.mp4")).run().ok();
+        body.assert_range(0..500_000, &got.stdout);
+    }
+}
+
+#[test]
+fn readers_follow_a_fill_while_it_comes() {
+    let (go, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let origin = Origin::start(move |_, _, stream| {
+        write(stream, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst");
+        gate.lock().unwrap().recv().unwrap();
+        write(stream, "later")
+    });
+    let edge = Edge::of(&origin);
+    let mut clients = [Client::tls(&edge.server).boxed(), Client::plain(&edge.server).boxed()];
+    for client in &mut clients {
+        client.send("GET /live.ts HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!(client.response_to_head().unwrap().status, 200);
+        assert_eq!(client.take(5).unwrap(), b"first", "it comes before the origin is done");
+    }
+    go.send(()).unwrap();
+    for client in &mut clients {
+        assert_eq!(client.take(5).unwrap(), b"later");
+    }
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn a_crowd_asks_the_origin_once() {
+    let body = Content::new(9, SLICE as u64);
+    let bytes = body.all();
+    let crowd = 50;
+    let together = Arc::new(Barrier::new(crowd));
+    let waiting = Arc::new(Mutex::new(()));
+    let held = Arc::clone(&waiting);
+    let guard = waiting.lock().unwrap();
+    let origin = Origin::start(move |head, _, stream| {
+        drop(held.lock().unwrap());
+        file(head, stream, "ETag: \"v1\"\r\n", &bytes)
+    });
+    let edge = Edge::of(&origin);
+    thread::scope(|scope| {
+        for _ in 0..crowd {
+            let (together, edge, body) = (Arc::clone(&together), &edge, &body);
+            scope.spawn(move || {
+                let mut client = Client::plain(&edge.server);
+                together.wait();
+                body.assert_range(0..SLICE as u64, &client.get("/segment.m4s").body);
+            });
+        }
+        until("the origin is asked", || (!origin.asked().is_empty()).then_some(()));
+        drop(guard);
+    });
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn the_first_client_may_leave_and_the_fill_goes_on() {
+    let (go, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let origin = Origin::start(move |_, _, stream| {
+        write(stream, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst");
+        gate.lock().unwrap().recv().unwrap();
+        write(stream, "later")
+    });
+    let edge = Edge::of(&origin);
+    let mut first = Client::plain(&edge.server);
+    first.send("GET /live.ts HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    first.response_to_head().unwrap();
+    drop(first);
+    let mut second = Client::plain(&edge.server);
+    second.send("GET /live.ts HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    second.response_to_head().unwrap();
+    go.send(()).unwrap();
+    assert_eq!(second.take(10).unwrap(), b"firstlater");
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn a_body_of_unknown_length_arrives_in_chunks_and_is_kept() {
+    let body = Content::new(11, 200_000);
+    let bytes = body.all();
+    let origin = Origin::start(move |_, _, stream| {
+        write(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for chunk in bytes.chunks(7000) {
+            write(stream, format!("{:x}\r\n", chunk.len()));
+            write(stream, chunk);
+            write(stream, "\r\n");
+        }
+        write(stream, "0\r\n\r\n")
+    });
+    let edge = Edge::of(&origin);
+    let first = Tool::curl(&edge.server).arg(edge.server.url("/live.ts")).run().ok();
+    body.assert_range(0..200_000, &first.stdout);
+    let mut client = Client::tls(&edge.server);
+    let known = until("its length is known", || {
+        Some(client.get_range("/live.ts", 100, 199)).filter(|response| response.status == 206)
+    });
+    body.assert_range(100..200, &known.body);
+    let old = Tool::curl(&edge.server).args(["--http1.0"]).arg(edge.server.url("/live.ts")).run().ok();
+    body.assert_range(0..200_000, &old.stdout);
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn an_origin_that_ignores_range_is_asked_once_for_all() {
+    let body = Content::new(12, 300_000);
+    let bytes = body.all();
+    let origin = Origin::start(move |_, _, stream| answer(stream, "200 OK", "ETag: \"v1\"\r\n", &bytes));
+    let edge = Edge::of(&origin);
+    let mut client = Client::plain(&edge.server);
+    body.assert_range(250_000..250_100, &client.get_range("/film.mp4", 250_000, 250_099).body);
+    body.assert_range(0..300_000, &client.get("/film.mp4").body);
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn an_object_larger_than_the_cache_passes_through() {
+    let length = 3_000_000_u64;
+    let body = Content::new(13, length);
+    let bytes = body.all();
+    let origin = Origin::start(move |head, _, stream| file(head, stream, "ETag: \"v1\"\r\n", &bytes));
+    let edge = Edge::with(&origin.sites(), "1MiB");
+    let mut client = Client::tls(&edge.server);
+    for _ in 0..2 {
+        body.assert_range(0..length, &client.get("/film.mp4").body);
+    }
+    let used = edge.server.metrics().sum("penstock_cache_bytes", &[]);
+    assert!(used <= f64::from(1 << 20), "{used} bytes");
+}
+
+#[test]
+fn query_and_path_make_the_key() {
+    let origin = Origin::start(|head, _, stream| {
+        let target = head.split(' ').nth(1).unwrap().to_owned();
+        answer(stream, "200 OK", "", target.as_bytes())
+    });
+    let edge = Edge::of(&origin);
+    let mut client = Client::plain(&edge.server);
+    for target in ["/a", "/a?b=1", "/a?b=2", "/b", "/a"] {
+        assert_eq!(client.get(target).text(), target);
+    }
+    assert_eq!(origin.asked().len(), 4);
+}

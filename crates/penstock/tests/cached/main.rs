@@ -1,0 +1,43 @@
+//! Sites with HTTP origins: cached in slices, filled once, followed while they come.
+#![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
+
+mod faults;
+mod freshness;
+#[path = "../harness/mod.rs"]
+mod harness;
+mod hits;
+mod origin;
+
+use harness::{Server, Setup};
+use origin::Origin;
+use tempfile::TempDir;
+
+/// A server in front of an origin, with small slices and a memory tier of its own.
+struct Edge {
+    server: Server,
+    _memory: TempDir,
+}
+
+const SLICE: usize = 64 * 1024;
+
+impl Edge {
+    fn before(sites: &str) -> Self {
+        Self::with(sites, "4MiB")
+    }
+
+    fn with(sites: &str, size: &str) -> Self {
+        let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let directory = memory.path().display();
+        let cache = format!("cache: {{slice: 64KiB, memory: {{directory: {directory}, size: {size}}}}}");
+        Self { server: Setup::new().sites(sites).section(&cache).start(), _memory: memory }
+    }
+
+    fn of(origin: &Origin) -> Self {
+        Self::before(&origin.sites())
+    }
+
+    /// Requests to the origin that ended so.
+    fn fetched(&self, outcome: &str) -> f64 {
+        self.server.metrics().sum("penstock_origin_requests_total", &[&format!("outcome=\"{outcome}\"")])
+    }
+}
