@@ -1,6 +1,7 @@
 //! What can be typed. Help, completions and manual pages are made from this.
 
 mod load;
+mod tickets;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -14,6 +15,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 pub(crate) use load::{
     Common, Load, LoadCommand, Objects, OrderBy, Output, ResumeBy, TlsOptions, TlsVersion,
 };
+pub(crate) use tickets::{Keys, Tickets, TicketsCommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,6 +84,9 @@ pub(crate) enum Command {
 
     /// Say what this machine can do for Penstock, and what is in the way.
     Doctor(Doctor),
+
+    /// Rotate and show the session ticket keys that servers share as files.
+    Tickets(Tickets),
 
     /// Put load on an HTTPS server and say how it took it.
     Load(Box<Load>),

@@ -5,3 +5,4 @@ pub(crate) mod doctor;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod serve;
+pub(crate) mod tickets;

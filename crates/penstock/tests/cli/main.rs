@@ -6,3 +6,4 @@ mod doctor;
 mod program;
 mod serving;
 mod signals;
+mod tickets;

@@ -1,0 +1,64 @@
+//! What can be typed after `penstock tickets`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use penstock_config::limits;
+
+const EXAMPLES: &str = "\
+Examples:
+  penstock tickets rotate /run/penstock/tickets             for cron, on one machine of a shared directory
+  penstock tickets rotate keys --keep 4 && rsync -a --delete keys/ edge7:/run/penstock/tickets/
+  penstock tickets list /run/penstock/tickets
+
+The server takes the change up within a second or two; it needs no signal. See docs/tickets.md.";
+
+const ROTATE_EXAMPLES: &str = "\
+Examples:
+  penstock tickets rotate /run/penstock/tickets
+  0 */12 * * *  penstock  penstock tickets rotate /run/penstock/tickets --keep 3      in /etc/cron.d";
+
+const LIST_EXAMPLES: &str = "\
+Example:
+  penstock tickets list /run/penstock/tickets
+
+The name is what each ticket of that key begins with. The key itself is never shown.";
+
+/// Session ticket keys that servers share as files.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Tickets {
+    #[command(subcommand)]
+    pub(crate) command: TicketsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TicketsCommand {
+    /// Add a fresh key, and remove the oldest beyond those to keep.
+    ///
+    /// The file appears whole and readable by its owner only. The directory is made if it is missing. Files that are no
+    /// keys are left alone.
+    #[command(after_help = ROTATE_EXAMPLES)]
+    Rotate(Keys),
+
+    /// Show the keys: name, age, kind, and what each is good for.
+    #[command(after_help = LIST_EXAMPLES)]
+    List(Keys),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Keys {
+    /// The directory, as in tls.tickets.directory.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Keys that are kept, the newest included; the same as tls.tickets.keep.
+    #[arg(long, value_name = "N", default_value_t = limits::TICKET_KEYS_KEPT, value_parser = keep)]
+    pub(crate) keep: usize,
+}
+
+fn keep(text: &str) -> Result<usize, String> {
+    let most = usize::try_from(limits::TICKET_KEYS_KEPT_MAX).unwrap_or(usize::MAX);
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("write a number from 1 to {most}"))
+}
