@@ -1,6 +1,7 @@
 //! What one connection does over and over.
 
 mod handshakes;
+mod playback;
 mod requests;
 
 use std::cell::RefCell;
@@ -20,13 +21,28 @@ use crate::net::Pace;
 const AFTER_FAILURE: Duration = Duration::from_millis(5);
 
 /// Runs connection `number` of this thread until there is nothing more to do.
-pub(crate) async fn slot(worker: &Worker, _number: usize) {
+pub(crate) async fn slot(worker: &Worker, number: usize) {
     match worker.plan.mode {
         Mode::Handshakes { request } => handshakes::slot(worker, request).await,
         Mode::Requests => requests::slot(worker, None).await,
         Mode::Download { bitrate } => requests::slot(worker, Some(requests::Pacing { bitrate })).await,
-        Mode::Playback(_) => {}
+        Mode::Playback(habits) => playback::slot(worker, habits, worker.place(number)).await,
     }
+}
+
+/// What becomes of a body while it comes.
+struct Reading<'a> {
+    /// Gets all of it.
+    keep: &'a dyn Fn(&[u8]),
+    /// Says when to go on.
+    pace: &'a dyn Fn(u64) -> Pace,
+    /// How much may come before that is asked.
+    turn_bytes: Option<u64>,
+}
+
+impl Reading<'static> {
+    /// At once and as fast as it comes.
+    const DROP: Self = Self { keep: &|_| (), pace: &|_| Pace::Go, turn_bytes: None };
 }
 
 /// Pauses after a failure to connect in a closed loop.
@@ -41,8 +57,7 @@ async fn ask(
     worker: &Worker,
     link: &mut Link,
     request: &Request,
-    turn_bytes: Option<u64>,
-    pace: &dyn Fn(u64) -> Pace,
+    reading: &Reading<'_>,
 ) -> Result<Option<Answer>, Failure> {
     let digest = RefCell::new(Sha256::new());
     let wanted = worker.plan.workload.checksum;
@@ -50,13 +65,14 @@ async fn ask(
         if wanted != Checksum::Off {
             digest.borrow_mut().update(bytes);
         }
+        (reading.keep)(bytes);
     };
     let mut meter = |bytes: u64| {
         worker.tally().bytes += bytes;
-        pace(bytes)
+        (reading.pace)(bytes)
     };
     let mut exchange = Exchange::new(worker.plan.timeout, &worker.scratch, &mut body, &mut meter);
-    exchange.turn_bytes = turn_bytes.unwrap_or(exchange.turn_bytes);
+    exchange.turn_bytes = reading.turn_bytes.unwrap_or(exchange.turn_bytes);
     let Some(answer) = exchange.run(link, request).await? else { return Ok(None) };
     let mut tally = worker.tally();
     tally.respond(answer.status);

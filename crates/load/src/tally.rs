@@ -1,6 +1,7 @@
 //! What is counted while a run goes on.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,8 +11,14 @@ use crate::failure::Failure;
 use crate::schedule::Punctuality;
 
 /// Latencies in nanoseconds, to three digits.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Latencies(Histogram<u64>);
+
+impl fmt::Debug for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} latencies to {:?}", self.count(), self.max())
+    }
+}
 
 /// Nothing is waited for longer; what exceeds it is counted as this.
 const LATENCY_NANOSECONDS_MAX: u64 = 3_600_000_000_000;

@@ -13,7 +13,7 @@ use penstock_config::limits;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 pub(crate) use load::{
-    Common, Load, LoadCommand, Objects, OrderBy, Output, ResumeBy, TlsOptions, TlsVersion,
+    Common, Load, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
 };
 pub(crate) use tickets::{Keys, Tickets, TicketsCommand};
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Pace, ask, back_off};
+use super::{Reading, ask, back_off};
 use crate::failure::Failure;
 use crate::net::Opening;
 use crate::run::Worker;
@@ -22,7 +22,7 @@ async fn once(worker: &Worker, address: SocketAddr, request: bool) -> Result<(),
     let (mut link, opening) = worker.connect(address).await?;
     if request {
         let request = worker.chooser.borrow_mut().choose();
-        let answered = ask(worker, &mut link, &request, None, &|_| Pace::Go).await;
+        let answered = ask(worker, &mut link, &request, &Reading::DROP).await;
         note_early(worker, address, &link, &opening);
         if let Err(failure) = answered {
             worker.tally().at(address).errors += 1;

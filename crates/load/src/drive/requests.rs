@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::{Pace, ask, back_off};
+use super::{Pace, Reading, ask, back_off};
 use crate::failure::Failure;
-use crate::net::{Link, Opening};
+use crate::net::{Answer, Link};
 use crate::run::Worker;
 use crate::workload::Request;
 
@@ -23,20 +23,25 @@ const READS_PER_SECOND: u64 = 20;
 const TURN_BYTES_MIN: u64 = 16 * 1024;
 
 /// A connection that is kept between two requests.
-struct Kept {
+pub(super) struct Kept {
     link: Link,
     address: SocketAddr,
+}
+
+impl Kept {
+    pub(super) fn close(self) {
+        self.link.close();
+    }
 }
 
 pub(super) async fn slot(worker: &Worker, pacing: Option<Pacing>) {
     let mut kept: Option<Kept> = None;
     while let Some(due) = worker.next_start().await {
         let request = worker.chooser.borrow_mut().choose();
-        let outcome = once(worker, &mut kept, &request, pacing).await;
-        match outcome {
-            Ok(true) => worker.finish(due, Ok(())),
+        match paced(worker, &mut kept, &request, pacing).await {
+            Ok(Some(_)) => worker.finish(due, Ok(())),
             // The end of the run cut it off; it stays in flight, and is told as unfinished.
-            Ok(false) => break,
+            Ok(None) => break,
             Err(failure) => {
                 worker.finish(due, Err(failure));
                 back_off(worker, failure).await;
@@ -50,67 +55,29 @@ pub(super) async fn slot(worker: &Worker, pacing: Option<Pacing>) {
         }
     }
     if let Some(kept) = kept {
-        kept.link.close();
+        kept.close();
     }
 }
 
-/// Whether the whole response came before the end of the run.
-async fn once(
+/// One request, and what `keep` is given of its body; the status of the response.
+pub(super) async fn fetch(
+    worker: &Worker,
+    kept: &mut Option<Kept>,
+    request: &Request,
+    keep: &dyn Fn(&[u8]),
+) -> Result<u16, Failure> {
+    let answer = once(worker, kept, request, &Reading { keep, ..Reading::DROP }).await?;
+    answer.map(|answer| answer.status).ok_or(Failure::ResponseTimeout)
+}
+
+/// `None` when the run ended within the response.
+async fn paced(
     worker: &Worker,
     kept: &mut Option<Kept>,
     request: &Request,
     pacing: Option<Pacing>,
-) -> Result<bool, Failure> {
-    if let Some(mut reused) = kept.take() {
-        match attempt(worker, &mut reused.link, request, pacing).await {
-            // The server had ended the idle connection before it saw the request (RFC 9112 §9.3.1).
-            Err(Failure::ClosedBeforeResponse | Failure::ResetBeforeResponse | Failure::RequestNotSent) => {
-                worker.tally().retried += 1
-            }
-            other => return settle(worker, kept, reused, other),
-        }
-    }
-    let address = worker.next_address();
-    let (link, opening) = worker.connect(address).await?;
-    let mut fresh = Kept { link, address };
-    let answered = attempt(worker, &mut fresh.link, request, pacing).await;
-    note_early(worker, &fresh, &opening);
-    settle(worker, kept, fresh, answered)
-}
-
-fn note_early(worker: &Worker, fresh: &Kept, opening: &Opening) {
-    if opening.early_data && !fresh.link.is_in_early_data() {
-        worker.note_handshake(fresh.address, &fresh.link, opening);
-    }
-}
-
-/// Keeps the connection or ends it. `answered` says whether it may be kept, or that the run has ended.
-fn settle(
-    worker: &Worker,
-    kept: &mut Option<Kept>,
-    used: Kept,
-    answered: Result<Option<bool>, Failure>,
-) -> Result<bool, Failure> {
-    match answered {
-        Ok(Some(true)) if !worker.plan.workload.connection_each => *kept = Some(used),
-        Ok(_) => used.link.close(),
-        Err(failure) => {
-            worker.tally().at(used.address).errors += 1;
-            return Err(failure);
-        }
-    }
-    Ok(answered?.is_some())
-}
-
-/// Whether the connection may be used again; `None` when the run ended.
-async fn attempt(
-    worker: &Worker,
-    link: &mut Link,
-    request: &Request,
-    pacing: Option<Pacing>,
-) -> Result<Option<bool>, Failure> {
+) -> Result<Option<Answer>, Failure> {
     let bitrate = pacing.and_then(|pacing| pacing.bitrate);
-    let turn_bytes = bitrate.map(|bitrate| (bitrate / 8 / READS_PER_SECOND).max(TURN_BYTES_MIN));
     let begin = Instant::now();
     let so_far = Cell::new(0_u64);
     let pace = |bytes: u64| {
@@ -123,8 +90,48 @@ async fn attempt(
             Some(pause) => Pace::After(pause),
         }
     };
-    let answer = ask(worker, link, request, turn_bytes, &pace).await?;
-    Ok(answer.map(|answer| answer.keeps_alive))
+    let turn_bytes = bitrate.map(|bitrate| (bitrate / 8 / READS_PER_SECOND).max(TURN_BYTES_MIN));
+    once(worker, kept, request, &Reading { pace: &pace, turn_bytes, ..Reading::DROP }).await
+}
+
+async fn once(
+    worker: &Worker,
+    kept: &mut Option<Kept>,
+    request: &Request,
+    reading: &Reading<'_>,
+) -> Result<Option<Answer>, Failure> {
+    if let Some(mut reused) = kept.take() {
+        match ask(worker, &mut reused.link, request, reading).await {
+            // The server had ended the idle connection before it saw the request (RFC 9112 §9.3.1).
+            Err(Failure::ClosedBeforeResponse | Failure::ResetBeforeResponse | Failure::RequestNotSent) => {
+                worker.tally().retried += 1;
+            }
+            answered => return settle(worker, kept, reused, answered),
+        }
+    }
+    let address = worker.next_address();
+    let (link, opening) = worker.connect(address).await?;
+    let mut fresh = Kept { link, address };
+    let answered = ask(worker, &mut fresh.link, request, reading).await;
+    if opening.early_data && !fresh.link.is_in_early_data() {
+        worker.note_handshake(fresh.address, &fresh.link, &opening);
+    }
+    settle(worker, kept, fresh, answered)
+}
+
+/// Keeps the connection if that is possible and wanted, or ends it.
+fn settle(
+    worker: &Worker,
+    kept: &mut Option<Kept>,
+    used: Kept,
+    answered: Result<Option<Answer>, Failure>,
+) -> Result<Option<Answer>, Failure> {
+    match &answered {
+        Ok(Some(answer)) if answer.keeps_alive && !worker.plan.workload.connection_each => *kept = Some(used),
+        Ok(_) => used.close(),
+        Err(_) => worker.tally().at(used.address).errors += 1,
+    }
+    answered
 }
 
 /// How long to wait until so many bytes are no more than the bitrate allows.

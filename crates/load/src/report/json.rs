@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{mode_name, per_second};
-use crate::plan::Plan;
+use crate::plan::{Mode, Plan};
 use crate::run::Outcome;
 use crate::tally::{Latencies, Tally};
 
@@ -53,7 +53,7 @@ pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
         },
         "void": outcome.void,
     });
-    if let crate::plan::Mode::Playback(_) = plan.mode {
+    if let Mode::Playback(_) = plan.mode {
         document["playback"] = playback(tally);
     }
     document
@@ -68,8 +68,22 @@ fn addresses(tally: &Tally) -> Map<String, Value> {
     tally.addresses.iter().map(|(address, at)| (address.to_string(), of(at))).collect()
 }
 
-fn playback(_tally: &Tally) -> Value {
-    json!({})
+fn playback(tally: &Tally) -> Value {
+    let playback = &tally.playback;
+    json!({
+        "players": playback.players,
+        "players_started": playback.started,
+        "players_stalled": playback.players_stalled,
+        "startup_ms": latencies(&playback.startup),
+        "stalls": playback.stalls,
+        "stalled_seconds": playback.stalled.as_secs_f64(),
+        "played_seconds": playback.played.as_secs_f64(),
+        "stall_ratio": playback.stall_ratio(),
+        "segments": playback.segments,
+        "segments_skipped": playback.skipped,
+        "quality_switches": playback.switches,
+        "live_distance_ms": latencies(&playback.live_distance),
+    })
 }
 
 fn latencies(latencies: &Latencies) -> Value {

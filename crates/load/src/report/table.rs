@@ -14,11 +14,12 @@ pub(super) const PERCENTILES: [(&str, f64); 5] =
 /// Said before the run begins, so that nobody loads the wrong server unawares.
 pub fn heading(plan: &Plan) -> String {
     let addresses: Vec<String> = plan.addresses.iter().map(ToString::to_string).collect();
+    let noun = if let Mode::Playback(_) = plan.mode { "viewer" } else { "connection" };
     let mut line = format!("{} from {}", mode_name(&plan.mode), plan.target);
     if addresses.len() > 1 || addresses.first().is_some_and(|address| *address != plan.target.authority()) {
         _ = write!(line, " at {}", addresses.join(", "));
     }
-    _ = write!(line, ": {}", count(plan.connections as u64, "connection"));
+    _ = write!(line, ": {}", count(plan.connections as u64, noun));
     if plan.threads > 1 {
         _ = write!(line, " on {} threads", plan.threads);
     }
@@ -56,6 +57,9 @@ pub fn render(plan: &Plan, outcome: &Outcome) -> String {
     rates(&mut text, plan, outcome);
     text.push('\n');
     latencies(&mut text, tally);
+    if let Mode::Playback(_) = plan.mode {
+        playback(&mut text, tally);
+    }
     breakdown(&mut text, "agreed on", tally.agreed.iter().map(|(name, count)| (name.clone(), *count)));
     if tally.addresses.len() > 1 {
         text.push_str("\nby address\n");
@@ -137,6 +141,30 @@ fn latencies(text: &mut String, tally: &Tally) {
     for (name, one) in rows.into_iter().filter(|(_, one)| one.count() > 0) {
         _ = writeln!(text, "{name:<12}{}", latency_row(one));
     }
+}
+
+fn playback(text: &mut String, tally: &Tally) {
+    let playback = &tally.playback;
+    for (name, one) in [("startup", &playback.startup), ("live edge", &playback.live_distance)] {
+        if one.count() > 0 {
+            _ = writeln!(text, "{name:<12}{}", latency_row(one));
+        }
+    }
+    let stalls = count(playback.stalls, "stall");
+    _ = writeln!(
+        text,
+        "\nplayers\n  {} came, {} saw a picture, {} were stalled: {stalls}, {} of {} ({:.2} %)\n  {} fetched, {} \
+         skipped, {}",
+        grouped(playback.players),
+        grouped(playback.started),
+        grouped(playback.players_stalled),
+        seconds(playback.stalled),
+        seconds(playback.stalled + playback.played),
+        playback.stall_ratio() * 100.0,
+        count(playback.segments, "segment"),
+        grouped(playback.skipped),
+        count(playback.switches, "change") + " of quality",
+    );
 }
 
 fn latency_row(one: &Latencies) -> String {

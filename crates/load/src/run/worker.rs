@@ -33,6 +33,7 @@ pub(crate) struct Worker {
     pub(crate) chooser: RefCell<Chooser>,
     pub(crate) scratch: RefCell<Vec<u8>>,
     starts: Starts,
+    stop: watch::Receiver<bool>,
     index: usize,
     next_address: Cell<usize>,
 }
@@ -54,6 +55,7 @@ pub(super) fn run(
         chooser: RefCell::new(Chooser::new(workload, plan.seed, index, plan.threads)),
         scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
         starts: Starts::new(schedule),
+        stop,
         index,
         next_address: Cell::new(index),
     });
@@ -61,9 +63,7 @@ pub(super) fn run(
     let result = match runtime {
         Ok(runtime) => {
             let local = LocalSet::new();
-            local
-                .block_on(&runtime, work(&worker, stop))
-                .map_err(|error| format!("cannot keep time: {error}"))
+            local.block_on(&runtime, work(&worker)).map_err(|error| format!("cannot keep time: {error}"))
         }
         Err(error) => Err(format!("cannot start a runtime: {error}")),
     };
@@ -73,7 +73,7 @@ pub(super) fn run(
     result.map(|()| end)
 }
 
-async fn work(worker: &Rc<Worker>, stop: watch::Receiver<bool>) -> std::io::Result<()> {
+async fn work(worker: &Rc<Worker>) -> std::io::Result<()> {
     let mut tasks = JoinSet::new();
     let plan = &worker.plan;
     // The first threads take what cannot be shared evenly.
@@ -84,7 +84,7 @@ async fn work(worker: &Rc<Worker>, stop: watch::Receiver<bool>) -> std::io::Resu
     }
     let all_done = async { while tasks.join_next().await.is_some() {} };
     let released = worker.starts.release(&worker.shared);
-    let over = time_is_up(worker, stop);
+    let over = time_is_up(worker);
     tokio::pin!(all_done, released, over);
     let mut is_releasing = true;
     loop {
@@ -100,11 +100,12 @@ async fn work(worker: &Rc<Worker>, stop: watch::Receiver<bool>) -> std::io::Resu
 }
 
 /// Ready when the run has to end, whatever is still under way.
-async fn time_is_up(worker: &Worker, mut stop: watch::Receiver<bool>) {
+async fn time_is_up(worker: &Worker) {
     let deadline = worker.shared.deadline();
     let grace = match worker.plan.mode {
-        Mode::Handshakes { .. } | Mode::Requests => GRACE,
-        Mode::Download { .. } | Mode::Playback(_) => Duration::ZERO,
+        // Players leave by themselves, and then say how it was.
+        Mode::Handshakes { .. } | Mode::Requests | Mode::Playback(_) => GRACE,
+        Mode::Download { .. } => Duration::ZERO,
     };
     let passed = async {
         match deadline {
@@ -114,7 +115,11 @@ async fn time_is_up(worker: &Worker, mut stop: watch::Receiver<bool>) {
     };
     tokio::select! {
         () = passed => {}
-        _ = stop.wait_for(|stopped| *stopped) => {}
+        () = worker.stopped() => {
+            if let Mode::Playback(_) = worker.plan.mode {
+                tokio::time::sleep(grace).await;
+            }
+        }
     }
 }
 
@@ -126,9 +131,33 @@ impl Worker {
 
     /// Waits for the next start and says when it was due; `None` when there are no more.
     pub(crate) async fn next_start(&self) -> Option<Instant> {
+        if *self.stop.borrow() {
+            return None;
+        }
         let due = self.starts.next(&self.shared).await?;
         self.tally().in_flight += 1;
         Some(due)
+    }
+
+    /// Ready when the run is ended from outside.
+    pub(crate) async fn stopped(&self) {
+        let mut stop = self.stop.clone();
+        if stop.wait_for(|stopped| *stopped).await.is_err() {
+            // Nobody is left who could end it.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Which share of all connections comes before number `number` of this thread.
+    #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+    pub(crate) fn place(&self, number: usize) -> f64 {
+        let before = number * self.plan.threads + self.index;
+        before as f64 / self.plan.connections as f64
+    }
+
+    /// Says that an operation is over whose parts were counted one by one.
+    pub(crate) fn leave(&self) {
+        self.tally().in_flight -= 1;
     }
 
     /// Says that an operation is over.

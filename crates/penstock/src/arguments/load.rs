@@ -13,6 +13,7 @@ Examples:
   penstock load handshakes --insecure --duration 3s https://127.0.0.1:8443/1k.bin
   penstock load requests --connections 50 --rate 2000 https://video.example/segment.ts
   penstock load download --connections 10 --bitrate 5Mbit https://video.example/film.mp4
+  penstock load playback --viewers 200 --ramp 20s https://video.example/film/index.m3u8
 
 It asks nobody for leave: load only servers that are yours.";
 
@@ -36,6 +37,12 @@ Examples:
   penstock load download --connections 4 --duration 10s https://video.example/film.mp4
   penstock load download --connections 1000 --bitrate 5Mbit --duration 60s https://video.example/film.mp4";
 
+const PLAYBACK_EXAMPLES: &str = "\
+Examples:
+  penstock load playback --connections 200 --ramp 20s --duration 2m https://video.example/film/index.m3u8
+  penstock load playback --viewers 500 --storm 30s --duration 2m https://video.example/live/index.m3u8
+  penstock load playback --viewers 50 --quality highest --watch 1m --json https://video.example/film/index.m3u8";
+
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Load {
@@ -53,6 +60,9 @@ pub(crate) enum LoadCommand {
 
     /// Take bodies as fast as they come, or as fast as players would.
     Download(Download),
+
+    /// Watch an HLS stream as players do, and tell their start-up times and stalls.
+    Playback(Playback),
 }
 
 #[derive(Args, Debug)]
@@ -100,6 +110,47 @@ pub(crate) struct Download {
     /// How fast each connection reads; as fast as it comes if not given.
     #[arg(long, value_name = "BITRATE", value_parser = quantity::bitrate)]
     pub(crate) bitrate: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = PLAYBACK_EXAMPLES)]
+pub(crate) struct Playback {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// How much each player fetches ahead.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
+    pub(crate) buffer: Duration,
+
+    /// How much has to be there before the picture starts, at first and after a stall.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = quantity::duration)]
+    pub(crate) start: Duration,
+
+    /// Which of several qualities is played.
+    #[arg(long, value_name = "QUALITY", default_value = "auto")]
+    pub(crate) quality: PlayedQuality,
+
+    /// How long a viewer stays before another comes; to the end of the film if not given.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub(crate) watch: Option<Duration>,
+
+    /// Over how long the viewers come in.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = quantity::duration)]
+    pub(crate) ramp: Duration,
+
+    /// How often all viewers leave and return at once.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub(crate) storm: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlayedQuality {
+    /// The smallest bitrate.
+    Lowest,
+    /// The largest bitrate.
+    Highest,
+    /// The largest that the measured throughput carries.
+    Auto,
 }
 
 #[derive(Args, Debug)]
@@ -154,7 +205,7 @@ pub(crate) struct Common {
     pub(crate) url: Target,
 
     /// Connections at the same time.
-    #[arg(short, long, value_name = "N", default_value = "1", value_parser = connections)]
+    #[arg(short, long, visible_alias = "viewers", value_name = "N", default_value = "1", value_parser = connections)]
     pub(crate) connections: NonZeroUsize,
 
     /// Threads that share the connections.

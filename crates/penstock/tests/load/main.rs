@@ -6,5 +6,6 @@ mod harness;
 
 mod command;
 mod misbehaviour;
+mod playback;
 mod scripted;
 mod server;

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use penstock_load::Plan;
 use penstock_load::plan::{Mode, Resume, Tls, Version};
+use penstock_load::player::{Habits, Quality};
 use penstock_load::workload::{self, Checksum, Order, Range, Workload};
 
-use crate::arguments::{Common, LoadCommand, Objects, OrderBy, Output, ResumeBy, TlsOptions, TlsVersion};
+use crate::arguments::{
+    Common, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
+};
 
 /// The plan, and what to do with its outcome.
 pub(super) fn of(command: &LoadCommand) -> Result<(Plan, &Output), String> {
@@ -34,6 +37,22 @@ pub(super) fn of(command: &LoadCommand) -> Result<(Plan, &Output), String> {
             let workload = objects(&typed.common, &typed.objects)?;
             let mode = Mode::Download { bitrate: typed.bitrate };
             Ok((plan(&typed.common, mode, workload)?, &typed.common.output))
+        }
+        LoadCommand::Playback(typed) => {
+            let habits = Habits {
+                buffer: typed.buffer,
+                start: typed.start,
+                quality: match typed.quality {
+                    PlayedQuality::Lowest => Quality::Lowest,
+                    PlayedQuality::Highest => Quality::Highest,
+                    PlayedQuality::Auto => Quality::Auto,
+                },
+                watch: typed.watch,
+                ramp: typed.ramp,
+                storm: typed.storm,
+            };
+            let workload = simple(&typed.common);
+            Ok((plan(&typed.common, Mode::Playback(habits), workload)?, &typed.common.output))
         }
     }
 }

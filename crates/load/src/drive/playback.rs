@@ -1,0 +1,137 @@
+//! Players, each with a connection of its own.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use super::requests::{self, Kept};
+use crate::failure::Failure;
+use crate::player::{Action, Fetch, Habits, Player, hls};
+use crate::run::Worker;
+
+/// A larger manifest is none.
+const MANIFEST_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// A viewer: comes, watches, leaves, and comes again, until the run is over. `place` is the share of all viewers that
+/// come before this one, from 0 to 1.
+pub(super) async fn slot(worker: &Worker, habits: Habits, place: f64) {
+    tokio::time::sleep(habits.ramp.mul_f64(place)).await;
+    while worker.next_start().await.is_some() {
+        watch(worker, habits).await;
+        worker.leave();
+    }
+}
+
+/// One player from its coming to its leaving.
+async fn watch(worker: &Worker, habits: Habits) {
+    let began = worker.shared.began;
+    let mut player = Player::new(habits, worker.plan.target.clone(), began.elapsed());
+    let mut kept: Option<Kept> = None;
+    let storm = habits.storm.map(|period| began + next_storm(began.elapsed(), period));
+    let end = [storm, worker.shared.deadline()].into_iter().flatten().min();
+    let over = time_to_leave(worker, end);
+    tokio::pin!(over);
+    loop {
+        let step = async {
+            match player.act(began.elapsed()) {
+                Action::Leave => false,
+                Action::Wait(then) => {
+                    tokio::time::sleep_until((began + then).into()).await;
+                    true
+                }
+                Action::Fetch(fetch) => {
+                    fetch_one(worker, &mut kept, &mut player, &fetch).await;
+                    true
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            // A viewer who leaves does not wait for the rest of a segment.
+            () = &mut over => break,
+            goes_on = step => if !goes_on { break },
+        }
+    }
+    if let Some(kept) = kept {
+        kept.close();
+    }
+    let totals = player.leave(began.elapsed());
+    worker.tally().playback.add(&totals);
+}
+
+/// Ready when the viewer has to leave, whatever the film.
+async fn time_to_leave(worker: &Worker, end: Option<Instant>) {
+    let passed = async {
+        match end {
+            Some(end) => tokio::time::sleep_until(end.into()).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = passed => {}
+        () = worker.stopped() => {}
+    }
+}
+
+/// When all leave the next time.
+fn next_storm(now: Duration, period: Duration) -> Duration {
+    let period = period.max(Duration::from_millis(1));
+    let passed = now.as_nanos() / period.as_nanos();
+    period.saturating_mul(u32::try_from(passed + 1).unwrap_or(u32::MAX))
+}
+
+async fn fetch_one(worker: &Worker, kept: &mut Option<Kept>, player: &mut Player, fetch: &Fetch) {
+    let began = worker.shared.began;
+    let start = Instant::now();
+    let body = RefCell::new(Vec::new());
+    let length = std::cell::Cell::new(0);
+    let outcome = if fetch.target.same_server(&worker.plan.target) {
+        let request = worker.plan.workload.request("GET", &fetch.target.path, fetch.range.as_deref());
+        let keep = |bytes: &[u8]| {
+            length.set(length.get() + bytes.len() as u64);
+            if fetch.is_manifest && body.borrow().len() + bytes.len() <= MANIFEST_BYTES_MAX {
+                body.borrow_mut().extend_from_slice(bytes);
+            }
+        };
+        requests::fetch(worker, kept, &request, &keep).await
+    } else {
+        // Players of this generator stay with the server under test.
+        Err(Failure::ManifestInvalid)
+    };
+    let now = began.elapsed();
+    let taken = match outcome {
+        // Already counted by its status.
+        Ok(status) if !matches!(status, 200 | 206) => None,
+        Ok(_) if fetch.is_manifest => {
+            let playlist = str::from_utf8(&body.into_inner()).ok().and_then(hls::parse);
+            let is_played = playlist.is_some_and(|playlist| player.take_manifest(now, playlist));
+            Some(if is_played { Ok(()) } else { Err(Failure::ManifestInvalid) })
+        }
+        Ok(_) => {
+            player.take_segment(now, length.get());
+            Some(Ok(()))
+        }
+        Err(failure) => Some(Err(failure)),
+    };
+    match taken {
+        Some(Ok(())) => worker.tally().finish(start.elapsed()),
+        Some(Err(failure)) => worker.tally().fail(failure),
+        None => {}
+    }
+    if !matches!(taken, Some(Ok(()))) {
+        player.fail(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storms_come_at_the_same_moment_for_all() {
+        let second = Duration::from_secs(1);
+        assert_eq!(next_storm(Duration::ZERO, 10 * second), 10 * second);
+        assert_eq!(next_storm(9 * second, 10 * second), 10 * second);
+        assert_eq!(next_storm(10 * second, 10 * second), 20 * second);
+        assert_eq!(next_storm(second * 25, 10 * second), 30 * second);
+    }
+}

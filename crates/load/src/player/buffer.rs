@@ -1,0 +1,180 @@
+//! How much of the film lies ahead of the picture, and when the picture stands still.
+
+use std::time::Duration;
+
+/// The buffer of one player. Times are those since the beginning of the run.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    began: Duration,
+    at: Duration,
+    ahead: Duration,
+    start: Duration,
+    state: State,
+    startup: Option<Duration>,
+    stalls: u64,
+    stalled: Duration,
+    played: Duration,
+    is_complete: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Starting,
+    Playing,
+    Stalled { since: Duration },
+    Ended,
+}
+
+impl Buffer {
+    /// An empty one, whose picture starts once so much is there.
+    pub fn new(now: Duration, start: Duration) -> Self {
+        Self {
+            began: now,
+            at: now,
+            ahead: Duration::ZERO,
+            start,
+            state: State::Starting,
+            startup: None,
+            stalls: 0,
+            stalled: Duration::ZERO,
+            played: Duration::ZERO,
+            is_complete: false,
+        }
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.at);
+        self.at = self.at.max(now);
+        if self.state != State::Playing {
+            return;
+        }
+        if passed < self.ahead {
+            self.ahead -= passed;
+            self.played += passed;
+            return;
+        }
+        self.played += self.ahead;
+        let empty = now - (passed - self.ahead);
+        self.ahead = Duration::ZERO;
+        if self.is_complete {
+            self.state = State::Ended;
+        } else {
+            self.state = State::Stalled { since: empty };
+            self.stalls += 1;
+        }
+    }
+
+    /// A piece of the film has come.
+    pub fn fill(&mut self, now: Duration, duration: Duration) {
+        self.advance(now);
+        self.ahead += duration;
+        self.start_if_enough();
+    }
+
+    /// All of the film has come.
+    pub fn complete(&mut self, now: Duration) {
+        self.advance(now);
+        self.is_complete = true;
+        self.start_if_enough();
+    }
+
+    fn start_if_enough(&mut self) {
+        let is_enough = self.ahead >= self.start || self.is_complete;
+        match self.state {
+            _ if !is_enough => {}
+            State::Starting => {
+                self.startup = Some(self.at - self.began);
+                self.state = State::Playing;
+            }
+            State::Stalled { since } => {
+                self.stalled += self.at - since;
+                self.state = State::Playing;
+            }
+            State::Playing | State::Ended => {}
+        }
+        if self.is_complete && self.ahead.is_zero() {
+            self.state = State::Ended;
+        }
+    }
+
+    /// How much lies ahead of the picture.
+    pub fn ahead(&self) -> Duration {
+        self.ahead
+    }
+
+    /// Whether the film is over.
+    pub fn has_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
+    /// From coming to the first picture, if there was one.
+    pub fn startup(&self) -> Option<Duration> {
+        self.startup
+    }
+
+    /// How often the picture stopped, for how long in all, and how long was watched.
+    pub fn experience(&self) -> (u64, Duration, Duration) {
+        let running = match self.state {
+            State::Stalled { since } => self.at - since,
+            _ => Duration::ZERO,
+        };
+        (self.stalls, self.stalled + running, self.played)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_picture_starts_when_enough_is_there() {
+        let mut buffer = Buffer::new(10 * S, 4 * S);
+        buffer.fill(11 * S, 2 * S);
+        assert_eq!(buffer.startup(), None);
+        buffer.fill(12 * S, 2 * S);
+        assert_eq!(buffer.startup(), Some(2 * S));
+        buffer.advance(13 * S);
+        assert_eq!(buffer.ahead(), 3 * S);
+    }
+
+    #[test]
+    fn a_stall_lasts_from_the_last_frame_until_enough_has_come() {
+        let mut buffer = Buffer::new(Duration::ZERO, 2 * S);
+        buffer.fill(S, 2 * S);
+        // Empty at 3 s; the next piece is too little, the one after is enough.
+        buffer.fill(5 * S, S);
+        buffer.fill(7 * S, S);
+        assert_eq!(buffer.experience(), (1, 4 * S, 2 * S));
+        buffer.advance(8 * S);
+        assert_eq!(buffer.experience(), (1, 4 * S, 3 * S));
+    }
+
+    #[test]
+    fn the_end_of_the_film_is_no_stall() {
+        let mut buffer = Buffer::new(Duration::ZERO, 2 * S);
+        buffer.fill(S, 3 * S);
+        buffer.complete(2 * S);
+        buffer.advance(60 * S);
+        assert!(buffer.has_ended());
+        assert_eq!(buffer.experience(), (0, Duration::ZERO, 3 * S));
+    }
+
+    #[test]
+    fn a_film_shorter_than_the_start_still_starts() {
+        let mut buffer = Buffer::new(Duration::ZERO, 10 * S);
+        buffer.fill(S, 3 * S);
+        buffer.complete(2 * S);
+        assert_eq!(buffer.startup(), Some(2 * S));
+    }
+
+    #[test]
+    fn a_stall_that_still_lasts_counts_up_to_now() {
+        let mut buffer = Buffer::new(Duration::ZERO, S);
+        buffer.fill(S, S);
+        buffer.advance(9 * S);
+        assert_eq!(buffer.experience(), (1, 7 * S, S));
+    }
+}

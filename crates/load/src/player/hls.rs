@@ -1,0 +1,177 @@
+//! HLS playlists (RFC 8216), as far as fetching needs them.
+
+use std::time::Duration;
+
+use super::{Segment, Segments, Variant};
+
+/// More lines are no playlist.
+const LINES_MAX: usize = 200_000;
+
+/// What a playlist is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Playlist {
+    /// A choice of qualities, in the order written.
+    Master(Vec<Variant>),
+    /// A list of segments.
+    Media(Segments),
+}
+
+/// Reads a playlist; `None` if it is none.
+pub fn parse(text: &str) -> Option<Playlist> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    if lines.next()?.trim_start_matches('\u{feff}') != "#EXTM3U" {
+        return None;
+    }
+    let mut reader = Reader::default();
+    for line in lines.take(LINES_MAX) {
+        match line.strip_prefix("#EXT") {
+            Some(tag) => reader.tag(tag)?,
+            None if line.starts_with('#') => {}
+            None => reader.uri(line),
+        }
+    }
+    reader.finish()
+}
+
+#[derive(Default)]
+struct Reader {
+    variants: Vec<Variant>,
+    bandwidth: Option<u64>,
+    segments: Segments,
+    target: Option<Duration>,
+    duration: Option<Duration>,
+    range: Option<(u64, Option<u64>)>,
+    range_end: u64,
+    map: Option<(String, Option<String>)>,
+}
+
+impl Reader {
+    fn tag(&mut self, tag: &str) -> Option<()> {
+        let (name, value) = tag.split_once(':').unwrap_or((tag, ""));
+        match name {
+            "INF" => {
+                let seconds = value.split(',').next()?.trim().parse::<f64>().ok()?;
+                self.duration = Some(Duration::try_from_secs_f64(seconds).ok()?);
+            }
+            "-X-TARGETDURATION" => {
+                self.target = Some(Duration::try_from_secs_f64(value.trim().parse().ok()?).ok()?);
+            }
+            "-X-MEDIA-SEQUENCE" => self.segments.first = value.trim().parse().ok()?,
+            "-X-ENDLIST" => self.segments.ended = true,
+            "-X-BYTERANGE" => self.range = Some(length_and_start(value)?),
+            "-X-MAP" => {
+                let range = attribute(value, "BYTERANGE").and_then(length_and_start);
+                let range = range.map(|(length, start)| shown_range(start.unwrap_or(0), length));
+                self.map = Some((attribute(value, "URI")?.to_owned(), range));
+            }
+            "-X-STREAM-INF" => self.bandwidth = Some(attribute(value, "BANDWIDTH")?.parse().ok()?),
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn uri(&mut self, uri: &str) {
+        if let Some(bandwidth) = self.bandwidth.take() {
+            self.variants.push(Variant { bandwidth, uri: uri.to_owned() });
+        } else if let Some(duration) = self.duration.take() {
+            // Without a start it begins where the one before ended (RFC 8216 §4.3.2.2).
+            let range = self.range.take().map(|(length, start)| {
+                let start = start.unwrap_or(self.range_end);
+                self.range_end = start.saturating_add(length);
+                shown_range(start, length)
+            });
+            let map = self.map.clone();
+            self.segments.list.push(Segment { uri: uri.to_owned(), range, duration, map });
+        }
+    }
+
+    fn finish(mut self) -> Option<Playlist> {
+        if !self.variants.is_empty() {
+            return Some(Playlist::Master(self.variants));
+        }
+        self.segments.reload = self.target?;
+        Some(Playlist::Media(self.segments))
+    }
+}
+
+/// `LENGTH[@START]`.
+fn length_and_start(text: &str) -> Option<(u64, Option<u64>)> {
+    let text = text.trim();
+    match text.split_once('@') {
+        Some((length, start)) => Some((length.parse().ok()?, Some(start.parse().ok()?))),
+        None => Some((text.parse().ok()?, None)),
+    }
+}
+
+fn shown_range(start: u64, length: u64) -> String {
+    format!("{start}-{}", start.saturating_add(length).saturating_sub(1))
+}
+
+/// The value of an attribute (RFC 8216 §4.2), without its quotes.
+fn attribute<'t>(list: &'t str, wanted: &str) -> Option<&'t str> {
+    let mut rest = list;
+    loop {
+        let (name, after) = rest.split_once('=')?;
+        let (value, next) = match after.strip_prefix('"') {
+            Some(quoted) => {
+                let (value, next) = quoted.split_once('"')?;
+                (value, next.strip_prefix(',').unwrap_or(next))
+            }
+            None => after.split_once(',').unwrap_or((after, "")),
+        };
+        if name.trim() == wanted {
+            return Some(value);
+        }
+        rest = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_master_playlist_is_a_choice_of_qualities() {
+        let text = "#EXTM3U\n#EXT-X-STREAM-INF:CODECS=\"avc1,mp4a\",BANDWIDTH=800000,RESOLUTION=640x360\nlow.m3u8\n\
+            #EXT-X-MEDIA:TYPE=AUDIO,URI=\"a.m3u8\"\n#EXT-X-STREAM-INF:BANDWIDTH=3000000\r\nhigh/index.m3u8\n";
+        let Some(Playlist::Master(variants)) = parse(text) else { panic!("no master playlist") };
+        let found: Vec<_> = variants.iter().map(|one| (one.bandwidth, one.uri.as_str())).collect();
+        assert_eq!(found, [(800_000, "low.m3u8"), (3_000_000, "high/index.m3u8")]);
+    }
+
+    #[test]
+    fn a_media_playlist_is_a_list_of_segments() {
+        let text = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:6\n#EXT-X-MEDIA-SEQUENCE:41\n\
+            #EXTINF:5.96,\na.ts\n#EXTINF:6,title\n# a comment\nb.ts\n#EXT-X-ENDLIST\n";
+        let Some(Playlist::Media(segments)) = parse(text) else { panic!("no media playlist") };
+        assert_eq!((segments.first, segments.ended), (41, true));
+        assert_eq!(segments.reload, Duration::from_secs(6));
+        let found: Vec<_> =
+            segments.list.iter().map(|one| (one.uri.as_str(), one.duration.as_millis())).collect();
+        assert_eq!(found, [("a.ts", 5960), ("b.ts", 6000)]);
+    }
+
+    #[test]
+    fn byte_ranges_follow_each_other_and_maps_apply_to_what_comes_after() {
+        let text = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-MAP:URI=\"f.mp4\",BYTERANGE=\"600@0\"\n\
+            #EXTINF:4,\n#EXT-X-BYTERANGE:1000@600\nf.mp4\n#EXTINF:4,\n#EXT-X-BYTERANGE:500\nf.mp4\n";
+        let Some(Playlist::Media(segments)) = parse(text) else { panic!("no media playlist") };
+        let ranges: Vec<_> = segments.list.iter().map(|one| one.range.as_deref().unwrap()).collect();
+        assert_eq!(ranges, ["600-1599", "1600-2099"]);
+        assert_eq!(segments.list[1].map, Some(("f.mp4".to_owned(), Some("0-599".to_owned()))));
+        assert!(!segments.ended);
+    }
+
+    #[test]
+    fn what_is_no_playlist_is_none() {
+        for text in [
+            "",
+            "<MPD/>",
+            "#EXTM3U\n#EXTINF:x,\na.ts\n",
+            "#EXTM3U\n#EXTINF:4,\na.ts\n",
+            "#EXTM3U\n#EXTINF:-1,\na\n",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}

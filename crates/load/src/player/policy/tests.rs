@@ -1,0 +1,210 @@
+use super::super::hls;
+use super::*;
+
+const S: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+fn target() -> Target {
+    "https://a/film/index.m3u8".parse().unwrap()
+}
+
+fn habits() -> Habits {
+    Habits { buffer: 10 * S, start: 2 * S, quality: Quality::Auto, ..Habits::default() }
+}
+
+/// A playlist of segments of 4 s.
+fn media(first: u64, count: u64, ended: bool) -> String {
+    let mut text = format!("#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-MEDIA-SEQUENCE:{first}\n");
+    for number in first..first + count {
+        text.push_str(&format!("#EXTINF:4,\ns{number}.ts\n"));
+    }
+    if ended {
+        text.push_str("#EXT-X-ENDLIST\n");
+    }
+    text
+}
+
+/// A world in which time passes only as a test says: manifests by path and time, and how long each fetch takes.
+struct World<M, T> {
+    manifest: M,
+    takes: T,
+    bytes: u64,
+    now: Duration,
+    log: Vec<String>,
+}
+
+impl<M: Fn(&str, Duration) -> String, T: Fn(&str) -> Option<Duration>> World<M, T> {
+    fn new(manifest: M, takes: T) -> Self {
+        Self { manifest, takes, bytes: 500_000, now: Duration::ZERO, log: Vec::new() }
+    }
+
+    /// Plays until the player leaves, or this time has come.
+    fn play(&mut self, habits: Habits, until: Duration) -> Totals {
+        let mut player = Player::new(habits, target(), self.now);
+        for _ in 0..10_000 {
+            if self.now >= until {
+                break;
+            }
+            match player.act(self.now) {
+                Action::Leave => break,
+                Action::Wait(then) => {
+                    assert!(then > self.now, "a wait must end later than now: {then:?}");
+                    self.now = then;
+                }
+                Action::Fetch(fetch) => self.fetch(&mut player, &fetch),
+            }
+        }
+        player.leave(self.now)
+    }
+
+    fn fetch(&mut self, player: &mut Player, fetch: &Fetch) {
+        let path = fetch.target.path.clone();
+        self.log.push(format!("{path} {}", fetch.range.as_deref().unwrap_or_default()).trim().to_owned());
+        let manifest = (self.manifest)(&path, self.now);
+        match (self.takes)(&path) {
+            None => {
+                self.now += 10 * MS;
+                player.fail(self.now);
+            }
+            Some(takes) => {
+                self.now += takes;
+                if fetch.is_manifest {
+                    assert!(player.take_manifest(self.now, hls::parse(&manifest).unwrap()));
+                } else {
+                    player.take_segment(self.now, self.bytes);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_film_on_a_fast_server_starts_with_its_first_segment_and_never_stalls() {
+    let mut world = World::new(|_, _| media(0, 5, true), |_| Some(100 * MS));
+    let totals = world.play(habits(), 600 * S);
+    assert_eq!(totals.startup.count(), 1);
+    assert_eq!(totals.startup.max().as_millis() / 10, 20, "manifest and first segment");
+    assert_eq!((totals.stalls, totals.segments, totals.played), (0, 5, 20 * S));
+    assert_eq!(world.now, 20 * S + 200 * MS, "it leaves when the film is over");
+}
+
+#[test]
+fn the_buffer_is_filled_and_then_kept_full() {
+    let mut world = World::new(|_, _| media(0, 100, true), |_| Some(MS));
+    let totals = world.play(habits(), 60 * S);
+    // 60 s were played, and at most buffer and one segment lie ahead.
+    assert!((17..=19).contains(&totals.segments), "{}", totals.segments);
+}
+
+#[test]
+fn one_slow_segment_makes_one_stall_of_the_length_known_in_advance() {
+    let takes = |path: &str| Some(if path.ends_with("s1.ts") { 9 * S } else { 100 * MS });
+    let mut world = World::new(|_, _| media(0, 5, true), takes);
+    let totals = world.play(habits(), 600 * S);
+    // The picture starts at 0.2 s and has 4 s; segment 1 comes at 9.2 s: 5 s without a picture.
+    assert_eq!((totals.stalls, totals.players_stalled), (1, 1));
+    assert_eq!(totals.stalled, 5 * S);
+    assert_eq!(totals.played, 20 * S);
+    assert!((totals.stall_ratio() - 0.2).abs() < 1e-9);
+}
+
+#[test]
+fn a_server_slower_than_the_film_stalls_with_every_segment() {
+    let mut world = World::new(|_, _| media(0, 6, true), |_| Some(5 * S));
+    let totals = world.play(habits(), 600 * S);
+    // Each segment plays 4 s and takes 5 s.
+    assert_eq!((totals.stalls, totals.stalled), (5, 5 * S));
+}
+
+#[test]
+fn a_live_player_begins_three_segments_behind_the_edge_and_follows_it() {
+    // A segment is added every 4 s and six are listed.
+    let live = |_: &str, now: Duration| media(100 + now.as_secs() / 4, 6, false);
+    let mut world = World::new(live, |_| Some(50 * MS));
+    let totals = world.play(habits(), 60 * S);
+    assert_eq!(world.log[..2], ["/film/index.m3u8", "/film/s103.ts"]);
+    assert_eq!((totals.stalls, totals.skipped), (0, 0));
+    assert!(totals.live_distance.max() <= 12 * S + 100 * MS, "{:?}", totals.live_distance.max());
+    assert!(totals.live_distance.min() >= 4 * S, "{:?}", totals.live_distance.min());
+    let manifests = world.log.iter().filter(|path| path.ends_with("m3u8")).count();
+    assert!((14..=30).contains(&manifests), "once or twice for each segment: {manifests}");
+}
+
+#[test]
+fn a_live_stream_that_stands_still_stalls_its_viewers() {
+    let live = |_: &str, now: Duration| media(100 + now.min(20 * S).as_secs() / 4, 6, false);
+    let mut world = World::new(live, |_| Some(MS));
+    let totals = world.play(habits(), 60 * S);
+    assert_eq!(totals.stalls, 1);
+    // 12 s at the start and 20 s more were there to be watched.
+    assert_eq!(totals.played, 32 * S);
+    assert!(totals.stalled > 27 * S, "{:?}", totals.stalled);
+}
+
+#[test]
+fn segments_that_left_the_manifest_are_skipped() {
+    let live = |_: &str, now: Duration| media(100 + now.as_secs() / 4, 4, false);
+    let takes = |path: &str| Some(if path.ends_with("s102.ts") { 30 * S } else { MS });
+    let totals = World::new(live, takes).play(habits(), 60 * S);
+    assert!(totals.skipped > 0, "{totals:?}");
+    assert_eq!(totals.stalls, 1);
+}
+
+#[test]
+fn the_quality_follows_the_throughput() {
+    let manifest = |path: &str, _| {
+        match path {
+        "/film/index.m3u8" => {
+            "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1000000\nlow/i.m3u8\n#EXT-X-STREAM-INF:BANDWIDTH=5000000\nhigh/i.m3u8\n".to_owned()
+        }
+        _ => media(0, 8, true),
+    }
+    };
+    // 500,000 bytes in 500 ms are 8 Mbit/s.
+    let mut fast = World::new(manifest, |_| Some(500 * MS));
+    let totals = fast.play(habits(), 600 * S);
+    assert_eq!(
+        fast.log[..5],
+        ["/film/index.m3u8", "/film/low/i.m3u8", "/film/low/s0.ts", "/film/high/i.m3u8", "/film/high/s1.ts"]
+    );
+    assert_eq!((totals.switches, totals.segments), (1, 8));
+    let mut slow = World::new(manifest, |_| Some(S));
+    assert_eq!(slow.play(habits(), 600 * S).switches, 0);
+    let highest = Habits { quality: Quality::Highest, ..habits() };
+    let mut world = World::new(manifest, |_| Some(S));
+    world.play(highest, 600 * S);
+    assert!(world.log.iter().all(|path| !path.contains("low")), "{:?}", world.log);
+}
+
+#[test]
+fn the_initialisation_is_fetched_once() {
+    let manifest = |_: &str, _| {
+        "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-MAP:URI=\"init.mp4\"\n#EXTINF:4,\na.m4s\n#EXTINF:4,\nb.m4s\n#EXT-X-ENDLIST\n".to_owned()
+    };
+    let mut world = World::new(manifest, |_| Some(MS));
+    world.play(habits(), 600 * S);
+    assert_eq!(world.log, ["/film/index.m3u8", "/film/init.mp4", "/film/a.m4s", "/film/b.m4s"]);
+}
+
+#[test]
+fn a_viewer_leaves_when_the_time_is_up_or_nothing_works() {
+    let mut world = World::new(|_, _| media(0, 100, true), |_| Some(MS));
+    world.play(Habits { watch: Some(7 * S), ..habits() }, 600 * S);
+    assert_eq!(world.now, 7 * S);
+    let mut broken = World::new(|_, _| media(0, 100, true), |_| None);
+    let totals = broken.play(habits(), 600 * S);
+    assert_eq!((totals.started, broken.log.len()), (0, 10));
+}
+
+#[test]
+fn a_failure_is_tried_again_and_costs_a_second() {
+    let tries = std::cell::Cell::new(0);
+    let takes = |path: &str| {
+        let is_first = path.ends_with("s0.ts") && tries.replace(tries.get() + 1) == 0;
+        (!is_first).then_some(MS)
+    };
+    let mut world = World::new(|_, _| media(0, 2, true), takes);
+    let totals = world.play(habits(), 600 * S);
+    assert_eq!((totals.segments, totals.stalls), (2, 0));
+    assert!(totals.startup.max() > S);
+}
