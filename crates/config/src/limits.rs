@@ -284,6 +284,28 @@ pub const ACCESS_LOG_QUEUE: usize = 16 * 1024;
 /// Bytes of a path or agent that are kept for the access log.
 pub const ACCESS_LOG_FIELD_BYTES: usize = 1024;
 
+/// Text of the access log lines that wait to be written; more lines are dropped and counted.
+pub const ACCESS_LOG_QUEUE_TEXT_BYTES: usize = 16 * 1024 * 1024;
+
+/// How long access log lines gather after the first, so that many share one wake-up and one write.
+pub const ACCESS_LOG_GATHER_MILLISECONDS: u64 = 20;
+
+/// Access log lines are written when they reach this size, or when no more wait.
+pub const ACCESS_LOG_BATCH_BYTES: usize = 256 * 1024;
+
+/// How long the end of the program waits for the disk of the access log.
+pub const ACCESS_LOG_CLOSE_SECONDS: u64 = 5;
+
+/// A fault of the access log that lasts is told at most this often.
+pub const ACCESS_LOG_COMPLAINT_SECONDS: u64 = 60;
+
+/// Listeners told apart in the metrics; the connections of later ones are counted together.
+pub const METRICS_LISTENERS: usize = 64;
+
+/// Distinct label sets of one counter; all later ones count as `other`. All TLS alerts in both directions are 70; the
+/// combinations of version, cipher, group and resumption that clients really negotiate are fewer.
+pub const METRICS_LABEL_SETS: usize = 128;
+
 /// After a signal to stop: how long running responses may take before their connections are closed.
 pub const DRAIN_DEADLINE_SECONDS: u64 = 30;
 
@@ -292,6 +314,12 @@ pub const ADMIN_PORT: u16 = 9600;
 
 /// Connections to the admin listener at the same time.
 pub const ADMIN_CONNECTIONS: usize = 32;
+
+/// A request's head on the admin listener, which is the least that its HTTP library can be told. Then 431.
+pub const ADMIN_HEAD_BYTES: usize = 8192;
+
+/// Pause after `accept` failed on the admin listener, as it does when the process is out of descriptors.
+pub const ADMIN_ACCEPT_RETRY_MILLISECONDS: u64 = 100;
 
 /// From accept to the end of an answer on the admin listener.
 pub const ADMIN_DEADLINE_SECONDS: u64 = 10;

@@ -60,6 +60,10 @@ pub struct Limits {
     pub connections: usize,
     /// From accept to the last byte of the answer; then the connection is closed.
     pub deadline: Duration,
+    /// A request's head; at least 8192, which is the least that hyper can be told. Then 431.
+    pub head_bytes: usize,
+    /// Pause after `accept` failed, as it does when the process is out of descriptors.
+    pub accept_retry: Duration,
 }
 
 /// The running console. Dropping it closes the listener and ends the thread.
@@ -112,12 +116,6 @@ impl fmt::Debug for Console {
     }
 }
 
-/// A request's head may have this many bytes, which is the least that hyper can be told. Then 431.
-const HEAD_BYTES: usize = 8192;
-
-/// Pause after `accept` failed, as it does when the process is out of descriptors.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
 fn run(
     runtime: &Runtime,
     listener: &tokio::net::TcpListener,
@@ -140,18 +138,18 @@ async fn accept(listener: &tokio::net::TcpListener, source: &Arc<dyn Source>, li
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(attend(stream, Arc::clone(source), limits.deadline, place));
+                tokio::spawn(attend(stream, Arc::clone(source), limits, place));
             }
             Err(error) => {
                 tracing::debug!(%error, "the console cannot accept");
-                tokio::time::sleep(ACCEPT_RETRY).await;
+                tokio::time::sleep(limits.accept_retry).await;
             }
         }
     }
 }
 
 /// Answers one request. Each connection has one: whoever asks does so every few seconds, from the same machine.
-async fn attend(stream: TcpStream, source: Arc<dyn Source>, deadline: Duration, place: OwnedSemaphorePermit) {
+async fn attend(stream: TcpStream, source: Arc<dyn Source>, limits: Limits, place: OwnedSemaphorePermit) {
     let service = service_fn(|request| {
         let response = answer::to(&request, &*source);
         async { Ok::<_, std::convert::Infallible>(response) }
@@ -159,9 +157,9 @@ async fn attend(stream: TcpStream, source: Arc<dyn Source>, deadline: Duration, 
     let connection = http1::Builder::new()
         .keep_alive(false)
         .half_close(true)
-        .max_buf_size(HEAD_BYTES)
+        .max_buf_size(limits.head_bytes)
         .serve_connection(TokioIo::new(stream), service);
-    match tokio::time::timeout(deadline, connection).await {
+    match tokio::time::timeout(limits.deadline, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a connection to the console failed"),
         Err(_) => tracing::debug!("a connection to the console was too slow"),

@@ -46,7 +46,12 @@ impl Source for Program {
     }
 }
 
-const LIMITS: Limits = Limits { connections: 8, deadline: Duration::from_secs(60) };
+const LIMITS: Limits = Limits {
+    connections: 8,
+    deadline: Duration::from_secs(60),
+    head_bytes: 8192,
+    accept_retry: Duration::from_millis(100),
+};
 
 fn program() -> Arc<Program> {
     Arc::new(Program {
@@ -250,7 +255,7 @@ fn slow_clients_do_not_hold_up_others() {
 
 #[test]
 fn slow_clients_in_all_places_are_closed_at_their_deadline_and_the_next_is_served() {
-    let limits = Limits { connections: 4, deadline: Duration::from_secs(1) };
+    let limits = Limits { connections: 4, deadline: Duration::from_secs(1), ..LIMITS };
     let console = console(&program(), limits);
     let slow = slow_clients(&console, 2 * limits.connections);
     // It waits in the backlog behind two rounds of slow ones.
@@ -272,7 +277,7 @@ fn a_client_that_stops_reading_is_closed_at_the_deadline() {
         metrics: "x".repeat(32 << 20), // more than the socket buffers of both sides hold
         fails: AtomicBool::new(false),
     });
-    let limits = Limits { connections: 1, deadline: Duration::from_secs(1) };
+    let limits = Limits { connections: 1, deadline: Duration::from_secs(1), ..LIMITS };
     let console = console(&program, limits);
     let mut stuck = TcpStream::connect(console.address()).unwrap();
     stuck.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

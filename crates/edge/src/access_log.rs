@@ -65,9 +65,9 @@ struct Limits {
 
 const LIMITS: Limits = Limits {
     queue_records: limits::ACCESS_LOG_QUEUE,
-    queue_text_bytes: 16 * 1024 * 1024,
-    gather: Duration::from_millis(20),
-    close_deadline: Duration::from_secs(5),
+    queue_text_bytes: limits::ACCESS_LOG_QUEUE_TEXT_BYTES,
+    gather: Duration::from_millis(limits::ACCESS_LOG_GATHER_MILLISECONDS),
+    close_deadline: Duration::from_secs(limits::ACCESS_LOG_CLOSE_SECONDS),
 };
 
 impl AccessLog {

@@ -10,14 +10,12 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use penstock_config::limits;
+
 use super::{Record, Shared};
 use crate::metrics::LogLoss;
 
-/// Lines are written when they reach this size, or when no more records wait.
-const BATCH_BYTES: usize = 256 * 1024;
-
-/// A fault that lasts is told at most this often.
-const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(limits::ACCESS_LOG_COMPLAINT_SECONDS);
 
 /// The thread's state.
 #[derive(Debug)]
@@ -92,7 +90,7 @@ impl Writer {
 
     /// Takes records until the batch or the queue is at its end, and says whether the queue may hold more.
     fn fill_batch(&mut self) -> bool {
-        while self.batch.lines.len() < BATCH_BYTES {
+        while self.batch.lines.len() < limits::ACCESS_LOG_BATCH_BYTES {
             match self.records.try_recv() {
                 Ok(record) => self.add(record),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return false,

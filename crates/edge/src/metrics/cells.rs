@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use penstock_config::limits;
+
 use super::labels::Direction;
 
 /// A number that one thread writes and any thread reads.
@@ -116,15 +118,9 @@ impl Distribution {
 
 /// A key of a [`Tally`].
 pub(super) trait TallyKey: Copy + Eq {
-    /// Stands for every key that came after the tally was full.
+    /// Stands for every key that came after the tally was full, at [`limits::METRICS_LABEL_SETS`] keys.
     const OTHER: Self;
 }
-
-/// How many distinct keys one tally holds; all later ones count as [`TallyKey::OTHER`].
-///
-/// All TLS alerts in both directions are 70; the combinations of version, cipher, group and resumption that clients
-/// really negotiate are fewer.
-pub(super) const TALLY_KEYS_MAX: usize = 128;
 
 /// Counts by label sets that are not known before they are seen, bounded so that they can never grow without limit.
 ///
@@ -143,7 +139,7 @@ impl<K: TallyKey> Tally<K> {
     pub(super) fn add(&self, key: K) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = counts.iter().any(|(held, _)| *held == key);
-        let key = if known || counts.len() < TALLY_KEYS_MAX { key } else { K::OTHER };
+        let key = if known || counts.len() < limits::METRICS_LABEL_SETS { key } else { K::OTHER };
         match counts.iter_mut().find(|(held, _)| *held == key) {
             Some((_, count)) => *count = count.wrapping_add(1),
             None => counts.push((key, 1)),

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use penstock_cache::{MemoryTier, TierCounters};
+use penstock_config::limits;
 use penstock_egress::measure::Costs;
 use penstock_tls::session_cache::SessionCacheCounts;
 use penstock_tls::session_store::InternalStore;
@@ -135,7 +136,7 @@ impl Observatory {
         if let Some(index) = listeners.iter().position(|known| *known == wanted) {
             return ListenerId(index);
         }
-        let last = shard::LISTENERS_MAX - 1;
+        let last = limits::METRICS_LISTENERS - 1;
         if listeners.len() < last {
             listeners.push(wanted);
         } else if listeners.len() == last {
@@ -183,6 +184,12 @@ impl Observatory {
         let busy =
             || self.shards.iter().map(|shard| shard.busy.ratio()).sum::<f64>() / self.shards.len() as f64;
         self.chacha20.observe(now, busy, || *lock(&self.costs));
+    }
+
+    /// What sealing costs on this machine, as far as it is measured.
+    #[must_use]
+    pub fn costs(&self) -> Costs {
+        *lock(&self.costs)
     }
 
     /// Where the access log counts; it is handed to [`AccessLog::open`](crate::access_log::AccessLog::open).

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use penstock_config::limits;
 use penstock_origin::directory::OpenFilesCounters;
 use penstock_origin::residency::ResidencyCounters;
 use penstock_tls::Timing;
@@ -15,9 +16,6 @@ use super::labels::{
 use super::policies::Policies;
 use super::resumption::Resumption;
 use super::tickets::TicketCounters;
-
-/// How many listeners are told apart; the connections of later ones are counted together.
-pub(super) const LISTENERS_MAX: usize = 64;
 
 /// A listener as the counters know it; see [`Observatory::listener`](super::Observatory::listener).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +58,7 @@ impl TallyKey for (OutletKind, &'static str) {
 #[derive(Debug)]
 #[repr(align(128))] // two cache lines: the prefetcher pulls them in pairs, and no two workers may share either
 pub struct Shard {
-    pub(super) connections: [Flow; LISTENERS_MAX],
+    pub(super) connections: [Flow; limits::METRICS_LISTENERS],
     pub(super) refused: [Counter; Refusal::ALL.len()],
     pub(super) accept_errors: Tally<&'static str>,
 

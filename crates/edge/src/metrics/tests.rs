@@ -5,9 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::cells::TALLY_KEYS_MAX;
 use super::exposition::{Kind, Values};
-use super::shard::LISTENERS_MAX;
 use super::table::TABLE;
 use penstock_egress::measure::{Cost, Rate};
 use penstock_origin::directory::OpenFilesCounters;
@@ -355,11 +353,11 @@ fn a_listener_keeps_its_counters_over_a_reload() {
 fn listeners_beyond_the_bound_are_counted_together() {
     let observatory = Observatory::new(1);
     let shard = observatory.shard(0);
-    for port in 0..LISTENERS_MAX + 10 {
+    for port in 0..limits::METRICS_LISTENERS + 10 {
         shard.connection_opened(observatory.listener(&format!("127.0.0.1:{port}"), Protocol::Http));
     }
     let scrape = Scrape::of(&observatory);
-    assert_eq!(scrape.all("penstock_connections").len(), LISTENERS_MAX);
+    assert_eq!(scrape.all("penstock_connections").len(), limits::METRICS_LISTENERS);
     assert_eq!(scrape.value("penstock_connections", &[("listener", "other")]), 11.0);
     assert_eq!(scrape.value("penstock_connections", &[("listener", "127.0.0.1:62")]), 1.0);
 }
@@ -369,13 +367,13 @@ fn labels_that_do_not_fit_are_counted_as_other() {
     let observatory = Observatory::new(1);
     let shard = observatory.shard(0);
     let reasons: Vec<&'static str> =
-        (0..TALLY_KEYS_MAX + 20).map(|n| &*format!("reason_{n}").leak()).collect();
+        (0..limits::METRICS_LABEL_SETS + 20).map(|n| &*format!("reason_{n}").leak()).collect();
     for reason in reasons.iter().chain(&reasons) {
         shard.rejected(reason);
     }
     let scrape = Scrape::of(&observatory);
     let name = "penstock_request_rejections_total";
-    assert_eq!(scrape.all(name).len(), TALLY_KEYS_MAX + 1);
+    assert_eq!(scrape.all(name).len(), limits::METRICS_LABEL_SETS + 1);
     assert_eq!(scrape.value(name, &[("reason", "reason_0")]), 2.0);
     assert_eq!(scrape.value(name, &[("reason", "other")]), 40.0);
 }

@@ -38,6 +38,8 @@ impl AdminListener {
         let limits = Limits {
             connections: limits::ADMIN_CONNECTIONS,
             deadline: Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS),
+            head_bytes: limits::ADMIN_HEAD_BYTES,
+            accept_retry: Duration::from_millis(limits::ADMIN_ACCEPT_RETRY_MILLISECONDS),
         };
         let console = penstock_console::start(socket, Arc::new(source), limits);
         let console = console.map_err(Failure::machine("start the admin listener"))?;
