@@ -38,4 +38,5 @@ pub mod access_log;
 pub mod metrics;
 
 pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
+pub use sealing::measure_limits;
 pub use server::{Server, StartError};

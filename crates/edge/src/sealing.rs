@@ -42,6 +42,11 @@ impl fmt::Display for KernelLacks {
 }
 
 impl Sealers {
+    /// What sealing costs, if it had to be measured.
+    pub(crate) fn costs(&self) -> Option<Costs> {
+        self.costs
+    }
+
     /// Asks the kernel what it can do, and measures if that decides anything. A reload asks again, so that a module
     /// loaded in the meantime counts.
     ///
@@ -59,7 +64,7 @@ impl Sealers {
             return Err(if support.ulp { KernelLacks::Ciphers } else { KernelLacks::Module });
         }
         if wish == Wish::Auto && !support.accepted.is_empty() && self.costs.is_none() {
-            self.costs = Some(measure(MEASURE_LIMITS));
+            self.costs = Some(measure(measure_limits(true)));
         }
         // Only a card that has sealed before is known to work; a loopback connection has none.
         let device = asked && ktls::statistics().is_ok_and(|seen| seen.opened_device > 0);
@@ -73,15 +78,19 @@ impl Sealers {
     }
 }
 
-const MEASURE_LIMITS: MeasureLimits = MeasureLimits {
-    rounds: limits::MEASURE_ROUNDS,
-    round_cpu: Duration::from_micros(limits::MEASURE_ROUND_MICROSECONDS),
-    patience: Duration::from_millis(limits::MEASURE_PATIENCE_MILLISECONDS),
-    source_bytes: limits::MEASURE_SOURCE_BYTES,
-    batch_bytes: limits::BATCH_BYTES_MAX,
-    window_bytes: limits::BATCH_BYTES_MAX,
-    end_to_end: true,
-};
+/// How much the start may spend on measuring what sealing costs: about 15 ms of one core without `end_to_end`.
+#[must_use]
+pub fn measure_limits(end_to_end: bool) -> MeasureLimits {
+    MeasureLimits {
+        rounds: limits::MEASURE_ROUNDS,
+        round_cpu: Duration::from_micros(limits::MEASURE_ROUND_MICROSECONDS),
+        patience: Duration::from_millis(limits::MEASURE_PATIENCE_MILLISECONDS),
+        source_bytes: limits::MEASURE_SOURCE_BYTES,
+        batch_bytes: limits::BATCH_BYTES_MAX,
+        window_bytes: limits::BATCH_BYTES_MAX,
+        end_to_end,
+    }
+}
 
 fn probe() -> Support {
     match ktls::probe() {

@@ -126,6 +126,9 @@ impl Server {
         let log = access_log.as_ref();
         let ring = tickets.ring();
         let settings = prepare(config, None, ring, &remembered, log, &mut sealers, &observatory)?;
+        if let Some(costs) = sealers.costs() {
+            observatory.set_costs(costs);
+        }
         let io = IoThreads::start(IoLimits {
             threads: limits::IO_THREADS,
             queued: limits::IO_QUEUE,

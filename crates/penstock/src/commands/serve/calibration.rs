@@ -4,31 +4,23 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-use penstock_config::limits;
+use penstock_edge::measure_limits;
 use penstock_edge::metrics::Observatory;
-use penstock_egress::measure::{CipherOrder, Costs, MeasureLimits, Rate, cipher_order, measure};
+use penstock_egress::measure::{CipherOrder, Costs, Rate, cipher_order, measure};
 use penstock_sys::machine::has_aes_hardware;
 
-/// Takes about 15 ms of one core, so it neither delays the start nor shows in what clients see.
-const LIMITS: MeasureLimits = MeasureLimits {
-    rounds: limits::MEASURE_ROUNDS,
-    round_cpu: Duration::from_micros(limits::MEASURE_ROUND_MICROSECONDS),
-    patience: Duration::from_millis(limits::MEASURE_PATIENCE_MILLISECONDS),
-    source_bytes: limits::MEASURE_SOURCE_BYTES,
-    batch_bytes: limits::BATCH_BYTES_MAX,
-    window_bytes: limits::BATCH_BYTES_MAX,
-    end_to_end: false,
-};
-
-/// Measures on a thread of its own.
+/// Measures on a thread of its own, so that it neither delays the start nor shows in what clients see; what had to be
+/// known before the start is not measured again.
 pub(super) fn start(observatory: Arc<Observatory>) {
     let work = move || {
-        let mut costs = measure(LIMITS);
+        let mut costs = observatory.costs();
+        if costs.aes_128_gcm.user_space_seal.is_none() {
+            costs = measure(measure_limits(false));
+        }
         if matches!(cipher_order(&costs, true), CipherOrder::AesSlower { .. }) {
             // One bad moment of the machine is no reason to alarm anyone.
-            costs = measure(LIMITS);
+            costs = measure(measure_limits(false));
         }
         observatory.set_costs(costs);
         match verdict(&costs, has_aes_hardware()) {
