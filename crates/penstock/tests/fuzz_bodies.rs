@@ -83,6 +83,7 @@ fn folder() -> PathBuf {
 
 fn body_of(target: &str) -> fn(&[u8]) {
     match target {
+        "client_hello" => penstock_tls::fuzz_client_hello,
         "config" => penstock_config::fuzz_config,
         "proxy_header" => penstock_http::proxy::fuzz_proxy_header,
         "request_head" => penstock_http::request::fuzz_request_head,
