@@ -39,11 +39,13 @@ impl HandshakeFailure {
     ) -> Self {
         let library =
             error.ssl_error().and_then(|stack| stack.errors().first()).and_then(|first| first.reason());
-        let reason = match (alert_received, library) {
-            (Some(number), _) => alert_label(number),
-            (None, Some(reason)) => label(reason),
-            (None, None) if at_end => "closed_by_client",
-            (None, None) => "connection_lost",
+        let reason = match (alert_sent, alert_received, library) {
+            // Who sends an alert has ended it, whatever warnings came before.
+            (Some(_), _, Some(reason)) => label(reason),
+            (_, Some(number), _) => alert_label(number),
+            (_, None, Some(reason)) => label(reason),
+            (_, None, None) if at_end => "closed_by_client",
+            (_, None, None) => "connection_lost",
         };
         Self { reason, alert_sent, alert_received, retried }
     }
@@ -77,9 +79,12 @@ fn label(reason: &str) -> &'static str {
         | "DECRYPTION_FAILED"
         | "BAD_PACKET_LENGTH"
         | "DIGEST_CHECK_FAILED" => "bad_record",
-        "UNEXPECTED_MESSAGE" | "UNEXPECTED_RECORD" | "APP_DATA_IN_HANDSHAKE" | "EXCESS_HANDSHAKE_DATA" => {
-            "unexpected_message"
-        }
+        "UNEXPECTED_MESSAGE"
+        | "UNEXPECTED_RECORD"
+        | "APP_DATA_IN_HANDSHAKE"
+        | "EXCESS_HANDSHAKE_DATA"
+        | "TOO_MANY_EMPTY_FRAGMENTS"
+        | "TOO_MANY_WARNING_ALERTS" => "unexpected_message",
         "EXCESSIVE_MESSAGE_SIZE" | "ENCRYPTED_LENGTH_TOO_LONG" | "DATA_LENGTH_TOO_LONG" => "too_long",
         "DECODE_ERROR"
         | "LENGTH_MISMATCH"
@@ -92,6 +97,11 @@ fn label(reason: &str) -> &'static str {
         | "MISSING_KEY_SHARE"
         | "DUPLICATE_KEY_SHARE"
         | "BAD_ECPOINT"
+        | "POINT_IS_NOT_ON_CURVE"
+        | "PRE_SHARED_KEY_MUST_BE_LAST"
+        | "PSK_IDENTITY_BINDER_COUNT_MISMATCH"
+        | "RENEGOTIATION_MISMATCH"
+        | "UNKNOWN_ALERT_TYPE"
         | "INVALID_COMPRESSION_LIST"
         | "BAD_HANDSHAKE_RECORD"
         | "BAD_ALERT" => "malformed",

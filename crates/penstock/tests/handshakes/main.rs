@@ -2,8 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "in a test it is the assertion")]
 #![expect(clippy::print_stdout, reason = "shown with a test that fails")]
 
+mod client_hello;
+mod fields;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod odd;
+mod scanner;
 mod seen;
 
 use harness::{Server, until};

@@ -3,10 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
 
 use boring::pkey::PKey;
 use boring::rsa::Rsa;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, CrlDistributionPoint, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
+};
 
 /// The files, in a directory of their own.
 pub(crate) struct Certificates {
@@ -40,6 +44,24 @@ impl Certificates {
         let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
         let mut params = CertificateParams::new(hosts).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(key, &self.authority).unwrap();
+        fs::write(self.path(&format!("{name}.crt")), certificate.pem()).unwrap();
+        fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+
+    /// The same with all that a scanner expects of a certificate from a public authority.
+    pub(crate) fn public_leaf(&self, name: &str, hosts: &[&str], key: &KeyPair) {
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        let mut params =
+            CertificateParams::new(hosts.iter().map(|&host| host.to_owned()).collect::<Vec<_>>()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, hosts[0]);
+        params.not_before = (SystemTime::now() - DAY).into();
+        params.not_after = (SystemTime::now() + 90 * DAY).into();
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let revoked = vec!["http://revoked.invalid/list".to_owned()];
+        params.crl_distribution_points = vec![CrlDistributionPoint { uris: revoked }];
         let certificate = params.signed_by(key, &self.authority).unwrap();
         fs::write(self.path(&format!("{name}.crt")), certificate.pem()).unwrap();
         fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use super::server::Server;
 
 /// A program about to run.
-pub(crate) struct Tool(Command);
+pub(crate) struct Tool {
+    command: Command,
+    time_limit: Duration,
+}
 
 /// A program that runs.
 pub(crate) struct Started {
@@ -19,6 +22,7 @@ pub(crate) struct Started {
     stdout: JoinHandle<Vec<u8>>,
     stderr: JoinHandle<Vec<u8>>,
     shown: String,
+    time_limit: Duration,
 }
 
 /// A program that has ended.
@@ -39,7 +43,7 @@ impl Tool {
         let mut command = Command::new(program);
         command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         command.env("LC_ALL", "C.UTF-8").env("HOME", "/nonexistent");
-        Self(command)
+        Self { command, time_limit: TIME_LIMIT }
     }
 
     /// curl that trusts this server's authority, prints nothing but bodies and errors, and fails only on failures
@@ -60,17 +64,23 @@ impl Tool {
     }
 
     pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
-        self.0.arg(argument);
+        self.command.arg(argument);
         self
     }
 
     pub(crate) fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
-        self.0.args(arguments);
+        self.command.args(arguments);
+        self
+    }
+
+    /// For programs that take longer than most.
+    pub(crate) fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
         self
     }
 
     pub(crate) fn directory(mut self, directory: &std::path::Path) -> Self {
-        self.0.current_dir(directory);
+        self.command.current_dir(directory);
         self
     }
 
@@ -95,13 +105,18 @@ impl Tool {
 
     /// Starts it and takes what it prints a little at a time, so that it stays busy, until this is true.
     pub(crate) fn start_reading_slowly_until(mut self, done: impl Fn() -> bool + Send + 'static) -> Started {
-        let shown = format!("{:?}", self.0);
-        let started = self.0.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let shown = format!("{:?}", self.command);
+        let started =
+            self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = match started {
             Ok(child) => child,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let program = self.0.get_program().to_str().unwrap();
-                let package = if program == "ffprobe" { "ffmpeg" } else { program };
+                let program = self.command.get_program().to_str().unwrap();
+                let package = match program {
+                    "ffprobe" => "ffmpeg",
+                    "testssl" => "testssl.sh",
+                    other => other,
+                };
                 panic!("{program} is missing: apt-get install {package}")
             }
             Err(error) => panic!("{shown}: {error}"),
@@ -109,7 +124,7 @@ impl Tool {
         let stdin = child.stdin.take();
         let stdout = drain(child.stdout.take().unwrap(), done);
         let stderr = drain(child.stderr.take().unwrap(), || true);
-        Started { child, stdin, stdout, stderr, shown }
+        Started { child, stdin, stdout, stderr, shown, time_limit: self.time_limit }
     }
 }
 
@@ -123,14 +138,14 @@ impl Started {
 
     /// Waits for its end.
     pub(crate) fn finish(mut self) -> Finished {
-        let deadline = Instant::now() + TIME_LIMIT;
+        let deadline = Instant::now() + self.time_limit;
         let status = loop {
             match self.child.try_wait().unwrap() {
                 Some(status) => break status,
                 None if Instant::now() > deadline => {
                     self.child.kill().unwrap();
                     self.child.wait().unwrap();
-                    panic!("{} did not end in {TIME_LIMIT:?}", self.shown);
+                    panic!("{} did not end in {:?}", self.shown, self.time_limit);
                 }
                 None => thread::sleep(Duration::from_millis(2)),
             }
