@@ -21,6 +21,16 @@ pub const CONNECTIONS: usize = 100_000;
 /// Handshakes that one worker works on at the same time; more are closed before their first byte is read.
 pub const HANDSHAKES_IN_FLIGHT_PER_WORKER: usize = 2048;
 
+/// Handshakes in flight of one client network (/24 of IPv4, /56 of IPv6), for all workers together. Generous: behind
+/// one address of a mobile network there are thousands of viewers.
+pub const HANDSHAKES_PER_NETWORK: usize = 2048;
+
+/// Full handshakes in a second, for all workers together; 0 is no limit.
+pub const HANDSHAKE_RATE: u32 = 0;
+
+/// How long a full handshake over that rate waits at most; one that had to wait longer is turned away at once.
+pub const HANDSHAKE_RATE_WAIT_MILLISECONDS: u64 = 2000;
+
 /// Signatures that one worker makes before everything else that is ready gets its turn: what a storm of new clients
 /// may cost those who are being served. Four of RSA-2048 take some 3 ms, four of ECDSA less than 1 ms.
 pub const SIGNATURES_PER_ROUND: usize = 4;

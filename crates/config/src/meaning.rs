@@ -96,6 +96,8 @@ pub struct Tls {
     pub kernel: KernelTls,
     /// Key exchange groups in order of preference; at least one.
     pub groups: Vec<Group>,
+    /// Whether a client that sent no key share of the best group is asked for one, although another would do.
+    pub asks_for_best_group: bool,
     /// Cipher suites, each version's in order of preference; at least one of each version.
     pub suites: Vec<&'static Suite>,
     /// Who gets ChaCha20-Poly1305.
@@ -265,6 +267,10 @@ pub struct Limits {
     pub connections: usize,
     /// Handshakes that one worker works on at the same time.
     pub handshakes_in_flight: usize,
+    /// Handshakes in flight of one client network, for all workers together; 0 is no limit.
+    pub handshakes_per_network: usize,
+    /// Full handshakes in a second, for all workers together; 0 is no limit.
+    pub handshake_rate: u32,
     /// From accept to the end of the handshake.
     pub handshake_deadline: Duration,
     /// From the first byte of a request to the end of its head.
@@ -298,6 +304,7 @@ impl Default for Tls {
             newest: Version::Tls13,
             kernel: KernelTls::Auto,
             groups: vec![Group::X25519MlKem768, Group::X25519, Group::P256],
+            asks_for_best_group: false,
             suites: [Suite::all(Version::Tls13), Suite::all(Version::Tls12)].concat(),
             chacha20: ChaCha20::Client,
             tickets: Tickets::default(),
@@ -347,6 +354,8 @@ impl Default for Limits {
         Self {
             connections: limits::CONNECTIONS,
             handshakes_in_flight: limits::HANDSHAKES_IN_FLIGHT_PER_WORKER,
+            handshakes_per_network: limits::HANDSHAKES_PER_NETWORK,
+            handshake_rate: limits::HANDSHAKE_RATE,
             handshake_deadline: Duration::from_secs(limits::HANDSHAKE_DEADLINE_SECONDS),
             head_deadline: Duration::from_secs(limits::HEAD_DEADLINE_SECONDS),
             idle_timeout: Duration::from_secs(limits::IDLE_TIMEOUT_SECONDS),

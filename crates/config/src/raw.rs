@@ -66,7 +66,9 @@ section! {
         /// Whether the kernel seals what is sent (kTLS): `auto` where it can and is measured to be faster, `on` wherever it can; see [kernel-tls.md](kernel-tls.md).
         kernel: Text, "`auto`, `on`, `off`", "auto";
         /// Key exchange groups, best first.
-        groups: Texts, "list of `X25519MLKEM768`, `X25519`, `P-256`", "[X25519MLKEM768, X25519, P-256]";
+        groups: Texts, "list of `X25519MLKEM768`, `X25519`, `P-256`, `P-384`", "[X25519MLKEM768, X25519, P-256]";
+        /// When a TLS 1.3 client is asked for another key share, which costs it a round trip: `needed` if it sent none of a group spoken here, `best` also if it sent none of the first one in `groups` that it knows.
+        hello_retry: Text, "`needed`, `best`", "needed";
         /// Cipher suites and their order.
         ciphers: Spanned<Ciphers>, "section", "";
         /// Session ticket keys: random and rotated in memory, or shared as files.
@@ -232,6 +234,10 @@ section! {
         connections: Text, "number", "100000";
         /// TLS handshakes that one worker works on at the same time.
         handshakes_in_flight: Text, "number", "2048";
+        /// TLS handshakes in flight of one client network (/24 of IPv4, /56 of IPv6), shared evenly by the workers; 0 is no limit. This machine itself is not limited; behind a balancer use `proxy_protocol`, or all clients count as one network.
+        handshakes_per_network: Text, "number", "2048";
+        /// Full TLS handshakes in a second, shared evenly by the workers; 0 is no limit. Who offers to resume a session is not limited; see [tls.md](tls.md#limits).
+        handshake_rate: Text, "number", "0";
         /// From accept to the end of the handshake, in total.
         handshake_deadline: Text, "time", "10s";
         /// From the first byte of a request to the end of its head, in total; then 408.

@@ -13,7 +13,7 @@ use tokio::time::timeout_at;
 
 use crate::connection::{Connection, linger};
 use crate::inbound::Inbound;
-use crate::metrics::{Direction, HandshakeFacts, OutletKind};
+use crate::metrics::{Direction, HandshakeFacts, OutletKind, Refusal};
 use crate::sealing::Way;
 use crate::settings::Settings;
 use crate::worker::{Listening, Worker};
@@ -81,6 +81,10 @@ async fn handshake(
     early: Vec<u8>,
     client: SocketAddr,
 ) -> Option<Connection> {
+    let Ok(_counted) = worker.networks.enter(client.ip(), worker.handshakes_per_network()) else {
+        worker.shard.refused(Refusal::Network);
+        return None;
+    };
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     let acceptor = settings.acceptor.as_ref()?;
     let outcome =

@@ -112,6 +112,7 @@ fn acceptor(
         oldest: config.tls.oldest,
         newest: config.tls.newest,
         groups: config.tls.groups.clone(),
+        asks_for_best_group: config.tls.asks_for_best_group,
         suites: config.tls.suites.clone(),
         chacha20,
         tickets: Some(Arc::clone(tickets)),

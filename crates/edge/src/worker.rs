@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use penstock_config::limits;
+use penstock_config::{Limits, limits};
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
 use penstock_origin::residency::{Residency, ResidencyLimits};
-use penstock_tls::Turns;
+use penstock_tls::{HandshakeRate, Turns};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 
@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::compress::CompressedManifests;
 use crate::establish::establish;
 use crate::metrics::{ListenerId, Observatory, Refusal, Shard};
+use crate::networks::Networks;
 use crate::recent_clients::RecentClients;
 use crate::remembered::Remembered;
 use crate::settings::Settings;
@@ -42,10 +43,13 @@ pub(crate) struct Worker {
     pub(crate) clock: Clock,
     /// Whose turn it is to sign.
     pub(crate) turns: Turns,
+    /// Handshakes in flight by client network.
+    pub(crate) networks: Networks,
     settings: RefCell<CountedHere>,
     scratch: RefCell<Vec<u8>>,
     /// This worker's share of the connection limit.
     connections_max: Cell<usize>,
+    workers: usize,
     connections: Cell<usize>,
     handshakes: Cell<usize>,
     draining: Cell<bool>,
@@ -103,6 +107,8 @@ impl Worker {
             origins: Connections::default(),
             clock: Clock::new(),
             turns: Turns::new(limits::SIGNATURES_PER_ROUND),
+            networks: Networks::default(),
+            workers: common.workers,
             connections_max: Cell::new(share_of(limits.connections, common.workers)),
             settings: RefCell::new(Rc::new(settings)),
             // A TLS record's worth: the library hands out one record at a time.
@@ -123,7 +129,16 @@ impl Worker {
     /// Puts new settings in force for the next request of each connection.
     pub(crate) fn set_settings(&self, settings: Arc<Settings>, workers: usize) {
         self.connections_max.set(share_of(settings.limits.connections, workers));
+        self.turns.set_rate(handshake_rate(&settings.limits, workers), Instant::now());
         *self.settings.borrow_mut() = Rc::new(settings);
+    }
+
+    /// This worker's share of the handshakes that one client network may have in flight; zero is no limit.
+    pub(crate) fn handshakes_per_network(&self) -> usize {
+        match self.settings.borrow().limits.handshakes_per_network {
+            0 => 0,
+            limit => share_of(limit, self.workers),
+        }
     }
 
     /// Lends a buffer for the time of one read.
@@ -190,6 +205,13 @@ impl Worker {
 /// Each worker gets the same share, rounded up: the kernel spreads connections evenly but not exactly.
 fn share_of(connections: usize, workers: usize) -> usize {
     connections.div_ceil(workers.max(1)).max(1)
+}
+
+/// This worker's share of the rate. Half of the handshakes in flight may wait, so that the others still get in.
+fn handshake_rate(limits: &Limits, workers: usize) -> Option<HandshakeRate> {
+    let share = f64::from(limits.handshake_rate) / workers.max(1) as f64;
+    let wait_max = Duration::from_millis(limits::HANDSHAKE_RATE_WAIT_MILLISECONDS);
+    HandshakeRate::per_second(share, limits.handshakes_in_flight / 2, wait_max)
 }
 
 /// Counts a connection for as long as it lives, however it ends.

@@ -18,7 +18,7 @@ use crate::receiver::Receiver;
 use crate::session_store::{self, LookupWait};
 use crate::signing::{self, Progress};
 use crate::tickets::{self, TicketFacts};
-use crate::turns::{Turn, Turns};
+use crate::turns::{NoTurn, Turn, Turns};
 use crate::wire::Wire;
 
 /// What a finished handshake leaves behind.
@@ -140,8 +140,7 @@ async fn handshake(
             ErrorCode::WANT_READ => socket.readable().await,
             ErrorCode::WANT_WRITE => socket.writable().await,
             ErrorCode::PENDING_CERTIFICATE | ErrorCode::WANT_PRIVATE_KEY_OPERATION => {
-                let (turn, duration) =
-                    turns.wait(socket).await.map_err(|_| HandshakeFailure::silent("gone_before_signing"))?;
+                let (turn, duration) = turns.wait(socket).await.map_err(without_turn)?;
                 timing.queued += duration;
                 paused_for(ongoing.ssl(), duration);
                 waited_for = Some(turn);
@@ -158,6 +157,14 @@ async fn handshake(
         timing.waiting += waited;
         paused_for(ongoing.ssl(), waited);
     }
+}
+
+/// No alert tells a client to come back later; a connection that just ends makes most of them do so.
+fn without_turn(why: NoTurn) -> HandshakeFailure {
+    HandshakeFailure::silent(match why {
+        NoTurn::Gone => "gone_before_signing",
+        NoTurn::RateLimited => "rate_limited",
+    })
 }
 
 /// The step that the library is in was not at work for so long.

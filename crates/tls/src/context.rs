@@ -17,9 +17,10 @@ use crate::candidates::NameIndex;
 use crate::certificate::Certificate;
 use crate::compression::CompressedMessages;
 use crate::extensions;
+use crate::groups;
 use crate::hello;
 use crate::session_store::{self, Desk, SessionKeeping};
-use crate::settings::Settings;
+use crate::settings::{Group, Settings};
 use crate::signing::{self, Signing};
 use crate::suites::{ChaCha20Switch, Orders};
 
@@ -79,8 +80,11 @@ impl Acceptor {
         let mut entry = with_certificate(settings, first, &compressed)?;
         let orders = Orders::new(&settings.suites);
         let chacha20 = Arc::clone(&settings.chacha20);
-        entry
-            .set_select_certificate_callback(move |hello| choose(hello, &index, &others, &orders, &chacha20));
+        // Without any, nothing is ever rearranged.
+        let groups = if settings.asks_for_best_group { Vec::new() } else { settings.groups.clone() };
+        entry.set_select_certificate_callback(move |hello| {
+            choose(hello, &index, &others, &orders, &chacha20, &groups)
+        });
         Ok(Self { context: entry.build(), session_keeping: settings.session_keeping.clone() })
     }
 
@@ -106,8 +110,7 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
     let mut builder = SslContextBuilder::new(SslMethod::tls())?;
     builder.set_min_proto_version(Some(library_version(settings.oldest)))?;
     builder.set_max_proto_version(Some(library_version(settings.newest)))?;
-    let groups: Vec<&str> = settings.groups.iter().map(|group| group.name()).collect();
-    builder.set_curves_list(&groups.join(":"))?;
+    builder.set_curves_list(&groups::names(&settings.groups))?;
     builder.set_options(SslOptions::CIPHER_SERVER_PREFERENCE);
     Orders::new(&settings.suites).as_listed().set_for_context(&mut builder)?;
     match &settings.session_keeping {
@@ -172,19 +175,24 @@ fn library_version(version: Version) -> SslVersion {
     }
 }
 
-/// The one decision per ClientHello: whether it goes on now, which certificate, and which order of suites.
+/// The one decision per ClientHello: whether it goes on now, which certificate, which groups and
+/// suites in which order.
 fn choose(
     mut hello: ClientHello<'_>,
     index: &NameIndex,
     others: &[SslContext],
     orders: &Orders,
     chacha20: &ChaCha20Switch,
+    groups: &[Group],
 ) -> Result<(), SelectCertError> {
     let waits = signing::progress(hello.ssl()).is_some_and(|progress| !progress.has_turn());
     if waits && !hello::offers_resumption(hello.as_bytes(), |number| hello.get_extension(number.into())) {
         // It will most likely sign, so it does not even begin the key exchange before it may.
         return Err(SelectCertError::RETRY);
     }
+    let supported = hello.get_extension(ExtensionType::SUPPORTED_GROUPS);
+    let groups =
+        groups::sparing_a_round_trip(groups, supported, hello.get_extension(ExtensionType::KEY_SHARE));
     let order = orders.for_client(hello.ciphers(), chacha20.is_last());
     let schemes = hello.get_extension(ExtensionType::SIGNATURE_ALGORITHMS);
     let accepts_ecdsa = hello::verifies_ecdsa(schemes) && orders.ecdsa_goes_with(hello.ciphers());
@@ -197,6 +205,9 @@ fn choose(
     if let Some(other) = place.checked_sub(1) {
         let context = others.get(other).ok_or(SelectCertError::ERROR)?;
         ssl.set_ssl_context(context).map_err(|_| SelectCertError::ERROR)?;
+    }
+    if let Some(groups) = groups {
+        ssl.set_curves_list(&groups::names(&groups)).map_err(|_| SelectCertError::ERROR)?;
     }
     if let Some(order) = order {
         order.set(ssl).map_err(|_| SelectCertError::ERROR)?;

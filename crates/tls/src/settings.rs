@@ -21,14 +21,27 @@ pub enum Group {
     X25519,
     /// NIST P-256.
     P256,
+    /// NIST P-384: several times as expensive as the others, for clients that know nothing else.
+    P384,
 }
 
 impl Group {
+    /// Its number in the IANA registry.
+    pub(crate) fn number(self) -> u16 {
+        match self {
+            Self::X25519MlKem768 => 0x11ec,
+            Self::X25519 => 0x001d,
+            Self::P256 => 0x0017,
+            Self::P384 => 0x0018,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::X25519MlKem768 => "X25519MLKEM768",
             Self::X25519 => "X25519",
             Self::P256 => "P-256",
+            Self::P384 => "P-384",
         }
     }
 }
@@ -94,6 +107,9 @@ pub struct Settings {
     pub newest: Version,
     /// Key exchange groups in order of preference.
     pub groups: Vec<Group>,
+    /// Whether a client that sent no key share of the group we like best is asked for one, although it sent one of
+    /// another group that we speak.
+    pub asks_for_best_group: bool,
     /// Suites spoken, each version's in order of preference; at least one for each version spoken.
     pub suites: Vec<&'static Suite>,
     /// Whether ChaCha20-Poly1305 is the last choice at the moment.

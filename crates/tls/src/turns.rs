@@ -1,12 +1,14 @@
 //! Whose turn it is to sign: a few full handshakes in each round of a worker, so that those who are connected
 //! already are served while thousands connect.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+use crate::rate::{Bucket, HandshakeRate, Verdict};
 
 /// Hands out turns. One per worker; a turn is worth one signature.
 ///
@@ -19,6 +21,8 @@ pub struct Turns {
     /// Wakes [`Self::begin_rounds`].
     used: Notify,
     waiting: Cell<usize>,
+    /// `None` where there is no limit on the rate.
+    bucket: RefCell<Option<Bucket>>,
 }
 
 /// Leave for one signature; dropping it unused gives it to the next.
@@ -26,25 +30,49 @@ pub struct Turns {
 pub(crate) struct Turn<'t> {
     turns: &'t Turns,
     permit: SemaphorePermit<'t>,
+    /// Whether its place in the rate is taken already.
+    counted: bool,
 }
 
 impl Turn<'_> {
     pub(crate) fn use_up(self) {
+        if let Some(bucket) = self.turns.bucket.borrow_mut().as_mut().filter(|_| !self.counted) {
+            bucket.take(Instant::now());
+        }
         self.permit.forget();
         self.turns.used.notify_one();
     }
 }
 
-/// The client left while its signature waited, which therefore is not made.
+/// Why a signature is not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gone;
+pub(crate) enum NoTurn {
+    /// The client left while it waited.
+    Gone,
+    /// There are more full handshakes than the configured rate allows.
+    RateLimited,
+}
 
 impl Turns {
     /// With so many signatures in each round, at least one.
     #[must_use]
     pub fn new(per_round: usize) -> Self {
         let per_round = per_round.clamp(1, Semaphore::MAX_PERMITS);
-        Self { left: Semaphore::new(per_round), per_round, used: Notify::new(), waiting: Cell::new(0) }
+        Self {
+            left: Semaphore::new(per_round),
+            per_round,
+            used: Notify::new(),
+            waiting: Cell::new(0),
+            bucket: RefCell::default(),
+        }
+    }
+
+    /// From now on full handshakes are limited to this rate; `None` is no limit. The same rate again changes nothing.
+    pub fn set_rate(&self, rate: Option<HandshakeRate>, now: Instant) {
+        let mut bucket = self.bucket.borrow_mut();
+        if bucket.as_ref().map(Bucket::rate) != rate {
+            *bucket = rate.map(|rate| Bucket::new(rate, now));
+        }
     }
 
     /// How many handshakes wait for a turn now.
@@ -64,22 +92,31 @@ impl Turns {
         }
     }
 
-    /// A turn if one is left and nobody waits for it.
+    /// A turn if one is left, nobody waits for it, and the rate has a place.
     pub(crate) fn take(&self) -> Option<Turn<'_>> {
-        self.left.try_acquire().ok().map(|permit| Turn { turns: self, permit })
+        if self.bucket.borrow().is_some_and(|bucket| !bucket.has_place(Instant::now())) {
+            return None;
+        }
+        self.left.try_acquire().ok().map(|permit| Turn { turns: self, permit, counted: false })
     }
 
     /// Waits for a turn. Also says for how long.
-    pub(crate) async fn wait(&self, socket: &TcpStream) -> Result<(Turn<'_>, Duration), Gone> {
+    pub(crate) async fn wait(&self, socket: &TcpStream) -> Result<(Turn<'_>, Duration), NoTurn> {
         let started = Instant::now();
+        let verdict = self.bucket.borrow_mut().as_mut().map(|bucket| bucket.ask(started));
         let queued = Queued::enter(self);
+        match verdict {
+            None | Some(Verdict::Now) => {}
+            Some(Verdict::After(wait)) => tokio::time::sleep(wait).await,
+            Some(Verdict::Refused) => return Err(NoTurn::RateLimited),
+        }
         // Never closed, so there always will be one.
-        let permit = self.left.acquire().await.map_err(|_| Gone)?;
+        let permit = self.left.acquire().await.map_err(|_| NoTurn::Gone)?;
         drop(queued);
         if is_gone(socket) {
-            return Err(Gone);
+            return Err(NoTurn::Gone);
         }
-        Ok((Turn { turns: self, permit }, started.elapsed()))
+        Ok((Turn { turns: self, permit, counted: verdict.is_some() }, started.elapsed()))
     }
 }
 
@@ -197,8 +234,35 @@ mod tests {
                 yield_now().await;
             }
             drop(taken);
-            assert_eq!(first.await.expect("it does not panic"), Err(Gone));
+            assert_eq!(first.await.expect("it does not panic"), Err(NoTurn::Gone));
             assert_eq!(second.await.expect("it does not panic"), Ok(()));
+        });
+    }
+
+    #[test]
+    fn a_rate_refuses_what_is_over_it_and_ends_with_its_setting() {
+        run(async {
+            let turns = Turns::new(1000);
+            let rate = HandshakeRate::per_second(2.0, 0, Duration::from_secs(1));
+            turns.set_rate(rate, Instant::now());
+            let (_client, socket) = pair().await;
+            // However slow this machine is, a hundred take less than 49 s.
+            let mut refused = 0;
+            for _ in 0..100 {
+                match turns.take() {
+                    Some(turn) => turn.use_up(),
+                    None => match turns.wait(&socket).await {
+                        Ok((turn, _)) => turn.use_up(),
+                        Err(why) => {
+                            assert_eq!(why, NoTurn::RateLimited);
+                            refused += 1;
+                        }
+                    },
+                }
+            }
+            assert!((1..=98).contains(&refused), "{refused}");
+            turns.set_rate(None, Instant::now());
+            (0..100).for_each(|_| turns.take().expect("there is no rate").use_up());
         });
     }
 

@@ -169,6 +169,7 @@ impl Server {
             oldest: Version::Tls12,
             newest: Version::Tls13,
             groups: vec![Group::X25519],
+            asks_for_best_group: false,
             suites: SUITES.iter().collect(),
             chacha20: Arc::default(),
             tickets: None,

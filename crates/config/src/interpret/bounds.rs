@@ -19,18 +19,6 @@ pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader
     let fields = 1..=limits::HEAD_FIELDS_MAX;
     let limits = Limits {
         connections: reader.number("connections", raw.connections.as_ref(), &many, default.connections),
-        handshakes_in_flight: reader.number(
-            "handshakes_in_flight",
-            raw.handshakes_in_flight.as_ref(),
-            &many,
-            default.handshakes_in_flight,
-        ),
-        handshake_deadline: reader.time(
-            "handshake_deadline",
-            raw.handshake_deadline.as_ref(),
-            &deadline,
-            default.handshake_deadline,
-        ),
         head_deadline: reader.time(
             "head_deadline",
             raw.head_deadline.as_ref(),
@@ -76,9 +64,43 @@ pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader
             &day(0),
             default.drain_deadline,
         ),
+        ..handshakes(raw, default, reader)
     };
     require_target_in_head(&limits, raw.target_bytes.as_ref().or(raw.head_bytes.as_ref()), reader);
     limits
+}
+
+fn handshakes(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> Limits {
+    let many = 1..=u64::from(u32::MAX);
+    let any = 0..=u64::from(u32::MAX);
+    let deadline = Duration::from_millis(100)..=Duration::from_secs(600);
+    Limits {
+        handshakes_in_flight: reader.number(
+            "handshakes_in_flight",
+            raw.handshakes_in_flight.as_ref(),
+            &many,
+            default.handshakes_in_flight,
+        ),
+        handshakes_per_network: reader.number(
+            "handshakes_per_network",
+            raw.handshakes_per_network.as_ref(),
+            &any,
+            default.handshakes_per_network,
+        ),
+        handshake_rate: reader.number(
+            "handshake_rate",
+            raw.handshake_rate.as_ref(),
+            &any,
+            default.handshake_rate,
+        ),
+        handshake_deadline: reader.time(
+            "handshake_deadline",
+            raw.handshake_deadline.as_ref(),
+            &deadline,
+            default.handshake_deadline,
+        ),
+        ..default
+    }
 }
 
 /// From so many seconds to a day.

@@ -28,6 +28,11 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
         newest,
         kernel: raw.kernel.as_ref().and_then(|text| kernel(text, reader)).unwrap_or(default.kernel),
         groups: raw.groups.as_ref().map_or(default.groups, |list| groups(list, reader)),
+        asks_for_best_group: raw
+            .hello_retry
+            .as_ref()
+            .and_then(|text| hello_retry(text, reader))
+            .unwrap_or(default.asks_for_best_group),
         suites,
         chacha20: chacha20.unwrap_or(default.chacha20),
         tickets: tickets(raw.tickets.as_ref(), reader),
@@ -74,11 +79,28 @@ fn kernel(text: &Text, reader: &mut Reader<'_>) -> Option<KernelTls> {
     None
 }
 
-const GROUPS: [(&str, Group); 3] =
-    [("X25519MLKEM768", Group::X25519MlKem768), ("X25519", Group::X25519), ("P-256", Group::P256)];
+const GROUPS: [(&str, Group); 4] = [
+    ("X25519MLKEM768", Group::X25519MlKem768),
+    ("X25519", Group::X25519),
+    ("P-256", Group::P256),
+    ("P-384", Group::P384),
+];
 
 /// Names of P-256 in other programs' configurations.
 const OTHER_NAMES_OF_P256: [&str; 4] = ["secp256r1", "prime256v1", "p256", "p_256"];
+
+/// `true` if a better group is worth a round trip.
+fn hello_retry(text: &Text, reader: &mut Reader<'_>) -> Option<bool> {
+    match text.value.as_str() {
+        "needed" => return Some(false),
+        "best" => return Some(true),
+        other => {
+            let what = format!("hello_retry: `{other}` is unknown");
+            reader.fault(place(text), what, "write needed or best");
+        }
+    }
+    None
+}
 
 fn groups(list: &Texts, reader: &mut Reader<'_>) -> Vec<Group> {
     let mut groups = Vec::new();
@@ -95,7 +117,7 @@ fn groups(list: &Texts, reader: &mut Reader<'_>) -> Vec<Group> {
                 let instead = match near.filter(|_| !is_p256) {
                     _ if is_p256 => "write P-256".to_owned(),
                     Some(near) => format!("write {near}"),
-                    None => "write X25519MLKEM768, X25519 or P-256".to_owned(),
+                    None => "write X25519MLKEM768, X25519, P-256 or P-384".to_owned(),
                 };
                 reader.fault(place(text), format!("groups: `{name}` is unknown"), instead);
             }

@@ -186,6 +186,8 @@ fn every_limit_arrives() {
 limits:
   connections: 10
   handshakes_in_flight: 11
+  handshakes_per_network: 0
+  handshake_rate: 12
   handshake_deadline: 1s
   head_deadline: 2s
   idle_timeout: 3s
@@ -202,6 +204,8 @@ limits:
     let wanted = Limits {
         connections: 10,
         handshakes_in_flight: 11,
+        handshakes_per_network: 0,
+        handshake_rate: 12,
         handshake_deadline: Duration::from_secs(1),
         head_deadline: Duration::from_secs(2),
         idle_timeout: Duration::from_secs(3),

@@ -237,7 +237,11 @@ fn tls_words_are_told_what_there_is() {
         ("kernel: maybe", "kernel: `maybe` is unknown; write auto, on or off"),
         ("groups: [x25519]", "groups: `x25519` is unknown; write X25519"),
         ("groups: [secp256r1]", "groups: `secp256r1` is unknown; write P-256"),
-        ("groups: [brainpool]", "groups: `brainpool` is unknown; write X25519MLKEM768, X25519 or P-256"),
+        (
+            "groups: [brainpool]",
+            "groups: `brainpool` is unknown; write X25519MLKEM768, X25519, P-256 or P-384",
+        ),
+        ("hello_retry: never", "hello_retry: `never` is unknown; write needed or best"),
         ("groups: [P-256, P-256]", "groups: P-256 is listed twice; keep one of them"),
         ("groups: []", "groups: the list is empty; write [X25519MLKEM768, X25519, P-256] or remove the key"),
         ("ciphers: {chacha20: yes}", "chacha20: `yes` is unknown; write client, never or auto"),

@@ -40,6 +40,8 @@ labels! {
         Descriptors = "descriptors",
         /// Too many handshakes are unfinished.
         Handshakes = "handshakes",
+        /// Too many handshakes of its network are unfinished.
+        Network = "network",
         /// The program is draining.
         Draining = "draining",
     }

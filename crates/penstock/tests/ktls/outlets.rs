@@ -81,6 +81,7 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
         oldest: Version::Tls12,
         newest: Version::Tls13,
         groups: vec![Group::X25519],
+        asks_for_best_group: false,
         suites: penstock_tls::SUITES.iter().collect(),
         chacha20: Arc::default(),
         tickets: None,
