@@ -6,6 +6,7 @@ mod certificates;
 mod ciphers;
 mod compression;
 mod listeners;
+mod ocsp;
 pub(crate) mod reader;
 mod sites;
 mod strays;

@@ -22,6 +22,6 @@ pub use fault::Fault;
 pub use load::fuzz_config;
 pub use meaning::{
     Admin, Cache, Config, ConfiguredCertificate, Headers, HostPattern, Hsts, KernelTls, Limits, Listener,
-    Log, MemoryTier, Origin, SessionCache, Site, SiteCache, Tickets, Tls,
+    Log, MemoryTier, Ocsp, Origin, SessionCache, Site, SiteCache, Tickets, Tls,
 };
 pub use reference::reference;

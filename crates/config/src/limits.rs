@@ -256,6 +256,24 @@ pub const BUSY_PERCENT_LOW: u32 = 60;
 /// not bring it back at once.
 pub const BUSY_LOW_SECONDS: u64 = 60;
 
+/// An OCSP response; a real one has one or two KiB.
+pub const OCSP_RESPONSE_BYTES: u64 = 64 * KIB;
+
+/// From the first byte sent to an OCSP responder to the last of its answer, looking up its name included.
+pub const OCSP_DEADLINE_SECONDS: u64 = 15;
+
+/// OCSP responders asked at the same time.
+pub const OCSP_FETCHES: usize = 8;
+
+/// The shortest pause between two questions about a certificate; after failures it doubles.
+pub const OCSP_PAUSE_SECONDS_MIN: u64 = 60;
+
+/// The longest pause: a revocation should not wait for weeks.
+pub const OCSP_PAUSE_SECONDS_MAX: u64 = 12 * 3600;
+
+/// How often files with staples and keys are looked at for changes.
+pub const KEEPER_ROUND_MILLISECONDS: u64 = 1000;
+
 /// The longest `max-age` that makes sense in Strict-Transport-Security: ten years.
 pub const HSTS_SECONDS_MAX: u64 = 3650 * 24 * 3600;
 

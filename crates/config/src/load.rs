@@ -76,6 +76,7 @@ impl Config {
             .map(|certificate| ConfiguredCertificate {
                 certificate: Arc::new(certificate),
                 default: true,
+                ocsp: None,
                 chain: PathBuf::new(),
                 key: PathBuf::new(),
             })

@@ -108,6 +108,8 @@ pub struct Tls {
     pub session_cache: SessionCache,
     /// How certificates may be compressed, the preferred way first; empty: not at all.
     pub certificate_compression: Vec<Compression>,
+    /// Where OCSP responses come from, for certificates that do not say otherwise.
+    pub ocsp: Ocsp,
     /// Where session secrets are logged for Wireshark; `None` nowhere.
     pub key_log: Option<PathBuf>,
 }
@@ -119,10 +121,23 @@ pub struct ConfiguredCertificate {
     pub certificate: Arc<Certificate>,
     /// Whether it answers clients that send no server name or an unknown one.
     pub default: bool,
+    /// Where its OCSP response comes from; `None` leaves that to [`Tls::ocsp`].
+    pub ocsp: Option<Ocsp>,
     /// The file of the chain; empty if the certificate was made in memory.
     pub chain: PathBuf,
     /// The file of the key; empty if the certificate was made in memory.
     pub key: PathBuf,
+}
+
+/// Where the OCSP response that goes with a certificate comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ocsp {
+    /// None is sent.
+    Off,
+    /// From the responder that the certificate names, if it names one.
+    Auto,
+    /// From this file, in DER.
+    File(PathBuf),
 }
 
 /// Whether the kernel may seal what is sent (kTLS).
@@ -310,6 +325,7 @@ impl Default for Tls {
             tickets: Tickets::default(),
             session_cache: SessionCache::Internal,
             certificate_compression: Compression::ALL.to_vec(),
+            ocsp: Ocsp::Off,
             key_log: None,
         }
     }

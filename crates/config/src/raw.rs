@@ -78,8 +78,8 @@ section! {
         session_cache: Spanned<WordOrMore>, "`internal`, `none`", "internal";
         /// 0-RTT requests.
         early_data: Later, "section", "off";
-        /// Stapled OCSP responses.
-        ocsp: Later, "section", "off";
+        /// OCSP responses sent with certificates: `auto` asks the responder that a certificate names; see [tls.md](tls.md#ocsp-stapling).
+        ocsp: Spanned<WordOr<Ocsp>>, "`auto`, `off` or section", "off";
         /// How certificates are compressed for clients that can read it (RFC 8879), the preferred way first; `[]` not at all.
         certificate_compression: Texts, "list of `brotli`, `zstd`, `zlib`", "[brotli, zstd, zlib]";
         /// Certificates asked of clients.
@@ -99,6 +99,16 @@ section! {
         /// The one for clients that send no name or an unknown one, at most one of each kind of key; with no such
         /// mark the first of each kind.
         default: Text, "`true`, `false`", "false";
+        /// Its own answer to `tls.ocsp`.
+        ocsp: Spanned<WordOr<Ocsp>>, "`auto`, `off` or section", "that of `tls`";
+    }
+}
+
+section! {
+    /// An OCSP response that somebody else fetches.
+    Ocsp {
+        /// The response in DER; read again when it changes, and sent only while it is valid for the certificate.
+        file: Text, "file", "required";
     }
 }
 

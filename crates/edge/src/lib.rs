@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod chacha20;
+mod keeper;
 mod networks;
 mod pressure;
 mod remembered;

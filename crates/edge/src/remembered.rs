@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_config::limits;
+use penstock_tls::ocsp::Staples;
 use penstock_tls::session_cache::{SessionCache, SessionCacheLimits};
 use penstock_tls::session_store::InternalStore;
 
@@ -12,6 +13,8 @@ use penstock_tls::session_store::InternalStore;
 pub(crate) struct Remembered {
     /// Sessions of TLS 1.2 for clients without tickets.
     pub(crate) sessions: Arc<InternalStore>,
+    /// What is stapled to certificates.
+    pub(crate) staples: Arc<Staples>,
 }
 
 impl Remembered {
@@ -23,7 +26,7 @@ impl Remembered {
             lifetime_seconds: limits::SESSION_LIFETIME_SECONDS,
             shards: limits::SESSION_CACHE_SHARDS,
         });
-        Self { sessions: Arc::new(InternalStore::new(cache, now)) }
+        Self { sessions: Arc::new(InternalStore::new(cache, now)), staples: Arc::default() }
     }
 
     /// Gives back a part of what is of no use any more. Called about once a second.

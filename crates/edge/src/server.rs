@@ -17,6 +17,7 @@ use penstock_tls::tickets::{NoRandomness, TicketKeyring};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access_log::AccessLog;
+use crate::keeper::Keeper;
 use crate::metrics::{CertificateExpiry, Observatory, Protocol, ReloadOutcome};
 use crate::recent_clients::RecentClients;
 use crate::remembered::Remembered;
@@ -43,6 +44,8 @@ struct Control {
     access_log: Option<(PathBuf, AccessLog)>,
     settings: Arc<Settings>,
     sealers: Sealers,
+    /// Taken when the server has ended.
+    keeper: Option<Keeper>,
 }
 
 /// A listener that is open in every worker.
@@ -129,6 +132,9 @@ impl Server {
         if let Some(costs) = sealers.costs() {
             observatory.set_costs(costs);
         }
+        let keeper = Keeper::start(config, &remembered.staples, observatory.keeper());
+        let keeper = keeper.map_err(StartError::Thread)?;
+        observatory.keeper().set_staples(Arc::clone(&remembered.staples));
         let io = IoThreads::start(IoLimits {
             threads: limits::IO_THREADS,
             queued: limits::IO_QUEUE,
@@ -167,7 +173,15 @@ impl Server {
         }
         observatory.set_certificates(expiries(config));
         show_tier(&observatory, &settings);
-        let control = Control { workers: senders, threads, listeners, access_log, settings, sealers };
+        let control = Control {
+            workers: senders,
+            threads,
+            listeners,
+            access_log,
+            settings,
+            sealers,
+            keeper: Some(keeper),
+        };
         Ok(Self { observatory, tickets, remembered, control: Mutex::new(control) })
     }
 
@@ -221,6 +235,9 @@ impl Server {
             .collect();
         kept.extend(added);
         control.listeners = kept;
+        if let Some(keeper) = &control.keeper {
+            keeper.change(config, &remembered.staples);
+        }
         for (commands, opened) in control.workers.iter().zip(openings) {
             let change = Change { settings: Arc::clone(&settings), opened, closed: closed.clone() };
             // A worker that is gone has no connections to tell.
@@ -285,8 +302,10 @@ impl Server {
                 tracing::error!("a worker panicked; its connections were lost");
             }
         }
-        let access_log = self.control().access_log.take();
-        drop(access_log);
+        let mut control = self.control();
+        let ended = (control.access_log.take(), control.keeper.take());
+        drop(control);
+        drop(ended);
     }
 
     /// Where clients can connect, with the ports that the system chose.

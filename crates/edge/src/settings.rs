@@ -120,6 +120,7 @@ fn acceptor(
         compressions: config.tls.certificate_compression.clone(),
         compressed_bytes_max: limits::COMPRESSED_CERTIFICATE_BYTES,
         session_lifetime: config.tls.tickets.policy.lifetime(),
+        staples: Arc::clone(&remembered.staples),
         key_log,
     })
     .map_err(StartError::Tls)

@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use boring::asn1::Asn1Time;
+use boring::hash::MessageDigest;
 use boring::pkey::{Id, PKey, Private};
 use boring::x509::X509;
+
+use crate::ocsp::{Identity, NoIdentity};
 
 /// A leaf certificate, the intermediates to send with it, and the key that signs for it.
 ///
@@ -14,6 +17,8 @@ use boring::x509::X509;
 pub struct Certificate {
     leaf: X509,
     intermediates: Vec<X509>,
+    /// Whoever signed the leaf, if the chain says; it may be a root, which is not sent.
+    issuer: Option<X509>,
     key: PKey<Private>,
     names: Vec<String>,
     kind: KeyKind,
@@ -71,6 +76,7 @@ impl Certificate {
         if !public.public_eq(&key) {
             return Err(CertificateError::KeyMismatch);
         }
+        let issuer = chain.clone().find(|one| one.issued(&leaf).is_ok());
         // The root is in every client's store already; sending it costs bytes in the first flight.
         let intermediates = chain.filter(|certificate| !is_self_issued(certificate)).collect();
         let kind = match key.id() {
@@ -79,7 +85,7 @@ impl Certificate {
             _ => KeyKind::Other,
         };
         let names = names_of(&leaf);
-        Ok(Self { leaf, intermediates, key, names, kind })
+        Ok(Self { leaf, intermediates, issuer, key, names, kind })
     }
 
     /// DNS names the leaf is valid for, in lower case, wildcards as `*.example.com`.
@@ -103,6 +109,20 @@ impl Certificate {
 
     pub(crate) fn leaf(&self) -> &X509 {
         &self.leaf
+    }
+
+    /// The SHA-256 digest of the leaf; zeros if it cannot be made, which only a lack of memory does.
+    pub(crate) fn fingerprint(&self) -> [u8; 32] {
+        let digest = self.leaf.digest(MessageDigest::sha256());
+        digest.ok().and_then(|digest| digest.as_ref().try_into().ok()).unwrap_or_default()
+    }
+
+    /// What it is in OCSP.
+    ///
+    /// # Errors
+    /// When its form is beyond what we read.
+    pub fn ocsp_identity(&self) -> Result<Identity, NoIdentity> {
+        Identity::of(&self.leaf, self.issuer.as_ref())
     }
 
     pub(crate) fn intermediates(&self) -> &[X509] {

@@ -19,6 +19,7 @@ use crate::compression::CompressedMessages;
 use crate::extensions;
 use crate::groups;
 use crate::hello;
+use crate::ocsp;
 use crate::session_store::{self, Desk, SessionKeeping};
 use crate::settings::{Group, Settings};
 use crate::signing::{self, Signing};
@@ -149,6 +150,7 @@ fn with_certificate(
 ) -> Result<SslContextBuilder, ContextError> {
     let mut builder = common(settings)?;
     compress_certificates(&mut builder, settings, compressed)?;
+    ocsp::keep(&mut builder, settings.staples.of(certificate));
     builder.set_certificate(certificate.leaf())?;
     for intermediate in certificate.intermediates() {
         builder.add_extra_chain_cert(intermediate.clone())?;
@@ -201,7 +203,6 @@ fn choose(
     let asked = extensions::asked(&hello);
     keep_offered_ticket(&hello);
     let ssl = hello.ssl_mut();
-    extensions::remember(ssl, asked);
     if let Some(other) = place.checked_sub(1) {
         let context = others.get(other).ok_or(SelectCertError::ERROR)?;
         ssl.set_ssl_context(context).map_err(|_| SelectCertError::ERROR)?;
@@ -212,7 +213,7 @@ fn choose(
     if let Some(order) = order {
         order.set(ssl).map_err(|_| SelectCertError::ERROR)?;
     }
-    Ok(())
+    extensions::answer(ssl, asked).map_err(|_| SelectCertError::ERROR)
 }
 
 /// The library does not say why it does not accept a ticket; with the ticket at hand that can be found out.

@@ -1,9 +1,13 @@
 //! What a client asked for in its extensions beyond the plain exchange, and what it got.
 
+use std::time::SystemTime;
+
+use boring::error::ErrorStack;
 use boring::ssl::{ClientHello, ExtensionType, SslRef};
 use penstock_sys::ssl;
 
 use crate::compression::Compression;
+use crate::ocsp;
 
 /// What became of the extensions of one handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,17 +48,20 @@ const ECH_OFFERED: u8 = 1;
 const STAPLE_ASKED: u8 = 2;
 const STAPLED: u8 = 4;
 
-/// What the client asks for, as bits for [`remember`].
+/// What the client asks for, as bits for [`answer`].
 pub(crate) fn asked(hello: &ClientHello<'_>) -> u8 {
     let bit = |extension, bit| if hello.get_extension(extension).is_some() { bit } else { 0 };
     bit(ExtensionType::ENCRYPTED_CLIENT_HELLO, ECH_OFFERED) | bit(ExtensionType::STATUS_REQUEST, STAPLE_ASKED)
 }
 
-/// Keeps what was asked until the handshake is over.
-pub(crate) fn remember(ssl: &SslRef, asked: u8) {
+/// Gives a connection that has its certificate what was asked for, and keeps the outcome until the handshake is
+/// over.
+pub(crate) fn answer(ssl: &mut SslRef, asked: u8) -> Result<(), ErrorStack> {
+    let stapled = asked & STAPLE_ASKED != 0 && ocsp::staple(ssl, SystemTime::now())?;
     if let Some(notes) = ssl::notes(ssl) {
-        notes.set_marks(asked);
+        notes.set_marks(if stapled { asked | STAPLED } else { asked });
     }
+    Ok(())
 }
 
 /// What became of it in a finished handshake.

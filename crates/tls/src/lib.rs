@@ -18,6 +18,7 @@ mod failure;
 mod fuzz;
 mod groups;
 pub mod hello;
+pub mod ocsp;
 mod rate;
 mod receiver;
 pub mod session_cache;
@@ -49,4 +50,9 @@ pub fn random_number() -> u64 {
         Ok(()) => u64::from_ne_bytes(bytes),
         Err(_) => 0,
     }
+}
+
+/// Base64 (RFC 4648 §4).
+pub fn base64(bytes: &[u8]) -> String {
+    boring::base64::encode_block(bytes)
 }

@@ -8,6 +8,7 @@ use penstock_sys::traffic::Version;
 
 use crate::certificate::Certificate;
 use crate::compression::Compression;
+use crate::ocsp::Staples;
 use crate::session_store::SessionKeeping;
 use crate::suites::{ChaCha20Switch, Suite};
 use crate::tickets::TicketKeyring;
@@ -124,6 +125,8 @@ pub struct Settings {
     pub compressed_bytes_max: usize,
     /// How long a session may be resumed; a ticket must not outlive its key.
     pub session_lifetime: Duration,
+    /// What is stapled to certificates.
+    pub staples: Arc<Staples>,
     /// Where secrets are logged; `None` nowhere.
     pub key_log: Option<Arc<KeyLog>>,
 }

@@ -177,6 +177,7 @@ impl Server {
             session_keeping: Some(SessionKeeping { store, lookup_deadline }),
             compressions: Vec::new(),
             compressed_bytes_max: 0,
+            staples: Arc::default(),
             key_log: None,
         });
         Self { acceptor: acceptor.unwrap(), turns: Turns::new(16), listener: None }

@@ -7,21 +7,30 @@ use std::sync::Arc;
 use penstock_tls::certificate::{Certificate, CertificateError, KeyKind};
 use serde_saphyr::Spanned;
 
+use super::ocsp;
 use super::reader::Reader;
 use crate::limits;
-use crate::meaning::ConfiguredCertificate;
+use crate::meaning::{ConfiguredCertificate, Ocsp};
 use crate::raw;
 use crate::section::{Place, Text, place};
 use crate::units::Size;
 
-pub(super) fn certificates(raw: &raw::Tls, reader: &mut Reader<'_>) -> Vec<ConfiguredCertificate> {
+/// `ocsp` is what holds for certificates that do not say otherwise.
+pub(super) fn certificates(
+    raw: &raw::Tls,
+    ocsp: &Ocsp,
+    reader: &mut Reader<'_>,
+) -> Vec<ConfiguredCertificate> {
     let sections = raw.certificates.as_ref().map_or(&[][..], |list| &list.value);
     let mut defaults: Vec<(KeyKind, Place)> = Vec::new();
     let mut certificates = Vec::new();
     for section in sections {
         let flag = section.value.default.as_ref();
         let default = reader.flag("default", flag, false);
-        let Some(loaded) = certificate(section, default, reader) else { continue };
+        let Some(mut loaded) = certificate(section, default, reader) else { continue };
+        loaded.ocsp = section.value.ocsp.as_ref().and_then(|written| ocsp::ocsp(written, reader));
+        let source = loaded.ocsp.as_ref().unwrap_or(ocsp);
+        ocsp::warn(&loaded.certificate, source, place(section), reader);
         if let Some(here) = flag.filter(|_| default).map(place) {
             // Clients without a name still differ in the keys they accept: each kind may have its default.
             let kind = loaded.certificate.kind();
@@ -63,7 +72,7 @@ fn certificate(
         Ok(certificate) => {
             warn_if_expired(&certificate, &chain, place(chain_text), reader);
             let certificate = Arc::new(certificate);
-            Some(ConfiguredCertificate { certificate, default, chain, key })
+            Some(ConfiguredCertificate { certificate, default, ocsp: None, chain, key })
         }
         Err(error) => {
             report(error, (place(chain_text), &chain), (place(key_text), &key), reader);

@@ -9,6 +9,7 @@ use serde_saphyr::Spanned;
 use super::certificates::certificates;
 use super::ciphers;
 use super::compression::certificate_compression;
+use super::ocsp::ocsp;
 use super::reader::Reader;
 use super::strays::nearest;
 use super::tickets::tickets;
@@ -22,8 +23,9 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
     let (oldest, newest) =
         versions(raw.versions.as_ref(), reader).unwrap_or((default.oldest, default.newest));
     let (suites, chacha20) = ciphers::ciphers(raw.ciphers.as_ref(), reader);
+    let ocsp = raw.ocsp.as_ref().and_then(|written| ocsp(written, reader)).unwrap_or(default.ocsp);
     Tls {
-        certificates: certificates(raw, reader),
+        certificates: certificates(raw, &ocsp, reader),
         oldest,
         newest,
         kernel: raw.kernel.as_ref().and_then(|text| kernel(text, reader)).unwrap_or(default.kernel),
@@ -41,6 +43,7 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
             .certificate_compression
             .as_ref()
             .map_or(default.certificate_compression, |list| certificate_compression(list, reader)),
+        ocsp,
         key_log: raw.key_log.as_ref().map(|text| key_log(text, reader)),
     }
 }

@@ -114,8 +114,6 @@ fn keys_of_features_to_come_are_not_ignored() {
     let fixture = Fixture::new();
     for (lines, fault) in [
         ("tls: {early_data: {max_bytes: 4096, anti_replay: true}}", "edge.yaml:3: tls.early_data"),
-        ("tls:\n  ocsp: auto", "edge.yaml:4: tls.ocsp"),
-        ("tls:\n  ocsp:\n    file: staple.der", "edge.yaml:4: tls.ocsp"),
         ("tls: {client_certificates: {ca: ca.pem}}", "edge.yaml:3: tls.client_certificates"),
     ] {
         assert_eq!(

@@ -1,9 +1,58 @@
-//! Counters of what clients asked for in their extensions, and got.
+//! Counters of what clients asked for in their extensions, and got; and of what the keeper does so that they can.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use penstock_tls::ocsp::{Fault, Staples};
 use penstock_tls::{Compression, EncryptedHello, Extensions, Staple};
 
 use super::cells::Counter;
+use super::labels::{StapleOutcome, StapleSource};
+use super::lock;
 use super::shard::Shard;
+
+/// What the keeper counts, from its own thread.
+#[derive(Debug, Default)]
+pub struct KeeperCounters {
+    staples: [[AtomicU64; StapleOutcome::ALL.len()]; StapleSource::ALL.len()],
+    current: Mutex<Option<Arc<Staples>>>,
+}
+
+impl KeeperCounters {
+    /// An OCSP response was looked at, or could not be had.
+    pub fn staple(&self, source: StapleSource, outcome: StapleOutcome) {
+        self.staples[source as usize][outcome as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Where the staples in use are found.
+    pub fn set_staples(&self, staples: Arc<Staples>) {
+        *lock(&self.current) = Some(staples);
+    }
+
+    pub(super) fn staples(&self, source: StapleSource, outcome: StapleOutcome) -> u64 {
+        self.staples[source as usize][outcome as usize].load(Relaxed)
+    }
+
+    pub(super) fn current(&self) -> Option<Arc<Staples>> {
+        lock(&self.current).clone()
+    }
+}
+
+impl From<Fault> for StapleOutcome {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Malformed => Self::Malformed,
+            Fault::Refused => Self::Refused,
+            Fault::WrongCertificate => Self::WrongCertificate,
+            Fault::BadSignature => Self::BadSignature,
+            Fault::WrongResponder => Self::WrongResponder,
+            Fault::Early => Self::Early,
+            Fault::Stale => Self::Stale,
+            Fault::Revoked => Self::Revoked,
+            Fault::Unknown => Self::UnknownCertificate,
+        }
+    }
+}
 
 /// The counters of one worker.
 #[derive(Debug, Default)]

@@ -58,6 +58,52 @@ labels! {
 }
 
 labels! {
+    /// Where an OCSP response came from.
+    StapleSource {
+        /// A file of the configuration.
+        File = "file",
+        /// The responder that the certificate names.
+        Responder = "responder",
+    }
+}
+
+labels! {
+    /// What became of an OCSP response.
+    StapleOutcome {
+        /// It is stapled from now on.
+        Ok = "ok",
+        /// The file cannot be read.
+        Unreadable = "unreadable",
+        /// The responder cannot be reached.
+        Unreachable = "unreachable",
+        /// The responder took too long.
+        Timeout = "timeout",
+        /// The responder answered with another status than 200.
+        HttpStatus = "http_status",
+        /// The answer is larger than any response.
+        TooLarge = "too_large",
+        /// It is not an OCSP response.
+        Malformed = "malformed",
+        /// The responder refused to answer.
+        Refused = "refused",
+        /// It speaks of another certificate.
+        WrongCertificate = "wrong_certificate",
+        /// Its signature does not verify.
+        BadSignature = "bad_signature",
+        /// It is signed by somebody who may not.
+        WrongResponder = "wrong_responder",
+        /// It is not valid yet.
+        Early = "early",
+        /// It is valid no more.
+        Stale = "stale",
+        /// The certificate is revoked.
+        Revoked = "revoked",
+        /// The responder does not know the certificate.
+        UnknownCertificate = "unknown_certificate",
+    }
+}
+
+labels! {
     /// The request methods that are told apart; all others share one label value.
     Method {
         /// `GET`

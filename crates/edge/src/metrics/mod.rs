@@ -28,9 +28,10 @@ use penstock_egress::measure::Costs;
 use penstock_tls::session_cache::SessionCacheCounts;
 use penstock_tls::session_store::InternalStore;
 
+pub use extensions::KeeperCounters;
 pub use labels::{
     Direction, FileLookup, HandshakePart, LastResponse, LogLoss, Method, OutletKind, Protocol, Refusal,
-    ReloadOutcome, ShortReason, Signer, StatusClass,
+    ReloadOutcome, ShortReason, Signer, StapleOutcome, StapleSource, StatusClass,
 };
 pub use reference::reference;
 pub use shard::{HandshakeFacts, ListenerId, Shard};
@@ -59,6 +60,7 @@ pub struct Observatory {
     sessions: Mutex<Option<Arc<InternalStore>>>,
     chacha20: ChaCha20Control,
     ticket_keys: Mutex<TicketKeysSeen>,
+    keeper: Arc<KeeperCounters>,
 }
 
 /// A listener in the labels of its connections.
@@ -114,6 +116,7 @@ impl Observatory {
             sessions: Mutex::default(),
             chacha20: ChaCha20Control::new(),
             ticket_keys: Mutex::default(),
+            keeper: Arc::default(),
         })
     }
 
@@ -196,6 +199,12 @@ impl Observatory {
     #[must_use]
     pub fn access_log(&self) -> Arc<LogCounters> {
         Arc::clone(&self.access_log)
+    }
+
+    /// Where the keeper counts.
+    #[must_use]
+    pub(crate) fn keeper(&self) -> &Arc<KeeperCounters> {
+        &self.keeper
     }
 
     /// All metrics in the Prometheus text format, version 0.0.4.

@@ -89,6 +89,7 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
         compressions: Vec::new(),
         compressed_bytes_max: 0,
         session_lifetime: Duration::from_secs(3600),
+        staples: Arc::default(),
         key_log: None,
     })
     .unwrap()

@@ -1,7 +1,8 @@
-//! What comes with handshakes: compressed certificates.
+//! What comes with handshakes: compressed certificates, OCSP responses.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 #[path = "../harness/mod.rs"]
 mod harness;
 
 mod compression;
+mod ocsp;

@@ -1,0 +1,112 @@
+//! The keeper: a thread of its own that looks after what handshakes need and workers must not wait for.
+//!
+//! OCSP responses come from files or responders and go stale. A handshake takes what is there.
+
+mod fetch;
+mod staples;
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use penstock_config::{Config, limits};
+use penstock_tls::ocsp::Staples;
+use tokio::sync::oneshot;
+use tokio::time::MissedTickBehavior;
+
+use crate::metrics::KeeperCounters;
+use staples::{Files, Questions, Sources};
+
+/// The running thread. Dropping this ends it, in the middle of a question if need be.
+pub(crate) struct Keeper {
+    sources: Arc<Mutex<Arc<Sources>>>,
+    files: Arc<Files>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Reads the files once, so that the first client finds their staples, then starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no room for another thread.
+    pub(crate) fn start(
+        config: &Config,
+        staples: &Arc<Staples>,
+        counters: &Arc<KeeperCounters>,
+    ) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let sources = Arc::new(Mutex::new(Arc::new(Sources::of(config, staples))));
+        let files = Arc::new(Files::new(Arc::clone(staples), Arc::clone(counters)));
+        files.read(&current(&sources), SystemTime::now());
+        let rounds = Rounds {
+            sources: Arc::clone(&sources),
+            staples: Arc::clone(staples),
+            files: Arc::clone(&files),
+            questions: Questions::new(Arc::clone(staples), Arc::clone(counters)),
+        };
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = rounds.keep() => {}
+                    _ = stopped => {}
+                }
+            });
+            // A name that is still looked up must not hold up the end of the program.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { sources, files, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Puts another configuration in force, once its certificates are prepared.
+    pub(crate) fn change(&self, config: &Config, staples: &Staples) {
+        let sources = Arc::new(Sources::of(config, staples));
+        self.files.read(&sources, SystemTime::now());
+        *self.sources.lock().unwrap_or_else(PoisonError::into_inner) = sources;
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the keeper panicked; staples were not renewed any more");
+        }
+    }
+}
+
+fn current(sources: &Mutex<Arc<Sources>>) -> Arc<Sources> {
+    Arc::clone(&sources.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What the thread does.
+struct Rounds {
+    sources: Arc<Mutex<Arc<Sources>>>,
+    staples: Arc<Staples>,
+    files: Arc<Files>,
+    questions: Questions,
+}
+
+impl Rounds {
+    async fn keep(mut self) {
+        let mut rounds = tokio::time::interval(Duration::from_millis(limits::KEEPER_ROUND_MILLISECONDS));
+        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = rounds.tick() => self.round(SystemTime::now()),
+                () = self.questions.take_answer() => {}
+            }
+        }
+    }
+
+    fn round(&mut self, now: SystemTime) {
+        self.staples.prune(now);
+        let sources = current(&self.sources);
+        self.files.read(&sources, now);
+        self.questions.ask(&sources, now);
+    }
+}
