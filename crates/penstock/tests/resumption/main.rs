@@ -1,9 +1,11 @@
-//! What clients take up again: sessions of TLS 1.2 without tickets.
+//! What clients take up again: sessions of TLS 1.2 without tickets, and tickets of one server and of a fleet.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod fleet;
+mod offered_tickets;
 mod sessions;
 
 use harness::{Server, Setup};

@@ -1,7 +1,9 @@
 //! What a client does to resume: for tests, and for whoever makes load.
 
+use std::ptr;
+
 use boring::error::ErrorStack;
-use boring::ssl::{ErrorCode, SslRef, SslSessionRef};
+use boring::ssl::{ErrorCode, SslRef, SslSession, SslSessionRef};
 use boring_sys as ffi;
 use foreign_types::ForeignTypeRef;
 
@@ -69,4 +71,32 @@ pub fn recover_refused_early_data(ssl: &mut SslRef, failed: ErrorCode) -> bool {
         unsafe { ffi::SSL_reset_early_data_reject(ssl.as_ptr()) };
     }
     refused
+}
+
+/// The ticket of a session; empty if it has none.
+pub fn ticket_of(session: &SslSessionRef) -> Vec<u8> {
+    let (mut ticket, mut length) = (ptr::null(), 0);
+    // SAFETY: the session is live, and both places are valid for the one write that each gets.
+    unsafe { ffi::SSL_SESSION_get0_ticket(session.as_ptr(), &raw mut ticket, &raw mut length) };
+    if ticket.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the library says that so many bytes of the session lie there; they are copied while it is borrowed.
+    unsafe { std::slice::from_raw_parts(ticket, length) }.to_vec()
+}
+
+/// The same session with another ticket, made at another time (in seconds since 1970): for tests of servers.
+///
+/// # Errors
+/// When the library cannot copy the session.
+pub fn with_ticket(session: &SslSessionRef, ticket: &[u8], time: u64) -> Result<SslSession, ErrorStack> {
+    let copy = SslSession::from_der(&session.to_der()?)?;
+    // SAFETY: nobody else has the copy yet; the ticket is valid for its length and is copied.
+    let set = unsafe { ffi::SSL_SESSION_set_ticket(copy.as_ptr(), ticket.as_ptr(), ticket.len()) };
+    if set != 1 {
+        return Err(ErrorStack::get());
+    }
+    // SAFETY: nobody else has the copy yet; the call stores a number.
+    unsafe { ffi::SSL_SESSION_set_time(copy.as_ptr(), time) };
+    Ok(copy)
 }
