@@ -4,6 +4,7 @@
 
 pub mod client;
 mod compression;
+mod early_data;
 mod sessions;
 mod steps;
 mod suites;
@@ -11,7 +12,7 @@ mod tickets;
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,9 @@ use foreign_types::ForeignTypeRef;
 use crate::traffic::Secret;
 
 pub use compression::{BROTLI, CertificateCompressor, ZLIB, ZSTD, set_certificate_compression};
+pub use early_data::{
+    EARLY_DATA_BYTES_MAX, EarlyDataReason, early_data_reason, in_early_data, take_early_data, ticket_age_skew,
+};
 pub use sessions::{Found, Sessions, set_sessions};
 pub use steps::observe_steps;
 pub use suites::{
@@ -42,6 +46,7 @@ pub struct Notes {
     key_updates: AtomicU32,
     alert_sent: AtomicU16,
     alert_received: AtomicU16,
+    early_data_offered: AtomicBool,
     /// The scheme of the CertificateVerify that was sent; 0 without one.
     signature_scheme: AtomicU16,
     stopwatch: Mutex<steps::Stopwatch>,
@@ -77,6 +82,14 @@ impl Notes {
     /// What became of its session tickets.
     pub fn tickets(&self) -> &TicketNotes {
         &self.tickets
+    /// Takes down that the client sends early data.
+    pub fn set_early_data_offered(&self) {
+        self.early_data_offered.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the client sends early data.
+    pub fn early_data_offered(&self) -> bool {
+        self.early_data_offered.load(Ordering::Relaxed)
     }
 
     /// The last alert that the library sent or wanted to send (RFC 8446 §6).

@@ -12,6 +12,7 @@ use penstock_sys::traffic::TrafficKeys;
 use tokio::net::TcpStream;
 
 use crate::context::Acceptor;
+use crate::early_data::{self, EarlyData};
 use crate::extensions::{self, Extensions};
 use crate::failure::HandshakeFailure;
 use crate::receiver::Receiver;
@@ -53,6 +54,8 @@ pub struct Facts {
     pub retried: bool,
     /// The server name the client asked for, in lower case.
     pub server_name: Option<String>,
+    /// What became of the client's early data.
+    pub early_data: EarlyData,
     /// How the handshake had to wait for a session that is kept elsewhere; `None` if it had not.
     pub lookup_wait: Option<LookupWait>,
     /// What became of the extensions it sent.
@@ -107,7 +110,8 @@ impl Acceptor {
         let connection = self.new_connection().map_err(|_| HandshakeFailure::silent("out_of_memory"))?;
         let ongoing = connection.setup_accept(Wire::new(Rc::clone(&socket), received));
         let (stream, timing) = handshake(ongoing, &socket, turns, self.lookup_deadline()).await?;
-        let mut established = take_over(stream)?;
+        let early_data = early_data::outcome(stream.ssl(), self.early_data());
+        let mut established = take_over(stream, early_data)?;
         established.timing = timing.finished(started.elapsed());
         Ok(established)
     }
@@ -207,15 +211,17 @@ fn failure_of(failed: &MidHandshakeSslStream<Wire>) -> HandshakeFailure {
 }
 
 /// Ends the library's right to write and takes its keys.
-fn take_over(mut stream: SslStream<Wire>) -> Result<Established, HandshakeFailure> {
-    // The library holds session tickets back until its first write, which is never to come: a write of nothing
+fn take_over(mut stream: SslStream<Wire>, early_data: EarlyData) -> Result<Established, HandshakeFailure> {
+    // If early data was taken, everything up to our tickets has left, and what the client still has to say of the
+    // handshake is read later, among its data. Nothing is written for it but alerts.
+    // Otherwise the library holds session tickets back until its first write, which is never to come: a write of nothing
     // makes it seal them, and the transport keeps them for us.
     stream.get_mut().keep_writes();
     if !ssl::flush_tickets(stream.ssl_mut()) {
         return Err(HandshakeFailure::silent("tickets_unavailable"));
     }
     let tickets = stream.get_mut().close_write();
-    let facts = facts_of(stream.ssl());
+    let facts = facts_of(stream.ssl(), early_data);
     let keys =
         keys_of(stream.ssl(), facts.cipher).ok_or_else(|| HandshakeFailure::silent("keys_unavailable"))?;
     Ok(Established { keys, tickets, receiver: Receiver::new(stream), facts, timing: Timing::default() })
@@ -241,7 +247,7 @@ fn cipher_of(suite: &str) -> Option<Cipher> {
     }
 }
 
-fn facts_of(ssl: &SslRef) -> Facts {
+fn facts_of(ssl: &SslRef, early_data: EarlyData) -> Facts {
     let version = if ssl.version2() == Some(SslVersion::TLS1_3) { "TLSv1.3" } else { "TLSv1.2" };
     let cipher = ssl.current_cipher().and_then(|cipher| cipher.standard_name()).unwrap_or("unknown");
     let certificate = if ssl.session_reused() {
@@ -257,6 +263,7 @@ fn facts_of(ssl: &SslRef) -> Facts {
         resumed: ssl.session_reused(),
         retried: ssl::used_hello_retry_request(ssl),
         server_name: ssl.servername(NameType::HOST_NAME).map(str::to_ascii_lowercase),
+        early_data,
         lookup_wait: session_store::lookup_wait(ssl),
         extensions: extensions::outcome(ssl),
         tickets: tickets::facts_of(ssl, SystemTime::now()),

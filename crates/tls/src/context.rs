@@ -16,6 +16,7 @@ use crate::alpn::{self, Choice};
 use crate::candidates::NameIndex;
 use crate::certificate::Certificate;
 use crate::compression::CompressedMessages;
+use crate::early_data::EarlyDataPolicy;
 use crate::extensions;
 use crate::groups;
 use crate::hello;
@@ -47,6 +48,7 @@ impl From<ErrorStack> for ContextError {
 pub struct Acceptor {
     context: SslContext,
     session_keeping: Option<SessionKeeping>,
+    early_data: Option<EarlyDataPolicy>,
 }
 
 impl fmt::Debug for Acceptor {
@@ -86,7 +88,11 @@ impl Acceptor {
         entry.set_select_certificate_callback(move |hello| {
             choose(hello, &index, &others, &orders, &chacha20, &groups)
         });
-        Ok(Self { context: entry.build(), session_keeping: settings.session_keeping.clone() })
+        Ok(Self {
+            context: entry.build(),
+            session_keeping: settings.session_keeping.clone(),
+            early_data: settings.early_data.clone(),
+        })
     }
 
     /// The library's state of a new connection.
@@ -99,6 +105,11 @@ impl Acceptor {
         }
         ssl::shed_handshake_config(&mut ssl);
         Ok(ssl)
+    }
+
+    /// How early data is taken.
+    pub(crate) fn early_data(&self) -> Option<&EarlyDataPolicy> {
+        self.early_data.as_ref()
     }
 
     /// How long a handshake waits for a session.
@@ -125,6 +136,9 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
         None => {
             builder.set_options(SslOptions::NO_TICKET);
         }
+    }
+    if settings.early_data.is_some() {
+        ssl::take_early_data(&mut builder);
     }
     builder.set_alpn_select_callback(|_, offered| match alpn::choose(offered) {
         Choice::Agreed(name) => Ok(name),
@@ -196,6 +210,11 @@ fn choose(
     let groups =
         groups::sparing_a_round_trip(groups, supported, hello.get_extension(ExtensionType::KEY_SHARE));
     let order = orders.for_client(hello.ciphers(), chacha20.is_last());
+    if let Some(notes) =
+        ssl::notes(hello.ssl()).filter(|_| hello.get_extension(ExtensionType::EARLY_DATA).is_some())
+    {
+        notes.set_early_data_offered();
+    }
     let schemes = hello.get_extension(ExtensionType::SIGNATURE_ALGORITHMS);
     let accepts_ecdsa = hello::verifies_ecdsa(schemes) && orders.ecdsa_goes_with(hello.ciphers());
     let place = index.choose(hello.servername(NameType::HOST_NAME), accepts_ecdsa);

@@ -55,6 +55,11 @@ impl Receiver {
         self.stream.get_ref().has_received() || self.stream.ssl().pending() > 0
     }
 
+    /// Whether the client has yet to finish its handshake: then what it sends is early data, and may be a replay.
+    pub fn in_early_data(&self) -> bool {
+        ssl::in_early_data(self.stream.ssl())
+    }
+
     /// How many KeyUpdate messages the client has sent in all.
     pub fn key_updates(&self) -> u32 {
         ssl::notes(self.stream.ssl()).map_or(0, ssl::Notes::key_updates)

@@ -9,6 +9,7 @@ use penstock_sys::traffic::Version;
 use crate::certificate::Certificate;
 use crate::compression::Compression;
 use crate::ocsp::Staples;
+use crate::early_data::EarlyDataPolicy;
 use crate::session_store::SessionKeeping;
 use crate::suites::{ChaCha20Switch, Suite};
 use crate::tickets::TicketKeyring;
@@ -127,6 +128,8 @@ pub struct Settings {
     pub session_lifetime: Duration,
     /// What is stapled to certificates.
     pub staples: Arc<Staples>,
+    /// How early data is taken; `None` not at all.
+    pub early_data: Option<EarlyDataPolicy>,
     /// Where secrets are logged; `None` nowhere.
     pub key_log: Option<Arc<KeyLog>>,
 }

@@ -178,6 +178,7 @@ impl Server {
             compressions: Vec::new(),
             compressed_bytes_max: 0,
             staples: Arc::default(),
+            early_data: None,
             key_log: None,
         });
         Self { acceptor: acceptor.unwrap(), turns: Turns::new(16), listener: None }

@@ -90,6 +90,7 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
         compressed_bytes_max: 0,
         session_lifetime: Duration::from_secs(3600),
         staples: Arc::default(),
+        early_data: None,
         key_log: None,
     })
     .unwrap()
