@@ -5,6 +5,7 @@ mod cache;
 mod certificates;
 mod ciphers;
 mod compression;
+mod early_data;
 mod listeners;
 mod ocsp;
 pub(crate) mod reader;

@@ -21,7 +21,7 @@ pub use fault::Fault;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use meaning::{
-    Admin, Cache, Config, ConfiguredCertificate, Headers, HostPattern, Hsts, KernelTls, Limits, Listener,
-    Log, MemoryTier, Ocsp, Origin, SessionCache, Site, SiteCache, Tickets, Tls,
+    Admin, Cache, Config, ConfiguredCertificate, EarlyData, EarlyRequests, Headers, HostPattern, Hsts,
+    KernelTls, Limits, Listener, Log, MemoryTier, Ocsp, Origin, SessionCache, Site, SiteCache, Tickets, Tls,
 };
 pub use reference::reference;

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+pub use penstock_sys::ssl::EARLY_DATA_BYTES_MAX;
+
 /// One KiB in bytes.
 pub const KIB: u64 = 1024;
 /// One MiB in bytes.
@@ -224,6 +226,19 @@ pub const TICKET_KEYS_IN_FILES: usize = 512;
 /// The longest a ticket may live (RFC 8446 §4.6.1), so no key needs to open tickets for longer.
 pub const TICKET_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How much early data is acted upon before the handshake is finished.
+pub const EARLY_DATA_BYTES: usize = 4 * 1024;
+
+/// ClientHellos with early data that are remembered, so that none is acted upon twice. With room for two minutes of
+/// them, this is 8000 a second.
+pub const EARLY_DATA_STRIKES: usize = 1 << 20;
+
+/// They are forgotten in slices of this length.
+pub const EARLY_DATA_SLICE_SECONDS: u64 = 31;
+
+/// Parts of their register with a lock of their own.
+pub const EARLY_DATA_SHARDS: usize = 64;
+
 /// Sessions of TLS 1.2 in the internal cache.
 pub const SESSION_CACHE_SESSIONS: usize = 400_000;
 
@@ -414,6 +429,12 @@ const _: () =
     assert!(BATCH_BYTES_MAX as u64 <= RESIDENCE_WINDOW_BYTES, "a batch never touches an unchecked page");
 const _: () = assert!(COMPRESSED_SOURCE_BYTES <= COMPRESSED_MEMO_BYTES, "one manifest always fits the memo");
 const _: () = assert!(HSTS_PRELOAD_SECONDS_MIN <= HSTS_SECONDS_MAX, "a site can ask to be preloaded");
+const _: () =
+    assert!(EARLY_DATA_BYTES <= EARLY_DATA_BYTES_MAX, "what is announced in tickets is the most there is");
+const _: () = assert!(
+    EARLY_DATA_BYTES_MAX < HEAD_BYTES,
+    "a connection buffers less than that before its handshake ends"
+);
 const _: () = assert!(
     SESSION_CACHE_BYTES / SESSION_CACHE_SHARDS >= 64 * 1024,
     "a shard holds hundreds of sessions, those of client certificates too"

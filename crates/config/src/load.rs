@@ -14,8 +14,8 @@ use crate::interpret::reader::{Reader, look_at_directory};
 use crate::interpret::{INDEX, default_options, interpret, worker_for_each_core};
 use crate::limits::CONFIG_FILE_BYTES;
 use crate::meaning::{
-    Cache, Config, ConfiguredCertificate, Headers, HostPattern, Limits, Listener, Log, Origin, Site,
-    SiteCache, Tls, Written,
+    Cache, Config, ConfiguredCertificate, EarlyRequests, Headers, HostPattern, Limits, Listener, Log, Origin,
+    Site, SiteCache, Tls, Written,
 };
 use crate::units::Size;
 use crate::{raw, syntax};
@@ -88,6 +88,7 @@ impl Config {
             listeners: vec![Listener { address, tls, proxy_protocol: false, socket: default_options() }],
             tls: Tls { certificates, ..Tls::default() },
             sites: vec![Site {
+                early_data: EarlyRequests::Allow,
                 hosts: vec![HostPattern::Any],
                 origin: Origin::Directory(directory),
                 cache: SiteCache::default(),

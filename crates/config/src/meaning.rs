@@ -106,6 +106,8 @@ pub struct Tls {
     pub tickets: Tickets,
     /// Who keeps sessions of TLS 1.2 for clients without tickets.
     pub session_cache: SessionCache,
+    /// How requests before the end of the handshake are taken; `None` not at all.
+    pub early_data: Option<EarlyData>,
     /// How certificates may be compressed, the preferred way first; empty: not at all.
     pub certificate_compression: Vec<Compression>,
     /// Where OCSP responses come from, for certificates that do not say otherwise.
@@ -151,6 +153,24 @@ pub enum KernelTls {
     Off,
 }
 
+/// How early data (0-RTT) is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarlyData {
+    /// Bytes that are acted upon before the handshake is finished; at least one.
+    pub max_bytes: usize,
+    /// Whether requests that could be replays wait for the end of the handshake.
+    pub anti_replay: bool,
+}
+
+/// Whether a site answers what came as early data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlyRequests {
+    /// Like any other request.
+    Allow,
+    /// With 425 Too Early.
+    Refuse,
+}
+
 /// Who keeps sessions of TLS 1.2 for clients without tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionCache {
@@ -187,6 +207,8 @@ pub struct Site {
     pub origin: Origin,
     /// How long an HTTP origin's answers are fresh.
     pub cache: SiteCache,
+    /// Whether it answers what came as early data.
+    pub early_data: EarlyRequests,
     /// The file that answers for a directory, a plain name such as `index.html`.
     pub index: String,
     /// Response fields beyond those of the file itself.
@@ -324,6 +346,7 @@ impl Default for Tls {
             chacha20: ChaCha20::Client,
             tickets: Tickets::default(),
             session_cache: SessionCache::Internal,
+            early_data: None,
             certificate_compression: Compression::ALL.to_vec(),
             ocsp: Ocsp::Off,
             key_log: None,

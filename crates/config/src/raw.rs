@@ -76,10 +76,10 @@ section! {
         /// Sessions of TLS 1.2 kept in memory, for clients that resume without tickets; see
         /// [tls.md](tls.md#session-cache).
         session_cache: Spanned<WordOrMore>, "`internal`, `none`", "internal";
-        /// 0-RTT requests.
-        early_data: Later, "section", "off";
         /// OCSP responses sent with certificates: `auto` asks the responder that a certificate names; see [tls.md](tls.md#ocsp-stapling).
         ocsp: Spanned<WordOr<Ocsp>>, "`auto`, `off` or section", "off";
+        /// 0-RTT: requests that a returning client sends before its handshake is finished; see [early-data.md](early-data.md).
+        early_data: Spanned<EarlyData>, "section", "off";
         /// How certificates are compressed for clients that can read it (RFC 8879), the preferred way first; `[]` not at all.
         certificate_compression: Texts, "list of `brotli`, `zstd`, `zlib`", "[brotli, zstd, zlib]";
         /// Certificates asked of clients.
@@ -139,6 +139,16 @@ section! {
 }
 
 section! {
+    /// Requests before the handshake is finished (0-RTT). Whoever records one can send it again.
+    EarlyData {
+        /// How much of it is acted upon before the handshake is finished; what comes behind waits.
+        max_bytes: Text, "size up to 14KiB", "4KiB";
+        /// Have requests that could be replays wait for the end of the handshake; `false` answers them at once, for content that is public and the same for everyone.
+        anti_replay: Text, "`true`, `false`", "true";
+    }
+}
+
+section! {
     /// What is served under some host names.
     Site {
         /// Host names: `video.example.com`, `*.example.com` (one label), `*` (all others). Ports do not belong here.
@@ -149,6 +159,8 @@ section! {
         cache: Spanned<SiteCache>, "section", "";
         /// Response fields beyond those of the file.
         headers: Spanned<Headers>, "section", "";
+        /// Requests that came as early data (0-RTT): `allow` answers them; `refuse` answers 425, and the client asks again.
+        early_data: Text, "`allow`, `refuse`", "allow";
         /// The file that answers for a directory.
         index: Text, "file name", "index.html";
     }

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::task::coop::consume_budget;
 use tokio::time::{sleep_until, timeout_at};
 
+use crate::early::Early;
 use crate::inbound::Inbound;
 use crate::metrics::{Direction, HandshakeFacts, OutletKind};
 use crate::sealing::Way;
@@ -34,11 +35,15 @@ pub(crate) struct Connection {
     pub(crate) client: SocketAddr,
     /// What the handshake agreed on; `None` for plain HTTP.
     pub(crate) tls: Option<HandshakeFacts>,
+    /// The client has yet to finish its handshake.
+    pub(crate) early: Option<Early>,
     /// Requests answered so far.
     pub(crate) requests: u64,
     key_updates: KeyUpdates,
     /// The client has ended its side.
     ended: bool,
+    /// The alert to end with because of what the client did.
+    parting: Option<u8>,
 }
 
 /// What reading brought.
@@ -89,9 +94,11 @@ impl Connection {
             inbox: Vec::new(),
             client,
             tls,
+            early: None,
             requests: 0,
             key_updates,
             ended: false,
+            parting: None,
         }
     }
 
@@ -151,7 +158,13 @@ impl Connection {
                     if !begun && self.outlet.ending().is_some() {
                         return Next::Close(CLOSE_NOTIFY);
                     }
-                    if !self.wait_for_bytes(deadline, !begun).await {
+                    let unfinished = self.early_deadline();
+                    let until = unfinished.map_or(deadline, |early| deadline.min(early));
+                    if !self.wait_for_bytes(until, !begun).await {
+                        if unfinished.is_some() {
+                            self.worker.shard.early_request("abandoned");
+                            return Next::Close(CLOSE_NOTIFY);
+                        }
                         return if begun { Next::Refused(HEAD_TOO_SLOW) } else { Next::Close(CLOSE_NOTIFY) };
                     }
                 }
@@ -160,7 +173,7 @@ impl Connection {
     }
 
     /// False once the deadline has passed. An idle connection also wakes up when the worker drains.
-    async fn wait_for_bytes(&self, deadline: Instant, idle: bool) -> bool {
+    pub(crate) async fn wait_for_bytes(&self, deadline: Instant, idle: bool) -> bool {
         tokio::select! {
             biased;
             // An error of the socket shows up again when it is read.
@@ -183,6 +196,7 @@ impl Connection {
             }
             received
         });
+        self.notice_finished_handshake();
         if let Some(alert) = self.follow_key_updates() {
             return Pulled::Broken(Some(alert));
         }
@@ -224,9 +238,15 @@ impl Connection {
         (!answered).then_some(CLOSE_NOTIFY)
     }
 
-    /// Whether more may be read: what a client sends ahead is bounded by one head's worth.
+    /// Whether more may be read: what a client sends ahead is bounded by one head's worth, or by the little that
+    /// stands before the end of its handshake.
     pub(crate) fn listens(&self, settings: &Settings) -> bool {
-        !self.ended && self.inbox.len() < settings.head.head_bytes
+        !self.ended && (self.inbox.len() < settings.head.head_bytes || self.early.is_some())
+    }
+
+    /// Says goodbye with this alert, if there is one.
+    pub(crate) fn part_with(&mut self, alert: Option<u8>) {
+        self.parting = self.parting.or(alert);
     }
 
     /// Takes the first bytes out of the inbox, which gives its memory back when nothing is left.
@@ -279,6 +299,7 @@ impl Connection {
         if let Some(reason) = self.outlet.ending() {
             self.worker.shard.egress_ended(reason);
         }
+        let number = self.parting.unwrap_or(number);
         self.outlet.alert(number);
         if self.tls.is_some() {
             self.worker.shard.alert(Direction::Sent, alert::name(number));

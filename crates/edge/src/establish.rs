@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout_at;
 
 use crate::connection::{Connection, linger};
+use crate::early::Early;
 use crate::inbound::Inbound;
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, Refusal};
 use crate::sealing::Way;
@@ -90,7 +91,7 @@ async fn handshake(
     let outcome =
         timeout_at(deadline.into(), acceptor.accept(Rc::clone(&socket), early, &worker.turns)).await;
     match outcome.unwrap_or(Err(HandshakeFailure::silent("timeout"))) {
-        Ok(established) => take_over(worker, settings, socket, established, client),
+        Ok(established) => take_over(worker, settings, socket, established, client, deadline),
         Err(failure) => {
             count_failure(worker, &failure);
             part(worker, settings, &socket, &failure).await;
@@ -105,6 +106,7 @@ fn take_over(
     socket: Rc<TcpStream>,
     established: Established,
     client: SocketAddr,
+    deadline: Instant,
 ) -> Option<Connection> {
     let Established { keys, tickets, receiver, facts, timing } = established;
     if !timing.queued.is_zero() {
@@ -113,6 +115,8 @@ fn take_over(
     if let Some(wait) = facts.lookup_wait {
         worker.shard.waited_for_session(wait);
     }
+    worker.shard.early_data(facts.early_data);
+    let early = Early::after(facts.early_data, settings, deadline);
     if facts.retried {
         worker.shard.hello_retried();
     }
@@ -136,7 +140,10 @@ fn take_over(
     outlet.begin_with(tickets);
     let way = Way::of(worker, &mut outlet, choice, &settings.kernel);
     let inbound = Inbound::Tls(Box::new(receiver));
-    Some(Connection::new(Rc::clone(worker), socket, inbound, outlet, way, client, Some(facts)))
+    let mut connection =
+        Connection::new(Rc::clone(worker), socket, inbound, outlet, way, client, Some(facts));
+    connection.early = early;
+    Some(connection)
 }
 
 fn count_failure(worker: &Worker, failure: &HandshakeFailure) {

@@ -14,6 +14,15 @@ use crate::respond::{Answer, refusal, respond};
 use crate::settings::Settings;
 use crate::transmit::Sent;
 
+/// What is known of an answer when it has been sent.
+struct Answered {
+    status: u16,
+    started: Instant,
+    /// Whether the request could be a replay.
+    early: bool,
+    head_bytes: u64,
+}
+
 impl Connection {
     /// Answers the request of this head; false if the connection is to be closed now.
     pub(crate) async fn answer(&mut self, head: &[u8], settings: &Settings) -> bool {
@@ -23,6 +32,7 @@ impl Connection {
             Err(rejection) => return self.answer_rejected(rejection, started, settings).await,
         };
         self.requests += 1;
+        let Some(early) = self.judge_early(&request, head.len()).await else { return false };
         let (body_ends, rejection) = self.pass_over_body(&request, started, settings).await;
         if let Some(rejection) = rejection {
             return self.answer_rejected(rejection, started, settings).await;
@@ -32,15 +42,20 @@ impl Connection {
             && !self.worker.is_draining()
             && self.requests < settings.limits.requests_per_connection;
         let secure = self.tls.is_some();
-        let answer = respond(&self.worker, settings, &request, secure, keep_alive).await;
+        let answer = respond(&self.worker, settings, &request, secure, early, keep_alive).await;
         let keep_alive = keep_alive && !answer.ends_connection;
         let status = answer.status;
         let head_bytes = match answer.parts.first() {
             Some(Part::Owned(head)) => head.len() as u64,
             _ => 0,
         };
+        if early {
+            let refused = status == Status::TooEarly.code();
+            self.worker.shard.early_request(if refused { "refused" } else { "answered" });
+        }
         let sent = self.send(answer, settings).await;
-        self.record(&request, status, started, head_bytes, &sent, settings);
+        let answered = Answered { status, started, early, head_bytes };
+        self.record(&request, &answered, &sent, settings);
         keep_alive && sent.short.is_none()
     }
 
@@ -117,15 +132,8 @@ impl Connection {
         keep_alive && sent.short.is_none()
     }
 
-    fn record(
-        &self,
-        request: &Request<'_>,
-        status: u16,
-        started: Instant,
-        head_bytes: u64,
-        sent: &Sent,
-        settings: &Settings,
-    ) {
+    fn record(&self, request: &Request<'_>, answered: &Answered, sent: &Sent, settings: &Settings) {
+        let Answered { status, started, early, head_bytes } = *answered;
         let (duration, first_byte) =
             self.count(Method::named(request.method().name()), status, started, sent);
         let Some(log) = &settings.access_log else { return };
@@ -148,6 +156,7 @@ impl Connection {
                 Version::Http11 => "HTTP/1.1",
             },
             tls: self.tls,
+            early_data: early,
             outlet: self.outlet_kind(),
             request_number: self.requests,
             short: sent.short,
@@ -173,6 +182,7 @@ impl Connection {
             range: None,
             protocol: "",
             tls: self.tls,
+            early_data: false,
             outlet: self.outlet_kind(),
             request_number: self.requests,
             short: sent.short,

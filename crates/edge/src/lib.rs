@@ -24,6 +24,7 @@ mod establish;
 mod inbound;
 
 mod connection;
+mod early;
 mod exchange;
 
 mod compress;

@@ -43,6 +43,8 @@ pub(crate) struct Exchange<'e> {
     pub(crate) worker: &'e Rc<Worker>,
     pub(crate) request: &'e Request<'e>,
     pub(crate) secure: bool,
+    /// Whether it could be a replay: an origin that is asked because of it has to be told so (RFC 8470 §5.1).
+    pub(crate) early: bool,
     pub(crate) keep_alive: bool,
 }
 
@@ -73,12 +75,16 @@ pub(crate) async fn respond(
     settings: &Settings,
     request: &Request<'_>,
     secure: bool,
+    early: bool,
     keep_alive: bool,
 ) -> Answer {
-    let exchange = Exchange { worker, request, secure, keep_alive };
+    let exchange = Exchange { worker, request, secure, early, keep_alive };
     let Some(site) = settings.sites.find(request.host()) else {
         return exchange.page(None, Status::MisdirectedRequest);
     };
+    if exchange.early && site.refuses_early {
+        return exchange.page(Some(site), Status::TooEarly);
+    }
     match request.method() {
         Method::Options => exchange.options(site),
         Method::Get | Method::Head => match &site.source {

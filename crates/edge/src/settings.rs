@@ -1,12 +1,15 @@
 //! What one configuration means to the workers: everything prepared, nothing left to look up.
 
+use std::hash::RandomState;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use penstock_config::{Config, Limits, Origin, SessionCache, limits};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
+use penstock_tls::early_data::EarlyDataPolicy;
 use penstock_tls::session_store::{SessionKeeping, SessionStore};
+use penstock_tls::strikes::{StrikeLimits, StrikeRegister};
 use penstock_tls::tickets::TicketKeyring;
 use penstock_tls::{Acceptor, ChaCha20Switch};
 
@@ -27,6 +30,10 @@ pub(crate) struct Settings {
     pub(crate) head: HeadLimits,
     pub(crate) outlet: OutletLimits,
     pub(crate) kernel: KernelPlan,
+    /// How much early data is acted upon before the handshake is finished.
+    pub(crate) early_data_bytes: usize,
+    /// Tells replays of early data.
+    strikes: Option<Arc<StrikeRegister<RandomState>>>,
     pub(crate) access_log: Option<Sink>,
 }
 
@@ -45,11 +52,16 @@ impl Settings {
         kernel: KernelPlan,
         chacha20: Arc<ChaCha20Switch>,
     ) -> Result<Self, StartError> {
+        let strikes = strikes(config, previous);
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
-        let acceptor = if wants_tls { Some(acceptor(config, tickets, remembered, chacha20)?) } else { None };
         let store = store(config, previous)?;
         let known = previous.map(|settings| &settings.sites);
         let sites = SiteTable::open(&config.sites, known, store.as_ref());
+        let acceptor = if wants_tls {
+            Some(acceptor(config, tickets, remembered, chacha20, strikes.as_ref())?)
+        } else {
+            None
+        };
         Ok(Self {
             sites: sites.map_err(StartError::Site)?,
             store,
@@ -69,6 +81,8 @@ impl Settings {
                 records_per_key: limits::RECORDS_PER_KEY,
             },
             kernel,
+            early_data_bytes: config.tls.early_data.map_or(0, |early| early.max_bytes),
+            strikes,
             access_log,
         })
     }
@@ -86,11 +100,27 @@ fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Store>, 
     if needed { Store::open(&config.cache).map(Some).map_err(StartError::Cache) } else { Ok(None) }
 }
 
+/// The register of replays goes on through reloads. One that begins knows that it has missed what came before.
+fn strikes(config: &Config, previous: Option<&Settings>) -> Option<Arc<StrikeRegister<RandomState>>> {
+    config.tls.early_data.filter(|early| early.anti_replay)?;
+    let kept = previous.and_then(|settings| settings.strikes.clone());
+    Some(kept.unwrap_or_else(|| {
+        let limits = StrikeLimits {
+            strikes: limits::EARLY_DATA_STRIKES,
+            slice_seconds: limits::EARLY_DATA_SLICE_SECONDS,
+            shards: limits::EARLY_DATA_SHARDS,
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Arc::new(StrikeRegister::new(limits, RandomState::new(), now.as_secs()))
+    }))
+}
+
 fn acceptor(
     config: &Config,
     tickets: &Arc<TicketKeyring>,
     remembered: &Remembered,
     chacha20: Arc<ChaCha20Switch>,
+    strikes: Option<&Arc<StrikeRegister<RandomState>>>,
 ) -> Result<Acceptor, StartError> {
     let key_log = match &config.tls.key_log {
         Some(path) => Some(Arc::new(
@@ -117,6 +147,7 @@ fn acceptor(
         chacha20,
         tickets: Some(Arc::clone(tickets)),
         session_keeping,
+        early_data: config.tls.early_data.map(|_| EarlyDataPolicy { strikes: strikes.cloned() }),
         compressions: config.tls.certificate_compression.clone(),
         compressed_bytes_max: limits::COMPRESSED_CERTIFICATE_BYTES,
         session_lifetime: config.tls.tickets.policy.lifetime(),

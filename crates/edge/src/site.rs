@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use penstock_config::{HostPattern, Hsts, Origin};
+use penstock_config::{EarlyRequests, HostPattern, Hsts, Origin};
 use penstock_origin::directory::Directory;
 use penstock_sys::root::RootError;
 
@@ -14,6 +14,8 @@ use crate::cached::{HttpSite, Store};
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) source: Source,
+    /// Whether what came as early data is answered with 425.
+    pub(crate) refuses_early: bool,
     /// The file that answers for a directory.
     pub(crate) index: String,
     /// Value of Strict-Transport-Security, for HTTPS.
@@ -78,6 +80,7 @@ impl SiteTable {
             };
             let site = Arc::new(Site {
                 source,
+                refuses_early: written.early_data == EarlyRequests::Refuse,
                 index: written.index.clone(),
                 hsts: written.headers.hsts.as_ref().map(hsts_value),
                 cors: written.headers.cors.clone(),
@@ -134,6 +137,7 @@ mod tests {
                 hosts: hosts.to_vec(),
                 origin: Origin::Directory(std::env::temp_dir()),
                 cache: penstock_config::SiteCache::default(),
+                early_data: EarlyRequests::Allow,
                 index: number.to_string(),
                 headers: Headers::default(),
             })

@@ -54,10 +54,15 @@ impl Connection {
                         if self.listens(settings) {
                             sent.short = self.hear();
                         }
+                        // Whoever takes an answer this long to finish its handshake may be nobody's client.
+                        if self.early_deadline().is_some_and(|deadline| now > deadline) {
+                            sent.short = Some(ShortReason::TooSlow);
+                        }
                     }
                 }
                 Ok(Step::Blocked) => {
                     let deadline = write_deadline(started, sent.bytes, &settings.limits);
+                    let deadline = deadline.into_iter().chain(self.early_deadline()).min();
                     sent.short = self.wait_for_room(deadline, settings).await;
                 }
                 Ok(Step::Cold(rest)) => {
@@ -155,7 +160,10 @@ impl Connection {
             Pulled::Bytes | Pulled::Nothing => None,
             Pulled::Ended if self.inbound.end_means_gone() => Some(ShortReason::ClientClosed),
             Pulled::Ended => None,
-            Pulled::Broken(_) => Some(ShortReason::ClientClosed),
+            Pulled::Broken(alert) => {
+                self.part_with(alert);
+                Some(ShortReason::ClientClosed)
+            }
         }
     }
 }

@@ -89,6 +89,7 @@ struct Known<'h> {
     origin: Option<&'h str>,
     user_agent: Option<&'h str>,
     referer: Option<&'h str>,
+    early_data: bool,
 }
 
 impl<'h> Request<'h> {
@@ -199,6 +200,12 @@ impl<'h> Request<'h> {
     /// Referer: its first line, for logs.
     pub const fn referer(&self) -> Option<&'h str> {
         self.known.referer
+    }
+
+    /// Whether somebody in front of us says that this came as early data and may be a replay: Early-Data, whose only
+    /// value is 1 (RFC 8470 §5.1).
+    pub const fn came_early(&self) -> bool {
+        self.known.early_data
     }
 
     /// Every field line as it was sent: name in the client's spelling, value without the white

@@ -82,6 +82,8 @@ impl Notes {
     /// What became of its session tickets.
     pub fn tickets(&self) -> &TicketNotes {
         &self.tickets
+    }
+
     /// Takes down that the client sends early data.
     pub fn set_early_data_offered(&self) {
         self.early_data_offered.store(true, Ordering::Relaxed);

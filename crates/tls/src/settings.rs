@@ -8,8 +8,8 @@ use penstock_sys::traffic::Version;
 
 use crate::certificate::Certificate;
 use crate::compression::Compression;
-use crate::ocsp::Staples;
 use crate::early_data::EarlyDataPolicy;
+use crate::ocsp::Staples;
 use crate::session_store::SessionKeeping;
 use crate::suites::{ChaCha20Switch, Suite};
 use crate::tickets::TicketKeyring;

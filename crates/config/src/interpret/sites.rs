@@ -8,6 +8,7 @@ use penstock_http::{OriginUrl, OriginUrlFault};
 use serde_saphyr::Spanned;
 
 use super::cache::site_cache;
+use super::early_data::early_requests;
 use super::reader::Reader;
 use super::start;
 use crate::limits;
@@ -46,7 +47,8 @@ fn site(
         let what = "cache: files of a directory are not cached, the system keeps them in memory by itself";
         reader.fault(place(cache), what, "remove it, or write origin: {http: [...]}");
     }
-    Some(Site { hosts, origin, cache, index, headers })
+    let early_data = early_requests(raw.early_data.as_ref(), reader);
+    Some(Site { hosts, origin, cache, early_data, index, headers })
 }
 
 fn hosts(

@@ -9,6 +9,7 @@ use serde_saphyr::Spanned;
 use super::certificates::certificates;
 use super::ciphers;
 use super::compression::certificate_compression;
+use super::early_data::early_data;
 use super::ocsp::ocsp;
 use super::reader::Reader;
 use super::strays::nearest;
@@ -39,6 +40,7 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
         chacha20: chacha20.unwrap_or(default.chacha20),
         tickets: tickets(raw.tickets.as_ref(), reader),
         session_cache: session_cache(raw.session_cache.as_ref(), reader),
+        early_data: early_data(raw.early_data.as_ref(), newest, reader),
         certificate_compression: raw
             .certificate_compression
             .as_ref()

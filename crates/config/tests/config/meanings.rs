@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_config::{
-    Config, Headers, HostPattern, Hsts, KernelTls, Limits, Origin, SessionCache, Tickets, Tls, limits,
+    Config, EarlyData, EarlyRequests, Headers, HostPattern, Hsts, KernelTls, Limits, Origin, SessionCache,
+    Tickets, Tls, limits,
 };
 use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::TicketPolicy;
@@ -33,6 +34,7 @@ fn the_least_configuration_has_all_defaults() {
     let [site] = &config.sites[..] else { panic!("one site: {config:?}") };
     assert_eq!(site.hosts, [HostPattern::Any]);
     assert_eq!(site.origin, Origin::Directory(fixture.path().join("video")));
+    assert_eq!(site.early_data, EarlyRequests::Allow);
     assert_eq!(site.index, "index.html");
     assert_eq!(site.headers, Headers::default());
     assert_eq!(config.admin, None);
@@ -98,6 +100,7 @@ tls:
     tls12: [ECDHE-RSA-AES256-GCM-SHA384, TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256]
   tickets: {rotate: 6h, keep: 5}
   session_cache: none
+  early_data: {max_bytes: 4096, anti_replay: false}
   key_log: keys.txt
 ";
     let fixture = Fixture::new();
@@ -117,6 +120,8 @@ tls:
     assert_eq!(tls.chacha20, ChaCha20::Never);
     let suites: Vec<_> = tls.suites.iter().map(|suite| suite.number).collect();
     assert_eq!(suites, [0x1302, 0x1301, 0xc030, 0xcca9]);
+    assert_eq!(tls.early_data, Some(EarlyData { max_bytes: 4096, anti_replay: false }));
+    assert_eq!(Tls::default().early_data, None);
     assert_eq!(tls.session_cache, SessionCache::None);
     assert_eq!(Tls::default().session_cache, SessionCache::Internal);
     let rotate = Duration::from_secs(6 * 3600);
@@ -148,6 +153,7 @@ sites:
     origin: {directory: ./video}
     headers: {hsts: 180d, cors: \"https://player.example.com:8443\"}
     index: master.m3u8
+    early_data: refuse
   - origin: {directory: video}
     headers: {hsts: 0, cors: \"*\"}
   - hosts: [a.example]
@@ -171,6 +177,7 @@ sites:
         ]
     );
     assert_eq!(config.sites[0].index, "master.m3u8");
+    assert_eq!(config.sites[0].early_data, EarlyRequests::Refuse);
     assert_eq!(
         config.sites[0].headers,
         Headers { hsts: Some(plain(180)), cors: Some("https://player.example.com:8443".to_owned()) }

@@ -277,6 +277,12 @@ fn tls_words_are_told_what_there_is() {
             "ciphers: {tls12: []}",
             "tls12: the list is empty; remove the key; to leave a version of TLS out, write tls.versions",
         ),
+        (
+            "early_data: {max_bytes: 16KiB}",
+            "max_bytes: the TLS library ends connections with more than 14336 bytes; write 14KiB or less",
+        ),
+        ("early_data: {max_bytes: 0}", "max_bytes: 0 takes no early data; remove early_data to turn it off"),
+        ("early_data: {anti_replay: yes}", "anti_replay: `yes` is neither true nor false; write true"),
         ("session_cache: shared", "session_cache: `shared` is unknown; write internal or none"),
         ("tickets: {rotate: 0}", "rotate: 0 is out of range; write a time from 1s to 7d"),
         ("tickets: {keep: 0}", "keep: 0 is out of range; write a number from 1 to 64"),
@@ -402,6 +408,7 @@ fn headers_and_index_are_checked() {
             "cors: `https://a\\r\\nX: y` is not an origin; write \"*\" or an origin such as \
              https://player.example.com",
         ),
+        ("early_data: on", "early_data: `on` is unknown; write allow or refuse"),
         (
             "index: a/b.html",
             "index: `a/b.html` is not a plain file name; write a name without slashes, such as index.html",

@@ -39,6 +39,8 @@ pub struct Record {
     pub protocol: &'static str,
     /// What was agreed in the handshake; `None` on plain HTTP.
     pub tls: Option<HandshakeFacts>,
+    /// Whether the request could be a replay: it came before the end of the handshake, or its sender said so.
+    pub early_data: bool,
     /// Who moved the bytes.
     pub outlet: OutletKind,
     /// Which request of its connection this is, from 1.
@@ -108,6 +110,8 @@ struct Line<'a> {
     protocol: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tls: Option<Tls>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    early_data: bool,
     outlet: &'static str,
     request_number: u64,
     outcome: &'static str,
@@ -139,6 +143,7 @@ impl<'a> Line<'a> {
             range: record.range.as_ref(),
             protocol: record.protocol,
             tls: record.tls.as_ref().map(Tls::of),
+            early_data: record.early_data,
             outlet: record.outlet.label(),
             request_number: record.request_number,
             outcome: record.short.map_or("complete", ShortReason::label),

@@ -34,6 +34,7 @@ fn record(target: &[u8]) -> Record {
             resumed: true,
             certificate: "none",
         }),
+        early_data: false,
         outlet: OutletKind::UserSpace,
         request_number: 3,
         short: None,

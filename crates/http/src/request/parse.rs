@@ -154,6 +154,7 @@ impl<'h> Fields<'h> {
             8 if is("if-range") => self.single(|known| &mut known.if_range, value, "repeated_if_range"),
             8 if is("if-match") => first(&mut known.if_match, value),
             10 if is("connection") => self.connection(value),
+            10 if is("early-data") => known.early_data = true,
             10 if is("user-agent") => first(&mut known.user_agent, value),
             13 if is("if-none-match") => first(&mut known.if_none_match, value),
             14 if is("content-length") => {

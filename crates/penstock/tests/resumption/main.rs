@@ -1,12 +1,15 @@
-//! What clients take up again: sessions of TLS 1.2 without tickets, and tickets of one server and of a fleet.
+//! What clients take up again: sessions of TLS 1.2 without tickets, tickets of one server and of a fleet, early data.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod early_data;
+mod early_faults;
 mod fleet;
 mod offered_tickets;
 mod sessions;
+mod tapped;
 
 use harness::{Server, Setup};
 

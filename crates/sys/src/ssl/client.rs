@@ -5,7 +5,7 @@ use std::ptr;
 use boring::error::ErrorStack;
 use boring::ssl::{ErrorCode, SslRef, SslSession, SslSessionRef};
 use boring_sys as ffi;
-use foreign_types::ForeignTypeRef;
+use foreign_types::{ForeignType, ForeignTypeRef};
 
 use super::sessions::{Form, from_bytes, serialize};
 use crate::traffic::Secret;
@@ -17,7 +17,16 @@ pub fn session_bytes(session: &SslSessionRef) -> Option<Secret> {
 
 /// Has a client offer to resume this session. False if the bytes are no session.
 pub fn offer_session(ssl: &mut SslRef, bytes: &[u8]) -> bool {
+    offer_older_session(ssl, bytes, 0)
+}
+
+/// The same by a client whose clock has gone ahead for so many seconds since it got the session.
+pub fn offer_older_session(ssl: &mut SslRef, bytes: &[u8], seconds: u64) -> bool {
     let Some(session) = from_bytes(ssl, bytes) else { return false };
+    // SAFETY: the session is live; the call only reads.
+    let time = unsafe { ffi::SSL_SESSION_get_time(session.as_ptr()) };
+    // SAFETY: the session is live and nobody else has it yet.
+    unsafe { ffi::SSL_SESSION_set_time(session.as_ptr(), time.saturating_sub(seconds)) };
     // SAFETY: the session was made for the context of this connection.
     unsafe { ssl.set_session(&session) }.is_ok()
 }

@@ -1,9 +1,37 @@
 //! What is shown of sessions that are resumed.
 
-use super::closed;
+use super::{closed, open};
 use crate::metrics::exposition::{Kind, Metric};
 
 pub(super) const METRICS: &[Metric] = &[
+    Metric {
+        name: "penstock_early_data_total",
+        kind: Kind::Counter,
+        help: "Handshakes with early data (0-RTT): `accepted` may be acted upon at once, `delayed` only when the handshake is finished, `rejected` was thrown away and is sent again.",
+        labels: &[
+            closed("outcome", &["accepted", "delayed", "rejected"]),
+            open(
+                "reason",
+                "`none`, or a short name: `replayed`, `before_start`, `register_full`, `clock_set_back` for delayed; `not_resumed`, `ticket_age`, `hello_retry`, `alpn`, `off` and others for rejected",
+            ),
+        ],
+        read: |seen, out| {
+            for ((outcome, reason), count) in seen.tally(|shard| &shard.resumption.early_data) {
+                out.sample(&[outcome, reason], count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_early_requests_total",
+        kind: Kind::Counter,
+        help: "Requests that came as early data: `answered` at once, `refused` with 425, `waited` for the end of the handshake; `abandoned` counts connections on which that end did not come in time.",
+        labels: &[open("outcome", "`answered`, `refused`, `waited`, `abandoned`")],
+        read: |seen, out| {
+            for (outcome, count) in seen.tally(|shard| &shard.resumption.early_requests) {
+                out.sample(&[outcome], count);
+            }
+        },
+    },
     Metric {
         name: "penstock_session_cache_lookups_total",
         kind: Kind::Counter,
