@@ -15,6 +15,8 @@ use penstock_tls::Timing;
 use penstock_tls::tickets::{TicketFacts, TicketOutcome};
 use serde_json::Value;
 
+use penstock_tls::early_data::EarlyData;
+
 use super::*;
 
 const FACTS: HandshakeFacts = HandshakeFacts {
@@ -139,6 +141,8 @@ fn count_all(shard: &Shard, listener: ListenerId) {
     let resumed = HandshakeFacts { resumed: true, certificate: "none", ..FACTS };
     shard.handshake_done(&resumed, &Timing { signing: Duration::ZERO, ..timing }, LastResponse::None);
     shard.hello_retried();
+    shard.early_data(EarlyData::Delayed("replayed"));
+    shard.early_request("answered");
     shard.handshake_failed("timeout");
     shard.alert(Direction::Sent, "handshake_failure");
     shard.key_update();
