@@ -6,6 +6,7 @@
 //! This crate has never opened a socket: whether a port is free turns out when the server starts.
 #![forbid(unsafe_code)]
 
+pub mod certificate_files;
 mod fault;
 mod interpret;
 pub mod limits;
@@ -21,7 +22,8 @@ pub use fault::Fault;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use meaning::{
-    Admin, Cache, Config, ConfiguredCertificate, EarlyData, EarlyRequests, Headers, HostPattern, Hsts,
-    KernelTls, Limits, Listener, Log, MemoryTier, Ocsp, Origin, SessionCache, Site, SiteCache, Tickets, Tls,
+    Admin, Cache, CertificateDirectory, Config, ConfiguredCertificate, EarlyData, EarlyRequests, Headers,
+    HostPattern, Hsts, KernelTls, Limits, Listener, Log, MemoryTier, Ocsp, Origin, SessionCache, Site,
+    SiteCache, Tickets, Tls,
 };
 pub use reference::reference;

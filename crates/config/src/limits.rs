@@ -295,6 +295,31 @@ pub const HSTS_SECONDS_MAX: u64 = 3650 * 24 * 3600;
 /// The shortest `max-age` with which browsers build a site into their preload lists: a year.
 pub const HSTS_PRELOAD_SECONDS_MIN: u64 = 365 * 24 * 3600;
 
+/// Certificates read from one directory.
+pub const CERTIFICATES_PER_DIRECTORY: usize = 100_000;
+
+/// How long a directory of certificates has to be quiet before its changes are read: a renewal writes two files.
+pub const CERTIFICATES_SETTLE_MILLISECONDS: u64 = 300;
+
+/// When changes never stop, they are read after this long all the same.
+pub const CERTIFICATES_SETTLE_MILLISECONDS_MAX: u64 = 3000;
+
+/// How often the files of certificates are looked at where the system does not tell of changes, as on NFS.
+pub const CERTIFICATES_RECHECK_SECONDS: u64 = 60;
+
+/// Before the end of a certificate that is warned of.
+pub const CERTIFICATE_WARNING_DAYS: u64 = 14;
+
+/// Certificates whose end is shown one by one in the metrics: those that end first.
+pub const CERTIFICATES_SHOWN: usize = 100;
+
+/// Unusable certificates that are named one by one in the log; of more, only the number is told.
+pub const CERTIFICATE_FAULTS_NAMED: usize = 20;
+
+/// Certificates of directories that stay in memory with everything a handshake needs; the others are read when a
+/// client asks for them.
+pub const PREPARED_CERTIFICATES: usize = 4096;
+
 // --- Listeners ---------------------------------------------------------------------------------------------
 
 /// `listen(2)` backlog; the kernel cuts it to `net.core.somaxconn`.

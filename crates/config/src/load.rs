@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use penstock_tls::DefaultFor;
 use penstock_tls::certificate::Certificate;
 
 use crate::fault::Fault;
@@ -75,10 +76,9 @@ impl Config {
         let certificates = certificate
             .map(|certificate| ConfiguredCertificate {
                 certificate: Arc::new(certificate),
-                default: true,
+                default: DefaultFor::Unknown,
+                files: None,
                 ocsp: None,
-                chain: PathBuf::new(),
-                key: PathBuf::new(),
             })
             .into_iter()
             .collect();

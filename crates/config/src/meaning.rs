@@ -15,8 +15,9 @@ use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::DirectoryLimits;
-use penstock_tls::{ChaCha20, Compression, Group, Suite};
+use penstock_tls::{ChaCha20, Compression, DefaultFor, Group, Suite};
 
+use crate::certificate_files::{CertificateFiles, Found, Stamp, Unusable};
 use crate::fault::Fault;
 use crate::limits;
 use crate::section::Place;
@@ -49,6 +50,22 @@ pub struct Config {
 }
 
 impl Config {
+    /// Reads every certificate of every directory with its key, which the server does only when a client needs it, and
+    /// says which cannot be used.
+    #[must_use]
+    pub fn verify_directories(&self) -> Vec<Fault> {
+        let wrong = self.tls.certificate_directories.iter().flat_map(|directory| {
+            directory.found.iter().filter_map(|found| {
+                let error = found.files.load().err()?;
+                let what = format!("directory: {}: {error}", found.files.chain.display());
+                let instead = "it is left out until it is put right".to_owned();
+                let Place { line, column } = directory.place;
+                Some(Fault { file: self.written.file.clone(), line, column, what, instead })
+            })
+        });
+        wrong.collect()
+    }
+
     /// A fault that only turned out when the server started. If it concerns the socket of an address it has the line
     /// that asked for it, otherwise no line.
     #[must_use]
@@ -88,6 +105,8 @@ pub struct Tls {
     /// Certificates in the order they were written; at least one if a listener has `tls: true`, and at most one
     /// of each kind of key is the default.
     pub certificates: Vec<ConfiguredCertificate>,
+    /// Directories of certificates, which may change at any time.
+    pub certificate_directories: Vec<CertificateDirectory>,
     /// The oldest version spoken.
     pub oldest: Version,
     /// The newest version spoken, never older than the oldest.
@@ -116,19 +135,30 @@ pub struct Tls {
     pub key_log: Option<PathBuf>,
 }
 
+/// A directory of certificates and what was there when the configuration was read.
+#[derive(Clone, Debug)]
+pub struct CertificateDirectory {
+    /// Where it is; absolute.
+    pub path: PathBuf,
+    /// What was found in it.
+    pub found: Vec<Arc<Found>>,
+    /// What looked like a certificate and could not be used.
+    pub unusable: Vec<Unusable>,
+    /// Where it was written.
+    pub(crate) place: Place,
+}
+
 /// A certificate and where it came from.
 #[derive(Clone, Debug)]
 pub struct ConfiguredCertificate {
     /// The chain with its key, proven to belong together.
     pub certificate: Arc<Certificate>,
-    /// Whether it answers clients that send no server name or an unknown one.
-    pub default: bool,
+    /// Whom it answers beside those who ask for one of its names.
+    pub default: DefaultFor,
+    /// Its files and what the system said about them; `None` if the certificate was made in memory.
+    pub files: Option<(CertificateFiles, Stamp)>,
     /// Where its OCSP response comes from; `None` leaves that to [`Tls::ocsp`].
     pub ocsp: Option<Ocsp>,
-    /// The file of the chain; empty if the certificate was made in memory.
-    pub chain: PathBuf,
-    /// The file of the key; empty if the certificate was made in memory.
-    pub key: PathBuf,
 }
 
 /// Where the OCSP response that goes with a certificate comes from.
@@ -337,6 +367,7 @@ impl Default for Tls {
     fn default() -> Self {
         Self {
             certificates: Vec::new(),
+            certificate_directories: Vec::new(),
             oldest: Version::Tls12,
             newest: Version::Tls13,
             kernel: KernelTls::Auto,

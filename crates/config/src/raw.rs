@@ -90,15 +90,17 @@ section! {
 }
 
 section! {
-    /// A certificate with its private key.
+    /// A certificate with its private key, or a directory of many; see [certificates.md](certificates.md).
     Certificate {
         /// PEM file: the certificate, then its intermediates.
-        chain: Text, "file", "required";
+        chain: Text, "file", "required without `directory`";
         /// PEM file: the private key, not encrypted.
-        key: Text, "file", "required";
-        /// The one for clients that send no name or an unknown one, at most one of each kind of key; with no such
-        /// mark the first of each kind.
-        default: Text, "`true`, `false`", "false";
+        key: Text, "file", "required without `directory`";
+        /// Instead of the two: a directory of any number of certificates, read when clients ask for them.
+        directory: Text, "directory", "no directory";
+        /// `true`: the one for clients that send no name or an unknown one, at most one of each kind of key; with no
+        /// such mark the first of each kind. `no_sni`: only for clients that send no name, which are old ones.
+        default: Text, "`true`, `false`, `no_sni`", "false";
         /// Its own answer to `tls.ocsp`.
         ocsp: Spanned<WordOr<Ocsp>>, "`auto`, `off` or section", "that of `tls`";
     }

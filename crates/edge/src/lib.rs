@@ -35,6 +35,7 @@ mod sealing;
 mod transmit;
 
 mod cached;
+mod certificates;
 mod clock;
 
 pub mod access_log;

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::TierError;
 use penstock_config::{Config, Listener, limits};
@@ -17,8 +17,9 @@ use penstock_tls::tickets::{NoRandomness, TicketKeyring};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access_log::AccessLog;
+use crate::certificates::Follower;
 use crate::keeper::Keeper;
-use crate::metrics::{CertificateExpiry, Observatory, Protocol, ReloadOutcome};
+use crate::metrics::{Observatory, Protocol, ReloadOutcome};
 use crate::recent_clients::RecentClients;
 use crate::remembered::Remembered;
 use crate::sealing::{KernelLacks, Sealers};
@@ -46,6 +47,8 @@ struct Control {
     sealers: Sealers,
     /// Taken when the server has ended.
     keeper: Option<Keeper>,
+    /// Follows the certificates' files for the settings in force.
+    follower: Option<Follower>,
 }
 
 /// A listener that is open in every worker.
@@ -171,8 +174,8 @@ impl Server {
             senders.push(commands);
             threads.push(thread);
         }
-        observatory.set_certificates(expiries(config));
         show_tier(&observatory, &settings);
+        let follower = follow_certificates(&settings, &observatory)?;
         let control = Control {
             workers: senders,
             threads,
@@ -181,6 +184,7 @@ impl Server {
             settings,
             sealers,
             keeper: Some(keeper),
+            follower,
         };
         Ok(Self { observatory, tickets, remembered, control: Mutex::new(control) })
     }
@@ -217,6 +221,7 @@ impl Server {
         let (ring, remembered) = (self.tickets.ring(), &self.remembered);
         let (previous, sealers) = (Some(&*previous), &mut control.sealers);
         let settings = prepare(config, previous, ring, remembered, log, sealers, &self.observatory)?;
+        let follower = follow_certificates(&settings, &self.observatory)?;
         let mut openings: Vec<Vec<Opened>> = control.workers.iter().map(|_| Vec::new()).collect();
         let (mut kept, mut added): (Vec<Bound>, Vec<Bound>) = (Vec::new(), Vec::new());
         for written in &config.listeners {
@@ -246,8 +251,8 @@ impl Server {
         control.settings = settings;
         self.observatory.chacha20().configure(config.tls.chacha20);
         self.tickets.configure(&config.tls.tickets);
-        self.observatory.set_certificates(expiries(config));
         show_tier(&self.observatory, &control.settings);
+        control.follower = follower;
         let replaced_log = if keeps_log {
             if let Some((_, log)) = &control.access_log {
                 log.reopen();
@@ -383,16 +388,18 @@ fn open_shared(
     Ok(Bound { written: written.clone(), address })
 }
 
-fn expiries(config: &Config) -> Vec<CertificateExpiry> {
-    let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let certificates = config.tls.certificates.iter().map(|one| &one.certificate);
-    certificates
-        .map(|certificate| CertificateExpiry {
-            subject: certificate.names().first().cloned().unwrap_or_default(),
-            kind: certificate.kind().label(),
-            not_after_seconds: certificate.not_after().map_or(0, seconds),
-        })
-        .collect()
+/// Shows new clients what lies in the certificates' files from now on; `None` where nobody speaks TLS.
+fn follow_certificates(
+    settings: &Settings,
+    observatory: &Arc<Observatory>,
+) -> Result<Option<Follower>, StartError> {
+    let holdings = settings.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(holdings) = holdings else { return Ok(None) };
+    holdings.show(observatory);
+    let Some(acceptor) = &settings.acceptor else { return Ok(None) };
+    Follower::start(holdings, Arc::clone(acceptor), Arc::clone(observatory))
+        .map(Some)
+        .map_err(StartError::Thread)
 }
 
 fn show_tier(observatory: &Observatory, settings: &Settings) {

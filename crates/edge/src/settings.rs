@@ -1,7 +1,7 @@
 //! What one configuration means to the workers: everything prepared, nothing left to look up.
 
 use std::hash::RandomState;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use penstock_config::{Config, Limits, Origin, SessionCache, limits};
@@ -11,10 +11,11 @@ use penstock_tls::early_data::EarlyDataPolicy;
 use penstock_tls::session_store::{SessionKeeping, SessionStore};
 use penstock_tls::strikes::{StrikeLimits, StrikeRegister};
 use penstock_tls::tickets::TicketKeyring;
-use penstock_tls::{Acceptor, ChaCha20Switch};
+use penstock_tls::{Acceptor, ChaCha20Switch, Offered};
 
 use crate::access_log::Sink;
 use crate::cached::Store;
+use crate::certificates::Holdings;
 use crate::remembered::Remembered;
 use crate::server::StartError;
 use crate::site::SiteTable;
@@ -25,7 +26,9 @@ pub(crate) struct Settings {
     /// `None` if no site has ever needed one.
     pub(crate) store: Option<Store>,
     /// `None` if no listener speaks TLS.
-    pub(crate) acceptor: Option<Acceptor>,
+    pub(crate) acceptor: Option<Arc<Acceptor>>,
+    /// The certificates it began with, until somebody follows them.
+    pub(crate) holdings: Mutex<Option<Holdings>>,
     pub(crate) limits: Limits,
     pub(crate) head: HeadLimits,
     pub(crate) outlet: OutletLimits,
@@ -54,11 +57,13 @@ impl Settings {
     ) -> Result<Self, StartError> {
         let strikes = strikes(config, previous);
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
+        let mut holdings = Holdings::new(&config.tls);
         let store = store(config, previous)?;
         let known = previous.map(|settings| &settings.sites);
         let sites = SiteTable::open(&config.sites, known, store.as_ref());
         let acceptor = if wants_tls {
-            Some(acceptor(config, tickets, remembered, chacha20, strikes.as_ref())?)
+            let (certificates, strikes) = (holdings.offered(), strikes.as_ref());
+            Some(Arc::new(acceptor(config, certificates, tickets, remembered, chacha20, strikes)?))
         } else {
             None
         };
@@ -66,6 +71,7 @@ impl Settings {
             sites: sites.map_err(StartError::Site)?,
             store,
             acceptor,
+            holdings: Mutex::new(Some(holdings)),
             limits: config.limits,
             head: HeadLimits {
                 head_bytes: config.limits.head_bytes,
@@ -117,6 +123,7 @@ fn strikes(config: &Config, previous: Option<&Settings>) -> Option<Arc<StrikeReg
 
 fn acceptor(
     config: &Config,
+    certificates: Vec<Offered>,
     tickets: &Arc<TicketKeyring>,
     remembered: &Remembered,
     chacha20: Arc<ChaCha20Switch>,
@@ -136,9 +143,9 @@ fn acceptor(
             lookup_deadline: Duration::from_millis(limits::SESSION_LOOKUP_DEADLINE_MILLISECONDS),
         }),
     };
-    let certificates = config.tls.certificates.iter();
-    Acceptor::new(&penstock_tls::Settings {
-        certificates: certificates.map(|one| (Arc::clone(&one.certificate), one.default)).collect(),
+    Acceptor::new(penstock_tls::Settings {
+        certificates,
+        prepared_certificates: limits::PREPARED_CERTIFICATES,
         oldest: config.tls.oldest,
         newest: config.tls.newest,
         groups: config.tls.groups.clone(),

@@ -14,3 +14,4 @@ pub mod root;
 pub mod socket;
 pub mod ssl;
 pub mod traffic;
+pub mod watch;

@@ -76,7 +76,7 @@ pub struct Timing {
     pub signing: Duration,
     /// The steps that compute the shared secret.
     pub key_exchange: Duration,
-    /// Everything else: parsing, choosing, key schedules, sealing.
+    /// Everything else: parsing, choosing a certificate and reading it if need be, key schedules, sealing.
     pub rest: Duration,
 }
 
@@ -140,6 +140,12 @@ async fn handshake(
             Err(HandshakeError::SetupFailure(_)) => return Err(HandshakeFailure::silent("out_of_memory")),
         };
         let paused = Instant::now();
+        if let Some(gate) = signing::progress(ongoing.ssl()).and_then(Progress::take_gate) {
+            // Closed when the certificate has been read, and never has a permit to give.
+            drop(gate.acquire().await);
+            paused_for(ongoing.ssl(), paused.elapsed());
+            continue;
+        }
         let ready = match ongoing.error().code() {
             ErrorCode::WANT_READ => socket.readable().await,
             ErrorCode::WANT_WRITE => socket.writable().await,

@@ -2,34 +2,26 @@
 
 use std::collections::HashMap;
 
-use crate::certificate::KeyKind;
+use crate::certificate::Algorithm;
+use crate::signatures::Verifiable;
 
 /// Where a certificate stands in the list it was given in.
 pub(crate) type Place = usize;
 
 /// The certificates that answer one name, at most one per kind of key.
 #[derive(Clone, Copy, Debug, Default)]
-struct Candidates {
-    ecdsa: Option<Place>,
-    rsa: Option<Place>,
-    other: Option<Place>,
-}
+struct Candidates([Option<Place>; Algorithm::ALL.len()]);
 
 impl Candidates {
-    fn add(&mut self, kind: KeyKind, place: Place) {
-        let slot = match kind {
-            KeyKind::Ecdsa => &mut self.ecdsa,
-            KeyKind::Rsa => &mut self.rsa,
-            KeyKind::Other => &mut self.other,
-        };
+    fn add(&mut self, algorithm: Algorithm, place: Place) {
         // The first one listed wins, so that the order in the configuration means something.
-        slot.get_or_insert(place);
+        self.0[algorithm as usize].get_or_insert(place);
     }
 
-    /// ECDSA first, because it costs the server a tenth of RSA.
-    fn choose(&self, accepts_ecdsa: bool) -> Option<Place> {
-        let (first, second) = if accepts_ecdsa { (self.ecdsa, self.rsa) } else { (self.rsa, self.ecdsa) };
-        first.or(second).or(self.other)
+    /// Those whose signatures can be verified, or those whose cannot; the cheapest for the server first.
+    fn that(self, can_be_verified: bool, by: Verifiable) -> impl Iterator<Item = Place> {
+        let fits = move |algorithm: &Algorithm| by.has(*algorithm) == can_be_verified;
+        Algorithm::ALL.into_iter().filter(fits).filter_map(move |algorithm| self.0[algorithm as usize])
     }
 }
 
@@ -40,74 +32,129 @@ pub(crate) struct NameIndex {
     /// By the part behind `*.`.
     wildcard: HashMap<String, Candidates>,
     default: Candidates,
+    no_sni: Candidates,
 }
 
 impl NameIndex {
     /// Enters a certificate under its names.
-    pub(crate) fn add(&mut self, names: &[String], kind: KeyKind, place: Place) {
+    pub(crate) fn add(&mut self, names: &[String], algorithm: Algorithm, place: Place) {
         for name in names {
             match name.strip_prefix("*.") {
-                Some(parent) => self.wildcard.entry(parent.to_owned()).or_default().add(kind, place),
-                None => self.exact.entry(name.clone()).or_default().add(kind, place),
+                Some(parent) => self.wildcard.entry(parent.to_owned()).or_default().add(algorithm, place),
+                None => self.exact.entry(name.clone()).or_default().add(algorithm, place),
             }
         }
     }
 
     /// Has this certificate answer clients that send no or an unknown name.
-    pub(crate) fn add_default(&mut self, kind: KeyKind, place: Place) {
-        self.default.add(kind, place);
+    pub(crate) fn add_default(&mut self, algorithm: Algorithm, place: Place) {
+        self.default.add(algorithm, place);
     }
 
-    /// The certificate for a client.
-    pub(crate) fn choose(&self, server_name: Option<&str>, accepts_ecdsa: bool) -> Option<Place> {
-        self.named(server_name).unwrap_or(&self.default).choose(accepts_ecdsa)
+    /// Has this certificate answer clients that send no name, before the default.
+    pub(crate) fn add_for_no_sni(&mut self, algorithm: Algorithm, place: Place) {
+        self.no_sni.add(algorithm, place);
     }
 
-    fn named(&self, server_name: Option<&str>) -> Option<&Candidates> {
-        let name = server_name?.trim_end_matches('.').to_ascii_lowercase();
-        if let Some(found) = self.exact.get(&name) {
-            return Some(found);
-        }
+    /// The certificates for a client, best first. Another than the first is for when that cannot be used.
+    ///
+    /// Where the client can verify none, there still are some: the library then finds out and sends the right alert.
+    pub(crate) fn choose(
+        &self,
+        server_name: Option<&str>,
+        verifiable: Verifiable,
+    ) -> impl Iterator<Item = Place> {
+        let own = match server_name {
+            Some(name) => self.named(name),
+            None => [Some(self.no_sni), Some(self.default)],
+        };
+        let own = own.into_iter().flatten();
+        let fitting = own.clone().flat_map(move |candidates| candidates.that(true, verifiable));
+        let others = own.flat_map(move |candidates| candidates.that(false, verifiable));
+        fitting.chain(others).chain(self.default.that(true, verifiable))
+    }
+
+    /// The candidates that bear the name; the default if there are none.
+    fn named(&self, name: &str) -> [Option<Candidates>; 2] {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let exact = self.exact.get(&name).copied();
         // A wildcard covers one label (RFC 6125 §6.4.3).
-        let (_, parent) = name.split_once('.')?;
-        self.wildcard.get(parent)
+        let wildcard = name.split_once('.').and_then(|(_, parent)| self.wildcard.get(parent)).copied();
+        if exact.is_none() && wildcard.is_none() { [Some(self.default), None] } else { [exact, wildcard] }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::certificate::Algorithm::{Ed25519, P256, P384, Rsa};
 
     fn index() -> NameIndex {
         let mut index = NameIndex::default();
-        index.add(&["a.test".into(), "*.cdn.test".into()], KeyKind::Rsa, 0);
-        index.add(&["a.test".into()], KeyKind::Ecdsa, 1);
-        index.add(&["b.cdn.test".into()], KeyKind::Ecdsa, 2);
-        index.add_default(KeyKind::Rsa, 3);
+        index.add(&["a.test".into(), "*.cdn.test".into()], Rsa, 0);
+        index.add(&["a.test".into()], P256, 1);
+        index.add(&["b.cdn.test".into()], P256, 2);
+        index.add_default(Rsa, 3);
         index
     }
 
+    fn first(index: &NameIndex, name: Option<&str>, verifiable: &[Algorithm]) -> Option<Place> {
+        index.choose(name, Verifiable::only(verifiable)).next()
+    }
+
+    const NEW: &[Algorithm] = &[P256, Rsa];
+    const OLD: &[Algorithm] = &[Rsa];
+
     #[test]
     fn ecdsa_goes_to_those_who_accept_it_and_rsa_to_the_others() {
-        assert_eq!(index().choose(Some("a.test"), true), Some(1));
-        assert_eq!(index().choose(Some("a.test"), false), Some(0));
+        assert_eq!(first(&index(), Some("a.test"), NEW), Some(1));
+        assert_eq!(first(&index(), Some("a.test"), OLD), Some(0));
     }
 
     #[test]
     fn an_exact_name_beats_a_wildcard_and_a_wildcard_covers_one_label() {
-        assert_eq!(index().choose(Some("b.cdn.test"), true), Some(2));
-        assert_eq!(index().choose(Some("c.cdn.test"), true), Some(0));
-        assert_eq!(index().choose(Some("c.d.cdn.test"), true), Some(3));
+        assert_eq!(first(&index(), Some("b.cdn.test"), NEW), Some(2));
+        assert_eq!(first(&index(), Some("c.cdn.test"), NEW), Some(0));
+        assert_eq!(first(&index(), Some("c.d.cdn.test"), NEW), Some(3));
+    }
+
+    #[test]
+    fn a_wildcard_that_the_client_can_verify_beats_an_exact_name_that_it_cannot() {
+        assert_eq!(first(&index(), Some("b.cdn.test"), OLD), Some(0));
     }
 
     #[test]
     fn no_name_and_unknown_names_get_the_default() {
-        assert_eq!(index().choose(None, true), Some(3));
-        assert_eq!(index().choose(Some("elsewhere.test"), false), Some(3));
+        assert_eq!(first(&index(), None, NEW), Some(3));
+        assert_eq!(first(&index(), Some("elsewhere.test"), OLD), Some(3));
+    }
+
+    #[test]
+    fn a_certificate_for_clients_without_a_name_is_for_nobody_else() {
+        let mut index = index();
+        index.add_for_no_sni(Rsa, 9);
+        assert_eq!(first(&index, None, NEW), Some(9));
+        assert_eq!(first(&index, Some("elsewhere.test"), NEW), Some(3));
+        assert_eq!(first(&index, Some("a.test"), OLD), Some(0));
     }
 
     #[test]
     fn names_compare_without_case_or_trailing_dot() {
-        assert_eq!(index().choose(Some("A.Test."), true), Some(1));
+        assert_eq!(first(&index(), Some("A.Test."), NEW), Some(1));
+    }
+
+    #[test]
+    fn of_several_keys_the_cheapest_that_fits_comes_first_and_the_others_follow() {
+        let mut index = NameIndex::default();
+        for (place, algorithm) in [Rsa, P384, Ed25519, P256].into_iter().enumerate() {
+            index.add(&["a.test".into()], algorithm, place);
+        }
+        index.add_default(Rsa, 7);
+        let all = |verifiable: &[Algorithm]| {
+            index.choose(Some("a.test"), Verifiable::only(verifiable)).collect::<Vec<_>>()
+        };
+        assert_eq!(all(&[Rsa, P384, P256]), [3, 1, 0, 2, 7]);
+        assert_eq!(all(&[P384]), [1, 3, 2, 0]);
+        assert_eq!(all(&[]), [3, 2, 1, 0], "the library refuses with the right alert");
     }
 }

@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use boring::asn1::Asn1Time;
+use boring::error::ErrorStack;
 use boring::hash::MessageDigest;
-use boring::pkey::{Id, PKey, Private};
+use boring::nid::Nid;
+use boring::pkey::{HasPublic, Id, PKey, PKeyRef, Private};
 use boring::x509::X509;
 
 use crate::ocsp::{Identity, NoIdentity};
@@ -20,8 +23,92 @@ pub struct Certificate {
     /// Whoever signed the leaf, if the chain says; it may be a root, which is not sent.
     issuer: Option<X509>,
     key: PKey<Private>,
+    summary: Arc<Summary>,
+}
+
+/// What a leaf says about itself: enough to know whom it is for, without its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
     names: Vec<String>,
-    kind: KeyKind,
+    algorithm: Algorithm,
+    not_after: Option<SystemTime>,
+}
+
+impl Summary {
+    /// Reads the first certificate of a PEM chain.
+    ///
+    /// # Errors
+    /// What is wrong with the chain; see [`CertificateError`].
+    pub fn from_pem(chain_pem: &[u8]) -> Result<Self, CertificateError> {
+        if !chain_pem.windows(BEGIN_CERTIFICATE.len()).any(|window| window == BEGIN_CERTIFICATE) {
+            return Err(CertificateError::ChainEmpty);
+        }
+        Self::of(&X509::from_pem(chain_pem).map_err(|error| malformed_chain(&error))?)
+    }
+
+    fn of(leaf: &X509) -> Result<Self, CertificateError> {
+        let public = leaf.public_key().map_err(|error| malformed_chain(&error))?;
+        let algorithm = Algorithm::of(&public).ok_or(CertificateError::KeyUnsupported)?;
+        Ok(Self { names: names_of(leaf), algorithm, not_after: end_of(leaf) })
+    }
+
+    /// DNS names it is valid for, in lower case, wildcards as `*.example.com`.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The kind of its key.
+    pub fn kind(&self) -> KeyKind {
+        self.algorithm.kind()
+    }
+
+    /// The end of its validity; `None` if the date cannot be represented.
+    pub fn not_after(&self) -> Option<SystemTime> {
+        self.not_after
+    }
+
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+}
+
+const BEGIN_CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
+/// The kind of private key with its curve, the cheapest to sign with first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Algorithm {
+    P256,
+    Ed25519,
+    P384,
+    P521,
+    Rsa,
+}
+
+impl Algorithm {
+    pub(crate) const ALL: [Self; 5] = [Self::P256, Self::Ed25519, Self::P384, Self::P521, Self::Rsa];
+
+    /// `None` for keys that no TLS handshake can be signed with.
+    fn of<T: HasPublic>(key: &PKeyRef<T>) -> Option<Self> {
+        match key.id() {
+            Id::RSA => Some(Self::Rsa),
+            Id::ED25519 => Some(Self::Ed25519),
+            Id::EC => match key.ec_key().ok()?.group().curve_name()? {
+                Nid::X9_62_PRIME256V1 => Some(Self::P256),
+                Nid::SECP384R1 => Some(Self::P384),
+                Nid::SECP521R1 => Some(Self::P521),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn kind(self) -> KeyKind {
+        match self {
+            Self::P256 | Self::P384 | Self::P521 => KeyKind::Ecdsa,
+            Self::Rsa => KeyKind::Rsa,
+            Self::Ed25519 => KeyKind::Other,
+        }
+    }
 }
 
 /// The kind of private key, which decides what a full handshake costs.
@@ -64,47 +151,39 @@ impl Certificate {
     /// # Errors
     /// See [`CertificateError`]; never one of the two that speak of unreadable files.
     pub fn from_pem(chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, CertificateError> {
-        let mut chain = X509::stack_from_pem(chain_pem)
-            .map_err(|error| CertificateError::ChainMalformed { detail: error.to_string() })?
-            .into_iter();
+        let mut chain = X509::stack_from_pem(chain_pem).map_err(|error| malformed_chain(&error))?.into_iter();
         let leaf = chain.next().ok_or(CertificateError::ChainEmpty)?;
         let key = PKey::private_key_from_pem(key_pem)
             .map_err(|error| CertificateError::KeyMalformed { detail: error.to_string() })?;
-        let public = leaf
-            .public_key()
-            .map_err(|error| CertificateError::ChainMalformed { detail: error.to_string() })?;
+        let public = leaf.public_key().map_err(|error| malformed_chain(&error))?;
         if !public.public_eq(&key) {
             return Err(CertificateError::KeyMismatch);
         }
         let issuer = chain.clone().find(|one| one.issued(&leaf).is_ok());
         // The root is in every client's store already; sending it costs bytes in the first flight.
         let intermediates = chain.filter(|certificate| !is_self_issued(certificate)).collect();
-        let kind = match key.id() {
-            Id::EC => KeyKind::Ecdsa,
-            Id::RSA => KeyKind::Rsa,
-            _ => KeyKind::Other,
-        };
-        let names = names_of(&leaf);
-        Ok(Self { leaf, intermediates, issuer, key, names, kind })
+        let summary = Arc::new(Summary::of(&leaf)?);
+        Ok(Self { leaf, intermediates, issuer, key, summary })
+    }
+
+    /// What its leaf says about itself.
+    pub fn summary(&self) -> &Arc<Summary> {
+        &self.summary
     }
 
     /// DNS names the leaf is valid for, in lower case, wildcards as `*.example.com`.
     pub fn names(&self) -> &[String] {
-        &self.names
+        self.summary.names()
     }
 
     /// The kind of its key.
     pub fn kind(&self) -> KeyKind {
-        self.kind
+        self.summary.kind()
     }
 
     /// The end of its validity; `None` if the date cannot be represented.
     pub fn not_after(&self) -> Option<SystemTime> {
-        let epoch = Asn1Time::from_unix(0).ok()?;
-        let since = epoch.diff(self.leaf.not_after()).ok()?;
-        let seconds = i64::from(since.days) * 86_400 + i64::from(since.secs);
-        let seconds = u64::try_from(seconds).ok()?;
-        Some(UNIX_EPOCH + Duration::from_secs(seconds))
+        self.summary.not_after()
     }
 
     pub(crate) fn leaf(&self) -> &X509 {
@@ -137,7 +216,7 @@ impl Certificate {
 impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The key stays out of every log by construction.
-        f.debug_struct("Certificate").field("names", &self.names).field("kind", &self.kind).finish()
+        f.debug_struct("Certificate").field("summary", &self.summary).finish_non_exhaustive()
     }
 }
 
@@ -149,6 +228,17 @@ fn is_self_issued(certificate: &X509) -> bool {
     issuer == subject
 }
 
+fn end_of(leaf: &X509) -> Option<SystemTime> {
+    let epoch = Asn1Time::from_unix(0).ok()?;
+    let since = epoch.diff(leaf.not_after()).ok()?;
+    let seconds = i64::from(since.days) * 86_400 + i64::from(since.secs);
+    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).ok()?))
+}
+
+fn malformed_chain(error: &ErrorStack) -> CertificateError {
+    CertificateError::ChainMalformed { detail: error.to_string() }
+}
+
 fn names_of(leaf: &X509) -> Vec<String> {
     let mut names: Vec<String> = leaf
         .subject_alt_names()
@@ -158,7 +248,7 @@ fn names_of(leaf: &X509) -> Vec<String> {
         .collect();
     if names.is_empty() {
         // Certificates older than RFC 6125 carry their only name in the subject.
-        let common = leaf.subject_name().entries_by_nid(boring::nid::Nid::COMMONNAME);
+        let common = leaf.subject_name().entries_by_nid(Nid::COMMONNAME);
         names.extend(common.filter_map(|entry| {
             entry.data().as_utf8().ok().map(|name| name.to_string().to_ascii_lowercase())
         }));
@@ -197,6 +287,21 @@ pub enum CertificateError {
     ChainEmpty,
     /// The key does not belong to the first certificate of the chain.
     KeyMismatch,
+    /// No TLS handshake can be signed with this kind of key.
+    KeyUnsupported,
+}
+
+impl CertificateError {
+    /// The word used in metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::ChainUnreadable { .. } | Self::KeyUnreadable { .. } => "unreadable",
+            Self::ChainMalformed { .. } | Self::ChainEmpty => "no_certificate",
+            Self::KeyMalformed { .. } => "no_key",
+            Self::KeyMismatch => "key_mismatch",
+            Self::KeyUnsupported => "key_unsupported",
+        }
+    }
 }
 
 impl fmt::Display for CertificateError {
@@ -218,6 +323,7 @@ impl fmt::Display for CertificateError {
             Self::KeyMismatch => {
                 write!(f, "the private key does not belong to the first certificate of the chain")
             }
+            Self::KeyUnsupported => write!(f, "the key is neither RSA nor P-256, P-384, P-521 or Ed25519"),
         }
     }
 }
@@ -229,7 +335,8 @@ impl std::error::Error for CertificateError {
             Self::ChainMalformed { .. }
             | Self::KeyMalformed { .. }
             | Self::ChainEmpty
-            | Self::KeyMismatch => None,
+            | Self::KeyMismatch
+            | Self::KeyUnsupported => None,
         }
     }
 }

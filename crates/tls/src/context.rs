@@ -13,7 +13,6 @@ use penstock_sys::ssl;
 use penstock_sys::traffic::{Secret, Version};
 
 use crate::alpn::{self, Choice};
-use crate::candidates::NameIndex;
 use crate::certificate::Certificate;
 use crate::compression::CompressedMessages;
 use crate::early_data::EarlyDataPolicy;
@@ -23,6 +22,8 @@ use crate::hello;
 use crate::ocsp;
 use crate::session_store::{self, Desk, SessionKeeping};
 use crate::settings::{Group, Settings};
+use crate::shelf::{Chosen, Offered, Shelf};
+use crate::signatures::Verifiable;
 use crate::signing::{self, Signing};
 use crate::suites::{ChaCha20Switch, Orders};
 
@@ -38,15 +39,22 @@ impl fmt::Display for ContextError {
 
 impl std::error::Error for ContextError {}
 
+impl ContextError {
+    pub(crate) fn new(what: &str) -> Self {
+        Self(what.to_owned())
+    }
+}
+
 impl From<ErrorStack> for ContextError {
     fn from(error: ErrorStack) -> Self {
         Self(error.to_string())
     }
 }
 
-/// Makes connections out of sockets. Shared by all workers; nothing in it changes.
+/// Makes connections out of sockets. Shared by all workers; nothing in it changes but the certificates.
 pub struct Acceptor {
     context: SslContext,
+    shelf: Arc<Shelf>,
     session_keeping: Option<SessionKeeping>,
     early_data: Option<EarlyDataPolicy>,
 }
@@ -62,37 +70,35 @@ impl Acceptor {
     ///
     /// # Errors
     /// No certificate, or a combination that the library refuses.
-    pub fn new(settings: &Settings) -> Result<Self, ContextError> {
-        let Some((first, _)) = settings.certificates.first() else {
-            return Err(ContextError("there is no certificate".into()));
-        };
-        let compressed = Arc::new(CompressedMessages::new(settings.compressed_bytes_max));
-        let mut index = NameIndex::default();
-        let any_default = settings.certificates.iter().any(|(_, is_default)| *is_default);
-        let mut others = Vec::with_capacity(settings.certificates.len());
-        for (place, (certificate, is_default)) in settings.certificates.iter().enumerate() {
-            index.add(certificate.names(), certificate.kind(), place);
-            if *is_default || !any_default {
-                index.add_default(certificate.kind(), place);
-            }
-            if place > 0 {
-                others.push(with_certificate(settings, certificate, &compressed)?.build());
-            }
-        }
-        // Connections begin with the first certificate, so that a server with one never has to change it.
-        let mut entry = with_certificate(settings, first, &compressed)?;
+    pub fn new(settings: Settings) -> Result<Self, ContextError> {
+        // Connections begin without a certificate: which one they need, only the ClientHello tells.
+        let mut entry = common(&settings)?;
         let orders = Orders::new(&settings.suites);
         let chacha20 = Arc::clone(&settings.chacha20);
+        let speaks_tls13 = settings.newest == Version::Tls13;
+        let session_keeping = settings.session_keeping.clone();
+        let early_data = settings.early_data.clone();
         // Without any, nothing is ever rearranged.
         let groups = if settings.asks_for_best_group { Vec::new() } else { settings.groups.clone() };
+        let shelf = Shelf::new(settings)?;
+        let chooser = Arc::clone(&shelf);
         entry.set_select_certificate_callback(move |hello| {
-            choose(hello, &index, &others, &orders, &chacha20, &groups)
+            choose(hello, &chooser, speaks_tls13, &orders, &chacha20, &groups)
         });
-        Ok(Self {
-            context: entry.build(),
-            session_keeping: settings.session_keeping.clone(),
-            early_data: settings.early_data.clone(),
-        })
+        Ok(Self { context: entry.build(), shelf, session_keeping, early_data })
+    }
+
+    /// Shows these certificates to new clients from now on.
+    ///
+    /// # Errors
+    /// No certificate, or one that the library refuses; the old ones then stay.
+    pub fn replace_certificates(&self, certificates: Vec<Offered>) -> Result<(), ContextError> {
+        self.shelf.replace(certificates)
+    }
+
+    /// How many certificates are in memory because clients needed them.
+    pub fn prepared_certificates(&self) -> usize {
+        self.shelf.prepared()
     }
 
     /// The library's state of a new connection.
@@ -157,7 +163,8 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
     Ok(builder)
 }
 
-fn with_certificate(
+/// The context of connections that show this certificate; what belongs to a certificate is set here.
+pub(crate) fn with_certificate(
     settings: &Settings,
     certificate: &Certificate,
     compressed: &Arc<CompressedMessages>,
@@ -195,12 +202,23 @@ fn library_version(version: Version) -> SslVersion {
 /// suites in which order.
 fn choose(
     mut hello: ClientHello<'_>,
-    index: &NameIndex,
-    others: &[SslContext],
+    shelf: &Shelf,
+    speaks_tls13: bool,
     orders: &Orders,
     chacha20: &ChaCha20Switch,
     groups: &[Group],
 ) -> Result<(), SelectCertError> {
+    let find = |number: u16| hello.get_extension(number.into());
+    let verifiable = Verifiable::of(orders.signed_by(hello.ciphers()), find, speaks_tls13);
+    let context = match shelf.choose(hello.servername(NameType::HOST_NAME), verifiable) {
+        Chosen::Ready(context) => context,
+        Chosen::Pending(gate) => {
+            let progress = signing::progress(hello.ssl()).ok_or(SelectCertError::ERROR)?;
+            progress.set_gate(gate);
+            return Err(SelectCertError::RETRY);
+        }
+        Chosen::None => return Err(SelectCertError::ERROR),
+    };
     let waits = signing::progress(hello.ssl()).is_some_and(|progress| !progress.has_turn());
     if waits && !hello::offers_resumption(hello.as_bytes(), |number| hello.get_extension(number.into())) {
         // It will most likely sign, so it does not even begin the key exchange before it may.
@@ -215,17 +233,10 @@ fn choose(
     {
         notes.set_early_data_offered();
     }
-    let schemes = hello.get_extension(ExtensionType::SIGNATURE_ALGORITHMS);
-    let accepts_ecdsa = hello::verifies_ecdsa(schemes) && orders.ecdsa_goes_with(hello.ciphers());
-    let place = index.choose(hello.servername(NameType::HOST_NAME), accepts_ecdsa);
-    let place = place.ok_or(SelectCertError::ERROR)?;
     let asked = extensions::asked(&hello);
     keep_offered_ticket(&hello);
     let ssl = hello.ssl_mut();
-    if let Some(other) = place.checked_sub(1) {
-        let context = others.get(other).ok_or(SelectCertError::ERROR)?;
-        ssl.set_ssl_context(context).map_err(|_| SelectCertError::ERROR)?;
-    }
+    ssl.set_ssl_context(&context).map_err(|_| SelectCertError::ERROR)?;
     if let Some(groups) = groups {
         ssl.set_curves_list(&groups::names(&groups)).map_err(|_| SelectCertError::ERROR)?;
     }

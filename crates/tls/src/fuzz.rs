@@ -4,8 +4,9 @@ use std::cell::Cell;
 
 use crate::alpn::{self, Choice};
 use crate::candidates::NameIndex;
-use crate::certificate::KeyKind;
+use crate::certificate::Algorithm;
 use crate::hello;
+use crate::signatures::Verifiable;
 use crate::suites::{Orders, SUITES};
 
 /// Body of the fuzz target: no input panics, and what is answered was in the input.
@@ -27,8 +28,19 @@ pub fn fuzz_client_hello(input: &[u8]) {
         let chacha20 = [[0x13, 0x03], [0xcc, 0xa8], [0xcc, 0xa9]];
         assert!(suites.chunks_exact(2).any(|suite| chacha20.iter().any(|one| one == suite)));
     }
-    let accepts_ecdsa = hello::verifies_ecdsa(Some(schemes)) && orders.ecdsa_goes_with(suites);
-    assert!(!accepts_ecdsa || schemes.len() >= 4 && suites.len() >= 2);
+    let verifiable = Verifiable::of(
+        orders.signed_by(suites),
+        |number| match number {
+            10 => Some(ticket),
+            13 => Some(schemes),
+            43 => Some(versions),
+            _ => None,
+        },
+        true,
+    );
+    for algorithm in Algorithm::ALL {
+        assert!(!verifiable.has(algorithm) || schemes.len() >= 4, "{algorithm:?} without a scheme");
+    }
     if let Choice::Agreed(agreed) = alpn::choose(names) {
         assert_eq!(agreed, b"http/1.1");
     }
@@ -41,9 +53,9 @@ pub fn fuzz_client_hello(input: &[u8]) {
     assert!(hello::offers_resumption(rest.get(), |number| (number == 41).then_some(&[][..])));
 
     let mut index = NameIndex::default();
-    index.add(&["video.example".to_owned(), "*.live.example".to_owned()], KeyKind::Ecdsa, 1);
-    index.add_default(KeyKind::Rsa, 0);
+    index.add(&["video.example".to_owned(), "*.live.example".to_owned()], Algorithm::P256, 1);
+    index.add_default(Algorithm::Rsa, 0);
     let name = std::str::from_utf8(name).ok();
-    let place = index.choose(name, accepts_ecdsa).expect("there is a default");
+    let place = index.choose(name, verifiable).next().expect("there is a default");
     assert!(place == 0 || name.is_some_and(|name| name.to_ascii_lowercase().contains(".example")));
 }

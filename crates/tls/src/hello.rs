@@ -2,15 +2,6 @@
 //!
 //! Everything here is a pure function of bytes a stranger sent: malformed fields read as "says nothing".
 
-/// Whether the client can verify signatures of an ECDSA certificate.
-///
-/// `signature_algorithms` is the body of that extension (RFC 8446 §4.2.3), `None` when the client sent none.
-pub fn verifies_ecdsa(signature_algorithms: Option<&[u8]>) -> bool {
-    // A list of two-byte schemes behind its two-byte length; the low byte 3 means ECDSA.
-    let schemes = signature_algorithms.and_then(|body| body.get(2..)).unwrap_or_default();
-    schemes.chunks_exact(2).any(|scheme| scheme[1] == 3 && (2..=6).contains(&scheme[0]))
-}
-
 /// Whether the client offers to resume a session: by ticket in any version, or by session ID in TLS 1.2.
 ///
 /// `hello` is the whole message without its header, `extension` finds the body of an extension by number.
@@ -31,10 +22,17 @@ pub fn offers_resumption<'h>(hello: &[u8], extension: impl Fn(u16) -> Option<&'h
 const SESSION_ID_LENGTH_AT: usize = 2 + 32;
 
 /// Extensions by their numbers in the IANA registry.
-mod extension {
-    pub(super) const SESSION_TICKET: u16 = 35;
-    pub(super) const PRE_SHARED_KEY: u16 = 41;
-    pub(super) const SUPPORTED_VERSIONS: u16 = 43;
+pub(crate) mod extension {
+    pub(crate) const SUPPORTED_GROUPS: u16 = 10;
+    pub(crate) const SIGNATURE_ALGORITHMS: u16 = 13;
+    pub(crate) const SESSION_TICKET: u16 = 35;
+    pub(crate) const PRE_SHARED_KEY: u16 = 41;
+    pub(crate) const SUPPORTED_VERSIONS: u16 = 43;
+}
+
+/// The numbers of a list of two bytes each: suites, schemes, groups, versions.
+pub(crate) fn numbers(list: &[u8]) -> impl Iterator<Item = u16> + '_ {
+    list.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
 }
 
 /// The ticket that a client offers: the first pre-shared key of TLS 1.3, or that of TLS 1.2 and before.
@@ -82,15 +80,6 @@ mod tests {
             assert_eq!(offers_resumption(&hello_with_id(id), found), offers, "{id} {extensions:?}");
         }
         assert!(!offers_resumption(&[], |_| None));
-    }
-
-    #[test]
-    fn ecdsa_needs_a_scheme_of_its_own() {
-        assert!(verifies_ecdsa(Some(&[0, 2, 4, 3])));
-        assert!(verifies_ecdsa(Some(&[0, 4, 8, 4, 5, 3])));
-        for schemes in [Some(&[0, 2, 8, 4][..]), Some(&[0, 2, 8, 7]), Some(&[0]), None] {
-            assert!(!verifies_ecdsa(schemes), "{schemes:?}");
-        }
     }
 
     #[test]

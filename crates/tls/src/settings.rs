@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use penstock_sys::traffic::Version;
 
-use crate::certificate::Certificate;
 use crate::compression::Compression;
 use crate::early_data::EarlyDataPolicy;
 use crate::ocsp::Staples;
 use crate::session_store::SessionKeeping;
+use crate::shelf::Offered;
 use crate::suites::{ChaCha20Switch, Suite};
 use crate::tickets::TicketKeyring;
 
@@ -101,8 +101,10 @@ impl KeyLog {
 /// The policy of all handshakes of a listener.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Certificates in order of the configuration; `true` for those that answer unknown names.
-    pub certificates: Vec<(Arc<Certificate>, bool)>,
+    /// Certificates in order of the configuration.
+    pub certificates: Vec<Offered>,
+    /// How many of those that are read when they are needed stay in memory.
+    pub prepared_certificates: usize,
     /// The oldest version spoken.
     pub oldest: Version,
     /// The newest version spoken.

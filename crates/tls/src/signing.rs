@@ -16,6 +16,8 @@ use boring::rsa::Padding;
 use boring::sign::{RsaPssSaltlen, Signer};
 use boring::ssl::{PrivateKeyMethod, PrivateKeyMethodError, Ssl, SslRef, SslSignatureAlgorithm};
 
+use crate::shelf::Gate;
+
 /// The private key of a certificate.
 pub(crate) struct Signing {
     key: PKey<Private>,
@@ -83,6 +85,8 @@ pub(crate) struct Progress {
     /// The input of a signature that waits for its turn.
     waiting: Mutex<Option<(SslSignatureAlgorithm, Vec<u8>)>>,
     signing_nanoseconds: AtomicU64,
+    /// Where the handshake waits for its certificate.
+    gate: Mutex<Option<Gate>>,
 }
 
 impl Progress {
@@ -99,6 +103,16 @@ impl Progress {
     /// How long the private key was at work.
     pub(crate) fn signing(&self) -> Duration {
         Duration::from_nanos(self.signing_nanoseconds.load(Relaxed))
+    }
+
+    /// Has the handshake wait until its certificate has been read.
+    pub(crate) fn set_gate(&self, gate: Gate) {
+        *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = Some(gate);
+    }
+
+    /// What the handshake waits for, if that is its certificate.
+    pub(crate) fn take_gate(&self) -> Option<Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn spend_turn(&self) -> bool {

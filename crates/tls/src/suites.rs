@@ -9,6 +9,8 @@ use penstock_sys::aead::Cipher;
 use penstock_sys::ssl;
 use penstock_sys::traffic::Version;
 
+use crate::hello::numbers;
+
 /// A cipher suite: forward secrecy and an AEAD that we seal with ourselves. There are no others.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Suite {
@@ -112,6 +114,13 @@ pub(crate) struct Orders {
     chacha20_last: Option<Order>,
 }
 
+/// Kinds of keys that suites of TLS 1.2 are signed with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SignedBy {
+    pub(crate) ecdsa: bool,
+    pub(crate) rsa: bool,
+}
+
 /// The suites of both versions, best first.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Order {
@@ -148,9 +157,14 @@ impl Orders {
         self.chacha20_first.as_ref().filter(|_| first_choice.is_some_and(Suite::is_chacha20))
     }
 
-    /// Whether one of the offered suites goes with an ECDSA certificate.
-    pub(crate) fn ecdsa_goes_with(&self, offered: &[u8]) -> bool {
-        numbers(offered).any(|number| self.spoken(number).is_some_and(|suite| suite.ecdsa))
+    /// What the offered TLS 1.2 suites are signed with, of those that we speak.
+    pub(crate) fn signed_by(&self, offered: &[u8]) -> SignedBy {
+        let common = numbers(offered).filter_map(|number| self.spoken(number));
+        let tls12 = common.filter(|suite| suite.version == Version::Tls12);
+        tls12.fold(SignedBy::default(), |found, suite| SignedBy {
+            ecdsa: found.ecdsa || suite.ecdsa,
+            rsa: found.rsa || suite.rsa,
+        })
     }
 
     fn spoken(&self, number: u16) -> Option<&'static Suite> {
@@ -189,11 +203,6 @@ impl Order {
         }
         Ok(())
     }
-}
-
-/// The list of a ClientHello: two bytes each.
-fn numbers(cipher_suites: &[u8]) -> impl Iterator<Item = u16> + '_ {
-    cipher_suites.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
 }
 
 #[cfg(test)]
@@ -245,8 +254,9 @@ mod tests {
     fn what_is_not_listed_is_not_spoken() {
         let without = orders(&[0x1301, 0xc02f]);
         assert!(without.for_client(&offer(&[0x1303, 0x1301]), false).is_none());
-        assert!(!without.ecdsa_goes_with(&offer(&[0xc02b])));
-        assert!(without.ecdsa_goes_with(&offer(&[0xc02b, 0x1301])));
+        let signed_by = |offered: &[u16]| without.signed_by(&offer(offered));
+        assert_eq!(signed_by(&[0xc02b, 0x1301]), SignedBy::default());
+        assert_eq!(signed_by(&[0xc02b, 0xc02f]), SignedBy { ecdsa: false, rsa: true });
     }
 
     #[test]

@@ -17,7 +17,7 @@ use penstock_tls::session_cache::{SessionCache, SessionCacheLimits};
 use penstock_tls::session_store::{
     InternalStore, Lookup, LookupWait, SessionKeeping, SessionKey, SessionStore,
 };
-use penstock_tls::{Acceptor, Facts, Group, SUITES, Settings, Turns};
+use penstock_tls::{Acceptor, DefaultFor, Facts, Group, Offered, SUITES, Settings, Turns};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
@@ -164,8 +164,11 @@ struct Server {
 impl Server {
     /// Two certificates, `a.test` and `b.test`, each of which has a context of its own.
     fn with(store: Arc<dyn SessionStore>, lookup_deadline: Duration) -> Self {
-        let acceptor = Acceptor::new(&Settings {
-            certificates: vec![(certificate("a.test"), false), (certificate("b.test"), false)],
+        let acceptor = Acceptor::new(Settings {
+            certificates: ["a.test", "b.test"]
+                .map(|name| Offered::loaded(&certificate(name), DefaultFor::Unmarked))
+                .to_vec(),
+            prepared_certificates: 1,
             oldest: Version::Tls12,
             newest: Version::Tls13,
             groups: vec![Group::X25519],

@@ -3,17 +3,111 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
+use penstock_tls::DefaultFor;
 use penstock_tls::certificate::{Certificate, CertificateError, KeyKind};
 use serde_saphyr::Spanned;
 
 use super::ocsp;
 use super::reader::Reader;
+use crate::certificate_files::{CertificateFiles, Found, Scan, Unusable, scan};
 use crate::limits;
-use crate::meaning::{ConfiguredCertificate, Ocsp};
+use crate::meaning::{CertificateDirectory, ConfiguredCertificate, Ocsp};
 use crate::raw;
 use crate::section::{Place, Text, place};
 use crate::units::Size;
+
+/// The directories among the certificates.
+pub(super) fn directories(raw: &raw::Tls, reader: &mut Reader<'_>) -> Vec<CertificateDirectory> {
+    let sections = raw.certificates.as_ref().map_or(&[][..], |list| &list.value);
+    let written = sections.iter().filter_map(|section| Some((section, section.value.directory.as_ref()?)));
+    let mut directories = Vec::new();
+    for (section, text) in written {
+        let raw = &section.value;
+        for (key, extra) in [("chain", &raw.chain), ("key", &raw.key), ("default", &raw.default)] {
+            if let Some(extra) = extra {
+                let what = format!("{key}: a directory has none of its own");
+                reader.fault(place(extra), what, "move it to an entry of its own, without directory");
+            }
+        }
+        directories.extend(directory(text, reader));
+    }
+    directories
+}
+
+fn directory(text: &Text, reader: &mut Reader<'_>) -> Option<CertificateDirectory> {
+    let faults = reader.faults.len();
+    let path = reader.directory("directory", text);
+    if reader.faults.len() > faults {
+        return None;
+    }
+    let here = place(text);
+    match scan(&path, &[], false) {
+        Ok(Scan { found, unusable, .. }) => {
+            warn_of_unusable(&path, &unusable, here, reader);
+            if found.is_empty() {
+                let what = format!("directory: {} holds no certificate", path.display());
+                reader.warning(
+                    here,
+                    what,
+                    "put NAME.crt with NAME.key, NAME.pem with both, or certbot's live/ there",
+                );
+            }
+            warn_of_ends(&path, &found, here, reader);
+            Some(CertificateDirectory { path, found, unusable, place: here })
+        }
+        Err(error) => {
+            let what = format!("directory: {} {}", path.display(), unreadable(&error));
+            reader.fault(here, what, "give the user that runs Penstock the permission to list it");
+            None
+        }
+    }
+}
+
+fn warn_of_unusable(directory: &Path, unusable: &[Unusable], here: Place, reader: &mut Reader<'_>) {
+    for one in unusable.iter().take(limits::CERTIFICATE_FAULTS_NAMED) {
+        let what = format!("directory: {}: {}", one.chain.display(), one.what);
+        reader.warning(here, what, "it is left out until it is put right");
+    }
+    let others = unusable.len().saturating_sub(limits::CERTIFICATE_FAULTS_NAMED);
+    if others > 0 {
+        let what = format!("directory: {others} more certificates in {} cannot be used", directory.display());
+        reader.warning(here, what, "they are left out until they are put right");
+    }
+}
+
+fn warn_of_ends(directory: &Path, found: &[Arc<Found>], here: Place, reader: &mut Reader<'_>) {
+    let soon = reader.now + Duration::from_secs(limits::CERTIFICATE_WARNING_DAYS * 24 * 3600);
+    let ending =
+        found.iter().filter_map(|one| Some((one.summary.not_after().filter(|end| *end < soon)?, one)));
+    let ending: Vec<_> = ending.collect();
+    let Some((end, first)) = ending.iter().min_by_key(|(end, _)| *end) else { return };
+    let count = match ending.len() {
+        1 => "one certificate".to_owned(),
+        more => format!("{more} certificates"),
+    };
+    let what = format!(
+        "directory: {count} in {}, the first {}, which {}",
+        directory.display(),
+        first.files.chain.display(),
+        when(*end, reader.now)
+    );
+    reader.warning(here, what, "renew in time: clients refuse expired ones");
+}
+
+/// In days, as in `expired 3 days ago` or `expires in 5 days`.
+fn when(end: SystemTime, now: SystemTime) -> String {
+    const DAY: u64 = 24 * 3600;
+    match now.duration_since(end).map(|age| age.as_secs() / DAY) {
+        Ok(0) => "expired today".to_owned(),
+        Ok(days) => format!("expired {days} days ago"),
+        Err(ahead) => match ahead.duration().as_secs() / DAY {
+            0 => "expires within a day".to_owned(),
+            days => format!("expires in {days} days"),
+        },
+    }
+}
 
 /// `ocsp` is what holds for certificates that do not say otherwise.
 pub(super) fn certificates(
@@ -22,20 +116,20 @@ pub(super) fn certificates(
     reader: &mut Reader<'_>,
 ) -> Vec<ConfiguredCertificate> {
     let sections = raw.certificates.as_ref().map_or(&[][..], |list| &list.value);
-    let mut defaults: Vec<(KeyKind, Place)> = Vec::new();
+    let mut defaults: Vec<(KeyKind, DefaultFor, Place)> = Vec::new();
     let mut certificates = Vec::new();
-    for section in sections {
+    for section in sections.iter().filter(|section| section.value.directory.is_none()) {
         let flag = section.value.default.as_ref();
-        let default = reader.flag("default", flag, false);
+        let default = default_for(flag, reader);
         let Some(mut loaded) = certificate(section, default, reader) else { continue };
         loaded.ocsp = section.value.ocsp.as_ref().and_then(|written| ocsp::ocsp(written, reader));
         let source = loaded.ocsp.as_ref().unwrap_or(ocsp);
         ocsp::warn(&loaded.certificate, source, place(section), reader);
-        if let Some(here) = flag.filter(|_| default).map(place) {
+        if let Some(here) = flag.filter(|_| default != DefaultFor::Unmarked).map(place) {
             // Clients without a name still differ in the keys they accept: each kind may have its default.
             let kind = loaded.certificate.kind();
-            match defaults.iter().find(|(other, _)| *other == kind) {
-                Some((_, first)) => {
+            match defaults.iter().find(|(other, same, _)| (*other, *same) == (kind, default)) {
+                Some((_, _, first)) => {
                     let what = format!(
                         "default: the certificate in line {} is the default for {} keys already",
                         first.line,
@@ -44,7 +138,7 @@ pub(super) fn certificates(
                     let instead = "keep one of them; without any, the first of each kind of key answers";
                     reader.fault(here, what, instead);
                 }
-                None => defaults.push((kind, here)),
+                None => defaults.push((kind, default, here)),
             }
         }
         certificates.push(loaded);
@@ -52,9 +146,17 @@ pub(super) fn certificates(
     certificates
 }
 
+fn default_for(written: Option<&Text>, reader: &mut Reader<'_>) -> DefaultFor {
+    match written {
+        Some(text) if text.value == "no_sni" => DefaultFor::NoSni,
+        _ if reader.flag("default", written, false) => DefaultFor::Unknown,
+        _ => DefaultFor::Unmarked,
+    }
+}
+
 fn certificate(
     section: &Spanned<raw::Certificate>,
-    default: bool,
+    default: DefaultFor,
     reader: &mut Reader<'_>,
 ) -> Option<ConfiguredCertificate> {
     let (Some(chain_text), Some(key_text)) = (&section.value.chain, &section.value.key) else {
@@ -68,14 +170,16 @@ fn certificate(
     if !is_plausible("key", key_text, &key, reader) || !chain_is_plausible {
         return None;
     }
-    match Certificate::load(&chain, &key) {
+    let files = CertificateFiles { chain, key };
+    let stamp = files.stamp();
+    match files.load() {
         Ok(certificate) => {
-            warn_if_expired(&certificate, &chain, place(chain_text), reader);
+            warn_of_end(&certificate, &files.chain, place(chain_text), reader);
             let certificate = Arc::new(certificate);
-            Some(ConfiguredCertificate { certificate, default, ocsp: None, chain, key })
+            Some(ConfiguredCertificate { certificate, default, ocsp: None, files: Some((files, stamp)) })
         }
         Err(error) => {
-            report(error, (place(chain_text), &chain), (place(key_text), &key), reader);
+            report(error, (place(chain_text), &files.chain), (place(key_text), &files.key), reader);
             None
         }
     }
@@ -95,14 +199,16 @@ fn is_plausible(key: &str, text: &Text, path: &Path, reader: &mut Reader<'_>) ->
     false
 }
 
-fn warn_if_expired(certificate: &Certificate, chain: &Path, here: Place, reader: &mut Reader<'_>) {
-    let Some(age) = certificate.not_after().and_then(|end| reader.now.duration_since(end).ok()) else {
-        return;
+fn warn_of_end(certificate: &Certificate, chain: &Path, here: Place, reader: &mut Reader<'_>) {
+    let soon = reader.now + Duration::from_secs(limits::CERTIFICATE_WARNING_DAYS * 24 * 3600);
+    let Some(end) = certificate.not_after().filter(|end| *end < soon) else { return };
+    let what = format!("chain: the certificate in {} {}", chain.display(), when(end, reader.now));
+    let instead = if end < reader.now {
+        "renew it: clients refuse it"
+    } else {
+        "renew it: clients will refuse it then"
     };
-    let days = age.as_secs() / (24 * 3600);
-    let since = if days == 0 { "today".to_owned() } else { format!("{days} days ago") };
-    let what = format!("chain: the certificate in {} expired {since}", chain.display());
-    reader.warning(here, what, "renew it: clients refuse it");
+    reader.warning(here, what, instead);
 }
 
 fn report(
@@ -132,6 +238,14 @@ fn report(
         CertificateError::KeyMalformed { .. } => {
             let what = format!("key: {key} is not a private key in PEM without a password");
             reader.fault(key_at, what, "write a PEM file with -----BEGIN PRIVATE KEY-----");
+        }
+        CertificateError::KeyUnsupported => {
+            let what = format!("chain: the key of the certificate in {chain} cannot sign a TLS handshake");
+            reader.fault(
+                chain_at,
+                what,
+                "get one for an ECDSA P-256 key; RSA, P-384, P-521 and Ed25519 work too",
+            );
         }
         CertificateError::KeyMismatch => {
             let what = format!("key: {key} does not belong to the certificate in {chain}");

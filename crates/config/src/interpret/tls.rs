@@ -6,7 +6,7 @@ use penstock_sys::traffic::Version;
 use penstock_tls::Group;
 use serde_saphyr::Spanned;
 
-use super::certificates::certificates;
+use super::certificates::{certificates, directories};
 use super::ciphers;
 use super::compression::certificate_compression;
 use super::early_data::early_data;
@@ -27,6 +27,7 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
     let ocsp = raw.ocsp.as_ref().and_then(|written| ocsp(written, reader)).unwrap_or(default.ocsp);
     Tls {
         certificates: certificates(raw, &ocsp, reader),
+        certificate_directories: directories(raw, reader),
         oldest,
         newest,
         kernel: raw.kernel.as_ref().and_then(|text| kernel(text, reader)).unwrap_or(default.kernel),

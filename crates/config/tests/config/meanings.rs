@@ -11,7 +11,7 @@ use penstock_config::{
 };
 use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::TicketPolicy;
-use penstock_tls::{ChaCha20, Group};
+use penstock_tls::{ChaCha20, DefaultFor, Group};
 
 use crate::fixture::{Fixture, around};
 
@@ -109,10 +109,14 @@ tls:
         tls.certificates.iter().map(|one| (one.certificate.names().to_vec(), one.default)).collect();
     assert_eq!(
         names,
-        [(vec!["ec.example.com".to_owned()], false), (vec!["other.example.com".to_owned()], true)]
+        [
+            (vec!["ec.example.com".to_owned()], DefaultFor::Unmarked),
+            (vec!["other.example.com".to_owned()], DefaultFor::Unknown)
+        ]
     );
-    assert_eq!(tls.certificates[0].chain, fixture.path().join("ec.crt"));
-    assert_eq!(tls.certificates[0].key, fixture.path().join("ec.key"));
+    let (files, _) = tls.certificates[0].files.as_ref().unwrap();
+    assert_eq!(files.chain, fixture.path().join("ec.crt"));
+    assert_eq!(files.key, fixture.path().join("ec.key"));
     assert_eq!(tls.oldest, tls.newest);
     assert_eq!(tls.newest, Tls::default().newest);
     assert_eq!(tls.kernel, KernelTls::Off);
@@ -275,7 +279,7 @@ fn a_directory_alone_is_served_to_every_host() {
     let certificate = Certificate::load(&chain, &key).unwrap();
     let address = ([127, 0, 0, 1], 8443).into();
     let secure = Config::for_directory(fixture.path(), address, Some(certificate)).unwrap();
-    assert!(secure.listeners[0].tls && secure.tls.certificates[0].default);
+    assert!(secure.listeners[0].tls && secure.tls.certificates[0].default == DefaultFor::Unknown);
     assert_eq!(secure.sites[0].origin, Origin::Directory(fixture.path().to_owned()));
     assert_eq!(secure.sites[0].hosts, [HostPattern::Any]);
     let plain = Config::for_directory(Path::new("."), address, None).unwrap();

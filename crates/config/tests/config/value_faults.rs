@@ -195,7 +195,7 @@ fn only_one_certificate_of_each_kind_of_key_can_be_the_default() {
 }
 
 #[test]
-fn an_expired_certificate_is_a_warning() {
+fn a_certificate_that_has_expired_or_will_soon_is_a_warning() {
     let fixture = Fixture::new();
     let text = around("tls: {certificates: [{chain: old.crt, key: old.key}]}");
     let at = |days: u64| {
@@ -203,7 +203,10 @@ fn an_expired_certificate_is_a_warning() {
         fixture.shown(&Config::from_text_at(&text, &fixture.file(), now).unwrap().warnings)
     };
     // 18262 days after 1970 begins 2020.
-    assert_eq!(at(18_261), Vec::<String>::new());
+    assert_eq!(at(18_247), Vec::<String>::new());
+    let soon = "edge.yaml:3: chain: the certificate in DIR/old.crt expires in 13 days; \
+                renew it: clients will refuse it then";
+    assert_eq!(at(18_248), [soon]);
     assert_eq!(
         at(18_262),
         ["edge.yaml:3: chain: the certificate in DIR/old.crt expired today; renew it: clients refuse it"]
@@ -456,4 +459,32 @@ fn certificate_compression_is_checked() {
         let wanted: Vec<String> = faults.iter().map(|fault| format!("edge.yaml:3: {fault}")).collect();
         assert_eq!(shown, wanted, "{list}");
     }
+}
+
+#[test]
+fn a_directory_of_certificates_has_no_chain_key_or_default_of_its_own_and_must_be_there() {
+    let fixture = Fixture::new();
+    for (entry, faults) in [
+        (
+            "{directory: nowhere}",
+            vec!["directory: DIR/nowhere does not exist; make that directory or write the path of another"],
+        ),
+        (
+            "{directory: video, key: ec.key}",
+            vec!["key: a directory has none of its own; move it to an entry of its own, without directory"],
+        ),
+        (
+            "{directory: video, default: true}",
+            vec![
+                "default: a directory has none of its own; move it to an entry of its own, without directory",
+            ],
+        ),
+    ] {
+        let faults: Vec<String> = faults.iter().map(|fault| format!("edge.yaml:3: {fault}")).collect();
+        assert_eq!(fixture.faults(&around(&format!("tls: {{certificates: [{entry}]}}"))), faults, "{entry}");
+    }
+    // An empty one may be filled later.
+    let text = around("tls: {certificates: [{directory: video}]}");
+    let warnings = fixture.shown(&fixture.read(&text).unwrap().warnings);
+    assert!(warnings[0].contains("directory: DIR/video holds no certificate"), "{warnings:?}");
 }

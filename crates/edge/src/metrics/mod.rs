@@ -4,6 +4,7 @@
 //! labels, stands in one table, from which the text for Prometheus and `docs/metrics.md` are made.
 
 mod cells;
+mod certificates;
 mod exposition;
 mod extensions;
 mod labels;
@@ -28,6 +29,7 @@ use penstock_egress::measure::Costs;
 use penstock_tls::session_cache::SessionCacheCounts;
 use penstock_tls::session_store::InternalStore;
 
+pub use certificates::CertificateExpiry;
 pub use extensions::KeeperCounters;
 pub use labels::{
     Direction, FileLookup, HandshakePart, LastResponse, LogLoss, Method, OutletKind, Protocol, Refusal,
@@ -50,7 +52,7 @@ pub struct Observatory {
     started_at: SystemTime,
     shards: Vec<Arc<Shard>>,
     listeners: Mutex<Vec<Listener>>,
-    certificates: Mutex<Vec<CertificateExpiry>>,
+    certificates: certificates::Certificates,
     /// `None` while no site has needed a cache.
     tier: Mutex<Option<Arc<MemoryTier>>>,
     reloads: [AtomicU64; ReloadOutcome::ALL.len()],
@@ -79,17 +81,6 @@ struct ListenerFlow {
     closed: u64,
 }
 
-/// When a certificate ends, for `penstock_certificate_expiry_timestamp_seconds`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateExpiry {
-    /// The name it is known by: its first host name.
-    pub subject: String,
-    /// The kind of its key, such as `ecdsa` or `rsa`.
-    pub kind: &'static str,
-    /// The last moment it is valid, in seconds since 1970 (0 for one that ended before).
-    pub not_after_seconds: u64,
-}
-
 /// What became of the access log's records. Any thread counts here.
 #[derive(Debug, Default)]
 pub struct LogCounters {
@@ -107,7 +98,7 @@ impl Observatory {
             started_at: now,
             shards: (0..workers).map(|_| Arc::new(Shard::new())).collect(),
             listeners: Mutex::default(),
-            certificates: Mutex::default(),
+            certificates: certificates::Certificates::default(),
             tier: Mutex::default(),
             reloads: Default::default(),
             config_loaded_at: Mutex::new(now),
@@ -154,11 +145,6 @@ impl Observatory {
         if outcome == ReloadOutcome::Applied {
             *lock(&self.config_loaded_at) = now;
         }
-    }
-
-    /// Replaces the list of certificates in use; call it at the start and after every reload.
-    pub fn set_certificates(&self, certificates: Vec<CertificateExpiry>) {
-        *lock(&self.certificates) = certificates;
     }
 
     /// The memory tier whose state is shown.

@@ -10,7 +10,7 @@ use super::labels::{
     ShortReason, Signer, StatusClass,
 };
 use super::shard::{HandshakeFacts, Shard};
-use super::{Observatory, VERSION, lock};
+use super::{Observatory, VERSION};
 
 impl Observatory {
     /// The state of the program for people and dashboards: `/status.json`.
@@ -159,7 +159,7 @@ impl Observatory {
                 "not_after_timestamp_seconds": certificate.not_after_seconds,
             })
         };
-        lock(&self.certificates).iter().map(describe).collect()
+        self.first_to_end().iter().map(describe).collect()
     }
 
     fn reasons(&self, tally: impl Fn(&Shard) -> &Tally<&'static str>) -> Map<String, Value> {

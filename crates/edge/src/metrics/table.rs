@@ -1,6 +1,7 @@
 //! The table of all metrics. Adding one is a row here; the text for Prometheus and `docs/metrics.md` follow.
 
 mod cache;
+mod certificates;
 mod extensions;
 mod resumption;
 mod tickets;
@@ -27,6 +28,7 @@ pub(super) static TABLE: &[Section] = &[
     Section { title: "TLS", metrics: tls::METRICS },
     Section { title: "Resumption", metrics: resumption::METRICS },
     Section { title: "TLS extensions", metrics: extensions::METRICS },
+    Section { title: "Certificates", metrics: certificates::METRICS },
     Section { title: "Session tickets", metrics: tickets::METRICS },
     Section { title: "Requests", metrics: REQUESTS },
     Section { title: "Bytes out", metrics: BYTES },

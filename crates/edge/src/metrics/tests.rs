@@ -175,6 +175,7 @@ fn busy_observatory() -> Arc<Observatory> {
         not_after_seconds: 9,
     };
     observatory.set_certificates(vec![expiry("video.example"), expiry("say \"a\\b\"\nplease")]);
+    observatory.set_certificate_faults(vec![("no_key", 1)]);
     observatory.reloaded(ReloadOutcome::Applied, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     observatory.reloaded(ReloadOutcome::Rejected, UNIX_EPOCH);
     observatory.access_log().written(5);

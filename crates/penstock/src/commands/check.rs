@@ -8,7 +8,7 @@ use crate::terminal;
 
 pub(crate) fn run(arguments: &Check) -> Result<(), Failure> {
     let config = Config::load(&arguments.config).map_err(Failure::Config)?;
-    for warning in &config.warnings {
+    for warning in config.warnings.iter().chain(&config.verify_directories()) {
         terminal::complain(&format!("{warning} (warning)"));
     }
     terminal::say_well(&format!("{}: fine: {}", arguments.config.display(), summary(&config)));
@@ -20,7 +20,8 @@ fn summary(config: &Config) -> String {
         1 => format!("1 {one}"),
         _ => format!("{number} {one}s"),
     };
-    let certificates = config.tls.certificates.len();
+    let in_directories = config.tls.certificate_directories.iter().map(|directory| directory.found.len());
+    let certificates = config.tls.certificates.len() + in_directories.sum::<usize>();
     let mut parts = vec![count(config.listeners.len(), "listener"), count(config.sites.len(), "site")];
     parts.extend((certificates > 0).then(|| count(certificates, "certificate")));
     parts.push(count(config.workers.get(), "worker"));

@@ -24,10 +24,7 @@ impl Certificates {
     /// - `other` (ECDSA) for `other.example`,
     /// - `wild` (ECDSA) for `*.wild.example`.
     pub(crate) fn make(directory: &Path) -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "Test authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let params = authority_params("Test authority");
         let key = KeyPair::generate().unwrap();
         fs::write(directory.join("authority.crt"), params.self_signed(&key).unwrap().pem()).unwrap();
         let made = Self { directory: directory.to_owned(), authority: Issuer::new(params, key) };
@@ -41,11 +38,7 @@ impl Certificates {
 
     /// Writes `NAME.crt` and `NAME.key`, over older ones if need be; the common name is the file's.
     pub(crate) fn leaf(&self, name: &str, hosts: &[&str], key: &KeyPair) {
-        let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
-        let mut params = CertificateParams::new(hosts).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        let certificate = params.signed_by(key, &self.authority).unwrap();
-        fs::write(self.path(&format!("{name}.crt")), certificate.pem()).unwrap();
+        fs::write(self.path(&format!("{name}.crt")), self.pem(name, hosts, key)).unwrap();
         fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
@@ -67,6 +60,22 @@ impl Certificates {
         fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
+    /// A certificate with this common name as PEM.
+    pub(crate) fn pem(&self, name: &str, hosts: &[&str], key: &KeyPair) -> String {
+        leaf_params(name, hosts).signed_by(key, &self.authority).unwrap().pem()
+    }
+
+    /// The same from an intermediate authority: the leaf, the intermediate, and the authority that nobody has to send.
+    pub(crate) fn pem_of_three(&self, name: &str, hosts: &[&str], key: &KeyPair) -> String {
+        let mut params = authority_params("Test intermediate");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        let intermediate_key = KeyPair::generate().unwrap();
+        let intermediate = params.signed_by(&intermediate_key, &self.authority).unwrap().pem();
+        let issuer = Issuer::new(params, intermediate_key);
+        let leaf = leaf_params(name, hosts).signed_by(key, &issuer).unwrap().pem();
+        leaf + &intermediate + &fs::read_to_string(self.authority()).unwrap()
+    }
+
     /// The certificate that clients trust, as PEM.
     pub(crate) fn authority(&self) -> PathBuf {
         self.path("authority.crt")
@@ -85,8 +94,23 @@ impl Certificates {
     }
 }
 
+fn authority_params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    params
+}
+
+fn leaf_params(name: &str, hosts: &[&str]) -> CertificateParams {
+    let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
+    let mut params = CertificateParams::new(hosts).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
 /// One key for the whole test run: making one takes a second on a slow machine.
-fn rsa_key() -> &'static str {
+pub(crate) fn rsa_key() -> &'static str {
     static KEY: OnceLock<String> = OnceLock::new();
     KEY.get_or_init(|| {
         let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();

@@ -25,7 +25,7 @@ mod tool;
 
 #[expect(unused_imports, reason = "each file of tests uses another part of this")]
 pub(crate) use self::{
-    certificates::Certificates,
+    certificates::{Certificates, rsa_key},
     client::{Client, Response, Stream},
     content::{Content, Random},
     metrics::Metrics,

@@ -17,7 +17,7 @@ use penstock_egress::{
 use penstock_sys::file::{Extent, OpenFile};
 use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
-use penstock_tls::{Acceptor, Group, Settings, Turns};
+use penstock_tls::{Acceptor, DefaultFor, Group, Offered, Settings, Turns};
 use tokio::net::TcpStream;
 
 use crate::bodies::options;
@@ -76,8 +76,11 @@ impl Meeting {
 }
 
 fn acceptor(chain: &Path, key: &Path) -> Acceptor {
-    Acceptor::new(&Settings {
-        certificates: vec![(Arc::new(Certificate::load(chain, key).unwrap()), true)],
+    let certificate = Arc::new(Certificate::load(chain, key).unwrap());
+    let certificate = Offered::loaded(&certificate, DefaultFor::Unknown);
+    Acceptor::new(Settings {
+        certificates: vec![certificate],
+        prepared_certificates: 1,
         oldest: Version::Tls12,
         newest: Version::Tls13,
         groups: vec![Group::X25519],

@@ -116,17 +116,6 @@ pub(super) const METRICS: &[Metric] = &[
         read: |seen, out| out.sample(&[], seen.sum(|shard| shard.key_updates.get())),
     },
     Metric {
-        name: "penstock_certificate_expiry_timestamp_seconds",
-        kind: Kind::Gauge,
-        help: "When a certificate in use ends, in seconds since 1970.",
-        labels: &[open("subject", "the first host name"), open("kind", "the kind of key, such as `ecdsa`")],
-        read: |seen, out| {
-            for certificate in lock(&seen.certificates).iter() {
-                out.sample(&[&certificate.subject, certificate.kind], certificate.not_after_seconds);
-            }
-        },
-    },
-    Metric {
         name: "penstock_chacha20_mode",
         kind: Kind::Gauge,
         help: "Who gets ChaCha20-Poly1305: 1 for the mode in force, and who set it.",
