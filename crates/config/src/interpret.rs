@@ -6,6 +6,7 @@ mod certificates;
 mod ciphers;
 mod compression;
 mod early_data;
+mod ech;
 mod listeners;
 mod ocsp;
 pub(crate) mod reader;

@@ -286,6 +286,18 @@ pub const OCSP_PAUSE_SECONDS_MIN: u64 = 60;
 /// The longest pause: a revocation should not wait for weeks.
 pub const OCSP_PAUSE_SECONDS_MAX: u64 = 12 * 3600;
 
+/// Keys for encrypted hellos: a client that names none of them costs a try of each with the same number.
+pub const ECH_KEYS_MAX: usize = 16;
+
+/// A file with such a key.
+pub const ECH_FILE_BYTES: u64 = 64 * KIB;
+
+/// Files of their directory that are looked at for changes.
+pub const ECH_LISTED_MAX: usize = 1024;
+
+/// Server names up to this length look alike in an encrypted hello.
+pub const ECH_LONGEST_NAME: usize = 64;
+
 /// How often files with staples and keys are looked at for changes.
 pub const KEEPER_ROUND_MILLISECONDS: u64 = 1000;
 

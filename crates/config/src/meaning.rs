@@ -131,6 +131,8 @@ pub struct Tls {
     pub certificate_compression: Vec<Compression>,
     /// Where OCSP responses come from, for certificates that do not say otherwise.
     pub ocsp: Ocsp,
+    /// The directory with the keys of encrypted hellos; `None` if they are not opened.
+    pub ech: Option<PathBuf>,
     /// Where session secrets are logged for Wireshark; `None` nowhere.
     pub key_log: Option<PathBuf>,
 }
@@ -380,6 +382,7 @@ impl Default for Tls {
             early_data: None,
             certificate_compression: Compression::ALL.to_vec(),
             ocsp: Ocsp::Off,
+            ech: None,
             key_log: None,
         }
     }

@@ -80,6 +80,8 @@ section! {
         ocsp: Spanned<WordOr<Ocsp>>, "`auto`, `off` or section", "off";
         /// 0-RTT: requests that a returning client sends before its handshake is finished; see [early-data.md](early-data.md).
         early_data: Spanned<EarlyData>, "section", "off";
+        /// Encrypted ClientHello (RFC 9849); see [tls.md](tls.md#encrypted-clienthello).
+        ech: Spanned<Ech>, "section", "off";
         /// How certificates are compressed for clients that can read it (RFC 8879), the preferred way first; `[]` not at all.
         certificate_compression: Texts, "list of `brotli`, `zstd`, `zlib`", "[brotli, zstd, zlib]";
         /// Certificates asked of clients.
@@ -103,6 +105,14 @@ section! {
         default: Text, "`true`, `false`, `no_sni`", "false";
         /// Its own answer to `tls.ocsp`.
         ocsp: Spanned<WordOr<Ocsp>>, "`auto`, `off` or section", "that of `tls`";
+    }
+}
+
+section! {
+    /// Encrypted ClientHello.
+    Ech {
+        /// Keys as `*.pem` files; the newest is told to clients, older ones still work. `penstock ech new` writes them.
+        directory: Text, "directory", "required";
     }
 }
 

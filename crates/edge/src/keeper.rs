@@ -1,7 +1,9 @@
 //! The keeper: a thread of its own that looks after what handshakes need and workers must not wait for.
 //!
-//! OCSP responses come from files or responders and go stale. A handshake takes what is there.
+//! OCSP responses come from files or responders and go stale; keys for encrypted hellos come and go as files. A
+//! handshake takes what is there.
 
+mod ech;
 mod fetch;
 mod staples;
 
@@ -16,12 +18,16 @@ use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
 use crate::metrics::KeeperCounters;
+use crate::settings::Settings;
+use ech::{EchFiles, EchSource};
 use staples::{Files, Questions, Sources};
 
 /// The running thread. Dropping this ends it, in the middle of a question if need be.
 pub(crate) struct Keeper {
     sources: Arc<Mutex<Arc<Sources>>>,
     files: Arc<Files>,
+    ech: Arc<EchFiles>,
+    ech_source: Arc<Mutex<Arc<EchSource>>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -33,6 +39,7 @@ impl Keeper {
     /// When the system has no room for another thread.
     pub(crate) fn start(
         config: &Config,
+        settings: &Arc<Settings>,
         staples: &Arc<Staples>,
         counters: &Arc<KeeperCounters>,
     ) -> io::Result<Self> {
@@ -40,7 +47,14 @@ impl Keeper {
         let sources = Arc::new(Mutex::new(Arc::new(Sources::of(config, staples))));
         let files = Arc::new(Files::new(Arc::clone(staples), Arc::clone(counters)));
         files.read(&current(&sources), SystemTime::now());
+        let directory = config.tls.ech.clone();
+        let ech_source = EchSource { directory, settings: Arc::clone(settings), generation: 1 };
+        let ech_source = Arc::new(Mutex::new(Arc::new(ech_source)));
+        let ech = Arc::new(EchFiles::new(Arc::clone(counters)));
+        ech.read(&current(&ech_source));
         let rounds = Rounds {
+            ech: Arc::clone(&ech),
+            ech_source: Arc::clone(&ech_source),
             sources: Arc::clone(&sources),
             staples: Arc::clone(staples),
             files: Arc::clone(&files),
@@ -57,11 +71,19 @@ impl Keeper {
             // A name that is still looked up must not hold up the end of the program.
             runtime.shutdown_background();
         })?;
-        Ok(Self { sources, files, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { sources, files, ech, ech_source, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Puts another configuration in force, once its certificates are prepared.
-    pub(crate) fn change(&self, config: &Config, staples: &Staples) {
+    pub(crate) fn change(&self, config: &Config, settings: &Arc<Settings>, staples: &Staples) {
+        let mut source = self.ech_source.lock().unwrap_or_else(PoisonError::into_inner);
+        *source = Arc::new(EchSource {
+            directory: config.tls.ech.clone(),
+            settings: Arc::clone(settings),
+            generation: source.generation + 1,
+        });
+        self.ech.read(&source);
+        drop(source);
         let sources = Arc::new(Sources::of(config, staples));
         self.files.read(&sources, SystemTime::now());
         *self.sources.lock().unwrap_or_else(PoisonError::into_inner) = sources;
@@ -79,12 +101,14 @@ impl Drop for Keeper {
     }
 }
 
-fn current(sources: &Mutex<Arc<Sources>>) -> Arc<Sources> {
+fn current<S>(sources: &Mutex<Arc<S>>) -> Arc<S> {
     Arc::clone(&sources.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// What the thread does.
 struct Rounds {
+    ech: Arc<EchFiles>,
+    ech_source: Arc<Mutex<Arc<EchSource>>>,
     sources: Arc<Mutex<Arc<Sources>>>,
     staples: Arc<Staples>,
     files: Arc<Files>,
@@ -108,5 +132,6 @@ impl Rounds {
         let sources = current(&self.sources);
         self.files.read(&sources, now);
         self.questions.ask(&sources, now);
+        self.ech.read(&current(&self.ech_source));
     }
 }

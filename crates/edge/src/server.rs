@@ -135,7 +135,7 @@ impl Server {
         if let Some(costs) = sealers.costs() {
             observatory.set_costs(costs);
         }
-        let keeper = Keeper::start(config, &remembered.staples, observatory.keeper());
+        let keeper = Keeper::start(config, &settings, &remembered.staples, observatory.keeper());
         let keeper = keeper.map_err(StartError::Thread)?;
         observatory.keeper().set_staples(Arc::clone(&remembered.staples));
         let io = IoThreads::start(IoLimits {
@@ -241,7 +241,7 @@ impl Server {
         kept.extend(added);
         control.listeners = kept;
         if let Some(keeper) = &control.keeper {
-            keeper.change(config, &remembered.staples);
+            keeper.change(config, &settings, &remembered.staples);
         }
         for (commands, opened) in control.workers.iter().zip(openings) {
             let change = Change { settings: Arc::clone(&settings), opened, closed: closed.clone() };

@@ -1,5 +1,6 @@
 //! What can be typed. Help, completions and manual pages are made from this.
 
+mod ech;
 mod load;
 mod tickets;
 
@@ -12,6 +13,7 @@ use clap_complete::Shell;
 use penstock_config::limits;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
+pub(crate) use ech::{Ech, EchCommand};
 pub(crate) use load::{
     Common, Load, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
 };
@@ -87,6 +89,9 @@ pub(crate) enum Command {
 
     /// Rotate and show the session ticket keys that servers share as files.
     Tickets(Tickets),
+
+    /// Make keys of encrypted ClientHellos, and what DNS says about them.
+    Ech(Ech),
 
     /// Put load on an HTTPS server and say how it took it.
     Load(Box<Load>),

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod doctor;
+pub(crate) mod ech;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod serve;

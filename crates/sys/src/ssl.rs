@@ -5,6 +5,7 @@
 pub mod client;
 mod compression;
 mod early_data;
+mod ech;
 mod sessions;
 mod steps;
 mod suites;
@@ -28,6 +29,7 @@ pub use compression::{BROTLI, CertificateCompressor, ZLIB, ZSTD, set_certificate
 pub use early_data::{
     EARLY_DATA_BYTES_MAX, EarlyDataReason, early_data_reason, in_early_data, take_early_data, ticket_age_skew,
 };
+pub use ech::{marshal_config, x25519_key};
 pub use sessions::{Found, Sessions, set_sessions};
 pub use steps::observe_steps;
 pub use suites::{

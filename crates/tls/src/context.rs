@@ -101,6 +101,11 @@ impl Acceptor {
         self.shelf.prepared()
     }
 
+    /// What connections begin with.
+    pub(crate) fn context(&self) -> &SslContext {
+        &self.context
+    }
+
     /// The library's state of a new connection.
     pub(crate) fn new_connection(&self) -> Result<Ssl, ErrorStack> {
         let mut ssl = Ssl::new(&self.context)?;

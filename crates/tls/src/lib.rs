@@ -14,6 +14,7 @@ pub mod certificate;
 mod compression;
 mod context;
 pub mod early_data;
+pub mod ech;
 mod extensions;
 mod failure;
 mod fuzz;

@@ -10,6 +10,7 @@ use super::certificates::{certificates, directories};
 use super::ciphers;
 use super::compression::certificate_compression;
 use super::early_data::early_data;
+use super::ech::ech;
 use super::ocsp::ocsp;
 use super::reader::Reader;
 use super::strays::nearest;
@@ -47,6 +48,7 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
             .as_ref()
             .map_or(default.certificate_compression, |list| certificate_compression(list, reader)),
         ocsp,
+        ech: ech(raw.ech.as_ref(), newest, reader),
         key_log: raw.key_log.as_ref().map(|text| key_log(text, reader)),
     }
 }

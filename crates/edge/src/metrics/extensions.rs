@@ -16,6 +16,8 @@ use super::shard::Shard;
 pub struct KeeperCounters {
     staples: [[AtomicU64; StapleOutcome::ALL.len()]; StapleSource::ALL.len()],
     current: Mutex<Option<Arc<Staples>>>,
+    ech_keys: AtomicU64,
+    ech_ignored: AtomicU64,
 }
 
 impl KeeperCounters {
@@ -27,6 +29,17 @@ impl KeeperCounters {
     /// Where the staples in use are found.
     pub fn set_staples(&self, staples: Arc<Staples>) {
         *lock(&self.current) = Some(staples);
+    }
+
+    /// How many keys open encrypted hellos, and how many files were no keys.
+    pub fn ech_keys(&self, keys: usize, ignored: usize) {
+        self.ech_keys.store(keys as u64, Relaxed);
+        self.ech_ignored.store(ignored as u64, Relaxed);
+    }
+
+    /// The two of [`Self::ech_keys`].
+    pub(super) fn ech_files(&self) -> [u64; 2] {
+        [self.ech_keys.load(Relaxed), self.ech_ignored.load(Relaxed)]
     }
 
     pub(super) fn staples(&self, source: StapleSource, outcome: StapleOutcome) -> u64 {

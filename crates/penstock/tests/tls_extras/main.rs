@@ -1,8 +1,9 @@
-//! What comes with handshakes: compressed certificates, OCSP responses.
+//! What comes with handshakes: compressed certificates, OCSP responses, encrypted hellos.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 #[path = "../harness/mod.rs"]
 mod harness;
 
 mod compression;
+mod ech;
 mod ocsp;

@@ -9,7 +9,7 @@ use penstock_tls::ocsp::Staple;
 use super::{closed, open};
 use crate::metrics::Observatory;
 use crate::metrics::exposition::{Family, Kind, Label, Metric};
-use crate::metrics::extensions::{COMPRESSIONS, STAPLES};
+use crate::metrics::extensions::{COMPRESSIONS, ENCRYPTED_HELLOS, STAPLES};
 use crate::metrics::labels::{StapleOutcome, StapleSource};
 
 pub(super) const METRICS: &[Metric] = &[
@@ -50,6 +50,28 @@ pub(super) const METRICS: &[Metric] = &[
         help: "When the staple of a certificate becomes stale and is sent no more, in seconds since 1970.",
         labels: &[SUBJECT, KIND],
         read: |seen, out| staples(seen, out, |staple| staple.next_update),
+    },
+    Metric {
+        name: "penstock_ech_handshakes_total",
+        kind: Kind::Counter,
+        help: "Handshakes by whether the ClientHello came encrypted; `rejected` is an old key or GREASE, which look alike.",
+        labels: &[closed("outcome", &ENCRYPTED_HELLOS)],
+        read: |seen, out| {
+            for (place, label) in ENCRYPTED_HELLOS.into_iter().enumerate() {
+                out.sample(&[label], seen.sum(|shard| shard.extensions.encrypted_hellos[place].get()));
+            }
+        },
+    },
+    Metric {
+        name: "penstock_ech_key_files",
+        kind: Kind::Gauge,
+        help: "Files in the directory of ECH keys: `used`, or `ignored` because they are none.",
+        labels: &[closed("state", &["used", "ignored"])],
+        read: |seen, out| {
+            let [used, ignored] = seen.keeper.ech_files();
+            out.sample(&["used"], used);
+            out.sample(&["ignored"], ignored);
+        },
     },
     Metric {
         name: "penstock_certificates_sent_total",
