@@ -41,13 +41,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let (listeners, addresses) = listeners::listeners(root, admin, reader);
     let sites = sites::sites(root.sites.as_ref(), reader);
     let cache = cache::cache(root.cache.as_ref(), reader);
-    let log = Log {
-        access: root
-            .log
-            .as_ref()
-            .and_then(|section| section.value.access.as_ref())
-            .map(|text| reader.written_file("access", text)),
-    };
+    let log = root.log.as_ref().map_or_else(Log::default, |section| log(&section.value, reader));
     let limits = bounds::limits(root.limits.as_ref(), reader);
     let admin = admin.map(|(admin, _)| admin);
     let written = Written { file: reader.file.to_owned(), addresses };
@@ -64,6 +58,19 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
         warnings: Vec::new(),
         written,
     }
+}
+
+fn log(raw: &raw::Log, reader: &mut Reader<'_>) -> Log {
+    let access = raw.access.as_ref().map(|text| reader.written_file("access", text));
+    let ja4 = reader.flag("ja4", raw.ja4.as_ref(), false);
+    if let Some(text) = raw.ja4.as_ref().filter(|_| ja4 && access.is_none()) {
+        reader.fault(
+            place(text),
+            "ja4: there is no access log to write it to",
+            "add access: FILE or remove ja4",
+        );
+    }
+    Log { ja4, access }
 }
 
 /// One worker for each core this process may use: affinity masks and CPU quotas count.

@@ -325,6 +325,8 @@ pub struct Admin {
 /// Logs other than the program's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
+    /// Whether its lines have the JA4 fingerprint of the client.
+    pub ja4: bool,
     /// The access log, JSON lines; `None` is off.
     pub access: Option<PathBuf>,
 }

@@ -258,6 +258,8 @@ section! {
     Log {
         /// The access log: one JSON line for each response.
         access: Text, "file", "no file";
+        /// In each line of the access log the JA4 fingerprint of the client: which software it is, as its ClientHello tells.
+        ja4: Text, "`true`, `false`", "false";
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use penstock_config::limits;
 use penstock_egress::Outlet;
 use penstock_http::{Rejection, Status, head_length};
+use penstock_tls::Ja4;
 use penstock_tls::{Received, alert};
 use tokio::net::TcpStream;
 use tokio::task::coop::consume_budget;
@@ -37,6 +38,8 @@ pub(crate) struct Connection {
     pub(crate) tls: Option<HandshakeFacts>,
     /// The client has yet to finish its handshake.
     pub(crate) early: Option<Early>,
+    /// What its ClientHello tells about the client's software, where the access log is to have it.
+    pub(crate) ja4: Option<Ja4>,
     /// Requests answered so far.
     pub(crate) requests: u64,
     key_updates: KeyUpdates,
@@ -95,6 +98,7 @@ impl Connection {
             client,
             tls,
             early: None,
+            ja4: None,
             requests: 0,
             key_updates,
             ended: false,

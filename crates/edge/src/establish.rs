@@ -120,7 +120,7 @@ fn take_over(
     if facts.retried {
         worker.shard.hello_retried();
     }
-    let extensions = facts.extensions;
+    let (extensions, ja4) = (facts.extensions, facts.ja4);
     worker.shard.tickets(&facts.tickets);
     let facts = HandshakeFacts {
         version: facts.version,
@@ -143,6 +143,7 @@ fn take_over(
     let mut connection =
         Connection::new(Rc::clone(worker), socket, inbound, outlet, way, client, Some(facts));
     connection.early = early;
+    connection.ja4 = ja4;
     Some(connection)
 }
 

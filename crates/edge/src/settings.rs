@@ -150,6 +150,7 @@ fn acceptor(
         newest: config.tls.newest,
         groups: config.tls.groups.clone(),
         asks_for_best_group: config.tls.asks_for_best_group,
+        ja4: config.log.ja4 && config.log.access.is_some(),
         suites: config.tls.suites.clone(),
         chacha20,
         tickets: Some(Arc::clone(tickets)),

@@ -15,6 +15,7 @@ use crate::context::Acceptor;
 use crate::early_data::{self, EarlyData};
 use crate::extensions::{self, Extensions};
 use crate::failure::HandshakeFailure;
+use crate::ja4::Ja4;
 use crate::receiver::Receiver;
 use crate::session_store::{self, LookupWait};
 use crate::signing::{self, Progress};
@@ -56,6 +57,8 @@ pub struct Facts {
     pub server_name: Option<String>,
     /// What became of the client's early data.
     pub early_data: EarlyData,
+    /// What the ClientHello tells about its software; `None` unless the settings ask for it.
+    pub ja4: Option<Ja4>,
     /// How the handshake had to wait for a session that is kept elsewhere; `None` if it had not.
     pub lookup_wait: Option<LookupWait>,
     /// What became of the extensions it sent.
@@ -270,6 +273,7 @@ fn facts_of(ssl: &SslRef, early_data: EarlyData) -> Facts {
         retried: ssl::used_hello_retry_request(ssl),
         server_name: ssl.servername(NameType::HOST_NAME).map(str::to_ascii_lowercase),
         early_data,
+        ja4: signing::progress(ssl).and_then(Progress::ja4),
         lookup_wait: session_store::lookup_wait(ssl),
         extensions: extensions::outcome(ssl),
         tickets: tickets::facts_of(ssl, SystemTime::now()),

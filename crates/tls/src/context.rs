@@ -80,9 +80,13 @@ impl Acceptor {
         let early_data = settings.early_data.clone();
         // Without any, nothing is ever rearranged.
         let groups = if settings.asks_for_best_group { Vec::new() } else { settings.groups.clone() };
+        let ja4 = settings.ja4;
         let shelf = Shelf::new(settings)?;
         let chooser = Arc::clone(&shelf);
         entry.set_select_certificate_callback(move |hello| {
+            if let Some(progress) = signing::progress(hello.ssl()).filter(|_| ja4) {
+                progress.note_ja4(hello.as_bytes());
+            }
             choose(hello, &chooser, speaks_tls13, &orders, &chacha20, &groups)
         });
         Ok(Self { context: entry.build(), shelf, session_keeping, early_data })

@@ -132,6 +132,8 @@ pub struct Settings {
     pub staples: Arc<Staples>,
     /// How early data is taken; `None` not at all.
     pub early_data: Option<EarlyDataPolicy>,
+    /// Whether clients are told apart by their ClientHello, for [`Facts::ja4`](crate::Facts::ja4).
+    pub ja4: bool,
     /// Where secrets are logged; `None` nowhere.
     pub key_log: Option<Arc<KeyLog>>,
 }

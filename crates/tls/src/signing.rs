@@ -16,6 +16,7 @@ use boring::rsa::Padding;
 use boring::sign::{RsaPssSaltlen, Signer};
 use boring::ssl::{PrivateKeyMethod, PrivateKeyMethodError, Ssl, SslRef, SslSignatureAlgorithm};
 
+use crate::ja4::Ja4;
 use crate::shelf::Gate;
 
 /// The private key of a certificate.
@@ -87,6 +88,7 @@ pub(crate) struct Progress {
     signing_nanoseconds: AtomicU64,
     /// Where the handshake waits for its certificate.
     gate: Mutex<Option<Gate>>,
+    ja4: OnceLock<Option<Ja4>>,
 }
 
 impl Progress {
@@ -113,6 +115,16 @@ impl Progress {
     /// What the handshake waits for, if that is its certificate.
     pub(crate) fn take_gate(&self) -> Option<Gate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// What the ClientHello tells about its software, where that is asked for.
+    pub(crate) fn ja4(&self) -> Option<Ja4> {
+        self.ja4.get().copied().flatten()
+    }
+
+    /// Reads that from the first ClientHello; the callback may come several times.
+    pub(crate) fn note_ja4(&self, hello: &[u8]) {
+        self.ja4.get_or_init(|| Ja4::of(hello));
     }
 
     fn spend_turn(&self) -> bool {

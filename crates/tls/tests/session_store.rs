@@ -173,6 +173,7 @@ impl Server {
             newest: Version::Tls13,
             groups: vec![Group::X25519],
             asks_for_best_group: false,
+            ja4: false,
             suites: SUITES.iter().collect(),
             chacha20: Arc::default(),
             tickets: None,

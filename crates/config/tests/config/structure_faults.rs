@@ -92,7 +92,7 @@ fn a_key_in_the_wrong_section_is_told_its_home() {
 fn a_key_that_resembles_nothing_is_told_what_there_is() {
     assert_eq!(
         Fixture::new().faults(&around("log: {format: combined}")),
-        ["edge.yaml:3: unknown key `format`; write one of: access"]
+        ["edge.yaml:3: unknown key `format`; write one of: access, ja4"]
     );
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use penstock_tls::Ja4;
 use serde::{Serialize, Serializer};
 
 use crate::metrics::{HandshakeFacts, OutletKind, ShortReason};
@@ -41,6 +42,8 @@ pub struct Record {
     pub tls: Option<HandshakeFacts>,
     /// Whether the request could be a replay: it came before the end of the handshake, or its sender said so.
     pub early_data: bool,
+    /// The JA4 fingerprint of the client's TLS; `None` if it is not asked for.
+    pub ja4: Option<Ja4>,
     /// Who moved the bytes.
     pub outlet: OutletKind,
     /// Which request of its connection this is, from 1.
@@ -109,7 +112,7 @@ struct Line<'a> {
     range: Option<&'a Text>,
     protocol: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tls: Option<Tls>,
+    tls: Option<Tls<'a>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     early_data: bool,
     outlet: &'static str,
@@ -118,11 +121,13 @@ struct Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Tls {
+struct Tls<'a> {
     version: &'static str,
     cipher: &'static str,
     group: &'static str,
     resumed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ja4: Option<&'a str>,
 }
 
 impl<'a> Line<'a> {
@@ -142,7 +147,7 @@ impl<'a> Line<'a> {
             user_agent: record.user_agent.as_ref(),
             range: record.range.as_ref(),
             protocol: record.protocol,
-            tls: record.tls.as_ref().map(Tls::of),
+            tls: record.tls.as_ref().map(|facts| Tls::of(facts, record.ja4.as_ref())),
             early_data: record.early_data,
             outlet: record.outlet.label(),
             request_number: record.request_number,
@@ -151,9 +156,15 @@ impl<'a> Line<'a> {
     }
 }
 
-impl Tls {
-    fn of(facts: &HandshakeFacts) -> Self {
-        Self { version: facts.version, cipher: facts.cipher, group: facts.group, resumed: facts.resumed }
+impl<'a> Tls<'a> {
+    fn of(facts: &HandshakeFacts, ja4: Option<&'a Ja4>) -> Self {
+        Self {
+            version: facts.version,
+            cipher: facts.cipher,
+            group: facts.group,
+            resumed: facts.resumed,
+            ja4: ja4.map(Ja4::as_str),
+        }
     }
 }
 

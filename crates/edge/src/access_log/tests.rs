@@ -35,6 +35,7 @@ fn record(target: &[u8]) -> Record {
             certificate: "none",
         }),
         early_data: false,
+        ja4: None,
         outlet: OutletKind::UserSpace,
         request_number: 3,
         short: None,
@@ -117,6 +118,7 @@ fn what_does_not_apply_is_left_out_and_a_short_response_says_why() {
         user_agent: None,
         range: None,
         tls: None,
+        ja4: None,
         outlet: OutletKind::Plain,
         short: Some(ShortReason::TooSlow),
         ..record(b"/")

@@ -5,6 +5,7 @@ mod ciphers;
 mod groups;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod ja4;
 mod limits;
 mod signing;
 

@@ -16,6 +16,7 @@ pub(crate) struct Setup {
     limits: BTreeMap<String, String>,
     sections: Vec<String>,
     whole: Option<String>,
+    access_log: Option<String>,
     pub(super) unprivileged: bool,
 }
 
@@ -32,6 +33,7 @@ impl Setup {
             unprivileged: false,
             sections: Vec::new(),
             whole: None,
+            access_log: None,
         };
         setup.limits("connections: 2000, open_files: 1000, drain_deadline: 3s")
     }
@@ -76,6 +78,12 @@ impl Setup {
         self
     }
 
+    /// Adds to the `log` section: the inside of a YAML map.
+    pub(crate) fn access_log(mut self, keys: &str) -> Self {
+        self.access_log = Some(keys.to_owned());
+        self
+    }
+
     /// Has the permissions of files mean something even when the tests run as root.
     pub(crate) fn unprivileged(mut self) -> Self {
         self.unprivileged = true;
@@ -102,7 +110,8 @@ impl Setup {
             yaml.push_str(&format!("tls:\n  {}\n", self.tls.replace('\n', "\n  ")));
         }
         yaml.push_str(&format!("sites:\n{}\n", self.sites));
-        yaml.push_str(&format!("admin: {{address: {admin}}}\nlog: {{access: access.jsonl}}\n"));
+        let log = self.access_log.as_ref().map_or_else(String::new, |keys| format!(", {keys}"));
+        yaml.push_str(&format!("admin: {{address: {admin}}}\nlog: {{access: access.jsonl{log}}}\n"));
         yaml.push_str("limits:\n");
         for (key, value) in &self.limits {
             yaml.push_str(&format!("  {key}: {value}\n"));

@@ -85,6 +85,7 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
         newest: Version::Tls13,
         groups: vec![Group::X25519],
         asks_for_best_group: false,
+        ja4: false,
         suites: penstock_tls::SUITES.iter().collect(),
         chacha20: Arc::default(),
         tickets: None,
