@@ -26,7 +26,7 @@ pub enum Failure {
     HandshakeClosed,
     /// The server reset the connection within the handshake.
     HandshakeReset,
-    /// The server refused the handshake with this alert.
+    /// The server refused the handshake with this alert; in TLS 1.3 this may come in place of the response.
     HandshakeAlert(u8),
     /// The certificate is not to be trusted.
     CertificateRejected,
@@ -52,7 +52,7 @@ pub enum Failure {
     BodyReset,
     /// More bytes came than the head said.
     BodyLong,
-    /// A record could not be opened, or the server sent this alert after the handshake.
+    /// A record could not be opened, or the server sent an alert within its response.
     TlsBroken,
     /// The whole response came, but its status is 4xx.
     StatusClient,

@@ -2,7 +2,7 @@
 //!
 //! The core is pure and tested without sockets or sleeping: [`plan`], [`workload`], [`schedule`], [`tally`],
 //! [`response`], [`player`]. The I/O around it is thin: `net` opens connections, `drive` does one operation after the
-//! other, [`run`] has threads and time. [`report`] says what came out.
+//! other, [`mod@run`] has threads and time. [`report`] says what came out.
 #![forbid(unsafe_code)]
 
 mod drive;

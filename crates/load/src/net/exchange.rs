@@ -98,7 +98,7 @@ impl<'a> Exchange<'a> {
                 Input::Bytes(count) => count,
                 Input::Wait(waiting) => break Ok(Turn::Wait(waiting)),
                 Input::EarlyDataRefused => break Ok(Turn::SendAgain),
-                end => break ended(&end, receiver),
+                end => break ended(&end, link, receiver),
             };
             let body = &mut self.body;
             let used = receiver.feed(&scratch[..count], |bytes| {
@@ -129,7 +129,7 @@ enum Turn {
     Wait(super::link::Waiting),
 }
 
-fn ended(how: &Input, receiver: &mut Receiver) -> Result<Turn, Failure> {
+fn ended(how: &Input, link: &Link, receiver: &mut Receiver) -> Result<Turn, Failure> {
     let begun = receiver.has_begun();
     match how {
         Input::End => receiver.end().map(|()| Turn::Done),
@@ -138,6 +138,10 @@ fn ended(how: &Input, receiver: &mut Receiver) -> Result<Turn, Failure> {
         Input::Cut => Err(Failure::ClosedBeforeResponse),
         Input::Reset if begun => Err(Failure::BodyReset),
         Input::Reset => Err(Failure::ResetBeforeResponse),
-        _ => Err(Failure::TlsBroken),
+        // In TLS 1.3 a server refuses a client's certificate only after the client has taken the handshake for over.
+        _ => match link.alert() {
+            Some(number) if !begun => Err(Failure::HandshakeAlert(number)),
+            _ => Err(Failure::TlsBroken),
+        },
     }
 }

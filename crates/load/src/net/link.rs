@@ -178,6 +178,14 @@ impl Link {
         })
     }
 
+    /// The last alert that the server sent.
+    pub(crate) fn alert(&self) -> Option<u8> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => ssl::notes(stream.ssl()).and_then(ssl::Notes::alert_received),
+        }
+    }
+
     /// Ends the connection in an orderly way, without waiting for the other side.
     pub(crate) fn close(self) {
         if let Self::Tls(mut stream) = self {

@@ -2,9 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use boring::ssl::SslVersion;
+use rustix::process::{Pid, Signal, kill_process};
 use socket2::SockRef;
 
 use crate::command::{count, load, report};
@@ -212,4 +215,72 @@ fn a_slow_server_shows_in_an_open_loop_as_the_waiting_that_it_causes() {
     assert!(slowest > 400.0, "the wait counts from when the request was due: {slowest} ms");
     let response = open["latency_ms"]["first_byte"]["p50"].as_f64().unwrap();
     assert!(response < slowest, "the server took {response} ms for one");
+}
+
+#[test]
+fn early_data_goes_out_with_the_first_flight_and_again_when_it_was_refused() {
+    let run = |takes: fn(usize) -> bool, mode: &str| {
+        let server = Scripted::start_early(takes, OK);
+        let url = server.url("https");
+        let options =
+            [mode, "--insecure", "--requests", "5", "--no-keepalive", "--resume", "early-data", &url];
+        let options: Vec<&str> =
+            options.into_iter().filter(|one| mode == "requests" || *one != "--no-keepalive").collect();
+        let report = report(&options);
+        assert_eq!((count(&report, "requests"), count(&report, "errors_total")), (5, 0), "{report:#}");
+        assert_eq!((count(&report, "handshakes"), count(&report, "resumed")), (5, 4), "{report:#}");
+        (count(&report, "early_data_sent"), count(&report, "early_data_accepted"))
+    };
+    for mode in ["handshakes", "requests"] {
+        assert_eq!(run(|_| true, mode), (4, 4), "{mode}");
+        // Every second server of the fleet refuses; its tickets allow none either.
+        assert_eq!(run(|number| number % 2 == 0, mode), (2, 0), "{mode}");
+        assert_eq!(run(|_| false, mode), (0, 0), "{mode}");
+    }
+}
+
+#[test]
+fn a_server_that_asks_for_a_certificate_gets_it_or_says_what_it_lacks() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["client".to_owned()]).unwrap();
+    let [chain, key] = ["client.crt", "client.key"].map(|name| directory.path().join(name));
+    std::fs::write(&chain, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    for (version, alert) in [
+        (SslVersion::TLS1_2, "handshake_alert_handshake_failure"),
+        (SslVersion::TLS1_3, "handshake_alert_certificate_required"),
+    ] {
+        let server = Scripted::start_for_known_clients(version, OK);
+        let url = server.url("https");
+        let unknown = ["handshakes", "--insecure", "--requests", "4", &url];
+        assert_all_failed(&report(&unknown), alert);
+        let (chain, key) = (chain.to_str().unwrap(), key.to_str().unwrap());
+        let known = [&unknown[..], &["--client-certificate", chain, "--client-key", key]].concat();
+        let report = report(&known);
+        assert_eq!((count(&report, "requests"), count(&report, "errors_total")), (4, 0), "{report:#}");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_run_with_the_figures_up_to_then() {
+    let (seen, requests) = std::sync::mpsc::channel();
+    let server = Scripted::start(move |mut stream, _| {
+        while read_request(&mut stream) {
+            drop(seen.send(()));
+            if stream.write_all(OK.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
+    command.args(["load", "requests", "--duration", "1h", "--think", "1ms", "--json", &server.url("http")]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    for _ in 0..5 {
+        requests.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(count(&report, "requests") >= 4, "{report:#}");
 }

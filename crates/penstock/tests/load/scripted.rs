@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use boring::pkey::PKey;
-use boring::ssl::{Ssl, SslContext, SslMethod, SslStream};
+use boring::ssl::{Ssl, SslContext, SslContextBuilder, SslMethod, SslStream, SslVerifyMode, SslVersion};
 use boring::x509::X509;
 
 /// A listening server; its threads end with it.
@@ -48,6 +48,34 @@ impl Scripted {
         })
     }
 
+    /// The same, for clients that show a certificate, whoever signed it.
+    pub(crate) fn start_for_known_clients(version: SslVersion, response: &'static str) -> Self {
+        let mut context = context_builder();
+        context.set_max_proto_version(Some(version)).unwrap();
+        context.set_verify_callback(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT, |_, _| true);
+        let context = context.build();
+        Self::start(move |stream, _| {
+            if let Ok(mut stream) = Ssl::new(&context).unwrap().accept(stream) {
+                answer_all(&mut stream, response);
+            }
+        })
+    }
+
+    /// The same, taking early data on the connections whose number `takes` says yes to.
+    pub(crate) fn start_early(takes: fn(usize) -> bool, response: &'static str) -> Self {
+        let context = context();
+        Self::start(move |stream, number| {
+            let mut ssl = Ssl::new(&context).unwrap();
+            if takes(number) {
+                // The call is the same for both sides.
+                penstock_sys::ssl::client::send_early_data(&mut ssl);
+            }
+            if let Ok(mut stream) = ssl.accept(stream) {
+                answer_all(&mut stream, response);
+            }
+        })
+    }
+
     pub(crate) fn url(&self, scheme: &str) -> String {
         format!("{scheme}://{}/object", self.address)
     }
@@ -63,12 +91,16 @@ impl Drop for Scripted {
 }
 
 fn context() -> SslContext {
+    context_builder().build()
+}
+
+fn context_builder() -> SslContextBuilder {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let mut context = SslContext::builder(SslMethod::tls()).unwrap();
     context.set_certificate(&X509::from_pem(made.cert.pem().as_bytes()).unwrap()).unwrap();
     let key = PKey::private_key_from_pem(made.signing_key.serialize_pem().as_bytes()).unwrap();
     context.set_private_key(&key).unwrap();
-    context.build()
+    context
 }
 
 /// Reads a request's head; false at the end of the connection.
