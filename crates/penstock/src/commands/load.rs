@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use penstock_load::report::{self, Log};
 use penstock_load::{Outcome, Plan, Stop};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::{Load, Output};
 use crate::descriptors;
@@ -89,15 +90,19 @@ fn show(line: &str) {
 fn stop_on_interrupt(stop: Stop) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.map_err(Failure::machine("start the signal handlers"))?;
+    // From here on an interrupt is heard, whenever the thread comes to wait for it.
+    let interrupts = {
+        let _inside = runtime.enter();
+        signal(SignalKind::interrupt())
+    };
+    let mut interrupts = interrupts.map_err(Failure::machine("start the signal handlers"))?;
     let waiting = move || {
         runtime.block_on(async {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                stop.stop();
-            }
-            if tokio::signal::ctrl_c().await.is_ok() {
-                terminal::complain("penstock: interrupted");
-                leave();
-            }
+            interrupts.recv().await;
+            stop.stop();
+            interrupts.recv().await;
+            terminal::complain("penstock: interrupted");
+            leave();
         });
     };
     let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(waiting);

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use boring::pkey::PKey;
-use boring::ssl::{Ssl, SslContext, SslContextBuilder, SslMethod, SslStream, SslVerifyMode, SslVersion};
+use boring::ssl::{
+    HandshakeError, Ssl, SslContext, SslContextBuilder, SslMethod, SslStream, SslVerifyMode, SslVersion,
+};
 use boring::x509::X509;
 
 /// A listening server; its threads end with it.
@@ -54,10 +56,13 @@ impl Scripted {
         context.set_max_proto_version(Some(version)).unwrap();
         context.set_verify_callback(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT, |_, _| true);
         let context = context.build();
-        Self::start(move |stream, _| {
-            if let Ok(mut stream) = Ssl::new(&context).unwrap().accept(stream) {
-                answer_all(&mut stream, response);
+        Self::start(move |stream, _| match Ssl::new(&context).unwrap().accept(stream) {
+            Ok(mut stream) => answer_all(&mut stream, response),
+            // Ending at once could reset the connection before the alert is read.
+            Err(HandshakeError::Failure(failed)) => {
+                drop(failed.into_source_stream().read_to_end(&mut Vec::new()));
             }
+            Err(_) => {}
         })
     }
 
