@@ -75,7 +75,7 @@ impl HttpSite {
     }
 
     /// What the origin is asked for, and the key of the answer.
-    fn asked(&self, request: &Request<'_>) -> Asked {
+    fn asked(&self, request: &Request<'_>, early: bool) -> Asked {
         let target = match request.query() {
             Some(query) => format!("{}?{query}", request.raw_path()),
             None => request.raw_path().to_owned(),
@@ -84,7 +84,7 @@ impl HttpSite {
         let mut key = Key::default();
         key.copy_from_slice(&digest[..16]);
         let path = request.raw_path();
-        Asked { key, is_manifest: path.ends_with(".m3u8") || path.ends_with(".mpd"), target }
+        Asked { key, is_manifest: path.ends_with(".m3u8") || path.ends_with(".mpd"), target, early }
     }
 }
 
@@ -104,6 +104,8 @@ struct Asked {
     key: Key,
     /// Path and query.
     target: String,
+    /// Whether the client that asked first may have been a replay.
+    early: bool,
     /// Manifests are small and change: they are asked for whole.
     is_manifest: bool,
 }

@@ -57,6 +57,8 @@ pub struct Fetch {
     pub target: String,
     /// Value of Host; the target's own name if `None`.
     pub host: Option<String>,
+    /// Whether it may be asked because of a replay, which the origin is told (RFC 8470 §5.1).
+    pub early: bool,
     /// First and last byte wanted; all of it if `None`.
     pub range: Option<(u64, u64)>,
     /// Validators of what is there already: If-None-Match, or If-Modified-Since.
@@ -318,6 +320,9 @@ fn request(target: &OriginUrl, fetch: &Fetch) -> Result<Request<String>, OriginE
     let mut request = Request::builder().method("GET").uri(format!("{}{}", target.base(), fetch.target));
     request = request.header(header::HOST, fetch.host.as_deref().unwrap_or_else(|| target.authority()));
     request = request.header(header::USER_AGENT, "penstock").header(header::VIA, "1.1 penstock");
+    if fetch.early {
+        request = request.header("early-data", "1");
+    }
     if let Some((first, last)) = fetch.range {
         request = request.header(header::RANGE, format!("bytes={first}-{last}"));
     }

@@ -51,7 +51,7 @@ pub(crate) async fn respond_from_cache(
         worker: Rc::clone(exchange.worker),
         store: store.clone(),
         site: Arc::clone(origin),
-        asked: origin.asked(exchange.request),
+        asked: origin.asked(exchange.request, exchange.early),
     };
     let Some(found) = search.find().await else {
         return exchange.page(Some(site), Status::BadGateway);

@@ -24,6 +24,7 @@ impl Search {
         let fetch = Fetch {
             target: self.asked.target.clone(),
             host: None,
+            early: self.asked.early,
             range: (!self.asked.is_manifest).then_some((0, last)),
             known: stale.as_ref().and_then(|object| object.description().condition()),
         };
@@ -227,6 +228,7 @@ async fn try_slice(
     let fetch = Fetch {
         target: description.asked.target.clone(),
         host: None,
+        early: false,
         range: Some((first, last)),
         known: None,
     };

@@ -1,5 +1,9 @@
 //! Requests before the end of the handshake: answered, delayed, refused, and never answered twice.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
 use rustix::process::Signal;
 
 use super::harness::{Certificates, Server, Setup, Tool, until};
@@ -175,6 +179,37 @@ fn what_is_refused_is_resumed_all_the_same() {
     });
     assert!(refused.contains("\nReused, TLSv1.3") && refused.contains(BODY), "{refused}");
     assert!(handshakes(&server, "rejected", "off") >= 1.0);
+}
+
+#[test]
+fn an_origin_is_told_what_may_be_a_replay() {
+    let origin = TcpListener::bind("127.0.0.1:0").unwrap();
+    let sites = format!("- origin: {{http: [\"http://{}\"]}}", origin.local_addr().unwrap());
+    let asked = thread::spawn(move || [answer_one(&origin), answer_one(&origin)]);
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let cache =
+        format!("cache: {{slice: 64KiB, memory: {{directory: {}, size: 8MiB}}}}", memory.path().display());
+    let server = early("{anti_replay: false}").sites(&sites).section(&cache).start();
+    let session = session(&server);
+    let (mut client, _) = connect(&server, &session, b"GET /early HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.response().unwrap().text(), "ok");
+    assert_eq!(client.get("/late").text(), "ok");
+    let [early, late] = asked.join().unwrap().map(|head| head.to_ascii_lowercase());
+    assert!(early.contains("/early ") && early.contains("\r\nearly-data: 1\r\n"), "{early}");
+    assert!(late.contains("/late ") && !late.contains("early-data"), "{late}");
+}
+
+/// Takes one connection and answers one request; its head.
+fn answer_one(origin: &TcpListener) -> String {
+    let (mut socket, _) = origin.accept().unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok").unwrap();
+    String::from_utf8(head).unwrap()
 }
 
 /// A server with this `early_data`.
