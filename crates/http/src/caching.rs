@@ -136,7 +136,8 @@ impl Response<'_> {
     /// Decides by RFC 9111 §3 and §4.2. A request with Authorization needs more; see there.
     pub fn storage(&self, now: SystemTime, default: DefaultLifetimes) -> Storage {
         let directives = &self.directives;
-        if directives.no_store || directives.private || self.sets_cookie {
+        // 425 is about how one client asked (RFC 8470 §5.2).
+        if directives.no_store || directives.private || self.sets_cookie || self.status == 425 {
             return Storage::Private;
         }
         let usual = match self.status {

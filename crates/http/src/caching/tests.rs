@@ -52,6 +52,8 @@ fn what_is_for_one_client_is_never_shared() {
             "{value}"
         );
     }
+    let too_early = response(425, "max-age=60").storage(SystemTime::UNIX_EPOCH, DEFAULT);
+    assert_eq!(too_early, Storage::Private);
     let cookie = Response { sets_cookie: true, ..response(200, "max-age=60") };
     assert_eq!(cookie.storage(SystemTime::UNIX_EPOCH, DEFAULT), Storage::Private);
 }

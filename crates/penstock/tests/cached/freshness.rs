@@ -119,3 +119,18 @@ fn age_and_the_origins_fields_are_passed_on_and_those_of_its_connection_are_not(
     assert_eq!(response.field("X-Hop"), None);
     assert_eq!(response.field("Server"), Some("penstock"));
 }
+
+#[test]
+fn an_origin_may_decline_what_came_early_and_nobody_else_suffers() {
+    let origin = Origin::start(|head, _, stream| {
+        if head.to_ascii_lowercase().contains("early-data: 1") {
+            return answer(stream, "425 Too Early", "Cache-Control: max-age=600\r\n", b"later");
+        }
+        answer(stream, "200 OK", "", b"now")
+    });
+    let edge = Edge::of(&origin);
+    let mut client = Client::plain(&edge.server);
+    assert_eq!(client.get_with("/a", "Early-Data: 1\r\n").status, 425);
+    assert_eq!(client.get("/a").text(), "now");
+    assert_eq!(client.get_with("/a", "Early-Data: 1\r\n").text(), "now", "what is known is for all");
+}
