@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from .fixtures import CIPHER, GROUP
+from .tls import GROUP
 
 LIMIT_S = 60
 CHUNK = 1 << 20
@@ -13,7 +13,7 @@ CHUNK = 1 << 20
 
 def negotiated(server):
     """What `openssl s_client`, with the clients' settings, agrees on with the server."""
-    environment = {**os.environ, "OPENSSL_CONF": str(server.fixtures.openssl_conf)}
+    environment = {**os.environ, "OPENSSL_CONF": str(server.fixtures.openssl_conf(server.tls))}
     probe = subprocess.run(
         ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-servername", "localhost"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=LIMIT_S,
@@ -35,7 +35,8 @@ def parse_negotiated(said):
 
 def require_same_tls(server):
     """Fail unless the server negotiates exactly the pinned parameters."""
-    wanted = {"cipher": CIPHER, "version": "TLSv1.3", "group": GROUP, "signature": "ECDSA"}
+    tls = server.tls
+    wanted = {"cipher": tls.suite, "version": f"TLSv{tls.version}", "group": GROUP, "signature": tls.signature}
     got = negotiated(server)
     if got != wanted:
         raise RuntimeError(f"{server.name} negotiated {got}, wanted {wanted}")
@@ -51,7 +52,7 @@ def require_exact_bytes(server):
 
 
 def _fetched(server, name):
-    environment = {**os.environ, "OPENSSL_CONF": str(server.fixtures.openssl_conf)}
+    environment = {**os.environ, "OPENSSL_CONF": str(server.fixtures.openssl_conf(server.tls))}
     with subprocess.Popen(
         ["curl", "--silent", "--show-error", "--fail", "--insecure", "--max-time", str(LIMIT_S),
          f"https://localhost:{server.port}/{name}"],

@@ -7,18 +7,20 @@ import sys
 from pathlib import Path
 
 from .servers import CLIENT_CORE, pin
+from .tls import DEFAULT
 
 CLIENTS = Path(__file__).resolve().parent.parent / "clients"
 GRACE_S = 30
 
 
 class Clients:
-    """Starts clients with the run's TLS settings and remembers every command for the record."""
+    """Starts clients that offer `tls` and nothing else, and remembers every command for the record."""
 
-    def __init__(self, openssl_conf):
-        self._environment = {**os.environ, "OPENSSL_CONF": str(openssl_conf), "PYTHONDONTWRITEBYTECODE": "1"}
+    def __init__(self, made):
+        self._made = made
         self._running = []
         self.commands = []
+        self.tls = DEFAULT
 
     def __enter__(self):
         return self
@@ -28,10 +30,12 @@ class Clients:
             end(client)
 
     def _popen(self, command, **streams):
-        self.commands.append(command)
+        settings = self._made.openssl_conf(self.tls)
+        self.commands.append([f"OPENSSL_CONF={settings}", *command])
         self._running = [client for client in self._running if client.poll() is None]
+        environment = {**os.environ, "OPENSSL_CONF": str(settings), "PYTHONDONTWRITEBYTECODE": "1"}
         client = subprocess.Popen(
-            command, env=self._environment, preexec_fn=pin(CLIENT_CORE), text=True,
+            command, env=environment, preexec_fn=pin(CLIENT_CORE), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **streams,
         )  # fmt: skip
         self._running.append(client)
@@ -46,15 +50,22 @@ class Clients:
         """One file over one connection."""
         return _answer(self._start("bulk.py", port, path), GRACE_S)
 
-    def handshakes(self, port, seconds, processes, then="close"):
-        """Full handshakes from several processes at once, then close or one request each; the sums."""
-        running = [self._start("handshakes.py", port, seconds, then) for _ in range(processes)]
+    def handshakes(self, port, seconds, processes, kind="full", then="close"):
+        """Handshakes from several processes at once, then close or one request each; the sums."""
+        running = [self._start("handshakes.py", port, seconds, kind, then) for _ in range(processes)]
         answers = [_answer(client, seconds + GRACE_S) for client in running]
         done = sum(a["handshakes"] for a in answers)
         faults = [a["faults"] for a in answers if a["faults"]]
         if faults or not done:
             raise RuntimeError(f"{done} handshakes done, some failed: {faults}")
+        agreed = {tuple(pair) for a in answers for pair in a["agreed"]}
+        if {suite for suite, _ in agreed} != {self.tls.suite}:
+            raise RuntimeError(f"agreed on {sorted(agreed)}, wanted {self.tls.suite}")
         return {"handshakes": done, "processes": processes}
+
+    def storm(self, port, connections):
+        """So many connections begun at one moment, each with one small request."""
+        return _answer(self._start("storm.py", port, connections), GRACE_S)
 
     def wrk(self, port, scenario, connections, seconds):
         """wrk over keep-alive connections for a fixed time."""

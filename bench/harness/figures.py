@@ -3,12 +3,13 @@
 A round is one server's: start it, warm it, measure, end it. The other server's round follows at once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable
 
 from .clients import end, tell
 from .fixtures import GIB
-from .stats import Target
+from .stats import Target, compare
+from .tls import DEFAULT, Tls
 
 KEEPALIVE_CONNECTIONS = 50
 HANDSHAKE_CLIENTS = 4
@@ -21,12 +22,14 @@ class Effort:
 
     bulk_bytes: int
     seconds: int
+    handshake_seconds: int
+    storm_connections: int
     idle_connections: int
     rounds: int
 
 
-DEFAULT_EFFORT = Effort(bulk_bytes=GIB, seconds=5, idle_connections=2000, rounds=5)
-QUICK_EFFORT = Effort(bulk_bytes=GIB // 4, seconds=1, idle_connections=500, rounds=2)
+DEFAULT_EFFORT = Effort(GIB, seconds=4, handshake_seconds=3, storm_connections=2000, idle_connections=2000, rounds=5)
+QUICK_EFFORT = Effort(GIB // 4, seconds=1, handshake_seconds=1, storm_connections=300, idle_connections=500, rounds=2)
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,19 @@ class Figure:
     digits: int
     target: Target | None
     measure: Callable
+    tls: Tls = DEFAULT
+    also: tuple = ()  # (title, key): details of the same rounds that get a row of their own
+
+    def rows(self, taken, names):
+        """The rows of the table: the figure with its comparison, then what else its rounds have told."""
+        rows = [(self, _compared(taken, names, "value"))]
+        for title, key in self.also:
+            rows.append((replace(self, letter="", title=title, target=None), _compared(taken, names, key)))
+        return rows
+
+
+def _compared(taken, names, key):
+    return compare(*([sample[key] for sample in taken[name]] for name in names))
 
 
 def bulk(make_server, clients, effort):
@@ -76,18 +92,28 @@ def _requests(scenario):
     return measure
 
 
-def _handshakes(then):
-    """Microseconds of CPU per full handshake, accepting and closing the connection included."""
+def _handshakes(kind, then):
+    """Microseconds of CPU per handshake, accepting and closing the connection included."""
 
     def measure(make_server, clients, effort):
         with make_server() as server:
-            clients.handshakes(server.port, WARM_UP_S / 2, HANDSHAKE_CLIENTS, then)
+            clients.handshakes(server.port, WARM_UP_S / 2, HANDSHAKE_CLIENTS, kind, then)
             meter = server.meter()
-            client = clients.handshakes(server.port, effort.seconds, HANDSHAKE_CLIENTS, then)
+            client = clients.handshakes(server.port, effort.handshake_seconds, HANDSHAKE_CLIENTS, kind, then)
             usage = meter.stop()
             return Sample(usage.cpu_s * 1e6 / client["handshakes"], {**usage.record(), **client})
 
     return measure
+
+
+def storm(make_server, clients, effort):
+    """Milliseconds from the first connection attempt to the last answer, of so many clients at once."""
+    with make_server() as server:
+        clients.handshakes(server.port, WARM_UP_S / 2, HANDSHAKE_CLIENTS)
+        meter = server.meter()
+        client = clients.storm(server.port, effort.storm_connections)
+        usage = meter.stop()
+        return Sample(client["last_ms"], {**usage.record(), **client})
 
 
 def idle_memory(make_server, clients, effort):
@@ -124,8 +150,25 @@ FIGURES = [
     Figure("a", "1 GiB file, one connection", "CPU s/GiB", 3, Target("ratio", 0.5, at_most=True), bulk),
     Figure("b", "1 MiB files, 50 connections", "req/CPU s", 0, Target("ratio", 2.0, at_most=False), _requests("segments")),
     Figure("c", "1 KiB file, 50 connections", "req/CPU s", 0, Target("ratio", 1.2, at_most=False), _requests("small")),
-    Figure("d", "full TLS 1.3 handshake", "CPU µs", 1, Target("ratio", 0.6, at_most=True), _handshakes("close")),
+    Figure("d", "full TLS 1.3, ECDSA", "CPU µs", 1, Target("ratio", 0.5, at_most=True), _handshakes("full", "close")),
     Figure("e", "idle connection", "KiB", 2, Target("value", 8.0, at_most=True), idle_memory),
     Figure("f", "start to first byte", "ms", 1, None, first_byte),
-    Figure("g", "handshake and one request", "CPU µs", 1, None, _handshakes("request")),
+    Figure("g", "full TLS 1.3 and one request", "CPU µs", 1, None, _handshakes("full", "request")),
+    Figure(
+        "h", "full TLS 1.2, ECDSA", "CPU µs", 1, Target("ratio", 0.5, at_most=True), _handshakes("full", "close"),
+        Tls("1.2"),
+    ),
+    Figure(
+        "i", "full TLS 1.3, RSA-2048", "CPU µs", 1, Target("ratio", 0.8, at_most=True), _handshakes("full", "close"),
+        Tls("1.3", "rsa"),
+    ),
+    Figure(
+        "j", "resumed TLS 1.2", "CPU µs", 1, Target("ratio", 0.5, at_most=True), _handshakes("resumed", "close"),
+        Tls("1.2"),
+    ),
+    Figure("k", "resumed TLS 1.3", "CPU µs", 1, Target("ratio", 0.4, at_most=True), _handshakes("resumed", "close")),
+    Figure(
+        "l", "storm: the last is served", "ms", 0, None, storm,
+        also=(("storm: half are served", "p50_ms"), ("storm: 99 % are served", "p99_ms")),
+    ),
 ]  # fmt: skip

@@ -5,25 +5,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from .tls import DEFAULT, KEYS
+
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-CIPHER = "TLS_AES_128_GCM_SHA256"
-GROUP = "X25519"
 SEGMENTS = 200  # different 1 MiB files; the client's script (clients/wrk.lua) counts to the same number
 BLOCK = 16 * MIB
-
-# One cipher suite and one group offered, so that both servers can only choose the same.
-OPENSSL_CONF = f"""\
-openssl_conf = init
-[init]
-ssl_conf = ssl
-[ssl]
-system_default = client
-[client]
-MinProtocol = TLSv1.3
-Ciphersuites = {CIPHER}
-Groups = {GROUP}
-"""
-
 
 @dataclass(frozen=True)
 class Fixtures:
@@ -35,26 +21,27 @@ class Fixtures:
     def root(self):
         return self.home / "www"
 
-    @property
-    def chain(self):
-        return self.home / "ec.crt"
+    def chain(self, key="ec"):
+        return self.home / f"{key}.crt"
 
-    @property
-    def key(self):
-        return self.home / "ec.key"
+    def key(self, key="ec"):
+        return self.home / f"{key}.key"
 
-    @property
-    def openssl_conf(self):
-        return self.home / "openssl.cnf"
+    def openssl_conf(self, tls=DEFAULT):
+        """The clients' settings for what a figure has agreed on; written when first asked for."""
+        path = self.home / f"{tls.name}.cnf"
+        if not path.exists():
+            path.write_text(tls.openssl_conf())
+        return path
 
 
 def make(home, bulk_bytes, with_bulk, with_segments):
-    """Write the certificate, the files a run needs and the clients' settings below `home`."""
+    """Write the certificates and the files a run needs below `home`."""
     made = Fixtures(home)
     made.root.mkdir(parents=True)
     os.chmod(home, 0o755)  # nginx gives up root in its worker and must still reach the files
-    made.openssl_conf.write_text(OPENSSL_CONF)
-    subprocess.run(certificate_command(made), check=True, capture_output=True, timeout=30)
+    for key in KEYS:
+        subprocess.run(certificate_command(made, key), check=True, capture_output=True, timeout=30)
     noise = os.urandom(BLOCK)
     (made.root / "small.bin").write_bytes(noise[:KIB])
     if with_segments:
@@ -68,12 +55,12 @@ def make(home, bulk_bytes, with_bulk, with_segments):
     return made
 
 
-def certificate_command(made):
-    """An ECDSA P-256 certificate for localhost, signed by itself."""
+def certificate_command(made, key="ec"):
+    """A certificate for localhost, signed by itself: ECDSA with P-256, or RSA with 2048 bits."""
     return [
-        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+        "openssl", "req", "-x509", *KEYS[key], "-nodes",
         "-days", "30", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-        "-keyout", str(made.key), "-out", str(made.chain),
+        "-keyout", str(made.key(key)), "-out", str(made.chain(key)),
     ]  # fmt: skip
 
 

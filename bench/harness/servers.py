@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from . import accounting
-from .fixtures import CIPHER, GROUP
+from .tls import DEFAULT, GROUP
 
 SERVER_CORE = 0
 CLIENT_CORE = 1
@@ -50,10 +50,8 @@ http {{
         root {root};
         ssl_certificate {chain};
         ssl_certificate_key {key};
-        ssl_protocols TLSv1.3;
-        ssl_conf_command Ciphersuites {cipher};
-        ssl_ecdh_curve {group};
-        ssl_session_cache off;
+        {tls}
+        ssl_session_cache shared:sessions:16m;
         ssl_session_tickets on;
         ssl_buffer_size 16k;
     }}
@@ -68,6 +66,7 @@ listeners:
   - address: 127.0.0.1:{port}
     tls: true
 tls:
+  groups: [{group}]
   certificates:
     - {{chain: {chain}, key: {key}, default: true}}
 sites:
@@ -104,8 +103,9 @@ class Server:
 
     name = ""
 
-    def __init__(self, fixtures):
+    def __init__(self, fixtures, tls=DEFAULT):
         self.fixtures = fixtures
+        self.tls = tls
         self.port = free_port()
         self.process = None
         self.spawned_ns = 0
@@ -185,8 +185,9 @@ class Nginx(Server):
     def config(self):
         made = self.fixtures
         return NGINX_CONF.format(
-            mask=format(1 << SERVER_CORE, "b"), home=self.home, port=self.port, root=made.root, chain=made.chain,
-            key=made.key, cipher=CIPHER, group=GROUP, output_buffers=OUTPUT_BUFFERS,
+            mask=format(1 << SERVER_CORE, "b"), home=self.home, port=self.port, root=made.root,
+            chain=made.chain(self.tls.key), key=made.key(self.tls.key), output_buffers=OUTPUT_BUFFERS,
+            tls="\n        ".join(self.tls.nginx()),
         )  # fmt: skip
 
     def command(self):
@@ -228,7 +229,9 @@ class Penstock(Server):
 
     def config(self):
         made = self.fixtures
-        return PENSTOCK_CONF.format(port=self.port, root=made.root, chain=made.chain, key=made.key)
+        return PENSTOCK_CONF.format(
+            port=self.port, root=made.root, chain=made.chain(self.tls.key), key=made.key(self.tls.key), group=GROUP
+        )
 
     def command(self):
         path = self.home / "penstock.yaml"

@@ -12,7 +12,7 @@ from pathlib import Path
 from . import check, fixtures, machine, report
 from .clients import Clients
 from .servers import Nginx, Penstock
-from .stats import compare
+from .tls import DEFAULT, KEYS
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
@@ -23,16 +23,15 @@ def run(figures, effort, effort_name, rounds, rival, output, data_parent, limit_
     `rival` is the class of the server measured against nginx.
     """
     names = (rival.name, Nginx.name)
-    with _bounded(limit_s), _data_directory(data_parent) as home, Clients(home / "openssl.cnf") as clients:
-        letters = {figure.letter for figure in figures}
+    letters = {figure.letter for figure in figures}
+    with _bounded(limit_s), _data_directory(data_parent) as home:
         made = fixtures.make(home, effort.bulk_bytes, "a" in letters, "b" in letters)
         fixtures.fill_page_cache(made)
         described = machine.describe(REPOSITORY, home, Nginx.program, rival.program if rival is Penstock else None)
-        described["tls"], commands, configs = _prepare(made, rival, home)
-        raw, results = {}, []
-        for figure in figures:
-            raw[figure.letter] = _pairs(figure, made, rival, clients, effort, rounds)
-            results.append((figure, _compared(raw[figure.letter], names)))
+        described["tls"], commands, configs = _prepare(made, rival, home, list(dict.fromkeys(f.tls for f in figures)))
+        with Clients(made) as clients:
+            raw = {figure.letter: _pairs(figure, made, rival, clients, effort, rounds) for figure in figures}
+        results = [row for figure in figures for row in figure.rows(raw[figure.letter], names)]
         print(report.terminal_table(names, results, sys.stdout.isatty()))
         for line in report.warnings(raw):
             print("note: " + line)
@@ -46,36 +45,35 @@ def run(figures, effort, effort_name, rounds, rival, output, data_parent, limit_
         return directory
 
 
-def _prepare(made, rival, home):
-    """Check both servers once; returns the negotiated TLS, their commands and their configurations."""
-    tls, configs = {}, {}
-    commands = [shlex.join(fixtures.certificate_command(made)), f"export OPENSSL_CONF={made.openssl_conf}"]
-    for make in (rival, Nginx):
-        with make(made) as server:
-            tls[server.name] = check.require_same_tls(server)
-            check.require_exact_bytes(server)
-            commands.append(shlex.join(server.command()))
-            configs[server.name] = report.anonymous(server.config(), home, REPOSITORY)
-    return tls, commands, configs
+def _prepare(made, rival, home, agreements):
+    """Check both servers with each TLS setting; returns the negotiated TLS, commands and configurations."""
+    found, configs = {}, {}
+    commands = [shlex.join(fixtures.certificate_command(made, key)) for key in KEYS]
+    for tls in agreements:
+        for make in (rival, Nginx):
+            with make(made, tls) as server:
+                found[f"{server.name} {tls.name}"] = check.require_same_tls(server)
+                if tls == DEFAULT:
+                    check.require_exact_bytes(server)
+                    commands.append(shlex.join(server.command()))
+                    configs[server.name] = report.anonymous(server.config(), home, REPOSITORY)
+    return found, commands, configs
 
 
 def _pairs(figure, made, rival, clients, effort, rounds):
     """The rounds of one figure, alternating: ours, theirs, ours, theirs..."""
     taken = {rival.name: [], Nginx.name: []}
+    clients.tls = figure.tls
     for number in range(rounds):
         for make in (rival, Nginx):
             _progress(f"({figure.letter}) {figure.title}: round {number + 1} of {rounds}, {make.name}")
             try:
-                sample = figure.measure(partial(make, made), clients, effort)
+                sample = figure.measure(partial(make, made, figure.tls), clients, effort)
             except (RuntimeError, OSError) as fault:
                 raise RuntimeError(f"({figure.letter}) round {number + 1}, {make.name}: {fault}") from fault
             taken[make.name].append({"value": sample.value, **sample.details})
     _progress("")
     return taken
-
-
-def _compared(taken, names):
-    return compare(*([r["value"] for r in taken[name]] for name in names))
 
 
 def _progress(words):

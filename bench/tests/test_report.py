@@ -41,7 +41,18 @@ class Table(unittest.TestCase):
 
     def test_the_figures_are_those_of_the_project(self):
         bounds = {figure.letter: figure.target and figure.target.bound for figure in FIGURES}
-        self.assertEqual(bounds, {"a": 0.5, "b": 2.0, "c": 1.2, "d": 0.6, "e": 8.0, "f": None, "g": None})
+        self.assertEqual(bounds, {
+            "a": 0.5, "b": 2.0, "c": 1.2, "d": 0.5, "e": 8.0, "f": None, "g": None,
+            "h": 0.5, "i": 0.8, "j": 0.5, "k": 0.4, "l": None,
+        })  # fmt: skip
+
+    def test_details_of_the_same_rounds_get_rows_without_a_target(self):
+        storm = Figure("l", "last", "ms", 0, Target("ratio", 1.0, at_most=True), None, also=(("half", "p50_ms"),))
+        taken = {"penstock": [{"value": 4.0, "p50_ms": 1.0}], "nginx": [{"value": 8.0, "p50_ms": 4.0}]}
+        rows = report.rows(storm.rows(taken, ("penstock", "nginx")))
+        self.assertEqual([row[:2] + row[5:] for row in rows], [
+            ("l", "last", "0.50 (0.50..0.50)", "≤ 1×", "ok"), ("", "half", "0.25 (0.25..0.25)", "-", "-"),
+        ])  # fmt: skip
 
 
 class Storing(unittest.TestCase):
