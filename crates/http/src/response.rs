@@ -144,9 +144,33 @@ pub fn http_date(time: SystemTime) -> String {
 /// A strong entity tag, with its quotes, for the state of a file: `size` in bytes, time of the last
 /// change to the nanosecond, and inode, so that a file replaced within one tick is still told apart.
 pub fn etag(size: u64, mtime: SystemTime, inode: u64) -> String {
+    // Written digit by digit: with `format!` it was a fortieth of what a small response costs.
+    let mut tag = String::with_capacity(ETAG_ROOM_BYTES);
+    tag.push('"');
+    push_hexadecimal(&mut tag, u128::from(size));
+    tag.push('-');
     match mtime.duration_since(UNIX_EPOCH) {
-        Ok(since) => format!("\"{size:x}-{:x}-{inode:x}\"", since.as_nanos()),
-        Err(before) => format!("\"{size:x}-b{:x}-{inode:x}\"", before.duration().as_nanos()),
+        Ok(since) => push_hexadecimal(&mut tag, since.as_nanos()),
+        Err(before) => {
+            tag.push('b');
+            push_hexadecimal(&mut tag, before.duration().as_nanos());
+        }
+    }
+    tag.push('-');
+    push_hexadecimal(&mut tag, u128::from(inode));
+    tag.push('"');
+    tag
+}
+
+/// Room for the usual tag and the name of an encoding.
+const ETAG_ROOM_BYTES: usize = 64;
+
+/// Lower case, without leading zeros.
+fn push_hexadecimal(out: &mut String, number: u128) {
+    let digits = (u128::BITS - number.leading_zeros()).div_ceil(4).max(1);
+    for place in (0..digits).rev() {
+        let digit = u32::try_from(number >> (4 * place) & 0xf).ok();
+        out.extend(digit.and_then(|digit| char::from_digit(digit, 16)));
     }
 }
 
@@ -203,6 +227,16 @@ mod tests {
         let last = UNIX_EPOCH + Duration::from_secs(DATE_SECONDS_MAX);
         assert_eq!(http_date(last), "Fri, 31 Dec 9999 23:59:59 GMT");
         assert_eq!(http_date(last + Duration::from_secs(1 << 40)), "Fri, 31 Dec 9999 23:59:59 GMT");
+    }
+
+    #[test]
+    fn an_etag_is_size_time_and_inode_in_hexadecimal() {
+        assert_eq!(etag(0, UNIX_EPOCH, 0), "\"0-0-0\"");
+        assert_eq!(etag(0x1f0, UNIX_EPOCH + Duration::from_nanos(0xa0b), 16), "\"1f0-a0b-10\"");
+        assert_eq!(
+            etag(u64::MAX, UNIX_EPOCH - Duration::from_nanos(9), u64::MAX),
+            "\"ffffffffffffffff-b9-ffffffffffffffff\""
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod client;
 mod compression;
 mod early_data;
 mod ech;
+mod secret;
 mod sessions;
 mod steps;
 mod suites;
@@ -30,6 +31,7 @@ pub use early_data::{
     EARLY_DATA_BYTES_MAX, EarlyDataReason, early_data_reason, in_early_data, take_early_data, ticket_age_skew,
 };
 pub use ech::{marshal_config, x25519_key};
+pub use secret::write_secret;
 pub use sessions::{Found, Sessions, set_sessions};
 pub use steps::observe_steps;
 pub use suites::{
@@ -61,7 +63,8 @@ pub struct Notes {
 const ALERT_PRESENT: u16 = 0x100;
 
 impl Notes {
-    /// Keeps the secret that TLS 1.3 application data from the server is keyed with.
+    /// Keeps the secret that TLS 1.3 application data from the server is keyed with, for whoever needs it before the
+    /// handshake is over; [`write_secret`] knows it afterwards.
     pub fn set_server_secret(&self, secret: Secret) {
         *self.server_secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(secret);
     }

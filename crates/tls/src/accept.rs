@@ -240,8 +240,9 @@ fn keys_of(ssl: &SslRef, suite: &str) -> Option<TrafficKeys> {
     let cipher = cipher_of(suite)?;
     let sequence = ssl::write_sequence(ssl);
     if ssl.version2() == Some(SslVersion::TLS1_3) {
-        let secret = ssl::notes(ssl)?.take_server_secret()?;
-        TrafficKeys::tls13(cipher, secret, sequence)
+        // With early data the handshake is not over yet; the key log has told the secret then.
+        let told = ssl::notes(ssl).and_then(ssl::Notes::take_server_secret);
+        TrafficKeys::tls13(cipher, told.or_else(|| ssl::write_secret(ssl))?, sequence)
     } else {
         TrafficKeys::tls12(cipher, &ssl::key_block(ssl)?, sequence)
     }

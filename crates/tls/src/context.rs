@@ -161,12 +161,15 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
         Choice::Foreign => Err(AlpnError::ALERT_FATAL),
     });
     let key_log = settings.key_log.clone();
-    builder.set_keylog_callback(move |ssl, line| {
-        keep_server_secret(ssl, line);
-        if let Some(log) = &key_log {
-            log.write(line);
-        }
-    });
+    // The library writes out four secrets for each connection, which is not cheap: only for those who need it.
+    if key_log.is_some() || settings.early_data.is_some() {
+        builder.set_keylog_callback(move |ssl, line| {
+            keep_server_secret(ssl, line);
+            if let Some(log) = &key_log {
+                log.write(line);
+            }
+        });
+    }
     ssl::observe_messages(&mut builder);
     ssl::observe_steps(&mut builder);
     Ok(builder)
@@ -264,7 +267,7 @@ fn keep_offered_ticket(hello: &ClientHello<'_>) {
     }
 }
 
-/// The library tells the TLS 1.3 send secret only through its key log.
+/// Before the end of the handshake the library tells the TLS 1.3 send secret only through its key log.
 fn keep_server_secret(ssl: &SslRef, line: &str) {
     let Some(fields) = line.strip_prefix("SERVER_TRAFFIC_SECRET_0 ") else { return };
     let Some(secret) = fields.split(' ').nth(1).and_then(from_hex) else { return };
