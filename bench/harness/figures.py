@@ -3,6 +3,8 @@
 A round is one server's: start it, warm it, measure, end it. The other server's round follows at once.
 """
 
+import re
+import subprocess
 from dataclasses import dataclass, replace
 from typing import Callable
 
@@ -51,6 +53,7 @@ class Figure:
     target: Target | None
     measure: Callable
     tls: Tls = DEFAULT
+    alone: bool = False  # there is nothing of the other server's to compare it with
     also: tuple = ()  # (title, key): details of the same rounds that get a row of their own
 
     def rows(self, taken, names):
@@ -146,6 +149,18 @@ def first_byte(make_server, clients, _effort):
     return Sample(answer["first_byte_ms"], answer)
 
 
+def session_memory(make_server, _clients, _effort):
+    """Bytes of memory per session in the internal cache, 200,000 of them; an example of the program fills it."""
+    program = make_server().session_memory
+    said = subprocess.run([str(program)], check=True, capture_output=True, text=True, timeout=60).stdout
+    counts = re.search(r"^(\d+) sessions of (\d+) bytes, (\d+) evicted$", said, re.MULTILINE)
+    each = re.search(r"^memory of the process: (\d+) bytes each$", said, re.MULTILINE)
+    if not counts or not each:
+        raise RuntimeError(f"{program} said something else: {said}")
+    sessions, session_bytes, evicted = map(int, counts.groups())
+    return Sample(int(each[1]), {"sessions": sessions, "session_bytes": session_bytes, "evicted": evicted})
+
+
 FIGURES = [
     Figure("a", "1 GiB file, one connection", "CPU s/GiB", 3, Target("ratio", 0.5, at_most=True), bulk),
     Figure("b", "1 MiB files, 50 connections", "req/CPU s", 0, Target("ratio", 2.0, at_most=False), _requests("segments")),
@@ -171,4 +186,5 @@ FIGURES = [
         "l", "storm: the last is served", "ms", 0, None, storm,
         also=(("storm: half are served", "p50_ms"), ("storm: 99 % are served", "p99_ms")),
     ),
+    Figure("m", "session kept in the internal cache", "bytes", 0, None, session_memory, alone=True),
 ]  # fmt: skip

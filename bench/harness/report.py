@@ -67,6 +67,9 @@ def _painted(padded, cell, column, heading):
 
 
 def _with_spread(spread, digits):
+    if spread is None:
+        return "-"
+
     def number(value):
         return f"{value:,.{digits}f}"
 

@@ -225,7 +225,12 @@ class Penstock(Server):
     """Penstock from this tree."""
 
     name = "penstock"
-    program = "target/release/penstock"
+    program = Path("target/release/penstock")
+
+    @property
+    def session_memory(self):
+        """The example that fills a session cache and tells its size."""
+        return self.program.parent / "examples/session_memory"
 
     def config(self):
         made = self.fixtures

@@ -65,7 +65,7 @@ def _pairs(figure, made, rival, clients, effort, rounds):
     taken = {rival.name: [], Nginx.name: []}
     clients.tls = figure.tls
     for number in range(rounds):
-        for make in (rival, Nginx):
+        for make in (rival,) if figure.alone else (rival, Nginx):
             _progress(f"({figure.letter}) {figure.title}: round {number + 1} of {rounds}, {make.name}")
             try:
                 sample = figure.measure(partial(make, made, figure.tls), clients, effort)

@@ -18,11 +18,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of both servers. `ratio` is ours divided by theirs, taken within each round."""
+    """One figure of both servers. `ratio` is ours divided by theirs, taken within each round; None of what is ours alone."""
 
     ours: Spread
-    theirs: Spread
-    ratio: Spread
+    theirs: Spread | None
+    ratio: Spread | None
 
 
 def spread(values):
@@ -33,7 +33,9 @@ def spread(values):
 
 
 def compare(ours, theirs):
-    """Compare two equally long lists of rounds, round i of one with round i of the other."""
+    """Compare two equally long lists of rounds, round i of one with round i of the other; `theirs` may be empty."""
+    if not theirs:
+        return Comparison(spread(ours), None, None)
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} rounds of ours against {len(theirs)} of theirs: not pairs")
     ratios = [a / b for a, b in zip(ours, theirs)]

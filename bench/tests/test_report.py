@@ -43,7 +43,7 @@ class Table(unittest.TestCase):
         bounds = {figure.letter: figure.target and figure.target.bound for figure in FIGURES}
         self.assertEqual(bounds, {
             "a": 0.5, "b": 2.0, "c": 1.2, "d": 0.5, "e": 8.0, "f": None, "g": None,
-            "h": 0.5, "i": 0.8, "j": 0.5, "k": 0.4, "l": None,
+            "h": 0.5, "i": 0.8, "j": 0.5, "k": 0.4, "l": None, "m": None,
         })  # fmt: skip
 
     def test_details_of_the_same_rounds_get_rows_without_a_target(self):
@@ -53,6 +53,12 @@ class Table(unittest.TestCase):
         self.assertEqual([row[:2] + row[5:] for row in rows], [
             ("l", "last", "0.50 (0.50..0.50)", "≤ 1×", "ok"), ("", "half", "0.25 (0.25..0.25)", "-", "-"),
         ])  # fmt: skip
+
+
+    def test_what_is_ours_alone_has_no_ratio(self):
+        session = Figure("m", "a session", "bytes", 0, Target("value", 300, at_most=True), None, alone=True)
+        rows = report.rows(session.rows({"penstock": [{"value": 250}], "nginx": []}, ("penstock", "nginx")))
+        self.assertEqual(rows[0][3:], ("250 (250..250)", "-", "-", "≤ 300", "ok"))
 
 
 class Storing(unittest.TestCase):
