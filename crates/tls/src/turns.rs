@@ -40,7 +40,10 @@ impl Turn<'_> {
             bucket.take(Instant::now());
         }
         self.permit.forget();
-        self.turns.used.notify_one();
+        // While turns are left nobody waits for a new round, and to begin one costs the worker a pass over nothing.
+        if self.turns.left.available_permits() == 0 {
+            self.turns.used.notify_one();
+        }
     }
 }
 
@@ -81,8 +84,8 @@ impl Turns {
         self.waiting.get()
     }
 
-    /// Begins a new round whenever the last one has used turns and everything that was ready has run. To be spawned
-    /// once per worker; never ends.
+    /// Begins a new round whenever all turns are used and everything that was ready has run. To be spawned once per
+    /// worker; never ends.
     #[expect(clippy::infinite_loop, reason = "ended with its worker")]
     pub async fn begin_rounds(&self) {
         loop {
