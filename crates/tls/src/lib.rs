@@ -24,6 +24,7 @@ mod ja4;
 pub mod ocsp;
 mod rate;
 mod receiver;
+mod rsa;
 pub mod session_cache;
 pub mod session_store;
 mod settings;

@@ -17,16 +17,32 @@ use boring::sign::{RsaPssSaltlen, Signer};
 use boring::ssl::{PrivateKeyMethod, PrivateKeyMethodError, Ssl, SslRef, SslSignatureAlgorithm};
 
 use crate::ja4::Ja4;
+use crate::rsa::RsaSigner;
 use crate::shelf::Gate;
 
 /// The private key of a certificate.
 pub(crate) struct Signing {
     key: PKey<Private>,
+    /// The same key for the faster signer, if it is of a kind for which there is one.
+    rsa: Option<RsaSigner>,
 }
 
 impl Signing {
     pub(crate) fn with(key: PKey<Private>) -> Self {
-        Self { key }
+        let rsa = RsaSigner::of(&key);
+        Self { key, rsa }
+    }
+
+    fn sign(
+        &self,
+        algorithm: SslSignatureAlgorithm,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<usize, ErrorStack> {
+        match self.rsa.as_ref().and_then(|rsa| rsa.sign(algorithm, input, output)) {
+            Some(length) => Ok(length),
+            None => sign(&self.key, algorithm, input, output),
+        }
     }
 
     /// Does one private key operation and notes how long it took.
@@ -56,7 +72,7 @@ impl PrivateKeyMethod for Signing {
             *progress.lock() = Some((algorithm, input.to_vec()));
             return Err(PrivateKeyMethodError::RETRY);
         }
-        Self::timed(progress, || sign(&self.key, algorithm, input, output))
+        Self::timed(progress, || self.sign(algorithm, input, output))
     }
 
     /// Only suites without forward secrecy decrypt with the private key; they do not wait.
@@ -75,7 +91,7 @@ impl PrivateKeyMethod for Signing {
             return Err(PrivateKeyMethodError::RETRY);
         }
         let (algorithm, input) = progress.lock().take().ok_or(PrivateKeyMethodError::FAILURE)?;
-        Self::timed(Some(progress), || sign(&self.key, algorithm, &input, output))
+        Self::timed(Some(progress), || self.sign(algorithm, &input, output))
     }
 }
 
