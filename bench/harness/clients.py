@@ -16,8 +16,9 @@ GRACE_S = 30
 class Clients:
     """Starts clients that offer `tls` and nothing else, and remembers every command for the record."""
 
-    def __init__(self, made):
+    def __init__(self, made, program):
         self._made = made
+        self._program = program  # the `penstock` that makes handshakes
         self._running = []
         self.commands = []
         self.tls = DEFAULT
@@ -50,22 +51,41 @@ class Clients:
         """One file over one connection."""
         return _answer(self._start("bulk.py", port, path), GRACE_S)
 
-    def handshakes(self, port, seconds, processes, kind="full", then="close"):
-        """Handshakes from several processes at once, then close or one request each; the sums."""
-        running = [self._start("handshakes.py", port, seconds, kind, then) for _ in range(processes)]
-        answers = [_answer(client, seconds + GRACE_S) for client in running]
-        done = sum(a["handshakes"] for a in answers)
-        faults = [a["faults"] for a in answers if a["faults"]]
-        if faults or not done:
-            raise RuntimeError(f"{done} handshakes done, some failed: {faults}")
-        agreed = {tuple(pair) for a in answers for pair in a["agreed"]}
-        if {suite for suite, _ in agreed} != {self.tls.suite}:
-            raise RuntimeError(f"agreed on {sorted(agreed)}, wanted {self.tls.suite}")
-        return {"handshakes": done, "processes": processes}
+    def handshakes(self, port, seconds, connections, kind="full", then="close"):
+        """New connections one after another, so many at a time: a handshake, then close or one small request."""
+        options = ["--connections", connections, "--duration", f"{seconds}s"]
+        options += ["--resume", "ticket"] if kind == "resumed" else []
+        options += ["--no-request"] if then == "close" else []
+        answer = self._load(port, seconds, options)
+        full = answer["handshakes"] - answer["resumed"]
+        # The first on each connection has no session to offer yet.
+        if full > connections if kind == "resumed" else answer["resumed"]:
+            raise RuntimeError(f"{full} full and {answer['resumed']} resumed handshakes where all had to be {kind}")
+        return answer
 
     def storm(self, port, connections):
         """So many connections begun at one moment, each with one small request."""
-        return _answer(self._start("storm.py", port, connections), GRACE_S)
+        answer = self._load(port, GRACE_S, ["--connections", connections, "--requests", connections])
+        if answer["requests"] != connections:
+            raise RuntimeError(f"{answer['requests']} of {connections} were served")
+        total = answer["latency_ms"]["total"]
+        return {**answer, "last_ms": answer["seconds"] * 1e3, "p50_ms": total["p50"], "p99_ms": total["p99"]}
+
+    def _load(self, port, seconds, options):
+        """`penstock load handshakes`; fails when anything failed, or something else was agreed on than was meant."""
+        command = [
+            self._program, "load", "handshakes", "--insecure", "--quiet", "--json", "--tls", self.tls.version,
+            "--group", self.tls.client_groups, "--address", f"127.0.0.1:{port}", *options,
+            f"https://localhost:{port}/small.bin",
+        ]  # fmt: skip
+        answer = _json(self._popen(list(map(str, command)), stdin=subprocess.DEVNULL), seconds + GRACE_S)
+        if answer["errors_total"] or not answer["handshakes"]:
+            raise RuntimeError(f"{answer['handshakes']} handshakes done, some failed: {answer['errors']}")
+        suites = {agreed.split()[1] for agreed in answer["agreed"]}
+        if suites != {self.tls.suite}:
+            raise RuntimeError(f"agreed on {answer['agreed']}, wanted {self.tls.suite}")
+        kept = ("handshakes", "resumed", "requests", "seconds", "agreed", "latency_ms", "generator")
+        return {key: answer[key] for key in kept}
 
     def wrk(self, port, scenario, connections, seconds):
         """wrk over keep-alive connections for a fixed time."""
@@ -113,6 +133,15 @@ def end(client):
 
 def _answer(client, limit_s, line=None):
     """The JSON object in the last line the client printed."""
+    return json.loads(_said(client, limit_s, line).splitlines()[-1])
+
+
+def _json(client, limit_s):
+    """The JSON object that is all the client printed."""
+    return json.loads(_said(client, limit_s))
+
+
+def _said(client, limit_s, line=None):
     try:
         said, complained = client.communicate(line, timeout=limit_s)
     except subprocess.TimeoutExpired:
@@ -120,4 +149,4 @@ def _answer(client, limit_s, line=None):
         raise RuntimeError(f"a client took more than {limit_s} s: {client.args}") from None
     if client.returncode != 0:
         raise RuntimeError(f"a client failed: {complained.strip()[-1000:]}")
-    return json.loads(said.strip().splitlines()[-1])
+    return said.strip()

@@ -14,7 +14,7 @@ from .stats import Target, compare
 from .tls import DEFAULT, Tls
 
 KEEPALIVE_CONNECTIONS = 50
-HANDSHAKE_CLIENTS = 4
+HANDSHAKE_CONNECTIONS = 32
 WARM_UP_S = 1
 
 
@@ -100,9 +100,9 @@ def _handshakes(kind, then):
 
     def measure(make_server, clients, effort):
         with make_server() as server:
-            clients.handshakes(server.port, WARM_UP_S / 2, HANDSHAKE_CLIENTS, kind, then)
+            clients.handshakes(server.port, WARM_UP_S / 2, HANDSHAKE_CONNECTIONS, kind, then)
             meter = server.meter()
-            client = clients.handshakes(server.port, effort.handshake_seconds, HANDSHAKE_CLIENTS, kind, then)
+            client = clients.handshakes(server.port, effort.handshake_seconds, HANDSHAKE_CONNECTIONS, kind, then)
             usage = meter.stop()
             return Sample(usage.cpu_s * 1e6 / client["handshakes"], {**usage.record(), **client})
 
@@ -112,7 +112,7 @@ def _handshakes(kind, then):
 def storm(make_server, clients, effort):
     """Milliseconds from the first connection attempt to the last answer, of so many clients at once."""
     with make_server() as server:
-        clients.handshakes(server.port, WARM_UP_S / 2, HANDSHAKE_CLIENTS)
+        clients.handshakes(server.port, WARM_UP_S / 2, HANDSHAKE_CONNECTIONS)
         meter = server.meter()
         client = clients.storm(server.port, effort.storm_connections)
         usage = meter.stop()
@@ -187,4 +187,7 @@ FIGURES = [
         also=(("storm: half are served", "p50_ms"), ("storm: 99 % are served", "p99_ms")),
     ),
     Figure("m", "session kept in the internal cache", "bytes", 0, None, session_memory, alone=True),
+    Figure(
+        "n", "full TLS 1.3, default groups", "CPU µs", 1, None, _handshakes("full", "close"), Tls(is_group_pinned=False),
+    ),
 ]  # fmt: skip

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from . import accounting
-from .tls import DEFAULT, GROUP
+from .tls import DEFAULT
 
 SERVER_CORE = 0
 CLIENT_CORE = 1
@@ -66,9 +66,8 @@ listeners:
   - address: 127.0.0.1:{port}
     tls: true
 tls:
-  groups: [{group}]
   certificates:
-    - {{chain: {chain}, key: {key}, default: true}}
+    - {{chain: {chain}, key: {key}, default: true}}{tls}
 sites:
   - hosts: ["*"]
     origin: {{directory: {root}}}
@@ -235,8 +234,9 @@ class Penstock(Server):
     def config(self):
         made = self.fixtures
         return PENSTOCK_CONF.format(
-            port=self.port, root=made.root, chain=made.chain(self.tls.key), key=made.key(self.tls.key), group=GROUP
-        )
+            port=self.port, root=made.root, chain=made.chain(self.tls.key), key=made.key(self.tls.key),
+            tls="".join(f"\n  {line}" for line in self.tls.penstock()),
+        )  # fmt: skip
 
     def command(self):
         path = self.home / "penstock.yaml"

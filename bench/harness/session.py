@@ -29,7 +29,7 @@ def run(figures, effort, effort_name, rounds, rival, output, data_parent, limit_
         fixtures.fill_page_cache(made)
         described = machine.describe(REPOSITORY, home, Nginx.program, rival.program if rival is Penstock else None)
         described["tls"], commands, configs = _prepare(made, rival, home, list(dict.fromkeys(f.tls for f in figures)))
-        with Clients(made) as clients:
+        with Clients(made, Penstock.program) as clients:
             raw = {figure.letter: _pairs(figure, made, rival, clients, effort, rounds) for figure in figures}
         results = [row for figure in figures for row in figure.rows(raw[figure.letter], names)]
         print(report.terminal_table(names, results, sys.stdout.isatty()))

@@ -1,4 +1,4 @@
-"""What a figure has both servers and its clients agree on: version, certificate, group. Nothing else is offered."""
+"""What a figure has both servers and its clients agree on: version, suite, certificate, group."""
 
 from dataclasses import dataclass
 
@@ -14,19 +14,21 @@ KEYS = {
     "rsa": ["-newkey", "rsa:2048"],
 }
 GROUP = "X25519"
+BROWSER_GROUPS = "X25519MLKEM768:X25519:P-256"
 
 
 @dataclass(frozen=True)
 class Tls:
-    """One version and one kind of certificate key, with one suite; X25519 is the only group."""
+    """One version and one kind of certificate key, with one suite, and one group unless the servers have their way."""
 
     version: str = "1.3"
     key: str = "ec"
+    is_group_pinned: bool = True
 
     @property
     def name(self):
         """For file names."""
-        return f"tls{self.version}-{self.key}"
+        return f"tls{self.version}-{self.key}" + ("" if self.is_group_pinned else "-groups")
 
     @property
     def suite(self):
@@ -37,11 +39,19 @@ class Tls:
         """In the words of `openssl s_client`."""
         return SIGNATURES[self.version, self.key]
 
-    def openssl_conf(self):
-        """Settings of the clients that are linked with OpenSSL; read through `OPENSSL_CONF`."""
-        suites = "Ciphersuites" if self.version == "1.3" else "CipherString"
+    @property
+    def client_groups(self):
+        """What clients offer, best first."""
+        if not self.is_group_pinned:
+            return BROWSER_GROUPS
         # Before TLS 1.3 the certificate's curve has to be among the groups; the servers still only know X25519.
-        groups = f"{GROUP}:P-256" if (self.version, self.key) == ("1.2", "ec") else GROUP
+        return f"{GROUP}:P-256" if (self.version, self.key) == ("1.2", "ec") else GROUP
+
+    def openssl_conf(self):
+        """Settings of the clients that are linked with OpenSSL, of which Debian's has no ML-KEM; read through
+        `OPENSSL_CONF`."""
+        suites = "Ciphersuites" if self.version == "1.3" else "CipherString"
+        groups = self.client_groups.removeprefix("X25519MLKEM768:")
         return "\n".join([
             "openssl_conf = init", "[init]", "ssl_conf = ssl", "[ssl]", "system_default = client", "[client]",
             f"MinProtocol = TLSv{self.version}", f"MaxProtocol = TLSv{self.version}",
@@ -51,7 +61,12 @@ class Tls:
     def nginx(self):
         """The directives for nginx."""
         suites = f"ssl_conf_command Ciphersuites {self.suite}" if self.version == "1.3" else f"ssl_ciphers {self.suite}"
-        return [f"ssl_protocols TLSv{self.version};", f"{suites};", f"ssl_ecdh_curve {GROUP};"]
+        group = [f"ssl_ecdh_curve {GROUP};"] if self.is_group_pinned else []
+        return [f"ssl_protocols TLSv{self.version};", f"{suites};", *group]
+
+    def penstock(self):
+        """The keys below `tls:` for Penstock."""
+        return [f"groups: [{GROUP}]"] if self.is_group_pinned else []
 
 
 DEFAULT = Tls()

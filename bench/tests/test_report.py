@@ -43,7 +43,7 @@ class Table(unittest.TestCase):
         bounds = {figure.letter: figure.target and figure.target.bound for figure in FIGURES}
         self.assertEqual(bounds, {
             "a": 0.5, "b": 2.0, "c": 1.2, "d": 0.5, "e": 8.0, "f": None, "g": None,
-            "h": 0.5, "i": 0.8, "j": 0.5, "k": 0.4, "l": None, "m": None,
+            "h": 0.5, "i": 0.8, "j": 0.5, "k": 0.4, "l": None, "m": None, "n": None,
         })  # fmt: skip
 
     def test_details_of_the_same_rounds_get_rows_without_a_target(self):
