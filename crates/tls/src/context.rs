@@ -7,7 +7,7 @@ use std::time::Duration;
 use boring::error::ErrorStack;
 use boring::ssl::{
     AlpnError, ClientHello, ExtensionType, NameType, SelectCertError, Ssl, SslContext, SslContextBuilder,
-    SslMethod, SslOptions, SslSessionCacheMode, SslVersion,
+    SslMethod, SslOptions, SslRef, SslSessionCacheMode, SslVersion,
 };
 use penstock_sys::ssl;
 use penstock_sys::traffic::{Secret, Version};
