@@ -33,8 +33,9 @@ pub const HANDSHAKE_RATE: u32 = 0;
 /// How long a full handshake over that rate waits at most; one that had to wait longer is turned away at once.
 pub const HANDSHAKE_RATE_WAIT_MILLISECONDS: u64 = 2000;
 
-/// Signatures that one worker makes before everything else that is ready gets its turn: what a storm of new clients
-/// may cost those who are being served. Four of RSA-2048 take some 3 ms, four of ECDSA less than 1 ms.
+/// Signatures that one worker makes before everything else that is ready gets its turn: what new clients may cost those
+/// who are being served. Four of RSA-2048 take some 3 ms, four of ECDSA less than 1 ms. Where more than twice as many
+/// wait, half of them have their turn, or a queue that grew under full load would never end.
 pub const SIGNATURES_PER_ROUND: usize = 4;
 
 /// From accept to the end of the handshake, in total: a client that sends a byte each second does not extend it.

@@ -91,7 +91,8 @@ impl Turns {
         loop {
             self.used.notified().await;
             tokio::task::yield_now().await;
-            self.left.add_permits(self.per_round.saturating_sub(self.left.available_permits()));
+            let turns = turns_in_round(self.per_round, self.waiting.get());
+            self.left.add_permits(turns.saturating_sub(self.left.available_permits()));
         }
     }
 
@@ -121,6 +122,12 @@ impl Turns {
         }
         Ok((Turn { turns: self, permit, counted: verdict.is_some() }, started.elapsed()))
     }
+}
+
+/// Where many wait, half of them have their turn: under full load a round takes long, and with a fixed number of turns
+/// a queue that grew once would not end before the deadlines of those in it.
+fn turns_in_round(per_round: usize, waiting: usize) -> usize {
+    per_round.max(waiting / 2).min(Semaphore::MAX_PERMITS)
 }
 
 /// Counts one who waits for as long as it does, however that ends.
@@ -216,6 +223,17 @@ mod tests {
             assert_eq!(turns.waiting(), 0);
             rounds.abort();
         });
+    }
+
+    #[test]
+    fn a_long_queue_ends_within_a_few_rounds() {
+        assert_eq!((turns_in_round(4, 0), turns_in_round(4, 9)), (4, 4));
+        let (mut waiting, mut rounds) = (2000, 0);
+        while waiting > 0 {
+            waiting -= turns_in_round(4, waiting).min(waiting);
+            rounds += 1;
+        }
+        assert!(rounds <= 12, "{rounds}");
     }
 
     #[test]
