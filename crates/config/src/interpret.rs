@@ -4,6 +4,7 @@ mod bounds;
 mod cache;
 mod certificates;
 mod ciphers;
+mod client_certificates;
 mod compression;
 mod early_data;
 mod ech;

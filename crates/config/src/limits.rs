@@ -329,6 +329,15 @@ pub const CERTIFICATES_SHOWN: usize = 100;
 /// Unusable certificates that are named one by one in the log; of more, only the number is told.
 pub const CERTIFICATE_FAULTS_NAMED: usize = 20;
 
+/// Intermediate certificates between a client's certificate and the authority that it is trusted for.
+pub const CLIENT_CERTIFICATE_DEPTH: u32 = 4;
+
+/// The name in a client's certificate, in the access log.
+pub const CLIENT_CERTIFICATE_NAME_BYTES: usize = 128;
+
+/// Names of authorities that clients are sent to choose a certificate by; of more, none are sent.
+pub const CLIENT_AUTHORITY_NAMES_BYTES: usize = 8 * 1024;
+
 /// Certificates of directories that stay in memory with everything a handshake needs; the others are read when a
 /// client asks for them.
 pub const PREPARED_CERTIFICATES: usize = 4096;

@@ -15,7 +15,7 @@ use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::DirectoryLimits;
-use penstock_tls::{ChaCha20, Compression, DefaultFor, Group, Suite};
+use penstock_tls::{ChaCha20, ClientCertificates, Compression, DefaultFor, Group, Suite};
 
 use crate::certificate_files::{CertificateFiles, Found, Stamp, Unusable};
 use crate::fault::Fault;
@@ -133,6 +133,8 @@ pub struct Tls {
     pub ocsp: Ocsp,
     /// The directory with the keys of encrypted hellos; `None` if they are not opened.
     pub ech: Option<PathBuf>,
+    /// Which certificates clients are asked for; `None` if they are not.
+    pub client_certificates: Option<ClientCertificates>,
     /// Where session secrets are logged for Wireshark; `None` nowhere.
     pub key_log: Option<PathBuf>,
 }
@@ -385,6 +387,7 @@ impl Default for Tls {
             certificate_compression: Compression::ALL.to_vec(),
             ocsp: Ocsp::Off,
             ech: None,
+            client_certificates: None,
             key_log: None,
         }
     }

@@ -84,8 +84,8 @@ section! {
         ech: Spanned<Ech>, "section", "off";
         /// How certificates are compressed for clients that can read it (RFC 8879), the preferred way first; `[]` not at all.
         certificate_compression: Texts, "list of `brotli`, `zstd`, `zlib`", "[brotli, zstd, zlib]";
-        /// Certificates asked of clients.
-        client_certificates: Later, "section", "off";
+        /// Certificates asked of clients; see [tls.md](tls.md#client-certificates).
+        client_certificates: Spanned<ClientCertificates>, "section", "off";
         /// A file for session secrets, as Wireshark reads them. Whoever reads it can read all traffic.
         key_log: Text, "file", "no file";
     }
@@ -113,6 +113,16 @@ section! {
     Ech {
         /// Keys as `*.pem` files; the newest is told to clients, older ones still work. `penstock ech new` writes them.
         directory: Text, "directory", "required";
+    }
+}
+
+section! {
+    /// Certificates asked of clients.
+    ClientCertificates {
+        /// PEM file: the root authorities that sign clients' certificates. No other authority is trusted.
+        ca: Text, "file", "required";
+        /// `required`: handshakes without a certificate fail. `optional`: clients without one are served; a wrong one fails all the same.
+        mode: Text, "`optional`, `required`", "as `required`";
     }
 }
 

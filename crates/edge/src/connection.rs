@@ -40,6 +40,8 @@ pub(crate) struct Connection {
     pub(crate) early: Option<Early>,
     /// What its ClientHello tells about the client's software, where the access log is to have it.
     pub(crate) ja4: Option<Ja4>,
+    /// The name in the certificate that the client has shown.
+    pub(crate) client_certificate: Option<Box<str>>,
     /// Requests answered so far.
     pub(crate) requests: u64,
     key_updates: KeyUpdates,
@@ -99,6 +101,7 @@ impl Connection {
             tls,
             early: None,
             ja4: None,
+            client_certificate: None,
             requests: 0,
             key_updates,
             ended: false,

@@ -120,7 +120,7 @@ fn take_over(
     if facts.retried {
         worker.shard.hello_retried();
     }
-    let (extensions, ja4) = (facts.extensions, facts.ja4);
+    let (extensions, ja4, client_certificate) = (facts.extensions, facts.ja4, facts.client_certificate);
     worker.shard.tickets(&facts.tickets);
     let facts = HandshakeFacts {
         version: facts.version,
@@ -144,6 +144,7 @@ fn take_over(
         Connection::new(Rc::clone(worker), socket, inbound, outlet, way, client, Some(facts));
     connection.early = early;
     connection.ja4 = ja4;
+    connection.client_certificate = client_certificate.map(String::into_boxed_str);
     Some(connection)
 }
 

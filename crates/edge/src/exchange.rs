@@ -158,6 +158,7 @@ impl Connection {
             tls: self.tls,
             early_data: early,
             ja4: self.ja4,
+            client_certificate: self.client_certificate_in_log(),
             outlet: self.outlet_kind(),
             request_number: self.requests,
             short: sent.short,
@@ -185,10 +186,16 @@ impl Connection {
             tls: self.tls,
             early_data: false,
             ja4: self.ja4,
+            client_certificate: self.client_certificate_in_log(),
             outlet: self.outlet_kind(),
             request_number: self.requests,
             short: sent.short,
         });
+    }
+
+    fn client_certificate_in_log(&self) -> Option<Text> {
+        let name = self.client_certificate.as_ref()?;
+        Some(Text::cut(name.as_bytes(), limits::CLIENT_CERTIFICATE_NAME_BYTES))
     }
 
     fn count(

@@ -160,6 +160,7 @@ fn acceptor(
         compressed_bytes_max: limits::COMPRESSED_CERTIFICATE_BYTES,
         session_lifetime: config.tls.tickets.policy.lifetime(),
         staples: Arc::clone(&remembered.staples),
+        client_certificates: config.tls.client_certificates.clone(),
         key_log,
     })
     .map_err(StartError::Tls)

@@ -59,6 +59,9 @@ pub struct Facts {
     pub early_data: EarlyData,
     /// What the ClientHello tells about its software; `None` unless the settings ask for it.
     pub ja4: Option<Ja4>,
+    /// The name in the client's certificate, which was verified in this handshake or in the one that began the
+    /// session; `None` if it has shown none.
+    pub client_certificate: Option<String>,
     /// How the handshake had to wait for a session that is kept elsewhere; `None` if it had not.
     pub lookup_wait: Option<LookupWait>,
     /// What became of the extensions it sent.
@@ -114,7 +117,9 @@ impl Acceptor {
         let ongoing = connection.setup_accept(Wire::new(Rc::clone(&socket), received));
         let (stream, timing) = handshake(ongoing, &socket, turns, self.lookup_deadline()).await?;
         let early_data = early_data::outcome(stream.ssl(), self.early_data());
+        let client_certificate = self.name_of_client(stream.ssl());
         let mut established = take_over(stream, early_data)?;
+        established.facts.client_certificate = client_certificate;
         established.timing = timing.finished(started.elapsed());
         Ok(established)
     }
@@ -275,6 +280,7 @@ fn facts_of(ssl: &SslRef, early_data: EarlyData) -> Facts {
         server_name: ssl.servername(NameType::HOST_NAME).map(str::to_ascii_lowercase),
         early_data,
         ja4: signing::progress(ssl).and_then(Progress::ja4),
+        client_certificate: None,
         lookup_wait: session_store::lookup_wait(ssl),
         extensions: extensions::outcome(ssl),
         tickets: tickets::facts_of(ssl, SystemTime::now()),

@@ -14,6 +14,7 @@ use penstock_sys::traffic::{Secret, Version};
 
 use crate::alpn::{self, Choice};
 use crate::certificate::Certificate;
+use crate::client_certificates::ClientCertificates;
 use crate::compression::CompressedMessages;
 use crate::early_data::EarlyDataPolicy;
 use crate::extensions;
@@ -57,6 +58,7 @@ pub struct Acceptor {
     shelf: Arc<Shelf>,
     session_keeping: Option<SessionKeeping>,
     early_data: Option<EarlyDataPolicy>,
+    client_certificates: Option<ClientCertificates>,
 }
 
 impl fmt::Debug for Acceptor {
@@ -78,6 +80,7 @@ impl Acceptor {
         let speaks_tls13 = settings.newest == Version::Tls13;
         let session_keeping = settings.session_keeping.clone();
         let early_data = settings.early_data.clone();
+        let client_certificates = settings.client_certificates.clone();
         // Without any, nothing is ever rearranged.
         let groups = if settings.asks_for_best_group { Vec::new() } else { settings.groups.clone() };
         let ja4 = settings.ja4;
@@ -89,7 +92,7 @@ impl Acceptor {
             }
             choose(hello, &chooser, speaks_tls13, &orders, &chacha20, &groups)
         });
-        Ok(Self { context: entry.build(), shelf, session_keeping, early_data })
+        Ok(Self { context: entry.build(), shelf, session_keeping, early_data, client_certificates })
     }
 
     /// Shows these certificates to new clients from now on.
@@ -127,6 +130,11 @@ impl Acceptor {
         self.early_data.as_ref()
     }
 
+    /// Whose certificate the client has shown; `None` if it has shown none.
+    pub(crate) fn name_of_client(&self, connection: &SslRef) -> Option<String> {
+        self.client_certificates.as_ref()?.name_of_client(connection)
+    }
+
     /// How long a handshake waits for a session.
     pub(crate) fn lookup_deadline(&self) -> Duration {
         self.session_keeping.as_ref().map_or(Duration::ZERO, |keeping| keeping.lookup_deadline)
@@ -144,7 +152,13 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
         Some(keeping) => ssl::set_sessions(&mut builder, Arc::new(Desk(Arc::clone(&keeping.store)))),
         None => drop(builder.set_session_cache_mode(SslSessionCacheMode::OFF)),
     }
-    builder.set_session_id_context(b"penstock")?;
+    match &settings.client_certificates {
+        Some(rules) => {
+            rules.ask(&mut builder)?;
+            builder.set_session_id_context(rules.session_id_context())?;
+        }
+        None => builder.set_session_id_context(b"penstock")?,
+    }
     ssl::set_session_lifetime(&mut builder, settings.session_lifetime);
     match &settings.tickets {
         Some(keys) => ssl::set_ticket_keys(&mut builder, Arc::clone(keys) as Arc<dyn ssl::TicketKeys>),

@@ -73,6 +73,8 @@ fn label(reason: &str) -> &'static str {
         "NO_SHARED_GROUP" | "WRONG_CURVE" | "NO_P256_SUPPORT" => "no_shared_group",
         "NO_COMMON_SIGNATURE_ALGORITHMS" => "no_shared_signature_algorithm",
         "NO_CERTIFICATE_SET" | "UNKNOWN_CERTIFICATE_TYPE" => "no_certificate",
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE" => "no_client_certificate",
+        "CERTIFICATE_VERIFY_FAILED" => "client_certificate_rejected",
         "CONNECTION_REJECTED" => "rejected",
         "DECRYPTION_FAILED_OR_BAD_RECORD_MAC"
         | "BAD_DECRYPT"

@@ -11,6 +11,7 @@ pub mod alert;
 mod alpn;
 mod candidates;
 pub mod certificate;
+mod client_certificates;
 mod compression;
 mod context;
 pub mod early_data;
@@ -38,6 +39,9 @@ mod turns;
 mod wire;
 
 pub use accept::{Established, Facts, Timing};
+pub use client_certificates::{
+    AuthoritiesError, ClientCertificateLimits, ClientCertificateMode, ClientCertificates,
+};
 pub use compression::Compression;
 pub use context::{Acceptor, ContextError};
 pub use extensions::{EncryptedHello, Extensions, Staple};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use penstock_sys::traffic::Version;
 
+use crate::client_certificates::ClientCertificates;
 use crate::compression::Compression;
 use crate::early_data::EarlyDataPolicy;
 use crate::ocsp::Staples;
@@ -134,6 +135,8 @@ pub struct Settings {
     pub early_data: Option<EarlyDataPolicy>,
     /// Whether clients are told apart by their ClientHello, for [`Facts::ja4`](crate::Facts::ja4).
     pub ja4: bool,
+    /// Which certificates clients are asked for; `None` if they are not.
+    pub client_certificates: Option<ClientCertificates>,
     /// Where secrets are logged; `None` nowhere.
     pub key_log: Option<Arc<KeyLog>>,
 }

@@ -183,6 +183,7 @@ impl Server {
             compressed_bytes_max: 0,
             staples: Arc::default(),
             early_data: None,
+            client_certificates: None,
             key_log: None,
         });
         Self { acceptor: acceptor.unwrap(), turns: Turns::new(16), listener: None }

@@ -186,7 +186,7 @@ fn certificate(
 }
 
 /// Reading a device or a pipe could go on for ever. What is missing is left to the one who reads it.
-fn is_plausible(key: &str, text: &Text, path: &Path, reader: &mut Reader<'_>) -> bool {
+pub(super) fn is_plausible(key: &str, text: &Text, path: &Path, reader: &mut Reader<'_>) -> bool {
     let wrong = match path.metadata() {
         Ok(found) if found.is_dir() || found.is_file() && found.len() <= limits::PEM_FILE_BYTES => {
             return true;
@@ -255,7 +255,7 @@ fn report(
 }
 
 /// What the system said, without its number.
-fn unreadable(error: &io::Error) -> String {
+pub(super) fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist".to_owned(),
         io::ErrorKind::PermissionDenied => "may not be read by this user".to_owned(),

@@ -8,6 +8,7 @@ use serde_saphyr::Spanned;
 
 use super::certificates::{certificates, directories};
 use super::ciphers;
+use super::client_certificates::client_certificates;
 use super::compression::certificate_compression;
 use super::early_data::early_data;
 use super::ech::ech;
@@ -49,6 +50,7 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
             .map_or(default.certificate_compression, |list| certificate_compression(list, reader)),
         ocsp,
         ech: ech(raw.ech.as_ref(), newest, reader),
+        client_certificates: client_certificates(raw.client_certificates.as_ref(), reader),
         key_log: raw.key_log.as_ref().map(|text| key_log(text, reader)),
     }
 }

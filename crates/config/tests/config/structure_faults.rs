@@ -110,15 +110,6 @@ fn what_is_inside_an_unknown_key_is_not_judged() {
 }
 
 #[test]
-fn keys_of_features_to_come_are_not_ignored() {
-    let fixture = Fixture::new();
-    assert_eq!(
-        fixture.faults(&around("tls: {client_certificates: {ca: ca.pem}}")),
-        ["edge.yaml:3: tls.client_certificates is not supported yet; remove it"]
-    );
-}
-
-#[test]
 fn origins_to_come_are_not_ignored() {
     let fixture = Fixture::new();
     let text = "listeners: [{address: 127.0.0.1:0}]\nsites:\n  - origin: {peers: ring}\n";
@@ -271,4 +262,33 @@ fn aliases_that_multiply_are_refused_rather_than_expanded() {
     let faults = Fixture::new().faults(&text);
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert!(faults[0].contains("budget"), "{faults:?}");
+}
+
+#[test]
+fn certificates_of_clients_need_an_authority_and_a_known_mode() {
+    let fixture = Fixture::new();
+    let sign = "the authorities that sign clients";
+    for (written, fault) in [
+        (
+            "{mode: optional}",
+            format!("client_certificates: no authority is named; add ca: FILE.pem with {sign}"),
+        ),
+        ("{ca: no.pem}", format!("ca: DIR/no.pem does not exist; write the path of a PEM file with {sign}")),
+        (
+            "{ca: text.pem}",
+            "ca: DIR/text.pem holds no certificate; write a PEM file with -----BEGIN CERTIFICATE-----"
+                .to_owned(),
+        ),
+        (
+            "{ca: broken.crt}",
+            format!("ca: DIR/broken.crt holds a broken certificate; write a PEM file with {sign}"),
+        ),
+        ("{ca: ec.crt, mode: require}", "mode: `require` is unknown; write optional or required".to_owned()),
+    ] {
+        let faults = fixture.faults(&around(&format!("tls: {{client_certificates: {written}}}")));
+        assert_eq!(faults, [format!("edge.yaml:3: {fault}")], "{written}");
+    }
+    let read = |lines: &str| fixture.read(&around(lines)).unwrap().tls.client_certificates.is_some();
+    assert!(read("tls: {client_certificates: {ca: ec.crt, mode: optional}}"));
+    assert!(!read("tls: {}"));
 }

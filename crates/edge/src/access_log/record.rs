@@ -44,6 +44,8 @@ pub struct Record {
     pub early_data: bool,
     /// The JA4 fingerprint of the client's TLS; `None` if it is not asked for.
     pub ja4: Option<Ja4>,
+    /// The name in the certificate that the client has shown, cut to a bound; `None` if it has shown none.
+    pub client_certificate: Option<Text>,
     /// Who moved the bytes.
     pub outlet: OutletKind,
     /// Which request of its connection this is, from 1.
@@ -78,7 +80,8 @@ impl Serialize for Text {
 impl Record {
     /// Bytes of client text in this record.
     pub(super) fn text_bytes(&self) -> usize {
-        let optional = [&self.referer, &self.user_agent, &self.range].into_iter().flatten();
+        let optional =
+            [&self.referer, &self.user_agent, &self.range, &self.client_certificate].into_iter().flatten();
         [&self.host, &self.method, &self.target].into_iter().chain(optional).map(|text| text.0.len()).sum()
     }
 
@@ -128,6 +131,8 @@ struct Tls<'a> {
     resumed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     ja4: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_certificate: Option<&'a Text>,
 }
 
 impl<'a> Line<'a> {
@@ -147,7 +152,7 @@ impl<'a> Line<'a> {
             user_agent: record.user_agent.as_ref(),
             range: record.range.as_ref(),
             protocol: record.protocol,
-            tls: record.tls.as_ref().map(|facts| Tls::of(facts, record.ja4.as_ref())),
+            tls: record.tls.as_ref().map(|facts| Tls::of(facts, record)),
             early_data: record.early_data,
             outlet: record.outlet.label(),
             request_number: record.request_number,
@@ -157,13 +162,14 @@ impl<'a> Line<'a> {
 }
 
 impl<'a> Tls<'a> {
-    fn of(facts: &HandshakeFacts, ja4: Option<&'a Ja4>) -> Self {
+    fn of(facts: &HandshakeFacts, record: &'a Record) -> Self {
         Self {
             version: facts.version,
             cipher: facts.cipher,
             group: facts.group,
             resumed: facts.resumed,
-            ja4: ja4.map(Ja4::as_str),
+            ja4: record.ja4.as_ref().map(Ja4::as_str),
+            client_certificate: record.client_certificate.as_ref(),
         }
     }
 }

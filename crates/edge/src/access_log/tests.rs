@@ -36,6 +36,7 @@ fn record(target: &[u8]) -> Record {
         }),
         early_data: false,
         ja4: None,
+        client_certificate: None,
         outlet: OutletKind::UserSpace,
         request_number: 3,
         short: None,
@@ -119,6 +120,7 @@ fn what_does_not_apply_is_left_out_and_a_short_response_says_why() {
         range: None,
         tls: None,
         ja4: None,
+        client_certificate: None,
         outlet: OutletKind::Plain,
         short: Some(ShortReason::TooSlow),
         ..record(b"/")

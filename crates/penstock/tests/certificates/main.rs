@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test it is the assertion")]
 
 mod choice;
+mod clients;
 mod directory;
 #[path = "../harness/mod.rs"]
 mod harness;

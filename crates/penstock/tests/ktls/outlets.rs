@@ -95,6 +95,7 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
         session_lifetime: Duration::from_secs(3600),
         staples: Arc::default(),
         early_data: None,
+        client_certificates: None,
         key_log: None,
     })
     .unwrap()

@@ -1,0 +1,182 @@
+//! Certificates of clients: which are asked for, who must have signed them, and whose they are.
+//!
+//! The library checks the chain within the handshake. A full handshake of TLS 1.3 ends here only with the client's
+//! Finished, which comes behind its certificate, and early data is only taken in resumed sessions, whose client was
+//! verified: so no request is read of anybody who has yet to be verified.
+
+use std::fmt;
+use std::sync::Arc;
+
+use boring::error::ErrorStack;
+use boring::nid::Nid;
+use boring::ssl::{SslContextBuilder, SslRef, SslVerifyMode};
+use boring::stack::Stack;
+use boring::x509::store::{X509Store, X509StoreBuilder};
+use boring::x509::{X509, X509Name, X509Ref};
+use penstock_sys::digest::sha256;
+
+/// Whether a client may do without a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificateMode {
+    /// It may; one that it sends must be good all the same.
+    Optional,
+    /// It may not.
+    Required,
+}
+
+impl ClientCertificateMode {
+    /// The one of that name: `optional` or `required`.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "optional" => Some(Self::Optional),
+            "required" => Some(Self::Required),
+            _ => None,
+        }
+    }
+}
+
+/// Bounds on what clients send, and are sent, about certificates.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientCertificateLimits {
+    /// Intermediate certificates between a client's and the authority's.
+    pub depth: u32,
+    /// Bytes of a client's name.
+    pub name_bytes: usize,
+    /// Bytes of the names of authorities that clients are sent; of more, none are sent, and clients choose by themselves.
+    pub authority_names_bytes: usize,
+}
+
+/// Which certificates clients are asked for.
+#[derive(Clone)]
+pub struct ClientCertificates(Arc<Rules>);
+
+struct Rules {
+    authorities: Vec<X509>,
+    trusted: X509Store,
+    mode: ClientCertificateMode,
+    limits: ClientCertificateLimits,
+    sessions: [u8; 32],
+}
+
+/// Why a file cannot be the authorities of clients.
+#[derive(Debug)]
+pub enum AuthoritiesError {
+    /// There is no certificate in it.
+    Empty,
+    /// A certificate in it cannot be read.
+    Malformed,
+}
+
+impl fmt::Debug for ClientCertificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rules { authorities, mode, .. } = &*self.0;
+        f.debug_struct("ClientCertificates")
+            .field("authorities", &authorities.len())
+            .field("mode", mode)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClientCertificates {
+    /// Trusts the authorities of a PEM file, and nobody else.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn new(
+        authorities_pem: &[u8],
+        mode: ClientCertificateMode,
+        limits: ClientCertificateLimits,
+    ) -> Result<Self, AuthoritiesError> {
+        let authorities = X509::stack_from_pem(authorities_pem).map_err(|_| AuthoritiesError::Malformed)?;
+        if authorities.is_empty() {
+            return Err(AuthoritiesError::Empty);
+        }
+        let trusted = store_of(&authorities).map_err(|_| AuthoritiesError::Malformed)?;
+        let rule: &[u8] = match mode {
+            ClientCertificateMode::Optional => b"optional",
+            ClientCertificateMode::Required => b"required",
+        };
+        let sessions = sha256(&[b"penstock client certificates", rule, authorities_pem]);
+        Ok(Self(Arc::new(Rules { authorities, trusted, mode, limits, sessions })))
+    }
+
+    /// What sessions are marked with: one that was agreed on under other rules is not resumed, whatever its ticket says.
+    pub(crate) fn session_id_context(&self) -> &[u8] {
+        &self.0.sessions
+    }
+
+    pub(crate) fn ask(&self, builder: &mut SslContextBuilder) -> Result<(), ErrorStack> {
+        let rules = &*self.0;
+        builder.set_verify(match rules.mode {
+            ClientCertificateMode::Optional => SslVerifyMode::PEER,
+            ClientCertificateMode::Required => SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT,
+        });
+        builder.set_verify_depth(rules.limits.depth);
+        builder.set_cert_store_ref(&rules.trusted);
+        let mut names = Stack::new()?;
+        let mut bytes = 0;
+        for authority in &rules.authorities {
+            let name = authority.subject_name().to_der()?;
+            bytes += name.len();
+            names.push(X509Name::from_der(&name)?)?;
+        }
+        if bytes <= rules.limits.authority_names_bytes {
+            builder.set_client_ca_list(names);
+        }
+        Ok(())
+    }
+
+    /// Whose certificate the client has shown, now or when its session began; `None` if it has shown none.
+    pub(crate) fn name_of_client(&self, connection: &SslRef) -> Option<String> {
+        let certificate = connection.peer_certificate()?;
+        let name = name_in(&certificate);
+        Some(bounded(&name, self.0.limits.name_bytes))
+    }
+}
+
+fn store_of(authorities: &[X509]) -> Result<X509Store, ErrorStack> {
+    let mut store = X509StoreBuilder::new()?;
+    for authority in authorities {
+        store.add_cert(authority)?;
+    }
+    Ok(store.build())
+}
+
+/// The common name, else the first alternative name; `unnamed` if there is neither.
+fn name_in(certificate: &X509Ref) -> String {
+    let common = certificate.subject_name().entries_by_nid(Nid::COMMONNAME).next();
+    if let Some(text) = common.and_then(|entry| entry.data().as_utf8().ok()).filter(|text| !text.is_empty()) {
+        return text.to_string();
+    }
+    let others = certificate.subject_alt_names();
+    let mut others = others.iter().flatten().filter_map(|name| {
+        name.dnsname().or_else(|| name.email()).or_else(|| name.uri()).filter(|text| !text.is_empty())
+    });
+    others.next().unwrap_or("unnamed").to_owned()
+}
+
+/// At most so many bytes, with nothing in them that a terminal would obey.
+fn bounded(name: &str, bytes: usize) -> String {
+    let mut shown = String::new();
+    for character in name.chars() {
+        let character = if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
+        if shown.len() + character.len_utf8() > bytes {
+            break;
+        }
+        shown.push(character);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_between_characters_and_hold_no_control_characters() {
+        assert_eq!(bounded("encoder 7", 64), "encoder 7");
+        assert_eq!(bounded("a\n\u{1b}[2J", 64), "a\u{fffd}\u{fffd}[2J");
+        assert_eq!(bounded("äöü", 5), "äö");
+        assert_eq!(bounded("\n\n", 5), "\u{fffd}");
+    }
+}
