@@ -10,7 +10,10 @@ use crate::fixture::{Fixture, around};
 fn faults_of_ocsp_are_told_with_what_to_write() {
     let fixture = Fixture::new();
     for (lines, fault) in [
-        ("tls: {ocsp: maybe}", "edge.yaml:3: ocsp: `maybe` is unknown; write auto, off or {file: staple.der}"),
+        (
+            "tls: {ocsp: maybe}",
+            "edge.yaml:3: ocsp: `maybe` is unknown; write auto, off or {file: staple.der}",
+        ),
         ("tls: {ocsp: {}}", "edge.yaml:3: ocsp: no file is named; write {file: staple.der} or auto"),
         (
             "tls: {ocsp: {file: video}}",
