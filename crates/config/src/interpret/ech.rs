@@ -1,6 +1,5 @@
 //! Encrypted ClientHello.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use penstock_sys::traffic::Version;
@@ -39,8 +38,11 @@ pub(super) fn warn<'a>(
 ) {
     let (Some(written), Some(directory)) = (written, directory) else { return };
     let read = Directory::read(directory, limits::ECH_KEYS_MAX, limits::ECH_FILE_BYTES);
-    let names = read.iter().flat_map(|found| &found.keys).flat_map(EchKey::public_names);
-    for name in names.collect::<BTreeSet<_>>() {
+    let mut names: Vec<String> =
+        read.iter().flat_map(|found| &found.keys).flat_map(EchKey::public_names).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
         if !covered.clone().any(|one| covers(one, &name)) {
             let what = format!("ech: no certificate is for the public name {}", name.escape_debug());
             let instead = "add one: clients with an outdated key need it to learn the new one";

@@ -64,9 +64,9 @@ fn faults_of_ech_are_told_with_what_to_write() {
 fn a_public_name_that_no_certificate_is_for_is_a_warning() {
     let fixture = Fixture::new();
     fs::create_dir(fixture.path().join("keys")).unwrap();
-    for (place, name) in ["EC.example.com", "public.example.com"].into_iter().enumerate() {
-        let key = EchKey::generate(name, place as u8, 64).unwrap();
-        fs::write(fixture.path().join(format!("keys/{place}.pem")), key.to_pem().as_bytes()).unwrap();
+    for (id, name) in [(0, "EC.example.com"), (1, "public.example.com")] {
+        let key = EchKey::generate(name, id, 64).unwrap();
+        fs::write(fixture.path().join(format!("keys/{id}.pem")), key.to_pem().as_bytes()).unwrap();
     }
     let lines = "tls: {certificates: [{chain: ec.crt, key: ec.key}], ech: {directory: keys}}";
     let warnings = fixture.shown(&fixture.read(&around(lines)).unwrap().warnings);
