@@ -1,11 +1,13 @@
 //! Encrypted ClientHello.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use penstock_sys::traffic::Version;
+use penstock_tls::ech::{Directory, EchKey};
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
+use crate::limits;
 use crate::raw;
 use crate::section::place;
 
@@ -24,4 +26,35 @@ pub(super) fn ech(
         return None;
     };
     Some(reader.directory("directory", text))
+}
+
+/// Says which public names no certificate is for: clients whose key is outdated believe the right one only from a
+/// server that proves to be the public name (RFC 9849 section 6.1.7).
+pub(super) fn warn<'a>(
+    written: Option<&Spanned<raw::Ech>>,
+    directory: Option<&Path>,
+    covered: impl Iterator<Item = &'a str> + Clone,
+    reader: &mut Reader<'_>,
+) {
+    let (Some(written), Some(directory)) = (written, directory) else { return };
+    let read = Directory::read(directory, limits::ECH_KEYS_MAX, limits::ECH_FILE_BYTES);
+    let mut names: Vec<String> =
+        read.iter().flat_map(|found| &found.keys).flat_map(EchKey::public_names).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        if !covered.clone().any(|one| covers(one, &name)) {
+            let what = format!("ech: no certificate is for the public name {}", name.escape_debug());
+            let instead = "add one: clients with an outdated key need it to learn the new one";
+            reader.warning(place(written), what, instead);
+        }
+    }
+}
+
+/// Whether a certificate's name is this one, or a wildcard in the place of its first label.
+fn covers(certificate: &str, name: &str) -> bool {
+    let wildcard = certificate.strip_prefix("*.");
+    let parent = name.split_once('.').map(|(_, parent)| parent);
+    certificate.eq_ignore_ascii_case(name)
+        || wildcard.zip(parent).is_some_and(|(one, other)| one.eq_ignore_ascii_case(other))
 }

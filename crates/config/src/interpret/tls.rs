@@ -11,7 +11,7 @@ use super::ciphers;
 use super::client_certificates::client_certificates;
 use super::compression::certificate_compression;
 use super::early_data::early_data;
-use super::ech::ech;
+use super::ech;
 use super::ocsp::ocsp;
 use super::reader::Reader;
 use super::strays::nearest;
@@ -27,9 +27,16 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
         versions(raw.versions.as_ref(), reader).unwrap_or((default.oldest, default.newest));
     let (suites, chacha20) = ciphers::ciphers(raw.ciphers.as_ref(), reader);
     let ocsp = raw.ocsp.as_ref().and_then(|written| ocsp(written, reader)).unwrap_or(default.ocsp);
+    let certificates = certificates(raw, &ocsp, reader);
+    let certificate_directories = directories(raw, reader);
+    let ech = ech::ech(raw.ech.as_ref(), newest, reader);
+    let named = certificates.iter().flat_map(|one| one.certificate.names());
+    let found = certificate_directories.iter().flat_map(|directory| &directory.found);
+    let covered = named.chain(found.flat_map(|one| one.summary.names())).map(String::as_str);
+    ech::warn(raw.ech.as_ref(), ech.as_deref(), covered, reader);
     Tls {
-        certificates: certificates(raw, &ocsp, reader),
-        certificate_directories: directories(raw, reader),
+        certificates,
+        certificate_directories,
         oldest,
         newest,
         kernel: raw.kernel.as_ref().and_then(|text| kernel(text, reader)).unwrap_or(default.kernel),
@@ -49,7 +56,7 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
             .as_ref()
             .map_or(default.certificate_compression, |list| certificate_compression(list, reader)),
         ocsp,
-        ech: ech(raw.ech.as_ref(), newest, reader),
+        ech,
         client_certificates: client_certificates(raw.client_certificates.as_ref(), reader),
         key_log: raw.key_log.as_ref().map(|text| key_log(text, reader)),
     }

@@ -3,6 +3,7 @@
 
 mod arbitrary;
 mod documents;
+mod extensions;
 mod fixture;
 mod meanings;
 mod structure_faults;

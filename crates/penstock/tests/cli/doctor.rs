@@ -68,7 +68,9 @@ fn nobody_can_run_it() {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = directory.path().join("penstock");
-    fs::copy(program().get_program(), &copy).unwrap();
+    // Copied by another process: written by this one, it could not be run while another thread's child still holds
+    // the descriptor (ETXTBSY).
+    assert!(Command::new("cp").arg(program().get_program()).arg(&copy).status().unwrap().success());
     let mut command = Command::new(&copy);
     command.args(["doctor", "--json"]).current_dir("/");
     if rustix::process::geteuid().is_root() {

@@ -7,6 +7,7 @@ mod fields;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod odd;
+mod rfc9325;
 mod scanner;
 mod seen;
 

@@ -6,4 +6,5 @@ mod harness;
 
 mod compression;
 mod ech;
+mod key_log;
 mod ocsp;
