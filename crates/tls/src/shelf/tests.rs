@@ -54,6 +54,7 @@ fn shelf(names: &[String], prepared_certificates: usize) -> Arc<Shelf> {
         compressed_bytes_max: 0,
         staples: Arc::default(),
         early_data: None,
+        client_certificates: None,
         key_log: None,
     })
     .unwrap()
