@@ -1,8 +1,8 @@
 //! `penstock ech`: keys of encrypted hellos.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,6 +16,7 @@ use crate::terminal;
 pub(crate) fn run(arguments: &Ech) -> Result<(), Failure> {
     let EchCommand::New { public_name, directory } = &arguments.command;
     let wrong = |action: &str| Failure::machine(format!("{action} {}", directory.display()));
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(wrong("make"))?;
     let known = Directory::read(directory, limits::ECH_KEYS_MAX, limits::ECH_FILE_BYTES);
     let id = unused_id(&known.map_err(wrong("list"))?);
     let key = EchKey::generate(public_name, id, limits::ECH_LONGEST_NAME)
