@@ -15,6 +15,7 @@ mod meaning;
 mod raw;
 mod reference;
 mod section;
+pub mod signing;
 mod syntax;
 mod units;
 
@@ -27,3 +28,5 @@ pub use meaning::{
     SiteCache, Tickets, Tls,
 };
 pub use reference::reference;
+pub use signing::{SignedUrls, SigningKey};
+pub use units::time;

@@ -7,10 +7,12 @@
 
 mod cache;
 mod origin;
+mod semantics;
 mod tls;
 
 pub use self::cache::*;
 pub use self::origin::*;
+pub use self::semantics::*;
 pub use self::tls::*;
 pub use penstock_sys::ssl::EARLY_DATA_BYTES_MAX;
 

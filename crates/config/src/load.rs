@@ -92,6 +92,7 @@ impl Config {
                 hosts: vec![HostPattern::Any],
                 origin: Origin::Directory(directory),
                 cache: SiteCache::default(),
+                signed_urls: None,
                 index: INDEX.to_owned(),
                 headers: Headers::default(),
             }],

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_http::OriginUrl;
+use penstock_http::query::QueryRules;
 use penstock_sys::socket::ListenOptions;
 use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
@@ -21,6 +22,7 @@ use crate::certificate_files::{CertificateFiles, Found, Stamp, Unusable};
 use crate::fault::Fault;
 use crate::limits;
 use crate::section::Place;
+use crate::signing::SignedUrls;
 
 /// Everything the server needs to know.
 #[derive(Clone, Debug)]
@@ -239,8 +241,10 @@ pub struct Site {
     pub hosts: Vec<HostPattern>,
     /// Where the bytes come from.
     pub origin: Origin,
-    /// How long an HTTP origin's answers are fresh.
+    /// What is kept of an HTTP origin's answers.
     pub cache: SiteCache,
+    /// Signatures that URLs have to have; `None` if they need none.
+    pub signed_urls: Option<SignedUrls>,
     /// Whether it answers what came as early data.
     pub early_data: EarlyRequests,
     /// The file that answers for a directory, a plain name such as `index.html`.
@@ -270,13 +274,15 @@ pub enum Origin {
     Http(Vec<OriginUrl>),
 }
 
-/// How long answers of an HTTP origin are fresh when it does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is kept of an HTTP origin's answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteCache {
-    /// Those that found something.
+    /// How long those that found something are fresh if the origin does not say.
     pub default_ttl: Duration,
-    /// Those that did not.
+    /// The same of those that did not.
     pub missing_ttl: Duration,
+    /// What of the query belongs to the key.
+    pub query: QueryRules,
 }
 
 /// The tiers of the cache.
@@ -398,6 +404,7 @@ impl Default for SiteCache {
         Self {
             default_ttl: Duration::from_secs(limits::DEFAULT_TTL_SECONDS),
             missing_ttl: Duration::from_secs(limits::MISSING_TTL_SECONDS),
+            query: QueryRules::default(),
         }
     }
 }

@@ -181,6 +181,8 @@ section! {
         cache: Spanned<SiteCache>, "section", "";
         /// Response fields beyond those of the file.
         headers: Spanned<Headers>, "section", "";
+        /// Serve only URLs with a valid signature; see [caching.md](caching.md#signed-urls).
+        signed_urls: Spanned<SignedUrls>, "section", "off";
         /// Requests that came as early data (0-RTT): `allow` answers them; `refuse` answers 425, and the client asks again.
         early_data: Text, "`allow`, `refuse`", "allow";
         /// The file that answers for a directory.
@@ -208,6 +210,42 @@ section! {
         default_ttl: Text, "time", "60s";
         /// How long a 404 or 410 is fresh whose origin does not say.
         missing_ttl: Text, "time", "1s";
+        /// Which parameters of the query tell one object from another: `all`, `ignore_all`, or a section. The origin is asked without the others.
+        query: Spanned<WordOr<QueryRules>>, "`all`, `ignore_all` or section", "all";
+    }
+}
+
+section! {
+    /// Which parameters of the query tell one object from another. Those of HLS itself (`_HLS_msn` and so on) always do.
+    QueryRules {
+        /// All but these: names, or starts of names such as `utm_*`.
+        ignore: Texts, "list of names", "no names";
+        /// Only these.
+        keep: Texts, "list of names", "all names";
+        /// Whether their order does not matter.
+        sort: Text, "`true`, `false`", "false";
+    }
+}
+
+section! {
+    /// Signed URLs: HMAC-SHA256 over an expiry and a path.
+    SignedUrls {
+        /// What signatures are made with; while a new key takes over, both.
+        keys: Sections<SigningKey>, "list", "required";
+        /// The query parameter that has the token. In front of the path works as well: `/token=.../vod/film.m3u8`.
+        parameter: Text, "name", "token";
+        /// A cookie that may have the token instead.
+        cookie: Text, "name", "no cookie";
+    }
+}
+
+section! {
+    /// A key that signs URLs.
+    SigningKey {
+        /// Its name in tokens.
+        id: Text, "name", "required";
+        /// A file with at least 16 bytes, readable by its owner only; line ends at its end do not count. Read again by SIGHUP.
+        file: Text, "file", "required";
     }
 }
 

@@ -19,6 +19,14 @@ pub(crate) struct Time(
     pub(crate) Duration,
 );
 
+/// Reads a time as configurations have it.
+///
+/// # Errors
+/// What is wrong and what to write instead.
+pub fn time(text: &str) -> Result<Duration, String> {
+    Time::parse(text).map(|time| time.0).map_err(|UnitError { what, instead }| format!("{what}; {instead}"))
+}
+
 /// Text that is not the quantity it should be, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnitError {

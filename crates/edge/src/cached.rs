@@ -16,6 +16,7 @@ use std::time::Duration;
 use penstock_cache::{Index, Key, MemoryTier, TierError, TierLimits};
 use penstock_config::{Cache, SiteCache, limits};
 use penstock_http::caching::DefaultLifetimes;
+use penstock_http::query::QueryRules;
 use penstock_http::{OriginUrl, Request};
 use penstock_origin::http::{HttpOrigin, OriginLimits};
 use penstock_sys::digest::sha256;
@@ -62,21 +63,24 @@ pub(crate) struct HttpSite {
     /// Tells the objects of one origin from those of another.
     name: String,
     lifetimes: DefaultLifetimes,
+    /// What of the query tells objects apart.
+    query: QueryRules,
 }
 
 impl HttpSite {
-    pub(crate) fn new(urls: &[OriginUrl], cache: SiteCache) -> Arc<Self> {
+    pub(crate) fn new(urls: &[OriginUrl], cache: &SiteCache) -> Arc<Self> {
         let name = urls.first().map(|url| format!("{}{}", url.authority(), url.base())).unwrap_or_default();
         Arc::new(Self {
             origin: HttpOrigin::new(urls.to_vec(), ORIGIN),
             name,
             lifetimes: DefaultLifetimes { found: cache.default_ttl, missing: cache.missing_ttl },
+            query: cache.query.clone(),
         })
     }
 
     /// What the origin is asked for, and the key of the answer.
     fn asked(&self, request: &Request<'_>, early: bool) -> Asked {
-        let target = match request.query() {
+        let target = match self.query.apply(request.query()) {
             Some(query) => format!("{}?{query}", request.raw_path()),
             None => request.raw_path().to_owned(),
         };

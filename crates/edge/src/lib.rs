@@ -40,6 +40,7 @@ mod clock;
 
 pub mod access_log;
 pub mod metrics;
+pub mod signed_urls;
 
 pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use sealing::measure_limits;

@@ -17,6 +17,7 @@ use penstock_sys::file::{Extent, OpenFile};
 
 use crate::cached::{Following, Stretch, respond_from_cache};
 use crate::settings::Settings;
+use crate::signed_urls::admit;
 use crate::site::{Site, Source};
 use crate::worker::Worker;
 
@@ -41,7 +42,10 @@ impl Answer {
 /// One request and what surrounds it.
 pub(crate) struct Exchange<'e> {
     pub(crate) worker: &'e Rc<Worker>,
+    /// Without the token that may have signed it.
     pub(crate) request: &'e Request<'e>,
+    /// As it was sent.
+    pub(crate) sent: &'e Request<'e>,
     pub(crate) secure: bool,
     /// Whether it could be a replay: an origin that is asked because of it has to be told so (RFC 8470 §5.1).
     pub(crate) early: bool,
@@ -78,12 +82,23 @@ pub(crate) async fn respond(
     early: bool,
     keep_alive: bool,
 ) -> Answer {
-    let exchange = Exchange { worker, request, secure, early, keep_alive };
+    let exchange = Exchange { worker, request, sent: request, secure, early, keep_alive };
     let Some(site) = settings.sites.find(request.host()) else {
         return exchange.page(None, Status::MisdirectedRequest);
     };
     if exchange.early && site.refuses_early {
         return exchange.page(Some(site), Status::TooEarly);
+    }
+    let (bare, target);
+    let mut exchange = exchange;
+    // OPTIONS is how browsers ask whether they may ask; they have no token to show then.
+    if let Some(rules) = site.signed_urls.as_ref().filter(|_| request.method() != Method::Options) {
+        let admitted = admit(rules, request, SystemTime::now());
+        worker.shard.signed_url(admitted.as_ref().map_or_else(|why| why.label(), |_| "accepted"));
+        let Ok(admitted) = admitted else { return exchange.page(Some(site), Status::Forbidden) };
+        bare = admitted;
+        target = request.with_target(bare.path, bare.query.as_deref());
+        exchange.request = &target;
     }
     match request.method() {
         Method::Options => exchange.options(site),
@@ -267,9 +282,10 @@ impl Exchange<'_> {
 
     fn redirect_to_directory(&self, site: &Site) -> Answer {
         let status = Status::MovedPermanently;
-        let query = self.request.query().map(|query| format!("?{query}")).unwrap_or_default();
+        // As it was sent, so that a token is not lost on the way.
+        let query = self.sent.query().map(|query| format!("?{query}")).unwrap_or_default();
         // A path of our own, never another host: `//elsewhere/` would be read as one.
-        let location = format!("/{}/{query}", self.request.raw_path().trim_matches('/'));
+        let location = format!("/{}/{query}", self.sent.raw_path().trim_matches('/'));
         let mut out = Vec::with_capacity(HEAD_ROOM_BYTES);
         let mut head = self.head(&mut out, status);
         head.field("Location", location);

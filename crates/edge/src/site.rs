@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use penstock_config::{EarlyRequests, HostPattern, Hsts, Origin};
+use penstock_config::{EarlyRequests, HostPattern, Hsts, Origin, SignedUrls};
 use penstock_origin::directory::Directory;
 use penstock_sys::root::RootError;
 
@@ -14,6 +14,8 @@ use crate::cached::{HttpSite, Store};
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) source: Source,
+    /// Signatures that URLs have to have.
+    pub(crate) signed_urls: Option<SignedUrls>,
     /// Whether what came as early data is answered with 425.
     pub(crate) refuses_early: bool,
     /// The file that answers for a directory.
@@ -73,13 +75,14 @@ impl SiteTable {
                     Source::Directory(Directory::open_again(root, known)?)
                 }
                 (Origin::Http(urls), Some(store)) => {
-                    Source::Http(HttpSite::new(urls, written.cache), store.clone())
+                    Source::Http(HttpSite::new(urls, &written.cache), store.clone())
                 }
                 // Whoever opens sites with HTTP origins has opened a store for them.
                 (Origin::Http(_), None) => continue,
             };
             let site = Arc::new(Site {
                 source,
+                signed_urls: written.signed_urls.clone(),
                 refuses_early: written.early_data == EarlyRequests::Refuse,
                 index: written.index.clone(),
                 hsts: written.headers.hsts.as_ref().map(hsts_value),
@@ -137,6 +140,7 @@ mod tests {
                 hosts: hosts.to_vec(),
                 origin: Origin::Directory(std::env::temp_dir()),
                 cache: penstock_config::SiteCache::default(),
+                signed_urls: None,
                 early_data: EarlyRequests::Allow,
                 index: number.to_string(),
                 headers: Headers::default(),

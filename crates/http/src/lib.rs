@@ -22,6 +22,7 @@ pub mod limits;
 pub mod multipart;
 pub mod origin_url;
 pub mod proxy;
+pub mod query;
 pub mod range;
 pub mod request;
 pub mod response;

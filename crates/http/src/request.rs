@@ -132,6 +132,16 @@ impl<'h> Request<'h> {
         self.query
     }
 
+    /// The same request for another path and query, as if they stood in its target. [`raw_target`](Self::raw_target)
+    /// stays what was sent.
+    pub fn with_target<'b>(&self, raw_path: &'b str, query: Option<&'b str>) -> Request<'b>
+    where
+        'h: 'b,
+    {
+        let request: Request<'b> = self.clone();
+        Request { raw_path, query, path: Path::parse(raw_path), ..request }
+    }
+
     /// Whether this is `OPTIONS *`: a question about the server as a whole.
     pub fn is_server_wide(&self) -> bool {
         self.method == Method::Options && self.raw_path == "*"

@@ -2,6 +2,7 @@
 
 mod ech;
 mod load;
+mod sign;
 mod tickets;
 
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ pub(crate) use ech::{Ech, EchCommand};
 pub(crate) use load::{
     Common, Load, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
 };
+pub(crate) use sign::{Sign, TokenPlace};
 pub(crate) use tickets::{Keys, Tickets, TicketsCommand};
 
 const EXAMPLES: &str = "\
@@ -92,6 +94,9 @@ pub(crate) enum Command {
 
     /// Make keys of encrypted ClientHellos, and what DNS says about them.
     Ech(Ech),
+
+    /// Sign a URL for a site with signed_urls.
+    Sign(Sign),
 
     /// Put load on an HTTPS server and say how it took it.
     Load(Box<Load>),

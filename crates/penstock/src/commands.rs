@@ -6,4 +6,5 @@ pub(crate) mod ech;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod serve;
+pub(crate) mod sign;
 pub(crate) mod tickets;

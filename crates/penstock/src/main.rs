@@ -38,6 +38,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Check(check) => commands::check::run(&check),
         Command::Doctor(doctor) => commands::doctor::run(&doctor),
         Command::Ech(ech) => commands::ech::run(&ech),
+        Command::Sign(sign) => commands::sign::run(&sign),
         Command::Tickets(tickets) => commands::tickets::run(&tickets),
         Command::Load(load) => commands::load::run(&load),
         Command::Completions { shell } => commands::manual::completions(shell),

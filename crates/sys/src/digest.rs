@@ -1,4 +1,4 @@
-//! SHA-256, for keys that must not collide.
+//! SHA-256, for keys that must not collide and for signatures that must not be forged.
 
 /// SHA-256 of all parts one behind the other, each with its length in front, so that no two lists of parts meet.
 pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
@@ -10,6 +10,16 @@ pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     hash.finish()
 }
 
+/// HMAC-SHA256 (RFC 2104); `None` only if the library is out of memory.
+pub fn hmac_sha256(key: &[u8], message: &[u8]) -> Option<[u8; 32]> {
+    boring::hash::hmac_sha256(key, message).ok()
+}
+
+/// Whether two signatures are the same, found out in the same time wherever they differ.
+pub fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
+    boring::memcmp::eq(one, other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -19,5 +29,17 @@ mod tests {
         assert_ne!(sha256(&[b"ab", b"c"]), sha256(&[b"a", b"bc"]));
         assert_ne!(sha256(&[b""]), sha256(&[]));
         assert_eq!(sha256(&[b"a", b"b"]), sha256(&[b"a", b"b"]));
+    }
+
+    #[test]
+    fn signatures_are_those_of_the_standard() {
+        // RFC 4231 §4.3
+        let signature = hmac_sha256(b"Jefe", b"what do ya want for nothing?").unwrap();
+        assert_eq!(signature[..4], [0x5b, 0xdc, 0xc1, 0x46]);
+        assert_eq!(signature[28..], [0x64, 0xec, 0x38, 0x43]);
+        assert!(is_same(&signature, &signature));
+        let mut other = signature;
+        other[31] ^= 1;
+        assert!(!is_same(&signature, &other));
     }
 }

@@ -10,6 +10,7 @@ use serde_saphyr::Spanned;
 use super::cache::site_cache;
 use super::early_data::early_requests;
 use super::reader::Reader;
+use super::signed_urls::signed_urls;
 use super::start;
 use crate::limits;
 use crate::meaning::{Headers, HostPattern, Hsts, Origin, Site};
@@ -48,7 +49,8 @@ fn site(
         reader.fault(place(cache), what, "remove it, or write origin: {http: [...]}");
     }
     let early_data = early_requests(raw.early_data.as_ref(), reader);
-    Some(Site { hosts, origin, cache, early_data, index, headers })
+    let signed_urls = signed_urls(raw.signed_urls.as_ref(), reader);
+    Some(Site { hosts, origin, cache, signed_urls, early_data, index, headers })
 }
 
 fn hosts(

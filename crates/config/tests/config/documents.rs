@@ -46,6 +46,10 @@ fn with_key(section: &str, line: &str) -> String {
         "sites.cache" => format!(
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}, cache: {{{line}}}}}]\n"
         ),
+        "sites.cache.query" => with_key("sites.cache", &format!("query: {{{line}}}")),
+        "sites.signed_urls" => {
+            with_key("sites", &format!("signed_urls: {{keys: [{{id: a, file: ec.key}}], {line}}}"))
+        }
         "tls.certificates" => {
             around(&format!("tls: {{certificates: [{{chain: ec.crt, key: ec.key, {line}}}]}}"))
         }

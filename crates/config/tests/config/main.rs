@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test it is the assertion")]
 
 mod arbitrary;
+mod caching;
 mod documents;
 mod extensions;
 mod fixture;

@@ -90,6 +90,7 @@ pub struct Shard {
     pub(super) file_lookups: [Counter; FileLookup::ALL.len()],
     pub(super) page_cache_misses: Counter,
 
+    pub(super) signed_urls: Tally<&'static str>,
     pub(super) cached: Tally<&'static str>,
     pub(super) origin: Tally<&'static str>,
     pub(super) filled: Counter,
@@ -145,6 +146,7 @@ impl Shard {
             open_files: Counter::default(),
             file_lookups: Default::default(),
             page_cache_misses: Counter::default(),
+            signed_urls: Tally::default(),
             cached: Tally::default(),
             origin: Tally::default(),
             filled: Counter::default(),
@@ -265,6 +267,12 @@ impl Shard {
         self.file_lookups[FileLookup::Revalidated as usize].set(files.revalidations);
         self.file_lookups[FileLookup::Missing as usize].set(files.absent_hits);
         self.page_cache_misses.set(residency.loaded);
+    }
+
+    /// A request to a site with signed URLs was `accepted`, or refused for this reason.
+    pub fn signed_url(&self, outcome: &'static str) {
+        self.expect_own_thread();
+        self.signed_urls.add(outcome);
     }
 
     /// An object was found, or not, in the cache; `outcome` says how it was come by.

@@ -7,6 +7,8 @@ mod freshness;
 mod harness;
 mod hits;
 mod origin;
+mod query;
+mod signed;
 
 use harness::{Server, Setup};
 use origin::Origin;

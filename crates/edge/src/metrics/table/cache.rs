@@ -5,6 +5,17 @@ use crate::metrics::exposition::{Kind, Metric};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
+        name: "penstock_signed_urls_total",
+        kind: Kind::Counter,
+        help: "Requests to sites with signed URLs: `accepted`, or answered with 403 because the token is `missing`, `malformed`, of an `unknown_key`, has a `wrong_signature`, is `expired`, or is for an `other_path`.",
+        labels: &[open("outcome", "see left")],
+        read: |seen, out| {
+            for (outcome, count) in seen.tally(|shard| &shard.signed_urls) {
+                out.sample(&[outcome], count);
+            }
+        },
+    },
+    Metric {
         name: "penstock_cache_requests_total",
         kind: Kind::Counter,
         help: "Requests to sites with an HTTP origin, by how their object was come by: `hit`, `miss`, `collapsed` into the fetch of another request, `revalidated`, `stale` (while somebody fetches), `stale_if_error`, `passed` (for one client only).",

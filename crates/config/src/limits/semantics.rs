@@ -1,0 +1,21 @@
+//! Limits of what HTTP says about caching: keys, signatures, purging.
+
+use super::KIB;
+
+/// Keys that one site's URLs may be signed with.
+pub const SIGNING_KEYS_MAX: usize = 16;
+
+/// The name of such a key.
+pub const SIGNING_KEY_ID_BYTES: usize = 32;
+
+/// The shortest key: half of what HMAC-SHA256 can use.
+pub const SIGNING_KEY_BYTES_MIN: usize = 16;
+
+/// The largest file with a key.
+pub const SIGNING_KEY_FILE_BYTES: u64 = 4 * KIB;
+
+/// Tokens that are tried of one request: a browser sends all cookies of a name.
+pub const TOKENS_PER_REQUEST: usize = 4;
+
+/// Names in one rule for queries.
+pub const QUERY_NAMES_MAX: usize = 64;
