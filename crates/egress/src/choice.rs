@@ -2,7 +2,7 @@
 
 use penstock_sys::aead::Cipher;
 use penstock_sys::ktls::Support;
-use penstock_sys::traffic::Version;
+use penstock_sys::traffic::{SendKeys, Version};
 
 use crate::kernel::KernelAbilities;
 use crate::measure::Costs;
@@ -44,7 +44,18 @@ pub enum Choice {
     UserSpace(&'static str),
 }
 
+/// Why a connection of an old client stays in user space: no kernel has its ciphers.
+pub(crate) const CBC_SUITE: &str = "cbc_suite";
+
 impl KernelPlan {
+    /// Chooses for a connection with these keys.
+    pub fn choose_for(&self, keys: &SendKeys) -> Choice {
+        match keys {
+            SendKeys::Aead(keys) => self.choose(keys.version, keys.cipher),
+            SendKeys::Cbc(_) => Choice::UserSpace(CBC_SUITE),
+        }
+    }
+
     /// Chooses for a connection with this record format and cipher.
     pub fn choose(&self, version: Version, cipher: Cipher) -> Choice {
         if self.wish == Wish::Off {

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod cbc;
 mod choice;
 mod kernel;
 pub mod measure;

@@ -154,7 +154,7 @@ fn touch(source: &OpenFile) -> io::Result<()> {
 
 /// A sealer with keys that protect nothing: only the source's filler bytes are ever sealed with them.
 fn sealer(cipher: Cipher) -> Option<Sealer> {
-    Sealer::new(throwaway_keys(cipher)?, u64::MAX)
+    Sealer::new(throwaway_keys(cipher)?.into(), u64::MAX)
 }
 
 fn throwaway_keys(cipher: Cipher) -> Option<TrafficKeys> {

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_sys::file::Extent;
-use penstock_sys::traffic::TrafficKeys;
+use penstock_sys::traffic::SendKeys;
 use tokio::net::TcpStream;
 
+use crate::choice::CBC_SUITE;
 use crate::kernel::{Kernel, KernelAbilities};
 use crate::pace::OutletLimits;
 use crate::plain;
@@ -125,10 +126,10 @@ impl Outlet {
     /// [`SendError::Internal`] if the keys do not suit their cipher.
     pub fn user_space(
         socket: Rc<TcpStream>,
-        keys: TrafficKeys,
+        keys: impl Into<SendKeys>,
         limits: OutletLimits,
     ) -> Result<Self, SendError> {
-        let sealing = UserSpace::new(keys, &limits).ok_or(SendError::Internal)?;
+        let sealing = UserSpace::new(keys.into(), &limits).ok_or(SendError::Internal)?;
         Ok(Self { socket, limits, kind: Kind::UserSpace(Box::new(sealing)) })
     }
 
@@ -155,7 +156,8 @@ impl Outlet {
         if !matches!(sealing.flush(&self.socket), Ok(true)) {
             return Entry::NotYet;
         }
-        match Kernel::enter(&self.socket, sealing.keys(), &self.limits, abilities) {
+        let Some(keys) = sealing.keys() else { return Entry::Refused(CBC_SUITE) };
+        match Kernel::enter(&self.socket, keys, &self.limits, abilities) {
             Ok(kernel) => {
                 self.kind = Kind::Kernel(Box::new(kernel));
                 Entry::Entered

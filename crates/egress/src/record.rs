@@ -1,18 +1,21 @@
 //! TLS records: header, nonce and additional data around one call of the cipher.
 //!
-//! RFC 8446 §5.2 for TLS 1.3; RFC 5246 §6.2.3.3 with RFC 5288 §3 and RFC 7905 §2 for TLS 1.2.
+//! RFC 8446 §5.2 for TLS 1.3; RFC 5246 §6.2.3.3 with RFC 5288 §3 and RFC 7905 §2 for TLS 1.2. The records of CBC suites
+//! stand in [`cbc`](crate::cbc).
 
 use penstock_sys::aead::{Cipher, NONCE_BYTES, Plaintext, SealError, SealingKey, TAG_BYTES};
-use penstock_sys::traffic::{TrafficKeys, Version};
+use penstock_sys::traffic::{SendKeys, TrafficKeys, Version};
 
 use crate::batch::Batch;
+use crate::cbc::{self, CbcSealer};
 use crate::outlet::SendError;
 
-const HEADER_BYTES: usize = 5;
+pub(crate) const HEADER_BYTES: usize = 5;
 const EXPLICIT_NONCE_BYTES: usize = 8;
 
 /// The most bytes a record adds to its plaintext.
-pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + EXPLICIT_NONCE_BYTES + 1 + TAG_BYTES;
+pub(crate) const OVERHEAD_BYTES: usize = cbc::OVERHEAD_BYTES;
+const _: () = assert!(OVERHEAD_BYTES >= HEADER_BYTES + EXPLICIT_NONCE_BYTES + 1 + TAG_BYTES);
 
 /// What a record carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +39,61 @@ pub(crate) fn alert_message(number: u8) -> [u8; 2] {
 }
 
 /// Seals records in order with one generation of keys.
-pub(crate) struct Sealer {
+pub(crate) enum Sealer {
+    Aead(AeadSealer),
+    Cbc(CbcSealer),
+}
+
+impl Sealer {
+    /// `None` if the keys do not suit their cipher.
+    pub(crate) fn new(keys: SendKeys, records_per_key: u64) -> Option<Self> {
+        match keys {
+            SendKeys::Aead(keys) => AeadSealer::new(keys, records_per_key).map(Self::Aead),
+            SendKeys::Cbc(keys) => CbcSealer::new(&keys).map(Self::Cbc),
+        }
+    }
+
+    /// The same connection after a KeyUpdate; `None` before TLS 1.3.
+    pub(crate) fn next_generation(&self, records_per_key: u64) -> Option<Self> {
+        match self {
+            Self::Aead(sealer) => sealer.next_generation(records_per_key).map(Self::Aead),
+            Self::Cbc(_) => None,
+        }
+    }
+
+    /// The keys with the sequence number of the next record; `None` if only this program can use them.
+    pub(crate) fn keys(&self) -> Option<&TrafficKeys> {
+        match self {
+            Self::Aead(sealer) => Some(&sealer.keys),
+            Self::Cbc(_) => None,
+        }
+    }
+
+    /// Whether only a last record (a KeyUpdate or an alert) may still be sealed.
+    pub(crate) fn is_worn_out(&self) -> bool {
+        match self {
+            Self::Aead(sealer) => sealer.is_worn_out(),
+            Self::Cbc(_) => false,
+        }
+    }
+
+    /// Adds `plaintext` to `batch` as one record, or as two where that is safer, or leaves it as it was. After a
+    /// failure there are no more records, not even an alert.
+    pub(crate) fn seal(
+        &mut self,
+        content: ContentType,
+        plaintext: Plaintext<'_>,
+        batch: &mut Batch,
+    ) -> Result<(), SendError> {
+        match self {
+            Self::Aead(sealer) => sealer.seal(content, plaintext, batch),
+            Self::Cbc(sealer) => sealer.seal(content, plaintext, batch),
+        }
+    }
+}
+
+/// Seals records of an AEAD suite.
+pub(crate) struct AeadSealer {
     key: SealingKey,
     keys: TrafficKeys,
     iv: [u8; NONCE_BYTES],
@@ -44,9 +101,8 @@ pub(crate) struct Sealer {
     last_sequence: u64,
 }
 
-impl Sealer {
-    /// `None` if the keys do not suit their cipher.
-    pub(crate) fn new(keys: TrafficKeys, records_per_key: u64) -> Option<Self> {
+impl AeadSealer {
+    fn new(keys: TrafficKeys, records_per_key: u64) -> Option<Self> {
         let key = SealingKey::new(keys.cipher, keys.key.expose())?;
         let mut iv = [0; NONCE_BYTES];
         iv.get_mut(..keys.iv.expose().len())?.copy_from_slice(keys.iv.expose());
@@ -58,24 +114,15 @@ impl Sealer {
         Some(Self { key, keys, iv, last_sequence })
     }
 
-    /// The same connection after a KeyUpdate; `None` in TLS 1.2.
-    pub(crate) fn next_generation(&self, records_per_key: u64) -> Option<Self> {
+    fn next_generation(&self, records_per_key: u64) -> Option<Self> {
         Self::new(self.keys.next_generation()?, records_per_key)
     }
 
-    /// The keys with the sequence number of the next record.
-    pub(crate) fn keys(&self) -> &TrafficKeys {
-        &self.keys
-    }
-
-    /// Whether only a last record (a KeyUpdate or an alert) may still be sealed.
-    pub(crate) fn is_worn_out(&self) -> bool {
+    fn is_worn_out(&self) -> bool {
         self.keys.sequence.saturating_add(1) >= self.last_sequence
     }
 
-    /// Adds one record to `batch`, or leaves it as it was. After a failure there are no more records, not even an
-    /// alert.
-    pub(crate) fn seal(
+    fn seal(
         &mut self,
         content: ContentType,
         plaintext: Plaintext<'_>,

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Instant;
 
 use penstock_sys::aead::Plaintext;
-use penstock_sys::traffic::TrafficKeys;
+use penstock_sys::traffic::{SendKeys, TrafficKeys};
 use tokio::net::TcpStream;
 
 use crate::batch::{Batch, with_batch};
@@ -36,7 +36,7 @@ pub(crate) struct UserSpace {
 }
 
 impl UserSpace {
-    pub(crate) fn new(keys: TrafficKeys, limits: &OutletLimits) -> Option<Self> {
+    pub(crate) fn new(keys: SendKeys, limits: &OutletLimits) -> Option<Self> {
         let sealer = Sealer::new(keys, limits.records_per_key)?;
         Some(Self { sealer, pace: Pace::new(limits), unsent: Vec::new(), unsent_from: 0, ended: false })
     }
@@ -232,8 +232,8 @@ impl UserSpace {
         Ok(true)
     }
 
-    /// The keys with the sequence number of the next record.
-    pub(crate) fn keys(&self) -> &TrafficKeys {
+    /// The keys with the sequence number of the next record; `None` if only this program can use them.
+    pub(crate) fn keys(&self) -> Option<&TrafficKeys> {
         self.sealer.keys()
     }
 

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "this crate exists to hold it")]
 
 pub mod aead;
+pub mod cbc;
 pub mod digest;
 pub mod file;
 pub mod ktls;

@@ -35,7 +35,8 @@ pub use secret::write_secret;
 pub use sessions::{Found, Sessions, set_sessions};
 pub use steps::observe_steps;
 pub use suites::{
-    set_tls12_suites, set_tls12_suites_of_context, set_tls13_suites, set_tls13_suites_of_context,
+    set_signing_preferences, set_tls12_suites, set_tls12_suites_of_context, set_tls13_suites,
+    set_tls13_suites_of_context,
 };
 pub use tickets::{
     FoundKey, Lookup, TICKET_NAME_BYTES, TicketKey, TicketKeys, TicketNotes, set_session_lifetime,
@@ -268,6 +269,19 @@ pub fn key_block(ssl: &SslRef) -> Option<Secret> {
     // SAFETY: `block` is valid for `length` writes, which is the length the library just asked for.
     let done = unsafe { ffi::SSL_generate_key_block(ssl.as_ptr(), block.as_mut_ptr(), length) };
     (done == 1).then(|| Secret::new(block))
+}
+
+/// The last block that this side has sent with a CBC suite of TLS 1.0, on which the next record builds; empty with
+/// everything else.
+pub fn last_block_written(ssl: &SslRef) -> Vec<u8> {
+    let (mut read, mut written, mut length) = (ptr::null(), ptr::null(), 0);
+    // SAFETY: the connection is live, and the call writes two pointers and a length to the places given.
+    let done = unsafe { ffi::SSL_get_ivs(ssl.as_ptr(), &raw mut read, &raw mut written, &raw mut length) };
+    if done != 1 || written.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the library says that so many bytes are there, and nothing changes them during the copy.
+    unsafe { std::slice::from_raw_parts(written, length) }.to_vec()
 }
 
 /// Whether the client had to send a second ClientHello.

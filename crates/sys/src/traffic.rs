@@ -9,6 +9,7 @@ use boring::hkdf::HkdfSuite;
 use zeroize::Zeroize;
 
 use crate::aead::{Cipher, NONCE_BYTES};
+use crate::cbc::CbcKeys;
 
 /// Which record format a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +45,27 @@ impl Drop for Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+/// What a finished handshake leaves to send with.
+#[derive(Clone, Debug)]
+pub enum SendKeys {
+    /// Of an AEAD suite: all that anybody should use.
+    Aead(TrafficKeys),
+    /// Of a CBC suite, which only clients from before 2013 or so need.
+    Cbc(CbcKeys),
+}
+
+impl From<TrafficKeys> for SendKeys {
+    fn from(keys: TrafficKeys) -> Self {
+        Self::Aead(keys)
+    }
+}
+
+impl From<CbcKeys> for SendKeys {
+    fn from(keys: CbcKeys) -> Self {
+        Self::Cbc(keys)
     }
 }
 

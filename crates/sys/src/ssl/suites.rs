@@ -1,10 +1,10 @@
-//! Which cipher suites are spoken, in which order.
+//! Which cipher suites are spoken and which signatures are made, in which order.
 
 use std::ffi::CStr;
 use std::ptr;
 
 use boring::error::ErrorStack;
-use boring::ssl::{SslContextBuilder, SslRef};
+use boring::ssl::{SslContextBuilder, SslRef, SslSignatureAlgorithm};
 use boring_sys as ffi;
 use foreign_types::ForeignTypeRef;
 
@@ -51,5 +51,20 @@ pub fn set_tls12_suites(ssl: &mut SslRef, suites: &CStr) -> Result<(), ErrorStac
 pub fn set_tls12_suites_of_context(builder: &mut SslContextBuilder, suites: &CStr) -> Result<(), ErrorStack> {
     // SAFETY: the context is live and the string ends with NUL; the library copies what it needs.
     let done = unsafe { ffi::SSL_CTX_set_strict_cipher_list(builder.as_ptr(), suites.as_ptr()) };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
+/// Sets which signatures the certificate of this context makes, best first; no others are made.
+///
+/// # Errors
+/// When the context has no certificate yet, or memory is short.
+pub fn set_signing_preferences(
+    builder: &mut SslContextBuilder,
+    signatures: &[SslSignatureAlgorithm],
+) -> Result<(), ErrorStack> {
+    let numbers = signatures.as_ptr().cast::<u16>();
+    // SAFETY: the type is a transparent wrapper of its number, and the array of `signatures.len()` of them is copied.
+    let done =
+        unsafe { ffi::SSL_CTX_set_signing_algorithm_prefs(builder.as_ptr(), numbers, signatures.len()) };
     if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
 }
