@@ -17,6 +17,7 @@ mod sites;
 mod strays;
 mod tickets;
 mod tls;
+mod versions;
 
 use std::num::NonZeroUsize;
 use std::thread;

@@ -16,7 +16,7 @@ use penstock_sys::traffic::Version;
 use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::DirectoryLimits;
-use penstock_tls::{ChaCha20, ClientCertificates, Compression, DefaultFor, Group, Suite};
+use penstock_tls::{ChaCha20, ClientCertificates, Compression, DefaultFor, Group, Legacy, Suite};
 
 use crate::certificate_files::{CertificateFiles, Found, Stamp, Unusable};
 use crate::fault::Fault;
@@ -109,8 +109,10 @@ pub struct Tls {
     pub certificates: Vec<ConfiguredCertificate>,
     /// Directories of certificates, which may change at any time.
     pub certificate_directories: Vec<CertificateDirectory>,
-    /// The oldest version spoken.
+    /// The oldest version spoken, of 1.2 and 1.3.
     pub oldest: Version,
+    /// The oldest version spoken, if that is one of before 1.2; `oldest` is 1.2 then.
+    pub legacy: Option<Legacy>,
     /// The newest version spoken, never older than the oldest.
     pub newest: Version,
     /// Whether the kernel may seal what is sent.
@@ -382,6 +384,7 @@ impl Default for Tls {
             certificate_directories: Vec::new(),
             oldest: Version::Tls12,
             newest: Version::Tls13,
+            legacy: None,
             kernel: KernelTls::Auto,
             groups: vec![Group::X25519MlKem768, Group::X25519, Group::P256],
             asks_for_best_group: false,

@@ -61,8 +61,8 @@ section! {
     Tls {
         /// Certificates, chosen by the name the client asks for and the signatures it knows.
         certificates: Sections<Certificate>, "list", "empty";
-        /// Versions spoken.
-        versions: Texts, "list of `\"1.2\"`, `\"1.3\"`", "[\"1.2\", \"1.3\"]";
+        /// Versions spoken. `"1.0"` and `"1.1"` are broken and only for devices that know nothing else; see [tls.md](tls.md#old-clients).
+        versions: Texts, "list of `\"1.0\"`, `\"1.1\"`, `\"1.2\"`, `\"1.3\"`", "[\"1.2\", \"1.3\"]";
         /// Whether the kernel seals what is sent (kTLS): `auto` where it can and is measured to be faster, `on` wherever it can; see [kernel-tls.md](kernel-tls.md).
         kernel: Text, "`auto`, `on`, `off`", "auto";
         /// Key exchange groups, best first.

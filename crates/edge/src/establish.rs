@@ -132,7 +132,7 @@ fn take_over(
     let after = worker.recent_clients.last(client.ip(), Instant::now());
     worker.shard.handshake_done(&facts, &timing, after);
     worker.shard.extensions(&extensions, facts.resumed);
-    let choice = settings.kernel.choose(keys.version, keys.cipher);
+    let choice = settings.kernel.choose_for(&keys);
     let Ok(mut outlet) = Outlet::user_space(Rc::clone(&socket), keys, settings.outlet) else {
         worker.shard.handshake_failed("keys_unavailable");
         return None;

@@ -147,6 +147,7 @@ fn acceptor(
         certificates,
         prepared_certificates: limits::PREPARED_CERTIFICATES,
         oldest: config.tls.oldest,
+        legacy: config.tls.legacy,
         newest: config.tls.newest,
         groups: config.tls.groups.clone(),
         asks_for_best_group: config.tls.asks_for_best_group,

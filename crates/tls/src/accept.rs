@@ -8,7 +8,7 @@ use boring::ssl::{
 };
 use penstock_sys::aead::Cipher;
 use penstock_sys::ssl;
-use penstock_sys::traffic::TrafficKeys;
+use penstock_sys::traffic::{SendKeys, TrafficKeys};
 use tokio::net::TcpStream;
 
 use crate::context::Acceptor;
@@ -16,6 +16,7 @@ use crate::early_data::{self, EarlyData};
 use crate::extensions::{self, Extensions};
 use crate::failure::HandshakeFailure;
 use crate::ja4::Ja4;
+use crate::legacy;
 use crate::receiver::Receiver;
 use crate::session_store::{self, LookupWait};
 use crate::signing::{self, Progress};
@@ -26,7 +27,7 @@ use crate::wire::Wire;
 /// What a finished handshake leaves behind.
 pub struct Established {
     /// To seal what we send. The library knows them too and must not use them again.
-    pub keys: TrafficKeys,
+    pub keys: SendKeys,
     /// Records that the library has sealed and not sent: session tickets. They leave before anything else, best
     /// together with the first response.
     pub tickets: Vec<u8>,
@@ -41,7 +42,7 @@ pub struct Established {
 /// What was agreed on, in the words of logs and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// `TLSv1.2` or `TLSv1.3`.
+    /// `TLSv1.3`, `TLSv1.2`, and where they are spoken `TLSv1.1` and `TLSv1.0`.
     pub version: &'static str,
     /// The suite's name in the IANA registry.
     pub cipher: &'static str,
@@ -241,16 +242,19 @@ fn take_over(mut stream: SslStream<Wire>, early_data: EarlyData) -> Result<Estab
     Ok(Established { keys, tickets, receiver: Receiver::new(stream), facts, timing: Timing::default() })
 }
 
-fn keys_of(ssl: &SslRef, suite: &str) -> Option<TrafficKeys> {
-    let cipher = cipher_of(suite)?;
+fn keys_of(ssl: &SslRef, suite: &str) -> Option<SendKeys> {
     let sequence = ssl::write_sequence(ssl);
-    if ssl.version2() == Some(SslVersion::TLS1_3) {
+    let Some(cipher) = cipher_of(suite) else {
+        return legacy::keys_of(ssl, suite, sequence).map(SendKeys::Cbc);
+    };
+    let keys = if ssl.version2() == Some(SslVersion::TLS1_3) {
         // With early data the handshake is not over yet; the key log has told the secret then.
         let told = ssl::notes(ssl).and_then(ssl::Notes::take_server_secret);
         TrafficKeys::tls13(cipher, told.or_else(|| ssl::write_secret(ssl))?, sequence)
     } else {
         TrafficKeys::tls12(cipher, &ssl::key_block(ssl)?, sequence)
-    }
+    };
+    keys.map(SendKeys::Aead)
 }
 
 fn cipher_of(suite: &str) -> Option<Cipher> {
@@ -263,7 +267,12 @@ fn cipher_of(suite: &str) -> Option<Cipher> {
 }
 
 fn facts_of(ssl: &SslRef, early_data: EarlyData) -> Facts {
-    let version = if ssl.version2() == Some(SslVersion::TLS1_3) { "TLSv1.3" } else { "TLSv1.2" };
+    let version = match ssl.version2() {
+        Some(SslVersion::TLS1_3) => "TLSv1.3",
+        Some(SslVersion::TLS1_1) => "TLSv1.1",
+        Some(SslVersion::TLS1) => "TLSv1.0",
+        _ => "TLSv1.2",
+    };
     let cipher = ssl.current_cipher().and_then(|cipher| cipher.standard_name()).unwrap_or("unknown");
     let certificate = if ssl.session_reused() {
         "none"

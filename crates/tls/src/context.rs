@@ -20,11 +20,12 @@ use crate::early_data::EarlyDataPolicy;
 use crate::extensions;
 use crate::groups;
 use crate::hello;
+use crate::legacy::{Legacy, MODERN_SIGNATURES};
 use crate::ocsp;
 use crate::session_store::{self, Desk, SessionKeeping};
 use crate::settings::{Group, Settings};
 use crate::shelf::{Chosen, Offered, Shelf};
-use crate::signatures::Verifiable;
+use crate::signatures::{SignatureRules, Verifiable};
 use crate::signing::{self, Signing};
 use crate::suites::{ChaCha20Switch, Orders};
 
@@ -77,7 +78,8 @@ impl Acceptor {
         let mut entry = common(&settings)?;
         let orders = Orders::new(&settings.suites);
         let chacha20 = Arc::clone(&settings.chacha20);
-        let speaks_tls13 = settings.newest == Version::Tls13;
+        let rules =
+            SignatureRules { tls13: settings.newest == Version::Tls13, sha1: settings.legacy.is_some() };
         let session_keeping = settings.session_keeping.clone();
         let early_data = settings.early_data.clone();
         let client_certificates = settings.client_certificates.clone();
@@ -90,7 +92,7 @@ impl Acceptor {
             if let Some(progress) = signing::progress(hello.ssl()).filter(|_| ja4) {
                 progress.note_ja4(hello.as_bytes());
             }
-            choose(hello, &chooser, speaks_tls13, &orders, &chacha20, &groups)
+            choose(hello, &chooser, rules, &orders, &chacha20, &groups)
         });
         Ok(Self { context: entry.build(), shelf, session_keeping, early_data, client_certificates })
     }
@@ -143,7 +145,8 @@ impl Acceptor {
 
 fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
     let mut builder = SslContextBuilder::new(SslMethod::tls())?;
-    builder.set_min_proto_version(Some(library_version(settings.oldest)))?;
+    let oldest = settings.legacy.map_or_else(|| library_version(settings.oldest), Legacy::library_version);
+    builder.set_min_proto_version(Some(oldest))?;
     builder.set_max_proto_version(Some(library_version(settings.newest)))?;
     builder.set_curves_list(&groups::names(&settings.groups))?;
     builder.set_options(SslOptions::CIPHER_SERVER_PREFERENCE);
@@ -202,6 +205,9 @@ pub(crate) fn with_certificate(
     for intermediate in certificate.intermediates() {
         builder.add_extra_chain_cert(intermediate.clone())?;
     }
+    if settings.legacy.is_none() {
+        ssl::set_signing_preferences(&mut builder, &MODERN_SIGNATURES)?;
+    }
     builder.set_private_key_method(Signing::with(certificate.key().clone()));
     Ok(builder)
 }
@@ -229,13 +235,13 @@ fn library_version(version: Version) -> SslVersion {
 fn choose(
     mut hello: ClientHello<'_>,
     shelf: &Shelf,
-    speaks_tls13: bool,
+    rules: SignatureRules,
     orders: &Orders,
     chacha20: &ChaCha20Switch,
     groups: &[Group],
 ) -> Result<(), SelectCertError> {
     let find = |number: u16| hello.get_extension(number.into());
-    let verifiable = Verifiable::of(orders.signed_by(hello.ciphers()), find, speaks_tls13);
+    let verifiable = Verifiable::of(orders.signed_by(hello.ciphers()), find, rules);
     let context = match shelf.choose(hello.servername(NameType::HOST_NAME), verifiable) {
         Chosen::Ready(context) => context,
         Chosen::Pending(gate) => {

@@ -6,7 +6,7 @@ use crate::alpn::{self, Choice};
 use crate::candidates::NameIndex;
 use crate::certificate::Algorithm;
 use crate::hello;
-use crate::signatures::Verifiable;
+use crate::signatures::{SignatureRules, Verifiable};
 use crate::suites::{Orders, SUITES};
 
 /// Body of the fuzz target: no input panics, and what is answered was in the input.
@@ -36,7 +36,7 @@ pub fn fuzz_client_hello(input: &[u8]) {
             43 => Some(versions),
             _ => None,
         },
-        true,
+        SignatureRules { tls13: true, sha1: true },
     );
     for algorithm in Algorithm::ALL {
         assert!(!verifiable.has(algorithm) || schemes.len() >= 4, "{algorithm:?} without a scheme");

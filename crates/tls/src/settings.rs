@@ -9,6 +9,7 @@ use penstock_sys::traffic::Version;
 use crate::client_certificates::ClientCertificates;
 use crate::compression::Compression;
 use crate::early_data::EarlyDataPolicy;
+use crate::legacy::Legacy;
 use crate::ocsp::Staples;
 use crate::session_store::SessionKeeping;
 use crate::shelf::Offered;
@@ -106,8 +107,10 @@ pub struct Settings {
     pub certificates: Vec<Offered>,
     /// How many of those that are read when they are needed stay in memory.
     pub prepared_certificates: usize,
-    /// The oldest version spoken.
+    /// The oldest version spoken, of those that should be.
     pub oldest: Version,
+    /// The oldest version spoken to old clients, with suites and signatures for them; `None` nothing of it.
+    pub legacy: Option<Legacy>,
     /// The newest version spoken.
     pub newest: Version,
     /// Key exchange groups in order of preference.

@@ -8,6 +8,15 @@ use crate::suites::SignedBy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verifiable(u8);
 
+/// Which signatures we make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SignatureRules {
+    /// TLS 1.3 is spoken.
+    pub(crate) tls13: bool,
+    /// Old clients get signatures over SHA-1 if they know nothing better.
+    pub(crate) sha1: bool,
+}
+
 /// RFC 8446 §4.2.3.
 mod scheme {
     pub(super) const ECDSA_P256: u16 = 0x0403;
@@ -18,6 +27,8 @@ mod scheme {
     pub(super) const RSA_PSS: [u16; 3] = [0x0804, 0x0805, 0x0806];
     /// Those that may sign only older ones.
     pub(super) const RSA_PKCS1: [u16; 4] = [0x0201, 0x0401, 0x0501, 0x0601];
+    /// Those over SHA-1, of RSA and ECDSA keys.
+    pub(super) const WITH_SHA1: [u16; 2] = [0x0201, 0x0203];
     /// Before TLS 1.3 the scheme names a hash, and the curve is that of the certificate.
     pub(super) const ECDSA: [u16; 4] = [0x0203, ECDSA_P256, ECDSA_P384, ECDSA_P521];
 }
@@ -34,15 +45,15 @@ impl Verifiable {
     pub(crate) fn of<'h>(
         suites: SignedBy,
         find: impl Fn(u16) -> Option<&'h [u8]>,
-        speaks_tls13: bool,
+        rules: SignatureRules,
     ) -> Self {
         let versions = find(extension::SUPPORTED_VERSIONS).and_then(|body| body.get(1..)).unwrap_or_default();
         let schemes = find(extension::SIGNATURE_ALGORITHMS).map(|body| body.get(2..).unwrap_or_default());
-        if speaks_tls13 && numbers(versions).any(|version| version == 0x0304) {
+        if rules.tls13 && numbers(versions).any(|version| version == 0x0304) {
             return Self::in_tls13(schemes.unwrap_or_default());
         }
         let groups = find(extension::SUPPORTED_GROUPS).and_then(|body| body.get(2..)).unwrap_or_default();
-        Self::in_tls12(suites, schemes, groups)
+        Self::in_tls12(suites, schemes, groups, rules.sha1)
     }
 
     /// Each scheme stands for one curve, and RSA signs with PSS only (RFC 8446 §4.2.3).
@@ -58,10 +69,15 @@ impl Verifiable {
         })
     }
 
-    /// Without the extension a client takes SHA-1 with every key that goes with its suites (RFC 5246 §7.4.1.4.1). The
-    /// curve of an ECDSA certificate has to be among its groups (RFC 8422 §5.1).
-    fn in_tls12(suites: SignedBy, schemes: Option<&[u8]>, groups: &[u8]) -> Self {
-        let has_scheme = |wanted: &dyn Fn(u16) -> bool| schemes.is_none_or(|list| numbers(list).any(wanted));
+    /// Without the extension a client takes SHA-1 with every key that goes with its suites (RFC 5246 §7.4.1.4.1), and
+    /// gets none where we do not sign that (RFC 9155 §4). The curve of an ECDSA certificate has to be among its groups
+    /// (RFC 8422 §5.1).
+    fn in_tls12(suites: SignedBy, schemes: Option<&[u8]>, groups: &[u8], sha1: bool) -> Self {
+        let made = |offered: u16| sha1 || !scheme::WITH_SHA1.contains(&offered);
+        let has_scheme = |wanted: &dyn Fn(u16) -> bool| match schemes {
+            Some(list) => numbers(list).filter(|offered| made(*offered)).any(wanted),
+            None => sha1,
+        };
         let ecdsa = suites.ecdsa && has_scheme(&|offered| scheme::ECDSA.contains(&offered));
         let has_group = |wanted| numbers(groups).any(|offered| offered == wanted);
         Self::where_true(|algorithm| match algorithm {
@@ -118,6 +134,7 @@ mod tests {
         suites: SignedBy,
         schemes: Option<&'a [u16]>,
         groups: &'a [u16],
+        sha1: bool,
     }
 
     impl Hello<'_> {
@@ -131,7 +148,7 @@ mod tests {
                 10 => Some(&groups[..]),
                 _ => None,
             };
-            let found = Verifiable::of(self.suites, find, true);
+            let found = Verifiable::of(self.suites, find, SignatureRules { tls13: true, sha1: self.sha1 });
             Algorithm::ALL.into_iter().filter(|algorithm| found.has(*algorithm)).collect()
         }
     }
@@ -143,7 +160,8 @@ mod tests {
 
     #[test]
     fn in_tls_1_3_each_curve_has_its_own_scheme_and_rsa_needs_pss() {
-        let tls13 = |schemes| Hello { tls13: true, suites: NONE, schemes: Some(schemes), groups: &[29] };
+        let tls13 =
+            |schemes| Hello { tls13: true, suites: NONE, schemes: Some(schemes), groups: &[29], sha1: false };
         assert_eq!(tls13(&[0x0403, 0x0804, 0x0401]).verifies(), [P256, Rsa]);
         assert_eq!(tls13(&[0x0503]).verifies(), [P384]);
         assert_eq!(tls13(&[0x0603, 0x0203]).verifies(), [P521]);
@@ -155,7 +173,7 @@ mod tests {
     #[test]
     fn in_tls_1_2_a_key_needs_a_suite_a_scheme_and_a_curve() {
         let tls12 = |suites, schemes, groups| {
-            Hello { tls13: false, suites, schemes: Some(schemes), groups }.verifies()
+            Hello { tls13: false, suites, schemes: Some(schemes), groups, sha1: false }.verifies()
         };
         assert_eq!(tls12(BOTH, &[0x0403, 0x0401], &[29, 23]), [P256, Rsa]);
         assert_eq!(tls12(BOTH, &[0x0403, 0x0401], &[29]), [Rsa], "P-256 is not among the groups");
@@ -169,17 +187,27 @@ mod tests {
     }
 
     #[test]
-    fn a_client_of_tls_1_2_that_names_no_signatures_takes_sha_1_with_the_keys_of_its_suites() {
-        let old = |suites, groups| Hello { tls13: false, suites, schemes: None, groups }.verifies();
-        assert_eq!(old(RSA, &[23]), [Rsa]);
-        assert_eq!(old(BOTH, &[23]), [P256, Rsa]);
-        assert_eq!(old(BOTH, &[]), [Rsa]);
+    fn a_client_that_names_no_signatures_takes_sha_1_with_the_keys_of_its_suites_where_we_sign_that() {
+        let old =
+            |suites, groups, sha1| Hello { tls13: false, suites, schemes: None, groups, sha1 }.verifies();
+        assert_eq!(old(RSA, &[23], true), [Rsa]);
+        assert_eq!(old(BOTH, &[23], true), [P256, Rsa]);
+        assert_eq!(old(BOTH, &[], true), [Rsa]);
+        assert_eq!(old(BOTH, &[23], false), []);
+    }
+
+    #[test]
+    fn signatures_over_sha_1_count_only_where_we_make_them() {
+        let schemes = Some(&[0x0203, 0x0201][..]);
+        let old = |sha1| Hello { tls13: false, suites: BOTH, schemes, groups: &[23], sha1 }.verifies();
+        assert_eq!(old(true), [P256, Rsa]);
+        assert_eq!(old(false), []);
     }
 
     #[test]
     fn malformed_lists_say_nothing() {
         for body in [&[][..], &[0], &[0, 2], &[0, 2, 4], &[0, 3, 4, 3, 5]] {
-            let found = Verifiable::of(NONE, |_| Some(body), true);
+            let found = Verifiable::of(NONE, |_| Some(body), SignatureRules { tls13: true, sha1: true });
             assert!(found.0 & !bit(P256) == 0, "{body:?}");
         }
     }
@@ -193,7 +221,8 @@ mod tests {
             13 => Some(&schemes[..]),
             _ => None,
         };
-        assert!(Verifiable::of(RSA, find, false).has(Rsa));
-        assert!(!Verifiable::of(RSA, find, true).has(Rsa));
+        let of = |tls13| Verifiable::of(RSA, find, SignatureRules { tls13, sha1: false });
+        assert!(of(false).has(Rsa));
+        assert!(!of(true).has(Rsa));
     }
 }

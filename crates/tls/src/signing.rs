@@ -45,6 +45,11 @@ impl Signing {
         }
     }
 
+    /// Without a look at the padding.
+    fn decrypt(&self, input: &[u8], output: &mut [u8]) -> Result<usize, ErrorStack> {
+        self.key.rsa()?.private_decrypt(input, output, Padding::NONE)
+    }
+
     /// Does one private key operation and notes how long it took.
     fn timed(
         progress: Option<&Progress>,
@@ -69,20 +74,26 @@ impl PrivateKeyMethod for Signing {
     ) -> Result<usize, PrivateKeyMethodError> {
         let progress = progress(ssl);
         if let Some(progress) = progress.filter(|progress| !progress.spend_turn()) {
-            *progress.lock() = Some((algorithm, input.to_vec()));
+            *progress.lock() = Some(Waiting::Signature(algorithm, input.to_vec()));
             return Err(PrivateKeyMethodError::RETRY);
         }
         Self::timed(progress, || self.sign(algorithm, input, output))
     }
 
-    /// Only suites without forward secrecy decrypt with the private key; they do not wait.
+    /// Only suites without forward secrecy decrypt with the private key. The library looks at what comes out, and so
+    /// that its time tells nothing (RFC 5246 §7.4.7.1).
     fn decrypt(
         &self,
         ssl: &mut SslRef,
         input: &[u8],
         output: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
-        Self::timed(progress(ssl), || self.key.rsa()?.private_decrypt(input, output, Padding::NONE))
+        let progress = progress(ssl);
+        if let Some(progress) = progress.filter(|progress| !progress.spend_turn()) {
+            *progress.lock() = Some(Waiting::Decryption(input.to_vec()));
+            return Err(PrivateKeyMethodError::RETRY);
+        }
+        Self::timed(progress, || self.decrypt(input, output))
     }
 
     fn complete(&self, ssl: &mut SslRef, output: &mut [u8]) -> Result<usize, PrivateKeyMethodError> {
@@ -90,17 +101,26 @@ impl PrivateKeyMethod for Signing {
         if !progress.spend_turn() {
             return Err(PrivateKeyMethodError::RETRY);
         }
-        let (algorithm, input) = progress.lock().take().ok_or(PrivateKeyMethodError::FAILURE)?;
-        Self::timed(Some(progress), || self.sign(algorithm, &input, output))
+        let waiting = progress.lock().take().ok_or(PrivateKeyMethodError::FAILURE)?;
+        Self::timed(Some(progress), || match waiting {
+            Waiting::Signature(algorithm, input) => self.sign(algorithm, &input, output),
+            Waiting::Decryption(input) => self.decrypt(&input, output),
+        })
     }
+}
+
+/// The input of an operation of the private key that waits for its turn.
+#[derive(Debug)]
+enum Waiting {
+    Signature(SslSignatureAlgorithm, Vec<u8>),
+    Decryption(Vec<u8>),
 }
 
 /// What one handshake may do now, and what it has done.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     has_turn: AtomicBool,
-    /// The input of a signature that waits for its turn.
-    waiting: Mutex<Option<(SslSignatureAlgorithm, Vec<u8>)>>,
+    waiting: Mutex<Option<Waiting>>,
     signing_nanoseconds: AtomicU64,
     /// Where the handshake waits for its certificate.
     gate: Mutex<Option<Gate>>,
@@ -152,7 +172,7 @@ impl Progress {
         self.signing_nanoseconds.fetch_add(nanoseconds, Relaxed);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(SslSignatureAlgorithm, Vec<u8>)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,6 @@
 //! The cipher suites that can be spoken, and in which order they are offered to whom.
+//!
+//! Those of old clients stand in [`legacy`](crate::legacy).
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -6,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use boring::error::ErrorStack;
 use boring::ssl::{SslContextBuilder, SslRef};
 use penstock_sys::aead::Cipher;
+use penstock_sys::cbc::CbcCipher;
 use penstock_sys::ssl;
 use penstock_sys::traffic::Version;
 
 use crate::hello::numbers;
 
-/// A cipher suite: forward secrecy and an AEAD that we seal with ourselves. There are no others.
+/// A cipher suite. Those in [`SUITES`] have forward secrecy and an AEAD.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Suite {
     /// Its number in the IANA registry.
@@ -20,14 +23,23 @@ pub struct Suite {
     pub name: &'static str,
     /// What OpenSSL calls it.
     pub openssl_name: &'static str,
-    /// The version of TLS that speaks it.
+    /// The version of TLS that speaks it; those of 1.2 may be known to older ones too.
     pub version: Version,
     /// What records are sealed with.
-    pub cipher: Cipher,
+    pub protection: Protection,
     /// Whether it goes with an ECDSA certificate.
     pub ecdsa: bool,
     /// Whether it goes with an RSA certificate.
     pub rsa: bool,
+}
+
+/// What records are sealed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// An AEAD.
+    Aead(Cipher),
+    /// A block cipher and a MAC, for old clients.
+    Cbc(CbcCipher),
 }
 
 /// All suites in our order of preference: AES-128 first, because it is the cheapest to seal and strong enough for
@@ -66,25 +78,28 @@ pub static SUITES: [Suite; 9] = [
 
 const fn tls13(number: u16, name: &'static str, cipher: Cipher) -> Suite {
     // OpenSSL took these names over.
-    Suite { number, name, openssl_name: name, version: Version::Tls13, cipher, ecdsa: true, rsa: true }
+    let protection = Protection::Aead(cipher);
+    Suite { number, name, openssl_name: name, version: Version::Tls13, protection, ecdsa: true, rsa: true }
 }
 
 const fn ecdsa(number: u16, name: &'static str, openssl_name: &'static str, cipher: Cipher) -> Suite {
-    Suite { number, name, openssl_name, version: Version::Tls12, cipher, ecdsa: true, rsa: false }
+    let protection = Protection::Aead(cipher);
+    Suite { number, name, openssl_name, version: Version::Tls12, protection, ecdsa: true, rsa: false }
 }
 
 const fn rsa(number: u16, name: &'static str, openssl_name: &'static str, cipher: Cipher) -> Suite {
-    Suite { number, name, openssl_name, version: Version::Tls12, cipher, ecdsa: false, rsa: true }
+    let protection = Protection::Aead(cipher);
+    Suite { number, name, openssl_name, version: Version::Tls12, protection, ecdsa: false, rsa: true }
 }
 
 impl Suite {
-    /// All suites of a version in our order of preference.
+    /// All modern suites of a version in our order of preference.
     pub fn all(version: Version) -> Vec<&'static Self> {
         SUITES.iter().filter(|suite| suite.version == version).collect()
     }
 
     fn is_chacha20(&self) -> bool {
-        self.cipher == Cipher::ChaCha20Poly1305
+        self.protection == Protection::Aead(Cipher::ChaCha20Poly1305)
     }
 }
 

@@ -170,6 +170,7 @@ impl Server {
                 .to_vec(),
             prepared_certificates: 1,
             oldest: Version::Tls12,
+            legacy: None,
             newest: Version::Tls13,
             groups: vec![Group::X25519],
             asks_for_best_group: false,

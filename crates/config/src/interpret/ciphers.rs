@@ -1,7 +1,7 @@
 //! Which cipher suites are spoken, in which order, and who gets ChaCha20.
 
 use penstock_sys::traffic::Version;
-use penstock_tls::{ChaCha20, SUITES, Suite};
+use penstock_tls::{ChaCha20, LEGACY_SUITES, SUITES, Suite};
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
@@ -11,13 +11,37 @@ use crate::section::{Text, Texts, place};
 /// The suites in order and who gets ChaCha20; `None` where nothing usable was written.
 pub(super) fn ciphers(
     section: Option<&Spanned<raw::Ciphers>>,
+    legacy: bool,
     reader: &mut Reader<'_>,
 ) -> (Vec<&'static Suite>, Option<ChaCha20>) {
     let raw = section.map(|section| &section.value);
     let mut suites = list("tls13", Version::Tls13, raw.and_then(|raw| raw.tls13.as_ref()), reader);
-    suites.extend(list("tls12", Version::Tls12, raw.and_then(|raw| raw.tls12.as_ref()), reader));
+    let tls12 = raw.and_then(|raw| raw.tls12.as_ref());
+    suites.extend(list("tls12", Version::Tls12, tls12, reader));
+    if let Some(written) = tls12 {
+        judge_legacy(written, &suites, legacy, reader);
+    } else if legacy {
+        suites.extend(&LEGACY_SUITES);
+    }
     let chacha20 = raw.and_then(|raw| raw.chacha20.as_ref()).and_then(|text| who_gets_chacha20(text, reader));
     (suites, chacha20)
+}
+
+/// Suites of old clients belong to old versions, and these know no others.
+fn judge_legacy(written: &Texts, suites: &[&Suite], legacy: bool, reader: &mut Reader<'_>) {
+    let old = suites.iter().find(|suite| suite.is_legacy());
+    match (old, legacy) {
+        (Some(old), false) => {
+            let what = format!("tls12: {} is only for clients of TLS 1.0 and 1.1", old.openssl_name);
+            reader.fault(place(written), what, "remove it, or add \"1.0\" and \"1.1\" to versions");
+        }
+        (None, true) => {
+            let what = "tls12: TLS 1.1 and older know none of these suites";
+            let instead = "add ECDHE-ECDSA-AES128-SHA and ECDHE-RSA-AES128-SHA, or remove the key";
+            reader.fault(place(written), what, instead);
+        }
+        _ => {}
+    }
 }
 
 fn list(
@@ -50,7 +74,7 @@ fn suite(name: &str, version: Version) -> Result<&'static Suite, (String, String
     let is_named = |suite: &&Suite| {
         suite.name.eq_ignore_ascii_case(name) || suite.openssl_name.eq_ignore_ascii_case(name)
     };
-    if let Some(found) = SUITES.iter().find(is_named) {
+    if let Some(found) = SUITES.iter().chain(&LEGACY_SUITES).find(is_named) {
         if found.version == version {
             return Ok(found);
         }

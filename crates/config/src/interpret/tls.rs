@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use penstock_sys::traffic::Version;
 use penstock_tls::Group;
 use serde_saphyr::Spanned;
 
@@ -16,6 +15,7 @@ use super::ocsp::ocsp;
 use super::reader::Reader;
 use super::strays::nearest;
 use super::tickets::tickets;
+use super::versions::{Versions, versions};
 use crate::meaning::{KernelTls, SessionCache, Tls};
 use crate::raw;
 use crate::section::{Text, Texts, WordOrMore, place};
@@ -23,9 +23,8 @@ use crate::section::{Text, Texts, WordOrMore, place};
 pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) -> Tls {
     let default = Tls::default();
     let Some(Spanned { value: raw, .. }) = section else { return default };
-    let (oldest, newest) =
-        versions(raw.versions.as_ref(), reader).unwrap_or((default.oldest, default.newest));
-    let (suites, chacha20) = ciphers::ciphers(raw.ciphers.as_ref(), reader);
+    let Versions { oldest, newest, legacy } = versions(raw.versions.as_ref(), reader);
+    let (suites, chacha20) = ciphers::ciphers(raw.ciphers.as_ref(), legacy.is_some(), reader);
     let ocsp = raw.ocsp.as_ref().and_then(|written| ocsp(written, reader)).unwrap_or(default.ocsp);
     let certificates = certificates(raw, &ocsp, reader);
     let certificate_directories = directories(raw, reader);
@@ -39,6 +38,7 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
         certificate_directories,
         oldest,
         newest,
+        legacy,
         kernel: raw.kernel.as_ref().and_then(|text| kernel(text, reader)).unwrap_or(default.kernel),
         groups: raw.groups.as_ref().map_or(default.groups, |list| groups(list, reader)),
         asks_for_best_group: raw
@@ -60,30 +60,6 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
         client_certificates: client_certificates(raw.client_certificates.as_ref(), reader),
         key_log: raw.key_log.as_ref().map(|text| key_log(text, reader)),
     }
-}
-
-fn versions(list: Option<&Texts>, reader: &mut Reader<'_>) -> Option<(Version, Version)> {
-    let list = list?;
-    let mut found = Vec::new();
-    for text in &list.value {
-        match text.value.as_str() {
-            "1.2" => found.push(Version::Tls12),
-            "1.3" => found.push(Version::Tls13),
-            old @ ("1.0" | "1.1") => {
-                reader.fault(place(text), format!("versions: \"{old}\" is not supported yet"), "remove it");
-            }
-            other => {
-                let what = format!("versions: `{other}` is no version of TLS");
-                reader.fault(place(text), what, "write \"1.2\" or \"1.3\"");
-            }
-        }
-    }
-    if list.value.is_empty() {
-        reader.fault(place(list), "versions: the list is empty", "write [\"1.2\", \"1.3\"]");
-    }
-    let oldest = if found.contains(&Version::Tls12) { Version::Tls12 } else { Version::Tls13 };
-    let newest = if found.contains(&Version::Tls13) { Version::Tls13 } else { Version::Tls12 };
-    (!found.is_empty()).then_some((oldest, newest))
 }
 
 fn kernel(text: &Text, reader: &mut Reader<'_>) -> Option<KernelTls> {

@@ -10,3 +10,4 @@ mod meanings;
 mod structure_faults;
 mod tickets;
 mod value_faults;
+mod versions;

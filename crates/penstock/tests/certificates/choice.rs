@@ -33,7 +33,7 @@ fn each_client_gets_the_cheapest_certificate_that_it_can_verify() {
         ("ECDSA+SHA384:RSA-PSS+SHA256", "-tls1_3", new, "p384"),
         ("RSA-PSS+SHA256", "-tls1_3", new, "rsa"),
         ("RSA-PSS+SHA256", "-tls1_2", new, "rsa"),
-        ("RSA+SHA1", "-tls1_2", new, "rsa"),
+        ("RSA+SHA1:RSA+SHA512", "-tls1_2", new, "rsa"),
         // The scheme names only a hash, so that the groups tell which curves are known.
         ("ECDSA+SHA256:RSA+SHA256", "-tls1_2", "X25519:P-384", "p384"),
         ("ECDSA+SHA256:RSA+SHA256", "-tls1_2", "X25519", "rsa"),

@@ -42,13 +42,17 @@ fn compression_is_not_spoken_by_those_who_offer_it_first() {
 }
 
 #[test]
-fn sha_1_is_signed_with_only_for_clients_of_tls_1_2_that_know_nothing_better() {
+fn sha_1_is_not_signed_with_for_those_who_know_nothing_better_either() {
     let server = Setup::new().start();
     let with = |hello: ClientHello, schemes: &[u16]| {
         ask(&server, &hello.with(ext::SIGNATURES, list16(&numbers(schemes))).records())
     };
     assert_eq!(with(ClientHello::tls12(), &[0x0101]), HANDSHAKE_FAILURE, "MD5");
     assert_eq!(with(ClientHello::tls13(), &[0x0203, 0x0201]), HANDSHAKE_FAILURE, "SHA-1 in TLS 1.3");
+    // RFC 9155 section 4; who names no signatures means SHA-1.
+    assert_eq!(with(ClientHello::tls12(), &[0x0203, 0x0201]), HANDSHAKE_FAILURE, "SHA-1 in TLS 1.2");
+    let silent = ClientHello::tls12().without(ext::SIGNATURES);
+    assert_eq!(ask(&server, &silent.records()), HANDSHAKE_FAILURE, "no signatures named");
     for algorithms in ["RSA+SHA1:RSA+SHA256", "ECDSA+SHA1:ECDSA+SHA256"] {
         let client = ["-tls1_2", "-sigalgs", algorithms, "-cipher", "DEFAULT@SECLEVEL=0"];
         let text = Tool::s_client(&server).args(client).run().ok().text();

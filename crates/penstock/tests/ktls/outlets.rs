@@ -82,6 +82,7 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
         certificates: vec![certificate],
         prepared_certificates: 1,
         oldest: Version::Tls12,
+        legacy: None,
         newest: Version::Tls13,
         groups: vec![Group::X25519],
         asks_for_best_group: false,

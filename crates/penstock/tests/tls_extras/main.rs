@@ -7,4 +7,5 @@ mod harness;
 mod compression;
 mod ech;
 mod key_log;
+mod legacy;
 mod ocsp;

@@ -41,6 +41,7 @@ fn shelf(names: &[String], prepared_certificates: usize) -> Arc<Shelf> {
         certificates: names.iter().map(offered).collect(),
         prepared_certificates,
         oldest: Version::Tls12,
+        legacy: None,
         newest: Version::Tls13,
         groups: vec![Group::X25519],
         asks_for_best_group: false,

@@ -14,7 +14,7 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "TLS handshakes that ended. Failed ones agreed on nothing and carry `none` and `false`.",
         labels: &[
-            open("version", "`TLSv1.2`, `TLSv1.3`"),
+            open("version", "`TLSv1.2`, `TLSv1.3`; `TLSv1.0` and `TLSv1.1` where `tls.versions` names them"),
             open("cipher", "the IANA name of the cipher suite"),
             open("group", "the key exchange group"),
             closed("resumed", &["true", "false"]),
