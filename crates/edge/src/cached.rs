@@ -8,6 +8,8 @@ mod description;
 mod fill;
 mod find;
 mod follow;
+mod live;
+mod manifest;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use penstock_sys::digest::sha256;
 pub(crate) use answer::respond_from_cache;
 pub(crate) use description::Description;
 pub(crate) use follow::{Following, Stretch};
+use live::LiveDirectories;
 
 /// What was fetched, for all workers and all sites; a clone is the same store.
 #[derive(Clone)]
@@ -65,6 +68,7 @@ pub(crate) struct HttpSite {
     lifetimes: DefaultLifetimes,
     /// What of the query tells objects apart.
     query: QueryRules,
+    live: LiveDirectories,
 }
 
 impl HttpSite {
@@ -73,8 +77,13 @@ impl HttpSite {
         Arc::new(Self {
             origin: HttpOrigin::new(urls.to_vec(), ORIGIN),
             name,
-            lifetimes: DefaultLifetimes { found: cache.default_ttl, missing: cache.missing_ttl },
             query: cache.query.clone(),
+            lifetimes: DefaultLifetimes {
+                found: cache.default_ttl,
+                missing: cache.missing_ttl,
+                stale_if_error: Duration::ZERO,
+            },
+            live: LiveDirectories::default(),
         })
     }
 

@@ -106,6 +106,8 @@ pub struct DefaultLifetimes {
     pub found: Duration,
     /// Of a 404 or 410.
     pub missing: Duration,
+    /// How long behind its freshness anything stands in for an origin that fails.
+    pub stale_if_error: Duration,
 }
 
 /// Whether and for how long a response may be used again.
@@ -153,15 +155,15 @@ impl Response<'_> {
         let age = self.age.and_then(|age| saturating_decimal(age.trim().as_bytes())).unwrap_or(0);
         let age = Duration::from_secs(age.min(1 << 31));
         let total = if directives.no_cache { Duration::ZERO } else { total };
-        let beyond = |extra: Option<Duration>| match extra {
-            Some(extra) if !directives.must_revalidate && !directives.no_cache => extra,
-            Some(_) | None => Duration::ZERO,
+        let beyond = |extra: Duration| match directives.must_revalidate || directives.no_cache {
+            true => Duration::ZERO,
+            false => extra,
         };
         Storage::Shared(Lifetime {
             fresh: total.saturating_sub(age),
             age,
-            stale_while_revalidate: beyond(directives.stale_while_revalidate),
-            stale_if_error: beyond(directives.stale_if_error),
+            stale_while_revalidate: beyond(directives.stale_while_revalidate.unwrap_or_default()),
+            stale_if_error: beyond(directives.stale_if_error.unwrap_or(default.stale_if_error)),
         })
     }
 

@@ -19,6 +19,7 @@ pub mod caching;
 pub mod conditional;
 pub mod encoding;
 pub mod limits;
+pub mod manifest;
 pub mod multipart;
 pub mod origin_url;
 pub mod proxy;

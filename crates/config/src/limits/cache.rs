@@ -35,5 +35,35 @@ pub const MISSING_TTL_SECONDS: u64 = 1;
 /// The longest freshness that a configuration may give: a year, as long as HTTP caches go.
 pub const TTL_SECONDS_MAX: u64 = 365 * 24 * 3600;
 
+/// A manifest that is understood; a longer one is an object like any other, and fresh for a moment.
+pub const MANIFEST_BYTES: u64 = 4 * MIB;
+
+/// How long a manifest may take from its first byte to its last; nobody sees it before.
+pub const MANIFEST_SECONDS: u64 = 10;
+
+/// How long something is fresh that is called a manifest and cannot be read as one.
+pub const UNREAD_MANIFEST_MILLISECONDS: u64 = 1000;
+
+/// How long behind its freshness a live manifest stands in for an origin that fails, unless the origin says otherwise.
+/// After that its segments are gone.
+pub const LIVE_STALE_IF_ERROR_SECONDS: u64 = 60;
+
+/// How long viewers who could have a stale live manifest wait for the fetch of a newer one, at most.
+pub const LIVE_PATIENCE_MILLISECONDS: u64 = 2000;
+
+/// How long a 404 in the directory of a live stream is fresh, whatever its origin says: the next segment is one until
+/// it exists.
+pub const LIVE_MISSING_MILLISECONDS: u64 = 250;
+
+/// How long a directory counts as that of a live stream after its manifest was last read.
+pub const LIVE_DIRECTORY_SECONDS: u64 = 60;
+
+/// Directories of live streams that one site knows.
+pub const LIVE_DIRECTORIES: usize = 16 * 1024;
+
+/// Directories above a missing file that are looked up among them.
+pub const LIVE_DIRECTORY_LEVELS: usize = 8;
+
+const _: () = assert!(LIVE_MISSING_MILLISECONDS < MISSING_TTL_SECONDS * 1000);
 const _: () = assert!(SLICE_BYTES as u64 >= SLICE_BYTES_MIN && SLICE_BYTES as u64 <= SLICE_BYTES_MAX);
 const _: () = assert!(MEMORY_TIER_BYTES >= MEMORY_TIER_SLICES_MIN * SLICE_BYTES_MAX);

@@ -3,9 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use penstock_config::limits;
 use penstock_http::caching::{Directives, Lifetime, Response, Storage};
+use penstock_http::manifest::Manifest;
 use penstock_origin::http::Answer;
 
+use super::live::{Bounds, Reading};
 use super::{Asked, HttpSite};
 
 /// One version of an object, as its origin described it.
@@ -26,6 +29,8 @@ pub(crate) struct Description {
     pub(crate) ranges: bool,
     pub(super) asked: Asked,
     pub(super) site: Arc<HttpSite>,
+    /// What it says, if it is a manifest.
+    pub(super) manifest: Option<Manifest>,
     freshness: Mutex<Freshness>,
 }
 
@@ -82,11 +87,13 @@ impl Description {
         answer: &Answer<'_>,
         asked: &Asked,
         site: &Arc<HttpSite>,
+        reading: Reading,
         now: (Instant, SystemTime),
     ) -> (Self, Storage) {
         let ranges = answer.status() == 206;
         let status = if ranges { 200 } else { answer.status() };
-        let storage = storage(answer, status, site, now.1);
+        let bounds = site.bounds(status, &asked.target, &reading, now.0);
+        let storage = storage(answer, status, &bounds, now.1);
         let lifetime = match storage {
             Storage::Shared(lifetime) => lifetime,
             Storage::Private | Storage::Passing => NOTHING,
@@ -106,6 +113,7 @@ impl Description {
             ranges,
             asked: asked.clone(),
             site: Arc::clone(site),
+            manifest: reading.manifest(),
             freshness: Mutex::new(Freshness { since: now.0, lifetime }),
         };
         (description, storage)
@@ -128,13 +136,16 @@ impl Description {
             ranges: false,
             asked: asked.clone(),
             site: Arc::clone(site),
+            manifest: None,
             freshness: Mutex::new(Freshness { since: now.0, lifetime: NOTHING }),
         }
     }
 
     /// The origin has confirmed it (RFC 9111 §4.3.4).
     pub(super) fn confirm(&self, answer: &Answer<'_>, now: (Instant, SystemTime)) {
-        if let Storage::Shared(lifetime) = storage(answer, self.status, &self.site, now.1) {
+        let reading = self.manifest.clone().map_or(Reading::Other, Reading::Manifest);
+        let bounds = self.site.bounds(self.status, &self.asked.target, &reading, now.0);
+        if let Storage::Shared(lifetime) = storage(answer, self.status, &bounds, now.1) {
             *self.freshness.lock().unwrap_or_else(PoisonError::into_inner) =
                 Freshness { since: now.0, lifetime };
         }
@@ -156,6 +167,14 @@ impl Description {
     pub(super) fn may_replace_an_error(&self, now: Instant) -> bool {
         let Freshness { since, lifetime } = self.freshness();
         now.saturating_duration_since(since) < lifetime.fresh.saturating_add(lifetime.stale_if_error)
+    }
+
+    /// How long whoever has this stale one waits for a newer one, if not for as long as it takes: a player with an old
+    /// playlist asks again, one without any stands still.
+    pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
+        let manifest = self.manifest.as_ref().filter(|manifest| manifest.is_live())?;
+        let longest = Duration::from_millis(limits::LIVE_PATIENCE_MILLISECONDS);
+        self.may_replace_an_error(now).then(|| manifest.fresh().unwrap_or(longest).min(longest))
     }
 
     /// Value of Age (RFC 9111 §5.1), in seconds.
@@ -185,7 +204,7 @@ impl Description {
     }
 }
 
-fn storage(answer: &Answer<'_>, status: u16, site: &HttpSite, now: SystemTime) -> Storage {
+fn storage(answer: &Answer<'_>, status: u16, bounds: &Bounds, now: SystemTime) -> Storage {
     let all = |name: &str| answer.fields().get_all(name).iter().map(|value| value.as_bytes());
     let response = Response {
         status,
@@ -196,7 +215,7 @@ fn storage(answer: &Answer<'_>, status: u16, site: &HttpSite, now: SystemTime) -
         date: answer.field("date"),
         age: answer.field("age"),
     };
-    response.storage(now, site.lifetimes)
+    bounds.of(response.storage(now, bounds.default))
 }
 
 /// The fields that go to the client unchanged. The origin's response was parsed, so no value can break its line.

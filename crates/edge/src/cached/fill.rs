@@ -10,6 +10,8 @@ use penstock_http::caching::Storage;
 use penstock_origin::http::{Answer, Fetch, OriginError};
 
 use super::find::{Announce, Outcome, Search};
+use super::live::Reading;
+use super::manifest::Arriving;
 use super::{Description, Store};
 use crate::worker::Worker;
 
@@ -38,7 +40,11 @@ impl Search {
             announce.keep(object, Outcome::Revalidated);
             return;
         }
-        let failed = fetched.as_ref().map_or(true, |answer| answer.status() >= 500);
+        let fetched = match fetched {
+            Ok(answer) => Arriving::look(answer, &self.asked.target).await,
+            Err(error) => Err(error),
+        };
+        let failed = fetched.as_ref().map_or(true, |arriving| arriving.answer.status() >= 500);
         let substitute =
             stale.as_ref().filter(|object| failed && object.description().may_replace_an_error(now.0));
         match (fetched, substitute) {
@@ -50,23 +56,28 @@ impl Search {
                 shard.origin(error.label());
                 announce.share(&self.failure(error, now), Outcome::Miss);
             }
-            (Ok(answer), None) => {
+            (Ok(arriving), None) => {
                 let outcome = if stale.is_some() { Outcome::Revalidated } else { Outcome::Miss };
-                self.take_in(answer, announce, outcome, now).await;
+                self.take_in(arriving, announce, outcome, now).await;
             }
         }
     }
 
-    async fn take_in(&self, answer: Answer<'_>, announce: Announce, outcome: Outcome, now: Now) {
+    async fn take_in(&self, mut arriving: Arriving<'_>, announce: Announce, outcome: Outcome, now: Now) {
         let shard = &self.worker.shard;
         let slice_bytes = u64::from(self.store.tier.slice_bytes());
-        let Some(length) = whole_length(&answer, slice_bytes) else {
+        let Some(length) = whole_length(&arriving.answer, arriving.length, slice_bytes) else {
             shard.origin(OriginError::Malformed.label());
             announce.share(&self.failure(OriginError::Malformed, now), outcome);
             return;
         };
         shard.origin("answered");
-        let (description, storage) = Description::read(&answer, &self.asked, &self.site, now);
+        if let Some(kind) = arriving.reading.label() {
+            shard.manifest(kind);
+        }
+        let reading = std::mem::replace(&mut arriving.reading, Reading::Other);
+        let (description, storage) =
+            Description::read(&arriving.answer, &self.asked, &self.site, reading, now);
         let slices = if description.ranges { 1 } else { slices_of(slice_bytes, length) };
         let object = Object::new(&self.asked.key, description, length, Arc::clone(&self.store.tier));
         // Before anybody else can see the object: what this answer brings is ours to fill.
@@ -77,8 +88,8 @@ impl Search {
             Storage::Private => announce.alone(&object),
         }
         let poured = match length {
-            Some(_) => pour(&self.worker, answer, fills, 0, slice_bytes).await,
-            None => pour_to_the_end(&self.worker, answer, &object, fills).await,
+            Some(_) => pour(&self.worker, arriving, fills, 0, slice_bytes).await,
+            None => pour_to_the_end(&self.worker, arriving, &object, fills).await,
         };
         if let Err(reason) = poured {
             shard.origin(reason);
@@ -98,25 +109,24 @@ impl Search {
 }
 
 /// The length of the whole object; `Some(None)` while only its end will tell, `None` if the answer makes no sense.
-fn whole_length(answer: &Answer<'_>, slice: u64) -> Option<Option<u64>> {
+/// `body` is the length of the body when it began, if it was known or is by now.
+pub(super) fn whole_length(answer: &Answer<'_>, body: Option<u64>, slice: u64) -> Option<Option<u64>> {
     if answer.status() != 206 {
-        return Some(answer.length())
-            .filter(|length| length.is_none_or(|length| length <= limits::OBJECT_BYTES_MAX));
+        return Some(body).filter(|length| length.is_none_or(|length| length <= limits::OBJECT_BYTES_MAX));
     }
-    let (first, last, total) = content_range(answer)?;
+    let (first, last, total) = content_range(answer, body)?;
     let complete = first == 0 && last < slice && last + 1 == slice.min(total);
     (complete && total <= limits::OBJECT_BYTES_MAX).then_some(Some(total))
 }
 
 /// First byte, last byte and whole length by Content-Range (RFC 9110 §14.4), if the body can be as long as it says.
-fn content_range(answer: &Answer<'_>) -> Option<(u64, u64, u64)> {
+fn content_range(answer: &Answer<'_>, body: Option<u64>) -> Option<(u64, u64, u64)> {
     let range = answer.field("content-range")?.strip_prefix("bytes ")?;
     let (range, total) = range.split_once('/')?;
     let (first, last) = range.split_once('-')?;
     let (first, last, total): (u64, u64, u64) =
         (first.parse().ok()?, last.parse().ok()?, total.parse().ok()?);
-    let fits =
-        first <= last && last < total && answer.length().is_none_or(|length| length == last - first + 1);
+    let fits = first <= last && last < total && body.is_none_or(|length| length == last - first + 1);
     fits.then_some((first, last, total))
 }
 
@@ -141,13 +151,13 @@ fn missing(object: &Arc<Object<Description>>, slices: std::ops::Range<u32>) -> V
 /// Fills slices, in order, from a body that begins at byte `at` of the object. Bytes of other slices are passed over.
 async fn pour(
     worker: &Worker,
-    mut answer: Answer<'_>,
+    mut arriving: Arriving<'_>,
     fills: Vec<SliceFill<Description>>,
     mut at: u64,
     slice_bytes: u64,
 ) -> Result<(), &'static str> {
     let mut fills = fills.into_iter().peekable();
-    while let Some(chunk) = answer.next().await.map_err(OriginError::label)? {
+    while let Some(chunk) = arriving.next().await.map_err(OriginError::label)? {
         worker.shard.filled(chunk.len() as u64);
         let mut rest = &chunk[..];
         while !rest.is_empty() {
@@ -174,13 +184,13 @@ async fn pour(
 /// Fills an object whose length only its end tells.
 async fn pour_to_the_end(
     worker: &Worker,
-    mut answer: Answer<'_>,
+    mut arriving: Arriving<'_>,
     object: &Arc<Object<Description>>,
     mut fills: Vec<SliceFill<Description>>,
 ) -> Result<(), &'static str> {
     let Some(mut fill) = fills.pop() else { return Ok(()) };
     let mut total = 0;
-    while let Some(chunk) = answer.next().await.map_err(OriginError::label)? {
+    while let Some(chunk) = arriving.next().await.map_err(OriginError::label)? {
         worker.shard.filled(chunk.len() as u64);
         total += chunk.len() as u64;
         if total > limits::OBJECT_BYTES_MAX {
@@ -236,7 +246,7 @@ async fn try_slice(
     match answer.status() {
         206 => {
             let (got_first, got_last, total) =
-                content_range(&answer).ok_or_else(|| OriginError::Malformed.label())?;
+                content_range(&answer, answer.length()).ok_or_else(|| OriginError::Malformed.label())?;
             if Some(total) != object.length() || !description.is_same_version(&answer) {
                 return Err(CHANGED);
             }
@@ -244,7 +254,7 @@ async fn try_slice(
                 return Err(OriginError::Malformed.label());
             }
             worker.shard.origin("answered");
-            pour(worker, answer, vec![fill], first, slice_bytes).await
+            pour(worker, Arriving::unread(answer), vec![fill], first, slice_bytes).await
         }
         200 => {
             if answer.length() != object.length() || !description.is_same_version(&answer) {
@@ -256,7 +266,7 @@ async fn try_slice(
             let mut fills = missing(object, 0..number);
             fills.push(fill);
             fills.extend(missing(object, number + 1..slices_of(slice_bytes, object.length())));
-            pour(worker, answer, fills, 0, slice_bytes).await
+            pour(worker, Arriving::unread(answer), fills, 0, slice_bytes).await
         }
         404 | 410 | 416 => Err(CHANGED),
         _ => Err("server_error"),

@@ -8,6 +8,7 @@ use penstock_cache::{LookUp, Object, ObjectFill, Resolved};
 use penstock_config::limits;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
+use tokio::time::timeout;
 
 use super::description::Quality;
 use super::{Asked, Description, HttpSite, Store};
@@ -80,11 +81,11 @@ impl Search {
         let (index, key) = (&self.store.index, &self.asked.key);
         let mut outcome = Outcome::Hit;
         for _ in 0..limits::ORIGIN_ATTEMPTS {
-            let pending = match index.look_up(key) {
+            let (pending, stale) = match index.look_up(key) {
                 LookUp::Missing(claim) => return self.fetch(Some(claim), None).await,
                 LookUp::Pending(pending) => {
                     outcome = Outcome::Collapsed;
-                    pending
+                    (pending, None)
                 }
                 LookUp::Known(object) => match object.description().quality(Instant::now()) {
                     Quality::Fresh => return Some(Found { object, outcome }),
@@ -96,17 +97,24 @@ impl Search {
                         return Some(Found { object, outcome: Outcome::Stale });
                     }
                     Quality::Old => match index.renew(key, &object) {
-                        LookUp::Missing(claim) => return self.fetch(Some(claim), Some(object)).await,
+                        LookUp::Missing(claim) => {
+                            let coming = self.fetch(Some(claim), Some(Arc::clone(&object)));
+                            return unless_slow(Some(&object), coming).await.unwrap_or_else(Some);
+                        }
                         LookUp::Pending(pending) => {
                             outcome = Outcome::Revalidated;
-                            pending
+                            (pending, Some(object))
                         }
                         // Somebody has just renewed it.
                         LookUp::Known(object) => return Some(Found { object, outcome }),
                     },
                 },
             };
-            match pending.resolved().await {
+            let resolved = match unless_slow(stale.as_ref(), pending.resolved()).await {
+                Ok(resolved) => resolved,
+                Err(stale) => return Some(stale),
+            };
+            match resolved {
                 Some(Resolved::Shared(object)) => return Some(Found { object, outcome }),
                 Some(Resolved::Alone) => return self.fetch(None, None).await,
                 // Whoever tried gave up: now we may be the one.
@@ -135,6 +143,17 @@ impl Search {
         spawn_local(async move { search.fetch_object(Announce { claim, reply }, stale).await });
         answer
     }
+}
+
+/// Waits for something newer than `stale`, but not longer than it is patient; the error is then the stale one.
+async fn unless_slow<T>(
+    stale: Option<&Arc<Object<Description>>>,
+    coming: impl Future<Output = T>,
+) -> Result<T, Found> {
+    let Some(object) = stale else { return Ok(coming.await) };
+    let Some(patience) = object.description().patience(Instant::now()) else { return Ok(coming.await) };
+    let stale = |_| Found { object: Arc::clone(object), outcome: Outcome::Stale };
+    timeout(patience, coming).await.map_err(stale)
 }
 
 /// Whoever waits to hear what an object is.

@@ -8,6 +8,7 @@ mod certificates;
 mod exposition;
 mod extensions;
 mod labels;
+mod live;
 mod policies;
 mod process;
 mod reference;

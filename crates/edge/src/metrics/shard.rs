@@ -94,6 +94,7 @@ pub struct Shard {
     pub(super) cached: Tally<&'static str>,
     pub(super) origin: Tally<&'static str>,
     pub(super) filled: Counter,
+    pub(super) manifests: Tally<&'static str>,
 
     pub(super) busy: BusyTime,
     pub(super) panics: Counter,
@@ -150,6 +151,7 @@ impl Shard {
             cached: Tally::default(),
             origin: Tally::default(),
             filled: Counter::default(),
+            manifests: Tally::default(),
             busy: BusyTime::default(),
             panics: Counter::default(),
             #[cfg(debug_assertions)]

@@ -3,6 +3,7 @@
 mod cache;
 mod certificates;
 mod extensions;
+mod live;
 mod resumption;
 mod tickets;
 mod tls;
@@ -34,6 +35,7 @@ pub(super) static TABLE: &[Section] = &[
     Section { title: "Bytes out", metrics: BYTES },
     Section { title: "Files", metrics: FILES },
     Section { title: "Cache and origins", metrics: cache::METRICS },
+    Section { title: "Live streams", metrics: live::METRICS },
     Section { title: "Workers", metrics: WORKERS },
     Section { title: "The program", metrics: PROGRAM },
     Section { title: "The process", metrics: PROCESS },

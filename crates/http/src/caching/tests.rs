@@ -1,7 +1,10 @@
 use super::*;
 
-const DEFAULT: DefaultLifetimes =
-    DefaultLifetimes { found: Duration::from_secs(60), missing: Duration::from_secs(1) };
+const DEFAULT: DefaultLifetimes = DefaultLifetimes {
+    found: Duration::from_secs(60),
+    missing: Duration::from_secs(1),
+    stale_if_error: Duration::ZERO,
+};
 
 fn directives(value: &str) -> Directives {
     Directives::parse(std::iter::once(value.as_bytes()))

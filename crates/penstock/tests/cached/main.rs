@@ -6,6 +6,7 @@ mod freshness;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hits;
+mod live;
 mod origin;
 mod query;
 mod signed;

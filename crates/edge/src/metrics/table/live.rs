@@ -1,0 +1,16 @@
+//! The metrics of live streams.
+
+use super::open;
+use crate::metrics::exposition::{Kind, Metric};
+
+pub(super) const METRICS: &[Metric] = &[Metric {
+    name: "penstock_manifests_total",
+    kind: Kind::Counter,
+    help: "Manifests that came from origins: `hls_live` playlists that still grow, `hls` that have ended, `hls_multivariant`, `dash_live`, `dash`, and `unread`: called a manifest by name or type, and none.",
+    labels: &[open("kind", "see left")],
+    read: |seen, out| {
+        for (kind, count) in seen.tally(|shard| &shard.manifests) {
+            out.sample(&[kind], count);
+        }
+    },
+}];

@@ -1,0 +1,123 @@
+//! Manifests of streams: HLS playlists (RFC 8216) and DASH descriptions (ISO/IEC 23009-1), as far as a cache has to
+//! understand them: how long they hold, how far they reach, and what comes after what.
+//!
+//! What is read here was written by somebody else's packager. Nothing in it is believed beyond these limits: bytes in
+//! are bounded by the caller, and what comes out is bounded by what went in.
+
+mod dash;
+mod delivery;
+mod hls;
+mod resolve;
+
+use std::time::Duration;
+
+pub use delivery::{BadDirective, Delivery, Skip};
+pub use hls::{Playlist, Position, Reach};
+pub use resolve::resolve;
+
+/// The longest freshness a manifest gives itself; a target duration beyond ten minutes is a mistake.
+const FRESH_MAX: Duration = Duration::from_secs(300);
+/// The shortest: a packager that wants its manifest read all the time still gets it once for all viewers.
+const FRESH_MIN: Duration = Duration::from_millis(250);
+
+/// Why something may be a manifest, before its first byte is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    /// Its media type or the end of its path says so.
+    Named,
+    /// Neither says so, and neither says that it is something else.
+    Possible,
+    /// It is something else.
+    None,
+}
+
+/// What a manifest says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Manifest {
+    /// An HLS multivariant playlist: it names playlists, and seldom changes.
+    Multivariant,
+    /// An HLS media playlist.
+    Media(Playlist),
+    /// A DASH description. A live one that is to be read again says after how long.
+    Dash {
+        /// Whether segments are still being added.
+        live: bool,
+        /// `minimumUpdatePeriod`; `None` if it need not be read again.
+        update: Option<Duration>,
+    },
+}
+
+impl Manifest {
+    /// Judges by media type and path whether a response may be a manifest.
+    pub fn likeness(content_type: &str, path: &str) -> Likeness {
+        let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let path = path.split('?').next().unwrap_or_default();
+        let suffix = path.rsplit('/').next().unwrap_or_default().rsplit_once('.').map(|(_, suffix)| suffix);
+        let named_by_path =
+            suffix.is_some_and(|end| ["m3u8", "mpd"].iter().any(|known| known.eq_ignore_ascii_case(end)));
+        match essence.as_str() {
+            "application/vnd.apple.mpegurl"
+            | "application/x-mpegurl"
+            | "audio/mpegurl"
+            | "audio/x-mpegurl"
+            | "application/dash+xml" => Likeness::Named,
+            _ if named_by_path => Likeness::Named,
+            ""
+            | "application/octet-stream"
+            | "binary/octet-stream"
+            | "text/plain"
+            | "text/xml"
+            | "application/xml" => Likeness::Possible,
+            _ => Likeness::None,
+        }
+    }
+
+    /// Whether a body that begins so may be a manifest. A few hundred bytes are enough; with fewer than seven it
+    /// may be too early to tell, and then this says yes.
+    pub fn may_begin_with(start: &[u8]) -> bool {
+        let start = without_bom(start);
+        hls::begins(start) || dash::begins(start)
+    }
+
+    /// Reads a whole manifest; `None` if it is none.
+    pub fn parse(body: &[u8]) -> Option<Self> {
+        let body = without_bom(body);
+        if body.starts_with(hls::FIRST_LINE) { hls::parse(body) } else { dash::parse(body) }
+    }
+
+    /// Whether the stream is still going on, and with it the manifest.
+    pub fn is_live(&self) -> bool {
+        match self {
+            Self::Multivariant => false,
+            Self::Media(playlist) => !playlist.ended,
+            Self::Dash { live, .. } => *live,
+        }
+    }
+
+    /// How long it holds by what it says itself: half the target duration of a live playlist, which is how soon
+    /// players ask again for one that had nothing new (RFC 8216 §6.3.4), or `minimumUpdatePeriod`. `None` if it says
+    /// nothing, as those that do not change.
+    pub fn fresh(&self) -> Option<Duration> {
+        let told = match self {
+            Self::Media(playlist) if !playlist.ended => playlist.target / 2,
+            Self::Dash { live: true, update: Some(update) } => *update,
+            Self::Multivariant | Self::Media(_) | Self::Dash { .. } => return None,
+        };
+        Some(told.clamp(FRESH_MIN, FRESH_MAX))
+    }
+
+    /// The playlist, if it is one with segments.
+    pub fn media(&self) -> Option<&Playlist> {
+        match self {
+            Self::Media(playlist) => Some(playlist),
+            Self::Multivariant | Self::Dash { .. } => None,
+        }
+    }
+}
+
+fn without_bom(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+#[cfg(test)]
+mod tests;
