@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::Key;
+use crate::memory::{Dormant, MemoryTier, Restored};
 use crate::object::Object;
+use crate::{Describe, Key};
 
 /// Shards of the index: with more of them than workers, two seldom meet.
 const SHARDS: usize = 64;
 
 /// What is known under a key.
-pub enum LookUp<D: Send + Sync + 'static> {
+pub enum LookUp<D: Describe> {
     /// This object.
     Known(Arc<Object<D>>),
     /// Nothing yet; somebody is finding out.
@@ -22,14 +23,14 @@ pub enum LookUp<D: Send + Sync + 'static> {
 }
 
 /// What came of finding out.
-pub enum Resolved<D: Send + Sync + 'static> {
+pub enum Resolved<D: Describe> {
     /// An object for everybody who waited.
     Shared(Arc<Object<D>>),
     /// An answer that may not be shared: each who waited has to ask alone.
     Alone,
 }
 
-impl<D: Send + Sync + 'static> Clone for Resolved<D> {
+impl<D: Describe> Clone for Resolved<D> {
     fn clone(&self) -> Self {
         match self {
             Self::Shared(object) => Self::Shared(Arc::clone(object)),
@@ -41,9 +42,9 @@ impl<D: Send + Sync + 'static> Clone for Resolved<D> {
 type Outcome<D> = Option<Resolved<D>>;
 
 /// Waiting for somebody who finds out.
-pub struct Pending<D: Send + Sync + 'static>(watch::Receiver<Outcome<D>>);
+pub struct Pending<D: Describe>(watch::Receiver<Outcome<D>>);
 
-impl<D: Send + Sync + 'static> Pending<D> {
+impl<D: Describe> Pending<D> {
     /// What came of it; `None` if whoever tried gave up.
     pub async fn resolved(mut self) -> Option<Resolved<D>> {
         let outcome = self.0.wait_for(Option::is_some).await.ok()?;
@@ -51,29 +52,54 @@ impl<D: Send + Sync + 'static> Pending<D> {
     }
 }
 
-struct Entry<D: Send + Sync + 'static> {
+struct Entry<D: Describe> {
     known: Option<Arc<Object<D>>>,
     pending: Option<watch::Receiver<Outcome<D>>>,
 }
 
-struct Shard<D: Send + Sync + 'static> {
+struct Shard<D: Describe> {
     entries: HashMap<Key, Entry<D>>,
     /// In the order they came, so that the oldest goes when there are too many. May name keys that are gone.
     order: VecDeque<Key>,
 }
 
 /// All objects of a cache.
-pub struct Index<D: Send + Sync + 'static> {
+pub struct Index<D: Describe> {
     shards: Box<[Mutex<Shard<D>>]>,
     objects_max: usize,
+    /// What an earlier process left and nobody has asked for yet.
+    dormant: Mutex<HashMap<Key, Arc<Dormant>>>,
 }
 
-impl<D: Send + Sync + 'static> Index<D> {
-    /// An index of at most `objects_max` objects, give or take a few.
-    pub fn new(objects_max: usize) -> Arc<Self> {
+impl<D: Describe> Index<D> {
+    /// An index of at most `objects_max` objects, give or take a few, and of what an earlier process left.
+    pub fn new(objects_max: usize, restored: Restored) -> Arc<Self> {
         let shard = |_| Mutex::new(Shard { entries: HashMap::new(), order: VecDeque::new() });
         let objects_max = objects_max.div_ceil(SHARDS).max(1);
-        Arc::new(Self { shards: (0..SHARDS).map(shard).collect(), objects_max })
+        Arc::new(Self {
+            shards: (0..SHARDS).map(shard).collect(),
+            objects_max,
+            dormant: Mutex::new(restored.objects),
+        })
+    }
+
+    /// The object that an earlier process left under `key`, if `read` understands its description. Only for whoever
+    /// is to find out what `key` is; it is that one's to keep.
+    pub fn recall(
+        &self,
+        key: &Key,
+        tier: &Arc<MemoryTier>,
+        read: impl FnOnce(&[u8]) -> Option<D>,
+    ) -> Option<Arc<Object<D>>> {
+        let dormant = self.dormant().remove(key)?;
+        let recalled = dormant.wake().and_then(|(description, left)| {
+            let (id, length, tier) = (dormant.object, dormant.object_length, Arc::clone(tier));
+            Some(Object::revived(key, id, read(&description)?, length, tier, &left))
+        });
+        if recalled.is_none() {
+            dormant.strike_out();
+        }
+        recalled
     }
 
     /// What is known under `key`. Where nothing is, the caller is now the one who finds out.
@@ -106,14 +132,25 @@ impl<D: Send + Sync + 'static> Index<D> {
 
     /// Forgets what is known under `key`. Who reads it may finish.
     pub fn forget(&self, key: &Key) -> bool {
+        let dormant = self.dormant().remove(key);
         let forgotten = self.shard(key).entries.get_mut(key).and_then(|entry| entry.known.take());
-        forgotten.is_some()
+        if let Some(dormant) = &dormant {
+            dormant.strike_out();
+        }
+        if let Some(object) = &forgotten {
+            object.give_up();
+        }
+        dormant.is_some() || forgotten.is_some()
     }
 
     /// Forgets this very version, if it is still the one that is known.
     pub fn forget_version(&self, key: &Key, version: &Arc<Object<D>>) {
-        if let Some(entry) = self.shard(key).entries.get_mut(key) {
-            entry.known.take_if(|known| Arc::ptr_eq(known, version));
+        let forgotten = self.shard(key).entries.get_mut(key).and_then(|entry| {
+            let is_this = |known: &mut Arc<Object<D>>| Arc::ptr_eq(known, version);
+            entry.known.take_if(is_this)
+        });
+        if let Some(object) = forgotten {
+            object.give_up();
         }
     }
 
@@ -152,11 +189,23 @@ impl<D: Send + Sync + 'static> Index<D> {
     }
 
     fn settle(&self, key: &Key, known: Option<Arc<Object<D>>>) {
+        if let Some(object) = &known {
+            object.keep();
+            // It takes the place of what an earlier process left.
+            let dormant = self.dormant().remove(key);
+            if let Some(dormant) = dormant {
+                dormant.strike_out();
+            }
+        }
         let mut shard = self.shard(key);
         let Some(entry) = shard.entries.get_mut(key) else { return };
         entry.pending = None;
-        if known.is_some() {
-            entry.known = known;
+        if let Some(object) = known {
+            let replaced = entry.known.replace(Arc::clone(&object));
+            drop(shard);
+            if let Some(replaced) = replaced.filter(|replaced| !Arc::ptr_eq(replaced, &object)) {
+                replaced.give_up();
+            }
         } else if entry.known.is_none() {
             shard.entries.remove(key);
             // Its key is almost always the newest: found at once from behind.
@@ -166,23 +215,27 @@ impl<D: Send + Sync + 'static> Index<D> {
         }
     }
 
+    fn dormant(&self) -> MutexGuard<'_, HashMap<Key, Arc<Dormant>>> {
+        self.dormant.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn shard(&self, key: &Key) -> MutexGuard<'_, Shard<D>> {
         lock(&self.shards[usize::from(key[15]) % SHARDS])
     }
 }
 
-fn lock<D: Send + Sync + 'static>(shard: &Mutex<Shard<D>>) -> MutexGuard<'_, Shard<D>> {
+fn lock<D: Describe>(shard: &Mutex<Shard<D>>) -> MutexGuard<'_, Shard<D>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The one who finds out what an object is. Dropped without a result, others get to try.
-pub struct ObjectFill<D: Send + Sync + 'static> {
+pub struct ObjectFill<D: Describe> {
     index: Arc<Index<D>>,
     key: Key,
     sender: Option<watch::Sender<Outcome<D>>>,
 }
 
-impl<D: Send + Sync + 'static> ObjectFill<D> {
+impl<D: Describe> ObjectFill<D> {
     /// The key it is about.
     pub fn key(&self) -> &Key {
         &self.key
@@ -212,7 +265,7 @@ impl<D: Send + Sync + 'static> ObjectFill<D> {
     }
 }
 
-impl<D: Send + Sync + 'static> Drop for ObjectFill<D> {
+impl<D: Describe> Drop for ObjectFill<D> {
     fn drop(&mut self) {
         self.end(None, None);
     }

@@ -15,9 +15,22 @@ mod object;
 mod slice;
 
 pub use index::{Index, LookUp, ObjectFill, Pending, Resolved};
-pub use memory::{MemoryTier, TierCounters, TierError, TierLimits};
+pub use memory::{MemoryTier, Restored, TierCounters, TierError, TierLimits};
 pub use object::{Object, Part};
 pub use slice::{FillError, Follower, Lease, Progress, SliceFill};
 
 /// What an object is found by: a digest of site, path and whatever else distinguishes it, made by the caller.
 pub type Key = [u8; 16];
+
+/// What an object is, as far as this crate must know: how it is written down for the next process.
+///
+/// What comes back is to be read with suspicion: another version of the program may have written it.
+pub trait Describe: Send + Sync + 'static {
+    /// Appends everything there is to know.
+    fn encode(&self, out: &mut Vec<u8>);
+}
+
+/// There is nothing to know.
+impl Describe for () {
+    fn encode(&self, _out: &mut Vec<u8>) {}
+}

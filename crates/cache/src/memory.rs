@@ -3,22 +3,34 @@
 //! A slot's bytes are written once. Before a slot is used again its pages are given back to the system
 //! (`FALLOC_FL_PUNCH_HOLE`), so what is written next lies in other pages: pages that a socket still holds keep the old
 //! bytes until the kernel has sent them.
+//!
+//! What is kept is written down beside the slices ([`record`]), so that the next process finds it again ([`restore`]).
+
+mod record;
+mod restore;
+mod slot;
 
 use std::fmt;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use penstock_sys::file::{Extent, OpenFile};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use penstock_sys::file::OpenFile;
+use rustix::fs::{FallocateFlags, fallocate};
 
+use crate::Key;
 use crate::admission::{Admission, Candidate, Uses};
 
-/// The file in the tier's directory.
-const FILE_NAME: &str = "slices";
+pub(crate) use record::SlotRecord;
+pub use restore::Restored;
+pub(crate) use restore::{Dormant, Left, slice_length};
+pub(crate) use slot::{Note, Slot};
+
+/// Behind the bytes of each slot, for the description of their object. Memory is taken only for what is written.
+const DESCRIPTION_ROOM_BYTES: usize = 16 * 1024;
 /// What the system gives and takes memory in.
 const PAGE_BYTES: u64 = 4096;
 /// Slots for each slice that fits: small objects fill a slot with a page or two.
@@ -93,6 +105,10 @@ pub struct MemoryTier {
     limits: TierLimits,
     reading: Arc<OpenFile>,
     writing: File,
+    records: File,
+    next_object: AtomicU64,
+    /// Whether this process is about to end and nothing is given back any more.
+    leaving: AtomicBool,
     uses: Box<[Uses]>,
     bytes: AtomicU64,
     evictions: AtomicU64,
@@ -115,48 +131,6 @@ struct Entry {
 }
 
 impl MemoryTier {
-    /// Opens the tier in `directory`, which is made if it is missing. What an earlier process left there is dropped.
-    ///
-    /// # Errors
-    /// See [`TierError`].
-    pub fn open(directory: &Path, limits: TierLimits) -> Result<Arc<Self>, TierError> {
-        let path = directory.join(FILE_NAME);
-        let unusable = |path: &Path| {
-            let path = path.to_owned();
-            move |source| TierError::Unusable { path, source }
-        };
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(unusable(directory))?;
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let writing = options.open(&path).map_err(unusable(&path))?;
-        flock(&writing, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| TierError::InUse(directory.to_owned()))?;
-        let slice_bytes = u64::from(limits.slice_bytes);
-        let slots = (limits.bytes / slice_bytes).max(1).saturating_mul(SLOTS_PER_SLICE);
-        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
-        writing.set_len(0).map_err(unusable(&path))?;
-        writing.set_len(u64::from(slots) * slice_bytes).map_err(unusable(&path))?;
-        punch(&writing, 0, PAGE_BYTES).map_err(|_| TierError::NoHoles(directory.to_owned()))?;
-        let reading = File::open(&path).map_err(unusable(&path))?;
-        let reading = OpenFile::from_fd(reading.into()).map_err(unusable(&path))?;
-        Ok(Arc::new(Self {
-            limits,
-            reading: Arc::new(reading),
-            writing,
-            uses: (0..slots).map(|_| Uses::default()).collect(),
-            bytes: AtomicU64::new(0),
-            evictions: AtomicU64::new(0),
-            refusals: AtomicU64::new(0),
-            state: Mutex::new(State {
-                free: (0..slots).rev().collect(),
-                generation: 0,
-                entries: (0..slots).map(|_| None).collect(),
-                admission: Admission::new(),
-                kept: 0,
-            }),
-        }))
-    }
-
     /// Bytes of one slice.
     pub fn slice_bytes(&self) -> u32 {
         self.limits.slice_bytes
@@ -170,6 +144,16 @@ impl MemoryTier {
             evictions: self.evictions.load(Ordering::Relaxed),
             refusals: self.refusals.load(Ordering::Relaxed),
         }
+    }
+
+    /// The process is about to end: what is here stays, for the next one.
+    pub fn leave(&self) {
+        self.leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// A number for a new object, greater than those of all before it.
+    pub(crate) fn next_object(&self) -> u64 {
+        self.next_object.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Room for `bytes` of one slice; others have to go for it. `None` if even that does not help.
@@ -199,13 +183,8 @@ impl MemoryTier {
         state.generation = state.generation.wrapping_add(1);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let generation = state.generation;
-        Some(Arc::new(Slot {
-            tier: Arc::clone(self),
-            number,
-            generation,
-            reserved: AtomicU64::new(bytes),
-            written: AtomicU32::new(0),
-        }))
+        drop(state);
+        Some(Slot::empty(self, number, generation, bytes))
     }
 
     fn choose_departure(&self) -> Option<(Weak<dyn Holder>, u32)> {
@@ -232,10 +211,23 @@ impl MemoryTier {
         state.kept += 1;
     }
 
+    /// An object has taken over a slice that another held.
+    pub(crate) fn hand_over(&self, slot: &Slot, holder: Weak<dyn Holder>) {
+        let mut state = self.state();
+        let entry = state.entries.get_mut(slot.number as usize).and_then(Option::as_mut);
+        if let Some(entry) = entry.filter(|entry| entry.generation == slot.generation) {
+            entry.holder = holder;
+        }
+    }
+
     fn release(&self, slot: &Slot) {
+        if self.leaving.load(Ordering::Relaxed) {
+            return;
+        }
+        // Before the bytes go: a record never speaks of what is not there.
+        slot.strike_out();
         // Its pages may still be on their way to a client; they live on without us.
-        let start = u64::from(slot.number) * u64::from(self.limits.slice_bytes);
-        let punched = punch(&self.writing, start, u64::from(self.limits.slice_bytes));
+        let punched = punch(&self.writing, slot.start(), self.stride());
         let mut state = self.state();
         let entry = state.entries.get_mut(slot.number as usize);
         if entry.and_then(|entry| entry.take_if(|entry| entry.generation == slot.generation)).is_some() {
@@ -246,6 +238,33 @@ impl MemoryTier {
             self.bytes.fetch_sub(slot.reserved.load(Ordering::Relaxed), Ordering::Relaxed);
             state.free.push(slot.number);
         }
+    }
+
+    fn stride(&self) -> u64 {
+        stride(self.limits.slice_bytes)
+    }
+
+    /// Counts what a slice takes, which was thought to be `before`.
+    fn account(&self, before: u64, now: u64) {
+        self.bytes.fetch_add(now, Ordering::Relaxed);
+        self.bytes.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.writing.write_all_at(bytes, at)
+    }
+
+    fn read(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        self.writing.read_exact_at(bytes, at)
+    }
+
+    /// A record that cannot be written is missing at the next start, and no more.
+    fn write_record(&self, slot: u32, record: &[u8; record::RECORD_BYTES]) {
+        drop(self.records.write_all_at(record, record::place(slot)));
+    }
+
+    fn clear_record(&self, slot: u32) {
+        self.write_record(slot, &[0; record::RECORD_BYTES]);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -263,73 +282,13 @@ fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?)
 }
 
-/// The place of one slice. Its bytes stay as they are for as long as anybody holds it.
-pub(crate) struct Slot {
-    tier: Arc<MemoryTier>,
-    number: u32,
-    generation: u32,
-    reserved: AtomicU64,
-    written: AtomicU32,
+/// From one slot to the next.
+fn stride(slice_bytes: u32) -> u64 {
+    u64::from(slice_bytes) + DESCRIPTION_ROOM_BYTES as u64
 }
 
-impl Slot {
-    /// Writes behind what is written already, as much as has room. Only the one fill of the slice calls this.
-    pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.written.load(Ordering::Relaxed);
-        let room = (self.tier.limits.slice_bytes - written) as usize;
-        let bytes = &bytes[..bytes.len().min(room)];
-        let start = self.start() + u64::from(written);
-        let mut done = 0;
-        while done < bytes.len() {
-            match rustix::io::pwrite(&self.tier.writing, &bytes[done..], start + done as u64) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => done += count,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let total = written + u32::try_from(done).unwrap_or(u32::MAX);
-        self.written.store(total, Ordering::Release);
-        Ok(done)
-    }
-
-    /// Gives back what was reserved and not written.
-    pub(crate) fn settle(&self) {
-        let needed = u64::from(self.written()).next_multiple_of(PAGE_BYTES);
-        let reserved = self.reserved.swap(needed, Ordering::Relaxed);
-        self.tier.bytes.fetch_sub(reserved.saturating_sub(needed), Ordering::Relaxed);
-    }
-
-    pub(crate) fn written(&self) -> u32 {
-        self.written.load(Ordering::Acquire)
-    }
-
-    /// Bytes of the slice in the tier's file; `None` if they are not written.
-    pub(crate) fn extent(&self, range: std::ops::Range<u32>) -> Option<Extent> {
-        if range.start > range.end || range.end > self.written() {
-            return None;
-        }
-        let offset = self.start() + u64::from(range.start);
-        Extent::new(Arc::clone(&self.tier.reading), offset, u64::from(range.end - range.start))
-    }
-
-    pub(crate) fn used(&self) {
-        self.tier.uses[self.number as usize].add();
-    }
-
-    fn start(&self) -> u64 {
-        u64::from(self.number) * u64::from(self.tier.limits.slice_bytes)
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.tier.clone().release(self);
-    }
-}
-
-impl fmt::Debug for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot").field("number", &self.number).finish_non_exhaustive()
-    }
+/// What a slice is remembered by when it has gone.
+pub(crate) fn ghost(key: &Key, slice: u32) -> u64 {
+    let (first, _) = key.split_first_chunk().expect("a key is longer than eight bytes");
+    u64::from_ne_bytes(*first).wrapping_add(u64::from(slice))
 }

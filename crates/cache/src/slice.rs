@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use penstock_sys::file::Extent;
 use tokio::sync::watch;
 
+use crate::Describe;
 use crate::memory::{MemoryTier, Slot};
 use crate::object::Object;
 
@@ -106,14 +107,14 @@ impl Follower {
 }
 
 /// The one fill of a slice. Dropped unfinished it has failed, and the next reader gets to try.
-pub struct SliceFill<D: Send + Sync + 'static> {
+pub struct SliceFill<D: Describe> {
     object: Arc<Object<D>>,
     slice: u32,
     filling: Arc<Filling>,
     ended: bool,
 }
 
-impl<D: Send + Sync + 'static> SliceFill<D> {
+impl<D: Describe> SliceFill<D> {
     pub(crate) fn new(object: Arc<Object<D>>, slice: u32, filling: Arc<Filling>) -> Self {
         Self { object, slice, filling, ended: false }
     }
@@ -173,7 +174,7 @@ impl<D: Send + Sync + 'static> SliceFill<D> {
     }
 }
 
-impl<D: Send + Sync + 'static> Drop for SliceFill<D> {
+impl<D: Describe> Drop for SliceFill<D> {
     fn drop(&mut self) {
         if !self.ended {
             self.object.not_filled(self.slice);

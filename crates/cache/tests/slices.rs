@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
+use std::time::SystemTime;
 
 use penstock_cache::{
-    Index, Lease, LookUp, MemoryTier, Object, Part, Resolved, SliceFill, TierError, TierLimits,
+    Index, Lease, LookUp, MemoryTier, Object, Part, Resolved, Restored, SliceFill, TierError, TierLimits,
 };
 
 const SLICE: u32 = 64 * 1024;
@@ -20,7 +21,7 @@ fn tier(slices: u64) -> Tier {
     // tmpfs everywhere on Linux; the directory goes with the test.
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let limits = TierLimits { bytes: slices * u64::from(SLICE), slice_bytes: SLICE };
-    Tier { tier: MemoryTier::open(directory.path(), limits).unwrap(), directory }
+    Tier { tier: MemoryTier::open(directory.path(), limits, SystemTime::now()).unwrap().0, directory }
 }
 
 fn object(tier: &Tier, key: u8, length: Option<u64>) -> Arc<Object<()>> {
@@ -188,7 +189,7 @@ fn two_processes_cannot_share_a_directory() {
     let tier = tier(1);
     let limits = TierLimits { bytes: u64::from(SLICE), slice_bytes: SLICE };
     // The lock belongs to the open file, so that a second opening in this process meets it too.
-    let second = MemoryTier::open(tier.directory.path(), limits);
+    let second = MemoryTier::open(tier.directory.path(), limits, SystemTime::now());
     assert!(matches!(second, Err(TierError::InUse(_))));
 }
 
@@ -197,14 +198,15 @@ fn a_directory_that_cannot_be_made_is_named() {
     let error = MemoryTier::open(
         &PathBuf::from("/proc/nowhere"),
         TierLimits { bytes: u64::from(SLICE), slice_bytes: SLICE },
+        SystemTime::now(),
     );
-    assert!(error.unwrap_err().to_string().contains("/proc/nowhere"));
+    assert!(error.err().unwrap().to_string().contains("/proc/nowhere"));
 }
 
 #[test]
 fn one_finds_out_and_the_others_wait() {
     let tier = tier(4);
-    let index: Arc<Index<()>> = Index::new(100);
+    let index: Arc<Index<()>> = Index::new(100, Restored::default());
     let key = [3; 16];
     let LookUp::Missing(mine) = index.look_up(&key) else { panic!("nothing is known") };
     let LookUp::Pending(pending) = index.look_up(&key) else { panic!("somebody is at it") };
@@ -221,7 +223,7 @@ fn one_finds_out_and_the_others_wait() {
 
 #[test]
 fn who_gives_up_lets_the_next_one_try() {
-    let index: Arc<Index<()>> = Index::new(100);
+    let index: Arc<Index<()>> = Index::new(100, Restored::default());
     let key = [3; 16];
     let LookUp::Missing(mine) = index.look_up(&key) else { panic!("nothing is known") };
     let LookUp::Pending(pending) = index.look_up(&key) else { panic!("somebody is at it") };
@@ -234,7 +236,7 @@ fn who_gives_up_lets_the_next_one_try() {
 #[test]
 fn one_renews_while_the_others_take_the_old() {
     let tier = tier(4);
-    let index: Arc<Index<()>> = Index::new(100);
+    let index: Arc<Index<()>> = Index::new(100, Restored::default());
     let key = [3; 16];
     let old = object(&tier, 3, Some(1));
     let LookUp::Missing(first) = index.look_up(&key) else { panic!("nothing is known") };
@@ -251,7 +253,7 @@ fn one_renews_while_the_others_take_the_old() {
 #[test]
 fn the_index_is_bounded() {
     let tier = tier(4);
-    let index: Arc<Index<()>> = Index::new(64);
+    let index: Arc<Index<()>> = Index::new(64, Restored::default());
     for number in 0..1000_u16 {
         let mut key = [0; 16];
         key[..2].copy_from_slice(&number.to_ne_bytes());

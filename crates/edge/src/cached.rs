@@ -10,10 +10,11 @@ mod find;
 mod follow;
 mod live;
 mod manifest;
+mod recall;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use penstock_cache::{Index, Key, MemoryTier, TierError, TierLimits};
 use penstock_config::{Cache, SiteCache, limits};
@@ -25,6 +26,7 @@ use penstock_sys::digest::sha256;
 
 pub(crate) use answer::respond_from_cache;
 pub(crate) use description::Description;
+pub use description::WrittenObject;
 pub(crate) use follow::{Following, Stretch};
 use live::LiveDirectories;
 
@@ -43,8 +45,20 @@ impl Store {
     /// See [`TierError`].
     pub(crate) fn open(written: &Cache) -> Result<Self, TierError> {
         let limits = TierLimits { bytes: written.memory.size, slice_bytes: written.slice };
-        let tier = MemoryTier::open(&written.memory.directory, limits)?;
-        Ok(Self { index: Index::new(limits::OBJECTS), tier, written: written.clone() })
+        let directory = &written.memory.directory;
+        let (tier, restored) = MemoryTier::open(directory, limits, SystemTime::now())?;
+        if let Some(why) = restored.dropped {
+            tracing::info!("the memory tier in {} begins empty: {why}", directory.display());
+        } else if restored.slices > 0 {
+            let (slices, kib) = (restored.slices, restored.bytes / 1024);
+            tracing::info!("the memory tier in {} has kept {slices} slices, {kib} KiB", directory.display());
+        }
+        Ok(Self { index: Index::new(limits::OBJECTS, restored), tier, written: written.clone() })
+    }
+
+    /// The process is about to end: what is kept stays where it is, for the next one.
+    pub(crate) fn leave(&self) {
+        self.tier.leave();
     }
 
     /// Whether it was opened as this configuration asks.

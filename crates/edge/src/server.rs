@@ -309,6 +309,9 @@ impl Server {
         }
         let mut control = self.control();
         let ended = (control.access_log.take(), control.keeper.take());
+        if let Some(store) = &control.settings.store {
+            store.leave();
+        }
         drop(control);
         drop(ended);
     }

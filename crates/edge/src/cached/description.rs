@@ -1,5 +1,7 @@
 //! What an object is: the head of the response it came with, and how long that holds.
 
+mod written;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,6 +12,8 @@ use penstock_origin::http::Answer;
 
 use super::live::{Bounds, Reading};
 use super::{Asked, HttpSite};
+
+pub use written::WrittenObject;
 
 /// One version of an object, as its origin described it.
 pub(crate) struct Description {

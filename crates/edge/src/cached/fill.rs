@@ -21,6 +21,13 @@ type Now = (Instant, SystemTime);
 impl Search {
     /// Finds out what an object is, tells whoever waits, and fills what comes with it.
     pub(super) async fn fetch_object(self, announce: Announce, stale: Option<Arc<Object<Description>>>) {
+        let (announce, stale) = match stale {
+            Some(stale) => (announce, Some(stale)),
+            None => match self.recall(announce) {
+                Ok(()) => return,
+                Err(missed) => missed,
+            },
+        };
         let shard = &self.worker.shard;
         let last = u64::from(self.store.tier.slice_bytes()) - 1;
         let fetch = Fetch {

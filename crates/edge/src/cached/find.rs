@@ -163,6 +163,11 @@ pub(super) struct Announce {
 }
 
 impl Announce {
+    /// Whether it speaks for everybody who asks for the object.
+    pub(super) fn is_for_all(&self) -> bool {
+        self.claim.is_some()
+    }
+
     /// For all who wait, and for all who come later.
     pub(super) fn keep(self, object: &Arc<Object<Description>>, outcome: Outcome) {
         if let Some(claim) = self.claim {

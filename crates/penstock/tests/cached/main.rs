@@ -9,6 +9,7 @@ mod hits;
 mod live;
 mod origin;
 mod query;
+mod restart;
 mod signed;
 
 use harness::{Server, Setup};
@@ -18,7 +19,7 @@ use tempfile::TempDir;
 /// A server in front of an origin, with small slices and a memory tier of its own.
 struct Edge {
     server: Server,
-    _memory: TempDir,
+    memory: TempDir,
 }
 
 const SLICE: usize = 64 * 1024;
@@ -32,7 +33,7 @@ impl Edge {
         let memory = tempfile::tempdir_in("/dev/shm").unwrap();
         let directory = memory.path().display();
         let cache = format!("cache: {{slice: 64KiB, memory: {{directory: {directory}, size: {size}}}}}");
-        Self { server: Setup::new().sites(sites).section(&cache).start(), _memory: memory }
+        Self { server: Setup::new().sites(sites).section(&cache).start(), memory }
     }
 
     fn of(origin: &Origin) -> Self {

@@ -60,11 +60,7 @@ impl Server {
         fs::create_dir(directory.path().join("root")).unwrap();
         let file = directory.path().join("penstock.yaml");
         fs::write(&file, setup.yaml(ANY_PORT)).unwrap();
-        let program = Program::start(&file, setup.unprivileged);
-        if let Err(said) = program.wait_for("ready, workers") {
-            panic!("the server did not start. It said:\n{said}\nwith:\n{}", setup.yaml(ANY_PORT));
-        }
-        let listeners = program.said().iter().filter_map(|line| Listener::in_line(line)).collect();
+        let (program, listeners) = Program::start_serving(&file, setup.unprivileged);
         Self {
             directory,
             certificates,
@@ -74,6 +70,16 @@ impl Server {
             tolerated: Mutex::default(),
             files: AtomicU64::new(0),
         }
+    }
+
+    /// Ends the program with this signal and starts it anew with the same configuration. It has other ports then, and
+    /// what it said before is forgotten.
+    pub(crate) fn start_again(&mut self, signal: Signal) {
+        self.signal(signal);
+        self.wait();
+        let (program, listeners) = Program::start_serving(&self.directory().join("penstock.yaml"), false);
+        self.program = Mutex::new(program);
+        self.listeners = listeners;
     }
 
     /// The directory with the configuration, certificates and logs.
@@ -245,6 +251,17 @@ impl Drop for Server {
 }
 
 impl Program {
+    /// Starts it and waits until it serves.
+    fn start_serving(config: &Path, unprivileged: bool) -> (Self, Vec<Listener>) {
+        let program = Self::start(config, unprivileged);
+        if let Err(said) = program.wait_for("ready, workers") {
+            let yaml = fs::read_to_string(config).unwrap();
+            panic!("the server did not start. It said:\n{said}\nwith:\n{yaml}");
+        }
+        let listeners = program.said().iter().filter_map(|line| Listener::in_line(line)).collect();
+        (program, listeners)
+    }
+
     /// Starts it with nothing of this environment but where programs are.
     fn start(config: &Path, unprivileged: bool) -> Self {
         let program = env!("CARGO_BIN_EXE_penstock");

@@ -1,0 +1,33 @@
+//! What an earlier process left: found again by whoever asks for it first.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use penstock_cache::Object;
+
+use super::Description;
+use super::description::Quality;
+use super::find::{Announce, Outcome, Search};
+
+/// Who still waits to hear, and what is known and old, if anything.
+pub(super) type ToFetch = (Announce, Option<Arc<Object<Description>>>);
+
+impl Search {
+    /// Announces the object that an earlier process left, if it is good enough. Otherwise the announcement is still to
+    /// be made, and what was found is good for a condition.
+    pub(super) fn recall(&self, announce: Announce) -> Result<(), ToFetch> {
+        if !announce.is_for_all() {
+            return Err((announce, None));
+        }
+        let now = (Instant::now(), SystemTime::now());
+        let read = |bytes: &[u8]| Description::decode(bytes, &self.asked.key, &self.site, now);
+        let recalled = self.store.index.recall(&self.asked.key, &self.store.tier, read);
+        match recalled {
+            Some(object) if object.description().quality(now.0) != Quality::Old => {
+                announce.keep(&object, Outcome::Hit);
+                Ok(())
+            }
+            recalled => Err((announce, recalled)),
+        }
+    }
+}
