@@ -7,7 +7,7 @@ use crate::cached::description::Quality;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn site() -> Arc<HttpSite> {
-    HttpSite::new(&[OriginUrl::parse("http://127.0.0.1:9/v").unwrap()], SiteCache::default())
+    HttpSite::new(&[OriginUrl::parse("http://127.0.0.1:9/v").unwrap()], &SiteCache::default())
 }
 
 fn description(site: &Arc<HttpSite>, since: Instant) -> Description {
@@ -101,7 +101,7 @@ fn what_is_cut_off_or_of_another_site_is_refused() {
     for length in 0..bytes.len() {
         assert!(Description::decode(&bytes[..length], &[9; 16], &site, now).is_none(), "{length} bytes");
     }
-    let other = HttpSite::new(&[OriginUrl::parse("http://127.0.0.1:10/v").unwrap()], SiteCache::default());
+    let other = HttpSite::new(&[OriginUrl::parse("http://127.0.0.1:10/v").unwrap()], &SiteCache::default());
     assert!(Description::decode(&bytes, &[9; 16], &other, now).is_none());
 }
 
