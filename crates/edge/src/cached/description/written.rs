@@ -40,6 +40,11 @@ impl Describe for Description {
 
 impl Description {
     fn encode_at(&self, out: &mut Vec<u8>, now: (Instant, SystemTime)) {
+        if self.manifest.is_some() {
+            // What it says would have to be read again, and it is small and soon old: a reader finds nothing here and
+            // fetches it.
+            return;
+        }
         out.push(FORM);
         put(out, field::STATUS, &self.status.to_le_bytes());
         put(out, field::FIELDS, &self.fields);
@@ -97,6 +102,7 @@ impl Description {
             ranges: fields.get(field::RANGES)? == [1],
             asked,
             site: Arc::clone(site),
+            manifest: None,
             freshness: Mutex::new(freshness(fields.get(field::FRESHNESS)?, now)?),
         })
     }

@@ -28,6 +28,7 @@ fn description(site: &Arc<HttpSite>, since: Instant) -> Description {
         ranges: true,
         asked: Asked { key: [9; 16], target: "/a?b".to_owned(), early: true, is_manifest: false },
         site: Arc::clone(site),
+        manifest: None,
         freshness: Mutex::new(Freshness { since, lifetime }),
     }
 }
