@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-/// Where an origin is: `http://host:port` with an optional path in front of every request's.
+/// Where an origin is: `http://host:port` or `https://host:port` with an optional path in front of every request's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginUrl {
+    secure: bool,
     host: String,
     port: u16,
     authority: String,
@@ -14,10 +15,8 @@ pub struct OriginUrl {
 /// What is wrong with the URL of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginUrlFault {
-    /// It does not begin with `http://`.
+    /// It begins neither with `http://` nor with `https://`.
     Scheme,
-    /// It begins with `https://`, which is not built yet.
-    Secure,
     /// Host or port cannot be read.
     Authority,
     /// It has a query, a fragment or characters that belong in no path.
@@ -27,8 +26,7 @@ pub enum OriginUrlFault {
 impl fmt::Display for OriginUrlFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Scheme => "does not begin with http://",
-            Self::Secure => "asks for TLS to the origin, which is not supported yet",
+            Self::Scheme => "does not begin with http:// or https://",
             Self::Authority => "has no host and port that can be read",
             Self::Path => "has more than a path behind its host",
         })
@@ -41,12 +39,10 @@ impl OriginUrl {
     /// # Errors
     /// See [`OriginUrlFault`].
     pub fn parse(url: &str) -> Result<Self, OriginUrlFault> {
-        let Some(rest) = url.strip_prefix("http://") else {
-            return Err(if url.starts_with("https://") {
-                OriginUrlFault::Secure
-            } else {
-                OriginUrlFault::Scheme
-            });
+        let (secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+            (Some(rest), _) => (false, rest),
+            (None, Some(rest)) => (true, rest),
+            (None, None) => return Err(OriginUrlFault::Scheme),
         };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let path_byte = |byte: u8| byte.is_ascii_graphic() && !b"?#\\\"<>^`{|}".contains(&byte);
@@ -57,7 +53,7 @@ impl OriginUrl {
             Some((host, port)) if !port.ends_with(']') => {
                 (host, port.parse().ok().filter(|port| *port > 0).ok_or(OriginUrlFault::Authority)?)
             }
-            Some(_) | None => (authority, 80),
+            Some(_) | None => (authority, if secure { 443 } else { 80 }),
         };
         let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         let fine = match bare {
@@ -71,11 +67,17 @@ impl OriginUrl {
             return Err(OriginUrlFault::Authority);
         }
         Ok(Self {
+            secure,
             host: bare.unwrap_or(host).to_owned(),
             port,
             authority: authority.to_owned(),
             base: path.trim_end_matches('/').to_owned(),
         })
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_secure(&self) -> bool {
+        self.secure
     }
 
     /// Name or address to connect to.
@@ -99,6 +101,13 @@ impl OriginUrl {
     }
 }
 
+impl fmt::Display for OriginUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority, self.base)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +118,8 @@ mod tests {
         assert_eq!((url.host(), url.port(), url.base()), ("10.0.0.5", 8080, "/vod"));
         let url = OriginUrl::parse("http://[::1]").unwrap();
         assert_eq!((url.host(), url.port(), url.authority()), ("::1", 80, "[::1]"));
+        let url = OriginUrl::parse("https://origin/a/").unwrap();
+        assert_eq!((url.is_secure(), url.port(), url.to_string().as_str()), (true, 443, "https://origin/a"));
         let url = OriginUrl::parse("http://[::1]:81").unwrap();
         assert_eq!((url.host(), url.port()), ("::1", 81));
     }
@@ -117,7 +128,7 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (written, fault) in [
             ("10.0.0.5:8080", OriginUrlFault::Scheme),
-            ("https://origin", OriginUrlFault::Secure),
+            ("ftp://origin", OriginUrlFault::Scheme),
             ("http://", OriginUrlFault::Authority),
             ("http://host:0", OriginUrlFault::Authority),
             ("http://host:99999", OriginUrlFault::Authority),

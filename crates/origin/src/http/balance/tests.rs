@@ -1,0 +1,111 @@
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn limits() -> HealthLimits {
+    HealthLimits {
+        unhealthy_after: 3,
+        healthy_after: 2,
+        backoff: SECOND,
+        backoff_max: 8 * SECOND,
+        checked: false,
+    }
+}
+
+fn chosen(balance: &mut Balance, now: Instant, times: usize) -> Vec<usize> {
+    (0..times).map(|_| balance.choose(now, Tried::default()).unwrap()).collect()
+}
+
+fn fail(balance: &mut Balance, place: usize, now: Instant) -> Vec<Option<Change>> {
+    (0..3).map(|_| balance.report(place, false, now)).collect()
+}
+
+#[test]
+fn turns_follow_the_weights_and_are_evenly_spread() {
+    let mut balance = Balance::new([5, 1, 1], limits());
+    let turns = chosen(&mut balance, Instant::now(), 14);
+    assert_eq!(turns, [0, 0, 1, 0, 2, 0, 0, 0, 0, 1, 0, 2, 0, 0]);
+}
+
+#[test]
+fn three_failures_in_a_row_take_a_target_out_and_a_good_answer_between_them_does_not() {
+    let now = Instant::now();
+    let mut balance = Balance::new([1, 1], limits());
+    balance.report(0, false, now);
+    balance.report(0, false, now);
+    balance.report(0, true, now);
+    assert_eq!(fail(&mut balance, 0, now), [None, None, Some(Change::Down)]);
+    assert!(!balance.is_up(0));
+    assert_eq!(chosen(&mut balance, now, 4), [1, 1, 1, 1]);
+}
+
+#[test]
+fn after_its_backoff_one_request_tries_it_and_decides() {
+    let now = Instant::now();
+    let mut balance = Balance::new([1, 1], limits());
+    fail(&mut balance, 0, now);
+    let later = now + SECOND;
+    let turns = chosen(&mut balance, later, 6);
+    assert_eq!(turns.iter().filter(|place| **place == 0).count(), 1, "{turns:?}");
+    assert_eq!(balance.report(0, true, later), Some(Change::Up));
+    assert_eq!(chosen(&mut balance, later, 2).iter().sum::<usize>(), 1);
+}
+
+#[test]
+fn the_backoff_doubles_up_to_its_bound() {
+    let mut now = Instant::now();
+    let mut balance = Balance::new([1, 1], limits());
+    fail(&mut balance, 0, now);
+    for seconds in [1, 2, 4, 8, 8] {
+        let before = now + seconds * SECOND - Duration::from_millis(1);
+        assert!(!chosen(&mut balance, before, 3).contains(&0), "{seconds}");
+        now += seconds * SECOND;
+        assert!(chosen(&mut balance, now, 3).contains(&0), "{seconds}");
+        balance.report(0, false, now);
+    }
+}
+
+#[test]
+fn many_that_fail_together_count_once() {
+    let now = Instant::now();
+    let mut balance = Balance::new([1, 1], limits());
+    fail(&mut balance, 0, now);
+    for _ in 0..100 {
+        assert_eq!(balance.report(0, false, now), None);
+    }
+    assert!(chosen(&mut balance, now + SECOND, 3).contains(&0));
+}
+
+#[test]
+fn with_checks_only_checks_bring_a_target_in_again() {
+    let now = Instant::now();
+    let mut balance = Balance::new([1, 1], HealthLimits { checked: true, ..limits() });
+    fail(&mut balance, 0, now);
+    let much_later = now + 100 * SECOND;
+    assert_eq!(chosen(&mut balance, much_later, 3), [1, 1, 1]);
+    assert_eq!(balance.report(0, true, much_later), None);
+    assert_eq!(balance.report_check(0, true, much_later), None);
+    assert_eq!(balance.report_check(0, false, much_later), None);
+    assert_eq!(balance.report_check(0, true, much_later), None);
+    assert_eq!(balance.report_check(0, true, much_later), Some(Change::Up));
+    assert!(chosen(&mut balance, much_later, 2).contains(&0));
+}
+
+#[test]
+fn when_all_are_out_the_one_that_is_due_first_is_asked_all_the_same() {
+    let now = Instant::now();
+    let mut balance = Balance::new([1, 1], limits());
+    fail(&mut balance, 1, now);
+    fail(&mut balance, 0, now + SECOND / 2);
+    assert_eq!(balance.choose(now + SECOND / 2, Tried::default()), Some(1));
+}
+
+#[test]
+fn what_was_tried_is_not_chosen_again() {
+    let mut balance = Balance::new([1, 1], limits());
+    let mut tried = Tried::default();
+    tried.add(0);
+    assert_eq!(balance.choose(Instant::now(), tried), Some(1));
+    tried.add(1);
+    assert_eq!(balance.choose(Instant::now(), tried), None);
+}
