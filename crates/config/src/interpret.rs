@@ -10,6 +10,7 @@ mod early_data;
 mod ech;
 mod listeners;
 mod ocsp;
+mod origins;
 mod query;
 pub(crate) mod reader;
 mod signed_urls;

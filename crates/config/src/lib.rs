@@ -24,8 +24,8 @@ pub use fault::Fault;
 pub use load::fuzz_config;
 pub use meaning::{
     Admin, Cache, CertificateDirectory, Config, ConfiguredCertificate, EarlyData, EarlyRequests, Headers,
-    HostPattern, Hsts, KernelTls, Limits, Listener, Log, MemoryTier, Ocsp, Origin, SessionCache, Site,
-    SiteCache, Tickets, Tls,
+    Health, HostPattern, Hsts, HttpOrigin, KernelTls, Limits, Listener, Log, MemoryTier, Ocsp, Origin,
+    OriginTimeouts, SessionCache, Site, SiteCache, Tickets, Tls,
 };
 pub use reference::reference;
 pub use signing::{SignedUrls, SigningKey};

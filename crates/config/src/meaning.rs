@@ -3,13 +3,14 @@
 //! Whoever holds a [`Config`] need not check again: addresses are addresses, keys belong to their certificates,
 //! directories existed when the file was read, and every limit lies in its range.
 
+mod origin;
+
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use penstock_http::OriginUrl;
 use penstock_http::query::QueryRules;
 use penstock_sys::socket::ListenOptions;
 use penstock_sys::traffic::Version;
@@ -18,6 +19,7 @@ use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::DirectoryLimits;
 use penstock_tls::{ChaCha20, ClientCertificates, Compression, DefaultFor, Group, Legacy, Suite};
 
+pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts};
 use crate::certificate_files::{CertificateFiles, Found, Stamp, Unusable};
 use crate::fault::Fault;
 use crate::limits;
@@ -265,15 +267,6 @@ pub enum HostPattern {
     Under(String),
     /// `*`: every host that no other site has.
     Any,
-}
-
-/// Where a site's bytes come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Files below this directory; absolute, and a directory when the configuration was read.
-    Directory(PathBuf),
-    /// HTTP servers with the same content; at least one.
-    Http(Vec<OriginUrl>),
 }
 
 /// What is kept of an HTTP origin's answers.

@@ -2,8 +2,11 @@
 //!
 //! `docs/configuration.md` is made from this file.
 
+mod origin;
+
 use serde_saphyr::Spanned;
 
+pub(crate) use self::origin::{Health, Origin, OriginTimeouts, Target};
 use crate::section::{Later, Sections, Text, Texts, WordOr, WordOrMore, section};
 
 section! {
@@ -187,19 +190,6 @@ section! {
         early_data: Text, "`allow`, `refuse`", "allow";
         /// The file that answers for a directory.
         index: Text, "file name", "index.html";
-    }
-}
-
-section! {
-    /// Where the bytes of a site come from.
-    Origin {
-        /// Files below this directory; nothing outside it is ever served.
-        directory: Text, "directory", "this or `http`";
-        /// HTTP servers that have the same content, asked in turn: `http://10.0.0.5:8080`, with a path to put in front
-        /// if there is one. What they answer is cached.
-        http: Texts, "list of URLs", "this or `directory`";
-        /// Other Penstock servers on a ring.
-        peers: Later, "name", "off";
     }
 }
 

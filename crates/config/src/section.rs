@@ -19,6 +19,9 @@ pub(crate) type Texts = Spanned<Vec<Text>>;
 /// A list of sections.
 pub(crate) type Sections<S> = Spanned<Vec<Spanned<S>>>;
 
+/// A list of words, or of sections where a word is too little.
+pub(crate) type Entries<S> = Spanned<Vec<Spanned<WordOr<S>>>>;
+
 /// A place in the file, counted from 1; zeros when there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -116,6 +119,16 @@ impl<S: Section> Shape for Sections<S> {
     fn strays(&self, path: &str, found: &mut Vec<Stray>) {
         for section in &self.value {
             section.value.strays_inside(path, found);
+        }
+    }
+}
+
+impl<S: Section> Shape for Entries<S> {
+    const INSIDE: Inside = Inside::List(S::KEYS);
+
+    fn strays(&self, path: &str, found: &mut Vec<Stray>) {
+        for entry in &self.value {
+            entry.strays(path, found);
         }
     }
 }

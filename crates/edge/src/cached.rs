@@ -18,10 +18,10 @@ use std::time::{Duration, SystemTime};
 
 use penstock_cache::{Index, Key, MemoryTier, TierError, TierLimits};
 use penstock_config::{Cache, SiteCache, limits};
+use penstock_http::Request;
 use penstock_http::caching::DefaultLifetimes;
 use penstock_http::query::QueryRules;
-use penstock_http::{OriginUrl, Request};
-use penstock_origin::http::{HttpOrigin, OriginLimits};
+use penstock_origin::http::{Checks, HealthLimits, HttpOrigin, OriginLimits, OriginSettings};
 use penstock_sys::digest::sha256;
 
 pub(crate) use answer::respond_from_cache;
@@ -86,10 +86,21 @@ pub(crate) struct HttpSite {
 }
 
 impl HttpSite {
-    pub(crate) fn new(urls: &[OriginUrl], cache: &SiteCache) -> Arc<Self> {
-        let name = urls.first().map(|url| format!("{}{}", url.authority(), url.base())).unwrap_or_default();
+    /// A site with an origin; one of `known` if that is the same, with what is known of its servers.
+    pub(crate) fn new<'k>(
+        origin: &penstock_config::HttpOrigin,
+        cache: &SiteCache,
+        mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
+    ) -> Arc<Self> {
+        let settings = settings(origin);
+        let first = origin.targets.first();
+        let mut name = first.map(|(url, _)| format!("{}{}", url.authority(), url.base())).unwrap_or_default();
+        if let Some(host) = &origin.host {
+            name = format!("{host} {name}");
+        }
+        let same = known.find(|known| known.is_of(&settings)).cloned();
         Arc::new(Self {
-            origin: HttpOrigin::new(urls.to_vec(), ORIGIN),
+            origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
             name,
             query: cache.query.clone(),
             lifetimes: DefaultLifetimes {
@@ -99,6 +110,11 @@ impl HttpSite {
             },
             live: LiveDirectories::default(),
         })
+    }
+
+    /// Its servers.
+    pub(crate) fn origin(&self) -> &Arc<HttpOrigin> {
+        &self.origin
     }
 
     /// What the origin is asked for, and the key of the answer.
@@ -115,15 +131,38 @@ impl HttpSite {
     }
 }
 
-const ORIGIN: OriginLimits = OriginLimits {
-    connect: Duration::from_secs(limits::ORIGIN_CONNECT_SECONDS),
-    first_byte: Duration::from_secs(limits::ORIGIN_FIRST_BYTE_SECONDS),
-    between_bytes: Duration::from_secs(limits::ORIGIN_BETWEEN_BYTES_SECONDS),
-    head_bytes: limits::ORIGIN_HEAD_BYTES,
-    head_fields: limits::ORIGIN_HEAD_FIELDS,
-    idle_connections: limits::ORIGIN_IDLE_CONNECTIONS,
-    idle: Duration::from_secs(limits::ORIGIN_IDLE_SECONDS),
-};
+fn settings(written: &penstock_config::HttpOrigin) -> OriginSettings {
+    let timeouts = written.timeouts;
+    OriginSettings {
+        targets: written.targets.clone(),
+        host: written.host.clone(),
+        authorities: written.authorities.clone(),
+        checks: written
+            .health
+            .check
+            .as_ref()
+            .map(|path| Checks { path: path.clone(), interval: written.health.interval }),
+        limits: OriginLimits {
+            connect: timeouts.connect,
+            first_byte: timeouts.first_byte,
+            between_bytes: timeouts.between_bytes,
+            head_bytes: limits::ORIGIN_HEAD_BYTES,
+            head_fields: limits::ORIGIN_HEAD_FIELDS,
+            idle_connections: limits::ORIGIN_IDLE_CONNECTIONS,
+            connections: written.connections,
+            waiting: limits::ORIGIN_WAITING,
+            retries: written.retries,
+            sessions: limits::ORIGIN_TLS_SESSIONS,
+            health: HealthLimits {
+                unhealthy_after: written.health.unhealthy_after,
+                healthy_after: written.health.healthy_after,
+                backoff: Duration::from_millis(limits::ORIGIN_BACKOFF_MILLISECONDS),
+                backoff_max: Duration::from_secs(limits::ORIGIN_BACKOFF_SECONDS_MAX),
+                checked: written.health.check.is_some(),
+            },
+        },
+    }
+}
 
 /// What is asked of an origin.
 #[derive(Clone, Debug)]

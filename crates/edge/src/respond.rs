@@ -310,6 +310,16 @@ impl Exchange<'_> {
 
     /// A tiny page that says no more than its status.
     pub(crate) fn page(&self, site: Option<&Site>, status: Status) -> Answer {
+        self.page_saying(site, status, None)
+    }
+
+    /// The same with a member of Cache-Status (RFC 9211 §2).
+    pub(crate) fn page_saying(
+        &self,
+        site: Option<&Site>,
+        status: Status,
+        cache_status: Option<&str>,
+    ) -> Answer {
         let mut out = Vec::with_capacity(HEAD_ROOM_BYTES);
         let mut head = self.head(&mut out, status);
         if status == Status::MethodNotAllowed {
@@ -317,6 +327,9 @@ impl Exchange<'_> {
         }
         if status == Status::ServiceUnavailable {
             head.field("Retry-After", "1");
+        }
+        if let Some(member) = cache_status {
+            head.field("Cache-Status", member);
         }
         if let Some(site) = site {
             self.site_fields(&mut head, site);

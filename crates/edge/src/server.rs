@@ -406,6 +406,7 @@ fn follow_certificates(
 }
 
 fn show_tier(observatory: &Observatory, settings: &Settings) {
+    observatory.set_origins(settings.sites.origins());
     if let Some(store) = &settings.store {
         observatory.set_tier(Arc::clone(&store.tier));
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use penstock_config::{EarlyRequests, HostPattern, Hsts, Origin, SignedUrls};
 use penstock_origin::directory::Directory;
+use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
 
 use crate::cached::{HttpSite, Store};
@@ -74,8 +75,9 @@ impl SiteTable {
                     let known = previous.into_iter().flat_map(Self::directories);
                     Source::Directory(Directory::open_again(root, known)?)
                 }
-                (Origin::Http(urls), Some(store)) => {
-                    Source::Http(HttpSite::new(urls, &written.cache), store.clone())
+                (Origin::Http(origin), Some(store)) => {
+                    let known = previous.into_iter().flat_map(Self::origins);
+                    Source::Http(HttpSite::new(origin, &written.cache, known), store.clone())
                 }
                 // Whoever opens sites with HTTP origins has opened a store for them.
                 (Origin::Http(_), None) => continue,
@@ -97,6 +99,15 @@ impl SiteTable {
             }
         }
         Ok(table)
+    }
+
+    /// The origins of all sites.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = &Arc<HttpOrigin>> {
+        let sites = self.exact.values().chain(self.under.values()).chain(&self.any);
+        sites.filter_map(|site| match &site.source {
+            Source::Http(site, _) => Some(site.origin()),
+            Source::Directory(_) => None,
+        })
     }
 
     fn directories(&self) -> impl Iterator<Item = &Directory> {

@@ -370,6 +370,10 @@ pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
             worker.files.close_idle(before);
         }
         worker.origins.close_idle(Instant::now(), IDLE_ORIGIN);
+        worker.shard.origin_retries(worker.origins.retries());
+        for origin in worker.settings().sites.origins() {
+            origin.check_health(Instant::now());
+        }
         worker.shard.files(&worker.files.counters(), &worker.residency.counters());
         common.remembered.sweep();
     }

@@ -7,6 +7,7 @@
 mod answer;
 mod balance;
 mod body;
+mod checks;
 mod connections;
 mod dial;
 mod error;
@@ -16,6 +17,7 @@ mod target;
 pub use answer::Answer;
 pub use balance::{HealthLimits, Tried};
 pub use body::{BodySender, NobodyTakes, RequestBody, request_body};
+pub use checks::Checks;
 pub use connections::Connections;
 pub use error::OriginError;
 pub use fetch::{Fetch, Method};

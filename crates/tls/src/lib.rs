@@ -3,6 +3,8 @@
 //! [`Acceptor::accept`] is the only way in. What comes out is [`Established`]: the keys to send with, which leave
 //! this crate for good, a [`Receiver`] that stays in the library, and the facts of the handshake.
 //!
+//! [`Outbound`] is the other side: our own connections to servers, whose certificates it verifies.
+//!
 //! This crate has never seen HTTP, a file or a response.
 #![forbid(unsafe_code)]
 

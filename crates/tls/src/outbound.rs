@@ -9,9 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use boring::error::ErrorStack;
-use boring::ssl::{
-    Ssl, SslContext, SslMethod, SslSession, SslSessionCacheMode, SslVerifyMode, SslVersion,
-};
+use boring::ssl::{Ssl, SslContext, SslMethod, SslSession, SslSessionCacheMode, SslVerifyMode, SslVersion};
 use boring::x509::store::{X509Store, X509StoreBuilder};
 use boring::x509::verify::X509CheckFlags;
 use boring::x509::{X509, X509VerifyError};

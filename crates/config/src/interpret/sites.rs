@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use penstock_http::{OriginUrl, OriginUrlFault};
 use serde_saphyr::Spanned;
 
 use super::cache::site_cache;
 use super::early_data::early_requests;
+use super::origins::origin;
 use super::reader::Reader;
 use super::signed_urls::signed_urls;
 use super::start;
 use crate::limits;
 use crate::meaning::{Headers, HostPattern, Hsts, Origin, Site};
 use crate::raw;
-use crate::section::{Place, Sections, Text, Texts, WordOr, place};
+use crate::section::{Place, Sections, Text, WordOr, place};
 
 /// The file that answers for a directory unless another is named.
 pub(crate) const INDEX: &str = "index.html";
@@ -121,64 +121,6 @@ fn pattern(text: &str) -> Result<HostPattern, (String, String)> {
         Some(domain) => HostPattern::Under(domain.to_owned()),
         None => HostPattern::Exact(name.to_owned()),
     })
-}
-
-fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> Option<Origin> {
-    let instead = "add origin: {directory: /srv/video} or origin: {http: [\"http://10.0.0.5:8080\"]}";
-    let Some(origin) = &section.value.origin else {
-        reader.fault(place(section), "this site has no origin", instead);
-        return None;
-    };
-    match &origin.value {
-        raw::Origin { directory: Some(_), http: Some(list), .. } => {
-            let what = "http: this origin has a directory already";
-            reader.fault(place(list), what, "keep one of them, or make two sites");
-            None
-        }
-        raw::Origin { directory: Some(text), .. } => {
-            Some(Origin::Directory(reader.directory("directory", text)))
-        }
-        raw::Origin { http: Some(list), .. } => Some(Origin::Http(urls(list, reader))),
-        // Already reported as not supported yet; a second fault would only repeat it.
-        raw::Origin { peers: Some(_), .. } => None,
-        raw::Origin { .. } => {
-            let instead = "add directory: /srv/video or http: [\"http://10.0.0.5:8080\"]";
-            reader.fault(place(origin), "this origin has neither a directory nor http", instead);
-            None
-        }
-    }
-}
-
-fn urls(list: &Texts, reader: &mut Reader<'_>) -> Vec<OriginUrl> {
-    if list.value.is_empty() {
-        reader.fault(place(list), "http: the list is empty", "write [\"http://10.0.0.5:8080\"]");
-    }
-    let mut urls = Vec::new();
-    for text in &list.value {
-        match OriginUrl::parse(&text.value) {
-            Ok(url) if urls.contains(&url) => {
-                reader.fault(
-                    place(text),
-                    format!("http: {} is listed twice", text.value),
-                    "keep one of them",
-                );
-            }
-            Ok(url) => urls.push(url),
-            Err(fault) => {
-                let instead = match fault {
-                    OriginUrlFault::Scheme if !text.value.contains("://") => {
-                        format!("write http://{}", text.value)
-                    }
-                    OriginUrlFault::Secure => format!("write {}", text.value.replacen("https", "http", 1)),
-                    OriginUrlFault::Scheme | OriginUrlFault::Authority | OriginUrlFault::Path => {
-                        "write a URL such as http://10.0.0.5:8080 or http://origin.example.com/vod".to_owned()
-                    }
-                };
-                reader.fault(place(text), format!("http: `{}` {fault}", text.value), instead);
-            }
-        }
-    }
-    urls
 }
 
 fn hsts(written: &Spanned<WordOr<raw::Hsts>>, reader: &mut Reader<'_>) -> Option<Hsts> {

@@ -2,6 +2,12 @@
 
 use super::GIB;
 
+/// Servers of one origin.
+pub const ORIGIN_TARGETS: usize = 64;
+
+/// The largest weight of one.
+pub const ORIGIN_WEIGHT_MAX: u64 = 1000;
+
 /// From the first packet to a connection with an origin.
 pub const ORIGIN_CONNECT_SECONDS: u64 = 3;
 
@@ -28,3 +34,48 @@ pub const ORIGIN_ATTEMPTS: usize = 4;
 
 /// The longest object that is taken from an origin.
 pub const OBJECT_BYTES_MAX: u64 = 1024 * GIB;
+
+/// Connections to one server of an origin, of all workers together.
+pub const ORIGIN_CONNECTIONS: usize = 256;
+
+/// The most that a configuration may allow.
+pub const ORIGIN_CONNECTIONS_MAX: u64 = 65_536;
+
+/// Requests that wait for a connection to one server; then 503.
+pub const ORIGIN_WAITING: usize = 1024;
+
+/// How often a request that failed is sent once more.
+pub const ORIGIN_RETRIES: u32 = 1;
+
+/// The most that a configuration may ask for: beyond, retries are what brings an origin down.
+pub const ORIGIN_RETRIES_MAX: u64 = 5;
+
+/// TLS sessions kept of one server.
+pub const ORIGIN_TLS_SESSIONS: usize = 16;
+
+/// Failures in a row after which a server is out.
+pub const ORIGIN_UNHEALTHY_AFTER: u32 = 3;
+
+/// The most failures or good checks that a configuration may wait for.
+pub const ORIGIN_FAILURES_MAX: u64 = 1000;
+
+/// How long a server is out at first; doubles with each failure.
+pub const ORIGIN_BACKOFF_MILLISECONDS: u64 = 1000;
+
+/// How long it is out at most before it is tried again.
+pub const ORIGIN_BACKOFF_SECONDS_MAX: u64 = 60;
+
+/// The shortest time that an origin can be given.
+pub const ORIGIN_TIMEOUT_MILLISECONDS_MIN: u64 = 10;
+
+/// The longest time that an origin can be given: nobody waits longer for a video.
+pub const ORIGIN_TIMEOUT_SECONDS_MAX: u64 = 600;
+
+/// How often a server is checked, where checks are asked for.
+pub const ORIGIN_CHECK_SECONDS: u64 = 5;
+
+/// The longest pause between two checks.
+pub const ORIGIN_CHECK_SECONDS_MAX: u64 = 600;
+
+/// Good checks in a row after which a server is in again.
+pub const ORIGIN_HEALTHY_AFTER: u32 = 2;

@@ -41,6 +41,13 @@ fn with_key(section: &str, line: &str) -> String {
                 "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{directory: video}}, {line}}}]\n"
             )
         }
+        "sites.origin" => format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"], {line}}}}}]\n"
+        ),
+        "sites.origin.http" => with_key("sites.origin", "")
+            .replace("[\"http://a\"]", &format!("[{{url: \"http://a\", {line}}}]")),
+        "sites.origin.timeouts" => with_key("sites.origin", &format!("timeouts: {{{line}}}")),
+        "sites.origin.health" => with_key("sites.origin", &format!("health: {{path: /x, {line}}}")),
         "sites.headers.hsts" => with_key("sites", &format!("headers: {{hsts: {{max_age: 1d, {line}}}}}")),
         // Only where answers are cached.
         "sites.cache" => format!(

@@ -295,11 +295,35 @@ fn an_http_origin_has_its_servers_its_lifetimes_and_a_cache() {
          sites:\n  - {origin: {http: [\"http://10.0.0.5:8080/vod\"]}, cache: {default_ttl: 10m, missing_ttl: 250ms}}\n\
          cache: {slice: 512KiB, memory: {directory: memory, size: 64MiB}}\n";
     let config = fixture.read(text).unwrap();
-    let Origin::Http(urls) = &config.sites[0].origin else { panic!("it is HTTP") };
-    assert_eq!((urls[0].host(), urls[0].port(), urls[0].base()), ("10.0.0.5", 8080, "/vod"));
+    let Origin::Http(origin) = &config.sites[0].origin else { panic!("it is HTTP") };
+    let (url, weight) = &origin.targets[0];
+    assert_eq!((url.host(), url.port(), url.base(), *weight), ("10.0.0.5", 8080, "/vod", 1));
     assert_eq!(config.sites[0].cache.default_ttl, Duration::from_secs(600));
     assert_eq!(config.sites[0].cache.missing_ttl, Duration::from_millis(250));
     assert_eq!(config.cache.slice, 512 * 1024);
     assert_eq!(config.cache.memory.size, 64 << 20);
     assert_eq!(config.cache.memory.directory, fixture.path().join("memory"));
+}
+
+#[test]
+fn an_http_origin_may_say_everything_about_its_servers() {
+    let fixture = Fixture::new();
+    let text = "listeners: [{address: 127.0.0.1:0}]\n\
+         sites:\n  - origin:\n      http: [{url: \"https://a.example/vod\", weight: 3}, \"http://b.example\"]\n      \
+         host: origin.example.com\n      ca: ec.crt\n      \
+         timeouts: {connect: 1s, first_byte: 2s, between_bytes: 300ms}\n      connections: 64\n      retries: 0\n      \
+         health: {path: /healthz, interval: 7s, unhealthy_after: 4, healthy_after: 5}\n";
+    let config = fixture.read(text).unwrap();
+    let Origin::Http(origin) = &config.sites[0].origin else { panic!("it is HTTP") };
+    let targets: Vec<_> = origin.targets.iter().map(|(url, weight)| (url.to_string(), *weight)).collect();
+    assert_eq!(targets, [("https://a.example/vod".to_owned(), 3), ("http://b.example".to_owned(), 1)]);
+    assert_eq!(origin.host.as_deref(), Some("origin.example.com"));
+    assert_eq!(origin.authorities.as_ref().map(|authorities| authorities.count()), Some(1));
+    assert_eq!(origin.timeouts.connect, Duration::from_secs(1));
+    assert_eq!(origin.timeouts.first_byte, Duration::from_secs(2));
+    assert_eq!(origin.timeouts.between_bytes, Duration::from_millis(300));
+    assert_eq!((origin.connections, origin.retries), (64, 0));
+    assert_eq!(origin.health.check.as_deref(), Some("/healthz"));
+    assert_eq!(origin.health.interval, Duration::from_secs(7));
+    assert_eq!((origin.health.unhealthy_after, origin.health.healthy_after), (4, 5));
 }

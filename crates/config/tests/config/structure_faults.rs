@@ -122,12 +122,47 @@ fn faults_of_http_origins_say_what_to_write() {
     for (site, fault) in [
         (
             "origin: {http: [\"10.0.0.5:8080\"]}",
-            "http: `10.0.0.5:8080` does not begin with http://; write http://10.0.0.5:8080",
+            "http: `10.0.0.5:8080` does not begin with http:// or https://; write http://10.0.0.5:8080",
         ),
         (
-            "origin: {http: [\"https://origin\"]}",
-            "http: `https://origin` asks for TLS to the origin, which is not supported yet; write http://origin",
+            "origin: {http: [\"ftp://origin\"]}",
+            "http: `ftp://origin` does not begin with http:// or https://; write a URL such as \
+             http://10.0.0.5:8080 or https://origin.example.com/vod",
         ),
+        ("origin: {http: [{weight: 2}]}", "http: this server has no url; add url: http://10.0.0.5:8080"),
+        (
+            "origin: {http: [{url: \"http://a\", weight: 0}]}",
+            "weight: 0 is out of range; write a number from 1 to 1000",
+        ),
+        (
+            "origin: {directory: video, retries: 1}",
+            "retries: a directory has none; remove it, or write http: [...]",
+        ),
+        (
+            "origin: {http: [\"http://a\"], ca: ec.crt}",
+            "ca: none of these servers speaks https; remove it, or write https://",
+        ),
+        (
+            "origin: {http: [\"https://a\"], ca: text.pem}",
+            "ca: DIR/text.pem holds no certificate; write a PEM file with -----BEGIN CERTIFICATE-----",
+        ),
+        (
+            "origin: {http: [\"http://a\"], host: \"a b\"}",
+            "host: `a b` is not a host name; write a name such as origin.example.com",
+        ),
+        (
+            "origin: {http: [\"http://a\"], timeouts: {connect: 1h}}",
+            "connect: 1h is out of range; write a time from 10ms to 10m",
+        ),
+        (
+            "origin: {http: [\"http://a\"], health: {interval: 5s}}",
+            "interval: there are no checks without a path; add path: /healthz, or remove it",
+        ),
+        (
+            "origin: {http: [\"http://a\"], health: {path: healthz}}",
+            "path: `healthz` is not a path; write a path such as /healthz",
+        ),
+        ("origin: {http: [\"http://a\"], health: {pat: /x}}", "unknown key `pat`; write `path`"),
         ("origin: {http: []}", "http: the list is empty; write [\"http://10.0.0.5:8080\"]"),
         ("origin: {http: [\"http://a\", \"http://a\"]}", "http: http://a is listed twice; keep one of them"),
         (

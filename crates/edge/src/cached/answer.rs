@@ -68,14 +68,11 @@ impl Reply<'_> {
 
     async fn conditional(&self) -> Answer {
         let description = self.description();
-        match description.status {
-            200 => {}
-            502 | 504 if description.fields.is_empty() => {
-                let status =
-                    if description.status == 502 { Status::BadGateway } else { Status::GatewayTimeout };
-                return self.exchange.page(Some(self.site), status);
-            }
-            _ => return self.whole().await,
+        if let Some(reason) = description.failed {
+            return self.failed(reason);
+        }
+        if description.status != 200 {
+            return self.whole().await;
         }
         let modified = description.modified.as_ref().map_or(description.received, |(_, time)| *time);
         match evaluate(self.exchange.request, &Validators { etag: &description.etag, modified }) {
@@ -93,6 +90,17 @@ impl Reply<'_> {
                 }
             }
         }
+    }
+
+    /// The page for an origin that gave no answer, with the reason.
+    fn failed(&self, reason: &str) -> Answer {
+        let status = match self.description().status {
+            503 => Status::ServiceUnavailable,
+            504 => Status::GatewayTimeout,
+            _ => Status::BadGateway,
+        };
+        let cache_status = format!("{}; detail={reason}", self.outcome.forwarded());
+        self.exchange.page_saying(Some(self.site), status, Some(&cache_status))
     }
 
     async fn whole(&self) -> Answer {

@@ -31,6 +31,8 @@ pub(crate) struct Description {
     pub(crate) received: SystemTime,
     /// Whether the origin gave a part when it was asked for one.
     pub(crate) ranges: bool,
+    /// Why there is no answer of an origin, if this stands for one that failed.
+    pub(super) failed: Option<&'static str>,
     pub(super) asked: Asked,
     pub(super) site: Arc<HttpSite>,
     /// What it says, if it is a manifest.
@@ -115,6 +117,7 @@ impl Description {
             modified,
             received: now.1,
             ranges,
+            failed: None,
             asked: asked.clone(),
             site: Arc::clone(site),
             manifest: reading.manifest(),
@@ -126,6 +129,7 @@ impl Description {
     /// What stands for an origin that did not answer.
     pub(super) fn failure(
         status: u16,
+        reason: &'static str,
         asked: &Asked,
         site: &Arc<HttpSite>,
         now: (Instant, SystemTime),
@@ -138,6 +142,7 @@ impl Description {
             modified: None,
             received: now.1,
             ranges: false,
+            failed: Some(reason),
             asked: asked.clone(),
             site: Arc::clone(site),
             manifest: None,
@@ -193,6 +198,14 @@ impl Description {
             return Some(("if-none-match", self.etag.clone()));
         }
         self.modified.as_ref().map(|(text, _)| ("if-modified-since", text.clone()))
+    }
+
+    /// The condition under which a part of it makes sense; another version is answered whole (RFC 9110 §13.1.5). A weak
+    /// ETag cannot say so.
+    pub(super) fn same_version_condition(&self) -> Option<(&'static str, String)> {
+        let strong = Some(&self.etag).filter(|etag| etag.starts_with('"'));
+        let modified = self.modified.as_ref().filter(|_| self.etag.is_empty()).map(|(text, _)| text);
+        strong.or(modified).map(|validator| ("if-range", validator.clone()))
     }
 
     /// Whether a response with these validators is the same version (RFC 9110 §8.8.1).

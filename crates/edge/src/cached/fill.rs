@@ -31,11 +31,10 @@ impl Search {
         let shard = &self.worker.shard;
         let last = u64::from(self.store.tier.slice_bytes()) - 1;
         let fetch = Fetch {
-            target: self.asked.target.clone(),
-            host: None,
             early: self.asked.early,
             range: (!self.asked.is_manifest).then_some((0, last)),
             known: stale.as_ref().and_then(|object| object.description().condition()),
+            ..Fetch::get(&self.asked.target)
         };
         let fetched = self.worker.origins.fetch(&self.site.origin, &fetch).await;
         let now = (Instant::now(), SystemTime::now());
@@ -109,8 +108,12 @@ impl Search {
 
     /// What stands for an origin that did not answer.
     fn failure(&self, error: OriginError, now: Now) -> Arc<Object<Description>> {
-        let status = if error == OriginError::Timeout { 504 } else { 502 };
-        let description = Description::failure(status, &self.asked, &self.site, now);
+        let status = match error {
+            OriginError::Timeout => 504,
+            OriginError::Busy => 503,
+            _ => 502,
+        };
+        let description = Description::failure(status, error.label(), &self.asked, &self.site, now);
         Object::new(&self.asked.key, description, Some(0), Arc::clone(&self.store.tier))
     }
 }
@@ -243,11 +246,9 @@ async fn try_slice(
     let first = u64::from(fill.slice()) * slice_bytes;
     let last = first + u64::from(object.slice_length(fill.slice())) - 1;
     let fetch = Fetch {
-        target: description.asked.target.clone(),
-        host: None,
-        early: false,
         range: Some((first, last)),
-        known: None,
+        known: description.same_version_condition(),
+        ..Fetch::get(&description.asked.target)
     };
     let answer = worker.origins.fetch(&description.site.origin, &fetch).await.map_err(OriginError::label)?;
     match answer.status() {

@@ -52,6 +52,15 @@ impl Outcome {
         }
     }
 
+    /// The member of Cache-Status (RFC 9211 §2) without what became of it, for answers that are not kept.
+    pub(crate) fn forwarded(self) -> &'static str {
+        match self {
+            Self::Collapsed => "penstock; fwd=uri-miss; collapsed",
+            Self::Revalidated | Self::StaleIfError => "penstock; fwd=stale",
+            Self::Hit | Self::Stale | Self::Miss | Self::Passed => "penstock; fwd=uri-miss",
+        }
+    }
+
     /// The member of Cache-Status (RFC 9211 §2).
     pub(crate) fn cache_status(self) -> &'static str {
         match self {

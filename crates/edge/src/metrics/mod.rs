@@ -9,6 +9,7 @@ mod exposition;
 mod extensions;
 mod labels;
 mod live;
+mod origins;
 mod policies;
 mod process;
 mod reference;
@@ -56,6 +57,7 @@ pub struct Observatory {
     certificates: certificates::Certificates,
     /// `None` while no site has needed a cache.
     tier: Mutex<Option<Arc<MemoryTier>>>,
+    origins: origins::Origins,
     reloads: [AtomicU64; ReloadOutcome::ALL.len()],
     config_loaded_at: Mutex<SystemTime>,
     access_log: Arc<LogCounters>,
@@ -101,6 +103,7 @@ impl Observatory {
             listeners: Mutex::default(),
             certificates: certificates::Certificates::default(),
             tier: Mutex::default(),
+            origins: origins::Origins::default(),
             reloads: Default::default(),
             config_loaded_at: Mutex::new(now),
             access_log: Arc::default(),

@@ -95,6 +95,7 @@ pub struct Shard {
     pub(super) origin: Tally<&'static str>,
     pub(super) filled: Counter,
     pub(super) manifests: Tally<&'static str>,
+    pub(super) origin_retries: Counter,
 
     pub(super) busy: BusyTime,
     pub(super) panics: Counter,
@@ -152,6 +153,7 @@ impl Shard {
             origin: Tally::default(),
             filled: Counter::default(),
             manifests: Tally::default(),
+            origin_retries: Counter::default(),
             busy: BusyTime::default(),
             panics: Counter::default(),
             #[cfg(debug_assertions)]
@@ -293,6 +295,12 @@ impl Shard {
     pub fn filled(&self, bytes: u64) {
         self.expect_own_thread();
         self.filled.add(bytes);
+    }
+
+    /// How many requests to origins this worker has sent once more.
+    pub fn origin_retries(&self, total: u64) {
+        self.expect_own_thread();
+        self.origin_retries.set(total);
     }
 
     /// Reports how long this worker has worked since it started: its thread's CPU time. Call it about once a second;

@@ -203,6 +203,9 @@ const NEED_MORE: [&str; 6] = [
     "penstock_cache_slices",
     "penstock_cache_evictions_total",
     "penstock_cache_refusals_total",
+    "penstock_origin_target_up",
+    "penstock_origin_target_connections",
+    "penstock_origin_target_waiting",
     "penstock_staple_this_update_timestamp_seconds",
     "penstock_staple_next_update_timestamp_seconds",
 ];

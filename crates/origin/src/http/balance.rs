@@ -43,9 +43,16 @@ struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
-    Up { failures: u32 },
+    Up {
+        failures: u32,
+    },
     /// `tried`: a request was let through, and how that ends is not known yet.
-    Down { until: Instant, backoff: Duration, tried: bool, good_checks: u32 },
+    Down {
+        until: Instant,
+        backoff: Duration,
+        tried: bool,
+        good_checks: u32,
+    },
 }
 
 /// Targets that were asked already.
@@ -73,7 +80,8 @@ fn bit(place: usize) -> u64 {
 impl Balance {
     /// All are in. A weight of zero counts as one.
     pub(super) fn new(weights: impl IntoIterator<Item = u32>, limits: HealthLimits) -> Self {
-        let state = |weight: u32| State { weight: weight.max(1), saved: 0, health: Health::Up { failures: 0 } };
+        let state =
+            |weight: u32| State { weight: weight.max(1), saved: 0, health: Health::Up { failures: 0 } };
         Self { limits, targets: weights.into_iter().map(state).collect() }
     }
 

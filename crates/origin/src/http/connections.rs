@@ -1,6 +1,6 @@
 //! The connections of one worker to origins: which target is asked, over which connection, and how often.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::pin::pin;
@@ -46,6 +46,7 @@ struct Pool {
 #[derive(Default)]
 pub struct Connections {
     pools: RefCell<HashMap<Place, Pool>>,
+    retries: Cell<u64>,
 }
 
 /// A connection while its response comes.
@@ -98,9 +99,10 @@ impl Connections {
     /// other workers from opening one.
     pub fn close_idle(&self, now: Instant, idle: Duration) {
         self.pools.borrow_mut().retain(|(_, place), pool| {
-            let wanted = pool.origin.target(*place).is_none_or(|target| {
-                pool.waiting.is_empty() && target.waiting.load(Ordering::Relaxed) > 0
-            });
+            let wanted = pool
+                .origin
+                .target(*place)
+                .is_none_or(|target| pool.waiting.is_empty() && target.waiting.load(Ordering::Relaxed) > 0);
             pool.idle.retain(|one| {
                 !wanted && now.saturating_duration_since(one.since) < idle && !one.sender.is_closed()
             });
@@ -111,6 +113,11 @@ impl Connections {
     /// How many connections wait.
     pub fn idle(&self) -> usize {
         self.pools.borrow().values().map(|pool| pool.idle.len()).sum()
+    }
+
+    /// How many requests were sent once more.
+    pub fn retries(&self) -> u64 {
+        self.retries.get()
     }
 
     async fn any_target(
@@ -135,7 +142,7 @@ impl Connections {
             let Some(place) = next else { break };
             again = false;
             if tried != Tried::default() {
-                origin.count_retry();
+                self.retries.set(self.retries.get() + 1);
             }
             tried.add(place);
             match self.ask(origin, place, fetch, body, watch.as_ref()).await {
@@ -235,7 +242,8 @@ impl Connections {
                 Turn::MayOpen(permit) => permit,
             },
         };
-        let dialled = timeout_at(deadline.max(tokio::time::Instant::now()), dial(origin, target, permit)).await;
+        let dialled =
+            timeout_at(deadline.max(tokio::time::Instant::now()), dial(origin, target, Some(permit))).await;
         match dialled {
             Ok(sender) => Ok((sender?, false)),
             Err(_) => {
@@ -253,16 +261,23 @@ impl Connections {
         target: &Target,
     ) -> Result<Turn, OriginError> {
         let _waiting = Waiting::new(target, origin.limits().waiting).ok_or(OriginError::Busy)?;
-        let (sender, given) = oneshot::channel();
-        let mut pools = self.pools.borrow_mut();
-        pools.entry((origin.id, place)).or_insert_with(|| Pool::new(origin)).waiting.push_back(sender);
-        drop(pools);
+        let given = self.queue(origin, place);
         tokio::select! {
             biased;
             Ok(sender) = given => Ok(Turn::Opened(sender)),
             Ok(permit) = Arc::clone(&target.free).acquire_owned() => Ok(Turn::MayOpen(permit)),
             () = sleep(origin.limits().connect) => Err(OriginError::Busy),
         }
+    }
+
+    fn queue(&self, origin: &Arc<HttpOrigin>, place: usize) -> oneshot::Receiver<Sender> {
+        let (sender, given) = oneshot::channel();
+        let mut pools = self.pools.borrow_mut();
+        let pool = pools.entry((origin.id, place)).or_insert_with(|| Pool::new(origin));
+        // Those that have waited too long have gone.
+        pool.waiting.retain(|waiting| !waiting.is_closed());
+        pool.waiting.push_back(sender);
+        given
     }
 
     fn take_idle(&self, place: Place) -> Option<Sender> {

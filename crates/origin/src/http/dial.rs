@@ -12,11 +12,12 @@ use super::OriginError;
 use super::connections::Sender;
 use super::target::{HttpOrigin, Target};
 
-/// Connects, with TLS where the target speaks it. The permit is given back when the connection ends.
+/// Connects, with TLS where the target speaks it. The permit, if it takes one, is given back when the
+/// connection ends.
 pub(super) async fn dial(
     origin: &HttpOrigin,
     target: &Target,
-    permit: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
 ) -> Result<Sender, OriginError> {
     let failed = |error: OriginError, why: String| {
         target.set_fault(why);
@@ -52,7 +53,7 @@ pub(super) async fn dial(
 async fn begin<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     builder: &Builder,
     stream: S,
-    permit: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
 ) -> Result<Sender, OriginError> {
     let handshake = builder.handshake(TokioIo::new(stream)).await;
     let (sender, connection) = handshake.map_err(|_| OriginError::Unreachable)?;

@@ -1,8 +1,8 @@
 //! What is asked of an origin.
 
+pub use hyper::Method;
 use hyper::Request;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-pub use hyper::Method;
 use penstock_http::OriginUrl;
 
 use super::OriginError;

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::OriginError;
 use super::balance::{Balance, Change, HealthLimits, Tried};
+use super::checks::Checks;
 
 /// The bounds of talking to origins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +28,12 @@ pub struct OriginLimits {
     pub head_fields: usize,
     /// Idle connections that one worker keeps to one target.
     pub idle_connections: usize,
-    /// How long an idle connection is trusted.
-    pub idle: Duration,
     /// Connections to one target, of all workers together.
     pub connections: usize,
     /// Requests that wait for one of them, of all workers together.
     pub waiting: usize,
     /// How often a request that failed is sent once more, if that is safe.
     pub retries: u32,
-    /// How many redirections are followed; of zero they are answers like others.
-    pub redirects: u32,
     /// TLS sessions kept of one target.
     pub sessions: usize,
     /// When targets are out, and in again.
@@ -52,6 +49,8 @@ pub struct OriginSettings {
     pub host: Option<String>,
     /// Whose signatures on its certificates are believed; needed for `https`.
     pub authorities: Option<Authorities>,
+    /// How its targets are checked; `None` if only requests tell.
+    pub checks: Option<Checks>,
     /// Its bounds.
     pub limits: OriginLimits,
 }
@@ -62,7 +61,8 @@ pub struct HttpOrigin {
     pub(super) settings: OriginSettings,
     targets: Vec<Target>,
     balance: Mutex<Balance>,
-    retries: AtomicU64,
+    /// When each target is to be checked next.
+    due: Mutex<Vec<Instant>>,
 }
 
 /// One server of an origin.
@@ -98,7 +98,8 @@ impl HttpOrigin {
         let weights = settings.targets.iter().map(|(_, weight)| *weight);
         let balance = Mutex::new(Balance::new(weights, settings.limits.health));
         let targets = settings.targets.iter().map(|(url, _)| Target::new(url, &settings)).collect();
-        Arc::new(Self { id, settings, targets, balance, retries: AtomicU64::new(0) })
+        let due = Mutex::new(vec![Instant::now(); settings.targets.len()]);
+        Arc::new(Self { id, settings, targets, balance, due })
     }
 
     /// Whether it was made of these very settings.
@@ -119,11 +120,6 @@ impl HttpOrigin {
         self.targets.iter().enumerate().map(seen).collect()
     }
 
-    /// How many requests were sent once more.
-    pub fn retries(&self) -> u64 {
-        self.retries.load(Ordering::Relaxed)
-    }
-
     pub(super) fn limits(&self) -> &OriginLimits {
         &self.settings.limits
     }
@@ -139,10 +135,6 @@ impl HttpOrigin {
 
     pub(super) fn choose(&self, now: Instant, tried: Tried) -> Option<usize> {
         self.balance().choose(now, tried)
-    }
-
-    pub(super) fn count_retry(&self) {
-        self.retries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A request has ended; the error says why it failed.
@@ -161,6 +153,26 @@ impl HttpOrigin {
         }
         let change = self.balance().report(place, false, Instant::now());
         self.tell(place, change);
+    }
+
+    /// A check has ended; with what was wrong.
+    pub(super) fn report_check(&self, place: usize, wrong: Option<String>) {
+        let good = wrong.is_none();
+        if let Some((target, wrong)) = self.target(place).zip(wrong) {
+            target.set_fault(wrong);
+        }
+        let change = self.balance().report_check(place, good, Instant::now());
+        self.tell(place, change);
+    }
+
+    /// The targets that are to be checked now; whoever is told has to do it.
+    pub(super) fn due_checks(&self, now: Instant, interval: Duration) -> Vec<usize> {
+        let mut due = Vec::new();
+        for (place, next) in lock(&self.due).iter_mut().enumerate().filter(|(_, next)| **next <= now) {
+            *next = now + interval;
+            due.push(place);
+        }
+        due
     }
 
     /// Says once what has become of a target.
@@ -200,6 +212,11 @@ impl Target {
             waiting: AtomicUsize::new(0),
             fault: Mutex::default(),
         }
+    }
+
+    /// Why it failed last.
+    pub(super) fn fault(&self) -> String {
+        lock(&self.fault).clone()
     }
 
     pub(super) fn set_fault(&self, fault: String) {

@@ -39,6 +39,16 @@ impl Origin {
         format!("- origin: {{http: [\"http://{}\"]}}", self.address)
     }
 
+    /// Its URL.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The `sites` section for a server in front of it, with further keys of the origin: `retries: 0`.
+    pub(crate) fn sites_with(&self, keys: &str) -> String {
+        format!("- origin: {{http: [\"{}\"], {keys}}}", self.url())
+    }
+
     /// The heads of all requests so far.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()

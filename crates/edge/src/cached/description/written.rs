@@ -100,6 +100,7 @@ impl Description {
             modified,
             received: UNIX_EPOCH.checked_add(received)?,
             ranges: fields.get(field::RANGES)? == [1],
+            failed: None,
             asked,
             site: Arc::clone(site),
             manifest: None,

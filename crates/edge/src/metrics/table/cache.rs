@@ -29,7 +29,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "penstock_origin_requests_total",
         kind: Kind::Counter,
-        help: "Requests to origins by their end: `answered`, `not_modified`, or what went wrong: `unreachable`, `timeout`, `malformed`, `cut_short`, `changed` (another version than the one being filled), `server_error`, `no_room`.",
+        help: "Requests to origins by their end: `answered`, `not_modified`, or what went wrong: `unreachable`, `timeout`, `certificate` (it does not verify), `handshake` (TLS), `malformed` (not HTTP/1.1 within the limits), `cut_short`, `busy` (all connections in use), `changed` (another version than the one being filled), `server_error`, `no_room`.",
         labels: &[open("outcome", "see left")],
         read: |seen, out| {
             for (outcome, count) in seen.tally(|shard| &shard.origin) {
@@ -43,6 +43,34 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Bytes of bodies that came from origins.",
         labels: &[],
         read: |seen, out| out.sample(&[], seen.sum(|shard| shard.filled.get())),
+    },
+    Metric {
+        name: "penstock_origin_retries_total",
+        kind: Kind::Counter,
+        help: "Requests to origins that were sent once more, to another server or the same.",
+        labels: &[],
+        read: |seen, out| out.sample(&[], seen.sum(|shard| shard.origin_retries.get())),
+    },
+    Metric {
+        name: "penstock_origin_target_up",
+        kind: Kind::Gauge,
+        help: "1 for a server of an origin that is asked, 0 for one that is out because it failed.",
+        labels: &[open("target", "its URL")],
+        read: |seen, out| seen.targets(|target| u64::from(target.up), out),
+    },
+    Metric {
+        name: "penstock_origin_target_connections",
+        kind: Kind::Gauge,
+        help: "Open connections to a server of an origin, idle ones included.",
+        labels: &[open("target", "its URL")],
+        read: |seen, out| seen.targets(|target| target.connections as u64, out),
+    },
+    Metric {
+        name: "penstock_origin_target_waiting",
+        kind: Kind::Gauge,
+        help: "Requests that wait for a connection to a server of an origin.",
+        labels: &[open("target", "its URL")],
+        read: |seen, out| seen.targets(|target| target.waiting as u64, out),
     },
     Metric {
         name: "penstock_cache_bytes",

@@ -1,4 +1,4 @@
-use penstock_config::SiteCache;
+use penstock_config::{HttpOrigin, SiteCache};
 use penstock_http::OriginUrl;
 
 use super::*;
@@ -7,7 +7,12 @@ use crate::cached::description::Quality;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn site() -> Arc<HttpSite> {
-    HttpSite::new(&[OriginUrl::parse("http://127.0.0.1:9/v").unwrap()], &SiteCache::default())
+    site_of("http://127.0.0.1:9/v")
+}
+
+fn site_of(url: &str) -> Arc<HttpSite> {
+    let origin = HttpOrigin::new(vec![(OriginUrl::parse(url).unwrap(), 1)]);
+    HttpSite::new(&origin, &SiteCache::default(), [].into_iter())
 }
 
 fn description(site: &Arc<HttpSite>, since: Instant) -> Description {
@@ -26,6 +31,7 @@ fn description(site: &Arc<HttpSite>, since: Instant) -> Description {
         modified: Some((date.to_owned(), httpdate::parse_http_date(date).unwrap())),
         received: UNIX_EPOCH + Duration::from_secs(1_000_000_000),
         ranges: true,
+        failed: None,
         asked: Asked { key: [9; 16], target: "/a?b".to_owned(), early: true, is_manifest: false },
         site: Arc::clone(site),
         manifest: None,
@@ -102,7 +108,7 @@ fn what_is_cut_off_or_of_another_site_is_refused() {
     for length in 0..bytes.len() {
         assert!(Description::decode(&bytes[..length], &[9; 16], &site, now).is_none(), "{length} bytes");
     }
-    let other = HttpSite::new(&[OriginUrl::parse("http://127.0.0.1:10/v").unwrap()], &SiteCache::default());
+    let other = site_of("http://127.0.0.1:10/v");
     assert!(Description::decode(&bytes, &[9; 16], &other, now).is_none());
 }
 

@@ -1,0 +1,256 @@
+//! Where the bytes of a site come from.
+
+use std::time::Duration;
+
+use penstock_http::{OriginUrl, OriginUrlFault};
+use penstock_tls::{Authorities, AuthoritiesError};
+use serde_saphyr::Spanned;
+
+use super::certificates::{is_plausible, unreadable};
+use super::reader::Reader;
+use crate::limits;
+use crate::meaning::{Health, HttpOrigin, Origin, OriginTimeouts};
+use crate::raw;
+use crate::section::{Entries, Place, Text, WordOr, place};
+
+pub(super) fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> Option<Origin> {
+    let instead = "add origin: {directory: /srv/video} or origin: {http: [\"http://10.0.0.5:8080\"]}";
+    let Some(origin) = &section.value.origin else {
+        reader.fault(place(section), "this site has no origin", instead);
+        return None;
+    };
+    match &origin.value {
+        raw::Origin { directory: Some(_), http: Some(list), .. } => {
+            let what = "http: this origin has a directory already";
+            reader.fault(place(list), what, "keep one of them, or make two sites");
+            None
+        }
+        raw::Origin { directory: Some(text), .. } => {
+            refuse_keys_of_http(&origin.value, reader);
+            Some(Origin::Directory(reader.directory("directory", text)))
+        }
+        raw::Origin { http: Some(list), .. } => {
+            Some(Origin::Http(Box::new(http(&origin.value, list, reader)?)))
+        }
+        // Already reported as not supported yet; a second fault would only repeat it.
+        raw::Origin { peers: Some(_), .. } => None,
+        raw::Origin { .. } => {
+            let instead = "add directory: /srv/video or http: [\"http://10.0.0.5:8080\"]";
+            reader.fault(place(origin), "this origin has neither a directory nor http", instead);
+            None
+        }
+    }
+}
+
+fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
+    let written = [
+        ("host", raw.host.as_ref().map(place)),
+        ("ca", raw.ca.as_ref().map(place)),
+        ("timeouts", raw.timeouts.as_ref().map(place)),
+        ("connections", raw.connections.as_ref().map(place)),
+        ("retries", raw.retries.as_ref().map(place)),
+        ("health", raw.health.as_ref().map(place)),
+    ];
+    for (key, here) in written {
+        if let Some(here) = here {
+            reader.fault(here, format!("{key}: a directory has none"), "remove it, or write http: [...]");
+        }
+    }
+}
+
+fn http(raw: &raw::Origin, list: &Entries<raw::Target>, reader: &mut Reader<'_>) -> Option<HttpOrigin> {
+    let targets = targets(list, reader);
+    let secure = targets.iter().any(|(url, _)| url.is_secure());
+    let connections = 1..=limits::ORIGIN_CONNECTIONS_MAX;
+    Some(HttpOrigin {
+        host: raw.host.as_ref().and_then(|text| host(text, reader)),
+        authorities: authorities(raw.ca.as_ref(), secure, place(list), reader),
+        timeouts: timeouts(raw.timeouts.as_ref(), reader),
+        connections: reader.number(
+            "connections",
+            raw.connections.as_ref(),
+            &connections,
+            limits::ORIGIN_CONNECTIONS,
+        ),
+        retries: reader.number(
+            "retries",
+            raw.retries.as_ref(),
+            &(0..=limits::ORIGIN_RETRIES_MAX),
+            limits::ORIGIN_RETRIES,
+        ),
+        health: health(raw.health.as_ref(), reader),
+        targets,
+    })
+}
+
+fn targets(list: &Entries<raw::Target>, reader: &mut Reader<'_>) -> Vec<(OriginUrl, u32)> {
+    if list.value.is_empty() {
+        reader.fault(place(list), "http: the list is empty", "write [\"http://10.0.0.5:8080\"]");
+    }
+    if list.value.len() > limits::ORIGIN_TARGETS {
+        let what = format!("http: {} servers are too many", list.value.len());
+        let instead = format!("write at most {}, or one name for many", limits::ORIGIN_TARGETS);
+        reader.fault(place(list), what, instead);
+    }
+    let mut targets: Vec<(OriginUrl, u32)> = Vec::new();
+    for entry in &list.value {
+        let (text, weight) = match &entry.value {
+            WordOr::Word(word) => {
+                (Text { value: word.clone(), referenced: entry.referenced, defined: entry.defined }, 1)
+            }
+            WordOr::Section(section) => {
+                let weight =
+                    reader.number("weight", section.weight.as_ref(), &(1..=limits::ORIGIN_WEIGHT_MAX), 1);
+                let Some(text) = &section.url else {
+                    reader.fault(
+                        place(entry),
+                        "http: this server has no url",
+                        "add url: http://10.0.0.5:8080",
+                    );
+                    continue;
+                };
+                (text.clone(), weight)
+            }
+        };
+        let Some(url) = url(&text, reader) else { continue };
+        if targets.iter().any(|(known, _)| *known == url) {
+            let what = format!("http: {} is listed twice", text.value);
+            reader.fault(place(&text), what, "keep one of them");
+        } else {
+            targets.push((url, weight));
+        }
+    }
+    targets
+}
+
+fn url(text: &Text, reader: &mut Reader<'_>) -> Option<OriginUrl> {
+    let fault = match OriginUrl::parse(&text.value) {
+        Ok(url) => return Some(url),
+        Err(fault) => fault,
+    };
+    let instead = match fault {
+        OriginUrlFault::Scheme if !text.value.contains("://") => format!("write http://{}", text.value),
+        OriginUrlFault::Scheme | OriginUrlFault::Authority | OriginUrlFault::Path => {
+            "write a URL such as http://10.0.0.5:8080 or https://origin.example.com/vod".to_owned()
+        }
+    };
+    reader.fault(place(text), format!("http: `{}` {fault}", text.value), instead);
+    None
+}
+
+/// A name as it may stand in Host, with a port or without.
+fn host(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
+    let written = text.value.as_str();
+    match OriginUrl::parse(&format!("http://{written}")) {
+        Ok(url) if !written.contains('/') => Some(url.authority().to_owned()),
+        _ => {
+            let what = format!("host: `{written}` is not a host name");
+            reader.fault(place(text), what, "write a name such as origin.example.com");
+            None
+        }
+    }
+}
+
+fn authorities(
+    file: Option<&Text>,
+    secure: bool,
+    list: Place,
+    reader: &mut Reader<'_>,
+) -> Option<Authorities> {
+    let Some(text) = file else {
+        if !secure {
+            return None;
+        }
+        return match Authorities::of_system() {
+            Ok(authorities) => Some(authorities),
+            Err(places) => {
+                let places: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+                let what = format!(
+                    "http: https needs authorities that sign certificates, and none of {} has any",
+                    places.join(", ")
+                );
+                reader.fault(list, what, "install ca-certificates, or add ca: FILE.pem");
+                None
+            }
+        };
+    };
+    if !secure {
+        reader.fault(place(text), "ca: none of these servers speaks https", "remove it, or write https://");
+        return None;
+    }
+    let path = reader.path(text);
+    if !is_plausible("ca", text, &path, reader) {
+        return None;
+    }
+    let (what, instead) = match std::fs::read(&path) {
+        Err(error) => (unreadable(&error), "write the path of a PEM file"),
+        Ok(pem) => match Authorities::from_pem(&pem) {
+            Ok(authorities) => return Some(authorities),
+            Err(AuthoritiesError::Empty) => {
+                ("holds no certificate".to_owned(), "write a PEM file with -----BEGIN CERTIFICATE-----")
+            }
+            Err(AuthoritiesError::Malformed) => (
+                "holds a broken certificate".to_owned(),
+                "write a PEM file with the authorities that sign these servers",
+            ),
+        },
+    };
+    reader.fault(place(text), format!("ca: {} {what}", path.display()), instead);
+    None
+}
+
+fn timeouts(section: Option<&Spanned<raw::OriginTimeouts>>, reader: &mut Reader<'_>) -> OriginTimeouts {
+    let default = OriginTimeouts::default();
+    let Some(Spanned { value: raw, .. }) = section else { return default };
+    let range = Duration::from_millis(limits::ORIGIN_TIMEOUT_MILLISECONDS_MIN)
+        ..=Duration::from_secs(limits::ORIGIN_TIMEOUT_SECONDS_MAX);
+    OriginTimeouts {
+        connect: reader.time("connect", raw.connect.as_ref(), &range, default.connect),
+        first_byte: reader.time("first_byte", raw.first_byte.as_ref(), &range, default.first_byte),
+        between_bytes: reader.time(
+            "between_bytes",
+            raw.between_bytes.as_ref(),
+            &range,
+            default.between_bytes,
+        ),
+    }
+}
+
+fn health(section: Option<&Spanned<raw::Health>>, reader: &mut Reader<'_>) -> Health {
+    let default = Health::default();
+    let Some(Spanned { value: raw, .. }) = section else { return default };
+    let many = 1..=limits::ORIGIN_FAILURES_MAX;
+    let often = Duration::from_secs(1)..=Duration::from_secs(limits::ORIGIN_CHECK_SECONDS_MAX);
+    for (key, text) in [("interval", &raw.interval), ("healthy_after", &raw.healthy_after)] {
+        if let (Some(text), None) = (text, &raw.path) {
+            let what = format!("{key}: there are no checks without a path");
+            reader.fault(place(text), what, "add path: /healthz, or remove it");
+        }
+    }
+    Health {
+        unhealthy_after: reader.number(
+            "unhealthy_after",
+            raw.unhealthy_after.as_ref(),
+            &many,
+            default.unhealthy_after,
+        ),
+        check: raw.path.as_ref().and_then(|text| check_path(text, reader)),
+        interval: reader.time("interval", raw.interval.as_ref(), &often, default.interval),
+        healthy_after: reader.number(
+            "healthy_after",
+            raw.healthy_after.as_ref(),
+            &many,
+            default.healthy_after,
+        ),
+    }
+}
+
+fn check_path(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
+    let path = text.value.as_str();
+    let fine = |byte: u8| byte.is_ascii_graphic() && !b"#\\\"<>^`{|}".contains(&byte);
+    if path.starts_with('/') && path.bytes().all(fine) {
+        return Some(path.to_owned());
+    }
+    reader.fault(place(text), format!("path: `{path}` is not a path"), "write a path such as /healthz");
+    None
+}

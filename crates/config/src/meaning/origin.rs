@@ -1,0 +1,97 @@
+//! Where a site's bytes come from.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use penstock_http::OriginUrl;
+use penstock_tls::Authorities;
+
+use crate::limits;
+
+/// Where a site's bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Files below this directory; absolute, and a directory when the configuration was read.
+    Directory(PathBuf),
+    /// HTTP servers with the same content.
+    Http(Box<HttpOrigin>),
+}
+
+/// HTTP servers with the same content, and how they are asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpOrigin {
+    /// The servers and their weights: at least one, no two the same.
+    pub targets: Vec<(OriginUrl, u32)>,
+    /// The name they are asked by; each by its own if `None`.
+    pub host: Option<String>,
+    /// Who may sign their certificates; there if one of them speaks TLS.
+    pub authorities: Option<Authorities>,
+    /// How long they may take.
+    pub timeouts: OriginTimeouts,
+    /// Connections to each of them.
+    pub connections: usize,
+    /// How often a request that failed is sent once more.
+    pub retries: u32,
+    /// When one is taken out.
+    pub health: Health,
+}
+
+impl HttpOrigin {
+    /// Servers with their weights, and the default of everything else.
+    pub fn new(targets: Vec<(OriginUrl, u32)>) -> Self {
+        Self {
+            targets,
+            host: None,
+            authorities: None,
+            timeouts: OriginTimeouts::default(),
+            connections: limits::ORIGIN_CONNECTIONS,
+            retries: limits::ORIGIN_RETRIES,
+            health: Health::default(),
+        }
+    }
+}
+
+/// How long servers of an origin may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OriginTimeouts {
+    /// To a connection.
+    pub connect: Duration,
+    /// To the head of a response.
+    pub first_byte: Duration,
+    /// Between two pieces of it.
+    pub between_bytes: Duration,
+}
+
+impl Default for OriginTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(limits::ORIGIN_CONNECT_SECONDS),
+            first_byte: Duration::from_secs(limits::ORIGIN_FIRST_BYTE_SECONDS),
+            between_bytes: Duration::from_secs(limits::ORIGIN_BETWEEN_BYTES_SECONDS),
+        }
+    }
+}
+
+/// When a server is taken out, and when it comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Failures in a row after which it is out.
+    pub unhealthy_after: u32,
+    /// Path and query that it is asked for again and again; `None` if it is not.
+    pub check: Option<String>,
+    /// How often.
+    pub interval: Duration,
+    /// Good answers in a row after which it is in again.
+    pub healthy_after: u32,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            unhealthy_after: limits::ORIGIN_UNHEALTHY_AFTER,
+            check: None,
+            interval: Duration::from_secs(limits::ORIGIN_CHECK_SECONDS),
+            healthy_after: limits::ORIGIN_HEALTHY_AFTER,
+        }
+    }
+}

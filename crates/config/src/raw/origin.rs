@@ -1,0 +1,65 @@
+//! Where the bytes of a site come from, as written.
+
+use serde_saphyr::Spanned;
+
+use crate::section::{Entries, Later, Text, section};
+
+section! {
+    /// Where the bytes of a site come from.
+    Origin {
+        /// Files below this directory; nothing outside it is ever served.
+        directory: Text, "directory", "this or `http`";
+        /// HTTP servers that have the same content: `http://10.0.0.5:8080` or `https://origin.example.com`, with a path to put in front if there is one; or a section with more. What they answer is cached. See [origins.md](origins.md).
+        http: Entries<Target>, "list of URLs or sections", "this or `directory`";
+        /// The name these servers are asked by: in Host, and in TLS, where their certificate has to name it.
+        host: Text, "host name", "that of each URL";
+        /// PEM file: the only authorities that may sign the certificates of `https` servers.
+        ca: Text, "file", "the system's authorities";
+        /// How long these servers may take.
+        timeouts: Spanned<OriginTimeouts>, "section", "";
+        /// Open connections to each server, of all workers together. What comes beyond waits for `timeouts.connect`, then it is answered with 503.
+        connections: Text, "number", "256";
+        /// How often a GET that failed, or that was answered with 502, 503 or 504, is sent once more, to another server if there is one.
+        retries: Text, "number", "1";
+        /// When a server is taken out, and when it comes back.
+        health: Spanned<Health>, "section", "";
+        /// Other Penstock servers on a ring.
+        peers: Later, "name", "off";
+    }
+}
+
+section! {
+    /// A server of an origin.
+    Target {
+        /// Its URL.
+        url: Text, "URL", "required";
+        /// Its share of the requests: a server with 3 gets three times as many as one with 1.
+        weight: Text, "number", "1";
+    }
+}
+
+section! {
+    /// How long the servers of an origin may take. Then 504, or the response is cut short.
+    OriginTimeouts {
+        /// To a connection, name lookup and TLS included.
+        connect: Text, "time", "3s";
+        /// From the request to the head of the response.
+        first_byte: Text, "time", "30s";
+        /// Between two pieces of the response.
+        between_bytes: Text, "time", "10s";
+    }
+}
+
+section! {
+    /// When a server is taken out, and when it comes back.
+    Health {
+        /// Failures in a row after which a server is out. It is tried again after a second, then after ever longer pauses up to a minute.
+        unhealthy_after: Text, "number", "3";
+        /// A path that every server is asked for, such as `/healthz`. A server is well if it answers with 2xx or 3xx within `interval`. One that is out then comes back by such checks alone.
+        path: Text, "path", "no checks";
+        /// How often it is asked, and how long it may take.
+        interval: Text, "time", "5s";
+        /// Good checks in a row after which it comes back.
+        healthy_after: Text, "number", "2";
+    }
+}
