@@ -4,7 +4,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 LISTEN ?= 127.0.0.1:8443
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run test test-ktls test-ktls-stock bench fuzz clean
+.PHONY: help run test test-ktls test-ktls-stock bench bench-quick fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -29,10 +29,17 @@ test-ktls-stock: ## Run the same tests under Debian's stock kernel, emulated by 
 	@scripts/install-needs build stock
 	@scripts/test-ktls-stock
 
-bench: ## Measure against nginx, in pairs; the figures go to bench/runs/
+bench: ## Measure against nginx, HAProxy, h2o, Caddy and Varnish; the report goes to bench/runs/ (half an hour)
 	@scripts/install-needs build bench
 	cargo build --release --locked --package penstock
+	cargo build --release --locked --package penstock-load --example sealing
 	bench/run
+
+bench-quick: ## The same in two minutes, after building: shows that it works, proves nothing
+	@scripts/install-needs build bench
+	cargo build --release --locked --package penstock
+	cargo build --release --locked --package penstock-load --example sealing
+	bench/run --quick --no-store
 
 fuzz: ## Feed every fuzz target for 30 s (needs cargo-fuzz and a nightly Rust)
 	@scripts/install-needs fuzz

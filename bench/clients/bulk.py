@@ -1,4 +1,4 @@
-"""Fetches one file over one TLS 1.3 connection as fast as a client can: the response is received, not decrypted.
+"""Fetches one file over a connection, as often as told, as fast as a client can: the response is received, not decrypted.
 
 Handshake and request are real. After that the ciphertext is thrown away in the kernel (`MSG_TRUNC`), so the client
 never is what holds the server back, and its core does little but acknowledge. That the bytes are right is checked
@@ -10,6 +10,7 @@ import socket
 import ssl
 import sys
 import time
+from urllib.parse import urlsplit
 
 CHUNK = 1 << 20
 STALL_LIMIT_S = 20
@@ -35,24 +36,35 @@ def connect(port):
     return sock, tls, outgoing
 
 
-def main(port, path):
-    sock, tls, outgoing = connect(port)
-    tls.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-    cpu, wall = time.process_time_ns(), time.monotonic_ns()
-    sock.sendall(outgoing.read())
+def fetch(scheme, port, path):
+    """The bytes that came, how often they were asked for, the suite."""
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    if scheme == "http":
+        sock, suite = socket.create_connection(("127.0.0.1", port), timeout=STALL_LIMIT_S), "none"
+        sock.sendall(request)
+    else:
+        sock, tls, outgoing = connect(port)
+        suite = tls.cipher()[0]
+        tls.write(request)
+        sock.sendall(outgoing.read())
     room = bytearray(CHUNK)
     total = calls = 0
-    while True:
-        received = sock.recv_into(room, CHUNK, socket.MSG_TRUNC)
-        if received == 0:
-            break
-        total += received
-        calls += 1
+    with sock:
+        while received := sock.recv_into(room, CHUNK, socket.MSG_TRUNC):
+            total += received
+            calls += 1
+    return total, calls, suite
+
+
+def main(url, times):
+    parts = urlsplit(url)
+    cpu, wall = time.process_time_ns(), time.monotonic_ns()
+    fetched = [fetch(parts.scheme, parts.port, parts.path) for _ in range(times)]
     print(json.dumps({
-        "wire_bytes": total, "recv_calls": calls, "cipher": tls.cipher()[0],
+        "wire_bytes": sum(one[0] for one in fetched), "recv_calls": sum(one[1] for one in fetched), "cipher": fetched[0][2],
         "client_cpu_s": (time.process_time_ns() - cpu) / 1e9, "client_wall_s": (time.monotonic_ns() - wall) / 1e9,
     }))  # fmt: skip
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(sys.argv[1], int(sys.argv[2]))

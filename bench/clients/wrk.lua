@@ -1,16 +1,29 @@
--- Requests for wrk: one small file, or the 200 segments in turn. Prints the totals as one line of JSON.
--- Use: wrk ... -s wrk.lua URL -- small | segments
+-- Requests for wrk: one small file, 200 files in turn, or parts of a large one. Prints the totals as one line of JSON.
+-- Use: wrk ... -s wrk.lua URL -- small | segments | pieces | ranges [UNDER]
 
-local SEGMENTS = 200
+local FILES = 200 -- as harness/fixtures.py makes
+local RANGE_BYTES, RANGES, BULK_BYTES = 65536, 1000, 268435456 -- the smallest large file there is
+local names = {segments = "segment", pieces = "piece"}
 local requests, turn = {}, 0
 
 function init(args)
-  if args[1] == "segments" then
-    for i = 1, SEGMENTS do
-      requests[i] = wrk.format("GET", string.format("/segment-%03d.bin", i - 1))
+  local under = args[2] or "/"
+  local name = names[args[1]]
+  if name then
+    for i = 1, FILES do
+      requests[i] = wrk.format("GET", string.format("%s%s-%d.bin", under, name, i - 1))
+    end
+  elseif args[1] == "ranges" then
+    math.randomseed(1)
+    for i = 1, RANGES do
+      local first = math.random(0, BULK_BYTES - RANGE_BYTES)
+      local fields = {}
+      for field, value in pairs(wrk.headers) do fields[field] = value end
+      fields["Range"] = string.format("bytes=%d-%d", first, first + RANGE_BYTES - 1)
+      requests[i] = wrk.format("GET", under .. "bulk.bin", fields)
     end
   else
-    requests[1] = wrk.format("GET", "/small.bin")
+    requests[1] = wrk.format("GET", under .. "small.bin")
   end
 end
 

@@ -31,9 +31,28 @@ def thread_cpu_ns(pid):
     return accounts
 
 
-def memory_kib(pid):
+def children(pid):
+    """The processes that a process has started and that live."""
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as listed:
+            found += map(int, listed.read().split())
+    return found
+
+
+def family(pid):
+    """A process and all that it has started."""
+    return [pid, *(member for child in children(pid) for member in family(child))]
+
+
+def command_line(pid):
+    with open(f"/proc/{pid}/cmdline", "rb") as line:
+        return line.read().replace(b"\0", b" ").decode(errors="replace")
+
+
+def memory_kib(pid, kinds=("RssAnon", "RssShmem")):
     """Resident memory of `pid` that is its own and not a file's, in KiB: anonymous pages and shared memory."""
-    wanted = {"RssAnon": 0, "RssShmem": 0}
+    wanted = dict.fromkeys(kinds, 0)
     with open(f"/proc/{pid}/status") as status:
         for line in status:
             name, _, rest = line.partition(":")
@@ -89,29 +108,35 @@ class Usage:
 
 
 class Meter:
-    """Reads the accounts of one process at its making and again at `stop`."""
+    """Reads the accounts of some processes at its making and again at `stop`."""
 
-    def __init__(self, pid, core):
-        self._pid, self._core = pid, core
+    def __init__(self, pids, core):
+        self._pids, self._core = pids, core
         self._core_start = _core_ns(core)
         self._softirq_start = _softirq_thread_ns(core)
-        self._threads_start = thread_cpu_ns(pid)
+        self._threads_start = self._threads()
         self._wall_start = time.monotonic_ns()
-        self._cpu_start = process_cpu_ns(pid)
+        self._cpu_start = self._cpu()
+
+    def _cpu(self):
+        return sum(process_cpu_ns(pid) for pid in self._pids)
+
+    def _threads(self):
+        return {name: ns for pid in self._pids for name, ns in thread_cpu_ns(pid).items()}
 
     def stop(self):
-        """The difference. `foreign_share` is how much of the core's time went to anybody but this process."""
-        cpu = process_cpu_ns(self._pid) - self._cpu_start
+        """The difference. `foreign_share` is how much of the core's time went to anybody but these processes."""
+        cpu = self._cpu() - self._cpu_start
         wall = time.monotonic_ns() - self._wall_start
         threads = {
             name.split(" ", 1)[1] + "/" + name.split(" ", 1)[0]: ns - self._threads_start.get(name, 0)
-            for name, ns in thread_cpu_ns(self._pid).items()
+            for name, ns in self._threads().items()
         }
         busy, _softirq, steal = (b - a for a, b in zip(self._core_start, _core_ns(self._core)))
         return Usage(
             cpu_s=cpu / NS_PER_S,
             wall_s=wall / NS_PER_S,
-            threads_s={name: round(ns / NS_PER_S, 6) for name, ns in threads.items() if ns > 0},
+            threads_s={name: round(ns / NS_PER_S, 6) for name, ns in threads.items() if ns > 500_000},
             foreign_share=max(0, busy - cpu) / wall,
             softirq_thread_s=(_softirq_thread_ns(self._core) - self._softirq_start) / NS_PER_S,
             steal_s=steal / NS_PER_S,

@@ -13,7 +13,7 @@ CHUNK = 1 << 20
 
 def negotiated(server):
     """What `openssl s_client`, with the clients' settings, agrees on with the server."""
-    environment = {**os.environ, "OPENSSL_CONF": str(server.fixtures.openssl_conf(server.tls))}
+    environment = {**os.environ, "OPENSSL_CONF": str(server.fixtures.openssl_conf(server.scene.tls))}
     probe = subprocess.run(
         ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-servername", "localhost"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=LIMIT_S,
@@ -35,7 +35,7 @@ def parse_negotiated(said):
 
 def require_same_tls(server):
     """Fail unless the server negotiates exactly the pinned parameters."""
-    tls = server.tls
+    tls = server.scene.tls
     wanted = {"cipher": tls.suite, "version": f"TLSv{tls.version}", "group": GROUP, "signature": tls.signature}
     got = negotiated(server)
     if got != wanted:
@@ -46,13 +46,14 @@ def require_same_tls(server):
 def require_exact_bytes(server):
     """Fail unless curl receives each kind of file exactly as it is on disk."""
     root = server.fixtures.root
-    for name in ("small.bin", "segment-007.bin", "bulk.bin"):
+    names = ("small.bin", "segment-7.bin", "piece-7.bin", "bulk.bin")
+    for name in names if server.serves_large_files else names[:1]:
         if (root / name).exists() and _fetched(server, name) != _digest(open(root / name, "rb")):
             raise RuntimeError(f"{server.name} did not send {name} as it is on disk")
 
 
 def _fetched(server, name):
-    environment = {**os.environ, "OPENSSL_CONF": str(server.fixtures.openssl_conf(server.tls))}
+    environment = {**os.environ, "OPENSSL_CONF": str(server.fixtures.openssl_conf(server.scene.tls))}
     with subprocess.Popen(
         ["curl", "--silent", "--show-error", "--fail", "--insecure", "--max-time", str(LIMIT_S),
          f"https://localhost:{server.port}/{name}"],

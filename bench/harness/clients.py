@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .servers import CLIENT_CORE, pin
+from .server import CLIENT_CORE, pin
 from .tls import DEFAULT
 
 CLIENTS = Path(__file__).resolve().parent.parent / "clients"
@@ -22,6 +22,7 @@ class Clients:
         self._running = []
         self.commands = []
         self.tls = DEFAULT
+        self.scheme = "https"
 
     def __enter__(self):
         return self
@@ -47,9 +48,9 @@ class Clients:
             [sys.executable, str(CLIENTS / name), *map(str, arguments)], stdin=subprocess.PIPE
         )
 
-    def bulk(self, port, path="/bulk.bin"):
-        """One file over one connection."""
-        return _answer(self._start("bulk.py", port, path), GRACE_S)
+    def bulk(self, port, path="/bulk.bin", times=1):
+        """One file over one connection, `times` connections after one another."""
+        return _answer(self._start("bulk.py", f"{self.scheme}://localhost:{port}{path}", times), GRACE_S)
 
     def handshakes(self, port, seconds, connections, kind="full", then="close"):
         """New connections one after another, so many at a time: a handshake, then close or one small request."""
@@ -64,6 +65,19 @@ class Clients:
             raise RuntimeError(f"{full} full and {answer['resumed']} resumed handshakes where all had to be {kind}")
         return answer
 
+    def handshake_each(self, port, connections, sessions):
+        """So many full handshakes of clients that know no tickets; returns their number."""
+        limit_s = GRACE_S + sessions // 500
+        options = ["--connections", connections, "--requests", sessions, "--duration", f"{limit_s}s", "--no-tickets"]
+        answer = self._load(port, limit_s, [*options, "--no-request"])
+        if answer["handshakes"] != sessions or answer["resumed"]:
+            raise RuntimeError(f"{answer['handshakes']} of {sessions} handshakes, {answer['resumed']} of them resumed")
+        return sessions
+
+    def origin(self, make):
+        """A server behind the servers, as a context manager."""
+        return make(self._made)
+
     def storm(self, port, connections):
         """So many connections begun at one moment, each with one small request."""
         answer = self._load(port, GRACE_S, ["--connections", connections, "--requests", connections])
@@ -76,7 +90,7 @@ class Clients:
         """`penstock load handshakes`; fails when anything failed, or something else was agreed on than was meant."""
         command = [
             self._program, "load", "handshakes", "--insecure", "--quiet", "--json", "--tls", self.tls.version,
-            "--group", self.tls.client_groups, "--address", f"127.0.0.1:{port}", *options,
+            "--group", self.tls.client_groups, "--cipher", self.tls.suite, "--address", f"127.0.0.1:{port}", *options,
             f"https://localhost:{port}/small.bin",
         ]  # fmt: skip
         answer = _json(self._popen(list(map(str, command)), stdin=subprocess.DEVNULL), seconds + GRACE_S)
@@ -88,14 +102,27 @@ class Clients:
         kept = ("handshakes", "resumed", "requests", "seconds", "agreed", "latency_ms", "generator")
         return {key: answer[key] for key in kept}
 
-    def wrk(self, port, scenario, connections, seconds):
-        """wrk over keep-alive connections for a fixed time."""
+    def objects(self, port, path, options, seconds=GRACE_S):
+        """`penstock load requests` for objects of which `{}` in the path is the number."""
+        url = f"{self.scheme}://localhost:{port}{path}"
+        command = [
+            self._program, "load", "requests", "--insecure", "--quiet", "--json", "--address", f"127.0.0.1:{port}",
+            *options, url,
+        ]  # fmt: skip
+        answer = _json(self._popen(list(map(str, command)), stdin=subprocess.DEVNULL), seconds + GRACE_S)
+        if answer["errors_total"]:
+            raise RuntimeError(f"{answer['requests']} requests done, some failed: {answer['errors']}")
+        return {key: answer[key] for key in ("requests", "bytes", "seconds", "latency_ms")}
+
+    def wrk(self, port, scenario, connections, seconds, under="/", is_warm_up=False):
+        """wrk over keep-alive connections for a fixed time, asking for files `under` a path."""
         command = [
             "wrk", "--threads", "1", "--connections", str(connections), "--duration", f"{seconds}s",
-            "--script", str(CLIENTS / "wrk.lua"), f"https://localhost:{port}/", "--", scenario,
+            "--timeout", "20s",
+            "--script", str(CLIENTS / "wrk.lua"), f"{self.scheme}://localhost:{port}/", "--", scenario, under,
         ]  # fmt: skip
         answer = _answer(self._popen(command, stdin=subprocess.DEVNULL), seconds + GRACE_S)
-        if answer["errors"] or not answer["requests"]:
+        if not is_warm_up and (answer["errors"] or not answer["requests"]):
             raise RuntimeError(f"wrk saw errors, or no answer at all: {answer}")
         return answer
 

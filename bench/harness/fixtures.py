@@ -8,14 +8,18 @@ from pathlib import Path
 from .tls import DEFAULT, KEYS
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-SEGMENTS = 200  # different 1 MiB files; the client's script (clients/wrk.lua) counts to the same number
+SEGMENTS = 200  # different files of 1 MiB and of 100 KiB; the client's script (clients/wrk.lua) counts to the same number
 BLOCK = 16 * MIB
+BODY_BYTES = 100 * MIB  # what is passed on from an origin
+FILES = ("segment", "piece", "bulk", "body")
+
 
 @dataclass(frozen=True)
 class Fixtures:
     """Paths of everything made for a run; all of it below one directory that the caller deletes."""
 
     home: Path
+    memory: Path  # the same on tmpfs, where caches of memory lie
 
     @property
     def root(self):
@@ -35,23 +39,27 @@ class Fixtures:
         return path
 
 
-def make(home, bulk_bytes, with_bulk, with_segments):
-    """Write the certificates and the files a run needs below `home`."""
-    made = Fixtures(home)
+def make(home, memory, bulk_bytes, wanted):
+    """Write the certificates and the files a run needs below `home`; `wanted` names kinds of files."""
+    made = Fixtures(home, memory)
     made.root.mkdir(parents=True)
-    os.chmod(home, 0o755)  # nginx gives up root in its worker and must still reach the files
+    for directory in (home, memory):
+        os.chmod(directory, 0o755)  # nginx gives up root in its worker and must still reach the files
     for key in KEYS:
         subprocess.run(certificate_command(made, key), check=True, capture_output=True, timeout=30)
     noise = os.urandom(BLOCK)
     (made.root / "small.bin").write_bytes(noise[:KIB])
-    if with_segments:
-        for i in range(SEGMENTS):
-            start = i * 4093  # each file begins elsewhere in the noise: all differ
-            (made.root / f"segment-{i:03}.bin").write_bytes(noise[start : start + MIB])
-    if with_bulk:
-        with open(made.root / "bulk.bin", "wb") as bulk:
-            for _ in range(bulk_bytes // BLOCK):
-                bulk.write(noise)
+    (made.root / "object.bin").write_bytes(noise[: 64 * KIB])
+    for name, size in (("segment", MIB), ("piece", 100 * KIB)):
+        if name in wanted:
+            for i in range(SEGMENTS):
+                start = i * 4093  # each file begins elsewhere in the noise: all differ
+                (made.root / f"{name}-{i}.bin").write_bytes(noise[start : start + size])
+    for name, size in (("bulk", bulk_bytes), ("body", BODY_BYTES)):
+        if name in wanted:
+            with open(made.root / f"{name}.bin", "wb") as file:
+                for start in range(0, size, BLOCK):
+                    file.write(noise[: size - start])
     return made
 
 

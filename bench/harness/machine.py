@@ -12,7 +12,7 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def describe(repository, data, nginx, penstock):
+def describe(repository, data, penstock):
     """Everything a reader needs to judge or repeat the run."""
     return {
         "cpu": cpu_model(),
@@ -25,9 +25,14 @@ def describe(repository, data, nginx, penstock):
         "transparent_hugepages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
         "load_average_at_start": os.getloadavg()[0],
         "versions": {
-            "nginx": _line([nginx, "-v"], r"(nginx/\S+)"),
-            "nginx_tls": _line([nginx, "-V"], r"(built with OpenSSL.*)"),
-            "penstock": _said([str(penstock), "--version"]) if penstock else None,
+            "penstock": _line([str(penstock), "--version"], r"penstock (\S+)"),
+            "nginx": _line(["nginx", "-v"], r"nginx/(\S+)"),
+            "nginx_tls": _line(["nginx", "-V"], r"(built with OpenSSL.*)"),
+            "h2o": _line(["h2o", "-v"], r"h2o version (\S+)"),
+            "caddy": _line(["caddy", "version"], r"(\S+)"),
+            "haproxy": _line(["haproxy", "-v"], r"version (\S+)"),
+            "varnish": _line(["varnishd", "-V"], r"varnish-(\S+)"),
+            "hitch": _line(["hitch", "--version"], r"hitch (\S+)"),
             "openssl": _said(["openssl", "version"]),
             "wrk": _line(["wrk", "--version"], r"wrk (\S+)"),
             "curl": _line(["curl", "--version"], r"(curl \S+)"),

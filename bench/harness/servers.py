@@ -1,25 +1,15 @@
-"""The two servers: how each is configured, started, measured and ended.
+"""The servers that are compared, and how each is configured.
 
-Both get the same certificate, root, core and priority. nginx is configured as somebody who knows it would do for
-static HTTPS on one core; Penstock runs with its defaults.
+All get the same certificate, files, core and priority. A peer is configured as somebody who knows it would do for the
+job on one core; Penstock runs with its defaults.
 """
 
 import os
-import signal
-import socket
-import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 from . import accounting
-from .tls import DEFAULT
-
-SERVER_CORE = 0
-CLIENT_CORE = 1
-START_LIMIT_S = 10
-STOP_LIMIT_S = 5
-PRIORITY = -10  # keeps other programs from cutting into a round; the same for servers and clients
+from .server import SERVER_CORE, START_LIMIT_S, Server, end, free_port
 
 NGINX_CONF = """\
 daemon off;
@@ -44,149 +34,182 @@ http {{
     keepalive_requests 1000000000;
     open_file_cache max=4096 inactive=600s;
     open_file_cache_valid 60s;
+    {outside}
     server {{
-        listen 127.0.0.1:{port} ssl reuseport backlog=4096;
+        {listen}
         server_name localhost;
-        root {root};
-        ssl_certificate {chain};
-        ssl_certificate_key {key};
-        {tls}
-        ssl_session_cache shared:sessions:16m;
-        ssl_session_tickets on;
-        ssl_buffer_size 16k;
+        {inside}
     }}
 }}
 """
 OUTPUT_BUFFERS = "2 512k"
+
+NGINX_TLS = """\
+ssl_certificate {chain};
+        ssl_certificate_key {key};
+        {tls}
+        ssl_session_cache shared:sessions:64m;
+        ssl_session_tickets on;
+        ssl_buffer_size 16k;"""
+
+NGINX_UPSTREAM = """\
+upstream origin {{
+        server 127.0.0.1:{origin};
+        keepalive 32;
+    }}
+    {keep}"""
+
+NGINX_CACHE = (
+    "proxy_cache_path {memory}/cache levels=2 keys_zone=kept:64m max_size={size}k inactive=1d use_temp_path=off"
+    " manager_files=1000 manager_sleep=50ms loader_files=1000;"
+)
+
+NGINX_PROXY = """\
+location / {
+            proxy_pass http://origin;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_buffer_size 64k;
+            proxy_buffers 16 64k;
+            proxy_busy_buffers_size 512k;
+            proxy_max_temp_file_size 0;
+        }"""
+
+NGINX_PROXY_CACHE = """\
+location / {{
+            slice {slice}k;
+            proxy_cache kept;
+            proxy_cache_key $uri$is_args$args$slice_range;
+            proxy_set_header Range $slice_range;
+            proxy_cache_valid 200 206 1h;
+            proxy_cache_lock on;
+            proxy_cache_lock_timeout 30s;
+            proxy_pass http://origin;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+        }}"""
 
 PENSTOCK_CONF = """\
 workers: 1
 affinity: true
 listeners:
   - address: 127.0.0.1:{port}
-    tls: true
+    tls: {is_tls}
+{tls}sites:
+  - hosts: ["*"]
+    origin: {origin}
+{cache}"""
+
+PENSTOCK_TLS = """\
 tls:
   certificates:
-    - {{chain: {chain}, key: {key}, default: true}}{tls}
-sites:
-  - hosts: ["*"]
-    origin: {{directory: {root}}}
+    - {{chain: {chain}, key: {key}, default: true}}{more}
 """
 
+H2O_CONF = """\
+num-threads: 1
+max-connections: 8192
+access-log: /dev/null
+error-log: {home}/h2o-error.log
+http1-request-timeout: 600
+{user}listen:
+  host: 127.0.0.1
+  port: {port}
+{ssl}hosts:
+  "*":
+    paths:
+      "/":
+        {handler}
+"""
 
-def free_port():
-    """A port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+H2O_SSL = """\
+  ssl:
+    certificate-file: {chain}
+    key-file: {key}
+    cipher-preference: client
+    ocsp-update-interval: 0
+"""
 
+CADDY_CONF = """\
+{{
+    admin off
+    auto_https off
+    storage file_system {home}/storage
+    log {{
+        output discard
+    }}
+    servers {{
+        protocols h1
+    }}
+}}
+{scheme}://localhost:{port} {{
+    bind 127.0.0.1
+    {tls}
+    {handler}
+}}
+"""
 
-def pin(core):
-    """For `preexec_fn`: put the child on one core, ahead of the crowd where that is permitted."""
+HAPROXY_CONF = """\
+global
+    nbthread 1
+    maxconn 8192
+    tune.ssl.default-dh-param 2048
+    tune.ssl.cachesize 300000
+    ssl-default-bind-options ssl-min-ver TLSv{version} ssl-max-ver TLSv{version}
+    ssl-default-bind-{suites} {suite}
+    ssl-default-bind-curves {groups}
+    tune.bufsize 65536
+defaults
+    mode http
+    timeout connect 10s
+    timeout client 600s
+    timeout server 600s
+    timeout http-keep-alive 600s
+frontend bench
+    bind 127.0.0.1:{port} ssl crt {home}/both.pem alpn http/1.1
+    {handler}
+"""
 
-    def apply():
-        os.sched_setaffinity(0, {core})
-        os.setsid()  # the kernel may share out time by session first: then only a session of its own can be ahead
-        try:
-            os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
-            with open("/proc/self/autogroup", "w") as group:
-                group.write(str(PRIORITY))
-        except OSError:
-            pass  # not permitted, or a kernel without groups
+HAPROXY_ORIGIN = """\
+default_backend origin
+backend origin
+    http-reuse always
+    server origin 127.0.0.1:{origin}"""
 
-    return apply
-
-
-class Server:
-    """A server under measurement. Use as a context manager: it is ended by its pid, whatever happens."""
-
-    name = ""
-
-    def __init__(self, fixtures, tls=DEFAULT):
-        self.fixtures = fixtures
-        self.tls = tls
-        self.port = free_port()
-        self.process = None
-        self.spawned_ns = 0
-        self.home = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=fixtures.home))
-        self.home.chmod(0o755)
-
-    def __enter__(self):
-        self.spawn()
-        try:
-            self.wait_until_listening()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-
-    def command(self):
-        raise NotImplementedError
-
-    def config(self):
-        raise NotImplementedError
-
-    def spawn(self):
-        """Start the program and note the moment just before."""
-        command = self.command()
-        with open(self.home / "stderr", "wb") as log:
-            self.spawned_ns = time.monotonic_ns()
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=pin(SERVER_CORE)
-            )
-
-    def wait_until_listening(self):
-        """Return when the port accepts; fail with the program's own words when it ends or takes too long."""
-        deadline = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                break
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except ConnectionRefusedError:
-                time.sleep(0.01)
-        said = (self.home / "stderr").read_text(errors="replace").strip()[-2000:]
-        raise RuntimeError(f"{self.name} did not listen on port {self.port}: {said or 'it said nothing'}")
-
-    def worker_pid(self):
-        """The process whose threads do the serving."""
-        return self.process.pid
-
-    def meter(self):
-        """Start an account of the serving process."""
-        return accounting.Meter(self.worker_pid(), SERVER_CORE)
-
-    def memory_kib(self):
-        return accounting.memory_kib(self.worker_pid())
-
-    def stop(self):
-        """Ask it to end, then insist. Only the process started here is touched."""
-        if self.process is None or self.process.poll() is not None:
-            return
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(STOP_LIMIT_S)
+VARNISH_VCL = """\
+vcl 4.1;
+backend origin {{ .host = "127.0.0.1"; .port = "{origin}"; }}
+"""
 
 
 class Nginx(Server):
     """nginx of the distribution: a master, which only waits, and one worker."""
 
     name = "nginx"
+    needs = ("nginx",)
     program = "nginx"
 
     def config(self):
-        made = self.fixtures
+        scene = self.scene
+        outside, inside = [], []
+        if scene.is_plain:
+            listen = f"listen 127.0.0.1:{self.port} reuseport backlog=4096;"
+        else:
+            listen = f"listen 127.0.0.1:{self.port} ssl reuseport backlog=4096;"
+            inside.append(NGINX_TLS.format(
+                chain=self.fixtures.chain(scene.tls.key), key=self.fixtures.key(scene.tls.key),
+                tls="\n        ".join(scene.tls.nginx()),
+            ))  # fmt: skip
+        if scene.origin is None:
+            inside.append(f"root {self.fixtures.root};")
+        else:
+            keep = NGINX_CACHE.format(memory=self.memory, size=scene.cache_bytes >> 10) if scene.cache_bytes else ""
+            outside.append(NGINX_UPSTREAM.format(origin=scene.origin, keep=keep))
+            location = NGINX_PROXY_CACHE.format(slice=scene.slice_bytes >> 10) if scene.cache_bytes else NGINX_PROXY
+            inside.append(location)
         return NGINX_CONF.format(
-            mask=format(1 << SERVER_CORE, "b"), home=self.home, port=self.port, root=made.root,
-            chain=made.chain(self.tls.key), key=made.key(self.tls.key), output_buffers=OUTPUT_BUFFERS,
-            tls="\n        ".join(self.tls.nginx()),
+            mask=format(1 << self.core, "b"), home=self.home, output_buffers=OUTPUT_BUFFERS, listen=listen,
+            outside="\n    ".join(outside), inside="\n        ".join(inside),
         )  # fmt: skip
 
     def command(self):
@@ -194,22 +217,30 @@ class Nginx(Server):
         path.write_text(self.config())
         return [self.program, "-c", str(path), "-p", str(self.home), "-e", str(self.home / "nginx-error.log")]
 
-    def worker_pid(self):
-        master = self.process.pid
-        with open(f"/proc/{master}/task/{master}/children") as children:
-            pids = children.read().split()
-        if len(pids) != 1:
-            raise RuntimeError(f"nginx has {len(pids)} workers, wanted one")
-        return int(pids[0])
+    def environment(self):
+        environment = super().environment()
+        del environment["OPENSSL_CONF"]  # it has directives of its own
+        return environment
+
+    def pids(self):
+        """The worker. The master only waits, and a cache's manager is a process of its own, which counts too."""
+        found = []
+        for pid in accounting.children(self.process.pid):
+            title = accounting.command_line(pid)
+            if "worker process" in title or "cache manager" in title:
+                found.append(pid)
+        if not found:
+            raise RuntimeError("nginx has no worker")
+        return found
 
     def wait_until_listening(self):
         super().wait_until_listening()
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
             try:
-                self.worker_pid()
+                self.pids()
                 return
-            except RuntimeError:
+            except (RuntimeError, OSError):
                 time.sleep(0.01)
         raise RuntimeError("nginx listens but has no worker")
 
@@ -226,19 +257,163 @@ class Penstock(Server):
     name = "penstock"
     program = Path("target/release/penstock")
 
-    @property
-    def session_memory(self):
-        """The example that fills a session cache and tells its size."""
-        return self.program.parent / "examples/session_memory"
-
     def config(self):
-        made = self.fixtures
-        return PENSTOCK_CONF.format(
-            port=self.port, root=made.root, chain=made.chain(self.tls.key), key=made.key(self.tls.key),
-            tls="".join(f"\n  {line}" for line in self.tls.penstock()),
+        scene = self.scene
+        tls = "" if scene.is_plain else PENSTOCK_TLS.format(
+            chain=self.fixtures.chain(scene.tls.key), key=self.fixtures.key(scene.tls.key),
+            more="".join(f"\n  {line}" for line in scene.tls.penstock()),
         )  # fmt: skip
+        cache = ""
+        origin = f"{{directory: {self.fixtures.root}}}"
+        if scene.origin is not None:
+            origin = f'{{http: ["http://127.0.0.1:{scene.origin}"]}}'
+            size = max(scene.cache_bytes, 64 << 20)
+            cache = f"cache:\n  slice: {scene.slice_bytes >> 10}KiB\n" + (
+                f"  memory: {{directory: {self.memory}/cache, size: {size >> 10}KiB}}\n"
+            )
+        return PENSTOCK_CONF.format(
+            port=self.port, is_tls="false" if scene.is_plain else "true", tls=tls, origin=origin, cache=cache
+        )
+
+    def index_kib(self):
+        """Without the slices, which are a file on tmpfs that is mapped."""
+        return sum(accounting.memory_kib(pid, ("RssAnon",)) for pid in self.pids())
 
     def command(self):
         path = self.home / "penstock.yaml"
         path.write_text(self.config())
         return [str(self.program), "serve", "-c", str(path)]
+
+
+class Earlier(Penstock):
+    """Penstock of another revision."""
+
+    name = "earlier"
+
+
+class H2o(Server):
+    """h2o of the distribution. It takes suite and group from OpenSSL's own configuration."""
+
+    name = "h2o"
+    needs = ("h2o",)
+
+    def config(self):
+        scene, made = self.scene, self.fixtures
+        handler = f"file.dir: {made.root}"
+        if scene.origin is not None:
+            handler = f"proxy.reverse.url: http://127.0.0.1:{scene.origin}/\n        proxy.timeout.keepalive: 60000"
+        ssl = "" if scene.is_plain else H2O_SSL.format(chain=made.chain(scene.tls.key), key=made.key(scene.tls.key))
+        return H2O_CONF.format(home=self.home, port=self.port, ssl=ssl, handler=handler, user="user: root\n" if os.geteuid() == 0 else "")
+
+    def command(self):
+        path = self.home / "h2o.conf"
+        path.write_text(self.config())
+        return ["h2o", "--mode", "worker", "--conf", str(path)]
+
+
+class Caddy(Server):
+    """Caddy of the distribution, on one processor as Go calls it."""
+
+    name = "caddy"
+    needs = ("caddy",)
+
+    def config(self):
+        scene, made = self.scene, self.fixtures
+        handler = f"root * {made.root}\n    file_server"
+        if scene.origin is not None:
+            handler = f"reverse_proxy 127.0.0.1:{scene.origin} {{\n        flush_interval -1\n    }}"
+        tls = "" if scene.is_plain else "\n    ".join([
+            f"tls {made.chain(scene.tls.key)} {made.key(scene.tls.key)} {{", *(f"    {line}" for line in scene.tls.caddy()), "}",
+        ])  # fmt: skip
+        return CADDY_CONF.format(home=self.home, port=self.port, scheme=scene.scheme, tls=tls, handler=handler)
+
+    def command(self):
+        path = self.home / "Caddyfile"
+        path.write_text(self.config())
+        return ["caddy", "run", "--config", str(path), "--adapter", "caddyfile"]
+
+
+class Haproxy(Server):
+    """HAProxy of the distribution. It serves no files: what is small it answers itself, the rest it passes on."""
+
+    name = "haproxy"
+    needs = ("haproxy",)
+    serves_large_files = False
+
+    def config(self):
+        scene, tls = self.scene, self.scene.tls
+        if scene.origin is None:
+            small = self.fixtures.root / "small.bin"
+            handler = f"http-request return status 200 content-type application/octet-stream file {small}"
+        else:
+            handler = HAPROXY_ORIGIN.format(origin=scene.origin)
+        return HAPROXY_CONF.format(
+            version=tls.version, suites="ciphersuites" if tls.version == "1.3" else "ciphers", suite=tls.suite,
+            groups=tls.openssl_groups, port=self.port, home=self.home, handler=handler,
+        )  # fmt: skip
+
+    def command(self):
+        path = self.home / "haproxy.cfg"
+        path.write_text(self.config())
+        key = self.scene.tls.key
+        both = self.fixtures.chain(key).read_bytes() + self.fixtures.key(key).read_bytes()
+        (self.home / "both.pem").write_bytes(both)
+        return ["haproxy", "-db", "-f", str(path)]
+
+
+class Varnish(Server):
+    """Varnish of the distribution, which speaks no TLS; over TLS Hitch stands in front of it."""
+
+    name = "varnish"
+    needs = ("varnishd", "hitch")
+    keeps_bodies_in_heap = True
+    serves_files = False
+
+    def __init__(self, fixtures, scene):
+        super().__init__(fixtures, scene)
+        self.behind = free_port()
+        self.hitch = None
+
+    def config(self):
+        return VARNISH_VCL.format(origin=self.scene.origin)
+
+    def command(self):
+        path = self.home / "varnish.vcl"
+        path.write_text(self.config())
+        port = self.port if self.scene.is_plain else self.behind
+        return [
+            "varnishd", "-F", "-n", str(self.home / "work"), "-f", str(path), "-a", f"127.0.0.1:{port}",
+            "-s", f"malloc,{max(self.scene.cache_bytes >> 10, 1024)}k", "-j", "none", "-t", "3600",
+            "-p", "thread_pool_min=50", "-p", "thread_pool_max=3000", "-p", "thread_pools=1",
+            "-p", "timeout_idle=600",
+        ]  # fmt: skip
+
+    def spawn(self):
+        super().spawn()
+        if self.scene.is_plain:
+            return
+        key = self.scene.tls.key
+        both = self.home / "both.pem"
+        both.write_bytes(self.fixtures.key(key).read_bytes() + self.fixtures.chain(key).read_bytes())
+        user = ["--user=nobody", "--group=nogroup"] if os.geteuid() == 0 else []
+        self.hitch = self.run([
+            "hitch", f"--frontend=[127.0.0.1]:{self.port}", f"--backend=[127.0.0.1]:{self.behind}", "--workers=1",
+            "--quiet", f"--tls-protos=TLSv{self.scene.tls.version}", "--backlog=4096", *user, str(both),
+        ], self.core)  # fmt: skip
+
+    def wait_until_listening(self):
+        if self.hitch:
+            self.wait_for(self.behind)
+        super().wait_until_listening()
+
+    def pids(self):
+        front = accounting.family(self.hitch.pid) if self.hitch else []
+        return accounting.family(self.process.pid) + front
+
+    def stop(self):
+        end(self.hitch)
+        self.hitch = None
+        super().stop()
+
+
+PEERS = {peer.name: peer for peer in (Nginx, H2o, Caddy, Haproxy, Varnish)}

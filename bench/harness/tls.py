@@ -13,6 +13,10 @@ KEYS = {
     "ec": ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
     "rsa": ["-newkey", "rsa:2048"],
 }
+GO_SUITES = {
+    "ec": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "rsa": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+}
 GROUP = "X25519"
 BROWSER_GROUPS = "X25519MLKEM768:X25519:P-256"
 
@@ -24,11 +28,14 @@ class Tls:
     version: str = "1.3"
     key: str = "ec"
     is_group_pinned: bool = True
+    has_tickets: bool = True
 
     @property
     def name(self):
         """For file names."""
-        return f"tls{self.version}-{self.key}" + ("" if self.is_group_pinned else "-groups")
+        return f"tls{self.version}-{self.key}" + ("" if self.is_group_pinned else "-groups") + (
+            "" if self.has_tickets else "-no-tickets"
+        )
 
     @property
     def suite(self):
@@ -47,15 +54,20 @@ class Tls:
         # Before TLS 1.3 the certificate's curve has to be among the groups; the servers still only know X25519.
         return f"{GROUP}:P-256" if (self.version, self.key) == ("1.2", "ec") else GROUP
 
+    @property
+    def openssl_groups(self):
+        """The same in the words of Debian's OpenSSL, which has no ML-KEM."""
+        return self.client_groups.removeprefix("X25519MLKEM768:")
+
     def openssl_conf(self):
-        """Settings of the clients that are linked with OpenSSL, of which Debian's has no ML-KEM; read through
-        `OPENSSL_CONF`."""
+        """Settings of the programs that are linked with OpenSSL, clients and servers; read through `OPENSSL_CONF`."""
         suites = "Ciphersuites" if self.version == "1.3" else "CipherString"
-        groups = self.client_groups.removeprefix("X25519MLKEM768:")
+        groups = self.openssl_groups
         return "\n".join([
             "openssl_conf = init", "[init]", "ssl_conf = ssl", "[ssl]", "system_default = client", "[client]",
             f"MinProtocol = TLSv{self.version}", f"MaxProtocol = TLSv{self.version}",
-            f"{suites} = {self.suite}", f"Groups = {groups}", "",
+            f"{suites} = {self.suite}", f"Groups = {groups}",
+            *([] if self.has_tickets else ["Options = -SessionTicket"]), "",
         ])  # fmt: skip
 
     def nginx(self):
@@ -67,6 +79,12 @@ class Tls:
     def penstock(self):
         """The keys below `tls:` for Penstock."""
         return [f"groups: [{GROUP}]"] if self.is_group_pinned else []
+
+    def caddy(self):
+        """The lines inside Caddy's `tls`."""
+        suite = [] if self.version == "1.3" else [f"ciphers {GO_SUITES[self.key]}"]
+        curves = ["curves x25519"] if self.is_group_pinned else []
+        return [f"protocols tls{self.version} tls{self.version}", *suite, *curves]
 
 
 DEFAULT = Tls()

@@ -80,6 +80,8 @@ pub struct Tls {
     pub insecure: bool,
     /// How handshakes are shortened.
     pub resume: Resume,
+    /// Whether tickets are neither asked for nor taken, so that servers keep sessions of TLS 1.2 themselves.
+    pub no_tickets: bool,
 }
 
 /// A version of TLS.

@@ -45,13 +45,16 @@ fn set_versions(context: &mut SslContextBuilder, tls: &Tls) -> Result<(), String
         (Some(Version::Tls12), Resume::EarlyData) => {
             return Err("TLS 1.2 has no early data: write --tls 1.3".to_owned());
         }
+        _ if tls.no_tickets && matches!(tls.resume, Resume::Ticket | Resume::EarlyData) => {
+            return Err("--no-tickets leaves nothing to resume by: write --resume id".to_owned());
+        }
         (Some(Version::Tls12), _) | (None, Resume::Id) => (SslVersion::TLS1_2, SslVersion::TLS1_2),
         (Some(Version::Tls13), _) | (None, Resume::EarlyData) => (SslVersion::TLS1_3, SslVersion::TLS1_3),
         (None, _) => (SslVersion::TLS1_2, SslVersion::TLS1_3),
     };
     context.set_min_proto_version(Some(min)).map_err(failed("use --tls"))?;
     context.set_max_proto_version(Some(max)).map_err(failed("use --tls"))?;
-    if tls.resume == Resume::Id {
+    if tls.resume == Resume::Id || tls.no_tickets {
         context.set_options(SslOptions::NO_TICKET);
     }
     Ok(())
@@ -177,6 +180,14 @@ mod tests {
         assert!(both(Version::Tls12, Resume::EarlyData).contains("no early data"));
         assert_eq!(both(Version::Tls12, Resume::Id), "");
         assert_eq!(both(Version::Tls13, Resume::Ticket), "");
+        let without_tickets = |resume| {
+            fault(|tls| {
+                tls.no_tickets = true;
+                tls.resume = resume;
+            })
+        };
+        assert!(without_tickets(Resume::Ticket).contains("--resume id"));
+        assert_eq!(without_tickets(Resume::Id), "");
     }
 
     #[test]

@@ -282,6 +282,10 @@ pub(crate) struct TlsOptions {
     #[arg(long, value_name = "HOW", default_value = "none")]
     pub(crate) resume: ResumeBy,
 
+    /// Ask for no tickets, as clients that know none.
+    #[arg(long)]
+    pub(crate) no_tickets: bool,
+
     /// Keep sessions in this file from one run to the next, as an app would.
     #[arg(long, value_name = "FILE")]
     pub(crate) sessions: Option<PathBuf>,

@@ -116,6 +116,7 @@ fn tls(typed: &TlsOptions) -> Tls {
         authorities: typed.ca.clone(),
         insecure: typed.insecure,
         resume,
+        no_tickets: typed.no_tickets,
     }
 }
 

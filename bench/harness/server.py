@@ -1,0 +1,160 @@
+"""A server under measurement: how any of them is started on its core, accounted for, and ended."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from . import accounting
+from .scene import Scene
+
+SERVER_CORE = 0
+CLIENT_CORE = 1
+START_LIMIT_S = 10
+STOP_LIMIT_S = 5
+PRIORITY = -10  # keeps other programs from cutting into a round; the same for servers and clients
+
+
+def free_port():
+    """A port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def pin(core):
+    """For `preexec_fn`: put the child on one core, ahead of the crowd where that is permitted."""
+
+    def apply():
+        os.sched_setaffinity(0, {core})
+        os.setsid()  # the kernel may share out time by session first: then only a session of its own can be ahead
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
+            with open("/proc/self/autogroup", "w") as group:
+                group.write(str(PRIORITY))
+        except OSError:
+            pass  # not permitted, or a kernel without groups
+
+    return apply
+
+
+class Server:
+    """A program that listens. Use as a context manager: it is ended by its pid, whatever happens."""
+
+    name = ""
+    needs = ()  # programs that have to be installed
+    core = SERVER_CORE
+    keeps_bodies_in_heap = False
+    serves_files = True
+    serves_large_files = True
+
+    def __init__(self, fixtures, scene=Scene()):
+        self.fixtures = fixtures
+        self.scene = scene
+        self.port = free_port()
+        self.process = None
+        self.spawned_ns = 0
+        self.home = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=fixtures.home))
+        self.home.chmod(0o755)
+        self.memory = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=fixtures.memory))
+        self.memory.chmod(0o777)  # some give up root before they write there
+
+    @classmethod
+    def missing(cls):
+        """The programs that this machine lacks."""
+        return [program for program in cls.needs if shutil.which(program) is None]
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        shutil.rmtree(self.memory, ignore_errors=True)
+
+    def command(self):
+        raise NotImplementedError
+
+    def config(self):
+        """What it is configured with, as text for the record."""
+        raise NotImplementedError
+
+    def environment(self):
+        """Programs linked with OpenSSL take version, suite and group from the same settings as the clients."""
+        settings = self.fixtures.openssl_conf(self.scene.tls)
+        return {**os.environ, "OPENSSL_CONF": str(settings), "GOMAXPROCS": "1", "HOME": str(self.home)}
+
+    def start(self):
+        """Spawn it and wait until it listens. Started again after `stop`, it finds what it had kept."""
+        self.spawn()
+        try:
+            self.wait_until_listening()
+        except BaseException:
+            self.stop()
+            raise
+
+    def spawn(self):
+        """Start the program and note the moment just before."""
+        command = self.command()
+        self.spawned_ns = time.monotonic_ns()
+        self.process = self.run(command, self.core)
+
+    def run(self, command, core):
+        """Start one process of this server."""
+        with open(self.home / "stderr", "ab") as log:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=pin(core), env=self.environment()
+            )
+
+    def wait_until_listening(self):
+        """Return when it can be asked."""
+        self.wait_for(self.port)
+
+    def wait_for(self, port):
+        """Return when the port accepts; fail with the program's own words when it ends or takes too long."""
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                return
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        said = (self.home / "stderr").read_text(errors="replace").strip()[-2000:]
+        raise RuntimeError(f"{self.name} did not listen on port {port}: {said or 'it said nothing'}")
+
+    def pids(self):
+        """The processes that do the serving."""
+        return accounting.family(self.process.pid)
+
+    def meter(self):
+        """Start an account of the serving processes."""
+        return accounting.Meter(self.pids(), SERVER_CORE)
+
+    def memory_kib(self):
+        return sum(accounting.memory_kib(pid) for pid in self.pids())
+
+    def index_kib(self):
+        """Memory of what it knows of the objects it keeps, and of their bodies where these are in its heap."""
+        return self.memory_kib()
+
+    def stop(self):
+        """Ask it to end, then insist. Only the process started here is touched."""
+        end(self.process)
+
+
+def end(process):
+    """End a process that was started here."""
+    if process is None or process.poll() is not None:
+        return
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(STOP_LIMIT_S)

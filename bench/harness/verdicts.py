@@ -1,0 +1,38 @@
+"""What a run says: the results of its figures, and where a peer was better."""
+
+
+def results_of(figures, found):
+    """(figure, peer, comparison) for every figure that was taken."""
+    run = found.machine["run"]
+    results = []
+    for figure in figures:
+        if figure.letter in found.raw:
+            results += figure.rows(found.raw[figure.letter], run["ours"], figure.peers)
+    return results
+
+
+def is_lost(figure, comparison):
+    """Whether the peer's median is the better one."""
+    if comparison.ratio is None:
+        return False
+    return comparison.ratio.median > 1 if figure.less_is_better else comparison.ratio.median < 1
+
+
+def is_clear(comparison):
+    """Whether every round says the same."""
+    return not comparison.ratio.low <= 1 <= comparison.ratio.high
+
+
+def losses(results):
+    """A line for each figure in which a peer was better, the clear ones first."""
+    lines = []
+    for figure, peer, comparison in results:
+        if not is_lost(figure, comparison):
+            continue
+        ours, theirs = (f"{one.median:,.{figure.digits}f}" for one in (comparison.ours, comparison.theirs))
+        unit = f" {figure.unit}" if figure.unit else ""
+        doubt = "" if is_clear(comparison) else "; some rounds say otherwise"
+        label = f"({figure.letter}) " if figure.letter else ""
+        line = f"{label}{figure.title}: {peer} {theirs}{unit}, penstock {ours}{unit}{doubt}"
+        lines.append((not is_clear(comparison), line))
+    return [line for _, line in sorted(lines, key=lambda one: one[0])]
