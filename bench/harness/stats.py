@@ -67,3 +67,16 @@ def verdict(target, comparison):
     if target is None:
         return "-"
     return "ok" if target.met(comparison) else "missed"
+
+
+NOTICEABLE = 0.03
+
+
+def trend(comparison, less_is_better):
+    """`slower`, `faster` or `same`: the median differs by more than 3 %, and every round differs the same way."""
+    ratio = comparison.ratio
+    if ratio.low > 1 and ratio.median > 1 + NOTICEABLE:
+        return "slower" if less_is_better else "faster"
+    if ratio.high < 1 and ratio.median < 1 - NOTICEABLE:
+        return "faster" if less_is_better else "slower"
+    return "same"

@@ -2,7 +2,7 @@
 
 import unittest
 
-from harness.stats import Spread, Target, compare, spread, verdict
+from harness.stats import Spread, Target, compare, spread, trend, verdict
 
 
 class Spreads(unittest.TestCase):
@@ -34,6 +34,20 @@ class Comparisons(unittest.TestCase):
     def test_unequal_numbers_of_rounds_are_refused(self):
         with self.assertRaises(ValueError):
             compare([1.0, 2.0], [1.0])
+
+
+class Trends(unittest.TestCase):
+    def test_what_every_round_says_and_the_median_shows_is_a_trend(self):
+        worse = compare([1.1, 1.05, 1.2], [1.0, 1.0, 1.0])
+        self.assertEqual(trend(worse, less_is_better=True), "slower")
+        self.assertEqual(trend(worse, less_is_better=False), "faster")
+        self.assertEqual(trend(compare([0.9, 0.8], [1.0, 1.0]), less_is_better=False), "slower")
+
+    def test_one_round_that_says_otherwise_is_enough_to_doubt(self):
+        self.assertEqual(trend(compare([1.1, 1.2, 0.99], [1.0, 1.0, 1.0]), less_is_better=True), "same")
+
+    def test_less_than_three_percent_is_no_trend(self):
+        self.assertEqual(trend(compare([1.02, 1.02], [1.0, 1.0]), less_is_better=True), "same")
 
 
 class Targets(unittest.TestCase):
