@@ -42,19 +42,32 @@ impl<D: Describe> Clone for Resolved<D> {
 type Outcome<D> = Option<Resolved<D>>;
 
 /// Waiting for somebody who finds out.
-pub struct Pending<D: Describe>(watch::Receiver<Outcome<D>>);
+pub struct Pending<D: Describe> {
+    outcome: watch::Receiver<Outcome<D>>,
+    waiters: usize,
+}
 
 impl<D: Describe> Pending<D> {
+    /// How many waited when this began to, itself included.
+    pub fn waiters(&self) -> usize {
+        self.waiters
+    }
+
+    fn on(sender: &watch::Sender<Outcome<D>>) -> Self {
+        let outcome = sender.subscribe();
+        Self { outcome, waiters: sender.receiver_count() }
+    }
+
     /// What came of it; `None` if whoever tried gave up.
     pub async fn resolved(mut self) -> Option<Resolved<D>> {
-        let outcome = self.0.wait_for(Option::is_some).await.ok()?;
+        let outcome = self.outcome.wait_for(Option::is_some).await.ok()?;
         outcome.clone()
     }
 }
 
 struct Entry<D: Describe> {
     known: Option<Arc<Object<D>>>,
-    pending: Option<watch::Receiver<Outcome<D>>>,
+    pending: Option<Arc<watch::Sender<Outcome<D>>>>,
 }
 
 struct Shard<D: Describe> {
@@ -110,7 +123,7 @@ impl<D: Describe> Index<D> {
                 return LookUp::Known(Arc::clone(object));
             }
             if let Some(pending) = &entry.pending {
-                return LookUp::Pending(Pending(pending.clone()));
+                return LookUp::Pending(Pending::on(pending));
             }
         }
         LookUp::Missing(self.begin(&mut shard, key))
@@ -123,11 +136,41 @@ impl<D: Describe> Index<D> {
         if let Some(entry) = shard.entries.get(key) {
             match (&entry.known, &entry.pending) {
                 (Some(known), _) if !Arc::ptr_eq(known, stale) => return LookUp::Known(Arc::clone(known)),
-                (_, Some(pending)) => return LookUp::Pending(Pending(pending.clone())),
+                (_, Some(pending)) => return LookUp::Pending(Pending::on(pending)),
                 (_, None) => {}
             }
         }
         LookUp::Missing(self.begin(&mut shard, key))
+    }
+
+    /// What is known under `key`, without becoming the one who finds out.
+    pub fn known(&self, key: &Key) -> Option<Arc<Object<D>>> {
+        self.shard(key).entries.get(key)?.known.clone()
+    }
+
+    /// Takes in an object that was found out about in another way, if nothing is known under `key` or `is_newer` says
+    /// so of what is. Whoever is finding out goes on. It is for this process only.
+    pub fn put(
+        self: &Arc<Self>,
+        key: &Key,
+        object: &Arc<Object<D>>,
+        is_newer: impl FnOnce(&Object<D>) -> bool,
+    ) {
+        let mut shard = self.shard(key);
+        let replaced = match shard.entries.get_mut(key) {
+            Some(entry) if entry.known.as_ref().is_some_and(|known| !is_newer(known)) => return,
+            Some(entry) => entry.known.replace(Arc::clone(object)),
+            None => {
+                shard.entries.insert(*key, Entry { known: Some(Arc::clone(object)), pending: None });
+                shard.order.push_back(*key);
+                self.make_room(&mut shard);
+                None
+            }
+        };
+        drop(shard);
+        if let Some(replaced) = replaced {
+            replaced.give_up();
+        }
     }
 
     /// Forgets what is known under `key`. Who reads it may finish.
@@ -161,11 +204,11 @@ impl<D: Describe> Index<D> {
     }
 
     fn begin(self: &Arc<Self>, shard: &mut Shard<D>, key: &Key) -> ObjectFill<D> {
-        let (sender, receiver) = watch::channel(None);
+        let sender = Arc::new(watch::Sender::new(None));
         match shard.entries.get_mut(key) {
-            Some(entry) => entry.pending = Some(receiver),
+            Some(entry) => entry.pending = Some(Arc::clone(&sender)),
             None => {
-                shard.entries.insert(*key, Entry { known: None, pending: Some(receiver) });
+                shard.entries.insert(*key, Entry { known: None, pending: Some(Arc::clone(&sender)) });
                 shard.order.push_back(*key);
             }
         }
@@ -232,7 +275,7 @@ fn lock<D: Describe>(shard: &Mutex<Shard<D>>) -> MutexGuard<'_, Shard<D>> {
 pub struct ObjectFill<D: Describe> {
     index: Arc<Index<D>>,
     key: Key,
-    sender: Option<watch::Sender<Outcome<D>>>,
+    sender: Option<Arc<watch::Sender<Outcome<D>>>>,
 }
 
 impl<D: Describe> ObjectFill<D> {

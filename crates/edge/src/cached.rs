@@ -4,6 +4,7 @@
 //! reader starts a fill that belongs to nobody's connection and follows that.
 
 mod answer;
+mod blocking;
 mod description;
 mod fill;
 mod find;
@@ -123,11 +124,17 @@ impl HttpSite {
             Some(query) => format!("{}?{query}", request.raw_path()),
             None => request.raw_path().to_owned(),
         };
+        self.asked_for(target, early)
+    }
+
+    /// The same for a target that stands in a manifest, or was made of one that was asked for.
+    fn asked_for(&self, target: String, early: bool) -> Asked {
         let digest = sha256(&[self.name.as_bytes(), target.as_bytes()]);
         let mut key = Key::default();
         key.copy_from_slice(&digest[..16]);
-        let path = request.raw_path();
-        Asked { key, is_manifest: path.ends_with(".m3u8") || path.ends_with(".mpd"), target, early }
+        let path = target.split('?').next().unwrap_or_default();
+        let is_manifest = path.ends_with(".m3u8") || path.ends_with(".mpd");
+        Asked { key, is_manifest, target, early }
     }
 }
 

@@ -51,6 +51,13 @@ pub const LIVE_STALE_IF_ERROR_SECONDS: u64 = 60;
 /// How long viewers who could have a stale live manifest wait for the fetch of a newer one, at most.
 pub const LIVE_PATIENCE_MILLISECONDS: u64 = 2000;
 
+/// How much longer than the longest hold of a playlist (three target durations) its origin has to answer; so that it is
+/// the origin who says that it took too long.
+pub const HOLD_GRACE_SECONDS: u64 = 2;
+
+/// Requests that wait for one fetch or follow one fill from its start; more are answered with 503.
+pub const WAITERS_PER_FILL: usize = 50_000;
+
 /// How long a 404 in the directory of a live stream is fresh, whatever its origin says: the next segment is one until
 /// it exists.
 pub const LIVE_MISSING_MILLISECONDS: u64 = 250;

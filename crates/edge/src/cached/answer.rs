@@ -14,7 +14,7 @@ use penstock_http::range::{Ranges, select};
 use penstock_http::{HeadWriter, Method, Status, Version};
 
 use super::find::{Outcome, Search};
-use super::follow::Piece;
+use super::follow::{Piece, until_there};
 use super::{Description, Following, HttpSite, Store};
 use crate::respond::{Answer, Exchange, HEAD_ROOM_BYTES};
 use crate::site::Site;
@@ -36,6 +36,12 @@ struct Contents {
     content_type: Option<String>,
 }
 
+/// What became of an object whose length nobody knew.
+enum Growing {
+    Ended(u64),
+    Answer(Box<Answer>),
+}
+
 /// Answers a GET or HEAD from the cache, or from the origin through the cache.
 pub(crate) async fn respond_from_cache(
     exchange: &Exchange<'_>,
@@ -52,9 +58,11 @@ pub(crate) async fn respond_from_cache(
         store: store.clone(),
         site: Arc::clone(origin),
         asked: origin.asked(exchange.request, exchange.early),
+        held: None,
     };
-    let Some(found) = search.find().await else {
-        return exchange.page(Some(site), Status::BadGateway);
+    let found = match search.find_or_hold().await {
+        Ok(found) => found,
+        Err(status) => return exchange.page(Some(site), status),
     };
     exchange.worker.shard.cached(found.outcome.label());
     let reply = Reply { exchange, site, store, object: found.object, outcome: found.outcome };
@@ -80,8 +88,13 @@ impl Reply<'_> {
             Precondition::Failed => self.exchange.page(Some(self.site), Status::PreconditionFailed),
             Precondition::Serve { ranges_allowed } => {
                 let range = self.exchange.request.range().filter(|_| ranges_allowed);
-                // As long as nobody knows the end, no range can be named.
-                let Some(length) = self.object.length() else { return self.whole().await };
+                let length = match self.object.length() {
+                    Some(length) => length,
+                    None => match self.growing(range).await {
+                        Growing::Ended(length) => length,
+                        Growing::Answer(answer) => return *answer,
+                    },
+                };
                 match select(range, length, limits::RANGES_PER_REQUEST) {
                     Ranges::Whole => self.whole().await,
                     Ranges::One(range) => self.one_range(range, length).await,
@@ -113,6 +126,35 @@ impl Reply<'_> {
             }
         })
         .await
+    }
+
+    /// A range of something that is still being made. One that ends is given when it is there; one that does not has
+    /// to wait for the end, unless it names a last byte that nothing has (RFC 8673 §3): that is how players say that
+    /// they want what comes as it comes.
+    async fn growing(&self, range: Option<&str>) -> Growing {
+        let selected = select(range, limits::OBJECT_BYTES_MAX, limits::RANGES_PER_REQUEST);
+        let (Ranges::One(wanted), Some(text)) = (selected, range) else {
+            return Growing::Answer(Box::new(self.whole().await));
+        };
+        let open = wanted.end >= limits::OBJECT_BYTES_MAX;
+        let last = text.rsplit('-').next().and_then(|last| last.trim().parse::<u64>().ok());
+        let streams =
+            open && last.is_some_and(|last| last >= limits::OBJECT_BYTES_MAX) && !text.contains("=-");
+        let needed = if streams { wanted.start + 1 } else { wanted.end };
+        if until_there(&self.object, needed).await.is_err() {
+            return Growing::Answer(Box::new(self.exchange.page(Some(self.site), Status::BadGateway)));
+        }
+        if let Some(length) = self.object.length() {
+            return Growing::Ended(length);
+        }
+        let Range { start, end } = wanted;
+        let named = format!("bytes {start}-{}/*", if streams { last.unwrap_or(end) } else { end - 1 });
+        let (end, length) = if streams { (u64::MAX, None) } else { (end, Some(end - start)) };
+        let contents = Contents { pieces: vec![Piece::Range(start..end)], length, content_type: None };
+        let answer = self.send(206, contents, |head| {
+            head.field("Content-Range", &named);
+        });
+        Growing::Answer(Box::new(answer.await))
     }
 
     async fn one_range(&self, range: Range<u64>, length: u64) -> Answer {

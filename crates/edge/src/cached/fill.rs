@@ -8,6 +8,7 @@ use penstock_cache::{Object, Part, SliceFill};
 use penstock_config::limits;
 use penstock_http::caching::Storage;
 use penstock_origin::http::{Answer, Fetch, OriginError};
+use tokio::time::timeout;
 
 use super::find::{Announce, Outcome, Search};
 use super::live::Reading;
@@ -23,6 +24,7 @@ impl Search {
     pub(super) async fn fetch_object(self, announce: Announce, stale: Option<Arc<Object<Description>>>) {
         let (announce, stale) = match stale {
             Some(stale) => (announce, Some(stale)),
+            None if self.held.is_some() => (announce, None),
             None => match self.recall(announce) {
                 Ok(()) => return,
                 Err(missed) => missed,
@@ -34,9 +36,13 @@ impl Search {
             early: self.asked.early,
             range: (!self.asked.is_manifest).then_some((0, last)),
             known: stale.as_ref().and_then(|object| object.description().condition()),
-            ..Fetch::get(&self.asked.target)
+            ..Fetch::get(self.held.as_ref().map_or(&self.asked.target, |held| &held.target))
         };
-        let fetched = self.worker.origins.fetch(&self.site.origin, &fetch).await;
+        let coming = self.worker.origins.fetch(&self.site.origin, &fetch);
+        let fetched = match &self.held {
+            Some(held) => timeout(held.longest, coming).await.unwrap_or(Err(OriginError::Timeout)),
+            None => coming.await,
+        };
         let now = (Instant::now(), SystemTime::now());
         if let (Ok(answer), Some(object)) = (&fetched, &stale)
             && answer.status() == 304
@@ -89,6 +95,10 @@ impl Search {
         // Before anybody else can see the object: what this answer brings is ours to fill.
         let fills = missing(&object, 0..slices);
         match storage {
+            Storage::Shared(_) if self.held.is_some() => {
+                self.keep_if_newer(&object);
+                announce.share(&object, outcome);
+            }
             Storage::Shared(_) => announce.keep(&object, outcome),
             Storage::Passing => announce.share(&object, outcome),
             Storage::Private => announce.alone(&object),
@@ -108,9 +118,10 @@ impl Search {
 
     /// What stands for an origin that did not answer.
     fn failure(&self, error: OriginError, now: Now) -> Arc<Object<Description>> {
-        let status = match error {
-            OriginError::Timeout => 504,
-            OriginError::Busy => 503,
+        let status = match (error, &self.held) {
+            // Held back for too long (RFC 8216bis §6.2.5.2): the player asks again.
+            (OriginError::Timeout, Some(_)) | (OriginError::Busy, _) => 503,
+            (OriginError::Timeout, None) => 504,
             _ => 502,
         };
         let description = Description::failure(status, error.label(), &self.asked, &self.site, now);

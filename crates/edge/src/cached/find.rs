@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use penstock_cache::{LookUp, Object, ObjectFill, Resolved};
 use penstock_config::limits;
+use penstock_http::Status;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
+use super::blocking::Held;
 use super::description::Quality;
 use super::{Asked, Description, HttpSite, Store};
 use crate::worker::Worker;
@@ -82,11 +84,16 @@ pub(super) struct Search {
     pub(super) store: Store,
     pub(super) site: Arc<HttpSite>,
     pub(super) asked: Asked,
+    /// What the origin is asked for instead, if it is to hold its answer back.
+    pub(super) held: Option<Held>,
 }
 
 impl Search {
-    /// Finds the object; `None` if everybody who tried to find out gave up.
-    pub(super) async fn find(&self) -> Option<Found> {
+    /// Finds the object.
+    ///
+    /// # Errors
+    /// What to answer instead: everybody who tried to find out gave up, or too many wait already.
+    pub(super) async fn find(&self) -> Result<Found, Status> {
         let (index, key) = (&self.store.index, &self.asked.key);
         let mut outcome = Outcome::Hit;
         for _ in 0..limits::ORIGIN_ATTEMPTS {
@@ -97,49 +104,55 @@ impl Search {
                     (pending, None)
                 }
                 LookUp::Known(object) => match object.description().quality(Instant::now()) {
-                    Quality::Fresh => return Some(Found { object, outcome }),
+                    Quality::Fresh => return Ok(Found { object, outcome }),
                     Quality::Stale => {
                         if let LookUp::Missing(claim) = index.renew(key, &object) {
                             // Nobody waits for what it brings.
                             drop(self.start(Some(claim), Some(Arc::clone(&object))));
                         }
-                        return Some(Found { object, outcome: Outcome::Stale });
+                        return Ok(Found { object, outcome: Outcome::Stale });
                     }
                     Quality::Old => match index.renew(key, &object) {
                         LookUp::Missing(claim) => {
                             let coming = self.fetch(Some(claim), Some(Arc::clone(&object)));
-                            return unless_slow(Some(&object), coming).await.unwrap_or_else(Some);
+                            return unless_slow(Some(&object), coming).await.unwrap_or_else(Ok);
                         }
                         LookUp::Pending(pending) => {
                             outcome = Outcome::Revalidated;
                             (pending, Some(object))
                         }
                         // Somebody has just renewed it.
-                        LookUp::Known(object) => return Some(Found { object, outcome }),
+                        LookUp::Known(object) => return Ok(Found { object, outcome }),
                     },
                 },
             };
+            if pending.waiters() > limits::WAITERS_PER_FILL {
+                // Straight through would be a request to the origin for each of them.
+                return stale.map_or(Err(Status::ServiceUnavailable), |object| {
+                    Ok(Found { object, outcome: Outcome::Stale })
+                });
+            }
             let resolved = match unless_slow(stale.as_ref(), pending.resolved()).await {
                 Ok(resolved) => resolved,
-                Err(stale) => return Some(stale),
+                Err(stale) => return Ok(stale),
             };
             match resolved {
-                Some(Resolved::Shared(object)) => return Some(Found { object, outcome }),
+                Some(Resolved::Shared(object)) => return Ok(Found { object, outcome }),
                 Some(Resolved::Alone) => return self.fetch(None, None).await,
                 // Whoever tried gave up: now we may be the one.
                 None => {}
             }
         }
-        None
+        Err(Status::BadGateway)
     }
 
     /// Starts a fetch that outlives this request, and waits for its head.
-    async fn fetch(
+    pub(super) async fn fetch(
         &self,
         claim: Option<ObjectFill<Description>>,
         stale: Option<Arc<Object<Description>>>,
-    ) -> Option<Found> {
-        self.start(claim, stale).await.ok()
+    ) -> Result<Found, Status> {
+        self.start(claim, stale).await.map_err(|_| Status::BadGateway)
     }
 
     fn start(

@@ -42,6 +42,36 @@ pub(crate) struct Stretch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
+/// Waits until an object whose length nobody knows has its bytes up to `end`, or has come to its own end.
+///
+/// # Errors
+/// [`Broken`] if it will not come so far.
+pub(super) async fn until_there(object: &Arc<Object<Description>>, end: u64) -> Result<(), Broken> {
+    let (last, at) = object.locate(end.saturating_sub(1));
+    // In order: a slice is taken on before the one in front of it is finished, so what is missing here has gone or
+    // will not come, and two of them in a row mean the latter.
+    let (mut slice, mut gone) = (0, 0);
+    while object.length().is_none() && slice <= last && gone < 2 {
+        match object.slice(slice) {
+            Part::Here(_) => (slice, gone) = (slice + 1, 0),
+            Part::Missing(_) => (slice, gone) = (slice + 1, gone + 1),
+            Part::Coming(mut follower) => {
+                let progress = follower.progress();
+                if progress.failed {
+                    return Err(Broken);
+                }
+                if slice == last && progress.bytes > at {
+                    return Ok(());
+                }
+                if !progress.complete {
+                    follower.further().await;
+                }
+            }
+        }
+    }
+    if gone < 2 { Ok(()) } else { Err(Broken) }
+}
+
 impl Following {
     pub(super) fn new(
         store: &Store,

@@ -96,6 +96,7 @@ pub struct Shard {
     pub(super) filled: Counter,
     pub(super) manifests: Tally<&'static str>,
     pub(super) origin_retries: Counter,
+    pub(super) reloads: Tally<&'static str>,
 
     pub(super) busy: BusyTime,
     pub(super) panics: Counter,
@@ -154,6 +155,7 @@ impl Shard {
             filled: Counter::default(),
             manifests: Tally::default(),
             origin_retries: Counter::default(),
+            reloads: Tally::default(),
             busy: BusyTime::default(),
             panics: Counter::default(),
             #[cfg(debug_assertions)]

@@ -147,7 +147,7 @@ fn a_slow_origin_does_not_hold_up_who_has_a_playlist() {
     assert_eq!(origin.asked().len(), 2, "and it is not asked twice meanwhile");
     go.send(()).unwrap();
     until("the newer one", || {
-        go.send(()).ok();
+        go.send(()).unwrap();
         (client.get("/index.m3u8").text() != playlist(1, 0)).then_some(())
     });
 }

@@ -7,6 +7,7 @@ mod freshness;
 mod harness;
 mod hits;
 mod live;
+mod low_latency;
 mod origin;
 mod query;
 mod restart;
