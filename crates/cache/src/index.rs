@@ -197,6 +197,15 @@ impl<D: Describe> Index<D> {
         }
     }
 
+    /// Looks at every object that is known. Nobody is held up for longer than it takes to list a part of them.
+    pub fn each(&self, mut look: impl FnMut(&Key, &Arc<Object<D>>)) {
+        for shard in &self.shards {
+            let known = |(key, entry): (&Key, &Entry<D>)| Some((*key, Arc::clone(entry.known.as_ref()?)));
+            let objects: Vec<_> = lock(shard).entries.iter().filter_map(known).collect();
+            objects.iter().for_each(|(key, object)| look(key, object));
+        }
+    }
+
     /// How many objects are known.
     pub fn objects(&self) -> usize {
         let known = |entry: &Entry<D>| usize::from(entry.known.is_some());

@@ -12,6 +12,7 @@ mod admission;
 mod index;
 mod memory;
 mod object;
+pub mod purge;
 mod slice;
 
 pub use index::{Index, LookUp, ObjectFill, Pending, Resolved};

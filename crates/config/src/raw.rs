@@ -24,7 +24,7 @@ section! {
         sites: Sections<Site>, "list", "required";
         /// Where what came from HTTP origins is kept.
         cache: Spanned<Cache>, "section", "";
-        /// The admin listener: `/healthz` and `/metrics` over plain HTTP.
+        /// The admin listener: `/healthz`, `/metrics` and `/cache/purge` over plain HTTP.
         admin: Spanned<Admin>, "section", "off";
         /// Logs other than the program's own on stderr.
         log: Spanned<Log>, "section", "";

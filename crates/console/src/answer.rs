@@ -3,7 +3,7 @@
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::{Health, Source, page};
+use crate::{Health, Source, page, purge};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -14,6 +14,9 @@ const CHACHA20: &str = "/ciphers/chacha20";
 
 /// The answer to a request. To HEAD it is the same, and hyper leaves the body out.
 pub(crate) fn to<B>(request: &Request<B>, source: &dyn Source) -> Response<String> {
+    if request.method().as_str() == "PURGE" {
+        return purge::by_method(request, source);
+    }
     let page = match request.uri().path() {
         "/" => page_at_the_root,
         "/metrics" => metrics,
@@ -21,6 +24,7 @@ pub(crate) fn to<B>(request: &Request<B>, source: &dyn Source) -> Response<Strin
         "/status.json" => status,
         CHACHA20 if request.method() == Method::POST => return set_chacha20(request, source),
         CHACHA20 => chacha20,
+        purge::PATH => return purge::by_query(request, source),
         _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
     };
     if request.method() == Method::GET || request.method() == Method::HEAD {
@@ -66,10 +70,8 @@ fn chacha20(source: &dyn Source) -> Response<String> {
 
 /// `POST /ciphers/chacha20?mode=never`: whatever is in the body does not count.
 fn set_chacha20<B>(request: &Request<B>, source: &dyn Source) -> Response<String> {
-    // Browsers say where a request comes from, and there is no password here: a page that somebody on this machine
-    // looks at must not turn the switch.
-    if request.headers().contains_key(header::ORIGIN) {
-        return plain(StatusCode::FORBIDDEN, "not from a web page\n");
+    if let Some(refusal) = not_from_a_web_page(request) {
+        return refusal;
     }
     let Some(mode) = request.uri().query().and_then(|query| query.strip_prefix("mode=")) else {
         return plain(StatusCode::BAD_REQUEST, "write /ciphers/chacha20?mode=client, never or auto\n");
@@ -80,7 +82,19 @@ fn set_chacha20<B>(request: &Request<B>, source: &dyn Source) -> Response<String
     }
 }
 
-fn plain(status: StatusCode, text: &str) -> Response<String> {
+/// Browsers say where a request comes from, and there is no password here: a page that somebody on this machine looks at
+/// must not change anything.
+pub(crate) fn not_from_a_web_page<B>(request: &Request<B>) -> Option<Response<String>> {
+    let from_a_page = request.headers().contains_key(header::ORIGIN);
+    from_a_page.then(|| plain(StatusCode::FORBIDDEN, "not from a web page\n"))
+}
+
+/// An answer for programs.
+pub(crate) fn json(status: StatusCode, value: &serde_json::Value) -> Response<String> {
+    response(status, JSON, format!("{value:#}\n"))
+}
+
+pub(crate) fn plain(status: StatusCode, text: &str) -> Response<String> {
     response(status, TEXT, text.to_owned())
 }
 

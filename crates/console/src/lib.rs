@@ -1,4 +1,4 @@
-//! The admin listener: metrics, health, status and one switch, for people and for other programs.
+//! The admin listener: metrics, health, status, one switch and purging, for people and for other programs.
 //!
 //! A thread of its own answers plain HTTP/1.1, so that no worker ever waits for a scrape. It knows nothing of what it
 //! shows: that comes from a [`Source`]. There is no TLS and no password here; bind it to loopback.
@@ -6,6 +6,7 @@
 
 mod answer;
 mod page;
+mod purge;
 
 use std::fmt;
 use std::io;
@@ -40,6 +41,32 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// What is wrong with the mode and what to write instead.
     fn set_chacha20(&self, mode: &str) -> Result<serde_json::Value, String>;
+
+    /// Purges what is cached, for good. May block for as long as it takes to write that down.
+    ///
+    /// # Errors
+    /// See [`PurgeError`].
+    fn purge(&self, purge: &Purge<'_>) -> Result<serde_json::Value, PurgeError>;
+}
+
+/// What is to be purged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purge<'p> {
+    /// One of these words: `url`, `prefix`, `tag`, `everything`.
+    pub kind: &'p str,
+    /// The URL, prefix or tag; empty for everything.
+    pub value: &'p str,
+    /// Whether it only becomes stale.
+    pub soft: bool,
+}
+
+/// Why something was not purged, or not for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PurgeError {
+    /// Whoever asked has to ask otherwise: 400.
+    Wrong(String),
+    /// Not their fault: 500.
+    Failed(String),
 }
 
 /// Whether the program should get new connections.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use penstock_console::{Console, Health, Limits, Source, start};
+use penstock_console::{Console, Health, Limits, Purge, PurgeError, Source, start};
 use serde_json::{Value, json};
 
 /// Something to show.
@@ -43,6 +43,14 @@ impl Source for Program {
         }
         mode.clone_into(&mut self.mode.lock().unwrap());
         Ok(self.chacha20())
+    }
+
+    fn purge(&self, purge: &Purge<'_>) -> Result<Value, PurgeError> {
+        match purge.value {
+            "wrong" => Err(PurgeError::Wrong("`wrong` is no URL".to_owned())),
+            "full" => Err(PurgeError::Failed("the disk is full".to_owned())),
+            value => Ok(json!({"kind": purge.kind, "value": value, "soft": purge.soft})),
+        }
     }
 }
 
@@ -189,6 +197,40 @@ fn a_web_page_cannot_turn_the_switch() {
         Origin: https://evil.example\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(exchange(console.address(), request).status, 403);
     assert_eq!(*program.mode.lock().unwrap(), "client");
+}
+
+#[test]
+fn purging_is_a_post_or_the_method_purge() {
+    let console = console(&program(), LIMITS);
+    let said = |method: &str, target: &str| {
+        let answer = ask(&console, method, target);
+        (answer.status, serde_json::from_str::<Value>(&answer.body).unwrap_or_default())
+    };
+    let wanted =
+        |kind: &str, value: &str, soft: bool| (200, json!({"kind": kind, "value": value, "soft": soft}));
+    assert_eq!(said("POST", "/cache/purge?url=https://a/b?c"), wanted("url", "https://a/b?c", false));
+    assert_eq!(
+        said("POST", "/cache/purge?prefix=https%3A%2F%2Fa%2F%26&soft=1"),
+        wanted("prefix", "https://a/&", true)
+    );
+    assert_eq!(said("POST", "/cache/purge?soft=0&tag=news"), wanted("tag", "news", false));
+    assert_eq!(said("POST", "/cache/purge?everything=1"), wanted("everything", "", false));
+    assert_eq!(said("PURGE", "/vod/a.mp4?x").1["kind"], "url");
+    for target in ["", "?", "?url=", "?url=/a&tag=b", "?url=%zz", "?uri=/a", "?soft=1"] {
+        assert_eq!(said("POST", &format!("/cache/purge{target}")).0, 400, "{target}");
+    }
+    assert_eq!(said("POST", "/cache/purge?url=wrong").0, 400);
+    assert_eq!(said("POST", "/cache/purge?url=full"), (500, json!({"error": "the disk is full"})));
+    assert_eq!(said("GET", "/cache/purge?url=/a").0, 405);
+    let from_a_page = b"PURGE /a HTTP/1.1\r\nHost: a\r\nOrigin: https://evil.example\r\n\r\n";
+    assert_eq!(exchange(console.address(), from_a_page).status, 403);
+    let with_host = b"PURGE /a HTTP/1.1\r\nHost: video.example.com\r\nSoft-Purge: 1\r\n\r\n";
+    let answer = exchange(console.address(), with_host);
+    assert!(
+        answer.body.contains("http://video.example.com/a") && answer.body.contains("true"),
+        "{}",
+        answer.body
+    );
 }
 
 #[test]

@@ -11,12 +11,14 @@ mod find;
 mod follow;
 mod live;
 mod manifest;
+mod purge;
 mod recall;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use penstock_cache::purge::Purges;
 use penstock_cache::{Index, Key, MemoryTier, TierError, TierLimits};
 use penstock_config::{Cache, SiteCache, limits};
 use penstock_http::Request;
@@ -30,12 +32,14 @@ pub(crate) use description::Description;
 pub use description::WrittenObject;
 pub(crate) use follow::{Following, Stretch};
 use live::LiveDirectories;
+pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged};
 
 /// What was fetched, for all workers and all sites; a clone is the same store.
 #[derive(Clone)]
 pub(crate) struct Store {
     pub(crate) index: Arc<Index<Description>>,
     pub(crate) tier: Arc<MemoryTier>,
+    pub(crate) purges: Arc<Purges>,
     written: Cache,
 }
 
@@ -54,7 +58,8 @@ impl Store {
             let (slices, kib) = (restored.slices, restored.bytes / 1024);
             tracing::info!("the memory tier in {} has kept {slices} slices, {kib} KiB", directory.display());
         }
-        Ok(Self { index: Index::new(limits::OBJECTS, restored), tier, written: written.clone() })
+        let purges = purge::open(&[directory])?;
+        Ok(Self { index: Index::new(limits::OBJECTS, restored), tier, purges, written: written.clone() })
     }
 
     /// The process is about to end: what is kept stays where it is, for the next one.
@@ -119,22 +124,26 @@ impl HttpSite {
     }
 
     /// What the origin is asked for, and the key of the answer.
-    fn asked(&self, request: &Request<'_>, early: bool) -> Asked {
-        let target = match self.query.apply(request.query()) {
-            Some(query) => format!("{}?{query}", request.raw_path()),
-            None => request.raw_path().to_owned(),
-        };
-        self.asked_for(target, early)
+    fn asked(&self, request: &Request<'_>, early: bool, moment: u64) -> Asked {
+        self.asked_for(self.target(request.raw_path(), request.query()), early, moment)
     }
 
     /// The same for a target that stands in a manifest, or was made of one that was asked for.
-    fn asked_for(&self, target: String, early: bool) -> Asked {
+    fn asked_for(&self, target: String, early: bool, moment: u64) -> Asked {
         let digest = sha256(&[self.name.as_bytes(), target.as_bytes()]);
         let mut key = Key::default();
         key.copy_from_slice(&digest[..16]);
         let path = target.split('?').next().unwrap_or_default();
         let is_manifest = path.ends_with(".m3u8") || path.ends_with(".mpd");
-        Asked { key, is_manifest, target, early }
+        Asked { key, is_manifest, target, early, moment }
+    }
+
+    /// Path and query as far as it counts.
+    fn target(&self, path: &str, query: Option<&str>) -> String {
+        match self.query.apply(query) {
+            Some(query) => format!("{path}?{query}"),
+            None => path.to_owned(),
+        }
     }
 }
 
@@ -177,6 +186,8 @@ struct Asked {
     key: Key,
     /// Path and query.
     target: String,
+    /// When it was asked for, as purges count time.
+    moment: u64,
     /// Whether the client that asked first may have been a replay.
     early: bool,
     /// Manifests are small and change: they are asked for whole.

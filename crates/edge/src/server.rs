@@ -17,6 +17,7 @@ use penstock_tls::tickets::{NoRandomness, TicketKeyring};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access_log::AccessLog;
+use crate::cached::{PurgeFailure, PurgeOrder, Purged};
 use crate::certificates::Follower;
 use crate::keeper::Keeper;
 use crate::metrics::{Observatory, Protocol, ReloadOutcome};
@@ -321,6 +322,18 @@ impl Server {
         self.control().listeners.iter().map(|bound| bound.address).collect()
     }
 
+    /// Purges what is cached. Blocks until that is written down.
+    ///
+    /// # Errors
+    /// See [`PurgeFailure`].
+    pub fn purge(&self, order: &PurgeOrder) -> Result<Purged, PurgeFailure> {
+        let settings = Arc::clone(&self.control().settings);
+        let Some(store) = &settings.store else { return Ok(Purged { objects: 0 }) };
+        let outcome = store.purge(order, &settings.sites);
+        self.observatory.purged(order, outcome.as_ref().map_or(0, |purged| purged.objects));
+        outcome
+    }
+
     /// The counters of all workers.
     pub fn observatory(&self) -> &Arc<Observatory> {
         &self.observatory
@@ -409,5 +422,6 @@ fn show_tier(observatory: &Observatory, settings: &Settings) {
     observatory.set_origins(settings.sites.origins());
     if let Some(store) = &settings.store {
         observatory.set_tier(Arc::clone(&store.tier));
+        observatory.set_purges(Arc::clone(&store.purges));
     }
 }

@@ -111,11 +111,15 @@ impl SiteTable {
     }
 
     fn directories(&self) -> impl Iterator<Item = &Directory> {
-        let sites = self.exact.values().chain(self.under.values()).chain(&self.any);
-        sites.filter_map(|site| match &site.source {
+        self.all().filter_map(|site| match &site.source {
             Source::Directory(directory) => Some(directory),
             Source::Http(..) => None,
         })
+    }
+
+    /// All sites, one that has several hosts as often.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Site>> {
+        self.exact.values().chain(self.under.values()).chain(&self.any)
     }
 
     /// The site for a host as it stood in a request.

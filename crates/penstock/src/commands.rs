@@ -1,5 +1,6 @@
 //! What the program can do, one file each.
 
+pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod ech;

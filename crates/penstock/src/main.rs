@@ -37,6 +37,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Check(check) => commands::check::run(&check),
         Command::Doctor(doctor) => commands::doctor::run(&doctor),
+        Command::Cache(cache) => commands::cache::run(&cache),
         Command::Ech(ech) => commands::ech::run(&ech),
         Command::Sign(sign) => commands::sign::run(&sign),
         Command::Tickets(tickets) => commands::tickets::run(&tickets),

@@ -19,3 +19,12 @@ pub const TOKENS_PER_REQUEST: usize = 4;
 
 /// Names in one rule for queries.
 pub const QUERY_NAMES_MAX: usize = 64;
+
+/// Purges that are remembered for objects that nobody has asked for since.
+pub const PURGES: usize = 10_000;
+
+/// Bytes of what those are about.
+pub const PURGES_BYTES: usize = 8 * 1024 * 1024;
+
+/// What `penstock cache` reads of an answer of the admin listener.
+pub const ADMIN_ANSWER_BYTES: u64 = 64 * KIB;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use penstock_cache::Object;
 use penstock_config::limits;
@@ -57,7 +57,7 @@ pub(crate) async fn respond_from_cache(
         worker: Rc::clone(exchange.worker),
         store: store.clone(),
         site: Arc::clone(origin),
-        asked: origin.asked(exchange.request, exchange.early),
+        asked: origin.asked(exchange.request, exchange.early, store.purges.stamp(SystemTime::now())),
         held: None,
     };
     let found = match search.find_or_hold().await {

@@ -91,7 +91,7 @@ impl Search {
     /// The same request for something else.
     fn instead(&self, target: impl Into<Target>, held: Option<Held>) -> Self {
         let asked = match target.into() {
-            Target::New(target) => self.site.asked_for(target, self.asked.early),
+            Target::New(target) => self.site.asked_for(target, self.asked.early, self.asked.moment),
             Target::Known(asked) => asked,
         };
         Self { asked, held, ..self.clone() }
@@ -99,7 +99,8 @@ impl Search {
 
     /// The playlist that is known.
     fn media(&self) -> Option<Arc<Object<Description>>> {
-        self.store.index.known(&self.asked.key).filter(|object| media(object).is_some())
+        let known = self.store.index.known(&self.asked.key)?;
+        (!self.store.is_purged(&known) && media(&known).is_some()).then_some(known)
     }
 
     /// Whether a position that is far beyond a playlist is worth asking for: not if the playlist is as new as can be.
@@ -114,7 +115,7 @@ impl Search {
     /// Waits for the one request that is held back, or makes it.
     async fn hold(&self) -> Result<Found, Status> {
         let Some(held) = &self.held else { return self.find().await };
-        let key = self.site.asked_for(held.target.clone(), self.asked.early).key;
+        let key = self.site.asked_for(held.target.clone(), self.asked.early, self.asked.moment).key;
         for _ in 0..limits::ORIGIN_ATTEMPTS {
             let pending = match self.store.index.look_up(&key) {
                 LookUp::Missing(claim) => return self.fetch(Some(claim), None).await,

@@ -2,6 +2,7 @@
 
 mod written;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -37,6 +38,10 @@ pub(crate) struct Description {
     pub(super) site: Arc<HttpSite>,
     /// What it says, if it is a manifest.
     pub(super) manifest: Option<Manifest>,
+    /// Tags to be purged by, separated by spaces.
+    pub(super) tags: String,
+    /// The moment up to which purges are known not to be about it.
+    pub(super) judged: AtomicU64,
     freshness: Mutex<Freshness>,
 }
 
@@ -65,12 +70,13 @@ const NOTHING: Lifetime = Lifetime {
 };
 
 /// Fields that belong to one connection (RFC 9110 §7.6.1), or that we write ourselves.
-const NOT_PASSED_ON: [&str; 19] = [
+const NOT_PASSED_ON: [&str; 21] = [
     "accept-ranges",
     "access-control-allow-origin",
     "age",
     "alt-svc",
     "cache-status",
+    "cache-tag",
     "connection",
     "content-length",
     "content-range",
@@ -79,6 +85,7 @@ const NOT_PASSED_ON: [&str; 19] = [
     "proxy-authenticate",
     "proxy-connection",
     "server",
+    "surrogate-key",
     "strict-transport-security",
     "te",
     "trailer",
@@ -121,6 +128,8 @@ impl Description {
             asked: asked.clone(),
             site: Arc::clone(site),
             manifest: reading.manifest(),
+            tags: tags(answer),
+            judged: AtomicU64::new(asked.moment),
             freshness: Mutex::new(Freshness { since: now.0, lifetime }),
         };
         (description, storage)
@@ -146,12 +155,28 @@ impl Description {
             asked: asked.clone(),
             site: Arc::clone(site),
             manifest: None,
+            tags: String::new(),
+            judged: AtomicU64::new(asked.moment),
             freshness: Mutex::new(Freshness { since: now.0, lifetime: NOTHING }),
         }
     }
 
-    /// The origin has confirmed it (RFC 9111 §4.3.4).
-    pub(super) fn confirm(&self, answer: &Answer<'_>, now: (Instant, SystemTime)) {
+    /// From now on it is stale: good while a newer one is fetched or cannot be had, if its origin allows that.
+    pub(super) fn make_stale(&self, now: Instant) {
+        let mut freshness = self.freshness.lock().unwrap_or_else(PoisonError::into_inner);
+        let Freshness { since, lifetime } = *freshness;
+        let held = now.saturating_duration_since(since);
+        // What was stale already stays as stale as it was.
+        if held < lifetime.fresh {
+            let lifetime =
+                Lifetime { fresh: Duration::ZERO, age: lifetime.age.saturating_add(held), ..lifetime };
+            *freshness = Freshness { since: now, lifetime };
+        }
+    }
+
+    /// The origin has confirmed it (RFC 9111 §4.3.4) when it was asked at this moment.
+    pub(super) fn confirm(&self, answer: &Answer<'_>, moment: u64, now: (Instant, SystemTime)) {
+        self.judged.fetch_max(moment, Ordering::Relaxed);
         let reading = self.manifest.clone().map_or(Reading::Other, Reading::Manifest);
         let bounds = self.site.bounds(self.status, &self.asked.target, &reading, now.0);
         if let Storage::Shared(lifetime) = storage(answer, self.status, &bounds, now.1) {
@@ -233,6 +258,18 @@ fn storage(answer: &Answer<'_>, status: u16, bounds: &Bounds, now: SystemTime) -
         age: answer.field("age"),
     };
     bounds.of(response.storage(now, bounds.default))
+}
+
+/// What it can be purged by: Surrogate-Key has tags separated by spaces, Cache-Tag by commas.
+fn tags(answer: &Answer<'_>) -> String {
+    let values = |name: &str| answer.fields().get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let (keys, tags) = (values("surrogate-key"), values("cache-tag"));
+    let all: Vec<&str> = keys
+        .chain(tags)
+        .flat_map(|list| list.split([' ', ',', '\t']))
+        .filter(|tag| !tag.is_empty())
+        .collect();
+    all.join(" ")
 }
 
 /// The fields that go to the client unchanged. The origin's response was parsed, so no value can break its line.

@@ -48,7 +48,7 @@ impl Search {
             && answer.status() == 304
         {
             shard.origin("not_modified");
-            object.description().confirm(answer, now);
+            object.description().confirm(answer, self.asked.moment, now);
             announce.keep(object, Outcome::Revalidated);
             return;
         }

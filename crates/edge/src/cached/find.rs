@@ -96,13 +96,15 @@ impl Search {
     pub(super) async fn find(&self) -> Result<Found, Status> {
         let (index, key) = (&self.store.index, &self.asked.key);
         let mut outcome = Outcome::Hit;
-        for _ in 0..limits::ORIGIN_ATTEMPTS {
+        // Twice: an attempt may end with something that was purged meanwhile.
+        for _ in 0..2 * limits::ORIGIN_ATTEMPTS {
             let (pending, stale) = match index.look_up(key) {
                 LookUp::Missing(claim) => return self.fetch(Some(claim), None).await,
                 LookUp::Pending(pending) => {
                     outcome = Outcome::Collapsed;
                     (pending, None)
                 }
+                LookUp::Known(object) if self.store.is_purged(&object) => continue,
                 LookUp::Known(object) => match object.description().quality(Instant::now()) {
                     Quality::Fresh => return Ok(Found { object, outcome }),
                     Quality::Stale => {
@@ -137,6 +139,7 @@ impl Search {
                 Err(stale) => return Ok(stale),
             };
             match resolved {
+                Some(Resolved::Shared(object)) if self.store.is_purged(&object) => {}
                 Some(Resolved::Shared(object)) => return Ok(Found { object, outcome }),
                 Some(Resolved::Alone) => return self.fetch(None, None).await,
                 // Whoever tried gave up: now we may be the one.

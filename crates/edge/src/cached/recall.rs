@@ -20,7 +20,11 @@ impl Search {
             return Err((announce, None));
         }
         let now = (Instant::now(), SystemTime::now());
-        let read = |bytes: &[u8]| Description::decode(bytes, &self.asked.key, &self.site, now);
+        let read = |bytes: &[u8]| {
+            let description = Description::decode(bytes, &self.asked.key, &self.site, now)?;
+            // It may have been purged by an earlier process, or by this one while it lay there.
+            (!self.store.is_gone(&description)).then_some(description)
+        };
         let recalled = self.store.index.recall(&self.asked.key, &self.store.tier, read);
         match recalled {
             Some(object) if object.description().quality(now.0) != Quality::Old => {

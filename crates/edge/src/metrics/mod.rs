@@ -12,6 +12,7 @@ mod live;
 mod origins;
 mod policies;
 mod process;
+mod purges;
 mod reference;
 mod resumption;
 mod shard;
@@ -58,6 +59,7 @@ pub struct Observatory {
     /// `None` while no site has needed a cache.
     tier: Mutex<Option<Arc<MemoryTier>>>,
     origins: origins::Origins,
+    purges: purges::PurgeCounters,
     reloads: [AtomicU64; ReloadOutcome::ALL.len()],
     config_loaded_at: Mutex<SystemTime>,
     access_log: Arc<LogCounters>,
@@ -104,6 +106,7 @@ impl Observatory {
             certificates: certificates::Certificates::default(),
             tier: Mutex::default(),
             origins: origins::Origins::default(),
+            purges: purges::PurgeCounters::default(),
             reloads: Default::default(),
             config_loaded_at: Mutex::new(now),
             access_log: Arc::default(),

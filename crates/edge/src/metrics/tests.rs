@@ -151,6 +151,8 @@ fn count_all(shard: &Shard, listener: ListenerId) {
     shard.request(Method::named("BREW"), 418, Duration::from_micros(5), None);
     shard.rejected("no_host");
     shard.cached("hit");
+    shard.signed_url("accepted");
+    shard.manifest("hls");
     shard.origin("answered");
     shard.sent(OutletKind::UserSpace, 1 << 40);
     shard.egress(OutletKind::UserSpace, "kernel_lacks_tls");
@@ -203,6 +205,7 @@ const NEED_MORE: &[&str] = &[
     "penstock_cache_slices",
     "penstock_cache_evictions_total",
     "penstock_cache_refusals_total",
+    "penstock_cache_purge_list",
     "penstock_origin_target_up",
     "penstock_origin_target_connections",
     "penstock_origin_target_waiting",

@@ -9,6 +9,7 @@ mod hits;
 mod live;
 mod low_latency;
 mod origin;
+mod purge;
 mod query;
 mod restart;
 mod secure;

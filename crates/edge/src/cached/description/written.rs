@@ -4,6 +4,7 @@
 //! over numbers that it does not know, so that a field can be added without another form. What it cannot make sense of
 //! is as good as gone.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -30,6 +31,9 @@ mod field {
     pub(super) const SITE: u8 = 10;
     /// When freshness began, then fresh, age, stale-while-revalidate and stale-if-error, all in milliseconds.
     pub(super) const FRESHNESS: u8 = 11;
+    pub(super) const TAGS: u8 = 12;
+    /// The moment up to which purges are known not to be about it.
+    pub(super) const JUDGED: u8 = 13;
 }
 
 impl Describe for Description {
@@ -58,6 +62,8 @@ impl Description {
         put(out, field::TARGET, self.asked.target.as_bytes());
         put(out, field::IS_MANIFEST, &[u8::from(self.asked.is_manifest)]);
         put(out, field::SITE, self.site.name.as_bytes());
+        put(out, field::TAGS, self.tags.as_bytes());
+        put(out, field::JUDGED, &self.judged.load(Ordering::Relaxed).to_le_bytes());
         let Freshness { since, lifetime } = self.freshness();
         let since = now.1.checked_sub(now.0.saturating_duration_since(since)).unwrap_or(UNIX_EPOCH);
         let mut times = milliseconds(since).to_le_bytes().to_vec();
@@ -85,8 +91,10 @@ impl Description {
             }
             None => None,
         };
+        let judged = u64_of(fields.get(field::JUDGED)?)?;
         let asked = Asked {
             key: *key,
+            moment: judged,
             target: fields.text(field::TARGET)?,
             early: false,
             is_manifest: fields.get(field::IS_MANIFEST)? == [1],
@@ -103,6 +111,8 @@ impl Description {
             failed: None,
             asked,
             site: Arc::clone(site),
+            tags: fields.text(field::TAGS)?,
+            judged: AtomicU64::new(judged),
             manifest: None,
             freshness: Mutex::new(freshness(fields.get(field::FRESHNESS)?, now)?),
         })

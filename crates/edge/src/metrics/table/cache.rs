@@ -1,7 +1,10 @@
 //! The metrics of the cache and of the origins behind it.
 
-use super::open;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{closed, open};
 use crate::metrics::exposition::{Kind, Metric};
+use crate::metrics::purges::KINDS;
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -99,5 +102,34 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Slices that found no room because everything was being sent or filled.",
         labels: &[],
         read: |seen, out| seen.tier(|tier| tier.refusals, out),
+    },
+    Metric {
+        name: "penstock_cache_purges_total",
+        kind: Kind::Counter,
+        help: "Purges that were ordered, hard or soft.",
+        labels: &[closed("kind", KINDS)],
+        read: |seen, out| {
+            for (kind, count) in KINDS.iter().zip(&seen.purges.orders) {
+                out.sample(&[kind], count.load(Relaxed));
+            }
+        },
+    },
+    Metric {
+        name: "penstock_cache_purged_objects_total",
+        kind: Kind::Counter,
+        help: "Objects that were known when they were purged.",
+        labels: &[],
+        read: |seen, out| out.sample(&[], seen.purges.objects.load(Relaxed)),
+    },
+    Metric {
+        name: "penstock_cache_purge_list",
+        kind: Kind::Gauge,
+        help: "Purges that are remembered for objects that nobody has asked for since.",
+        labels: &[],
+        read: |seen, out| {
+            if let Some(length) = seen.purges_listed() {
+                out.sample(&[], length as u64);
+            }
+        },
     },
 ];

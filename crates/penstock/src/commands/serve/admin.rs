@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use penstock_config::{Admin, Config, limits};
-use penstock_console::{Console, Health, Limits, Source};
+use penstock_console::{Console, Health, Limits, Purge, PurgeError, Source};
 use penstock_edge::metrics::Observatory;
-use penstock_edge::{ChaCha20Status, Server};
+use penstock_edge::{ChaCha20Status, PurgeFailure, PurgeOrder, PurgeWhat, Server};
 
 use crate::failure::Failure;
 
@@ -32,9 +32,13 @@ pub(super) fn bind(config: &Config) -> Result<Option<TcpListener>, Failure> {
 
 impl AdminListener {
     /// Begins to answer.
-    pub(super) fn start(socket: TcpListener, server: &Server) -> Result<Self, Failure> {
+    pub(super) fn start(socket: TcpListener, server: &Arc<Server>) -> Result<Self, Failure> {
         let draining = Arc::new(AtomicBool::new(false));
-        let source = Shown { observatory: Arc::clone(server.observatory()), draining: Arc::clone(&draining) };
+        let source = Shown {
+            observatory: Arc::clone(server.observatory()),
+            server: Arc::clone(server),
+            draining: Arc::clone(&draining),
+        };
         let limits = Limits {
             connections: limits::ADMIN_CONNECTIONS,
             deadline: Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS),
@@ -68,6 +72,7 @@ fn shown(status: ChaCha20Status) -> serde_json::Value {
 /// What the console shows.
 struct Shown {
     observatory: Arc<Observatory>,
+    server: Arc<Server>,
     draining: Arc<AtomicBool>,
 }
 
@@ -86,6 +91,21 @@ impl Source for Shown {
 
     fn set_chacha20(&self, mode: &str) -> Result<serde_json::Value, String> {
         self.observatory.chacha20().order(mode).map(shown).map_err(|unknown| unknown.to_string())
+    }
+
+    fn purge(&self, purge: &Purge<'_>) -> Result<serde_json::Value, PurgeError> {
+        let value = purge.value.to_owned();
+        let what = match purge.kind {
+            "url" => PurgeWhat::Url(value),
+            "prefix" => PurgeWhat::Prefix(value),
+            "tag" => PurgeWhat::Tag(value),
+            _ => PurgeWhat::Everything,
+        };
+        match self.server.purge(&PurgeOrder { what, soft: purge.soft }) {
+            Ok(purged) => Ok(serde_json::json!({"purged": purged.objects, "soft": purge.soft})),
+            Err(PurgeFailure::Wrong(what)) => Err(PurgeError::Wrong(what)),
+            Err(failure) => Err(PurgeError::Failed(failure.to_string())),
+        }
     }
 
     fn health(&self) -> Health {

@@ -1,0 +1,166 @@
+//! The list of purges as a file: one line for each, appended and synced before it holds.
+//!
+//! ```text
+//! penstock purges 1
+//! 1767225600000000000 hard name 10.0.0.5:8080 /vod/a.mp4
+//! 1767225601000000000 soft tag * news
+//! ```
+//!
+//! A last line without its end was never promised to anybody and is cut off. Any other line that cannot be read stands
+//! for a purge of everything: too much is forgotten then, never too little.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{NotKept, Pattern, Purge, What};
+
+/// The file in its directory.
+const FILE_NAME: &str = "purges";
+const FIRST_LINE: &str = "penstock purges 1";
+/// More than the list can become; what is larger is no such file.
+const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// A file with the list.
+#[derive(Debug)]
+pub(super) struct PurgeFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl PurgeFile {
+    /// Opens the file in a directory, or makes it; `now` is the moment of what cannot be read.
+    pub(super) fn open(directory: &Path, now: u64) -> Result<(Self, Vec<Purge>), NotKept> {
+        let path = directory.join(FILE_NAME);
+        let (file, list) = open(&path, now).map_err(|source| NotKept { path: path.clone(), source })?;
+        Ok((Self { path, file }, list))
+    }
+
+    /// A file that nothing can be written to.
+    #[cfg(test)]
+    pub(super) fn full() -> Self {
+        let path = PathBuf::from("/dev/full");
+        Self { file: OpenOptions::new().append(true).open(&path).expect("Linux has it"), path }
+    }
+
+    pub(super) fn append(&mut self, purge: &Purge) -> Result<(), NotKept> {
+        let written = self.file.write_all(line(purge).as_bytes()).and_then(|()| self.file.sync_data());
+        written.map_err(|source| NotKept { path: self.path.clone(), source })
+    }
+
+    /// Another list takes the place of this one; whole or not at all.
+    pub(super) fn replace(&mut self, list: &[Purge]) -> Result<(), NotKept> {
+        let written = write_anew(&self.path, list);
+        self.file = written.map_err(|source| NotKept { path: self.path.clone(), source })?;
+        Ok(())
+    }
+}
+
+fn open(path: &Path, now: u64) -> io::Result<(File, Vec<Purge>)> {
+    let mut bytes = Vec::new();
+    match File::open(path) {
+        Ok(file) => drop(file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok((write_anew(path, &[])?, Vec::new()));
+        }
+        Err(error) => return Err(error),
+    }
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let text = String::from_utf8_lossy(&bytes[..whole]);
+    let mut lines = text.lines();
+    let known = lines.next() == Some(FIRST_LINE);
+    let mut list: Vec<Purge> = lines.map(|line| parse(line).unwrap_or_else(|| everything(now))).collect();
+    if !known {
+        list = vec![everything(now)];
+    }
+    if known && whole == bytes.len() {
+        return Ok((OpenOptions::new().append(true).open(path)?, list));
+    }
+    Ok((write_anew(path, &list)?, list))
+}
+
+fn write_anew(path: &Path, list: &[Purge]) -> io::Result<File> {
+    let mut text = format!("{FIRST_LINE}\n");
+    list.iter().for_each(|purge| text.push_str(&line(purge)));
+    let temporary = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    if let Some(directory) = path.parent() {
+        // The new name is only there for good when the directory is.
+        File::open(directory)?.sync_all()?;
+    }
+    OpenOptions::new().append(true).open(path)
+}
+
+fn everything(at: u64) -> Purge {
+    Purge { at, soft: false, pattern: Pattern { place: None, what: What::Everything } }
+}
+
+fn line(purge: &Purge) -> String {
+    let (kind, text) = match &purge.pattern.what {
+        What::Name(text) => ("name", text.as_str()),
+        What::Beginning(text) => ("beginning", text.as_str()),
+        What::Tag(text) => ("tag", text.as_str()),
+        What::Everything => ("everything", ""),
+    };
+    let degree = if purge.soft { "soft" } else { "hard" };
+    let place = purge.pattern.place.as_deref().unwrap_or("*");
+    format!("{} {degree} {kind} {} {}\n", purge.at, escaped(place), escaped(text))
+}
+
+fn parse(line: &str) -> Option<Purge> {
+    let mut words = line.splitn(5, ' ');
+    let at = words.next()?.parse().ok()?;
+    let soft = match words.next()? {
+        "soft" => true,
+        "hard" => false,
+        _ => return None,
+    };
+    let kind = words.next()?;
+    let place = unescaped(words.next()?)?;
+    let text = unescaped(words.next()?)?;
+    let what = match kind {
+        "name" => What::Name(text),
+        "beginning" => What::Beginning(text),
+        "tag" => What::Tag(text),
+        "everything" => What::Everything,
+        _ => return None,
+    };
+    Some(Purge { at, soft, pattern: Pattern { place: (place != "*").then_some(place), what } })
+}
+
+/// Neither spaces nor line ends are left in it.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            ' ' => out.push_str("\\s"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\\' => out.push_str("\\\\"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn unescaped(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        out.push(match letter {
+            '\\' => match letters.next()? {
+                's' => ' ',
+                'n' => '\n',
+                'r' => '\r',
+                '\\' => '\\',
+                _ => return None,
+            },
+            other => other,
+        });
+    }
+    Some(out)
+}

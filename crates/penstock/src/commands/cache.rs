@@ -1,0 +1,67 @@
+//! `penstock cache`: what is told to the cache of a running server.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use penstock_config::{Config, limits};
+use penstock_edge::signed_urls::encode;
+
+use crate::arguments::{Cache, CacheCommand, Purge};
+use crate::failure::Failure;
+use crate::terminal;
+
+pub(crate) fn run(arguments: &Cache) -> Result<(), Failure> {
+    match &arguments.command {
+        CacheCommand::Purge(purge) => run_purge(purge),
+    }
+}
+
+fn run_purge(arguments: &Purge) -> Result<(), Failure> {
+    let config = Config::load(&arguments.config).map_err(Failure::Config)?;
+    let admin = config.admin.ok_or_else(|| {
+        let file = arguments.config.display();
+        Failure::Usage(format!("{file} has no admin listener to ask; add admin: {{address: 127.0.0.1:9600}}"))
+    })?;
+    let what = &arguments.what;
+    let named = [("url", &what.url), ("prefix", &what.prefix), ("tag", &what.tag)];
+    let found = named.into_iter().find_map(|(name, value)| Some((name, value.as_deref()?)));
+    let (name, value) = found.unwrap_or(("everything", "1"));
+    let soft = if arguments.soft { "&soft=1" } else { "" };
+    let target = format!("/cache/purge?{name}={}{soft}", encode(value));
+    let (status, body) = post(admin.address, &target)
+        .map_err(Failure::machine(format!("ask the server at {}", admin.address)))?;
+    let answer: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    match (status, answer["purged"].as_u64(), answer["error"].as_str()) {
+        (200, Some(1), _) => terminal::say("purged 1 object"),
+        (200, Some(count), _) => terminal::say(&format!("purged {count} objects")),
+        (400, _, Some(error)) => return Err(Failure::Usage(error.to_owned())),
+        (_, _, Some(error)) => return Err(Failure::machine("purge")(io::Error::other(error.to_owned()))),
+        _ => {
+            let what = format!("it answered {status}: {}", body.trim());
+            return Err(Failure::machine("purge")(io::Error::other(what)));
+        }
+    }
+    Ok(())
+}
+
+/// Asks once; status and body of the answer.
+fn post(address: SocketAddr, target: &str) -> io::Result<(u16, String)> {
+    let patience = Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS);
+    // A listener on all addresses is reached on this machine's own.
+    let mut reachable = address;
+    if reachable.ip().is_unspecified() {
+        reachable.set_ip(match address {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let mut stream = TcpStream::connect_timeout(&reachable, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    write!(stream, "POST {target} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")?;
+    let mut text = String::new();
+    stream.take(limits::ADMIN_ANSWER_BYTES).read_to_string(&mut text)?;
+    let (head, body) = text.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    Ok((status.ok_or(io::ErrorKind::InvalidData)?, body.to_owned()))
+}
