@@ -153,6 +153,7 @@ fn count_all(shard: &Shard, listener: ListenerId) {
     shard.cached("hit");
     shard.signed_url("accepted");
     shard.manifest("hls");
+    shard.reload("held");
     shard.origin("answered");
     shard.sent(OutletKind::UserSpace, 1 << 40);
     shard.egress(OutletKind::UserSpace, "kernel_lacks_tls");
