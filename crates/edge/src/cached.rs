@@ -13,6 +13,7 @@ mod live;
 mod manifest;
 mod purge;
 mod recall;
+mod unsteady;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub use description::WrittenObject;
 pub(crate) use follow::{Following, Stretch};
 use live::LiveDirectories;
 pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged};
+use unsteady::Unsteady;
 
 /// What was fetched, for all workers and all sites; a clone is the same store.
 #[derive(Clone)]
@@ -40,6 +42,7 @@ pub(crate) struct Store {
     pub(crate) index: Arc<Index<Description>>,
     pub(crate) tier: Arc<MemoryTier>,
     pub(crate) purges: Arc<Purges>,
+    unsteady: Arc<Unsteady>,
     written: Cache,
 }
 
@@ -59,7 +62,13 @@ impl Store {
             tracing::info!("the memory tier in {} has kept {slices} slices, {kib} KiB", directory.display());
         }
         let purges = purge::open(&[directory])?;
-        Ok(Self { index: Index::new(limits::OBJECTS, restored), tier, purges, written: written.clone() })
+        Ok(Self {
+            index: Index::new(limits::OBJECTS, restored),
+            tier,
+            purges,
+            unsteady: Arc::default(),
+            written: written.clone(),
+        })
     }
 
     /// The process is about to end: what is kept stays where it is, for the next one.
@@ -89,6 +98,8 @@ pub(crate) struct HttpSite {
     /// What of the query tells objects apart.
     query: QueryRules,
     live: LiveDirectories,
+    /// Bytes of a body whose length its origin does not announce.
+    max_unannounced: u64,
 }
 
 impl HttpSite {
@@ -115,6 +126,7 @@ impl HttpSite {
                 stale_if_error: Duration::ZERO,
             },
             live: LiveDirectories::default(),
+            max_unannounced: origin.max_unannounced,
         })
     }
 
@@ -168,6 +180,7 @@ fn settings(written: &penstock_config::HttpOrigin) -> OriginSettings {
             connections: written.connections,
             waiting: limits::ORIGIN_WAITING,
             retries: written.retries,
+            redirects: written.follow_redirects,
             sessions: limits::ORIGIN_TLS_SESSIONS,
             health: HealthLimits {
                 unhealthy_after: written.health.unhealthy_after,

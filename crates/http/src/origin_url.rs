@@ -80,6 +80,11 @@ impl OriginUrl {
         self.secure
     }
 
+    /// The same server, with nothing in front of its paths.
+    pub fn at_root(&self) -> Self {
+        Self { base: String::new(), ..self.clone() }
+    }
+
     /// Name or address to connect to.
     pub fn host(&self) -> &str {
         &self.host

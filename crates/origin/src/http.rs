@@ -12,6 +12,7 @@ mod connections;
 mod dial;
 mod error;
 mod fetch;
+mod redirect;
 mod target;
 
 pub use answer::Answer;

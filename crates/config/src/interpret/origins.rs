@@ -11,7 +11,7 @@ use super::reader::Reader;
 use crate::limits;
 use crate::meaning::{Health, HttpOrigin, Origin, OriginTimeouts};
 use crate::raw;
-use crate::section::{Entries, Place, Text, WordOr, place};
+use crate::section::{Entries, Text, WordOr, place};
 
 pub(super) fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> Option<Origin> {
     let instead = "add origin: {directory: /srv/video} or origin: {http: [\"http://10.0.0.5:8080\"]}";
@@ -49,6 +49,8 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
         ("timeouts", raw.timeouts.as_ref().map(place)),
         ("connections", raw.connections.as_ref().map(place)),
         ("retries", raw.retries.as_ref().map(place)),
+        ("follow_redirects", raw.follow_redirects.as_ref().map(place)),
+        ("max_unannounced", raw.max_unannounced.as_ref().map(place)),
         ("health", raw.health.as_ref().map(place)),
     ];
     for (key, here) in written {
@@ -61,10 +63,21 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
 fn http(raw: &raw::Origin, list: &Entries<raw::Target>, reader: &mut Reader<'_>) -> Option<HttpOrigin> {
     let targets = targets(list, reader);
     let secure = targets.iter().any(|(url, _)| url.is_secure());
+    let follow_redirects = reader.number(
+        "follow_redirects",
+        raw.follow_redirects.as_ref(),
+        &(0..=limits::ORIGIN_REDIRECTS_MAX),
+        0,
+    );
+    let mut authorities = authorities(raw.ca.as_ref(), secure, follow_redirects > 0, list, reader);
+    if authorities.is_none() && follow_redirects > 0 {
+        // Where they lead is not known; if it is to https, somebody has to vouch for it.
+        authorities = Authorities::of_system().ok();
+    }
     let connections = 1..=limits::ORIGIN_CONNECTIONS_MAX;
     Some(HttpOrigin {
         host: raw.host.as_ref().and_then(|text| host(text, reader)),
-        authorities: authorities(raw.ca.as_ref(), secure, place(list), reader),
+        authorities,
         timeouts: timeouts(raw.timeouts.as_ref(), reader),
         connections: reader.number(
             "connections",
@@ -77,6 +90,13 @@ fn http(raw: &raw::Origin, list: &Entries<raw::Target>, reader: &mut Reader<'_>)
             raw.retries.as_ref(),
             &(0..=limits::ORIGIN_RETRIES_MAX),
             limits::ORIGIN_RETRIES,
+        ),
+        follow_redirects,
+        max_unannounced: reader.size(
+            "max_unannounced",
+            raw.max_unannounced.as_ref(),
+            &(limits::ORIGIN_UNANNOUNCED_BYTES_MIN..=limits::OBJECT_BYTES_MAX),
+            limits::ORIGIN_UNANNOUNCED_BYTES,
         ),
         health: health(raw.health.as_ref(), reader),
         targets,
@@ -154,7 +174,8 @@ fn host(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
 fn authorities(
     file: Option<&Text>,
     secure: bool,
-    list: Place,
+    leads_elsewhere: bool,
+    list: &Entries<raw::Target>,
     reader: &mut Reader<'_>,
 ) -> Option<Authorities> {
     let Some(text) = file else {
@@ -169,12 +190,12 @@ fn authorities(
                     "http: https needs authorities that sign certificates, and none of {} has any",
                     places.join(", ")
                 );
-                reader.fault(list, what, "install ca-certificates, or add ca: FILE.pem");
+                reader.fault(place(list), what, "install ca-certificates, or add ca: FILE.pem");
                 None
             }
         };
     };
-    if !secure {
+    if !secure && !leads_elsewhere {
         reader.fault(place(text), "ca: none of these servers speaks https", "remove it, or write https://");
         return None;
     }

@@ -1,6 +1,6 @@
 //! Limits of talking to origins.
 
-use super::GIB;
+use super::{GIB, MIB};
 
 /// Servers of one origin.
 pub const ORIGIN_TARGETS: usize = 64;
@@ -79,3 +79,18 @@ pub const ORIGIN_CHECK_SECONDS_MAX: u64 = 600;
 
 /// Good checks in a row after which a server is in again.
 pub const ORIGIN_HEALTHY_AFTER: u32 = 2;
+
+/// How long an object is asked for whole after it has changed between two of its slices.
+pub const UNSTEADY_SECONDS: u64 = 60;
+
+/// Such objects that are remembered.
+pub const UNSTEADY_OBJECTS: usize = 256;
+
+/// Redirections that a configuration may have followed in a row.
+pub const ORIGIN_REDIRECTS_MAX: u64 = 10;
+
+/// How much is taken of a body whose length is not announced: it may never end.
+pub const ORIGIN_UNANNOUNCED_BYTES: u64 = 8 * GIB;
+
+/// The least that a configuration may take of it.
+pub const ORIGIN_UNANNOUNCED_BYTES_MIN: u64 = MIB;

@@ -32,6 +32,10 @@ pub struct HttpOrigin {
     pub connections: usize,
     /// How often a request that failed is sent once more.
     pub retries: u32,
+    /// How many redirections are followed.
+    pub follow_redirects: u32,
+    /// Bytes of a body whose length is not announced.
+    pub max_unannounced: u64,
     /// When one is taken out.
     pub health: Health,
 }
@@ -46,6 +50,8 @@ impl HttpOrigin {
             timeouts: OriginTimeouts::default(),
             connections: limits::ORIGIN_CONNECTIONS,
             retries: limits::ORIGIN_RETRIES,
+            follow_redirects: 0,
+            max_unannounced: limits::ORIGIN_UNANNOUNCED_BYTES,
             health: Health::default(),
         }
     }

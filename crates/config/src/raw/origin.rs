@@ -21,6 +21,10 @@ section! {
         connections: Text, "number", "256";
         /// How often a GET that failed, or that was answered with 502, 503 or 504, is sent once more, to another server if there is one.
         retries: Text, "number", "1";
+        /// How many redirections are followed in a row; with 0 they are passed on to the viewer and cached like other answers.
+        follow_redirects: Text, "number", "0";
+        /// A body whose length is not announced: after so much of it the response is cut short, and nothing of it is kept.
+        max_unannounced: Text, "size", "8GiB";
         /// When a server is taken out, and when it comes back.
         health: Spanned<Health>, "section", "";
         /// Other Penstock servers on a ring.

@@ -1,5 +1,6 @@
 //! The answer from an object: conditions, ranges, and the head that its origin gave it.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use penstock_http::multipart::{Boundary, Multipart};
 use penstock_http::range::{Ranges, select};
 use penstock_http::{HeadWriter, Method, Status, Version};
 
-use super::find::{Outcome, Search};
+use super::fill::CHANGED;
+use super::find::{Found, Outcome, Search};
 use super::follow::{Piece, until_there};
 use super::{Description, Following, HttpSite, Store};
 use crate::respond::{Answer, Exchange, HEAD_ROOM_BYTES};
@@ -26,6 +28,8 @@ struct Reply<'r> {
     store: &'r Store,
     object: Arc<Object<Description>>,
     outcome: Outcome,
+    /// The object has changed before any of it was sent: its new version can still answer.
+    outdated: Cell<bool>,
 }
 
 /// What a body is made of, and its length if that is known.
@@ -60,13 +64,20 @@ pub(crate) async fn respond_from_cache(
         asked: origin.asked(exchange.request, exchange.early, store.purges.stamp(SystemTime::now())),
         held: None,
     };
-    let found = match search.find_or_hold().await {
-        Ok(found) => found,
-        Err(status) => return exchange.page(Some(site), status),
-    };
-    exchange.worker.shard.cached(found.outcome.label());
-    let reply = Reply { exchange, site, store, object: found.object, outcome: found.outcome };
-    reply.conditional().await
+    let mut attempts = limits::ORIGIN_ATTEMPTS;
+    loop {
+        let Found { object, outcome } = match search.find_or_hold().await {
+            Ok(found) => found,
+            Err(status) => return exchange.page(Some(site), status),
+        };
+        let reply = Reply { exchange, site, store, object, outcome, outdated: Cell::new(false) };
+        let answer = reply.conditional().await;
+        attempts -= 1;
+        if !reply.outdated.get() || attempts == 0 {
+            exchange.worker.shard.cached(outcome.label());
+            return answer;
+        }
+    }
 }
 
 impl Reply<'_> {
@@ -110,6 +121,19 @@ impl Reply<'_> {
         let status = match self.description().status {
             503 => Status::ServiceUnavailable,
             504 => Status::GatewayTimeout,
+            _ => Status::BadGateway,
+        };
+        let cache_status = format!("{}; detail={reason}", self.outcome.forwarded());
+        self.exchange.page_saying(Some(self.site), status, Some(&cache_status))
+    }
+
+    /// The page for a body of which not even the first bytes can be had.
+    fn broken(&self) -> Answer {
+        let reason = self.description().fault.get().unwrap_or("unknown");
+        self.outdated.set(reason == CHANGED);
+        let status = match reason {
+            "timeout" => Status::GatewayTimeout,
+            "busy" => Status::ServiceUnavailable,
             _ => Status::BadGateway,
         };
         let cache_status = format!("{}; detail={reason}", self.outcome.forwarded());
@@ -202,7 +226,7 @@ impl Reply<'_> {
         let first = if wants_body && contents.length != Some(0) {
             match following.next(exchange.worker).await {
                 Ok(first) => first,
-                Err(_) => return exchange.page(Some(self.site), Status::BadGateway),
+                Err(_) => return self.broken(),
             }
         } else {
             None

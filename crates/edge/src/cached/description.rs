@@ -34,6 +34,8 @@ pub(crate) struct Description {
     pub(crate) ranges: bool,
     /// Why there is no answer of an origin, if this stands for one that failed.
     pub(super) failed: Option<&'static str>,
+    /// Why a slice of it could not be filled.
+    pub(super) fault: Fault,
     pub(super) asked: Asked,
     pub(super) site: Arc<HttpSite>,
     /// What it says, if it is a manifest.
@@ -43,6 +45,20 @@ pub(crate) struct Description {
     /// The moment up to which purges are known not to be about it.
     pub(super) judged: AtomicU64,
     freshness: Mutex<Freshness>,
+}
+
+/// What went wrong last.
+#[derive(Debug, Default)]
+pub(super) struct Fault(Mutex<Option<&'static str>>);
+
+impl Fault {
+    pub(super) fn set(&self, reason: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    }
+
+    pub(super) fn get(&self) -> Option<&'static str> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Until when a description holds.
@@ -125,6 +141,7 @@ impl Description {
             received: now.1,
             ranges,
             failed: None,
+            fault: Fault::default(),
             asked: asked.clone(),
             site: Arc::clone(site),
             manifest: reading.manifest(),
@@ -152,6 +169,7 @@ impl Description {
             received: now.1,
             ranges: false,
             failed: Some(reason),
+            fault: Fault::default(),
             asked: asked.clone(),
             site: Arc::clone(site),
             manifest: None,

@@ -32,9 +32,10 @@ impl Search {
         };
         let shard = &self.worker.shard;
         let last = u64::from(self.store.tier.slice_bytes()) - 1;
+        let whole = self.asked.is_manifest || self.store.unsteady.has(&self.asked.key, Instant::now());
         let fetch = Fetch {
             early: self.asked.early,
-            range: (!self.asked.is_manifest).then_some((0, last)),
+            range: (!whole).then_some((0, last)),
             known: stale.as_ref().and_then(|object| object.description().condition()),
             ..Fetch::get(self.held.as_ref().map_or(&self.asked.target, |held| &held.target))
         };
@@ -109,6 +110,7 @@ impl Search {
         };
         if let Err(reason) = poured {
             shard.origin(reason);
+            object.description().fault.set(reason);
             if length.is_none() {
                 // Nobody knows how long it would have been: it cannot be mended, only fetched again.
                 self.store.index.forget_version(&self.asked.key, &object);
@@ -214,8 +216,8 @@ async fn pour_to_the_end(
     while let Some(chunk) = arriving.next().await.map_err(OriginError::label)? {
         worker.shard.filled(chunk.len() as u64);
         total += chunk.len() as u64;
-        if total > limits::OBJECT_BYTES_MAX {
-            return Err(OriginError::Malformed.label());
+        if total > object.description().site.max_unannounced {
+            return Err("too_long");
         }
         let mut rest = &chunk[..];
         while !rest.is_empty() {
@@ -238,14 +240,18 @@ pub(super) async fn fetch_slice(worker: &Rc<Worker>, store: &Store, fill: SliceF
     let object = Arc::clone(fill.object());
     if let Err(reason) = try_slice(worker, &object, fill).await {
         worker.shard.origin(reason);
+        let description = object.description();
+        description.fault.set(reason);
         if reason == CHANGED {
-            store.index.forget_version(&object.description().asked.key, &object);
+            let age = description.received.elapsed().unwrap_or_default();
+            store.unsteady.changed(&description.asked.key, age, Instant::now());
+            store.index.forget_version(&description.asked.key, &object);
         }
     }
 }
 
 /// The object is not any more what it was when it was found.
-const CHANGED: &str = "changed";
+pub(super) const CHANGED: &str = "changed";
 
 async fn try_slice(
     worker: &Rc<Worker>,
@@ -287,7 +293,7 @@ async fn try_slice(
             fills.extend(missing(object, number + 1..slices_of(slice_bytes, object.length())));
             pour(worker, Arriving::unread(answer), fills, 0, slice_bytes).await
         }
-        404 | 410 | 416 => Err(CHANGED),
+        404 | 410 | 412 | 416 => Err(CHANGED),
         _ => Err("server_error"),
     }
 }

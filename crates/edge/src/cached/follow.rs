@@ -10,7 +10,7 @@ use penstock_config::limits;
 use penstock_egress::Part as BodyPart;
 use tokio::task::spawn_local;
 
-use super::fill::fetch_slice;
+use super::fill::{CHANGED, fetch_slice};
 use super::{Description, Store};
 use crate::worker::Worker;
 
@@ -157,7 +157,9 @@ impl Following {
 
     fn try_again(&mut self) -> Result<Option<Stretch>, Broken> {
         // An object whose length is unknown cannot be asked for in parts: its one fill was the only chance.
-        if self.attempts >= limits::ORIGIN_ATTEMPTS || self.object.length().is_none() {
+        // Of a version that is not any more there is nothing to be had.
+        let outdated = self.object.description().fault.get() == Some(CHANGED);
+        if outdated || self.attempts >= limits::ORIGIN_ATTEMPTS || self.object.length().is_none() {
             return Err(Broken);
         }
         self.attempts += 1;

@@ -7,21 +7,39 @@ use std::time::Duration;
 use hyper::Response;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::HeaderMap;
+use penstock_http::OriginUrl;
 use tokio::time::timeout;
 
 use super::OriginError;
-use super::connections::Lent;
+use super::connections::{Lent, Sender};
+use super::target::HttpOrigin;
 
 /// A response, its body still on its way. Dropped before its end, its connection is closed.
 pub struct Answer<'c> {
     response: Response<Incoming>,
-    connection: Option<Lent<'c>>,
+    connection: Option<Held<'c>>,
     between_bytes: Duration,
 }
 
+/// A connection while its response comes.
+pub(super) enum Held<'c> {
+    /// Of the worker's, and given back at the end.
+    Lent(Lent<'c>),
+    /// For this response only.
+    Own(#[expect(dead_code, reason = "its end is the connection's end")] Sender),
+}
+
 impl<'c> Answer<'c> {
-    pub(super) fn new(response: Response<Incoming>, connection: Lent<'c>, between_bytes: Duration) -> Self {
+    pub(super) fn new(response: Response<Incoming>, connection: Held<'c>, between_bytes: Duration) -> Self {
         Self { response, connection: Some(connection), between_bytes }
+    }
+
+    /// The target it came from.
+    pub(super) fn server<'o>(&self, origin: &'o HttpOrigin) -> Option<&'o OriginUrl> {
+        match &self.connection {
+            Some(Held::Lent(lent)) => Some(&origin.target(lent.place())?.url),
+            Some(Held::Own(_)) | None => None,
+        }
     }
 
     /// Status code.
@@ -64,7 +82,7 @@ impl<'c> Answer<'c> {
                     Err(_) => {}
                 },
                 Ok(None) => {
-                    if let Some(connection) = self.connection.take() {
+                    if let Some(Held::Lent(connection)) = self.connection.take() {
                         connection.give_back();
                     }
                     return Ok(None);

@@ -14,13 +14,13 @@ use hyper::{Request, Response};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{sleep, timeout_at};
 
-use super::answer::Answer;
+use super::answer::{Answer, Held};
 use super::balance::Tried;
 use super::body::{BodyWatch, Outgoing, RequestBody};
 use super::dial::dial;
 use super::fetch::{self, Fetch};
 use super::target::{HttpOrigin, Target};
-use super::{OriginError, is_gateway_error};
+use super::{OriginError, is_gateway_error, redirect};
 
 /// One target of one origin.
 type Place = (u64, usize);
@@ -78,7 +78,33 @@ impl Connections {
     /// # Errors
     /// See [`OriginError`].
     pub async fn fetch(&self, origin: &Arc<HttpOrigin>, fetch: &Fetch) -> Result<Answer<'_>, OriginError> {
-        self.any_target(origin, fetch, Outgoing::Nothing).await
+        let answer = self.any_target(origin, fetch, Outgoing::Nothing).await?;
+        if origin.limits().redirects == 0 || !fetch.is_repeatable() {
+            return Ok(answer);
+        }
+        redirect::follow(self, origin, fetch, answer).await
+    }
+
+    /// Asks for the same where a redirection leads, on a connection for this request only.
+    pub(super) async fn at(
+        &self,
+        origin: &Arc<HttpOrigin>,
+        place: &redirect::Place,
+        fetch: &Fetch,
+    ) -> Result<Answer<'_>, OriginError> {
+        let limits = origin.limits();
+        let target = Target::elsewhere(&place.server, &origin.settings);
+        let fetch = Fetch { target: place.target.clone(), ..fetch.clone() };
+        // It is asked by its own name, unless it is one of the servers that are asked by another.
+        let host = if origin.has(&place.server) { origin.host(&target) } else { target.url.authority() };
+        let head = fetch::head(&target.url, host, &fetch)?;
+        let deadline = tokio::time::Instant::now() + limits.connect;
+        let dialled = timeout_at(deadline, dial(origin, &target, None)).await;
+        let mut sender = dialled.map_err(|_| OriginError::Timeout)??;
+        let request = fetch::with_body(&head, Outgoing::Nothing);
+        let sent = send(&mut sender, request, None, limits.first_byte).await;
+        let response = sent.map_err(|failed| failed.error)?;
+        Ok(Answer::new(response, Held::Own(sender), limits.between_bytes))
     }
 
     /// Passes a request with a body to one target. To another only if the first cannot have seen any of it: what is
@@ -201,9 +227,14 @@ impl Connections {
             };
             let request = fetch::with_body(&head, body);
             let failed = match send(&mut sender, request, watch, limits.first_byte).await {
+                // A part of something that was asked for whole: it could be any.
+                Ok(response) if response.status() == 206 && !fetch.asks_for_part() => {
+                    target.set_fault("it answers 206 to what was asked for whole".to_owned());
+                    return Err(Failed { error: OriginError::Malformed, unsent: None, stale: false });
+                }
                 Ok(response) => {
                     let lent = Lent { sender, connections: self, origin: Arc::clone(origin), place };
-                    return Ok(Answer::new(response, lent, limits.between_bytes));
+                    return Ok(Answer::new(response, Held::Lent(lent), limits.between_bytes));
                 }
                 Err(failed) => failed,
             };
@@ -304,6 +335,11 @@ impl Pool {
 }
 
 impl Lent<'_> {
+    /// The place of its target.
+    pub(super) fn place(&self) -> usize {
+        self.place
+    }
+
     /// The response has ended: the connection is for whoever wants it next.
     pub(super) fn give_back(self) {
         let Self { mut sender, connections, origin, place } = self;

@@ -73,6 +73,11 @@ impl Fetch {
         passed
     }
 
+    /// Whether a part may be the answer.
+    pub(super) fn asks_for_part(&self) -> bool {
+        self.range.is_some() || self.fields.contains_key(header::RANGE)
+    }
+
     /// Whether asking twice does no more than asking once (RFC 9110 §9.2.2), as far as we rely on it.
     pub(super) fn is_repeatable(&self) -> bool {
         matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
@@ -99,6 +104,10 @@ pub(super) fn head(target: &OriginUrl, host: &str, fetch: &Fetch) -> Result<Requ
     }
     if !fetch.fields.contains_key(header::USER_AGENT) {
         request = request.header(header::USER_AGENT, "penstock");
+    }
+    // Who does not say what it can read is sent anything (RFC 9110 §12.5.3).
+    if !fetch.fields.contains_key(header::ACCEPT_ENCODING) {
+        request = request.header(header::ACCEPT_ENCODING, "identity");
     }
     // Only a target that hyper cannot read gets here; the client's request was parsed before.
     request.body(()).map_err(|_| OriginError::Malformed)

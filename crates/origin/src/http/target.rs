@@ -34,6 +34,8 @@ pub struct OriginLimits {
     pub waiting: usize,
     /// How often a request that failed is sent once more, if that is safe.
     pub retries: u32,
+    /// How many redirections are followed; of zero they are answers like others.
+    pub redirects: u32,
     /// TLS sessions kept of one target.
     pub sessions: usize,
     /// When targets are out, and in again.
@@ -133,6 +135,11 @@ impl HttpOrigin {
         self.settings.host.as_deref().unwrap_or_else(|| target.url.authority())
     }
 
+    /// Whether this is one of its servers.
+    pub(super) fn has(&self, url: &OriginUrl) -> bool {
+        self.targets.iter().any(|target| is_same_server(&target.url, url))
+    }
+
     pub(super) fn choose(&self, now: Instant, tried: Tried) -> Option<usize> {
         self.balance().choose(now, tried)
     }
@@ -219,9 +226,20 @@ impl Target {
         lock(&self.fault).clone()
     }
 
+    /// A server that a redirection leads to.
+    pub(super) fn elsewhere(url: &OriginUrl, settings: &OriginSettings) -> Self {
+        let known = settings.targets.iter().any(|(target, _)| is_same_server(target, url));
+        let host = settings.host.clone().filter(|_| known);
+        Self::new(url, &OriginSettings { host, ..settings.clone() })
+    }
+
     pub(super) fn set_fault(&self, fault: String) {
         *lock(&self.fault) = fault;
     }
+}
+
+fn is_same_server(one: &OriginUrl, other: &OriginUrl) -> bool {
+    one.at_root() == other.at_root()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

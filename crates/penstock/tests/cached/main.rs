@@ -6,6 +6,7 @@ mod freshness;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hits;
+mod lies;
 mod live;
 mod low_latency;
 mod origin;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use penstock_cache::{Describe, Key};
 use penstock_http::caching::Lifetime;
 
-use super::{Description, Freshness};
+use super::{Description, Fault, Freshness};
 use crate::cached::{Asked, HttpSite};
 
 /// The form that is written. A reader of another one starts anew.
@@ -109,6 +109,7 @@ impl Description {
             received: UNIX_EPOCH.checked_add(received)?,
             ranges: fields.get(field::RANGES)? == [1],
             failed: None,
+            fault: Fault::default(),
             asked,
             site: Arc::clone(site),
             tags: fields.text(field::TAGS)?,

@@ -35,6 +35,7 @@ fn description(site: &Arc<HttpSite>, since: Instant) -> Description {
         tags: "film news".to_owned(),
         judged: AtomicU64::new(7),
         asked: Asked { key: [9; 16], moment: 7, target: "/a?b".to_owned(), early: true, is_manifest: false },
+        fault: Fault::default(),
         site: Arc::clone(site),
         manifest: None,
         freshness: Mutex::new(Freshness { since, lifetime }),
