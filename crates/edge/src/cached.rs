@@ -11,6 +11,7 @@ mod find;
 mod follow;
 mod live;
 mod manifest;
+mod outcome;
 mod purge;
 mod recall;
 mod unsteady;

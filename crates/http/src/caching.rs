@@ -41,6 +41,35 @@ impl Directives {
         found
     }
 
+    /// Reads all values of a targeted field such as CDN-Cache-Control (RFC 9213 §2.1). `None` if there is none, or if it
+    /// is not the structured field that it has to be: then it does not count.
+    pub fn parse_targeted<'v>(values: impl Iterator<Item = &'v [u8]>) -> Option<Self> {
+        let mut found = None;
+        for value in values {
+            for member in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                // Parameters mean nothing here.
+                let member = member.split(|byte| *byte == b';').next().unwrap_or_default();
+                let (key, argument) = match memchr::memchr(b'=', member) {
+                    Some(place) => (&member[..place], Some(&member[place + 1..])),
+                    None => (member, None),
+                };
+                let key_byte =
+                    |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(byte);
+                let is_time =
+                    matches!(key, b"max-age" | b"s-maxage" | b"stale-while-revalidate" | b"stale-if-error");
+                let number = argument.is_some_and(|argument| saturating_decimal(argument).is_some());
+                let starts_well = key.first().is_some_and(|byte| byte.is_ascii_lowercase() || *byte == b'*');
+                if !starts_well || !key.iter().all(key_byte) || (is_time && !number) {
+                    return None;
+                }
+                if argument != Some(b"?0") {
+                    found.get_or_insert_with(Self::default).take(member);
+                }
+            }
+        }
+        found
+    }
+
     fn take(&mut self, directive: &[u8]) {
         let (name, argument) = match memchr::memchr(b'=', directive) {
             Some(place) => (&directive[..place], directive[place + 1..].trim_ascii()),

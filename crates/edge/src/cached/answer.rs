@@ -263,8 +263,9 @@ impl Reply<'_> {
                 head.lines(&description.fields);
             }
         }
-        head.field("Age", description.age(Instant::now()).to_string())
-            .field("Cache-Status", self.outcome.cache_status())
+        let now = Instant::now();
+        head.field("Age", description.age(now).to_string())
+            .field("Cache-Status", self.outcome.cache_status(description, now))
             .field("Via", "1.1 penstock");
         self.exchange.site_fields(head, self.site);
     }

@@ -40,6 +40,8 @@ pub(crate) struct Description {
     pub(super) site: Arc<HttpSite>,
     /// What it says, if it is a manifest.
     pub(super) manifest: Option<Manifest>,
+    /// Whether it was kept for later requests.
+    pub(super) stored: bool,
     /// Tags to be purged by, separated by spaces.
     pub(super) tags: String,
     /// The moment up to which purges are known not to be about it.
@@ -145,6 +147,7 @@ impl Description {
             asked: asked.clone(),
             site: Arc::clone(site),
             manifest: reading.manifest(),
+            stored: matches!(storage, Storage::Shared(_)),
             tags: tags(answer),
             judged: AtomicU64::new(asked.moment),
             freshness: Mutex::new(Freshness { since: now.0, lifetime }),
@@ -173,6 +176,7 @@ impl Description {
             asked: asked.clone(),
             site: Arc::clone(site),
             manifest: None,
+            stored: false,
             tags: String::new(),
             judged: AtomicU64::new(asked.moment),
             freshness: Mutex::new(Freshness { since: now.0, lifetime: NOTHING }),
@@ -229,6 +233,22 @@ impl Description {
         self.may_replace_an_error(now).then(|| manifest.fresh().unwrap_or(longest).min(longest))
     }
 
+    /// Status code as its origin gave it.
+    pub(super) fn status_of_origin(&self) -> u16 {
+        if self.ranges { 206 } else { self.status }
+    }
+
+    /// How long it is still fresh, in seconds; negative if it is not (RFC 9211 §2.3).
+    pub(super) fn ttl(&self, now: Instant) -> i64 {
+        let Freshness { since, lifetime } = self.freshness();
+        let held = now.saturating_duration_since(since);
+        let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        match lifetime.fresh.checked_sub(held) {
+            Some(left) => seconds(left),
+            None => -seconds(held.saturating_sub(lifetime.fresh)),
+        }
+    }
+
     /// Value of Age (RFC 9111 §5.1), in seconds.
     pub(crate) fn age(&self, now: Instant) -> u64 {
         let Freshness { since, lifetime } = self.freshness();
@@ -266,12 +286,14 @@ impl Description {
 
 fn storage(answer: &Answer<'_>, status: u16, bounds: &Bounds, now: SystemTime) -> Storage {
     let all = |name: &str| answer.fields().get_all(name).iter().map(|value| value.as_bytes());
+    // What is meant for caches like this one says all (RFC 9213 §2.2).
+    let targeted = Directives::parse_targeted(all("cdn-cache-control"));
     let response = Response {
         status,
-        directives: Directives::parse(all("cache-control")),
+        directives: targeted.unwrap_or_else(|| Directives::parse(all("cache-control"))),
         sets_cookie: answer.fields().contains_key("set-cookie"),
         varies_by_everything: all("vary").any(|value| value.trim_ascii() == b"*"),
-        expires: answer.field("expires"),
+        expires: answer.field("expires").filter(|_| targeted.is_none()),
         date: answer.field("date"),
         age: answer.field("age"),
     };

@@ -70,7 +70,7 @@ impl Search {
                 announce.share(&self.failure(error, now), Outcome::Miss);
             }
             (Ok(arriving), None) => {
-                let outcome = if stale.is_some() { Outcome::Revalidated } else { Outcome::Miss };
+                let outcome = if stale.is_some() { Outcome::Replaced } else { Outcome::Miss };
                 self.take_in(arriving, announce, outcome, now).await;
             }
         }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::blocking::Held;
 use super::description::Quality;
+pub(super) use super::outcome::Outcome;
 use super::{Asked, Description, HttpSite, Store};
 use crate::worker::Worker;
 
@@ -20,61 +21,6 @@ use crate::worker::Worker;
 pub(super) struct Found {
     pub(super) object: Arc<Object<Description>>,
     pub(super) outcome: Outcome,
-}
-
-/// How an object was come by, for Cache-Status (RFC 9211) and metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Known and fresh.
-    Hit,
-    /// Known and a little stale; somebody fetches a newer one.
-    Stale,
-    /// Known and stale; its origin confirmed it or sent another.
-    Revalidated,
-    /// Known and stale, and its origin failed.
-    StaleIfError,
-    /// Fetched for this request.
-    Miss,
-    /// Fetched for another request at the same time.
-    Collapsed,
-    /// Fetched for this request and for no other.
-    Passed,
-}
-
-impl Outcome {
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Hit => "hit",
-            Self::Stale => "stale",
-            Self::Revalidated => "revalidated",
-            Self::StaleIfError => "stale_if_error",
-            Self::Miss => "miss",
-            Self::Collapsed => "collapsed",
-            Self::Passed => "passed",
-        }
-    }
-
-    /// The member of Cache-Status (RFC 9211 §2) without what became of it, for answers that are not kept.
-    pub(crate) fn forwarded(self) -> &'static str {
-        match self {
-            Self::Collapsed => "penstock; fwd=uri-miss; collapsed",
-            Self::Revalidated | Self::StaleIfError => "penstock; fwd=stale",
-            Self::Hit | Self::Stale | Self::Miss | Self::Passed => "penstock; fwd=uri-miss",
-        }
-    }
-
-    /// The member of Cache-Status (RFC 9211 §2).
-    pub(crate) fn cache_status(self) -> &'static str {
-        match self {
-            Self::Hit => "penstock; hit",
-            Self::Stale => "penstock; hit; detail=stale-while-revalidate",
-            Self::Revalidated => "penstock; fwd=stale",
-            Self::StaleIfError => "penstock; fwd=stale; detail=stale-if-error",
-            Self::Miss => "penstock; fwd=uri-miss; stored",
-            Self::Collapsed => "penstock; fwd=uri-miss; collapsed",
-            Self::Passed => "penstock; fwd=uri-miss; detail=not-shared",
-        }
-    }
 }
 
 /// One object to be found, and with what.

@@ -96,3 +96,16 @@ fn rubbish_times_make_it_stale_and_rubbish_directives_nothing() {
     assert_eq!(fresh(&response(200, "max-age=99999999999999999999")), Some(1 << 31));
     assert_eq!(fresh(&response(200, ",,=,x=\"no-store,\",  ")), Some(60));
 }
+
+#[test]
+fn a_targeted_field_counts_only_if_it_is_well_formed() {
+    let read = |value: &str| Directives::parse_targeted([value.as_bytes()].into_iter());
+    assert_eq!(read("max-age=60, no-store;x=1").unwrap().max_age, Some(Duration::from_secs(60)));
+    assert!(read("no-store").unwrap().no_store);
+    assert!(!read("max-age=1, no-store=?0").unwrap().no_store);
+    assert!(read("max-age=60, ext=\"a b\"").is_some());
+    for wrong in ["max-age", "max-age=x", "max-age=\"60\"", "Max-Age=60", "max-age=60,", "", "=1"] {
+        assert_eq!(read(wrong), None, "{wrong}");
+    }
+    assert_eq!(Directives::parse_targeted([].into_iter()), None);
+}

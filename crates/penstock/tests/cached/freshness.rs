@@ -1,7 +1,7 @@
 //! How long things are used, and what happens after that (RFC 9111, RFC 5861).
 
 use crate::Edge;
-use crate::harness::{Client, until};
+use crate::harness::{Client, Response, until};
 use crate::origin::{Origin, answer};
 
 #[test]
@@ -133,4 +133,61 @@ fn an_origin_may_decline_what_came_early_and_nobody_else_suffers() {
     assert_eq!(client.get_with("/a", "Early-Data: 1\r\n").status, 425);
     assert_eq!(client.get("/a").text(), "now");
     assert_eq!(client.get_with("/a", "Early-Data: 1\r\n").text(), "now", "what is known is for all");
+}
+
+/// What Cache-Status says, its time to live left out.
+fn status(response: &Response) -> String {
+    let member = response.field("Cache-Status").unwrap();
+    member.split("; ").filter(|parameter| !parameter.starts_with("ttl=")).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn cache_status_says_how_it_was_come_by() {
+    let origin = Origin::start(|head, number, stream| {
+        let head = head.to_ascii_lowercase();
+        if head.contains("get /private") {
+            return answer(stream, "200 OK", "Cache-Control: private\r\n", b"x");
+        }
+        if head.contains("get /error") {
+            return answer(stream, "500 Oops", "", b"x");
+        }
+        let fields = format!("ETag: \"v{}\"\r\nCache-Control: max-age={}\r\n", number / 3, number % 2 * 600);
+        if head.contains("if-none-match: \"v0\"") && number < 3 {
+            return answer(stream, "304 Not Modified", &fields, b"");
+        }
+        answer(stream, "200 OK", &fields, b"body")
+    });
+    let edge = Edge::of(&origin);
+    let mut client = Client::plain(&edge.server);
+    let first = client.get("/a");
+    assert_eq!(status(&first), "penstock; fwd=uri-miss; fwd-status=200; stored");
+    let confirmed = client.get("/a");
+    assert_eq!(status(&confirmed), "penstock; fwd=stale; fwd-status=304");
+    let hit = client.get("/a");
+    assert_eq!(status(&hit), "penstock; hit");
+    let ttl: i64 = hit.field("Cache-Status").unwrap().rsplit_once("ttl=").unwrap().1.parse().unwrap();
+    assert!((0..=600).contains(&ttl), "{ttl}");
+    assert_eq!(status(&client.get("/private")), "penstock; fwd=uri-miss; fwd-status=200; detail=not-shared");
+    assert_eq!(status(&client.get("/error")), "penstock; fwd=uri-miss; fwd-status=500");
+}
+
+#[test]
+fn what_is_meant_for_caches_like_this_one_says_all() {
+    let origin = Origin::start(|head, number, stream| {
+        let fields = if head.contains("/kept") {
+            "CDN-Cache-Control: max-age=600\r\nCache-Control: private, max-age=0\r\n"
+        } else if head.contains("/not") {
+            "CDN-Cache-Control: no-store\r\nCache-Control: max-age=600\r\n"
+        } else {
+            "CDN-Cache-Control: max-age=oops\r\nCache-Control: max-age=600\r\n"
+        };
+        answer(stream, "200 OK", fields, format!("{number}").as_bytes())
+    });
+    let edge = Edge::of(&origin);
+    let mut client = Client::plain(&edge.server);
+    let kept = client.get("/kept");
+    assert_eq!(kept.field("Cache-Control"), Some("private, max-age=0"), "clients are told what is for them");
+    assert_eq!(client.get("/kept").text(), kept.text());
+    assert_ne!(client.get("/not").text(), client.get("/not").text());
+    assert_eq!(client.get("/broken").text(), client.get("/broken").text());
 }

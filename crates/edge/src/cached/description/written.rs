@@ -112,6 +112,7 @@ impl Description {
             fault: Fault::default(),
             asked,
             site: Arc::clone(site),
+            stored: true,
             tags: fields.text(field::TAGS)?,
             judged: AtomicU64::new(judged),
             manifest: None,

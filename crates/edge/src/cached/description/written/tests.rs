@@ -32,6 +32,7 @@ fn description(site: &Arc<HttpSite>, since: Instant) -> Description {
         received: UNIX_EPOCH + Duration::from_secs(1_000_000_000),
         ranges: true,
         failed: None,
+        stored: true,
         tags: "film news".to_owned(),
         judged: AtomicU64::new(7),
         asked: Asked { key: [9; 16], moment: 7, target: "/a?b".to_owned(), early: true, is_manifest: false },
