@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::disk::Versions;
 use crate::memory::{Dormant, MemoryTier, Restored};
 use crate::object::Object;
 use crate::{Describe, Key};
@@ -96,23 +97,36 @@ impl<D: Describe> Index<D> {
         })
     }
 
-    /// The object that an earlier process left under `key`, if `read` understands its description. Only for whoever
-    /// is to find out what `key` is; it is that one's to keep.
-    pub fn recall(
+    /// The object that an earlier process left under `key`, in memory or on a disk, or that memory had no room for, if
+    /// `read` understands its description. Only for whoever is to find out what `key` is; it is that one's to keep.
+    pub async fn recall(
         &self,
         key: &Key,
         tier: &Arc<MemoryTier>,
-        read: impl FnOnce(&[u8]) -> Option<D>,
+        read: impl Fn(&[u8]) -> Option<D>,
     ) -> Option<Arc<Object<D>>> {
-        let dormant = self.dormant().remove(key)?;
-        let recalled = dormant.wake().and_then(|(description, left)| {
-            let (id, length, tier) = (dormant.object, dormant.object_length, Arc::clone(tier));
-            Some(Object::revived(key, id, read(&description)?, length, tier, &left))
-        });
-        if recalled.is_none() {
-            dormant.strike_out();
+        // Not in the condition: nothing is locked while it is woken.
+        let dormant = self.dormant().remove(key);
+        if let Some(dormant) = dormant {
+            let recalled = dormant.wake().and_then(|(description, left)| {
+                let (id, length, tier) = (dormant.object, dormant.object_length, Arc::clone(tier));
+                Some(Object::revived(key, id, read(&description)?, length, tier, &left))
+            });
+            if recalled.is_some() {
+                return recalled;
+            }
         }
-        recalled
+        let disks = tier.disks()?;
+        let (id, length, description) = disks.recall(key).await?;
+        match read(&description) {
+            Some(description) => {
+                Some(Object::revived(key, id, description, Some(length), Arc::clone(tier), &[]))
+            }
+            None => {
+                disks.is_unreadable(key);
+                None
+            }
+        }
     }
 
     /// What is known under `key`. Where nothing is, the caller is now the one who finds out.
@@ -173,8 +187,9 @@ impl<D: Describe> Index<D> {
         }
     }
 
-    /// Forgets what is known under `key`. Who reads it may finish.
-    pub fn forget(&self, key: &Key) -> bool {
+    /// Forgets what is known under `key`, in memory and on disks, also for the next process. Who reads it may finish.
+    pub fn forget(&self, key: &Key, tier: &MemoryTier) -> bool {
+        let on_disk = tier.disks().is_some_and(|disks| disks.forget(key, tier.next_object(), Versions::All));
         let dormant = self.dormant().remove(key);
         let forgotten = self.shard(key).entries.get_mut(key).and_then(|entry| entry.known.take());
         if let Some(dormant) = &dormant {
@@ -183,7 +198,7 @@ impl<D: Describe> Index<D> {
         if let Some(object) = &forgotten {
             object.give_up();
         }
-        dormant.is_some() || forgotten.is_some()
+        dormant.is_some() || forgotten.is_some() || on_disk
     }
 
     /// Forgets this very version, if it is still the one that is known.
@@ -243,6 +258,7 @@ impl<D: Describe> Index<D> {
     fn settle(&self, key: &Key, known: Option<Arc<Object<D>>>) {
         if let Some(object) = &known {
             object.keep();
+            object.supersede();
             // It takes the place of what an earlier process left.
             let dormant = self.dormant().remove(key);
             if let Some(dormant) = dormant {

@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod disk;
 mod index;
 mod memory;
 mod object;
 pub mod purge;
 mod slice;
 
+pub use disk::{DiskCounters, DiskError, DiskEvent, DiskLimits, Disks, Report};
 pub use index::{Index, LookUp, ObjectFill, Pending, Resolved};
 pub use memory::{MemoryTier, Restored, TierCounters, TierError, TierLimits};
 pub use object::{Object, Part};

@@ -16,13 +16,14 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use penstock_sys::file::OpenFile;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::Key;
 use crate::admission::{Admission, Candidate, Uses};
+use crate::disk::Disks;
 
 pub(crate) use record::SlotRecord;
 pub use restore::Restored;
@@ -98,6 +99,9 @@ pub struct TierCounters {
 pub(crate) trait Holder: Send + Sync {
     /// The slice has to go. Whoever sends from it may finish.
     fn let_go(&self, slice: u32);
+
+    /// Whether others may still find the object.
+    fn is_kept(&self) -> bool;
 }
 
 /// A tier of slices on tmpfs.
@@ -109,6 +113,8 @@ pub struct MemoryTier {
     next_object: AtomicU64,
     /// Whether this process is about to end and nothing is given back any more.
     leaving: AtomicBool,
+    /// Where slices may go on, if anywhere.
+    disks: OnceLock<Arc<Disks>>,
     uses: Box<[Uses]>,
     bytes: AtomicU64,
     evictions: AtomicU64,
@@ -149,6 +155,16 @@ impl MemoryTier {
     /// The process is about to end: what is here stays, for the next one.
     pub fn leave(&self) {
         self.leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// What is asked for again may go to these disks, and come back from there. Only the first call counts.
+    pub fn set_disks(&self, disks: Arc<Disks>) {
+        self.disks.get_or_init(|| disks);
+    }
+
+    /// The disks behind this tier, if it has any.
+    pub fn disks(&self) -> Option<&Arc<Disks>> {
+        self.disks.get()
     }
 
     /// A number for a new object, greater than those of all before it.

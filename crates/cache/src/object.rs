@@ -1,7 +1,9 @@
 //! One version of one object: what it is, how long it is, and which of its slices are there.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use crate::disk::{DiskSlice, SliceJob, Versions, Wanted, comes_to_memory};
 use crate::memory::{Holder, Left, MemoryTier, Note, Slot, SlotRecord, ghost, slice_length};
 use crate::slice::{Filling, Follower, Lease, SliceFill};
 use crate::{Describe, Key};
@@ -33,6 +35,8 @@ enum State {
     Missing,
     Filling(Arc<Filling>),
     Here(Arc<Slot>),
+    /// On a disk, and its bytes have been found right.
+    OnDisk(Arc<DiskSlice>),
 }
 
 /// What a reader finds where a slice belongs.
@@ -130,7 +134,12 @@ impl<D: Describe> Object<D> {
     pub fn slice(&self, slice: u32) -> Part<D> {
         let mut inner = self.inner();
         match inner.slices.get(slice as usize) {
-            Some(State::Here(slot)) => return Part::Here(Lease::new(slot)),
+            Some(State::Here(slot)) => return Part::Here(Lease::of_slot(slot)),
+            Some(State::OnDisk(slice)) => {
+                if let Some(lease) = Lease::of_disk(slice) {
+                    return Part::Here(lease);
+                }
+            }
             Some(State::Filling(filling)) => return Part::Coming(filling.follow()),
             Some(State::Missing) | None => {}
         }
@@ -141,9 +150,29 @@ impl<D: Describe> Object<D> {
         Part::Missing(SliceFill::new(this, slice, filling))
     }
 
+    /// A request wants this slice, which is there or coming. Whoever asks calls it once for each slice, so that what is
+    /// asked for again is told from what is not: it is kept longer, and moves between the tiers.
+    pub fn count_request(&self, slice: u32) {
+        let inner = self.inner();
+        match inner.slices.get(slice as usize) {
+            Some(State::Here(slot)) => {
+                let slot = Arc::clone(slot);
+                slot.count_request();
+                self.offer_to_disk(&inner, slice, &slot);
+            }
+            Some(State::OnDisk(on_disk)) => {
+                let on_disk = Arc::clone(on_disk);
+                drop(inner);
+                self.maybe_promote(slice, &on_disk);
+            }
+            Some(State::Filling(filling)) => filling.count_request(),
+            Some(State::Missing) | None => {}
+        }
+    }
+
     /// Slices that are there.
     pub fn slices_here(&self) -> usize {
-        self.inner().slices.iter().filter(|state| matches!(state, State::Here(_))).count()
+        self.inner().slices.iter().filter(|state| matches!(state, State::Here(_) | State::OnDisk(_))).count()
     }
 
     pub(crate) fn tier(&self) -> &Arc<MemoryTier> {
@@ -163,6 +192,13 @@ impl<D: Describe> Object<D> {
         }
     }
 
+    /// Earlier versions on disks are not to be found any more.
+    pub(crate) fn supersede(&self) {
+        if let Some(disks) = self.tier.disks() {
+            disks.forget(&self.key, self.id.saturating_sub(1), Versions::But(self.id));
+        }
+    }
+
     /// Nobody is to find it any more, not in the next process either. Who reads it may finish.
     pub(crate) fn give_up(&self) {
         let mut inner = self.inner();
@@ -170,6 +206,79 @@ impl<D: Describe> Object<D> {
         for (_, slot) in inner.here() {
             slot.strike_out();
         }
+        drop(inner);
+        if let Some(disks) = self.tier.disks() {
+            disks.forget(&self.key, self.id, Versions::Only(self.id));
+        }
+    }
+
+    /// Has a slice written to a disk, if it is worth that.
+    fn offer_to_disk(&self, inner: &Inner, slice: u32, slot: &Arc<Slot>) {
+        let (Some(disks), Some(object_length), true) = (self.tier.disks(), self.length(), inner.kept) else {
+            return;
+        };
+        let on_disk = slot.on_disk.load(Ordering::Relaxed);
+        if !disks.admits(slot.requests(), on_disk, slot.written()) {
+            return;
+        }
+        let mut description = Vec::with_capacity(1024);
+        self.description.encode(&mut description);
+        if description.is_empty() || disks.has(&self.wanted(slice)) {
+            slot.on_disk.store(true, Ordering::Relaxed);
+            return;
+        }
+        let owner: Weak<dyn Holder> = self.this.clone();
+        let (key, object, slot_kept) = (self.key, self.id, Arc::clone(slot));
+        let job = SliceJob { key, object, object_length, slice, description, slot: slot_kept, owner };
+        slot.on_disk.store(disks.write(job), Ordering::Relaxed);
+    }
+
+    /// Brings a slice back to memory, if it is worth that.
+    fn maybe_promote(&self, slice: u32, on_disk: &Arc<DiskSlice>) {
+        let requests = on_disk.requests.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if !comes_to_memory(requests) || on_disk.promoting.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (Some(disks), Some(this)) = (self.tier.disks(), self.this.upgrade()) else { return };
+        // A tier that is full of what is being sent has none; it stays on the disk then.
+        let Some(slot) = self.tier.reserve(on_disk.length()) else { return };
+        let filled = Arc::clone(&slot);
+        let take = move |bytes: &[u8]| match filled.append(bytes)? {
+            count if count == bytes.len() => Ok(()),
+            _ => Err(std::io::ErrorKind::WriteZero.into()),
+        };
+        let done = move || this.promoted(slice, &slot);
+        if !disks.promote(self.wanted(slice), on_disk.place, take, done) {
+            // Too much to do; the next request tries again.
+            on_disk.promoting.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn promoted(&self, slice: u32, slot: &Arc<Slot>) {
+        slot.settle();
+        slot.on_disk.store(true, Ordering::Relaxed);
+        // It has been asked for more than once.
+        slot.count_request();
+        let mut inner = self.inner();
+        if !matches!(inner.slices.get(slice as usize), Some(State::OnDisk(_))) {
+            // It has changed meanwhile, and this is one too many.
+            return;
+        }
+        set(&mut inner.slices, slice, State::Here(Arc::clone(slot)));
+        if inner.kept {
+            self.note(&mut inner, slice, slot);
+        }
+        drop(inner);
+        let holder: Weak<dyn Holder> = self.this.clone();
+        self.tier.keep(slot, holder, slice, ghost(&self.key, slice));
+    }
+
+    pub(crate) fn is_on_disk(&self, slice: u32, on_disk: &Arc<DiskSlice>) {
+        set(&mut self.inner().slices, slice, State::OnDisk(Arc::clone(on_disk)));
+    }
+
+    pub(crate) fn wanted(&self, slice: u32) -> Wanted {
+        Wanted { key: self.key, object: self.id, slice }
     }
 
     fn note(&self, inner: &mut Inner, slice: u32, slot: &Slot) {
@@ -192,6 +301,7 @@ impl<D: Describe> Object<D> {
         set(&mut inner.slices, slice, State::Here(Arc::clone(slot)));
         if inner.kept {
             self.note(&mut inner, slice, slot);
+            self.offer_to_disk(&inner, slice, slot);
         }
         drop(inner);
         let holder: Weak<dyn Holder> = self.this.clone();
@@ -211,16 +321,23 @@ impl Inner {
     fn here(&self) -> impl Iterator<Item = (u32, Arc<Slot>)> + use<'_> {
         (0..).zip(&self.slices).filter_map(|(slice, state)| match state {
             State::Here(slot) => Some((slice, Arc::clone(slot))),
-            State::Missing | State::Filling(_) => None,
+            State::Missing | State::Filling(_) | State::OnDisk(_) => None,
         })
     }
 }
 
 impl<D: Describe> Holder for Object<D> {
     fn let_go(&self, slice: u32) {
-        let gone = self.inner().slices.get_mut(slice as usize).map(std::mem::take);
+        let mut inner = self.inner();
+        let here = inner.slices.get_mut(slice as usize).filter(|state| matches!(state, State::Here(_)));
+        let gone = here.map(std::mem::take);
+        drop(inner);
         // Dropped here, without our lock: it may be the last holder, and giving back pages takes a moment.
         drop(gone);
+    }
+
+    fn is_kept(&self) -> bool {
+        self.inner().kept
     }
 }
 

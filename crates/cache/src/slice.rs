@@ -9,6 +9,7 @@ use penstock_sys::file::Extent;
 use tokio::sync::watch;
 
 use crate::Describe;
+use crate::disk::{DiskLease, DiskSlice};
 use crate::memory::{MemoryTier, Slot};
 use crate::object::Object;
 
@@ -43,15 +44,29 @@ impl fmt::Display for FillError {
 
 impl std::error::Error for FillError {}
 
+/// Where a slice is.
+#[derive(Clone)]
+pub(crate) enum Holding {
+    Memory(Arc<Slot>),
+    Disk(Arc<DiskSlice>),
+}
+
 /// A slice while it is filled: what the fill and its followers share.
 pub(crate) struct Filling {
-    slot: OnceLock<Arc<Slot>>,
+    place: OnceLock<Holding>,
     progress: watch::Sender<Progress>,
 }
 
 impl Filling {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { slot: OnceLock::new(), progress: watch::Sender::new(Progress::default()) })
+        Arc::new(Self { place: OnceLock::new(), progress: watch::Sender::new(Progress::default()) })
+    }
+
+    /// A request wants it while it comes.
+    pub(crate) fn count_request(&self) {
+        if let Some(Holding::Memory(slot)) = self.place.get() {
+            slot.count_request();
+        }
     }
 
     pub(crate) fn follow(self: &Arc<Self>) -> Follower {
@@ -61,22 +76,38 @@ impl Filling {
 
 /// The right to send from a slice that is there. The bytes stay until it is dropped.
 #[derive(Clone, Debug)]
-pub struct Lease(Arc<Slot>);
+pub struct Lease(Held);
+
+#[derive(Clone, Debug)]
+enum Held {
+    Memory(Arc<Slot>),
+    Disk(DiskLease),
+}
 
 impl Lease {
-    pub(crate) fn new(slot: &Arc<Slot>) -> Self {
-        slot.used();
-        Self(Arc::clone(slot))
+    pub(crate) fn of_slot(slot: &Arc<Slot>) -> Self {
+        Self(Held::Memory(Arc::clone(slot)))
+    }
+
+    /// `None` if it has gone from its disk.
+    pub(crate) fn of_disk(slice: &DiskSlice) -> Option<Self> {
+        slice.lease().map(|lease| Self(Held::Disk(lease)))
     }
 
     /// Bytes of the slice.
     pub fn length(&self) -> u32 {
-        self.0.written()
+        match &self.0 {
+            Held::Memory(slot) => slot.written(),
+            Held::Disk(lease) => lease.length(),
+        }
     }
 
     /// Where these bytes of the slice lie; `None` if it does not have them.
     pub fn extent(&self, range: Range<u32>) -> Option<Extent> {
-        self.0.extent(range)
+        match &self.0 {
+            Held::Memory(slot) => slot.extent(range),
+            Held::Disk(lease) => lease.extent(range),
+        }
     }
 }
 
@@ -94,7 +125,10 @@ impl Follower {
 
     /// What can be sent already; `None` before the first byte.
     pub fn lease(&self) -> Option<Lease> {
-        self.filling.slot.get().map(Lease::new)
+        match self.filling.place.get()? {
+            Holding::Memory(slot) => Some(Lease::of_slot(slot)),
+            Holding::Disk(slice) => Lease::of_disk(slice),
+        }
     }
 
     /// Waits until the fill has come further than [`Self::progress`] last said.
@@ -148,29 +182,59 @@ impl<D: Describe> SliceFill<D> {
 
     /// Whether the slice has all its bytes; a slice at an end that is not known yet never has.
     pub fn is_full(&self) -> bool {
-        let written = self.filling.slot.get().map_or(0, |slot| slot.written());
+        let written = self.filling.place.get().map_or(0, |place| match place {
+            Holding::Memory(slot) => slot.written(),
+            Holding::Disk(slice) => slice.length(),
+        });
         written == self.object.slice_length(self.slice)
     }
 
     /// The slice is complete and may be kept.
     pub fn finish(mut self) {
         self.ended = true;
-        if let Some(slot) = self.filling.slot.get() {
-            slot.settle();
-            self.object.filled(self.slice, slot);
-        } else {
-            self.object.not_filled(self.slice);
+        match self.filling.place.get() {
+            Some(Holding::Memory(slot)) => {
+                slot.settle();
+                self.object.filled(self.slice, slot);
+            }
+            Some(Holding::Disk(slice)) => self.object.is_on_disk(self.slice, slice),
+            None => self.object.not_filled(self.slice),
         }
         self.filling.progress.send_modify(|progress| progress.complete = true);
     }
 
+    /// Finds the slice on a disk, if one has it. The bytes are checked and in the page cache then, and the fill is
+    /// done; otherwise it is given back.
+    ///
+    /// # Errors
+    /// No disk has it: the bytes have to come from elsewhere.
+    pub async fn from_disk(self) -> Result<(), Self> {
+        let Some(disks) = self.object.tier().disks().map(Arc::clone) else { return Err(self) };
+        let Some(slice) = disks.read(self.object.wanted(self.slice)).await else { return Err(self) };
+        if slice.length() != self.object.slice_length(self.slice) {
+            return Err(self);
+        }
+        let (filling, length) = (Arc::clone(&self.filling), slice.length());
+        if filling.place.set(Holding::Disk(Arc::new(slice))).is_err() {
+            return Err(self);
+        }
+        filling.progress.send_modify(|progress| progress.bytes = length);
+        self.finish();
+        Ok(())
+    }
+
     fn slot(&self) -> Result<Arc<Slot>, FillError> {
-        if let Some(slot) = self.filling.slot.get() {
-            return Ok(Arc::clone(slot));
+        match self.filling.place.get() {
+            Some(Holding::Memory(slot)) => return Ok(Arc::clone(slot)),
+            // It is full, and nobody appends to it.
+            Some(Holding::Disk(_)) => return Err(FillError::NoRoom),
+            None => {}
         }
         let tier: &Arc<MemoryTier> = self.object.tier();
         let slot = tier.reserve(self.object.slice_length(self.slice)).ok_or(FillError::NoRoom)?;
-        Ok(Arc::clone(self.filling.slot.get_or_init(|| slot)))
+        // Only this one fill sets it.
+        drop(self.filling.place.set(Holding::Memory(Arc::clone(&slot))));
+        Ok(slot)
     }
 }
 

@@ -62,7 +62,8 @@ impl Cache {
 
     fn recall(&self, key: u8) -> Option<Arc<Object<Text>>> {
         let read = |bytes: &[u8]| Some(Text(String::from_utf8(bytes.to_vec()).ok()?));
-        self.index.recall(&[key; 16], &self.tier, read)
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(self.index.recall(&[key; 16], &self.tier, read))
     }
 
     /// As if the process were killed: nothing is said to the tier.
@@ -163,7 +164,7 @@ fn what_was_forgotten_or_replaced_does_not_come_back() {
     for key in 1..=3 {
         fill(&first.kept(key, "old", 100), 0, key);
     }
-    assert!(first.index.forget(&[1; 16]));
+    assert!(first.index.forget(&[1; 16], &first.tier));
     let LookUp::Known(second_version) = first.index.look_up(&[2; 16]) else { panic!() };
     first.index.forget_version(&[2; 16], &second_version);
     let reader = second_version;
@@ -185,7 +186,7 @@ fn what_is_forgotten_before_anybody_asked_stays_forgotten() {
     fill(&first.kept(1, "old", 100), 0, 1);
     first.kill();
     let second = open(directory.path(), 1);
-    assert!(second.index.forget(&[1; 16]));
+    assert!(second.index.forget(&[1; 16], &second.tier));
     assert!(second.recall(1).is_none());
     second.kill();
     assert!(open(directory.path(), 2).recall(1).is_none());

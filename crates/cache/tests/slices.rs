@@ -217,8 +217,8 @@ fn one_finds_out_and_the_others_wait() {
     assert!(Arc::ptr_eq(&shared, &found));
     assert!(matches!(index.look_up(&key), LookUp::Known(_)));
     assert_eq!(index.objects(), 1);
-    assert!(index.forget(&key));
-    assert!(!index.forget(&key));
+    assert!(index.forget(&key, &tier.tier));
+    assert!(!index.forget(&key, &tier.tier));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use penstock_sys::file::OpenFile;
@@ -83,6 +83,10 @@ impl Holder for Dormant {
         // Without our lock: giving back pages takes a moment.
         drop(gone);
     }
+
+    fn is_kept(&self) -> bool {
+        true
+    }
 }
 
 impl MemoryTier {
@@ -151,6 +155,7 @@ impl MemoryTier {
             records,
             next_object: AtomicU64::new(u64::try_from(now.as_nanos()).unwrap_or(0)),
             leaving: AtomicBool::new(false),
+            disks: OnceLock::new(),
             uses: (0..slots).map(|_| Uses::default()).collect(),
             bytes: AtomicU64::new(0),
             evictions: AtomicU64::new(0),

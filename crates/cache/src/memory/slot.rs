@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use penstock_sys::file::Extent;
 
@@ -20,7 +20,16 @@ pub(crate) struct Slot {
     checksum: AtomicU32,
     /// Whether a record tells the next process of it.
     recorded: AtomicBool,
+    /// Requests so far, as many as matter.
+    requests: AtomicU8,
+    /// Whether it is on a disk too, or about to be.
+    pub(crate) on_disk: AtomicBool,
 }
+
+/// Requests that are counted; more make no difference.
+const REQUESTS_MAX: u8 = 8;
+/// Bytes read at a time.
+const STEP_BYTES: usize = 256 * 1024;
 
 /// What a slot is written down with.
 pub(crate) struct Note<'n> {
@@ -38,6 +47,8 @@ impl Slot {
             written: AtomicU32::new(0),
             checksum: AtomicU32::new(0),
             recorded: AtomicBool::new(false),
+            requests: AtomicU8::new(0),
+            on_disk: AtomicBool::new(false),
         })
     }
 
@@ -53,6 +64,9 @@ impl Slot {
             written: AtomicU32::new(record.length),
             checksum: AtomicU32::new(record.checksum),
             recorded: AtomicBool::new(true),
+            // Somebody asked for it in the life before.
+            requests: AtomicU8::new(1),
+            on_disk: AtomicBool::new(false),
         })
     }
 
@@ -134,8 +148,37 @@ impl Slot {
         Extent::new(Arc::clone(&self.tier.reading), offset, u64::from(range.end - range.start))
     }
 
-    pub(crate) fn used(&self) {
-        self.tier.uses[self.number as usize].add();
+    /// Counts a request, and says which it was. The first is what the slice was fetched for and no sign of more.
+    pub(crate) fn count_request(&self) -> u8 {
+        let before = self.requests.load(Ordering::Relaxed);
+        if before > 0 {
+            self.tier.uses[self.number as usize].add();
+        }
+        let now = before.saturating_add(1).min(REQUESTS_MAX);
+        // Two at the same moment may count as one.
+        self.requests.store(now, Ordering::Relaxed);
+        now
+    }
+
+    /// Requests so far.
+    pub(crate) fn requests(&self) -> u8 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Gives all bytes to `put`, piece by piece, and returns their checksum.
+    pub(crate) fn copy_to(&self, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<u32> {
+        let length = self.written() as usize;
+        let mut buffer = vec![0; STEP_BYTES.min(length)];
+        let mut hasher = crc32fast::Hasher::new();
+        let mut done = 0;
+        while done < length {
+            let piece = buffer.len().min(length - done);
+            self.tier.read(&mut buffer[..piece], self.start() + done as u64)?;
+            hasher.update(&buffer[..piece]);
+            put(&buffer[..piece])?;
+            done += piece;
+        }
+        Ok(hasher.finalize())
     }
 
     pub(super) fn start(&self) -> u64 {

@@ -1,0 +1,97 @@
+//! The threads of one disk: a few that read, so that a slow disk holds up nobody but those who wait for it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A bounded queue and the threads that work on it. Dropped, they end with what they are at.
+pub(crate) struct Readers(Arc<Shared>);
+
+struct Shared {
+    queued_max: usize,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+impl Readers {
+    pub(crate) fn start(name: &str, threads: usize, queued_max: usize) -> io::Result<Self> {
+        let shared = Arc::new(Shared { queued_max, state: Mutex::default(), work: Condvar::new() });
+        let readers = Self(shared);
+        for number in 0..threads.max(1) {
+            let shared = Arc::clone(&readers.0);
+            thread::Builder::new().name(format!("{name}-{number}")).spawn(move || shared.serve())?;
+        }
+        Ok(readers)
+    }
+
+    /// Queues a job and gives its answer to be awaited; `None` if too many wait already.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<oneshot::Receiver<T>> {
+        let (sender, receiver) = oneshot::channel();
+        let job = move || drop(sender.send(job()));
+        self.push(Box::new(job), self.0.queued_max).then_some(receiver)
+    }
+
+    /// Queues a job that nobody waits for, if there is little to do.
+    pub(crate) fn run_if_idle(&self, job: impl FnOnce() + Send + 'static) -> bool {
+        self.push(Box::new(job), self.0.queued_max / 4)
+    }
+
+    fn push(&self, job: Job, queued_max: usize) -> bool {
+        let mut state = self.0.lock();
+        if state.closed || state.jobs.len() >= queued_max {
+            return false;
+        }
+        state.jobs.push_back(job);
+        drop(state);
+        self.0.work.notify_one();
+        true
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.closed = true;
+        let forgotten = std::mem::take(&mut state.jobs);
+        drop(state);
+        self.0.work.notify_all();
+        drop(forgotten);
+    }
+}
+
+impl Shared {
+    fn serve(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                // A panic is a fault of ours; it must not cost the disk a thread. Its waiter sees that nothing comes.
+                drop(catch_unwind(AssertUnwindSafe(job)));
+                state = self.lock();
+            } else if state.closed {
+                return;
+            } else {
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
