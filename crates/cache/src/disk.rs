@@ -168,13 +168,16 @@ struct Held {
 pub struct Disks {
     common: Arc<Common>,
     disks: Box<[Held]>,
+    /// Those that could not be used from the beginning.
+    absent: Vec<DiskCounters>,
 }
 
 impl Disks {
-    /// Opens the disks, and begins to find out what is on them.
+    /// Opens the disks, and begins to find out what is on them. One that cannot be used, now or later, is left out, and
+    /// `report` is told.
     ///
     /// # Errors
-    /// See [`DiskError`]. A disk that fails later is left out, and `report` is told.
+    /// See [`DiskError`].
     pub fn open(disks: &[(PathBuf, DiskLimits)], report: Report) -> Result<Arc<Self>, DiskError> {
         if disks.len() > DISKS_MAX {
             return Err(DiskError::TooMany);
@@ -186,19 +189,27 @@ impl Disks {
             skipped: AtomicU64::new(0),
             report,
         });
-        let mut held = Vec::with_capacity(disks.len());
-        for ((directory, limits), number) in disks.iter().zip(0..) {
-            let disk = Disk::open(&common, number, directory.clone(), *limits)?;
-            let started = Held::start(disk)
-                .map_err(|source| DiskError::Unusable { directory: directory.clone(), source })?;
-            held.push(started);
+        let (mut held, mut absent) = (Vec::with_capacity(disks.len()), Vec::new());
+        for (directory, limits) in disks {
+            let number = u32::try_from(held.len()).unwrap_or(u32::MAX);
+            match Disk::open(&common, number, directory.clone(), *limits).and_then(Held::start) {
+                Ok(started) => held.push(started),
+                Err(DiskError::Unusable { source, .. }) => {
+                    let reason = source.to_string();
+                    (common.report)(DiskEvent::OutOfService { directory, reason: &reason });
+                    common.index.has_been_read();
+                    absent.push(DiskCounters { directory: directory.clone(), ..DiskCounters::default() });
+                }
+                Err(other) => return Err(other),
+            }
         }
-        Ok(Arc::new(Self { common, disks: held.into_boxed_slice() }))
+        Ok(Arc::new(Self { common, disks: held.into_boxed_slice(), absent }))
     }
 
     /// What happened so far, disk by disk.
     pub fn counters(&self) -> Vec<DiskCounters> {
-        self.disks.iter().map(|held| held.disk.counters()).collect()
+        let held = self.disks.iter().map(|held| held.disk.counters());
+        held.chain(self.absent.iter().cloned()).collect()
     }
 
     /// Slices that are known to be on a disk.
@@ -328,7 +339,12 @@ impl Disks {
 }
 
 impl Held {
-    fn start(disk: Arc<Disk>) -> io::Result<Self> {
+    fn start(disk: Arc<Disk>) -> Result<Self, DiskError> {
+        let directory = disk.directory.clone();
+        Self::start_threads(disk).map_err(|source| DiskError::Unusable { directory, source })
+    }
+
+    fn start_threads(disk: Arc<Disk>) -> io::Result<Self> {
         let limits = disk.limits;
         let readers = Readers::start(&format!("disk-{}", disk.disk), limits.readers, limits.queued_reads)?;
         let (sender, jobs) = channel();

@@ -1,6 +1,5 @@
 //! The disk tier as a cache sees it: what goes there, what comes back, and what must not.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
-#![expect(clippy::print_stdout, reason = "figures that a reader of the test may want")]
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -110,8 +109,7 @@ impl Place {
 
 impl Cache {
     fn kept(&self, key: u8, text: &str, length: u64) -> Arc<Object<Text>> {
-        let object =
-            Object::new(&[key; 16], Text(text.to_owned()), Some(length), Arc::clone(&self.tier));
+        let object = Object::new(&[key; 16], Text(text.to_owned()), Some(length), Arc::clone(&self.tier));
         self.keep(key, &object);
         object
     }

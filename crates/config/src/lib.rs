@@ -23,9 +23,9 @@ pub use fault::Fault;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use meaning::{
-    Admin, Cache, CertificateDirectory, Config, ConfiguredCertificate, EarlyData, EarlyRequests, Headers,
-    Health, HostPattern, Hsts, HttpOrigin, KernelTls, Limits, Listener, Log, MemoryTier, Ocsp, Origin,
-    OriginTimeouts, SessionCache, Site, SiteCache, Tickets, Tls,
+    Admin, Cache, CertificateDirectory, Config, ConfiguredCertificate, DiskTier, EarlyData, EarlyRequests,
+    Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, Limits, Listener, Log, MemoryTier, Ocsp,
+    Origin, OriginTimeouts, SessionCache, Site, SiteCache, Tickets, Tls,
 };
 pub use reference::reference;
 pub use signing::{SignedUrls, SigningKey};

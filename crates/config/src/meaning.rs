@@ -287,6 +287,17 @@ pub struct Cache {
     pub slice: u32,
     /// The memory tier.
     pub memory: MemoryTier,
+    /// The disk tier; empty if there is none.
+    pub disks: Vec<DiskTier>,
+}
+
+/// A directory of the disk tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskTier {
+    /// A directory on a disk; absolute, made at the start if it is missing.
+    pub directory: PathBuf,
+    /// Bytes it may take, never less than a few slices.
+    pub size: u64,
 }
 
 /// The memory tier of the cache.
@@ -413,6 +424,7 @@ impl Default for Cache {
                 directory: PathBuf::from(limits::MEMORY_TIER_DIRECTORY),
                 size: limits::MEMORY_TIER_BYTES,
             },
+            disks: Vec::new(),
         }
     }
 }

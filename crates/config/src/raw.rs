@@ -7,7 +7,7 @@ mod origin;
 use serde_saphyr::Spanned;
 
 pub(crate) use self::origin::{Health, Origin, OriginTimeouts, Target};
-use crate::section::{Later, Sections, Text, Texts, WordOr, WordOrMore, section};
+use crate::section::{Sections, Text, Texts, WordOr, WordOrMore, section};
 
 section! {
     /// The whole file.
@@ -246,8 +246,18 @@ section! {
         slice: Text, "size", "1MiB";
         /// The memory tier.
         memory: Spanned<MemoryTier>, "section", "";
-        /// The disk tier.
-        disk: Later, "list", "off";
+        /// The disk tier: directories on disks, for what is asked for again; see [cache.md](cache.md).
+        disk: Sections<DiskTier>, "list", "empty";
+    }
+}
+
+section! {
+    /// A directory of the disk tier of the cache.
+    DiskTier {
+        /// A directory on a disk for this program alone; made if it is missing.
+        directory: Text, "directory", "required";
+        /// Room it may take, at least 16 slices.
+        size: Text, "size", "required";
     }
 }
 

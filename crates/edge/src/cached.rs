@@ -14,14 +14,16 @@ mod manifest;
 mod outcome;
 mod purge;
 mod recall;
+mod tiers;
 mod unsteady;
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use penstock_cache::purge::Purges;
-use penstock_cache::{Index, Key, MemoryTier, TierError, TierLimits};
+use penstock_cache::{Index, Key, MemoryTier};
 use penstock_config::{Cache, SiteCache, limits};
 use penstock_http::Request;
 use penstock_http::caching::DefaultLifetimes;
@@ -29,6 +31,7 @@ use penstock_http::query::QueryRules;
 use penstock_origin::http::{Checks, HealthLimits, HttpOrigin, OriginLimits, OriginSettings};
 use penstock_sys::digest::sha256;
 
+use crate::server::StartError;
 pub(crate) use answer::respond_from_cache;
 pub(crate) use description::Description;
 pub use description::WrittenObject;
@@ -51,18 +54,15 @@ impl Store {
     /// Opens the tiers; blocks for a moment.
     ///
     /// # Errors
-    /// See [`TierError`].
-    pub(crate) fn open(written: &Cache) -> Result<Self, TierError> {
-        let limits = TierLimits { bytes: written.memory.size, slice_bytes: written.slice };
-        let directory = &written.memory.directory;
-        let (tier, restored) = MemoryTier::open(directory, limits, SystemTime::now())?;
-        if let Some(why) = restored.dropped {
-            tracing::info!("the memory tier in {} begins empty: {why}", directory.display());
-        } else if restored.slices > 0 {
-            let (slices, kib) = (restored.slices, restored.bytes / 1024);
-            tracing::info!("the memory tier in {} has kept {slices} slices, {kib} KiB", directory.display());
-        }
-        let purges = purge::open(&[directory])?;
+    /// [`StartError::Cache`] or [`StartError::Disk`].
+    pub(crate) fn open(written: &Cache) -> Result<Self, StartError> {
+        let (tier, restored) = tiers::open(written)?;
+        // On disks too: what lies there outlives a reboot.
+        let mut directories = vec![written.memory.directory.clone()];
+        let disks = tier.disks().map(|disks| disks.counters()).unwrap_or_default();
+        directories.extend(disks.into_iter().filter(|disk| disk.in_service).map(|disk| disk.directory));
+        let directories: Vec<&Path> = directories.iter().map(PathBuf::as_path).collect();
+        let purges = purge::open(&directories).map_err(StartError::Cache)?;
         Ok(Self {
             index: Index::new(limits::OBJECTS, restored),
             tier,

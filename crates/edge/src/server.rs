@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use penstock_cache::TierError;
+use penstock_cache::{DiskError, TierError};
 use penstock_config::{Config, Listener, limits};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::socket::{ListenError, listen, probe_free};
@@ -69,6 +69,8 @@ pub enum StartError {
     Site(penstock_sys::root::RootError),
     /// The cache could not be opened.
     Cache(TierError),
+    /// The disk tier of the cache could not be opened.
+    Disk(DiskError),
     /// The TLS settings cannot be used together.
     Tls(penstock_tls::ContextError),
     /// The kernel was to seal and cannot.
@@ -99,6 +101,7 @@ impl fmt::Display for StartError {
             Self::Listen(error) => error.fmt(f),
             Self::Site(error) => write!(f, "cannot open the directory of a site: {error}"),
             Self::Cache(error) => error.fmt(f),
+            Self::Disk(error) => error.fmt(f),
             Self::Tls(error) => error.fmt(f),
             Self::Kernel(lacks) => lacks.fmt(f),
             Self::KeyLog { path, source } => {

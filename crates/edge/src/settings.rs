@@ -103,7 +103,7 @@ fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Store>, 
         return Ok(Some(store.clone()));
     }
     let needed = config.sites.iter().any(|site| matches!(site.origin, Origin::Http(_)));
-    if needed { Store::open(&config.cache).map(Some).map_err(StartError::Cache) } else { Ok(None) }
+    if needed { Store::open(&config.cache).map(Some) } else { Ok(None) }
 }
 
 /// The register of replays goes on through reloads. One that begins knows that it has missed what came before.

@@ -45,7 +45,8 @@ pub(crate) fn choose_disk(name: u64, sizes: impl Iterator<Item = (usize, u64)> +
             Some(rest) => left = rest,
         }
     }
-    sizes.clone().next().map(|(disk, _)| disk)
+    let mut sizes = sizes;
+    sizes.next().map(|(disk, _)| disk)
 }
 
 #[cfg(test)]

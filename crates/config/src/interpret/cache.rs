@@ -6,9 +6,9 @@ use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
-use crate::meaning::{Cache, MemoryTier, SiteCache};
+use crate::meaning::{Cache, DiskTier, MemoryTier, SiteCache};
 use crate::raw;
-use crate::section::place;
+use crate::section::{Sections, place};
 use crate::units::Size;
 
 /// What a slice is a multiple of: memory comes in these.
@@ -24,7 +24,43 @@ pub(super) fn cache(section: Option<&Spanned<raw::Cache>>, reader: &mut Reader<'
         let what = format!("slice: {} is not a multiple of 4KiB", text.value);
         reader.fault(place(text), what, format!("write {rounded}"));
     }
-    Cache { slice, memory: memory(raw.memory.as_ref(), slice, reader) }
+    let memory = memory(raw.memory.as_ref(), slice, reader);
+    let disks = disks(raw.disk.as_ref(), slice, &memory, reader);
+    Cache { slice, memory, disks }
+}
+
+fn disks(
+    list: Option<&Sections<raw::DiskTier>>,
+    slice: u32,
+    memory: &MemoryTier,
+    reader: &mut Reader<'_>,
+) -> Vec<DiskTier> {
+    let sections = list.map_or(&[][..], |list| &list.value);
+    if let (Some(list), true) = (list, sections.len() > limits::DISK_TIERS_MAX) {
+        let what = format!("disk: there are {} directories", sections.len());
+        reader.fault(place(list), what, format!("write at most {}", limits::DISK_TIERS_MAX));
+    }
+    let least = limits::DISK_TIER_SLICES_MIN * u64::from(slice);
+    let mut disks: Vec<DiskTier> = Vec::new();
+    for section in sections {
+        let raw = &section.value;
+        let Some(text) = &raw.directory else {
+            reader.fault(place(section), "disk: there is no directory", "add directory: /var/cache/penstock");
+            continue;
+        };
+        let directory = reader.path(text);
+        let taken = disks.iter().map(|disk| &disk.directory).chain([&memory.directory]);
+        if taken.into_iter().any(|other| *other == directory) {
+            let what = format!("directory: another tier is in {} already", directory.display());
+            reader.fault(place(text), what, "give each a directory of its own");
+        }
+        if raw.size.is_none() {
+            reader.fault(place(section), "disk: there is no size", "add size: 100GiB or what it may take");
+        }
+        let size = reader.size("size", raw.size.as_ref(), &(least..=limits::DISK_TIER_BYTES_MAX), least);
+        disks.push(DiskTier { directory, size });
+    }
+    disks
 }
 
 fn memory(section: Option<&Spanned<raw::MemoryTier>>, slice: u32, reader: &mut Reader<'_>) -> MemoryTier {

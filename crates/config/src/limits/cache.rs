@@ -23,6 +23,43 @@ pub const MEMORY_TIER_SLICES_MIN: u64 = 16;
 /// The most memory that a configuration may give away.
 pub const MEMORY_TIER_BYTES_MAX: u64 = 4096 * GIB;
 
+/// Directories of the disk tier.
+pub const DISK_TIERS_MAX: usize = 16;
+
+/// The least a directory of the disk tier can work with, in slices: four segments.
+pub const DISK_TIER_SLICES_MIN: u64 = 16;
+
+/// The most that a directory of the disk tier may take.
+pub const DISK_TIER_BYTES_MAX: u64 = 1024 * 1024 * GIB;
+
+/// Segments that a directory of the disk tier is cut into, where they are not too small or too large then: with each of
+/// them goes that part of what is kept.
+pub const DISK_SEGMENTS: u64 = 64;
+
+/// The least slices that have room in a segment.
+pub const DISK_SEGMENT_SLICES_MIN: u64 = 4;
+
+/// The largest segment: what is written is on the disk for certain once its segment is full.
+pub const DISK_SEGMENT_BYTES_MAX: u64 = 256 * MIB;
+
+/// Threads of each disk that read.
+pub const DISK_READERS: usize = 4;
+
+/// Reads of each disk that wait beyond those under way; what comes then is asked of the origin.
+pub const DISK_QUEUED_READS: usize = 1024;
+
+/// Bytes of slices that wait to be written; what comes then is written when it is asked for once more.
+pub const DISK_WRITES_IN_FLIGHT_BYTES: u64 = 64 * MIB;
+
+/// Segments of each disk whose files are open.
+pub const DISK_OPEN_SEGMENTS: usize = 64;
+
+/// Bytes that each disk's scrub looks at in a second.
+pub const DISK_SCRUB_BYTES_PER_SECOND: u64 = 4 * MIB;
+
+/// Reads that fail one after the other before a disk is taken out of service.
+pub const DISK_READ_ERRORS_MAX: u32 = 3;
+
 /// Objects that are known at the same time; the oldest is forgotten first.
 pub const OBJECTS: usize = 1_000_000;
 
@@ -74,3 +111,13 @@ pub const LIVE_DIRECTORY_LEVELS: usize = 8;
 const _: () = assert!(LIVE_MISSING_MILLISECONDS < MISSING_TTL_SECONDS * 1000);
 const _: () = assert!(SLICE_BYTES as u64 >= SLICE_BYTES_MIN && SLICE_BYTES as u64 <= SLICE_BYTES_MAX);
 const _: () = assert!(MEMORY_TIER_BYTES >= MEMORY_TIER_SLICES_MIN * SLICE_BYTES_MAX);
+
+const _: () = assert!(
+    DISK_TIER_SLICES_MIN >= 4 * DISK_SEGMENT_SLICES_MIN,
+    "a disk has room for a few segments, of which the oldest goes"
+);
+
+const _: () = assert!(
+    DISK_SEGMENT_BYTES_MAX >= DISK_SEGMENT_SLICES_MIN * SLICE_BYTES_MAX,
+    "the largest slices fit into a segment"
+);

@@ -194,7 +194,6 @@ fn faults_of_the_cache_say_what_to_write() {
             "cache: {slice: 1MiB, memory: {size: 1MiB}}",
             "size: 1MiB is out of range; write a size from 16MiB to 4TiB",
         ),
-        ("cache: {disk: [{directory: /var/cache}]}", "cache.disk is not supported yet; remove it"),
     ] {
         assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")], "{lines}");
     }

@@ -25,7 +25,7 @@ impl Search {
         let (announce, stale) = match stale {
             Some(stale) => (announce, Some(stale)),
             None if self.held.is_some() => (announce, None),
-            None => match self.recall(announce) {
+            None => match self.recall(announce).await {
                 Ok(()) => return,
                 Err(missed) => missed,
             },
@@ -237,6 +237,7 @@ async fn pour_to_the_end(
 
 /// Fills one slice of an object that is known.
 pub(super) async fn fetch_slice(worker: &Rc<Worker>, store: &Store, fill: SliceFill<Description>) {
+    let Err(fill) = fill.from_disk().await else { return };
     let object = Arc::clone(fill.object());
     if let Err(reason) = try_slice(worker, &object, fill).await {
         worker.shard.origin(reason);

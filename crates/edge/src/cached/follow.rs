@@ -22,6 +22,8 @@ pub(crate) struct Following {
     /// Chunked, because nobody knows how long it will be (RFC 9112 §7.1).
     chunked: bool,
     attempts: usize,
+    /// The slice that this request has been counted for.
+    counted: Option<u32>,
 }
 
 /// A piece of a body.
@@ -80,7 +82,7 @@ impl Following {
         chunked: bool,
     ) -> Self {
         let pieces = pieces.into_iter().collect();
-        Self { store: store.clone(), object: Arc::clone(object), pieces, chunked, attempts: 0 }
+        Self { store: store.clone(), object: Arc::clone(object), pieces, chunked, attempts: 0, counted: None }
     }
 
     /// The next bytes, as soon as there are any; `None` behind the last.
@@ -182,6 +184,10 @@ impl Following {
         let left = u32::try_from(wanted.end - wanted.start).unwrap_or(u32::MAX);
         let end = within.end.min(within.start.saturating_add(left));
         let extent = lease.extent(within.start..end)?;
+        let (slice, _) = self.object.locate(wanted.start);
+        if self.counted.replace(slice) != Some(slice) {
+            self.object.count_request(slice);
+        }
         // Progress: what fails later gets its own attempts.
         self.attempts = 0;
         let length = extent.len;

@@ -1,4 +1,4 @@
-//! What an earlier process left: found again by whoever asks for it first.
+//! What an earlier process left, or memory had no room for: found again by whoever asks for it first.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -13,9 +13,9 @@ use super::find::{Announce, Outcome, Search};
 pub(super) type ToFetch = (Announce, Option<Arc<Object<Description>>>);
 
 impl Search {
-    /// Announces the object that an earlier process left, if it is good enough. Otherwise the announcement is still to
+    /// Announces the object that is on a disk or that an earlier process left, if it is good enough. Otherwise the announcement is still to
     /// be made, and what was found is good for a condition.
-    pub(super) fn recall(&self, announce: Announce) -> Result<(), ToFetch> {
+    pub(super) async fn recall(&self, announce: Announce) -> Result<(), ToFetch> {
         if !announce.is_for_all() {
             return Err((announce, None));
         }
@@ -25,7 +25,7 @@ impl Search {
             // It may have been purged by an earlier process, or by this one while it lay there.
             (!self.store.is_gone(&description)).then_some(description)
         };
-        let recalled = self.store.index.recall(&self.asked.key, &self.store.tier, read);
+        let recalled = self.store.index.recall(&self.asked.key, &self.store.tier, read).await;
         match recalled {
             Some(object) if object.description().quality(now.0) != Quality::Old => {
                 announce.keep(&object, Outcome::Hit);

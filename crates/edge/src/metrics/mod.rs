@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use penstock_cache::{MemoryTier, TierCounters};
+use penstock_cache::{Disks, MemoryTier, TierCounters};
 use penstock_config::limits;
 use penstock_egress::measure::Costs;
 use penstock_tls::session_cache::SessionCacheCounts;
@@ -215,6 +215,11 @@ impl Observatory {
         if let Some(tier) = lock(&self.tier).as_ref() {
             out.sample(&[], number(&tier.counters()));
         }
+    }
+
+    /// The disk tier, if there is one.
+    fn disks(&self) -> Option<Arc<Disks>> {
+        lock(&self.tier).as_ref()?.disks().cloned()
     }
 
     fn sum(&self, count: impl Fn(&Shard) -> u64) -> u64 {

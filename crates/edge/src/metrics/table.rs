@@ -2,6 +2,7 @@
 
 mod cache;
 mod certificates;
+mod disk;
 mod extensions;
 mod live;
 mod resumption;
@@ -35,6 +36,7 @@ pub(super) static TABLE: &[Section] = &[
     Section { title: "Bytes out", metrics: BYTES },
     Section { title: "Files", metrics: FILES },
     Section { title: "Cache and origins", metrics: cache::METRICS },
+    Section { title: "Disks of the cache", metrics: disk::METRICS },
     Section { title: "Live streams", metrics: live::METRICS },
     Section { title: "Workers", metrics: WORKERS },
     Section { title: "The program", metrics: PROGRAM },

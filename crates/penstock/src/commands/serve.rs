@@ -74,6 +74,7 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
         }
         StartError::Site(_)
         | StartError::Cache(_)
+        | StartError::Disk(_)
         | StartError::Tls(_)
         | StartError::Kernel(_)
         | StartError::KeyLog { .. }

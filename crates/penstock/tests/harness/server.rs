@@ -75,8 +75,11 @@ impl Server {
     /// Ends the program with this signal and starts it anew with the same configuration. It has other ports then, and
     /// what it said before is forgotten.
     pub(crate) fn start_again(&mut self, signal: Signal) {
-        self.signal(signal);
-        self.wait();
+        // Unless somebody has already.
+        if self.program().child.try_wait().unwrap().is_none() {
+            self.signal(signal);
+            self.wait();
+        }
         let (program, listeners) = Program::start_serving(&self.directory().join("penstock.yaml"), false);
         self.program = Mutex::new(program);
         self.listeners = listeners;

@@ -1,0 +1,207 @@
+//! The disk tier under the real program: what goes there, survives there, and breaks there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::harness::{Client, Content, Metrics, Server, Setup, until};
+use crate::origin::{Origin, file};
+
+/// A server in front of an origin with small slices, little memory and a disk.
+struct Tiered {
+    server: Server,
+    memory: TempDir,
+    disk: TempDir,
+}
+
+const FRESH: &str = "ETag: \"v1\"\r\nCache-Control: max-age=600\r\n";
+
+fn setup(origin: &Origin, memory: &Path, disk: &Path) -> Setup {
+    let (memory, disk) = (memory.display(), disk.display());
+    let cache = format!(
+        "cache: {{slice: 64KiB, memory: {{directory: {memory}, size: 1MiB}}, disk: [{{directory: {disk}, size: 16MiB}}]}}"
+    );
+    Setup::new().sites(&origin.sites()).section(&cache)
+}
+
+impl Tiered {
+    fn of(origin: &Origin) -> Self {
+        let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Self { server: setup(origin, memory.path(), disk.path()).start(), memory, disk }
+    }
+
+    fn count(&self, event: &str) -> f64 {
+        events(&self.server.metrics(), event)
+    }
+
+    /// Asks twice, and waits until the disk has it.
+    fn ask_twice(&self, path: &str, body: &Content) {
+        let slices = body.len.div_ceil(64 * 1024) as f64;
+        let before = self.count("written");
+        for _ in 0..2 {
+            body.assert_range(0..body.len, &Client::plain(&self.server).get(path).body);
+        }
+        until("it is on the disk", || (self.count("written") >= before + slices).then_some(()));
+    }
+
+    /// As after a reboot: what was in memory is gone.
+    fn start_without_memory(&mut self, origin: &Origin) {
+        let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+        self.server.configure(&setup(origin, memory.path(), self.disk.path()));
+        self.server.start_again(Signal::KILL);
+        self.memory = memory;
+        self.server.wait_for_log("the disk tier in");
+    }
+
+    fn segments(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir(self.disk.path()).unwrap().map(|file| file.unwrap().path());
+        files.filter(|path| path.to_str().unwrap().contains("/segment-")).collect()
+    }
+}
+
+fn events(metrics: &Metrics, event: &str) -> f64 {
+    metrics.sum("penstock_cache_disk_slices_total", &[&format!("event=\"{event}\"")])
+}
+
+fn film(body: &Content) -> Origin {
+    let bytes = body.all();
+    Origin::start(move |head, _, stream| file(head, stream, FRESH, &bytes))
+}
+
+#[test]
+fn what_was_asked_for_twice_survives_a_reboot_on_disk_and_comes_back_to_memory() {
+    let body = Content::new(51, 600_001);
+    let origin = film(&body);
+    let mut tiered = Tiered::of(&origin);
+    tiered.ask_twice("/film.mp4", &body);
+    let asked = origin.asked().len();
+    tiered.start_without_memory(&origin);
+    let first = Client::tls(&tiered.server).get("/film.mp4");
+    assert_eq!(first.field("Cache-Status"), Some("penstock; hit"));
+    body.assert_range(0..600_001, &first.body);
+    let range = Client::plain(&tiered.server).get_range("/film.mp4", 300_000, 300_099);
+    body.assert_range(300_000..300_100, &range.body);
+    assert!(tiered.count("read") >= 10.0);
+    body.assert_range(0..600_001, &Client::plain(&tiered.server).get("/film.mp4").body);
+    until("it is back in memory", || (tiered.count("promoted") >= 10.0).then_some(()));
+    body.assert_range(0..600_001, &Client::tls(&tiered.server).get("/film.mp4").body);
+    assert_eq!(origin.asked().len(), asked, "the origin was not asked again");
+}
+
+#[test]
+fn what_is_asked_for_once_is_not_written() {
+    let body = Content::new(52, 300_000);
+    let origin = film(&body);
+    let tiered = Tiered::of(&origin);
+    for number in 0..10 {
+        body.assert_range(0..300_000, &Client::plain(&tiered.server).get(&format!("/{number}")).body);
+    }
+    assert_eq!(tiered.server.metrics().sum("penstock_cache_disk_slices", &[]), 0.0);
+}
+
+#[test]
+fn more_than_memory_holds_is_sent_from_disk() {
+    let body = Content::new(53, 3_000_000);
+    let origin = film(&body);
+    let tiered = Tiered::of(&origin);
+    let mut ranges = (0..46).map(|slice| slice * 65_536..(slice * 65_536 + 65_536).min(3_000_000));
+    // Slice by slice, so that each is asked for again while it is still in memory.
+    let mut client = Client::plain(&tiered.server);
+    for range in ranges.by_ref() {
+        for _ in 0..2 {
+            let got = client.get_range("/film.mp4", range.start, range.end - 1);
+            body.assert_range(range.clone(), &got.body);
+        }
+    }
+    until("all is on the disk", || (tiered.count("written") >= 46.0).then_some(()));
+    let asked = origin.asked().len();
+    for _ in 0..3 {
+        body.assert_range(0..3_000_000, &Client::tls(&tiered.server).get("/film.mp4").body);
+        body.assert_range(0..3_000_000, &Client::plain(&tiered.server).get("/film.mp4").body);
+    }
+    assert_eq!(origin.asked().len(), asked, "the tiers had it all");
+}
+
+#[test]
+fn what_has_rotten_on_the_disk_is_fetched_again() {
+    let body = Content::new(54, 400_000);
+    let origin = film(&body);
+    let mut tiered = Tiered::of(&origin);
+    tiered.ask_twice("/film.mp4", &body);
+    let asked = origin.asked().len();
+    tiered.server.signal(Signal::KILL);
+    tiered.server.wait();
+    for path in tiered.segments() {
+        let mut bytes = fs::read(&path).unwrap();
+        for place in (1000..bytes.len()).step_by(40_000) {
+            bytes[place] ^= 1;
+        }
+        fs::write(path, bytes).unwrap();
+    }
+    tiered.start_without_memory(&origin);
+    for _ in 0..2 {
+        body.assert_range(0..400_000, &Client::plain(&tiered.server).get("/film.mp4").body);
+    }
+    assert!(origin.asked().len() > asked);
+    assert!(tiered.count("damaged") > 0.0);
+    assert_eq!(tiered.server.metrics().sum("penstock_cache_disk_in_service", &[]), 1.0);
+}
+
+#[test]
+fn a_disk_whose_directory_vanishes_is_left_out_and_serving_goes_on() {
+    let body = Content::new(55, 300_000);
+    let origin = film(&body);
+    let tiered = Tiered::of(&origin);
+    tiered.ask_twice("/film.mp4", &body);
+    tiered.server.expect_warning("is out of service until the next start");
+    fs::remove_dir_all(tiered.disk.path()).unwrap();
+    let in_service = || tiered.server.metrics().sum("penstock_cache_disk_in_service", &[]);
+    until("it is noticed", || (in_service() == 0.0).then_some(()));
+    for number in 0..10 {
+        body.assert_range(0..300_000, &Client::plain(&tiered.server).get(&format!("/{number}")).body);
+    }
+    let warnings = tiered.server.log().iter().filter(|line| line.contains("out of service")).count();
+    assert_eq!(warnings, 1);
+}
+
+#[test]
+fn a_disk_that_is_not_there_at_the_start_keeps_nobody_from_serving() {
+    let body = Content::new(56, 100_000);
+    let origin = film(&body);
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let server = setup(&origin, memory.path(), Path::new("/proc/nowhere")).start();
+    server.expect_warning("is out of service until the next start");
+    body.assert_range(0..100_000, &Client::plain(&server).get("/film.mp4").body);
+    assert_eq!(server.metrics().sum("penstock_cache_disk_in_service", &[]), 0.0);
+}
+
+#[test]
+fn a_full_file_system_takes_the_disk_out_and_nothing_else() {
+    let room = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=128k", "none"])
+        .arg(room.path())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("SKIPPED: this user may not mount a small file system");
+        return;
+    }
+    let body = Content::new(57, 300_000);
+    let origin = film(&body);
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    {
+        let server = setup(&origin, memory.path(), &room.path().join("disk")).start();
+        server.expect_warning("cannot write: No space left on device");
+        for _ in 0..3 {
+            body.assert_range(0..300_000, &Client::plain(&server).get("/film.mp4").body);
+        }
+        let in_service = || server.metrics().sum("penstock_cache_disk_in_service", &[]);
+        until("it is noticed", || (in_service() == 0.0).then_some(()));
+        body.assert_range(0..300_000, &Client::tls(&server).get("/film.mp4").body);
+    }
+    let unmounted = std::process::Command::new("umount").arg(room.path()).status().unwrap();
+    assert!(unmounted.success());
+}
