@@ -51,6 +51,9 @@ pub const DISK_QUEUED_READS: usize = 1024;
 /// Bytes of slices that wait to be written; what comes then is written when it is asked for once more.
 pub const DISK_WRITES_IN_FLIGHT_BYTES: u64 = 64 * MIB;
 
+/// The part of the memory tier that may wait to be written, if that is less: an eighth.
+pub const DISK_WRITES_MEMORY_SHARE: u64 = 8;
+
 /// Segments of each disk whose files are open.
 pub const DISK_OPEN_SEGMENTS: usize = 64;
 
@@ -116,6 +119,9 @@ const _: () = assert!(
     DISK_TIER_SLICES_MIN >= 4 * DISK_SEGMENT_SLICES_MIN,
     "a disk has room for a few segments, of which the oldest goes"
 );
+
+const _: () =
+    assert!(MEMORY_TIER_SLICES_MIN > DISK_WRITES_MEMORY_SHARE, "the smallest memory tier lets a slice wait");
 
 const _: () = assert!(
     DISK_SEGMENT_BYTES_MAX >= DISK_SEGMENT_SLICES_MIN * SLICE_BYTES_MAX,

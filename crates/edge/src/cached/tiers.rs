@@ -24,7 +24,7 @@ pub(super) fn open(written: &Cache) -> Result<(Arc<MemoryTier>, Restored), Start
         tracing::info!("the memory tier in {} has kept {slices} slices, {kib} KiB", directory.display());
     }
     if !written.disks.is_empty() {
-        let of = |disk: &DiskTier| (disk.directory.clone(), disk_limits(disk.size, written.slice));
+        let of = |disk: &DiskTier| (disk.directory.clone(), disk_limits(disk.size, written));
         let disks: Vec<_> = written.disks.iter().map(of).collect();
         let disks = Disks::open(&disks, Box::new(|event| say(&event))).map_err(StartError::Disk)?;
         tier.set_disks(disks);
@@ -32,14 +32,17 @@ pub(super) fn open(written: &Cache) -> Result<(Arc<MemoryTier>, Restored), Start
     Ok((tier, restored))
 }
 
-fn disk_limits(bytes: u64, slice_bytes: u32) -> DiskLimits {
+fn disk_limits(bytes: u64, written: &Cache) -> DiskLimits {
+    let slice_bytes = written.slice;
+    // What waits to be written stays in memory meanwhile, and must not take the room of what is coming.
+    let share = written.memory.size / limits::DISK_WRITES_MEMORY_SHARE;
     DiskLimits {
         bytes,
         segment_bytes: segment_bytes(bytes, slice_bytes),
         slice_bytes,
         readers: limits::DISK_READERS,
         queued_reads: limits::DISK_QUEUED_READS,
-        bytes_in_flight: limits::DISK_WRITES_IN_FLIGHT_BYTES,
+        bytes_in_flight: share.min(limits::DISK_WRITES_IN_FLIGHT_BYTES),
         open_segments: limits::DISK_OPEN_SEGMENTS,
         scrub_bytes_per_second: limits::DISK_SCRUB_BYTES_PER_SECOND,
         read_errors: limits::DISK_READ_ERRORS_MAX,

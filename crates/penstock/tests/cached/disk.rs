@@ -37,14 +37,20 @@ impl Tiered {
         events(&self.server.metrics(), event)
     }
 
-    /// Asks twice, and waits until the disk has it.
-    fn ask_twice(&self, path: &str, body: &Content) {
-        let slices = body.len.div_ceil(64 * 1024) as f64;
-        let before = self.count("written");
-        for _ in 0..2 {
-            body.assert_range(0..body.len, &Client::plain(&self.server).get(path).body);
+    /// Asks until the disk has all of it: twice, or more often where little waits to be written at a time.
+    fn have_on_disk(&self, path: &str, body: &Content) {
+        const SLICE: u64 = 64 * 1024;
+        let mut client = Client::plain(&self.server);
+        for start in (0..body.len).step_by(64 * 1024) {
+            let range = start..body.len.min(start + SLICE);
+            let before = self.count("written");
+            until("it is on the disk", || {
+                let got = client.get_range(path, range.start, range.end - 1);
+                assert_eq!(got.status, 206);
+                body.assert_range(range.clone(), &got.body);
+                (self.count("written") > before).then_some(())
+            });
         }
-        until("it is on the disk", || (self.count("written") >= before + slices).then_some(()));
     }
 
     /// As after a reboot: what was in memory is gone.
@@ -76,11 +82,11 @@ fn what_was_asked_for_twice_survives_a_reboot_on_disk_and_comes_back_to_memory()
     let body = Content::new(51, 600_001);
     let origin = film(&body);
     let mut tiered = Tiered::of(&origin);
-    tiered.ask_twice("/film.mp4", &body);
+    tiered.have_on_disk("/film.mp4", &body);
     let asked = origin.asked().len();
     tiered.start_without_memory(&origin);
     let first = Client::tls(&tiered.server).get("/film.mp4");
-    assert_eq!(first.field("Cache-Status"), Some("penstock; hit"));
+    assert!(first.field("Cache-Status").unwrap().starts_with("penstock; hit"));
     body.assert_range(0..600_001, &first.body);
     let range = Client::plain(&tiered.server).get_range("/film.mp4", 300_000, 300_099);
     body.assert_range(300_000..300_100, &range.body);
@@ -107,16 +113,7 @@ fn more_than_memory_holds_is_sent_from_disk() {
     let body = Content::new(53, 3_000_000);
     let origin = film(&body);
     let tiered = Tiered::of(&origin);
-    let mut ranges = (0..46).map(|slice| slice * 65_536..(slice * 65_536 + 65_536).min(3_000_000));
-    // Slice by slice, so that each is asked for again while it is still in memory.
-    let mut client = Client::plain(&tiered.server);
-    for range in ranges.by_ref() {
-        for _ in 0..2 {
-            let got = client.get_range("/film.mp4", range.start, range.end - 1);
-            body.assert_range(range.clone(), &got.body);
-        }
-    }
-    until("all is on the disk", || (tiered.count("written") >= 46.0).then_some(()));
+    tiered.have_on_disk("/film.mp4", &body);
     let asked = origin.asked().len();
     for _ in 0..3 {
         body.assert_range(0..3_000_000, &Client::tls(&tiered.server).get("/film.mp4").body);
@@ -130,7 +127,7 @@ fn what_has_rotten_on_the_disk_is_fetched_again() {
     let body = Content::new(54, 400_000);
     let origin = film(&body);
     let mut tiered = Tiered::of(&origin);
-    tiered.ask_twice("/film.mp4", &body);
+    tiered.have_on_disk("/film.mp4", &body);
     let asked = origin.asked().len();
     tiered.server.signal(Signal::KILL);
     tiered.server.wait();
@@ -155,7 +152,7 @@ fn a_disk_whose_directory_vanishes_is_left_out_and_serving_goes_on() {
     let body = Content::new(55, 300_000);
     let origin = film(&body);
     let tiered = Tiered::of(&origin);
-    tiered.ask_twice("/film.mp4", &body);
+    tiered.have_on_disk("/film.mp4", &body);
     tiered.server.expect_warning("is out of service until the next start");
     fs::remove_dir_all(tiered.disk.path()).unwrap();
     let in_service = || tiered.server.metrics().sum("penstock_cache_disk_in_service", &[]);
