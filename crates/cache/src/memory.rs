@@ -142,6 +142,16 @@ impl MemoryTier {
         self.limits.slice_bytes
     }
 
+    /// How many whole slices it holds.
+    pub fn slices_max(&self) -> u64 {
+        self.limits.bytes / u64::from(self.limits.slice_bytes)
+    }
+
+    /// Whether one more slice drives out another.
+    pub fn is_full(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) + u64::from(self.limits.slice_bytes) > self.limits.bytes
+    }
+
     /// What happened so far.
     pub fn counters(&self) -> TierCounters {
         TierCounters {

@@ -112,6 +112,16 @@ impl<D: Describe> Object<D> {
         self.length.get_or_init(|| length);
     }
 
+    /// How many whole slices its tier holds.
+    pub fn tier_slices(&self) -> u64 {
+        self.tier.slices_max()
+    }
+
+    /// Whether one more of its slices drives out another.
+    pub fn is_tier_full(&self) -> bool {
+        self.tier.is_full()
+    }
+
     /// Bytes of every slice but the last.
     pub fn slice_bytes(&self) -> u32 {
         self.tier.slice_bytes()

@@ -123,6 +123,11 @@ impl Follower {
         *self.progress.borrow_and_update()
     }
 
+    /// How many readers follow this fill, this one included.
+    pub fn followers(&self) -> usize {
+        self.filling.progress.receiver_count()
+    }
+
     /// What can be sent already; `None` before the first byte.
     pub fn lease(&self) -> Option<Lease> {
         match self.filling.place.get()? {

@@ -278,6 +278,8 @@ pub struct SiteCache {
     pub missing_ttl: Duration,
     /// What of the query belongs to the key.
     pub query: QueryRules,
+    /// Segments of a playlist that are fetched ahead of a viewer; 0 is off.
+    pub prefetch: usize,
 }
 
 /// The tiers of the cache.
@@ -376,6 +378,8 @@ pub struct Limits {
     pub target_bytes: usize,
     /// Files one worker keeps open.
     pub open_files: usize,
+    /// Requests that wait for one fetch from an origin.
+    pub waiters_per_fill: usize,
     /// How long running responses may take after a signal to stop.
     pub drain_deadline: Duration,
 }
@@ -412,6 +416,7 @@ impl Default for SiteCache {
             default_ttl: Duration::from_secs(limits::DEFAULT_TTL_SECONDS),
             missing_ttl: Duration::from_secs(limits::MISSING_TTL_SECONDS),
             query: QueryRules::default(),
+            prefetch: limits::PREFETCH_SEGMENTS,
         }
     }
 }
@@ -459,6 +464,7 @@ impl Default for Limits {
             head_fields: limits::HEAD_FIELDS,
             target_bytes: limits::TARGET_BYTES,
             open_files: limits::OPEN_FILES_PER_WORKER,
+            waiters_per_fill: limits::WAITERS_PER_FILL,
             drain_deadline: Duration::from_secs(limits::DRAIN_DEADLINE_SECONDS),
         }
     }

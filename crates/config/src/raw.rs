@@ -202,6 +202,8 @@ section! {
         missing_ttl: Text, "time", "1s";
         /// Which parameters of the query tell one object from another: `all`, `ignore_all`, or a section. The origin is asked without the others.
         query: Spanned<WordOr<QueryRules>>, "`all`, `ignore_all` or section", "all";
+        /// Segments of an HLS playlist that are fetched ahead when a viewer asks for one; 0 is off. See [live.md](live.md#prefetching).
+        prefetch: Text, "number", "1";
     }
 }
 
@@ -342,6 +344,8 @@ section! {
         target_bytes: Text, "size", "8KiB";
         /// Files one worker keeps open.
         open_files: Text, "number", "4096";
+        /// Requests that wait for one fetch from an origin, or begin to read what it brings; then 503 with `Retry-After`, or what is stale where that may be sent.
+        waiters_per_fill: Text, "number", "50000";
         /// How long running responses may take after a signal to stop.
         drain_deadline: Text, "time", "30s";
     }

@@ -4,6 +4,7 @@
 //! reader starts a fill that belongs to nobody's connection and follows that.
 
 mod answer;
+mod audience;
 mod blocking;
 mod description;
 mod fill;
@@ -12,6 +13,7 @@ mod follow;
 mod live;
 mod manifest;
 mod outcome;
+mod prefetch;
 mod purge;
 mod recall;
 mod tiers;
@@ -37,8 +39,11 @@ pub(crate) use description::Description;
 pub use description::WrittenObject;
 pub(crate) use follow::{Following, Stretch};
 use live::LiveDirectories;
+use prefetch::Successors;
 pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged};
 use unsteady::Unsteady;
+
+use crate::metrics::Prefetches;
 
 /// What was fetched, for all workers and all sites; a clone is the same store.
 #[derive(Clone)]
@@ -47,6 +52,7 @@ pub(crate) struct Store {
     pub(crate) tier: Arc<MemoryTier>,
     pub(crate) purges: Arc<Purges>,
     unsteady: Arc<Unsteady>,
+    pub(crate) prefetches: Arc<Prefetches>,
     written: Cache,
 }
 
@@ -68,6 +74,7 @@ impl Store {
             tier,
             purges,
             unsteady: Arc::default(),
+            prefetches: Arc::default(),
             written: written.clone(),
         })
     }
@@ -101,6 +108,9 @@ pub(crate) struct HttpSite {
     live: LiveDirectories,
     /// Bytes of a body whose length its origin does not announce.
     max_unannounced: u64,
+    /// Segments that are fetched ahead.
+    prefetch: usize,
+    next: Successors,
 }
 
 impl HttpSite {
@@ -128,6 +138,8 @@ impl HttpSite {
             },
             live: LiveDirectories::default(),
             max_unannounced: origin.max_unannounced,
+            prefetch: cache.prefetch,
+            next: Successors::default(),
         })
     }
 
@@ -139,6 +151,13 @@ impl HttpSite {
     /// What the origin is asked for, and the key of the answer.
     fn asked(&self, request: &Request<'_>, early: bool, moment: u64) -> Asked {
         self.asked_for(self.target(request.raw_path(), request.query()), early, moment)
+    }
+
+    /// The same for a reference that stands in a manifest and has become a target.
+    fn asked_in_manifest(&self, target: &str, moment: u64) -> Asked {
+        let (path, query) =
+            target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+        self.asked_for(self.target(path, query), false, moment)
     }
 
     /// The same for a target that stands in a manifest, or was made of one that was asked for.

@@ -426,5 +426,6 @@ fn show_tier(observatory: &Observatory, settings: &Settings) {
     if let Some(store) = &settings.store {
         observatory.set_tier(Arc::clone(&store.tier));
         observatory.set_purges(Arc::clone(&store.purges));
+        observatory.set_prefetches(Arc::clone(&store.prefetches));
     }
 }

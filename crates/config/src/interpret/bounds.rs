@@ -52,6 +52,12 @@ pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader
             &(64..=MIB),
             default.target_bytes,
         ),
+        waiters_per_fill: reader.number(
+            "waiters_per_fill",
+            raw.waiters_per_fill.as_ref(),
+            &(1..=limits::WAITERS_PER_FILL_MAX),
+            default.waiters_per_fill,
+        ),
         open_files: reader.number(
             "open_files",
             raw.open_files.as_ref(),

@@ -80,5 +80,11 @@ pub(super) fn site_cache(section: Option<&Spanned<raw::SiteCache>>, reader: &mut
         default_ttl: reader.time("default_ttl", raw.default_ttl.as_ref(), &range, default.default_ttl),
         missing_ttl: reader.time("missing_ttl", raw.missing_ttl.as_ref(), &range, default.missing_ttl),
         query: super::query::query(raw.query.as_ref(), reader),
+        prefetch: reader.number(
+            "prefetch",
+            raw.prefetch.as_ref(),
+            &(0..=limits::PREFETCH_SEGMENTS_MAX),
+            default.prefetch,
+        ),
     }
 }

@@ -95,8 +95,39 @@ pub const LIVE_PATIENCE_MILLISECONDS: u64 = 2000;
 /// the origin who says that it took too long.
 pub const HOLD_GRACE_SECONDS: u64 = 2;
 
-/// Requests that wait for one fetch or follow one fill from its start; more are answered with 503.
+/// Requests that wait for one fetch or begin to read what it brings; more are answered with 503. Straight through they
+/// would be as many requests to the origin.
 pub const WAITERS_PER_FILL: usize = 50_000;
+
+/// The most that a configuration may allow: more than connections make no sense.
+pub const WAITERS_PER_FILL_MAX: u64 = 10_000_000;
+
+/// How far a fill runs ahead of its fastest reader where what it brings drives out something else, in slices.
+pub const FILL_WINDOW_SLICES: u64 = 4;
+
+/// How far a fill goes on behind its last reader's place when that has left, in slices: segments are finished for
+/// whoever comes next, films are not.
+pub const FILL_ALONE_SLICES: u64 = 16;
+
+/// Segments fetched ahead of a viewer.
+pub const PREFETCH_SEGMENTS: usize = 1;
+
+/// The most segments that a configuration may have fetched ahead.
+pub const PREFETCH_SEGMENTS_MAX: u64 = 8;
+
+/// Segments that are being fetched ahead at the same time, for all workers together.
+pub const PREFETCHES: usize = 64;
+
+/// Segments of one site whose successor is known; some 200 bytes each.
+pub const SUCCESSORS: usize = 64 * 1024;
+
+/// Segments of a playlist that has ended, from its start.
+pub const SUCCESSORS_OF_A_PLAYLIST: usize = 16 * 1024;
+
+/// Segments of a playlist that still grows, from its end; those before were read when they were its end.
+pub const SUCCESSORS_WHILE_LIVE: usize = 64;
+
+const _: () = assert!(FILL_WINDOW_SLICES <= FILL_ALONE_SLICES && FILL_WINDOW_SLICES < MEMORY_TIER_SLICES_MIN);
 
 /// How long a 404 in the directory of a live stream is fresh, whatever its origin says: the next segment is one until
 /// it exists.

@@ -16,7 +16,7 @@ use penstock_http::{HeadWriter, Method, Status, Version};
 
 use super::fill::CHANGED;
 use super::find::{Found, Outcome, Search};
-use super::follow::{Piece, until_there};
+use super::follow::{Broken, Piece, until_there};
 use super::{Description, Following, HttpSite, Store};
 use crate::respond::{Answer, Exchange, HEAD_ROOM_BYTES};
 use crate::site::Site;
@@ -63,6 +63,7 @@ pub(crate) async fn respond_from_cache(
         site: Arc::clone(origin),
         asked: origin.asked(exchange.request, exchange.early, store.purges.stamp(SystemTime::now())),
         held: None,
+        in_advance: false,
     };
     let mut attempts = limits::ORIGIN_ATTEMPTS;
     loop {
@@ -70,6 +71,8 @@ pub(crate) async fn respond_from_cache(
             Ok(found) => found,
             Err(status) => return exchange.page(Some(site), status),
         };
+        let was_in_advance = object.description().audience.wants_segment();
+        search.look_ahead(outcome == Outcome::Miss, was_in_advance);
         let reply = Reply { exchange, site, store, object, outcome, outdated: Cell::new(false) };
         let answer = reply.conditional().await;
         attempts -= 1;
@@ -226,7 +229,8 @@ impl Reply<'_> {
         let first = if wants_body && contents.length != Some(0) {
             match following.next(exchange.worker).await {
                 Ok(first) => first,
-                Err(_) => return self.broken(),
+                Err(Broken::Crowded) => return exchange.page(Some(self.site), Status::ServiceUnavailable),
+                Err(Broken::Gone) => return self.broken(),
             }
         } else {
             None

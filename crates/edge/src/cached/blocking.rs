@@ -122,7 +122,7 @@ impl Search {
                 LookUp::Known(object) => return Ok(Found { object, outcome: Outcome::Hit }),
                 LookUp::Pending(pending) => pending,
             };
-            if pending.waiters() > limits::WAITERS_PER_FILL {
+            if self.is_crowd(pending.waiters()) {
                 return Err(Status::ServiceUnavailable);
             }
             match pending.resolved().await {

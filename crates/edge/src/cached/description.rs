@@ -11,6 +11,7 @@ use penstock_http::caching::{Directives, Lifetime, Response, Storage};
 use penstock_http::manifest::Manifest;
 use penstock_origin::http::Answer;
 
+use super::audience::Audience;
 use super::live::{Bounds, Reading};
 use super::{Asked, HttpSite};
 
@@ -46,6 +47,7 @@ pub(crate) struct Description {
     pub(super) tags: String,
     /// The moment up to which purges are known not to be about it.
     pub(super) judged: AtomicU64,
+    pub(super) audience: Audience,
     freshness: Mutex<Freshness>,
 }
 
@@ -150,6 +152,7 @@ impl Description {
             stored: matches!(storage, Storage::Shared(_)),
             tags: tags(answer),
             judged: AtomicU64::new(asked.moment),
+            audience: Audience::default(),
             freshness: Mutex::new(Freshness { since: now.0, lifetime }),
         };
         (description, storage)
@@ -179,6 +182,7 @@ impl Description {
             stored: false,
             tags: String::new(),
             judged: AtomicU64::new(asked.moment),
+            audience: Audience::default(),
             freshness: Mutex::new(Freshness { since: now.0, lifetime: NOTHING }),
         }
     }

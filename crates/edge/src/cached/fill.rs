@@ -10,6 +10,7 @@ use penstock_http::caching::Storage;
 use penstock_origin::http::{Answer, Fetch, OriginError};
 use tokio::time::timeout;
 
+use super::audience::{Turn, Windows};
 use super::find::{Announce, Outcome, Search};
 use super::live::Reading;
 use super::manifest::Arriving;
@@ -91,6 +92,12 @@ impl Search {
         let reading = std::mem::replace(&mut arriving.reading, Reading::Other);
         let (description, storage) =
             Description::read(&arriving.answer, &self.asked, &self.site, reading, now);
+        if let Some(manifest) = &description.manifest {
+            self.site.learn(&self.asked.target, manifest);
+        }
+        if self.in_advance {
+            description.audience.mark_segment(&self.store.prefetches);
+        }
         let slices = if description.ranges { 1 } else { slices_of(slice_bytes, length) };
         let object = Object::new(&self.asked.key, description, length, Arc::clone(&self.store.tier));
         // Before anybody else can see the object: what this answer brings is ours to fill.
@@ -105,7 +112,7 @@ impl Search {
             Storage::Private => announce.alone(&object),
         }
         let poured = match length {
-            Some(_) => pour(&self.worker, arriving, fills, 0, slice_bytes).await,
+            Some(_) => pour(&self.worker, arriving, &object, fills, 0).await,
             None => pour_to_the_end(&self.worker, arriving, &object, fills).await,
         };
         if let Err(reason) = poured {
@@ -175,10 +182,11 @@ fn missing(object: &Arc<Object<Description>>, slices: std::ops::Range<u32>) -> V
 async fn pour(
     worker: &Worker,
     mut arriving: Arriving<'_>,
+    object: &Object<Description>,
     fills: Vec<SliceFill<Description>>,
     mut at: u64,
-    slice_bytes: u64,
 ) -> Result<(), &'static str> {
+    let slice_bytes = u64::from(object.slice_bytes());
     let mut fills = fills.into_iter().peekable();
     while let Some(chunk) = arriving.next().await.map_err(OriginError::label)? {
         worker.shard.filled(chunk.len() as u64);
@@ -197,11 +205,28 @@ async fn pour(
                 && let Some(full) = fills.next()
             {
                 full.finish();
+                if let Some(next) = fills.peek() {
+                    turn(object, u64::from(next.slice()) * slice_bytes).await?;
+                }
             }
         }
     }
     // What is left over was promised and did not come.
     if fills.next().is_some() { Err(OriginError::CutShort.label()) } else { Ok(()) }
+}
+
+/// Waits for the readers of an object before what begins at `next` is brought.
+async fn turn(object: &Object<Description>, next: u64) -> Result<(), &'static str> {
+    let slice_bytes = u64::from(object.slice_bytes());
+    let windows = Windows {
+        // What nobody has read yet is in the small queue of the tier, a tenth of it: it must not be driven out of it.
+        full: (object.tier_slices() / 40).clamp(1, limits::FILL_WINDOW_SLICES) * slice_bytes,
+        alone: limits::FILL_ALONE_SLICES * slice_bytes,
+    };
+    match object.description().audience.turn(next, windows, || object.is_tier_full()).await {
+        Turn::Go => Ok(()),
+        Turn::Stop => Err("no_readers"),
+    }
 }
 
 /// Fills an object whose length only its end tells.
@@ -225,6 +250,7 @@ async fn pour_to_the_end(
                 // The next is taken on before this one is finished, or a reader would think it its own to fill.
                 let Part::Missing(next) = object.slice(fill.slice() + 1) else { return Err("taken") };
                 std::mem::replace(&mut fill, next).finish();
+                turn(object, u64::from(fill.slice()) * u64::from(object.slice_bytes())).await?;
             }
             let kept = fill.append(rest).map_err(|_| "no_room")?;
             rest = &rest[kept..];
@@ -280,7 +306,7 @@ async fn try_slice(
                 return Err(OriginError::Malformed.label());
             }
             worker.shard.origin("answered");
-            pour(worker, Arriving::unread(answer), vec![fill], first, slice_bytes).await
+            pour(worker, Arriving::unread(answer), object, vec![fill], first).await
         }
         200 => {
             if answer.length() != object.length() || !description.is_same_version(&answer) {
@@ -292,7 +318,7 @@ async fn try_slice(
             let mut fills = missing(object, 0..number);
             fills.push(fill);
             fills.extend(missing(object, number + 1..slices_of(slice_bytes, object.length())));
-            pour(worker, Arriving::unread(answer), fills, 0, slice_bytes).await
+            pour(worker, Arriving::unread(answer), object, fills, 0).await
         }
         404 | 410 | 412 | 416 => Err(CHANGED),
         _ => Err("server_error"),

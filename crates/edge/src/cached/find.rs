@@ -32,6 +32,8 @@ pub(super) struct Search {
     pub(super) asked: Asked,
     /// What the origin is asked for instead, if it is to hold its answer back.
     pub(super) held: Option<Held>,
+    /// Whether nobody has asked for it yet.
+    pub(super) in_advance: bool,
 }
 
 impl Search {
@@ -74,7 +76,7 @@ impl Search {
                     },
                 },
             };
-            if pending.waiters() > limits::WAITERS_PER_FILL {
+            if self.is_crowd(pending.waiters()) {
                 // Straight through would be a request to the origin for each of them.
                 return stale.map_or(Err(Status::ServiceUnavailable), |object| {
                     Ok(Found { object, outcome: Outcome::Stale })
@@ -95,6 +97,11 @@ impl Search {
         Err(Status::BadGateway)
     }
 
+    /// Whether so many are too many to wait for one fetch.
+    pub(super) fn is_crowd(&self, waiters: usize) -> bool {
+        waiters > self.worker.settings().limits.waiters_per_fill
+    }
+
     /// Starts a fetch that outlives this request, and waits for its head.
     pub(super) async fn fetch(
         &self,
@@ -102,6 +109,12 @@ impl Search {
         stale: Option<Arc<Object<Description>>>,
     ) -> Result<Found, Status> {
         self.start(claim, stale).await.map_err(|_| Status::BadGateway)
+    }
+
+    /// Fetches what nobody has asked for yet.
+    pub(super) async fn fetch_for_nobody(self, claim: ObjectFill<Description>) {
+        let (reply, _) = oneshot::channel();
+        self.fetch_object(Announce { claim: Some(claim), reply }, None).await;
     }
 
     fn start(

@@ -26,6 +26,12 @@ pub(crate) struct Following {
     counted: Option<u32>,
 }
 
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.object.description().audience.leave();
+    }
+}
+
 /// A piece of a body.
 pub(super) enum Piece {
     /// Bytes made for this response, such as the heads of multipart ranges.
@@ -40,9 +46,14 @@ pub(crate) struct Stretch {
     _lease: Option<Lease>,
 }
 
-/// The rest of the body will not come.
+/// Why no more of a body comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken;
+pub(crate) enum Broken {
+    /// Origin and cache have nothing more to give.
+    Gone,
+    /// Too many follow this fill; who has begun may go on.
+    Crowded,
+}
 
 /// Waits until an object whose length nobody knows has its bytes up to `end`, or has come to its own end.
 ///
@@ -60,7 +71,7 @@ pub(super) async fn until_there(object: &Arc<Object<Description>>, end: u64) -> 
             Part::Coming(mut follower) => {
                 let progress = follower.progress();
                 if progress.failed {
-                    return Err(Broken);
+                    return Err(Broken::Gone);
                 }
                 if slice == last && progress.bytes > at {
                     return Ok(());
@@ -71,7 +82,7 @@ pub(super) async fn until_there(object: &Arc<Object<Description>>, end: u64) -> 
             }
         }
     }
-    if gone < 2 { Ok(()) } else { Err(Broken) }
+    if gone < 2 { Ok(()) } else { Err(Broken::Gone) }
 }
 
 impl Following {
@@ -82,13 +93,14 @@ impl Following {
         chunked: bool,
     ) -> Self {
         let pieces = pieces.into_iter().collect();
+        object.description().audience.enter();
         Self { store: store.clone(), object: Arc::clone(object), pieces, chunked, attempts: 0, counted: None }
     }
 
     /// The next bytes, as soon as there are any; `None` behind the last.
     ///
     /// # Errors
-    /// [`Broken`] if origin and cache have nothing more to give.
+    /// See [`Broken`].
     pub(crate) async fn next(&mut self, worker: &Rc<Worker>) -> Result<Option<Stretch>, Broken> {
         loop {
             match self.pieces.front_mut() {
@@ -120,7 +132,11 @@ impl Following {
     /// Bytes from the start of `range`, or `None` if something has changed and it is worth looking again.
     async fn advance(&mut self, worker: &Rc<Worker>, range: Range<u64>) -> Result<Option<Stretch>, Broken> {
         let (slice, from) = self.object.locate(range.start);
-        match self.object.slice(slice) {
+        let audience = &self.object.description().audience;
+        audience.is_at(range.start);
+        let part = self.object.slice(slice);
+        audience.wants_slice(slice, !matches!(part, Part::Missing(_)));
+        match part {
             Part::Here(lease) => {
                 self.prefetch(worker, slice + 1, range.end);
                 let available = lease.length();
@@ -132,6 +148,10 @@ impl Following {
                 Ok(self.stretch(lease, from..available, range))
             }
             Part::Coming(mut follower) => {
+                let most = worker.settings().limits.waiters_per_fill;
+                if self.counted.is_none() && follower.followers() > most {
+                    return Err(Broken::Crowded);
+                }
                 let progress = follower.progress();
                 if progress.bytes > from
                     && let Some(lease) = follower.lease()
@@ -162,7 +182,7 @@ impl Following {
         // Of a version that is not any more there is nothing to be had.
         let outdated = self.object.description().fault.get() == Some(CHANGED);
         if outdated || self.attempts >= limits::ORIGIN_ATTEMPTS || self.object.length().is_none() {
-            return Err(Broken);
+            return Err(Broken::Gone);
         }
         self.attempts += 1;
         Ok(None)
@@ -175,6 +195,7 @@ impl Following {
             return;
         }
         if let Part::Missing(fill) = self.object.slice(slice) {
+            self.object.description().audience.mark_slice(&self.store.prefetches, slice);
             let (worker, store) = (Rc::clone(worker), self.store.clone());
             spawn_local(async move { fetch_slice(&worker, &store, fill).await });
         }

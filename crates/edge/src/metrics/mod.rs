@@ -38,6 +38,7 @@ pub use labels::{
     Direction, FileLookup, HandshakePart, LastResponse, LogLoss, Method, OutletKind, Protocol, Refusal,
     ReloadOutcome, ShortReason, Signer, StapleOutcome, StapleSource, StatusClass,
 };
+pub use live::{Prefetched, Prefetches};
 pub use reference::reference;
 pub use shard::{HandshakeFacts, ListenerId, Shard};
 pub use tickets::TicketKeysSeen;
@@ -58,6 +59,7 @@ pub struct Observatory {
     certificates: certificates::Certificates,
     /// `None` while no site has needed a cache.
     tier: Mutex<Option<Arc<MemoryTier>>>,
+    prefetches: Mutex<Option<Arc<Prefetches>>>,
     origins: origins::Origins,
     purges: purges::PurgeCounters,
     reloads: [AtomicU64; ReloadOutcome::ALL.len()],
@@ -105,6 +107,7 @@ impl Observatory {
             listeners: Mutex::default(),
             certificates: certificates::Certificates::default(),
             tier: Mutex::default(),
+            prefetches: Mutex::default(),
             origins: origins::Origins::default(),
             purges: purges::PurgeCounters::default(),
             reloads: Default::default(),
@@ -152,6 +155,11 @@ impl Observatory {
         if outcome == ReloadOutcome::Applied {
             *lock(&self.config_loaded_at) = now;
         }
+    }
+
+    /// Where fetches before anybody asked are counted.
+    pub(crate) fn set_prefetches(&self, prefetches: Arc<Prefetches>) {
+        *lock(&self.prefetches) = Some(prefetches);
     }
 
     /// The memory tier whose state is shown.

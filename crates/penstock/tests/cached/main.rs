@@ -3,6 +3,7 @@
 
 mod disk;
 mod faults;
+mod fills;
 mod freshness;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -36,10 +37,16 @@ impl Edge {
     }
 
     fn with(sites: &str, size: &str) -> Self {
+        Self::tuned(sites, size, &[])
+    }
+
+    /// The same with limits.
+    fn tuned(sites: &str, size: &str, limits: &[&str]) -> Self {
         let memory = tempfile::tempdir_in("/dev/shm").unwrap();
         let directory = memory.path().display();
         let cache = format!("cache: {{slice: 64KiB, memory: {{directory: {directory}, size: {size}}}}}");
-        let server = Setup::new().sites(sites).section(&cache).start();
+        let setup = Setup::new().sites(sites).section(&cache);
+        let server = limits.iter().fold(setup, |setup, limit| setup.limits(limit)).start();
         // That origins fail is what many of these tests are about.
         server.tolerate_warning("is out: ");
         Self { server, memory }

@@ -12,6 +12,7 @@ use penstock_cache::{Describe, Key};
 use penstock_http::caching::Lifetime;
 
 use super::{Description, Fault, Freshness};
+use crate::cached::audience::Audience;
 use crate::cached::{Asked, HttpSite};
 
 /// The form that is written. A reader of another one starts anew.
@@ -116,6 +117,7 @@ impl Description {
             tags: fields.text(field::TAGS)?,
             judged: AtomicU64::new(judged),
             manifest: None,
+            audience: Audience::default(),
             freshness: Mutex::new(freshness(fields.get(field::FRESHNESS)?, now)?),
         })
     }

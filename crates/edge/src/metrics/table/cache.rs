@@ -32,7 +32,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "penstock_origin_requests_total",
         kind: Kind::Counter,
-        help: "Requests to origins by their end: `answered`, `not_modified`, or what went wrong: `unreachable`, `timeout`, `certificate` (it does not verify), `handshake` (TLS), `malformed` (not HTTP/1.1 within the limits), `cut_short`, `busy` (all connections in use), `redirects` (more than are followed, or to where it is not), `abandoned` (the client stopped sending its body), `too_long` (a body without an announced length), `changed` (another version than the one being filled), `server_error`, `no_room`.",
+        help: "Requests to origins by their end: `answered`, `not_modified`, or what went wrong: `unreachable`, `timeout`, `certificate` (it does not verify), `handshake` (TLS), `malformed` (not HTTP/1.1 within the limits), `cut_short`, `busy` (all connections in use), `redirects` (more than are followed, or to where it is not), `abandoned` (the client stopped sending its body), `too_long` (a body without an announced length), `changed` (another version than the one being filled), `server_error`, `no_readers` (all had left, and enough was there), `no_room`.",
         labels: &[open("outcome", "see left")],
         read: |seen, out| {
             for (outcome, count) in seen.tally(|shard| &shard.origin) {

@@ -1,6 +1,7 @@
 //! The metrics of live streams.
 
-use super::open;
+use super::{lock, open};
+use crate::metrics::Prefetched;
 use crate::metrics::exposition::{Kind, Metric};
 
 pub(super) const METRICS: &[Metric] = &[
@@ -23,6 +24,19 @@ pub(super) const METRICS: &[Metric] = &[
         read: |seen, out| {
             for (outcome, count) in seen.tally(|shard| &shard.reloads) {
                 out.sample(&[outcome], count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_prefetches_total",
+        kind: Kind::Counter,
+        help: "Fetches before anybody asked, of the next `slice` of what is being read and of the next `segment` of a playlist: `started`, then `useful` when somebody came for it or `wasted` when nobody did before it went; `skipped` are segments that were left out since too many were on their way.",
+        labels: &[open("what", "`segment`, `slice`"), open("outcome", "see left")],
+        read: |seen, out| {
+            if let Some(prefetches) = lock(&seen.prefetches).as_ref() {
+                for what in Prefetched::ALL {
+                    out.sample(&what.labels(), prefetches.get(what));
+                }
             }
         },
     },

@@ -2,6 +2,7 @@ use penstock_config::{HttpOrigin, SiteCache};
 use penstock_http::OriginUrl;
 
 use super::*;
+use crate::cached::audience::Audience;
 use crate::cached::description::Quality;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -39,6 +40,7 @@ fn description(site: &Arc<HttpSite>, since: Instant) -> Description {
         fault: Fault::default(),
         site: Arc::clone(site),
         manifest: None,
+        audience: Audience::default(),
         freshness: Mutex::new(Freshness { since, lifetime }),
     }
 }
