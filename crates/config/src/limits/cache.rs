@@ -109,6 +109,9 @@ pub const FILL_WINDOW_SLICES: u64 = 4;
 /// whoever comes next, films are not.
 pub const FILL_ALONE_SLICES: u64 = 16;
 
+/// How long it then waits for somebody to come.
+pub const FILL_ALONE_MILLISECONDS: u64 = 2000;
+
 /// Segments fetched ahead of a viewer.
 pub const PREFETCH_SEGMENTS: usize = 1;
 

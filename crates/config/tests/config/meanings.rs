@@ -209,6 +209,7 @@ limits:
   head_fields: 13
   target_bytes: 1KiB
   open_files: 16
+  waiters_per_fill: 17
   drain_deadline: 0
 ";
     let limits = Fixture::new().read(&around(lines)).unwrap().limits;
@@ -227,6 +228,7 @@ limits:
         head_fields: 13,
         target_bytes: 1024,
         open_files: 16,
+        waiters_per_fill: 17,
         drain_deadline: Duration::ZERO,
     };
     assert_eq!(limits, wanted);
@@ -292,7 +294,7 @@ fn a_directory_alone_is_served_to_every_host() {
 fn an_http_origin_has_its_servers_its_lifetimes_and_a_cache() {
     let fixture = Fixture::new();
     let text = "listeners: [{address: 127.0.0.1:0}]\n\
-         sites:\n  - {origin: {http: [\"http://10.0.0.5:8080/vod\"]}, cache: {default_ttl: 10m, missing_ttl: 250ms}}\n\
+         sites:\n  - {origin: {http: [\"http://10.0.0.5:8080/vod\"]}, cache: {default_ttl: 10m, missing_ttl: 250ms, prefetch: 3}}\n\
          cache: {slice: 512KiB, memory: {directory: memory, size: 64MiB}}\n";
     let config = fixture.read(text).unwrap();
     let Origin::Http(origin) = &config.sites[0].origin else { panic!("it is HTTP") };
@@ -300,6 +302,7 @@ fn an_http_origin_has_its_servers_its_lifetimes_and_a_cache() {
     assert_eq!((url.host(), url.port(), url.base(), *weight), ("10.0.0.5", 8080, "/vod", 1));
     assert_eq!(config.sites[0].cache.default_ttl, Duration::from_secs(600));
     assert_eq!(config.sites[0].cache.missing_ttl, Duration::from_millis(250));
+    assert_eq!(config.sites[0].cache.prefetch, 3);
     assert_eq!(config.cache.slice, 512 * 1024);
     assert_eq!(config.cache.memory.size, 64 << 20);
     assert_eq!(config.cache.memory.directory, fixture.path().join("memory"));

@@ -58,6 +58,7 @@ pub(super) struct Windows {
 impl Audience {
     pub(super) fn enter(&self) {
         self.readers.fetch_add(1, SeqCst);
+        self.wake();
     }
 
     pub(super) fn leave(&self) {
@@ -98,6 +99,23 @@ impl Audience {
             self.held_back.fetch_sub(1, SeqCst);
             if let Some(turn) = turn {
                 return turn;
+            }
+        }
+    }
+
+    /// Waits until there is a reader.
+    pub(super) async fn entered(&self) {
+        loop {
+            let mut moved = pin!(self.moved.notified());
+            self.held_back.fetch_add(1, SeqCst);
+            moved.as_mut().enable();
+            let anybody = self.readers.load(SeqCst) > 0;
+            if !anybody {
+                moved.await;
+            }
+            self.held_back.fetch_sub(1, SeqCst);
+            if anybody {
+                return;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::{Object, Part, SliceFill};
 use penstock_config::limits;
@@ -223,10 +223,13 @@ async fn turn(object: &Object<Description>, next: u64) -> Result<(), &'static st
         full: (object.tier_slices() / 40).clamp(1, limits::FILL_WINDOW_SLICES) * slice_bytes,
         alone: limits::FILL_ALONE_SLICES * slice_bytes,
     };
-    match object.description().audience.turn(next, windows, || object.is_tier_full()).await {
-        Turn::Go => Ok(()),
-        Turn::Stop => Err("no_readers"),
+    let audience = &object.description().audience;
+    while audience.turn(next, windows, || object.is_tier_full()).await == Turn::Stop {
+        // Those for whom it is may be on their way here.
+        let patience = Duration::from_millis(limits::FILL_ALONE_MILLISECONDS);
+        timeout(patience, audience.entered()).await.map_err(|_| "no_readers")?;
     }
+    Ok(())
 }
 
 /// Fills an object whose length only its end tells.
