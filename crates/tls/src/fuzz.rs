@@ -6,6 +6,7 @@ use crate::alpn::{self, Choice};
 use crate::candidates::NameIndex;
 use crate::certificate::Algorithm;
 use crate::hello;
+use crate::ja4::Ja4;
 use crate::signatures::{SignatureRules, Verifiable};
 use crate::suites::{Orders, SUITES};
 
@@ -51,6 +52,11 @@ pub fn fuzz_client_hello(input: &[u8]) {
     };
     assert!(hello::offers_resumption(rest.get(), extension) || ticket.is_empty());
     assert!(hello::offers_resumption(rest.get(), |number| (number == 41).then_some(&[][..])));
+
+    if let Some(fingerprint) = Ja4::of(rest.get()) {
+        let text = fingerprint.as_str();
+        assert!(text.len() == 36 && text.is_ascii(), "{text}");
+    }
 
     let mut index = NameIndex::default();
     index.add(&["video.example".to_owned(), "*.live.example".to_owned()], Algorithm::P256, 1);
