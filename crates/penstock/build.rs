@@ -1,4 +1,5 @@
-//! Asks git for the revision that `penstock --version` names. Without git or a repository there is none.
+//! Asks git for the revision that `penstock --version` names. Without git or a repository there is none. And puts
+//! AWS-LC's X25519 in the place of BoringSSL's.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,4 +19,18 @@ fn main() {
         _ => env!("CARGO_PKG_VERSION").to_owned(),
     };
     println!("cargo::rustc-env=PENSTOCK_VERSION={version}");
+    replace_key_exchange();
+}
+
+/// The other way of these functions is `crates/sys/src/key_exchange.rs`; where nobody has measured that it is faster, all
+/// stays as it is.
+fn replace_key_exchange() {
+    let target = |part: &str| std::env::var(format!("CARGO_CFG_TARGET_{part}")).unwrap_or_default();
+    if target("OS") == "linux" && target("ARCH") == "x86_64" {
+        for function in ["X25519", "X25519_keypair"] {
+            println!("cargo::rustc-link-arg-bins=-Wl,--wrap={function}");
+            // Linkers that read each library once have to look for it before they know who wants it.
+            println!("cargo::rustc-link-arg-bins=-Wl,--undefined=__wrap_{function}");
+        }
+    }
 }

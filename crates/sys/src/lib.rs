@@ -8,6 +8,7 @@ pub mod aead;
 pub mod cbc;
 pub mod digest;
 pub mod file;
+mod key_exchange;
 pub mod ktls;
 pub mod machine;
 pub mod map;

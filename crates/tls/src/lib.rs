@@ -17,6 +17,7 @@ mod client_certificates;
 mod compression;
 mod context;
 pub mod early_data;
+mod ecdsa;
 pub mod ech;
 mod extensions;
 mod failure;

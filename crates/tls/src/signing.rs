@@ -16,6 +16,7 @@ use boring::rsa::Padding;
 use boring::sign::{RsaPssSaltlen, Signer};
 use boring::ssl::{PrivateKeyMethod, PrivateKeyMethodError, Ssl, SslRef, SslSignatureAlgorithm};
 
+use crate::ecdsa::EcdsaSigner;
 use crate::ja4::Ja4;
 use crate::rsa::RsaSigner;
 use crate::shelf::Gate;
@@ -23,14 +24,15 @@ use crate::shelf::Gate;
 /// The private key of a certificate.
 pub(crate) struct Signing {
     key: PKey<Private>,
-    /// The same key for the faster signer, if it is of a kind for which there is one.
+    /// The same key for a faster signer, if it is of a kind for which there is one.
     rsa: Option<RsaSigner>,
+    ecdsa: Option<EcdsaSigner>,
 }
 
 impl Signing {
     pub(crate) fn with(key: PKey<Private>) -> Self {
-        let rsa = RsaSigner::of(&key);
-        Self { key, rsa }
+        let (rsa, ecdsa) = (RsaSigner::of(&key), EcdsaSigner::of(&key));
+        Self { key, rsa, ecdsa }
     }
 
     fn sign(
@@ -39,10 +41,12 @@ impl Signing {
         input: &[u8],
         output: &mut [u8],
     ) -> Result<usize, ErrorStack> {
-        match self.rsa.as_ref().and_then(|rsa| rsa.sign(algorithm, input, output)) {
-            Some(length) => Ok(length),
-            None => sign(&self.key, algorithm, input, output),
-        }
+        let fast = match (&self.ecdsa, &self.rsa) {
+            (Some(ecdsa), _) => ecdsa.sign(algorithm, input, output),
+            (None, Some(rsa)) => rsa.sign(algorithm, input, output),
+            (None, None) => None,
+        };
+        fast.map_or_else(|| sign(&self.key, algorithm, input, output), Ok)
     }
 
     /// Without a look at the padding.

@@ -3,6 +3,7 @@
 //! The library has no hook around a key exchange. It tells when it goes from one step of its state machine to the next,
 //! and keys are exchanged in steps that do little else.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,14 @@ impl Stopwatch {
     }
 }
 
+/// More than the library has states.
+const SEEN_NAMES: usize = 64;
+
+thread_local! {
+    // A handshake takes some forty steps, and comparing texts in each of them would be most of what this costs.
+    static SEEN: [Cell<(usize, bool)>; SEEN_NAMES] = const { [const { Cell::new((0, false)) }; SEEN_NAMES] };
+}
+
 /// Has the connections of this context write the times of their steps into their [`Notes`](super::Notes).
 pub fn observe_steps(builder: &mut SslContextBuilder) {
     // SAFETY: the context outlives the call, and `on_info` matches the prototype and never unwinds.
@@ -61,8 +70,18 @@ extern "C" fn on_info(ssl: *const ffi::SSL, kind: c_int, _value: c_int) {
     if name.is_null() {
         return;
     }
-    // SAFETY: the library returns a string literal.
-    let exchanges_keys = exchanges_keys(unsafe { CStr::from_ptr(name) }.to_bytes());
+    let exchanges_keys = SEEN.with(|seen| {
+        // The names are constants of the library, so their addresses tell them apart.
+        let place = &seen[name.addr() / 8 % SEEN_NAMES];
+        let (known, answer) = place.get();
+        if known == name.addr() {
+            return answer;
+        }
+        // SAFETY: the library returns a string literal.
+        let answer = exchanges_keys(unsafe { CStr::from_ptr(name) }.to_bytes());
+        place.set((name.addr(), answer));
+        answer
+    });
     // SAFETY: as above; the reference is shared and ends with this call.
     let ssl = unsafe { SslRef::from_ptr(ssl.cast_mut()) };
     if let Some(notes) = super::notes(ssl) {

@@ -162,6 +162,11 @@ pub fn set_ticket_keys(builder: &mut SslContextBuilder, keys: Arc<dyn TicketKeys
                          encrypt: bool| {
         let notes = super::notes(ssl).map(super::Notes::tickets);
         if encrypt {
+            // A client that resumes has used one ticket up and gets one back; two only pile up (OpenSSL does the same).
+            let enough = ssl.session_reused() && notes.is_some_and(|notes| notes.issued() > 0);
+            if enough {
+                return TicketKeyCallbackResult::Noop;
+            }
             let result = seal_ticket(&keys.sealing(), name, iv, cipher, hmac);
             if let Some(notes) = notes.filter(|_| result == TicketKeyCallbackResult::Success) {
                 notes.issued.fetch_add(1, Ordering::Relaxed);
