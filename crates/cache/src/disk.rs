@@ -249,6 +249,9 @@ impl Disks {
             let known = admission::InMemory { requests, on_disk, bytes_in_flight, bytes_in_flight_max };
             admission::goes_to_disk(known, slice)
         };
+        if on_disk || self.disks.iter().all(|held| !held.disk.is_in_service()) {
+            return false;
+        }
         let now = admitted(self.bytes_in_flight());
         if !now && admitted(0) {
             count(&self.common.skipped, 1);

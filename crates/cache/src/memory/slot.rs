@@ -26,8 +26,9 @@ pub(crate) struct Slot {
     pub(crate) on_disk: AtomicBool,
 }
 
-/// Requests that are counted; more make no difference.
-const REQUESTS_MAX: u8 = 8;
+/// Requests that are counted. Whoever has had so many is looked up on the disks once more: what stays in memory all
+/// the time is never read from there, and one day the segment that it was written to is the oldest.
+const REQUESTS_MAX: u8 = 200;
 /// Bytes read at a time.
 const STEP_BYTES: usize = 256 * 1024;
 
@@ -154,7 +155,11 @@ impl Slot {
         if before > 0 {
             self.tier.uses[self.number as usize].add();
         }
-        let now = before.saturating_add(1).min(REQUESTS_MAX);
+        let mut now = before.saturating_add(1);
+        if now > REQUESTS_MAX {
+            self.on_disk.store(false, Ordering::Relaxed);
+            now = 2;
+        }
         // Two at the same moment may count as one.
         self.requests.store(now, Ordering::Relaxed);
         now

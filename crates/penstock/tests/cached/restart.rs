@@ -83,11 +83,11 @@ fn another_size_begins_empty_and_says_so_once() {
 }
 
 /// Objects whose every byte tells which they are, asked for by several clients while the program is killed again and
-/// again. More of them than there is room for, so that slots are used over and over.
+/// again. More of them than there is room for in memory and on the disk, so that everything is used over and over.
 #[test]
-fn killed_again_and_again_it_never_sends_a_wrong_byte() {
+fn killed_a_hundred_times_it_never_sends_a_wrong_byte() {
     const OBJECTS: u64 = 60;
-    const KILLS: usize = 25;
+    const KILLS: usize = 100;
     let bodies: Vec<Content> =
         (0..OBJECTS).map(|number| Content::new(1000 + number, 20_000 + 7_000 * number)).collect();
     let origin = {
@@ -97,20 +97,32 @@ fn killed_again_and_again_it_never_sends_a_wrong_byte() {
             file(head, stream, "ETag: \"v1\"\r\nCache-Control: max-age=600\r\n", &whole[number])
         })
     };
-    let mut edge = Edge::of(&origin);
+    let (memory, disk) = (tempfile::tempdir_in("/dev/shm").unwrap(), tempfile::tempdir().unwrap());
+    let cache = format!(
+        "cache: {{slice: 64KiB, memory: {{directory: {}, size: 2MiB}}, disk: [{{directory: {}, size: 4MiB}}]}}",
+        memory.path().display(),
+        disk.path().display()
+    );
+    // Without TLS it starts faster.
+    let mut server = Setup::new().listeners(&[""]).sites(&origin.sites()).section(&cache).start();
+    let (mut kept, mut on_disk) = (0, 0.0);
     for round in 0..KILLS {
         let served = AtomicUsize::new(0);
-        let address = edge.server.http();
+        let address = server.http();
         thread::scope(|scope| {
             for client in 0..3 {
                 let (bodies, served) = (&bodies, &served);
                 scope.spawn(move || ask(address, bodies, round * 31 + client * 17, served));
             }
             until("some answers", || (served.load(Ordering::Relaxed) >= 15).then_some(()));
-            edge.server.start_again(Signal::KILL);
+            on_disk += server.metrics().sum("penstock_cache_disk_slices", &[]);
+            server.start_again(Signal::KILL);
         });
+        kept += usize::from(server.log().iter().any(|line| line.contains("the memory tier in")));
     }
-    let mut client = Client::plain(&edge.server);
+    // It would prove nothing if there was nothing to find.
+    assert!(kept > KILLS / 2 && on_disk > KILLS as f64, "{kept} times kept, {on_disk} slices on disk");
+    let mut client = Client::plain(&server);
     for (number, body) in bodies.iter().enumerate() {
         body.assert_range(0..body.len, &client.get(&format!("/{number}")).body);
     }
