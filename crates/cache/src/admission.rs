@@ -64,13 +64,12 @@ impl<N: Copy, G: Copy + Eq + std::hash::Hash> Admission<N, G> {
         }
     }
 
-    /// A slice that is kept from now on.
-    pub(crate) fn enter(&mut self, name: N, ghost: G) {
-        if self.ghosts.remove(&ghost).is_some() {
-            self.main.push_back((name, ghost));
-        } else {
-            self.small.push_back((name, ghost));
-        }
+    /// A slice that is kept from now on. Whether it was here lately, and had to go too soon.
+    pub(crate) fn enter(&mut self, name: N, ghost: G) -> bool {
+        let comes_back = self.ghosts.remove(&ghost).is_some();
+        let queue = if comes_back { &mut self.main } else { &mut self.small };
+        queue.push_back((name, ghost));
+        comes_back
     }
 
     /// Chooses who leaves next, and forgets it; `None` if nobody is kept.

@@ -228,13 +228,14 @@ impl MemoryTier {
         Some((entry.holder, entry.slice))
     }
 
-    /// From now on the slice is kept until it has to go. `ghost` names it also after it has gone.
-    pub(crate) fn keep(&self, slot: &Slot, holder: Weak<dyn Holder>, slice: u32, ghost: u64) {
+    /// From now on the slice is kept until it has to go. `ghost` names it also after it has gone; whether it had to go
+    /// lately and is back.
+    pub(crate) fn keep(&self, slot: &Slot, holder: Weak<dyn Holder>, slice: u32, ghost: u64) -> bool {
         let mut state = self.state();
         let generation = slot.generation;
         state.entries[slot.number as usize] = Some(Entry { generation, holder, slice });
-        state.admission.enter((slot.number, generation), ghost);
         state.kept += 1;
+        state.admission.enter((slot.number, generation), ghost)
     }
 
     /// An object has taken over a slice that another held.

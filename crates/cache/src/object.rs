@@ -311,11 +311,14 @@ impl<D: Describe> Object<D> {
         set(&mut inner.slices, slice, State::Here(Arc::clone(slot)));
         if inner.kept {
             self.note(&mut inner, slice, slot);
-            self.offer_to_disk(&inner, slice, slot);
         }
         drop(inner);
         let holder: Weak<dyn Holder> = self.this.clone();
-        self.tier.keep(slot, holder, slice, ghost(&self.key, slice));
+        if self.tier.keep(slot, holder, slice, ghost(&self.key, slice)) {
+            // It was asked for before it had to go, so this is not the first time.
+            slot.count_request();
+        }
+        self.offer_to_disk(&self.inner(), slice, slot);
     }
 
     pub(crate) fn not_filled(&self, slice: u32) {

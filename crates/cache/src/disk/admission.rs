@@ -1,7 +1,8 @@
 //! What is written to a disk, and what comes back to memory: pure policies.
 //!
 //! Most things that are asked for once are never asked for again. Written to a disk they would push out what is, and
-//! wear it out; so a slice earns its place by a second request, and by another two its place in memory.
+//! wear it out; so a slice earns its place by a second request, and by another two its place in memory. A request from
+//! before it had to leave memory counts, as long as the memory tier remembers its name.
 
 /// Requests for a slice in memory, with the one that it was fetched for, that earn it a place on a disk.
 const TO_DISK: u8 = 2;
@@ -49,5 +50,7 @@ pub(crate) fn choose_disk(name: u64, sizes: impl Iterator<Item = (usize, u64)> +
     sizes.next().map(|(disk, _)| disk)
 }
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;
