@@ -25,7 +25,7 @@ pub use load::fuzz_config;
 pub use meaning::{
     Admin, Cache, CertificateDirectory, Config, ConfiguredCertificate, DiskTier, EarlyData, EarlyRequests,
     Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, Limits, Listener, Log, MemoryTier, Ocsp,
-    Origin, OriginTimeouts, SessionCache, Site, SiteCache, Tickets, Tls,
+    Origin, OriginTimeouts, S3, SessionCache, Site, SiteCache, Tickets, Tls,
 };
 pub use reference::reference;
 pub use signing::{SignedUrls, SigningKey};

@@ -19,7 +19,7 @@ use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::DirectoryLimits;
 use penstock_tls::{ChaCha20, ClientCertificates, Compression, DefaultFor, Group, Legacy, Suite};
 
-pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts};
+pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};
 use crate::certificate_files::{CertificateFiles, Found, Stamp, Unusable};
 use crate::fault::Fault;
 use crate::limits;

@@ -6,7 +6,7 @@ mod origin;
 
 use serde_saphyr::Spanned;
 
-pub(crate) use self::origin::{Health, Origin, OriginTimeouts, Target};
+pub(crate) use self::origin::{Health, Origin, OriginTimeouts, S3, Target};
 use crate::section::{Sections, Text, Texts, WordOr, WordOrMore, section};
 
 section! {

@@ -30,7 +30,7 @@ use penstock_config::{Cache, SiteCache, limits};
 use penstock_http::Request;
 use penstock_http::caching::DefaultLifetimes;
 use penstock_http::query::QueryRules;
-use penstock_origin::http::{Checks, HealthLimits, HttpOrigin, OriginLimits, OriginSettings};
+use penstock_origin::http::{Checks, HealthLimits, HttpOrigin, OriginLimits, OriginSettings, S3Bucket};
 use penstock_sys::digest::sha256;
 
 use crate::server::StartError;
@@ -126,6 +126,9 @@ impl HttpSite {
         if let Some(host) = &origin.host {
             name = format!("{host} {name}");
         }
+        if let Some(s3) = &origin.s3 {
+            name = format!("s3 {} {} {}", s3.endpoint, s3.bucket, s3.prefix);
+        }
         let same = known.find(|known| known.is_of(&settings)).cloned();
         Arc::new(Self {
             origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
@@ -185,6 +188,15 @@ fn settings(written: &penstock_config::HttpOrigin) -> OriginSettings {
         targets: written.targets.clone(),
         host: written.host.clone(),
         authorities: written.authorities.clone(),
+        s3: written.s3.as_ref().map(|s3| S3Bucket {
+            endpoint: s3.endpoint.clone(),
+            bucket: s3.bucket.clone(),
+            region: s3.region.clone(),
+            path_style: s3.path_style,
+            prefix: s3.prefix.clone(),
+            access_key: s3.access_key.clone(),
+            secret_key: Arc::clone(&s3.secret_key),
+        }),
         checks: written
             .health
             .check

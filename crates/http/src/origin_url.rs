@@ -85,6 +85,12 @@ impl OriginUrl {
         Self { base: String::new(), ..self.clone() }
     }
 
+    /// The same with a label in front of the host name; `None` if that cannot be one.
+    pub fn below(&self, label: &str) -> Option<Self> {
+        let scheme = if self.secure { "https" } else { "http" };
+        Self::parse(&format!("{scheme}://{label}.{}{}", self.authority, self.base)).ok()
+    }
+
     /// Name or address to connect to.
     pub fn host(&self) -> &str {
         &self.host

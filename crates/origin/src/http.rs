@@ -13,6 +13,7 @@ mod dial;
 mod error;
 mod fetch;
 mod redirect;
+mod s3;
 mod target;
 
 pub use answer::Answer;
@@ -22,6 +23,7 @@ pub use checks::Checks;
 pub use connections::Connections;
 pub use error::OriginError;
 pub use fetch::{Fetch, Method};
+pub use s3::S3Bucket;
 pub use target::{HttpOrigin, OriginLimits, OriginSettings, TargetSeen};
 
 /// Whether a target says with it that it cannot answer now, and another might.

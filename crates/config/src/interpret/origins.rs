@@ -1,5 +1,7 @@
 //! Where the bytes of a site come from.
 
+mod s3;
+
 use std::time::Duration;
 
 use penstock_http::{OriginUrl, OriginUrlFault};
@@ -11,7 +13,7 @@ use super::reader::Reader;
 use crate::limits;
 use crate::meaning::{Health, HttpOrigin, Origin, OriginTimeouts};
 use crate::raw;
-use crate::section::{Entries, Text, WordOr, place};
+use crate::section::{Entries, Place, Text, WordOr, place};
 
 pub(super) fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> Option<Origin> {
     let instead = "add origin: {directory: /srv/video} or origin: {http: [\"http://10.0.0.5:8080\"]}";
@@ -19,18 +21,40 @@ pub(super) fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> O
         reader.fault(place(section), "this site has no origin", instead);
         return None;
     };
-    match &origin.value {
-        raw::Origin { directory: Some(_), http: Some(list), .. } => {
-            let what = "http: this origin has a directory already";
-            reader.fault(place(list), what, "keep one of them, or make two sites");
-            None
-        }
+    let raw = &origin.value;
+    let kinds = [
+        ("directory", raw.directory.as_ref().map(place)),
+        ("http", raw.http.as_ref().map(place)),
+        ("s3", raw.s3.as_ref().map(place)),
+    ];
+    let mut named = kinds.iter().filter_map(|(kind, here)| Some((kind, (*here)?)));
+    let first = named.next();
+    if let (Some((first, _)), Some((kind, here))) = (first, named.next()) {
+        let article = if *first == "s3" { "an" } else { "a" };
+        let what = match *first {
+            "directory" => format!("{kind}: this origin has a directory already"),
+            other => format!("{kind}: this origin has {article} {other} already"),
+        };
+        reader.fault(here, what, "keep one of them, or make two sites");
+        return None;
+    }
+    match raw {
         raw::Origin { directory: Some(text), .. } => {
-            refuse_keys_of_http(&origin.value, reader);
+            refuse_keys_of_http(raw, reader);
             Some(Origin::Directory(reader.directory("directory", text)))
         }
         raw::Origin { http: Some(list), .. } => {
-            Some(Origin::Http(Box::new(http(&origin.value, list, reader)?)))
+            let targets = targets(list, reader);
+            Some(Origin::Http(Box::new(http(raw, targets, place(list), reader))))
+        }
+        raw::Origin { s3: Some(section), .. } => {
+            let (s3, target) = s3::bucket(section, reader)?;
+            if let Some(host) = &raw.host {
+                let what = "host: a bucket is asked by the name that is signed";
+                reader.fault(place(host), what, "remove it");
+            }
+            let origin = http(raw, vec![(target, 1)], place(section), reader);
+            Some(Origin::Http(Box::new(HttpOrigin { s3: Some(s3), ..origin })))
         }
         // Already reported as not supported yet; a second fault would only repeat it.
         raw::Origin { peers: Some(_), .. } => None,
@@ -60,8 +84,12 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
     }
 }
 
-fn http(raw: &raw::Origin, list: &Entries<raw::Target>, reader: &mut Reader<'_>) -> Option<HttpOrigin> {
-    let targets = targets(list, reader);
+fn http(
+    raw: &raw::Origin,
+    targets: Vec<(OriginUrl, u32)>,
+    here: Place,
+    reader: &mut Reader<'_>,
+) -> HttpOrigin {
     let secure = targets.iter().any(|(url, _)| url.is_secure());
     let follow_redirects = reader.number(
         "follow_redirects",
@@ -69,13 +97,14 @@ fn http(raw: &raw::Origin, list: &Entries<raw::Target>, reader: &mut Reader<'_>)
         &(0..=limits::ORIGIN_REDIRECTS_MAX),
         0,
     );
-    let mut authorities = authorities(raw.ca.as_ref(), secure, follow_redirects > 0, list, reader);
+    let mut authorities = authorities(raw.ca.as_ref(), secure, follow_redirects > 0, here, reader);
     if authorities.is_none() && follow_redirects > 0 {
         // Where they lead is not known; if it is to https, somebody has to vouch for it.
         authorities = Authorities::of_system().ok();
     }
     let connections = 1..=limits::ORIGIN_CONNECTIONS_MAX;
-    Some(HttpOrigin {
+    HttpOrigin {
+        s3: None,
         host: raw.host.as_ref().and_then(|text| host(text, reader)),
         authorities,
         timeouts: timeouts(raw.timeouts.as_ref(), reader),
@@ -100,7 +129,7 @@ fn http(raw: &raw::Origin, list: &Entries<raw::Target>, reader: &mut Reader<'_>)
         ),
         health: health(raw.health.as_ref(), reader),
         targets,
-    })
+    }
 }
 
 fn targets(list: &Entries<raw::Target>, reader: &mut Reader<'_>) -> Vec<(OriginUrl, u32)> {
@@ -175,7 +204,7 @@ fn authorities(
     file: Option<&Text>,
     secure: bool,
     leads_elsewhere: bool,
-    list: &Entries<raw::Target>,
+    here: Place,
     reader: &mut Reader<'_>,
 ) -> Option<Authorities> {
     let Some(text) = file else {
@@ -190,7 +219,7 @@ fn authorities(
                     "http: https needs authorities that sign certificates, and none of {} has any",
                     places.join(", ")
                 );
-                reader.fault(place(list), what, "install ca-certificates, or add ca: FILE.pem");
+                reader.fault(here, what, "install ca-certificates, or add ca: FILE.pem");
                 None
             }
         };

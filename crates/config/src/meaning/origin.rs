@@ -1,9 +1,11 @@
 //! Where a site's bytes come from.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_http::OriginUrl;
+use penstock_sys::traffic::Secret;
 use penstock_tls::Authorities;
 
 use crate::limits;
@@ -22,6 +24,8 @@ pub enum Origin {
 pub struct HttpOrigin {
     /// The servers and their weights: at least one, no two the same.
     pub targets: Vec<(OriginUrl, u32)>,
+    /// The bucket that it is, if it is one; `targets` then is its server.
+    pub s3: Option<S3>,
     /// The name they are asked by; each by its own if `None`.
     pub host: Option<String>,
     /// Who may sign their certificates; there if one of them speaks TLS.
@@ -45,6 +49,7 @@ impl HttpOrigin {
     pub fn new(targets: Vec<(OriginUrl, u32)>) -> Self {
         Self {
             targets,
+            s3: None,
             host: None,
             authorities: None,
             timeouts: OriginTimeouts::default(),
@@ -55,6 +60,25 @@ impl HttpOrigin {
             health: Health::default(),
         }
     }
+}
+
+/// A bucket of an S3-compatible store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct S3 {
+    /// The store.
+    pub endpoint: OriginUrl,
+    /// Name of the bucket.
+    pub bucket: String,
+    /// The region that signatures name.
+    pub region: String,
+    /// Whether the bucket's name stands in the path.
+    pub path_style: bool,
+    /// What stands in front of every path: nothing, or with a slash at its end and none at its begin.
+    pub prefix: String,
+    /// Names the key.
+    pub access_key: String,
+    /// The key.
+    pub secret_key: Arc<Secret>,
 }
 
 /// How long servers of an origin may take.

@@ -8,9 +8,11 @@ section! {
     /// Where the bytes of a site come from.
     Origin {
         /// Files below this directory; nothing outside it is ever served.
-        directory: Text, "directory", "this or `http`";
+        directory: Text, "directory", "this, `http` or `s3`";
         /// HTTP servers that have the same content: `http://10.0.0.5:8080` or `https://origin.example.com`, with a path to put in front if there is one; or a section with more. What they answer is cached. See [origins.md](origins.md).
-        http: Entries<Target>, "list of URLs or sections", "this or `directory`";
+        http: Entries<Target>, "list of URLs or sections", "this, `directory` or `s3`";
+        /// A bucket of an S3-compatible store; requests are signed (AWS Signature Version 4). What it answers is cached.
+        s3: Spanned<S3>, "section", "this, `directory` or `http`";
         /// The name these servers are asked by: in Host, and in TLS, where their certificate has to name it.
         host: Text, "host name", "that of each URL";
         /// PEM file: the only authorities that may sign the certificates of `https` servers.
@@ -65,5 +67,29 @@ section! {
         interval: Text, "time", "5s";
         /// Good checks in a row after which it comes back.
         healthy_after: Text, "number", "2";
+    }
+}
+
+section! {
+    /// A bucket of an S3-compatible store, of which viewers can read everything below `prefix`.
+    S3 {
+        /// The store: `https://s3.eu-central-1.amazonaws.com`, `https://minio.example.com:9000`.
+        endpoint: Text, "URL", "required";
+        /// Name of the bucket.
+        bucket: Text, "name", "required";
+        /// The region that signatures name.
+        region: Text, "name", "us-east-1";
+        /// The bucket's name stands in the path, as most stores other than Amazon's want it; `false`: in front of the host name.
+        path_style: Text, "`true`, `false`", "true";
+        /// What stands in front of every path, such as `vod/2026`.
+        prefix: Text, "path", "nothing";
+        /// File with the access key.
+        access_key_file: Text, "file", "`access_key_env` counts";
+        /// File with the secret key; nobody else should be able to read it.
+        secret_key_file: Text, "file", "`secret_key_env` counts";
+        /// Environment variable with the access key.
+        access_key_env: Text, "name", "AWS_ACCESS_KEY_ID";
+        /// Environment variable with the secret key.
+        secret_key_env: Text, "name", "AWS_SECRET_ACCESS_KEY";
     }
 }

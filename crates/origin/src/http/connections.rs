@@ -214,8 +214,7 @@ impl Connections {
         let Some(target) = origin.target(place) else {
             return Err(Failed::unsent(OriginError::Unreachable, body));
         };
-        let host = fetch.host.as_deref().unwrap_or_else(|| origin.host(target));
-        let head = match fetch::head(&target.url, host, fetch) {
+        let head = match head_for(origin, target, fetch) {
             Ok(head) => head,
             Err(error) => return Err(Failed { error, unsent: None, stale: false }),
         };
@@ -403,6 +402,16 @@ async fn send(
         let stale = error.is_canceled() || error.is_closed() || error.is_incomplete_message();
         Failed { error: meaning_of(error), unsent, stale }
     })
+}
+
+/// The head of a request to a target, signed where that is needed.
+fn head_for(origin: &HttpOrigin, target: &Target, fetch: &Fetch) -> Result<Request<()>, OriginError> {
+    if let Some(signer) = origin.signer() {
+        let (fetch, host) = signer.sign(fetch)?;
+        return fetch::head(&target.url.at_root(), &host, &fetch);
+    }
+    let host = fetch.host.as_deref().unwrap_or_else(|| origin.host(target));
+    fetch::head(&target.url, host, fetch)
 }
 
 fn meaning_of(error: &hyper::Error) -> OriginError {

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use super::OriginError;
 use super::balance::{Balance, Change, HealthLimits, Tried};
 use super::checks::Checks;
+use super::s3::{S3Bucket, Signer};
 
 /// The bounds of talking to origins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub struct OriginSettings {
     pub host: Option<String>,
     /// Whose signatures on its certificates are believed; needed for `https`.
     pub authorities: Option<Authorities>,
+    /// The bucket that it is, if it is one of an S3-compatible store; `targets` then is its one server.
+    pub s3: Option<S3Bucket>,
     /// How its targets are checked; `None` if only requests tell.
     pub checks: Option<Checks>,
     /// Its bounds.
@@ -62,6 +65,7 @@ pub struct HttpOrigin {
     pub(super) id: u64,
     pub(super) settings: OriginSettings,
     targets: Vec<Target>,
+    signer: Option<Signer>,
     balance: Mutex<Balance>,
     /// When each target is to be checked next.
     due: Mutex<Vec<Instant>>,
@@ -100,8 +104,9 @@ impl HttpOrigin {
         let weights = settings.targets.iter().map(|(_, weight)| *weight);
         let balance = Mutex::new(Balance::new(weights, settings.limits.health));
         let targets = settings.targets.iter().map(|(url, _)| Target::new(url, &settings)).collect();
+        let signer = settings.s3.as_ref().and_then(Signer::new);
         let due = Mutex::new(vec![Instant::now(); settings.targets.len()]);
-        Arc::new(Self { id, settings, targets, balance, due })
+        Arc::new(Self { id, settings, targets, signer, balance, due })
     }
 
     /// Whether it was made of these very settings.
@@ -124,6 +129,11 @@ impl HttpOrigin {
 
     pub(super) fn limits(&self) -> &OriginLimits {
         &self.settings.limits
+    }
+
+    /// What signs requests to it; `None` where none are signed.
+    pub(super) fn signer(&self) -> Option<&Signer> {
+        self.signer.as_ref()
     }
 
     pub(super) fn target(&self, place: usize) -> Option<&Target> {
