@@ -18,7 +18,7 @@ run: ## Build, make the demo video and serve it at https://localhost:8443/
 	target/release/penstock serve --root demo/media --listen $(LISTEN)
 
 test: ## Run every check and test (format, lints, Rust, scripts, browser)
-	@scripts/install-needs build demo test
+	@scripts/install-needs build demo test s3
 	@scripts/test
 
 test-ktls: ## Run only the tests that need a kernel with TLS, in a user-mode Linux guest

@@ -30,10 +30,9 @@ pub(super) fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> O
     let mut named = kinds.iter().filter_map(|(kind, here)| Some((kind, (*here)?)));
     let first = named.next();
     if let (Some((first, _)), Some((kind, here))) = (first, named.next()) {
-        let article = if *first == "s3" { "an" } else { "a" };
         let what = match *first {
             "directory" => format!("{kind}: this origin has a directory already"),
-            other => format!("{kind}: this origin has {article} {other} already"),
+            other => format!("{kind}: this origin has {other} already"),
         };
         reader.fault(here, what, "keep one of them, or make two sites");
         return None;

@@ -82,14 +82,14 @@ section! {
         /// The bucket's name stands in the path, as most stores other than Amazon's want it; `false`: in front of the host name.
         path_style: Text, "`true`, `false`", "true";
         /// What stands in front of every path, such as `vod/2026`.
-        prefix: Text, "path", "nothing";
+        prefix: Text, "path", "no prefix";
         /// File with the access key.
         access_key_file: Text, "file", "`access_key_env` counts";
         /// File with the secret key; nobody else should be able to read it.
         secret_key_file: Text, "file", "`secret_key_env` counts";
         /// Environment variable with the access key.
-        access_key_env: Text, "name", "AWS_ACCESS_KEY_ID";
+        access_key_env: Text, "name", "variable AWS_ACCESS_KEY_ID";
         /// Environment variable with the secret key.
-        secret_key_env: Text, "name", "AWS_SECRET_ACCESS_KEY";
+        secret_key_env: Text, "name", "variable AWS_SECRET_ACCESS_KEY";
     }
 }

@@ -46,6 +46,13 @@ fn with_key(section: &str, line: &str) -> String {
         ),
         "sites.origin.http" => with_key("sites.origin", "")
             .replace("[\"http://a\"]", &format!("[{{url: \"http://a\", {line}}}]")),
+        "sites.origin.s3" => with_key("sites.origin", "").replace(
+            "http: [\"http://a\"],",
+            &format!(
+                "s3: {{endpoint: \"http://a\", bucket: video, access_key_file: s3.key, \
+                 secret_key_file: s3.key, {line}}}"
+            ),
+        ),
         "sites.origin.timeouts" => with_key("sites.origin", &format!("timeouts: {{{line}}}")),
         "sites.origin.health" => with_key("sites.origin", &format!("health: {{path: /x, {line}}}")),
         "sites.headers.hsts" => with_key("sites", &format!("headers: {{hsts: {{max_age: 1d, {line}}}}}")),

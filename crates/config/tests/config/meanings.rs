@@ -330,3 +330,19 @@ fn an_http_origin_may_say_everything_about_its_servers() {
     assert_eq!(origin.health.interval, Duration::from_secs(7));
     assert_eq!((origin.health.unhealthy_after, origin.health.healthy_after), (4, 5));
 }
+
+#[test]
+fn a_bucket_has_its_server_its_key_and_what_stands_in_front() {
+    let fixture = Fixture::new();
+    let text = "listeners: [{address: 127.0.0.1:0}]\n\
+         sites:\n  - origin:\n      s3: {endpoint: \"http://store.example:9000\", bucket: video, prefix: /vod/, \
+         path_style: false, region: eu-1,\n           access_key_file: s3.key, secret_key_file: s3.key}\n      retries: 2\n";
+    let config = fixture.read(text).unwrap();
+    let Origin::Http(origin) = &config.sites[0].origin else { panic!("it is HTTP") };
+    assert_eq!(origin.targets[0].0.to_string(), "http://video.store.example:9000");
+    let s3 = origin.s3.as_ref().unwrap();
+    assert_eq!((s3.bucket.as_str(), s3.region.as_str(), s3.prefix.as_str()), ("video", "eu-1", "vod/"));
+    assert_eq!((s3.access_key.as_str(), s3.secret_key.expose()), ("a-key", &b"a-key"[..]));
+    assert!(!format!("{:?}", s3.secret_key).contains("a-key"), "it is not shown");
+    assert_eq!(origin.retries, 2);
+}
