@@ -102,8 +102,9 @@ pub const WAITERS_PER_FILL: usize = 50_000;
 /// The most that a configuration may allow: more than connections make no sense.
 pub const WAITERS_PER_FILL_MAX: u64 = 10_000_000;
 
-/// How far a fill runs ahead of its fastest reader where what it brings drives out something else, in slices.
-pub const FILL_WINDOW_SLICES: u64 = 4;
+/// How far fills run ahead of their fastest reader, in slices: where slices are asked for one by one, and where all come
+/// at once and drive out something else.
+pub const FILL_WINDOW_SLICES: u32 = 4;
 
 /// How far a fill goes on behind its last reader's place when that has left, in slices: segments are finished for
 /// whoever comes next, films are not.
@@ -130,7 +131,9 @@ pub const SUCCESSORS_OF_A_PLAYLIST: usize = 16 * 1024;
 /// Segments of a playlist that still grows, from its end; those before were read when they were its end.
 pub const SUCCESSORS_WHILE_LIVE: usize = 64;
 
-const _: () = assert!(FILL_WINDOW_SLICES <= FILL_ALONE_SLICES && FILL_WINDOW_SLICES < MEMORY_TIER_SLICES_MIN);
+const _: () = assert!(
+    FILL_WINDOW_SLICES as u64 <= FILL_ALONE_SLICES && (FILL_WINDOW_SLICES as u64) < MEMORY_TIER_SLICES_MIN
+);
 
 /// How long a 404 in the directory of a live stream is fresh, whatever its origin says: the next segment is one until
 /// it exists.

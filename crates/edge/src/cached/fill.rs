@@ -215,12 +215,18 @@ async fn pour(
     if fills.next().is_some() { Err(OriginError::CutShort.label()) } else { Ok(()) }
 }
 
+/// How many slices may come ahead of who reads them. What nobody has read yet is in the small queue of the tier, a tenth
+/// of it, and must not be driven out of it.
+pub(super) fn fill_window(object: &Object<Description>) -> u32 {
+    let fitting = u32::try_from(object.tier_slices() / 40).unwrap_or(u32::MAX);
+    fitting.clamp(1, limits::FILL_WINDOW_SLICES)
+}
+
 /// Waits for the readers of an object before what begins at `next` is brought.
 async fn turn(object: &Object<Description>, next: u64) -> Result<(), &'static str> {
     let slice_bytes = u64::from(object.slice_bytes());
     let windows = Windows {
-        // What nobody has read yet is in the small queue of the tier, a tenth of it: it must not be driven out of it.
-        full: (object.tier_slices() / 40).clamp(1, limits::FILL_WINDOW_SLICES) * slice_bytes,
+        full: u64::from(fill_window(object)) * slice_bytes,
         alone: limits::FILL_ALONE_SLICES * slice_bytes,
     };
     let audience = &object.description().audience;

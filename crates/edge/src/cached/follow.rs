@@ -10,7 +10,7 @@ use penstock_config::limits;
 use penstock_egress::Part as BodyPart;
 use tokio::task::spawn_local;
 
-use super::fill::{CHANGED, fetch_slice};
+use super::fill::{CHANGED, fetch_slice, fill_window};
 use super::{Description, Store};
 use crate::worker::Worker;
 
@@ -24,6 +24,8 @@ pub(crate) struct Following {
     attempts: usize,
     /// The slice that this request has been counted for.
     counted: Option<u32>,
+    /// Slices before this one have been looked at, whether they need to be fetched.
+    looked_at: u32,
 }
 
 impl Drop for Following {
@@ -94,7 +96,15 @@ impl Following {
     ) -> Self {
         let pieces = pieces.into_iter().collect();
         object.description().audience.enter();
-        Self { store: store.clone(), object: Arc::clone(object), pieces, chunked, attempts: 0, counted: None }
+        Self {
+            store: store.clone(),
+            object: Arc::clone(object),
+            pieces,
+            chunked,
+            attempts: 0,
+            counted: None,
+            looked_at: 0,
+        }
     }
 
     /// The next bytes, as soon as there are any; `None` behind the last.
@@ -138,7 +148,7 @@ impl Following {
         audience.wants_slice(slice, !matches!(part, Part::Missing(_)));
         match part {
             Part::Here(lease) => {
-                self.prefetch(worker, slice + 1, range.end);
+                self.prefetch(worker, slice, range.end);
                 let available = lease.length();
                 if available <= from {
                     // The end has been found, and it is here.
@@ -148,6 +158,7 @@ impl Following {
                 Ok(self.stretch(lease, from..available, range))
             }
             Part::Coming(mut follower) => {
+                self.prefetch(worker, slice, range.end);
                 let most = worker.settings().limits.waiters_per_fill;
                 if self.counted.is_none() && follower.followers() > most {
                     return Err(Broken::Crowded);
@@ -188,16 +199,22 @@ impl Following {
         Ok(None)
     }
 
-    /// Has the next slice come while this one is sent.
-    fn prefetch(&self, worker: &Rc<Worker>, slice: u32, end: u64) {
-        let begins = u64::from(slice) * u64::from(self.object.slice_bytes());
-        if begins >= end || self.object.length().is_none_or(|length| begins >= length) {
-            return;
-        }
-        if let Part::Missing(fill) = self.object.slice(slice) {
-            self.object.description().audience.mark_slice(&self.store.prefetches, slice);
-            let (worker, store) = (Rc::clone(worker), self.store.clone());
-            spawn_local(async move { fetch_slice(&worker, &store, fill).await });
+    /// Has the next slices come while this one does or is sent: one after the other would cost an origin far away a
+    /// round trip each.
+    fn prefetch(&mut self, worker: &Rc<Worker>, slice: u32, end: u64) {
+        let end = self.object.length().unwrap_or(0).min(end);
+        let window = fill_window(&self.object);
+        let ahead = self.looked_at.max(slice + 1)..slice.saturating_add(window).saturating_add(1);
+        for next in ahead {
+            self.looked_at = next + 1;
+            if u64::from(next) * u64::from(self.object.slice_bytes()) >= end {
+                return;
+            }
+            if let Part::Missing(fill) = self.object.slice(next) {
+                self.object.description().audience.mark_slice(&self.store.prefetches, next);
+                let (worker, store) = (Rc::clone(worker), self.store.clone());
+                spawn_local(async move { fetch_slice(&worker, &store, fill).await });
+            }
         }
     }
 

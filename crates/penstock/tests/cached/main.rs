@@ -13,6 +13,7 @@ mod lies;
 mod live;
 mod low_latency;
 mod origin;
+mod packager;
 mod purge;
 mod query;
 mod restart;
