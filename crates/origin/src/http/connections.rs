@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper::{Request, Response};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::{sleep, timeout_at};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::answer::{Answer, Held};
 use super::balance::Tried;
@@ -272,8 +272,7 @@ impl Connections {
                 Turn::MayOpen(permit) => permit,
             },
         };
-        let dialled =
-            timeout_at(deadline.max(tokio::time::Instant::now()), dial(origin, target, Some(permit))).await;
+        let dialled = timeout(origin.limits().connect, dial(origin, target, Some(permit))).await;
         match dialled {
             Ok(sender) => Ok((sender?, false)),
             Err(_) => {

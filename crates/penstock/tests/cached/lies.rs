@@ -81,6 +81,19 @@ fn a_part_of_what_was_asked_for_whole_is_502() {
 }
 
 #[test]
+fn what_is_encoded_though_nobody_asked_says_so() {
+    let origin =
+        Origin::start(|_, _, stream| answer(stream, "200 OK", "Content-Encoding: gzip\r\n", b"not really"));
+    let edge = Edge::of(&origin);
+    let mut client = Client::plain(&edge.server);
+    for _ in 0..2 {
+        let response = client.get("/a.mp4");
+        assert_eq!((response.text(), response.field("Content-Encoding")), ("not really", Some("gzip")));
+    }
+    assert!(origin.asked()[0].to_ascii_lowercase().contains("accept-encoding: identity"));
+}
+
+#[test]
 fn what_comes_behind_the_length_is_not_part_of_anything() {
     let origin = Origin::start(|head, _, stream| {
         let name = head.split(' ').nth(1).unwrap().to_owned();
