@@ -1,6 +1,7 @@
 //! What a video player does, without a socket: it is told what arrived when, and says what to fetch next.
 
 mod buffer;
+pub mod dash;
 pub mod hls;
 mod policy;
 mod totals;
@@ -10,6 +11,8 @@ use std::time::Duration;
 pub use buffer::Buffer;
 pub use policy::{Action, Fetch, Player};
 pub use totals::Totals;
+
+use crate::target::Target;
 
 /// What kind of players take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +78,41 @@ pub struct Segment {
     pub range: Option<String>,
     /// How long it plays.
     pub duration: Duration,
-    /// What has to be fetched before it, if that has not been: the initialisation.
-    pub map: Option<(String, Option<String>)>,
+    /// When it plays, where the manifest says so: from the beginning of the presentation.
+    pub start: Duration,
+    /// What has to be fetched before it: initialisations, and the sound where that has segments of its own.
+    pub before: Vec<Companion>,
+}
+
+/// Something to fetch before a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Companion {
+    /// Where it is, as written in the manifest.
+    pub uri: String,
+    /// Which bytes of it: `first-last`.
+    pub range: Option<String>,
+    /// Whether it is fetched once for all segments that name it.
+    pub once: bool,
+}
+
+/// What was read of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Manifest {
+    /// HLS: a choice of qualities, or the segments of one.
+    Hls(hls::Playlist),
+    /// DASH: everything.
+    Dash(dash::Presentation),
+}
+
+impl Manifest {
+    /// Reads the manifest at `place`; `None` if it is none.
+    pub fn parse(text: &str, place: &Target) -> Option<Self> {
+        if text.trim_start_matches(['\u{feff}', ' ', '\n', '\r', '\t']).starts_with('<') {
+            dash::parse(text.trim_start_matches('\u{feff}'), place).map(Self::Dash)
+        } else {
+            hls::parse(text).map(Self::Hls)
+        }
+    }
 }
 
 /// One of several qualities.

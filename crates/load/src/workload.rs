@@ -174,7 +174,12 @@ impl Workload {
 
     /// A request for these bytes of this path.
     pub fn request(&self, method: &str, path: &str, range: Option<&str>) -> Request {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
+        self.request_at(&self.host, method, path, range)
+    }
+
+    /// The same, at another host.
+    pub fn request_at(&self, host: &str, method: &str, path: &str, range: Option<&str>) -> Request {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
         let names = |name: &str| {
             let is_it = |field: &&String| {
                 field.split(':').next().is_some_and(|found| found.trim().eq_ignore_ascii_case(name))

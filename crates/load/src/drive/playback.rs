@@ -1,12 +1,13 @@
-//! Players, each with a connection of its own.
+//! Players, each with a connection of its own to each server that its manifest names.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::requests::{self, Kept};
 use crate::failure::Failure;
-use crate::player::{Action, Fetch, Habits, Player, hls};
+use crate::player::{Action, Fetch, Habits, Manifest, Player};
 use crate::run::Worker;
+use crate::target::Target;
 
 /// A larger manifest is none.
 const MANIFEST_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -24,8 +25,9 @@ pub(super) async fn slot(worker: &Worker, habits: Habits, place: f64) {
 /// One player from its coming to its leaving.
 async fn watch(worker: &Worker, habits: Habits) {
     let began = worker.shared.began;
-    let mut player = Player::new(habits, worker.plan.target.clone(), began.elapsed());
-    let mut kept: Option<Kept> = None;
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(began.elapsed());
+    let mut player = Player::new(habits, worker.plan.target.clone(), began.elapsed()).at(wall);
+    let mut kept = Connections::default();
     let storm = habits.storm.map(|period| began + next_storm(began.elapsed(), period));
     let end = [storm, worker.shared.deadline()].into_iter().flatten().min();
     let over = time_to_leave(worker, end);
@@ -51,9 +53,7 @@ async fn watch(worker: &Worker, habits: Habits) {
             goes_on = step => if !goes_on { break },
         }
     }
-    if let Some(kept) = kept {
-        kept.close();
-    }
+    kept.close();
     let totals = player.leave(began.elapsed());
     worker.tally().playback.add(&totals);
 }
@@ -79,31 +79,63 @@ fn next_storm(now: Duration, period: Duration) -> Duration {
     period.saturating_mul(u32::try_from(passed + 1).unwrap_or(u32::MAX))
 }
 
-async fn fetch_one(worker: &Worker, kept: &mut Option<Kept>, player: &mut Player, fetch: &Fetch) {
+/// More servers at the same time are not kept connections to.
+const SERVERS_MAX: usize = 4;
+
+/// A player's connections, one to each server.
+#[derive(Default)]
+struct Connections(Vec<(Target, Option<Kept>)>);
+
+impl Connections {
+    /// The place of the connection to the server of this target.
+    fn to(&mut self, target: &Target) -> &mut Option<Kept> {
+        let place = match self.0.iter().position(|(server, _)| server.same_server(target)) {
+            Some(place) => place,
+            None => {
+                if self.0.len() >= SERVERS_MAX
+                    && let (_, Some(kept)) = self.0.remove(0)
+                {
+                    kept.close();
+                }
+                self.0.push((target.clone(), None));
+                self.0.len() - 1
+            }
+        };
+        &mut self.0[place].1
+    }
+
+    fn close(self) {
+        self.0.into_iter().filter_map(|(_, kept)| kept).for_each(Kept::close);
+    }
+}
+
+async fn fetch_one(worker: &Worker, kept: &mut Connections, player: &mut Player, fetch: &Fetch) {
     let began = worker.shared.began;
     let start = Instant::now();
     let body = RefCell::new(Vec::new());
     let length = std::cell::Cell::new(0);
-    let outcome = if fetch.target.same_server(&worker.plan.target) {
-        let request = worker.plan.workload.request("GET", &fetch.target.path, fetch.range.as_deref());
-        let keep = |bytes: &[u8]| {
-            length.set(length.get() + bytes.len() as u64);
-            if fetch.is_manifest && body.borrow().len() + bytes.len() <= MANIFEST_BYTES_MAX {
-                body.borrow_mut().extend_from_slice(bytes);
-            }
-        };
-        requests::fetch(worker, kept, &request, &keep).await
-    } else {
-        // Players of this generator stay with the server under test.
-        Err(Failure::ManifestInvalid)
+    let keep = |bytes: &[u8]| {
+        length.set(length.get() + bytes.len() as u64);
+        if fetch.is_manifest && body.borrow().len() + bytes.len() <= MANIFEST_BYTES_MAX {
+            body.borrow_mut().extend_from_slice(bytes);
+        }
     };
+    let is_here = fetch.target.same_server(&worker.plan.target);
+    let elsewhere = (!is_here).then_some(&fetch.target);
+    let workload = &worker.plan.workload;
+    let request = match elsewhere {
+        None => workload.request("GET", &fetch.target.path, fetch.range.as_deref()),
+        Some(target) => workload.request_at(&target.authority(), "GET", &target.path, fetch.range.as_deref()),
+    };
+    let outcome = requests::fetch(worker, kept.to(&fetch.target), elsewhere, &request, &keep).await;
     let now = began.elapsed();
     let taken = match outcome {
         // Already counted by its status.
         Ok(status) if !matches!(status, 200 | 206) => None,
         Ok(_) if fetch.is_manifest => {
-            let playlist = str::from_utf8(&body.into_inner()).ok().and_then(hls::parse);
-            let is_played = playlist.is_some_and(|playlist| player.take_manifest(now, playlist));
+            let body = body.into_inner();
+            let manifest = str::from_utf8(&body).ok().and_then(|text| Manifest::parse(text, &fetch.target));
+            let is_played = manifest.is_some_and(|manifest| player.take_manifest(now, manifest));
             Some(if is_played { Ok(()) } else { Err(Failure::ManifestInvalid) })
         }
         Ok(_) => {

@@ -8,6 +8,7 @@ use super::{Pace, Reading, ask, back_off};
 use crate::failure::Failure;
 use crate::net::{Answer, Link};
 use crate::run::Worker;
+use crate::target::Target;
 use crate::workload::Request;
 
 /// How fast a body may come.
@@ -59,14 +60,16 @@ pub(super) async fn slot(worker: &Worker, pacing: Option<Pacing>) {
     }
 }
 
-/// One request, and what `keep` is given of its body; the status of the response.
+/// One request, and what `keep` is given of its body; the status of the response. `elsewhere` is its server if that is
+/// not the plan's.
 pub(super) async fn fetch(
     worker: &Worker,
     kept: &mut Option<Kept>,
+    elsewhere: Option<&Target>,
     request: &Request,
     keep: &dyn Fn(&[u8]),
 ) -> Result<u16, Failure> {
-    let answer = once(worker, kept, request, &Reading { keep, ..Reading::DROP }).await?;
+    let answer = once(worker, kept, elsewhere, request, &Reading { keep, ..Reading::DROP }).await?;
     answer.map(|answer| answer.status).ok_or(Failure::ResponseTimeout)
 }
 
@@ -91,12 +94,13 @@ async fn paced(
         }
     };
     let turn_bytes = bitrate.map(|bitrate| (bitrate / 8 / READS_PER_SECOND).max(TURN_BYTES_MIN));
-    once(worker, kept, request, &Reading { pace: &pace, turn_bytes, ..Reading::DROP }).await
+    once(worker, kept, None, request, &Reading { pace: &pace, turn_bytes, ..Reading::DROP }).await
 }
 
 async fn once(
     worker: &Worker,
     kept: &mut Option<Kept>,
+    elsewhere: Option<&Target>,
     request: &Request,
     reading: &Reading<'_>,
 ) -> Result<Option<Answer>, Failure> {
@@ -109,8 +113,11 @@ async fn once(
             answered => return settle(worker, kept, reused, answered),
         }
     }
-    let address = worker.next_address();
-    let (link, opening) = worker.connect(address).await?;
+    let address = match elsewhere {
+        None => worker.next_address(),
+        Some(target) => worker.look_up(target).await?,
+    };
+    let (link, opening) = worker.connect_to(elsewhere, address).await?;
     let mut fresh = Kept { link, address };
     let answered = ask(worker, &mut fresh.link, request, reading).await;
     if opening.early_data && !fresh.link.is_in_early_data() {

@@ -16,10 +16,13 @@ use super::pipe::Pipe;
 use super::sessions::Sessions;
 use crate::failure::Failure;
 use crate::plan::{Mode, Plan, Resume, Tls};
+use crate::target::Target;
 
 /// Opens connections; each thread has one.
 pub(crate) struct Connector {
     context: Option<SslContext>,
+    /// For servers that a manifest named: sessions are neither offered to them nor taken from them.
+    elsewhere: Option<SslContext>,
     tls: Tls,
     host: String,
     sessions: Arc<Sessions>,
@@ -51,8 +54,16 @@ impl Connector {
     /// Which option of the plan cannot be used.
     pub(crate) fn new(plan: &Plan, sessions: Arc<Sessions>) -> Result<Self, String> {
         let context = if plan.target.tls { Some(context::build(&plan.tls, &sessions)?) } else { None };
+        let elsewhere = match plan.mode {
+            Mode::Playback(_) => {
+                let tls = Tls { resume: Resume::None, server_name: None, ..plan.tls.clone() };
+                Some(context::build(&tls, &sessions)?)
+            }
+            _ => None,
+        };
         Ok(Self {
             context,
+            elsewhere,
             tls: plan.tls.clone(),
             host: plan.target.host.clone(),
             sessions,
@@ -64,8 +75,14 @@ impl Connector {
         })
     }
 
-    /// Opens a connection, notes in `opening` how far it came, and leaves it ready for a request.
-    pub(crate) async fn open(&self, address: SocketAddr, opening: &mut Opening) -> Result<Link, Failure> {
+    /// Opens a connection, notes in `opening` how far it came, and leaves it ready for a request. `elsewhere` is the
+    /// server if it is not the plan's.
+    pub(crate) async fn open(
+        &self,
+        elsewhere: Option<&Target>,
+        address: SocketAddr,
+        opening: &mut Opening,
+    ) -> Result<Link, Failure> {
         let start = Instant::now();
         let socket = match timeout(self.timeout, TcpStream::connect(address)).await {
             Ok(Ok(socket)) => socket,
@@ -76,8 +93,12 @@ impl Connector {
         socket.set_nodelay(true).map_err(|_| Failure::ConnectFailed)?;
         let connected = Instant::now();
         opening.tcp = Some(connected - start);
-        let Some(context) = &self.context else { return Ok(Link::Plain(socket)) };
-        let stream = self.prepare(context, socket, opening).map_err(|_| Failure::HandshakeInvalid)?;
+        let (context, name) = match elsewhere {
+            None => (self.context.as_ref(), None),
+            Some(target) => (self.elsewhere.as_ref().filter(|_| target.tls), Some(target.host.as_str())),
+        };
+        let Some(context) = context else { return Ok(Link::Plain(socket)) };
+        let stream = self.prepare(context, name, socket, opening).map_err(|_| Failure::HandshakeInvalid)?;
         let mut link = Link::Tls(Box::new(stream));
         link.handshake(self.timeout).await?;
         opening.tls = Some(connected.elapsed());
@@ -88,12 +109,13 @@ impl Connector {
     fn prepare(
         &self,
         context: &SslContext,
+        elsewhere: Option<&str>,
         socket: TcpStream,
         opening: &mut Opening,
     ) -> Result<SslStream<Pipe>, ErrorStack> {
         let mut ssl = Ssl::new(context)?;
         ssl::attach_notes(&mut ssl);
-        let name = server_name(&self.tls, &self.host);
+        let name = elsewhere.unwrap_or_else(|| server_name(&self.tls, &self.host));
         if name.parse::<std::net::IpAddr>().is_err() && !name.is_empty() {
             ssl.set_hostname(name)?;
         }
@@ -105,6 +127,7 @@ impl Connector {
             }
         }
         if self.tls.resume != Resume::None
+            && elsewhere.is_none()
             && let Some(session) = self.sessions.take()
         {
             client::offer_live_session(&mut ssl, &session)?;

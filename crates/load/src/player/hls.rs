@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Segment, Segments, Variant};
+use super::{Companion, Segment, Segments, Variant};
 
 /// More lines are no playlist.
 const LINES_MAX: usize = 200_000;
@@ -80,8 +80,14 @@ impl Reader {
                 self.range_end = start.saturating_add(length);
                 shown_range(start, length)
             });
-            let map = self.map.clone();
-            self.segments.list.push(Segment { uri: uri.to_owned(), range, duration, map });
+            let before = self.map.clone().map(|(uri, range)| Companion { uri, range, once: true });
+            self.segments.list.push(Segment {
+                uri: uri.to_owned(),
+                range,
+                duration,
+                start: Duration::ZERO,
+                before: before.into_iter().collect(),
+            });
         }
     }
 
@@ -158,7 +164,8 @@ mod tests {
         let Some(Playlist::Media(segments)) = parse(text) else { panic!("no media playlist") };
         let ranges: Vec<_> = segments.list.iter().map(|one| one.range.as_deref().unwrap()).collect();
         assert_eq!(ranges, ["600-1599", "1600-2099"]);
-        assert_eq!(segments.list[1].map, Some(("f.mp4".to_owned(), Some("0-599".to_owned()))));
+        let map = Companion { uri: "f.mp4".to_owned(), range: Some("0-599".to_owned()), once: true };
+        assert_eq!(segments.list[1].before, [map]);
         assert!(!segments.ended);
     }
 

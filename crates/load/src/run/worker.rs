@@ -1,6 +1,7 @@
 //! One thread with its share of the connections.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, MutexGuard};
@@ -17,10 +18,14 @@ use crate::net::{Connector, Link, Opening};
 use crate::plan::{Mode, Plan};
 use crate::schedule::Schedule;
 use crate::tally::Tally;
+use crate::target::Target;
 use crate::workload::Chooser;
 
 /// What is read at once from a connection.
 const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// So many servers that manifests named are remembered.
+const SERVERS_MAX: usize = 1000;
 
 /// How long operations that have begun may take after the run's time is up.
 const GRACE: Duration = Duration::from_secs(1);
@@ -32,6 +37,8 @@ pub(crate) struct Worker {
     pub(crate) connector: Connector,
     pub(crate) chooser: RefCell<Chooser>,
     pub(crate) scratch: RefCell<Vec<u8>>,
+    /// Where servers are that a manifest named.
+    elsewhere: RefCell<HashMap<(String, u16), SocketAddr>>,
     starts: Starts,
     stop: watch::Receiver<bool>,
     index: usize,
@@ -54,6 +61,7 @@ pub(super) fn run(
         connector,
         chooser: RefCell::new(Chooser::new(workload, plan.seed, index, plan.threads)),
         scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
+        elsewhere: RefCell::default(),
         starts: Starts::new(schedule),
         stop,
         index,
@@ -178,10 +186,37 @@ impl Worker {
         addresses[place % addresses.len()]
     }
 
+    /// The address of a server that is not the plan's.
+    pub(crate) async fn look_up(&self, target: &Target) -> Result<SocketAddr, Failure> {
+        let name = (target.host.clone(), target.port);
+        if let Some(found) = self.elsewhere.borrow().get(&name) {
+            return Ok(*found);
+        }
+        let found = match tokio::net::lookup_host((target.host.as_str(), target.port)).await {
+            Ok(mut addresses) => addresses.next(),
+            Err(_) => None,
+        };
+        let address = found.ok_or(Failure::ConnectFailed)?;
+        let mut elsewhere = self.elsewhere.borrow_mut();
+        if elsewhere.len() < SERVERS_MAX {
+            elsewhere.insert(name, address);
+        }
+        Ok(address)
+    }
+
     /// Opens a connection and counts what came of it.
     pub(crate) async fn connect(&self, address: SocketAddr) -> Result<(Link, Opening), Failure> {
+        self.connect_to(None, address).await
+    }
+
+    /// The same to another server than the plan's.
+    pub(crate) async fn connect_to(
+        &self,
+        elsewhere: Option<&Target>,
+        address: SocketAddr,
+    ) -> Result<(Link, Opening), Failure> {
         let mut opening = Opening::default();
-        let opened = self.connector.open(address, &mut opening).await;
+        let opened = self.connector.open(elsewhere, address, &mut opening).await;
         let mut tally = self.tally();
         if let Some(tcp) = opening.tcp {
             tally.connections += 1;

@@ -84,3 +84,47 @@ fn a_viewer_whose_time_is_up_leaves_a_server_that_is_silent() {
     assert_eq!(count(&report, "playback.players"), 2, "{report:#}");
     assert_eq!(count(&report, "unfinished"), 0);
 }
+
+#[test]
+fn a_film_of_dash_is_watched_with_its_sound() {
+    let server = Setup::new().start();
+    server.write(
+        "film/manifest.mpd",
+        r#"<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" mediaPresentationDuration="PT1S">
+        <Period><AdaptationSet contentType="video"><SegmentTemplate timescale="10" startNumber="1" media="v$Number$.m4s"
+          initialization="v.mp4"><SegmentTimeline><S t="0" d="2" r="4"/></SegmentTimeline></SegmentTemplate>
+          <Representation id="v" bandwidth="100000"/></AdaptationSet>
+        <AdaptationSet contentType="audio"><SegmentTemplate timescale="10" duration="5" media="a$Number$.m4s"
+          initialization="a.mp4"/><Representation id="a" bandwidth="1000"/></AdaptationSet></Period></MPD>"#,
+    );
+    for name in ["v.mp4", "v1.m4s", "v2.m4s", "v3.m4s", "v4.m4s", "v5.m4s", "a.mp4", "a1.m4s", "a2.m4s"] {
+        server.write(&format!("film/{name}"), vec![b'x'; 1000]);
+    }
+    let authority = server.certificates().authority().display().to_string();
+    let url = server.url("/film/manifest.mpd");
+    let options =
+        ["playback", "--ca", &authority, "--start", "200ms", "--viewers", "2", "--requests", "2", &url];
+    let report = report(&options);
+    assert_eq!(count(&report, "errors_total"), 0, "{report:#}");
+    assert_eq!(count(&report, "playback.segments"), 10, "{report:#}");
+    // The description, two initialisations, five segments of picture and two of sound, for each viewer.
+    assert_eq!(count(&report, "requests"), 2 * (1 + 2 + 5 + 2), "{report:#}");
+}
+
+#[test]
+fn segments_of_another_server_are_fetched_there() {
+    let (here, there) = (Setup::new().start(), Setup::new().start());
+    let list = format!(
+        "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:0.2,\n{}\n#EXTINF:0.2,\nown.ts\n#EXT-X-ENDLIST\n",
+        there.url("/far.ts")
+    );
+    here.write("film/index.m3u8", list);
+    here.write("film/own.ts", vec![b'x'; 1000]);
+    there.write("far.ts", vec![b'x'; 500]);
+    let url = here.url("/film/index.m3u8");
+    // Each has an authority of its own.
+    let report = report(&["playback", "--insecure", "--start", "200ms", "--requests", "1", &url]);
+    assert_eq!(count(&report, "errors_total"), 0, "{report:#}");
+    assert_eq!(count(&report, "playback.segments"), 2, "{report:#}");
+    assert_eq!(count(&report, "connections_opened"), 2, "{report:#}");
+}

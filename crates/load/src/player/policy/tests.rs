@@ -1,4 +1,3 @@
-use super::super::hls;
 use super::*;
 
 const S: Duration = Duration::from_secs(1);
@@ -30,17 +29,19 @@ struct World<M, T> {
     takes: T,
     bytes: u64,
     now: Duration,
+    /// The moment of the beginning, since 1970.
+    wall: Duration,
     log: Vec<String>,
 }
 
 impl<M: Fn(&str, Duration) -> String, T: Fn(&str) -> Option<Duration>> World<M, T> {
     fn new(manifest: M, takes: T) -> Self {
-        Self { manifest, takes, bytes: 500_000, now: Duration::ZERO, log: Vec::new() }
+        Self { manifest, takes, bytes: 500_000, now: Duration::ZERO, wall: Duration::ZERO, log: Vec::new() }
     }
 
     /// Plays until the player leaves, or this time has come.
     fn play(&mut self, habits: Habits, until: Duration) -> Totals {
-        let mut player = Player::new(habits, target(), self.now);
+        let mut player = Player::new(habits, target(), self.now).at(self.wall);
         for _ in 0..10_000 {
             if self.now >= until {
                 break;
@@ -69,7 +70,7 @@ impl<M: Fn(&str, Duration) -> String, T: Fn(&str) -> Option<Duration>> World<M, 
             Some(takes) => {
                 self.now += takes;
                 if fetch.is_manifest {
-                    assert!(player.take_manifest(self.now, hls::parse(&manifest).unwrap()));
+                    assert!(player.take_manifest(self.now, Manifest::parse(&manifest, &target()).unwrap()));
                 } else {
                     player.take_segment(self.now, self.bytes);
                 }
@@ -207,4 +208,53 @@ fn a_failure_is_tried_again_and_costs_a_second() {
     let totals = world.play(habits(), 600 * S);
     assert_eq!((totals.segments, totals.stalls), (2, 0));
     assert!(totals.startup.max() > S);
+}
+
+/// A live stream of DASH with segments of 2 s, that began 100 s before the run.
+const BY_CLOCK: &str = r#"<MPD type="dynamic" availabilityStartTime="1970-01-01T00:16:40Z" timeShiftBufferDepth="PT30S">
+  <Period start="PT0S"><AdaptationSet contentType="video">
+  <SegmentTemplate duration="2" startNumber="1" media="$RepresentationID$-$Number$" initialization="$RepresentationID$-init"/>
+  <Representation id="low" bandwidth="100000"/><Representation id="high" bandwidth="2000000"/></AdaptationSet></Period></MPD>"#;
+
+#[test]
+fn a_player_of_dash_fetches_the_description_once_and_changes_quality_within_it() {
+    let film = BY_CLOCK.replace("type=\"dynamic\"", "mediaPresentationDuration=\"PT20S\"");
+    let mut world = World::new(|_, _| film.clone(), |_| Some(100 * MS));
+    let totals = world.play(habits(), 60 * S);
+    assert_eq!(world.log.iter().filter(|path| path.contains("index")).count(), 1, "{:?}", world.log);
+    assert_eq!((totals.segments, totals.switches, totals.stalls), (10, 1, 0));
+    let asked: Vec<_> = world.log[1..6].iter().map(|path| path.rsplit('/').next().unwrap()).collect();
+    assert_eq!(asked, ["low-init", "low-1", "high-init", "high-2", "high-3"]);
+}
+
+#[test]
+fn a_live_player_of_dash_follows_the_clock_without_asking_for_the_description_again() {
+    let mut world = World::new(|_, _| BY_CLOCK.to_owned(), |_| Some(10 * MS));
+    world.wall = 1100 * S;
+    let totals = world.play(Habits { quality: Quality::Lowest, ..habits() }, 20 * S);
+    assert_eq!(world.log.iter().filter(|path| path.contains("index")).count(), 1, "{:?}", world.log);
+    // 100 s have passed: 50 segments are there, and it begins three before the end.
+    assert!(world.log[2].ends_with("low-48"), "{:?}", world.log);
+    assert_eq!((totals.stalls, totals.skipped), (0, 0));
+    assert_eq!(totals.segments, 3 + 9, "one every two seconds: {:?}", world.log);
+}
+
+#[test]
+fn a_live_timeline_that_moves_on_is_followed_by_its_times() {
+    let manifest = |_: &str, now: Duration| {
+        let first = now.as_secs() / 2;
+        format!(
+            r#"<MPD type="dynamic" availabilityStartTime="1970-01-01T00:00:00Z" minimumUpdatePeriod="PT1S"><Period start="PT0S">
+            <AdaptationSet><SegmentTemplate media="$Time$"><SegmentTimeline><S t="{}" d="2" r="4"/></SegmentTimeline>
+            </SegmentTemplate><Representation id="v" bandwidth="1"/></AdaptationSet></Period></MPD>"#,
+            first * 2
+        )
+    };
+    let mut world = World::new(manifest, |_| Some(10 * MS));
+    let totals = world.play(habits(), 21 * S);
+    let segments: Vec<_> = world.log.iter().filter(|path| !path.contains("index")).collect();
+    let times: Vec<u64> =
+        segments.iter().map(|path| path.rsplit('/').next().unwrap().parse().unwrap()).collect();
+    assert!(times.windows(2).all(|pair| pair[1] == pair[0] + 2), "each once, none left out: {times:?}");
+    assert_eq!((times[0], totals.skipped, totals.stalls), (4, 0, 0));
 }

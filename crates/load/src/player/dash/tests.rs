@@ -1,0 +1,107 @@
+use super::*;
+
+const S: Duration = Duration::from_secs(1);
+
+fn place() -> Target {
+    "https://a/film/manifest.mpd".parse().unwrap()
+}
+
+fn uris(segments: &Segments) -> Vec<&str> {
+    segments.list.iter().map(|one| one.uri.trim_start_matches("https://a/film/")).collect()
+}
+
+const NUMBERED: &str = r#"<MPD type="static" mediaPresentationDuration="PT9.5S"><Period>
+  <AdaptationSet contentType="audio"><SegmentTemplate timescale="1" duration="4" media="a$Number$.m4s" initialization="a.mp4"/>
+    <Representation id="s" bandwidth="64000"/></AdaptationSet>
+  <AdaptationSet mimeType="video/mp4">
+    <SegmentTemplate timescale="1000" duration="4000" startNumber="0" media="$RepresentationID$/$Number%03d$.m4s"
+      initialization="$RepresentationID$/init-$Bandwidth$.mp4"/>
+    <Representation id="high" bandwidth="3000000"/><Representation id="low" bandwidth="800000"/>
+  </AdaptationSet></Period></MPD>"#;
+
+#[test]
+fn numbered_segments_fill_the_film_and_bring_their_sound() {
+    let film = parse(NUMBERED, &place()).unwrap();
+    let bandwidths: Vec<u64> = film.variants().iter().map(|one| one.bandwidth).collect();
+    assert_eq!(bandwidths, [800_000, 3_000_000]);
+    let segments = film.segments(0, Duration::ZERO);
+    assert_eq!(uris(&segments), ["low/000.m4s", "low/001.m4s", "low/002.m4s"]);
+    assert!(segments.ended);
+    let before: Vec<_> = segments.list[1].before.iter().map(|one| (one.uri.as_str(), one.once)).collect();
+    assert_eq!(
+        before,
+        [
+            ("https://a/film/low/init-800000.mp4", true),
+            ("https://a/film/a.mp4", true),
+            ("https://a/film/a2.m4s", false)
+        ]
+    );
+}
+
+#[test]
+fn a_timeline_repeats_and_jumps_and_names_times() {
+    let text = r#"<MPD type="static" mediaPresentationDuration="PT10S"><BaseURL>https://cdn.example/x/</BaseURL><Period>
+      <AdaptationSet contentType="video"><Representation id="v" bandwidth="1"><BaseURL>y/</BaseURL>
+      <SegmentTemplate timescale="10" presentationTimeOffset="100" media="$Time$.m4s"><SegmentTimeline>
+        <S t="100" d="20" r="1"/><S d="30"/><S t="175" d="25" r="-1"/>
+      </SegmentTimeline></SegmentTemplate></Representation></AdaptationSet></Period></MPD>"#;
+    let segments = parse(text, &place()).unwrap().segments(0, Duration::ZERO);
+    let found: Vec<_> = segments.list.iter().map(|one| (one.uri.as_str(), one.start.as_millis())).collect();
+    assert_eq!(
+        found,
+        [
+            ("https://cdn.example/x/y/100.m4s", 0),
+            ("https://cdn.example/x/y/120.m4s", 2000),
+            ("https://cdn.example/x/y/140.m4s", 4000),
+            ("https://cdn.example/x/y/175.m4s", 7500)
+        ]
+    );
+}
+
+#[test]
+fn a_list_has_ranges_and_periods_follow_each_other() {
+    let text = r#"<MPD mediaPresentationDuration="PT8S"><Period duration="PT4S"><AdaptationSet><Representation bandwidth="5">
+        <SegmentList duration="2"><Initialization sourceURL="f.mp4" range="0-99"/>
+        <SegmentURL media="f.mp4" mediaRange="100-199"/><SegmentURL media="f.mp4" mediaRange="200-299"/></SegmentList>
+      </Representation></AdaptationSet></Period>
+      <Period><AdaptationSet><SegmentTemplate duration="2" media="g$Number$"/><Representation bandwidth="5"/></AdaptationSet></Period></MPD>"#;
+    let segments = parse(text, &place()).unwrap().segments(0, Duration::ZERO);
+    assert_eq!(uris(&segments), ["f.mp4", "f.mp4", "g1", "g2"]);
+    assert_eq!(segments.list[1].range.as_deref(), Some("200-299"));
+    assert_eq!(segments.list[0].before[0].range.as_deref(), Some("0-99"));
+    let starts: Vec<_> = segments.list.iter().map(|one| one.start).collect();
+    assert_eq!(starts, [Duration::ZERO, 2 * S, 4 * S, 6 * S]);
+}
+
+#[test]
+fn a_live_stream_by_the_clock_has_what_is_finished_and_not_yet_gone() {
+    let text = r#"<MPD type="dynamic" availabilityStartTime="1970-01-01T00:01:40Z" timeShiftBufferDepth="PT8S"
+      minimumUpdatePeriod="PT30S"><Period start="PT0S"><AdaptationSet contentType="video">
+      <SegmentTemplate duration="2" startNumber="1" media="$Number$"/><Representation bandwidth="1"/></AdaptationSet></Period></MPD>"#;
+    let live = parse(text, &place()).unwrap();
+    assert!(live.is_by_clock());
+    let at = |seconds: u32| live.segments(0, seconds * S);
+    assert!(at(90).list.is_empty() && at(101).list.is_empty());
+    assert_eq!(uris(&at(104)), ["1", "2"]);
+    assert_eq!(uris(&at(121)), ["7", "8", "9", "10"]);
+    assert!(!at(121).ended);
+    assert_eq!(at(121).reload, 30 * S);
+}
+
+#[test]
+fn what_cannot_be_played_is_none() {
+    for text in [
+        "<MPD/>",
+        "<html/>",
+        "<MPD><Period/></MPD>",
+        "<MPD><Period><AdaptationSet/></Period></MPD>",
+        r#"<MPD type="dynamic"><Period><AdaptationSet><SegmentTemplate duration="2" media="x"/><Representation/></AdaptationSet></Period></MPD>"#,
+        r#"<MPD><Period><AdaptationSet><SegmentTemplate duration="2" media="x"/><Representation/></AdaptationSet></Period></MPD>"#,
+        r#"<MPD mediaPresentationDuration="PT4S"><Period><AdaptationSet><SegmentTemplate duration="0" media="x"/><Representation/></AdaptationSet></Period></MPD>"#,
+    ] {
+        assert_eq!(parse(text, &place()), None, "{text}");
+    }
+    let endless = r#"<MPD mediaPresentationDuration="PT9999999999S"><Period><AdaptationSet>
+        <SegmentTemplate timescale="1000000" duration="1" media="x"/><Representation/></AdaptationSet></Period></MPD>"#;
+    assert!(parse(endless, &place()).unwrap().segments(0, S).list.len() <= 200_000);
+}
