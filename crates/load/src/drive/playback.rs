@@ -25,7 +25,8 @@ pub(super) async fn slot(worker: &Worker, habits: Habits, place: f64) {
 /// One player from its coming to its leaving.
 async fn watch(worker: &Worker, habits: Habits) {
     let began = worker.shared.began;
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(began.elapsed());
+    let wall =
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(began.elapsed());
     let mut player = Player::new(habits, worker.plan.target.clone(), began.elapsed()).at(wall);
     let mut kept = Connections::default();
     let storm = habits.storm.map(|period| began + next_storm(began.elapsed(), period));

@@ -41,7 +41,7 @@ const PLAYBACK_EXAMPLES: &str = "\
 Examples:
   penstock load playback --connections 200 --ramp 20s --duration 2m https://video.example/film/index.m3u8
   penstock load playback --viewers 500 --storm 30s --duration 2m https://video.example/live/index.m3u8
-  penstock load playback --viewers 50 --quality highest --watch 1m --json https://video.example/film/index.m3u8";
+  penstock load playback --viewers 50 --quality highest --watch 1m --json https://video.example/film/manifest.mpd";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -61,7 +61,7 @@ pub(crate) enum LoadCommand {
     /// Take bodies as fast as they come, or as fast as players would.
     Download(Download),
 
-    /// Watch an HLS stream as players do, and tell their start-up times and stalls.
+    /// Watch an HLS or DASH stream as players do, and tell their start-up times and stalls.
     Playback(Playback),
 }
 

@@ -1,10 +1,12 @@
 //! Players against our own server. What they do in which case is tested with the players' policy; here bytes flow.
 
+use std::io::Write;
+
 use serde_json::Value;
 
 use crate::command::{count, report};
 use crate::harness::{Server, Setup};
-use crate::scripted::{Scripted, read_request};
+use crate::scripted::{Scripted, read_path, read_request};
 
 /// A film of five segments of a fifth of a second, in two qualities; returns the bytes of a segment of each.
 fn film(server: &Server) -> [u64; 2] {
@@ -127,4 +129,31 @@ fn segments_of_another_server_are_fetched_there() {
     assert_eq!(count(&report, "errors_total"), 0, "{report:#}");
     assert_eq!(count(&report, "playback.segments"), 2, "{report:#}");
     assert_eq!(count(&report, "connections_opened"), 2, "{report:#}");
+}
+
+#[test]
+fn a_segment_that_comes_too_late_is_one_stall_for_each_viewer() {
+    // Five segments of 200 ms; the fourth takes longer than all that was fetched before it can play.
+    let server = Scripted::start(|mut stream, _| {
+        while let Some(path) = read_path(&mut stream) {
+            let body = if path.ends_with("index.m3u8") {
+                let list: String = (0..5).map(|number| format!("#EXTINF:0.2,\n{number}.ts\n")).collect();
+                format!("#EXTM3U\n#EXT-X-TARGETDURATION:1\n{list}#EXT-X-ENDLIST\n")
+            } else {
+                "x".repeat(100)
+            };
+            if path.ends_with("3.ts") {
+                std::thread::sleep(std::time::Duration::from_secs(4));
+            }
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            if stream.write_all((head + &body).as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let url = format!("http://{}/index.m3u8", server.address);
+    let report = report(&["playback", "--viewers", "2", "--requests", "2", "--start", "200ms", &url]);
+    assert_eq!(count(&report, "errors_total"), 0, "{report:#}");
+    assert_eq!(count(&report, "playback.stalls"), 2, "{report:#}");
+    assert_eq!(count(&report, "playback.players_stalled"), 2, "{report:#}");
 }

@@ -110,15 +110,20 @@ fn context_builder() -> SslContextBuilder {
 
 /// Reads a request's head; false at the end of the connection.
 pub(crate) fn read_request(stream: &mut impl Read) -> bool {
+    read_path(stream).is_some()
+}
+
+/// Reads a request's head and says what it asks for; `None` at the end of the connection.
+pub(crate) fn read_path(stream: &mut impl Read) -> Option<String> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
         match stream.read(&mut byte) {
             Ok(1) => head.push(byte[0]),
-            _ => return false,
+            _ => return None,
         }
     }
-    true
+    String::from_utf8_lossy(&head).split(' ').nth(1).map(str::to_owned)
 }
 
 /// Answers every request of the connection with these bytes.

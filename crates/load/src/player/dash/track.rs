@@ -80,8 +80,11 @@ impl Track {
                 let piece = |element: &Element, uri: &str, range: &str| {
                     (element.get(uri).unwrap_or_default().to_owned(), element.get(range).map(str::to_owned))
                 };
-                let pieces =
-                    said.iter().rev().find(|element| element.child("SegmentURL").is_some())?.all("SegmentURL");
+                let pieces = said
+                    .iter()
+                    .rev()
+                    .find(|element| element.child("SegmentURL").is_some())?
+                    .all("SegmentURL");
                 let pieces = pieces.map(|one| piece(one, "media", "mediaRange")).collect();
                 let init = child("Initialization").map(|one| piece(one, "sourceURL", "range"));
                 return Some(track(init, Addressing::List { pieces, duration: number("duration")? }));
@@ -120,12 +123,15 @@ impl Track {
             }
             Addressing::Timeline { entries, repeats, .. } => self.listed(window, entries, *repeats),
         };
-        let map = self.init.as_ref().map(|(uri, range)| (self.placed(&self.filled(uri, 0, 0)), range.clone()));
+        let map =
+            self.init.as_ref().map(|(uri, range)| (self.placed(&self.filled(uri, 0, 0)), range.clone()));
         let mut segments = Vec::new();
         for (index, time, duration) in times {
             let (uri, range) = match &self.addressing {
                 Addressing::List { pieces, .. } => {
-                    let Some(piece) = usize::try_from(index).ok().and_then(|place| pieces.get(place)) else { break };
+                    let Some(piece) = usize::try_from(index).ok().and_then(|place| pieces.get(place)) else {
+                        break;
+                    };
                     piece.clone()
                 }
                 Addressing::Even { template, .. } | Addressing::Timeline { template, .. } => {
@@ -156,7 +162,8 @@ impl Track {
         let each = self.seconds(duration).as_secs_f64().max(1e-3);
         let count = |length: Duration| length.as_secs_f64() / each;
         // The last one of a period may be shorter.
-        let by_period = window.end.map(|end| whole(count(end.saturating_sub(window.start)) - 1e-6).saturating_add(1));
+        let by_period =
+            window.end.map(|end| whole(count(end.saturating_sub(window.start)) - 1e-6).saturating_add(1));
         let by_clock = window.edge.map(|edge| whole(count(edge.saturating_sub(window.start)) + 1e-6));
         let end = [by_period, by_clock].into_iter().flatten().min().unwrap_or(0);
         let first = match (window.edge, window.tail) {
@@ -166,7 +173,10 @@ impl Track {
                 gone.max(end.saturating_sub(LIVE_SEGMENTS))
             }
         };
-        (first..end).take(usize::try_from(SEGMENTS_MAX).unwrap_or(usize::MAX)).map(|index| (index, index * duration, duration)).collect()
+        (first..end)
+            .take(usize::try_from(SEGMENTS_MAX).unwrap_or(usize::MAX))
+            .map(|index| (index, index * duration, duration))
+            .collect()
     }
 
     fn listed(
@@ -253,7 +263,11 @@ fn entries(timeline: &Element) -> Option<Entries> {
     Some((entries, None))
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is made positive and bounded")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is made positive and bounded"
+)]
 fn whole(number: f64) -> u64 {
     number.clamp(0.0, 1e15) as u64
 }
