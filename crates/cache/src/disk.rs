@@ -7,6 +7,7 @@
 mod admission;
 mod format;
 mod index;
+mod inspect;
 mod keep;
 mod one;
 mod segment;
@@ -30,6 +31,7 @@ use write::{Job, write};
 
 pub(crate) use admission::comes_to_memory;
 pub(crate) use index::{Place, Versions};
+pub(crate) use inspect::inspect;
 pub(crate) use one::{DiskLease, DiskSlice, Wanted};
 pub(crate) use write::SliceJob;
 

@@ -11,6 +11,7 @@
 mod admission;
 mod disk;
 mod index;
+pub mod inspect;
 mod memory;
 mod object;
 pub mod purge;

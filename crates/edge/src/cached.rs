@@ -6,6 +6,7 @@
 mod answer;
 mod audience;
 mod blocking;
+pub mod contents;
 mod description;
 mod fill;
 mod find;

@@ -42,7 +42,7 @@ pub mod access_log;
 pub mod metrics;
 pub mod signed_urls;
 
-pub use cached::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, WrittenObject};
+pub use cached::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, WrittenObject, contents};
 pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use sealing::measure_limits;
 pub use server::{Server, StartError};

@@ -15,7 +15,7 @@ use clap_complete::Shell;
 use penstock_config::limits;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-pub(crate) use cache::{Cache, CacheCommand, Purge};
+pub(crate) use cache::{Cache, CacheCommand, List, Look, Purge};
 pub(crate) use ech::{Ech, EchCommand};
 pub(crate) use load::{
     Common, Load, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
@@ -97,7 +97,7 @@ pub(crate) enum Command {
     /// Make keys of encrypted ClientHellos, and what DNS says about them.
     Ech(Ech),
 
-    /// Tell the cache of a running server what to forget.
+    /// Look at what is cached, and tell a running server what to forget.
     Cache(Cache),
 
     /// Sign a URL for a site with signed_urls.

@@ -30,6 +30,11 @@ pub(crate) enum Failure {
     Usage(String),
     /// A load says nothing, or nothing of it succeeded.
     Load(String),
+    /// Something in the cache is damaged.
+    Damaged {
+        /// How many slices, segments or tiers.
+        count: u64,
+    },
     /// The doctor found something, and was asked to fail then.
     Findings {
         /// How many things could be better.
@@ -49,7 +54,7 @@ impl Failure {
         terminal::complain(&self.to_string());
         ExitCode::from(match self {
             Self::Config(_) | Self::Usage(_) => WRONG_INPUT,
-            Self::Machine { .. } | Self::Findings { .. } | Self::Load(_) => OTHER,
+            Self::Machine { .. } | Self::Findings { .. } | Self::Damaged { .. } | Self::Load(_) => OTHER,
         })
     }
 }
@@ -64,6 +69,9 @@ impl fmt::Display for Failure {
             Self::Machine { action, source } => write!(f, "penstock: cannot {action}: {source}"),
             Self::Usage(fault) => write!(f, "penstock: {fault}"),
             Self::Load(fault) => write!(f, "penstock: {fault}"),
+            Self::Damaged { count } => {
+                write!(f, "penstock: {count} damaged; a server fetches that anew when it is asked for")
+            }
             Self::Findings { count: 1 } => f.write_str("penstock: 1 thing could be better"),
             Self::Findings { count } => write!(f, "penstock: {count} things could be better"),
         }

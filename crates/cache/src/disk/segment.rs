@@ -88,6 +88,14 @@ impl Segment {
         std::fs::remove_file(&self.path)
     }
 
+    /// Bytes of the slices that it was made for.
+    pub(crate) fn slice_bytes(&self) -> Result<u32, Unusable> {
+        let mut header = [0; SEGMENT_HEADER_BYTES];
+        File::open(&self.path)?.read_exact_at(&mut header, 0)?;
+        let header = SegmentHeader::decode(&header).filter(|header| header.number == self.number);
+        header.map(|header| header.slice_bytes).ok_or(Unusable::Damaged)
+    }
+
     /// Its records: from its table if it has one, else by looking at each. The bool says whether it has one.
     pub(crate) fn entries(&self, slice_bytes: u32) -> Result<(Vec<Entry>, bool), Unusable> {
         let file = File::open(&self.path)?;

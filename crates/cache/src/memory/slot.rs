@@ -192,7 +192,7 @@ impl Slot {
 }
 
 /// Where the description begins: behind the bytes, and often in their last page.
-fn description_offset(length: u32) -> u64 {
+pub(super) fn description_offset(length: u32) -> u64 {
     u64::from(length).next_multiple_of(8)
 }
 

@@ -1,4 +1,6 @@
-//! `penstock cache`: what is told to the cache of a running server.
+//! `penstock cache`: what is told to the cache of a running server, and what lies in its tiers.
+
+mod look;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,6 +16,9 @@ use crate::terminal;
 pub(crate) fn run(arguments: &Cache) -> Result<(), Failure> {
     match &arguments.command {
         CacheCommand::Purge(purge) => run_purge(purge),
+        CacheCommand::Ls(list) => look::list(list),
+        CacheCommand::Stat(tiers) => look::stat(tiers),
+        CacheCommand::Verify(tiers) => look::verify(tiers),
     }
 }
 

@@ -71,7 +71,7 @@ fn word(use_of: Use) -> &'static str {
 }
 
 /// The age in its largest whole unit and the next, which is all that matters.
-fn age(age: Duration) -> String {
+pub(crate) fn age(age: Duration) -> String {
     let seconds = age.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {

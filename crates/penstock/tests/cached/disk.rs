@@ -10,10 +10,10 @@ use crate::harness::{Client, Content, Metrics, Server, Setup, until};
 use crate::origin::{Origin, file};
 
 /// A server in front of an origin with small slices, little memory and a disk.
-struct Tiered {
-    server: Server,
+pub(crate) struct Tiered {
+    pub(crate) server: Server,
     memory: TempDir,
-    disk: TempDir,
+    pub(crate) disk: TempDir,
 }
 
 const FRESH: &str = "ETag: \"v1\"\r\nCache-Control: max-age=600\r\n";
@@ -27,7 +27,7 @@ fn setup(origin: &Origin, memory: &Path, disk: &Path) -> Setup {
 }
 
 impl Tiered {
-    fn of(origin: &Origin) -> Self {
+    pub(crate) fn of(origin: &Origin) -> Self {
         let memory = tempfile::tempdir_in("/dev/shm").unwrap();
         let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         Self { server: setup(origin, memory.path(), disk.path()).start(), memory, disk }
@@ -38,7 +38,7 @@ impl Tiered {
     }
 
     /// Asks until the disk has all of it: twice, or more often where little waits to be written at a time.
-    fn have_on_disk(&self, path: &str, body: &Content) {
+    pub(crate) fn have_on_disk(&self, path: &str, body: &Content) {
         const SLICE: u64 = 64 * 1024;
         let mut client = Client::plain(&self.server);
         for start in (0..body.len).step_by(64 * 1024) {
@@ -62,7 +62,7 @@ impl Tiered {
         self.server.wait_for_log("the disk tier in");
     }
 
-    fn segments(&self) -> Vec<PathBuf> {
+    pub(crate) fn segments(&self) -> Vec<PathBuf> {
         let files = fs::read_dir(self.disk.path()).unwrap().map(|file| file.unwrap().path());
         files.filter(|path| path.to_str().unwrap().contains("/segment-")).collect()
     }
@@ -72,7 +72,7 @@ fn events(metrics: &Metrics, event: &str) -> f64 {
     metrics.sum("penstock_cache_disk_slices_total", &[&format!("event=\"{event}\"")])
 }
 
-fn film(body: &Content) -> Origin {
+pub(crate) fn film(body: &Content) -> Origin {
     let bytes = body.all();
     Origin::start(move |head, _, stream| file(head, stream, FRESH, &bytes))
 }
