@@ -11,6 +11,7 @@ mod ech;
 mod listeners;
 mod ocsp;
 mod origins;
+mod passing;
 mod query;
 pub(crate) mod reader;
 mod signed_urls;

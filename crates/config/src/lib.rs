@@ -12,6 +12,7 @@ mod interpret;
 pub mod limits;
 mod load;
 mod meaning;
+pub mod passing;
 mod raw;
 mod reference;
 mod section;
@@ -27,6 +28,7 @@ pub use meaning::{
     Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, Limits, Listener, Log, MemoryTier, Ocsp,
     Origin, OriginTimeouts, S3, SessionCache, Site, SiteCache, Tickets, Tls,
 };
+pub use passing::Forwarded;
 pub use reference::reference;
 pub use signing::{SignedUrls, SigningKey};
 pub use units::time;

@@ -18,6 +18,7 @@ use crate::meaning::{
     Cache, Config, ConfiguredCertificate, EarlyRequests, Headers, HostPattern, Limits, Listener, Log, Origin,
     Site, SiteCache, Tls, Written,
 };
+use crate::passing::{Forwarded, default_methods};
 use crate::units::Size;
 use crate::{raw, syntax};
 
@@ -92,6 +93,8 @@ impl Config {
                 hosts: vec![HostPattern::Any],
                 origin: Origin::Directory(directory),
                 cache: SiteCache::default(),
+                methods: default_methods(),
+                forwarded: Forwarded::default(),
                 signed_urls: None,
                 index: INDEX.to_owned(),
                 headers: Headers::default(),

@@ -23,6 +23,7 @@ pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};
 use crate::certificate_files::{CertificateFiles, Found, Stamp, Unusable};
 use crate::fault::Fault;
 use crate::limits;
+use crate::passing::Forwarded;
 use crate::section::Place;
 use crate::signing::SignedUrls;
 
@@ -247,6 +248,10 @@ pub struct Site {
     pub origin: Origin,
     /// What is kept of an HTTP origin's answers.
     pub cache: SiteCache,
+    /// Methods that are passed on to an HTTP origin, beside GET, HEAD and OPTIONS.
+    pub methods: Vec<String>,
+    /// How an origin is told who sent what is passed on to it.
+    pub forwarded: Forwarded,
     /// Signatures that URLs have to have; `None` if they need none.
     pub signed_urls: Option<SignedUrls>,
     /// Whether it answers what came as early data.
@@ -376,6 +381,8 @@ pub struct Limits {
     pub head_fields: usize,
     /// Bytes of a request target.
     pub target_bytes: usize,
+    /// Bytes of a request body that is passed on to an origin.
+    pub body_bytes: u64,
     /// Files one worker keeps open.
     pub open_files: usize,
     /// Requests that wait for one fetch from an origin.
@@ -463,6 +470,7 @@ impl Default for Limits {
             head_bytes: limits::HEAD_BYTES,
             head_fields: limits::HEAD_FIELDS,
             target_bytes: limits::TARGET_BYTES,
+            body_bytes: limits::PASSED_BODY_BYTES,
             open_files: limits::OPEN_FILES_PER_WORKER,
             waiters_per_fill: limits::WAITERS_PER_FILL,
             drain_deadline: Duration::from_secs(limits::DRAIN_DEADLINE_SECONDS),

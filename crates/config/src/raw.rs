@@ -184,6 +184,10 @@ section! {
         cache: Spanned<SiteCache>, "section", "";
         /// Response fields beyond those of the file.
         headers: Spanned<Headers>, "section", "";
+        /// Methods that are passed on to an HTTP origin with their body, beside GET, HEAD and OPTIONS; see [caching.md](caching.md#other-methods). `[]` answers them with 405.
+        methods: Texts, "list of names", "[POST, PUT, PATCH, DELETE]";
+        /// How an HTTP origin is told who sent what is passed on to it: `x_forwarded` by `X-Forwarded-For`, `-Proto` and `-Host`, `forwarded` by `Forwarded` (RFC 7239), or not at all.
+        forwarded: Text, "`x_forwarded`, `forwarded`, `off`", "x_forwarded";
         /// Serve only URLs with a valid signature; see [caching.md](caching.md#signed-urls).
         signed_urls: Spanned<SignedUrls>, "section", "off";
         /// Requests that came as early data (0-RTT): `allow` answers them; `refuse` answers 425, and the client asks again.
@@ -342,6 +346,8 @@ section! {
         head_fields: Text, "number", "100";
         /// A request target (path and query); then 414.
         target_bytes: Text, "size", "8KiB";
+        /// A request body that is passed on to an origin; then 413.
+        body_bytes: Text, "size", "16MiB";
         /// Files one worker keeps open.
         open_files: Text, "number", "4096";
         /// Requests that wait for one fetch from an origin, or begin to read what it brings; then 503 with `Retry-After`, or what is stale where that may be sent.

@@ -10,6 +10,7 @@ use penstock_http::{Rejection, Request, RequestBody, Status, Version};
 use crate::access_log::{Record, Text};
 use crate::connection::Connection;
 use crate::metrics::{LastResponse, Method};
+use crate::passing::Passed;
 use crate::respond::{Answer, refusal, respond};
 use crate::settings::Settings;
 use crate::transmit::Sent;
@@ -33,16 +34,14 @@ impl Connection {
         };
         self.requests += 1;
         let Some(early) = self.judge_early(&request, head.len()).await else { return false };
-        let (body_ends, rejection) = self.pass_over_body(&request, started, settings).await;
-        if let Some(rejection) = rejection {
-            return self.answer_rejected(rejection, started, settings).await;
-        }
-        let keep_alive = body_ends
-            && request.keep_alive()
-            && !self.worker.is_draining()
-            && self.requests < settings.limits.requests_per_connection;
-        let secure = self.tls.is_some();
-        let answer = respond(&self.worker, settings, &request, secure, early, keep_alive).await;
+        let answered = match Passed::admit(settings, &request) {
+            Some(passed) => self.pass(&passed, &request, early, settings).await,
+            None => self.respond_past_body(&request, early, started, settings).await,
+        };
+        let (answer, keep_alive) = match answered {
+            Ok(answered) => answered,
+            Err(rejection) => return self.answer_rejected(rejection, started, settings).await,
+        };
         let keep_alive = keep_alive && !answer.ends_connection;
         let status = answer.status;
         let head_bytes = match answer.parts.first() {
@@ -57,6 +56,31 @@ impl Connection {
         let answered = Answered { status, started, early, head_bytes };
         self.record(&request, &answered, &sent, settings);
         keep_alive && sent.short.is_none()
+    }
+
+    /// Answers what needs no body, and says whether another request can follow.
+    async fn respond_past_body(
+        &mut self,
+        request: &Request<'_>,
+        early: bool,
+        started: Instant,
+        settings: &Settings,
+    ) -> Result<(Answer, bool), Rejection> {
+        let (body_ends, rejection) = self.pass_over_body(request, started, settings).await;
+        if let Some(rejection) = rejection {
+            return Err(rejection);
+        }
+        let keep_alive = body_ends && self.may_stay(request, settings);
+        let secure = self.tls.is_some();
+        let answer = respond(&self.worker, settings, request, secure, early, keep_alive).await;
+        Ok((answer, keep_alive))
+    }
+
+    /// Whether the connection may stay open behind this request.
+    pub(crate) fn may_stay(&self, request: &Request<'_>, settings: &Settings) -> bool {
+        request.keep_alive()
+            && !self.worker.is_draining()
+            && self.requests < settings.limits.requests_per_connection
     }
 
     /// Sends what is there, then what comes.

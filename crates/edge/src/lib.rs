@@ -26,6 +26,7 @@ mod inbound;
 mod connection;
 mod early;
 mod exchange;
+mod passing;
 
 mod compress;
 mod recent_clients;

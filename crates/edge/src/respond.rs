@@ -68,8 +68,6 @@ enum Body {
     Memory(Arc<[u8]>),
 }
 
-/// The methods that a directory of files knows.
-const ALLOWED: &str = "GET, HEAD, OPTIONS";
 /// Room for a usual head, so that it is written without growing.
 pub(crate) const HEAD_ROOM_BYTES: usize = 512;
 
@@ -297,9 +295,9 @@ impl Exchange<'_> {
     fn options(&self, site: &Site) -> Answer {
         let mut out = Vec::with_capacity(HEAD_ROOM_BYTES);
         let mut head = self.head(&mut out, Status::NoContent);
-        head.field("Allow", ALLOWED);
+        head.field("Allow", &site.allowed);
         if site.cors.is_some() {
-            head.field("Access-Control-Allow-Methods", ALLOWED)
+            head.field("Access-Control-Allow-Methods", &site.allowed)
                 .field("Access-Control-Allow-Headers", "Range, If-Range, If-None-Match, If-Modified-Since")
                 .field("Access-Control-Max-Age", "86400");
         }
@@ -322,8 +320,8 @@ impl Exchange<'_> {
     ) -> Answer {
         let mut out = Vec::with_capacity(HEAD_ROOM_BYTES);
         let mut head = self.head(&mut out, status);
-        if status == Status::MethodNotAllowed {
-            head.field("Allow", ALLOWED);
+        if let (Status::MethodNotAllowed, Some(site)) = (status, site) {
+            head.field("Allow", &site.allowed);
         }
         if status == Status::ServiceUnavailable {
             head.field("Retry-After", "1");

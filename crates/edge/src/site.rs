@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use penstock_config::{EarlyRequests, HostPattern, Hsts, Origin, SignedUrls};
+use penstock_config::{EarlyRequests, Forwarded, HostPattern, Hsts, Origin, SignedUrls};
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
@@ -15,6 +15,12 @@ use crate::cached::{HttpSite, Store};
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) source: Source,
+    /// Methods that are passed on to its origin; none where there is no other server.
+    pub(crate) methods: Vec<String>,
+    /// All methods, as Allow names them.
+    pub(crate) allowed: String,
+    /// How its origin is told who sent what is passed on.
+    pub(crate) forwarded: Forwarded,
     /// Signatures that URLs have to have.
     pub(crate) signed_urls: Option<SignedUrls>,
     /// Whether what came as early data is answered with 425.
@@ -44,6 +50,9 @@ pub(crate) struct SiteTable {
     under: HashMap<String, Arc<Site>>,
     any: Option<Arc<Site>>,
 }
+
+/// The methods that every site knows.
+const ALLOWED: &str = "GET, HEAD, OPTIONS";
 
 /// The value of Strict-Transport-Security (RFC 6797 §6.1).
 fn hsts_value(hsts: &Hsts) -> String {
@@ -82,8 +91,19 @@ impl SiteTable {
                 // Whoever opens sites with HTTP origins has opened a store for them.
                 (Origin::Http(_), None) => continue,
             };
+            let methods = match source {
+                Source::Http(..) => written.methods.clone(),
+                Source::Directory(_) => Vec::new(),
+            };
             let site = Arc::new(Site {
                 source,
+                allowed: [ALLOWED]
+                    .into_iter()
+                    .chain(methods.iter().map(String::as_str))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                methods,
+                forwarded: written.forwarded,
                 signed_urls: written.signed_urls.clone(),
                 refuses_early: written.early_data == EarlyRequests::Refuse,
                 index: written.index.clone(),
@@ -155,6 +175,8 @@ mod tests {
                 hosts: hosts.to_vec(),
                 origin: Origin::Directory(std::env::temp_dir()),
                 cache: penstock_config::SiteCache::default(),
+                methods: Vec::new(),
+                forwarded: Forwarded::default(),
                 signed_urls: None,
                 early_data: EarlyRequests::Allow,
                 index: number.to_string(),

@@ -1,4 +1,4 @@
-//! Reading past a request body that nobody wants (RFC 9112 §6-7).
+//! Reading a request body, or past one that nobody wants (RFC 9112 §6-7).
 
 use memchr::memchr;
 
@@ -67,6 +67,14 @@ impl BodySkipper {
     /// 413 as soon as it is known that the body is larger than the limit; with Content-Length at the
     /// first call, even one without bytes. 400 if the chunked framing is broken. Both close.
     pub fn skip(&mut self, bytes: &[u8]) -> Result<Skipped, Rejection> {
+        self.read(bytes, |_| {})
+    }
+
+    /// The same, and hands on what is content and not framing.
+    ///
+    /// # Errors
+    /// As [`Self::skip`].
+    pub fn read(&mut self, bytes: &[u8], mut content: impl FnMut(&[u8])) -> Result<Skipped, Rejection> {
         const TOO_LARGE: Rejection = Rejection::closing(Status::ContentTooLarge, "body_too_large");
 
         let mut rest = bytes;
@@ -78,6 +86,9 @@ impl BodySkipper {
                 break;
             }
             let (next, consumed) = self.state.step(rest).map_err(Rejection::malformed)?;
+            if matches!(self.state, State::Content(_) | State::Data(_)) {
+                content(&rest[..consumed]);
+            }
             self.state = next;
             self.allowance = self.allowance.checked_sub(consumed as u64).ok_or(TOO_LARGE)?;
             rest = &rest[consumed..];

@@ -58,6 +58,7 @@ pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader
             &(1..=limits::WAITERS_PER_FILL_MAX),
             default.waiters_per_fill,
         ),
+        body_bytes: reader.size("body_bytes", raw.body_bytes.as_ref(), &(0..=GIB), default.body_bytes),
         open_files: reader.number(
             "open_files",
             raw.open_files.as_ref(),

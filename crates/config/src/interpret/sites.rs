@@ -49,8 +49,10 @@ fn site(
         reader.fault(place(cache), what, "remove it, or write origin: {http: [...]}");
     }
     let early_data = early_requests(raw.early_data.as_ref(), reader);
+    let methods = super::passing::methods(raw.methods.as_ref(), reader);
+    let forwarded = super::passing::forwarded(raw.forwarded.as_ref(), reader);
     let signed_urls = signed_urls(raw.signed_urls.as_ref(), reader);
-    Some(Site { hosts, origin, cache, signed_urls, early_data, index, headers })
+    Some(Site { hosts, origin, cache, methods, forwarded, signed_urls, early_data, index, headers })
 }
 
 fn hosts(

@@ -28,3 +28,15 @@ pub const PURGES_BYTES: usize = 8 * 1024 * 1024;
 
 /// What `penstock cache` reads of an answer of the admin listener.
 pub const ADMIN_ANSWER_BYTES: u64 = 64 * KIB;
+
+/// A request body that is passed on to an origin, unless more or less is asked for.
+pub const PASSED_BODY_BYTES: u64 = 16 * 1024 * KIB;
+
+/// What is taken at once of such a body.
+pub const PASSED_PIECE_BYTES: usize = 64 * 1024;
+
+/// Methods that a site passes on.
+pub const PASSED_METHODS_MAX: usize = 16;
+
+/// The name of such a method.
+pub const PASSED_METHOD_BYTES: usize = 32;

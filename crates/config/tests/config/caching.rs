@@ -92,3 +92,21 @@ fn a_key_that_everybody_may_read_is_warned_of() {
     };
     assert_eq!((warned(0o600), warned(0o640), warned(0o644)), (0, 0, 1));
 }
+
+#[test]
+fn what_is_wrong_with_passing_on_is_said() {
+    let fixture = Fixture::new();
+    for (line, fault) in [
+        (
+            "methods: [GET]",
+            "methods: GET is never passed on; remove it: GET, HEAD and OPTIONS are answered in any case",
+        ),
+        (
+            "methods: [post]",
+            "methods: `post` is not the name of a method; write names in capital letters, such as POST",
+        ),
+        ("forwarded: all", "forwarded: `all` is unknown; write x_forwarded, forwarded or off"),
+    ] {
+        assert_eq!(fixture.faults(&site(line)), [format!("edge.yaml:4: {fault}")], "{line}");
+    }
+}

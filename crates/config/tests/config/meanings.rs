@@ -208,6 +208,7 @@ limits:
   head_bytes: 8KiB
   head_fields: 13
   target_bytes: 1KiB
+  body_bytes: 2KiB
   open_files: 16
   waiters_per_fill: 17
   drain_deadline: 0
@@ -227,6 +228,7 @@ limits:
         head_bytes: 8192,
         head_fields: 13,
         target_bytes: 1024,
+        body_bytes: 2048,
         open_files: 16,
         waiters_per_fill: 17,
         drain_deadline: Duration::ZERO,

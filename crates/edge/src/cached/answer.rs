@@ -22,14 +22,14 @@ use crate::respond::{Answer, Exchange, HEAD_ROOM_BYTES};
 use crate::site::Site;
 
 /// An object that answers one request.
-struct Reply<'r> {
-    exchange: &'r Exchange<'r>,
-    site: &'r Site,
-    store: &'r Store,
-    object: Arc<Object<Description>>,
-    outcome: Outcome,
+pub(super) struct Reply<'r> {
+    pub(super) exchange: &'r Exchange<'r>,
+    pub(super) site: &'r Site,
+    pub(super) store: &'r Store,
+    pub(super) object: Arc<Object<Description>>,
+    pub(super) outcome: Outcome,
     /// The object has changed before any of it was sent: its new version can still answer.
-    outdated: Cell<bool>,
+    pub(super) outdated: Cell<bool>,
 }
 
 /// What a body is made of, and its length if that is known.
@@ -143,6 +143,14 @@ impl Reply<'_> {
         self.exchange.page_saying(Some(self.site), status, Some(&cache_status))
     }
 
+    /// All of it, or the page for an origin that failed: what was asked for is none of our business.
+    pub(super) async fn as_it_came(&self) -> Answer {
+        match self.description().failed {
+            Some(reason) => self.failed(reason),
+            None => self.whole().await,
+        }
+    }
+
     async fn whole(&self) -> Answer {
         let length = self.object.length();
         let range = 0..length.unwrap_or(u64::MAX);
@@ -240,6 +248,8 @@ impl Reply<'_> {
         let mut out = Vec::with_capacity(HEAD_ROOM_BYTES + self.description().fields.len());
         let mut head = exchange.head_that(&mut out, code, exchange.keep_alive && !until_close);
         match contents.length {
+            // These have no content, and so no length (RFC 9110 §8.6).
+            Some(_) if matches!(code, 204 | 304) => &mut head,
             Some(length) => head.content_length(length),
             None if chunked => head.field("Transfer-Encoding", "chunked"),
             None => &mut head,

@@ -237,6 +237,11 @@ impl Description {
         self.may_replace_an_error(now).then(|| manifest.fresh().unwrap_or(longest).min(longest))
     }
 
+    /// It answers one request that was passed on, with this status, and nothing else.
+    pub(super) fn be_passed(&mut self, status: u16) {
+        (self.status, self.ranges, self.stored) = (status, false, false);
+    }
+
     /// Status code as its origin gave it.
     pub(super) fn status_of_origin(&self) -> u16 {
         if self.ranges { 206 } else { self.status }

@@ -111,10 +111,7 @@ impl Search {
             Storage::Passing => announce.share(&object, outcome),
             Storage::Private => announce.alone(&object),
         }
-        let poured = match length {
-            Some(_) => pour(&self.worker, arriving, &object, fills, 0).await,
-            None => pour_to_the_end(&self.worker, arriving, &object, fills).await,
-        };
+        let poured = pour_all(&self.worker, arriving, &object, fills).await;
         if let Err(reason) = poured {
             shard.origin(reason);
             object.description().fault.set(reason);
@@ -160,7 +157,7 @@ fn content_range(answer: &Answer<'_>, body: Option<u64>) -> Option<(u64, u64, u6
     fits.then_some((first, last, total))
 }
 
-fn slices_of(slice_bytes: u64, length: Option<u64>) -> u32 {
+pub(super) fn slices_of(slice_bytes: u64, length: Option<u64>) -> u32 {
     match length {
         Some(length) => u32::try_from(length.div_ceil(slice_bytes)).unwrap_or(u32::MAX),
         None => 1,
@@ -168,7 +165,10 @@ fn slices_of(slice_bytes: u64, length: Option<u64>) -> u32 {
 }
 
 /// Takes on those of these slices that nobody has or fills.
-fn missing(object: &Arc<Object<Description>>, slices: std::ops::Range<u32>) -> Vec<SliceFill<Description>> {
+pub(super) fn missing(
+    object: &Arc<Object<Description>>,
+    slices: std::ops::Range<u32>,
+) -> Vec<SliceFill<Description>> {
     let mut fills = Vec::new();
     for slice in slices.filter(|slice| object.slice_length(*slice) > 0) {
         if let Part::Missing(fill) = object.slice(slice) {
@@ -176,6 +176,19 @@ fn missing(object: &Arc<Object<Description>>, slices: std::ops::Range<u32>) -> V
         }
     }
     fills
+}
+
+/// Fills a new object with the body that came with it.
+pub(super) async fn pour_all(
+    worker: &Worker,
+    arriving: Arriving<'_>,
+    object: &Arc<Object<Description>>,
+    fills: Vec<SliceFill<Description>>,
+) -> Result<(), &'static str> {
+    match object.length() {
+        Some(_) => pour(worker, arriving, object, fills, 0).await,
+        None => pour_to_the_end(worker, arriving, object, fills).await,
+    }
 }
 
 /// Fills slices, in order, from a body that begins at byte `at` of the object. Bytes of other slices are passed over.

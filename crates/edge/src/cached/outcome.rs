@@ -24,6 +24,8 @@ pub(crate) enum Outcome {
     Collapsed,
     /// Fetched for this request and for no other.
     Passed,
+    /// Passed on to the origin: it is not about what is cached.
+    Through,
 }
 
 impl Outcome {
@@ -36,6 +38,7 @@ impl Outcome {
             Self::Miss => "miss",
             Self::Collapsed => "collapsed",
             Self::Passed => "passed",
+            Self::Through => "through",
         }
     }
 
@@ -46,6 +49,7 @@ impl Outcome {
             Self::Collapsed => "penstock; fwd=uri-miss; collapsed",
             Self::Revalidated | Self::Replaced | Self::StaleIfError => "penstock; fwd=stale",
             Self::Miss | Self::Passed => "penstock; fwd=uri-miss",
+            Self::Through => "penstock; fwd=method",
         }
     }
 
@@ -54,7 +58,9 @@ impl Outcome {
         let mut member = self.forwarded().to_owned();
         let status = match self {
             Self::Revalidated => Some(304),
-            Self::Replaced | Self::Miss | Self::Passed => Some(description.status_of_origin()),
+            Self::Replaced | Self::Miss | Self::Passed | Self::Through => {
+                Some(description.status_of_origin())
+            }
             Self::Hit | Self::Stale | Self::StaleIfError | Self::Collapsed => None,
         };
         if let Some(status) = status {
@@ -71,7 +77,9 @@ impl Outcome {
             Self::Stale => "; detail=stale-while-revalidate",
             Self::StaleIfError => "; detail=stale-if-error",
             Self::Passed => "; detail=not-shared",
-            Self::Hit | Self::Revalidated | Self::Replaced | Self::Miss | Self::Collapsed => "",
+            Self::Hit | Self::Revalidated | Self::Replaced | Self::Miss | Self::Collapsed | Self::Through => {
+                ""
+            }
         });
         member
     }

@@ -141,3 +141,26 @@ proptest! {
         prop_assert_eq!(skipped, Ok(Skipped { consumed: end, done: true }));
     }
 }
+
+#[test]
+fn content_is_handed_on_without_its_framing_however_it_is_cut() {
+    let wire = b"5;x=y\r\nhello\r\n1\r\n \r\n5\r\nworld\r\n0\r\nTrailer: 1\r\n\r\nGET";
+    for cut in 0..wire.len() {
+        let mut reader = BodySkipper::new(RequestBody::Chunked, 1000);
+        let (mut content, mut consumed, mut done) = (Vec::new(), 0, false);
+        for part in [&wire[..cut], &wire[cut..]] {
+            let read = reader.read(part, |piece| content.extend_from_slice(piece)).unwrap();
+            consumed += read.consumed;
+            done = read.done;
+        }
+        assert_eq!(
+            (content.as_slice(), consumed, done),
+            (&b"hello world"[..], wire.len() - 3, true),
+            "{cut}"
+        );
+    }
+    let mut content = Vec::new();
+    let mut reader = BodySkipper::new(RequestBody::Length(3), 3);
+    assert!(reader.read(b"abcGET", |piece| content.extend_from_slice(piece)).unwrap().done);
+    assert_eq!(content, b"abc");
+}

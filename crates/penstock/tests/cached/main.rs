@@ -15,6 +15,7 @@ mod live;
 mod low_latency;
 mod origin;
 mod packager;
+mod passing;
 mod purge;
 mod query;
 mod restart;

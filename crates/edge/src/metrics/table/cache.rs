@@ -21,7 +21,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "penstock_cache_requests_total",
         kind: Kind::Counter,
-        help: "Requests to sites with an HTTP origin, by how their object was come by: `hit`, `miss`, `collapsed` into the fetch of another request, `revalidated`, `stale` (while somebody fetches), `stale_if_error`, `passed` (for one client only).",
+        help: "Requests to sites with an HTTP origin, by how their object was come by: `hit`, `miss`, `collapsed` into the fetch of another request, `revalidated`, `stale` (while somebody fetches), `stale_if_error`, `passed` (for one client only), `through` (another method, passed on).",
         labels: &[open("outcome", "see left")],
         read: |seen, out| {
             for (outcome, count) in seen.tally(|shard| &shard.cached) {
