@@ -281,6 +281,8 @@ pub struct SiteCache {
     pub default_ttl: Duration,
     /// The same of those that did not.
     pub missing_ttl: Duration,
+    /// Fields of requests that go to the origin, in lower case.
+    pub vary: Vec<String>,
     /// What of the query belongs to the key.
     pub query: QueryRules,
     /// Segments of a playlist that are fetched ahead of a viewer; 0 is off.
@@ -422,6 +424,7 @@ impl Default for SiteCache {
         Self {
             default_ttl: Duration::from_secs(limits::DEFAULT_TTL_SECONDS),
             missing_ttl: Duration::from_secs(limits::MISSING_TTL_SECONDS),
+            vary: Vec::new(),
             query: QueryRules::default(),
             prefetch: limits::PREFETCH_SEGMENTS,
         }

@@ -204,6 +204,8 @@ section! {
         default_ttl: Text, "time", "60s";
         /// How long a 404 or 410 is fresh whose origin does not say.
         missing_ttl: Text, "time", "1s";
+        /// Fields of requests that go to the origin, such as `Accept-Encoding`; no others do. Answers are kept apart by those that Vary names; see [caching.md](caching.md#variants).
+        vary: Texts, "list of names", "[]";
         /// Which parameters of the query tell one object from another: `all`, `ignore_all`, or a section. The origin is asked without the others.
         query: Spanned<WordOr<QueryRules>>, "`all`, `ignore_all` or section", "all";
         /// Segments of an HLS playlist that are fetched ahead when a viewer asks for one; 0 is off. See [live.md](live.md#prefetching).

@@ -20,6 +20,7 @@ mod purge;
 mod recall;
 mod tiers;
 mod unsteady;
+mod variants;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,6 @@ use penstock_http::Request;
 use penstock_http::caching::DefaultLifetimes;
 use penstock_http::query::QueryRules;
 use penstock_origin::http::{Checks, HealthLimits, HttpOrigin, OriginLimits, OriginSettings, S3Bucket};
-use penstock_sys::digest::sha256;
 
 use crate::server::StartError;
 pub(crate) use answer::respond_from_cache;
@@ -45,6 +45,7 @@ pub(crate) use pass::{Passing, respond_passed};
 use prefetch::Successors;
 pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged};
 use unsteady::Unsteady;
+use variants::{Fields, Variants};
 
 use crate::metrics::Prefetches;
 
@@ -54,6 +55,7 @@ pub(crate) struct Store {
     pub(crate) index: Arc<Index<Description>>,
     pub(crate) tier: Arc<MemoryTier>,
     pub(crate) purges: Arc<Purges>,
+    variants: Arc<Variants>,
     unsteady: Arc<Unsteady>,
     pub(crate) prefetches: Arc<Prefetches>,
     written: Cache,
@@ -76,6 +78,7 @@ impl Store {
             index: Index::new(limits::OBJECTS, restored),
             tier,
             purges,
+            variants: Arc::new(Variants::new()),
             unsteady: Arc::default(),
             prefetches: Arc::default(),
             written: written.clone(),
@@ -106,6 +109,8 @@ pub(crate) struct HttpSite {
     /// Tells the objects of one origin from those of another.
     name: String,
     lifetimes: DefaultLifetimes,
+    /// Fields of requests that go to the origin, in lower case.
+    passes: Arc<[String]>,
     /// What of the query tells objects apart.
     query: QueryRules,
     live: LiveDirectories,
@@ -137,6 +142,7 @@ impl HttpSite {
             origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
             name,
             query: cache.query.clone(),
+            passes: cache.vary.clone().into(),
             lifetimes: DefaultLifetimes {
                 found: cache.default_ttl,
                 missing: cache.missing_ttl,
@@ -156,7 +162,13 @@ impl HttpSite {
 
     /// What the origin is asked for, and the key of the answer.
     fn asked(&self, request: &Request<'_>, early: bool, moment: u64) -> Asked {
-        self.asked_for(self.target(request.raw_path(), request.query()), early, moment)
+        let asked = self.asked_for(self.target(request.raw_path(), request.query()), early, moment);
+        if self.passes.is_empty() {
+            return asked;
+        }
+        let fields = variants::fields(request, &self.passes);
+        let key = variants::key_of(&self.name, &asked.target, &fields, &[]);
+        Asked { key, primary: key, fields, passes: Arc::clone(&self.passes), ..asked }
     }
 
     /// The same for a reference that stands in a manifest and has become a target.
@@ -168,12 +180,12 @@ impl HttpSite {
 
     /// The same for a target that stands in a manifest, or was made of one that was asked for.
     fn asked_for(&self, target: String, early: bool, moment: u64) -> Asked {
-        let digest = sha256(&[self.name.as_bytes(), target.as_bytes()]);
-        let mut key = Key::default();
-        key.copy_from_slice(&digest[..16]);
+        let fields = Fields::default();
+        let key = variants::key_of(&self.name, &target, &fields, &[]);
         let path = target.split('?').next().unwrap_or_default();
         let is_manifest = path.ends_with(".m3u8") || path.ends_with(".mpd");
-        Asked { key, is_manifest, target, early, moment }
+        let passes = Arc::default();
+        Asked { key, primary: key, fields, passes, is_manifest, target, early, moment }
     }
 
     /// Path and query as far as it counts.
@@ -232,6 +244,12 @@ fn settings(written: &penstock_config::HttpOrigin) -> OriginSettings {
 #[derive(Clone, Debug)]
 struct Asked {
     key: Key,
+    /// The same as long as nobody knows what its answers differ by.
+    primary: Key,
+    /// Fields of the request that go to the origin.
+    fields: Fields,
+    /// Which could go there.
+    passes: Arc<[String]>,
     /// Path and query.
     target: String,
     /// When it was asked for, as purges count time.

@@ -91,9 +91,10 @@ impl SiteTable {
                 // Whoever opens sites with HTTP origins has opened a store for them.
                 (Origin::Http(_), None) => continue,
             };
-            let methods = match source {
-                Source::Http(..) => written.methods.clone(),
-                Source::Directory(_) => Vec::new(),
+            let methods = match &written.origin {
+                // What goes to a bucket is signed by us: clients read there, and nothing else.
+                Origin::Http(origin) if origin.s3.is_none() => written.methods.clone(),
+                Origin::Http(_) | Origin::Directory(_) => Vec::new(),
             };
             let site = Arc::new(Site {
                 source,

@@ -97,6 +97,40 @@ impl Directives {
     }
 }
 
+/// The value of a request's field in the one spelling that stands for all with the same meaning, as far as that is
+/// known; `None` if there is nothing in it, or more than anybody needs.
+pub fn normalised<'v>(name: &str, values: impl Iterator<Item = &'v [u8]>) -> Option<String> {
+    const BYTES_MAX: usize = 256;
+    let mut parts: Vec<String> = Vec::new();
+    for value in values {
+        let text = std::str::from_utf8(value).ok()?;
+        let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
+        if name == "accept-encoding" {
+            // A quality of zero is a refusal (RFC 9110 §12.4.2).
+            let refused = |element: &str| {
+                element.split(';').skip(1).any(|one| {
+                    one.trim().strip_prefix("q=").is_some_and(|q| q.trim_matches(['0', '.']).is_empty())
+                })
+            };
+            let coding =
+                |element: &str| element.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            parts.extend(elements.filter(|element| !refused(element)).map(coding));
+        } else {
+            parts.extend(elements.map(str::to_owned));
+        }
+    }
+    if name == "accept-encoding" {
+        let known = ["br", "gzip", "zstd"];
+        parts = known
+            .iter()
+            .filter(|known| parts.iter().any(|part| part == *known))
+            .map(|known| (*known).to_owned())
+            .collect();
+    }
+    let value = parts.join(", ");
+    (!value.is_empty() && value.len() <= BYTES_MAX).then_some(value)
+}
+
 /// The elements of a comma-separated list; a comma inside quotes belongs to its element.
 fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut quoted = false;

@@ -79,6 +79,7 @@ pub(super) fn site_cache(section: Option<&Spanned<raw::SiteCache>>, reader: &mut
     SiteCache {
         default_ttl: reader.time("default_ttl", raw.default_ttl.as_ref(), &range, default.default_ttl),
         missing_ttl: reader.time("missing_ttl", raw.missing_ttl.as_ref(), &range, default.missing_ttl),
+        vary: super::query::vary(raw.vary.as_ref(), reader),
         query: super::query::query(raw.query.as_ref(), reader),
         prefetch: reader.number(
             "prefetch",

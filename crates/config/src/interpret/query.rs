@@ -61,3 +61,44 @@ fn names(key: &str, list: &Texts, reader: &mut Reader<'_>) -> Vec<Name> {
     }
     names
 }
+
+/// What cannot differ by client without breaking what is shared: how a request is framed, and which part is asked for.
+const NEVER_PASSED: [&str; 14] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "range",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+pub(super) fn vary(list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String> {
+    let Some(list) = list else { return Vec::new() };
+    if list.value.len() > limits::VARY_NAMES_MAX {
+        let what = format!("vary: there are {} names", list.value.len());
+        reader.fault(place(list), what, format!("write at most {}", limits::VARY_NAMES_MAX));
+    }
+    let mut names: Vec<String> = Vec::new();
+    for text in &list.value {
+        let name = text.value.to_ascii_lowercase();
+        let name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        if name.is_empty() || !name.bytes().all(name_byte) {
+            let what = format!("vary: `{}` cannot be the name of a field", text.value.escape_debug());
+            reader.fault(place(text), what, "write a name such as Accept-Encoding");
+        } else if NEVER_PASSED.contains(&name.as_str()) {
+            let what = format!("vary: {} is never passed on with what is cached", text.value);
+            reader.fault(place(text), what, "remove it: ranges and conditions are answered from the cache");
+        } else if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}

@@ -40,3 +40,12 @@ pub const PASSED_METHODS_MAX: usize = 16;
 
 /// The name of such a method.
 pub const PASSED_METHOD_BYTES: usize = 32;
+
+/// Fields of requests that a site passes on with what is cached.
+pub const VARY_NAMES_MAX: usize = 16;
+
+/// Variants of one object; the oldest goes.
+pub const VARIANTS: usize = 32;
+
+/// Objects of which it is remembered what they differ by.
+pub const VARYING_OBJECTS: usize = 100_000;

@@ -110,3 +110,19 @@ fn what_is_wrong_with_passing_on_is_said() {
         assert_eq!(fixture.faults(&site(line)), [format!("edge.yaml:4: {fault}")], "{line}");
     }
 }
+
+#[test]
+fn what_is_wrong_with_vary_is_said() {
+    let fixture = Fixture::new();
+    for (list, fault) in [
+        ("[\"a b\"]", "vary: `a b` cannot be the name of a field; write a name such as Accept-Encoding"),
+        (
+            "[Range]",
+            "vary: Range is never passed on with what is cached; remove it: ranges and conditions are answered from \
+             the cache",
+        ),
+    ] {
+        let faults = fixture.faults(&site(&format!("cache: {{vary: {list}}}")));
+        assert_eq!(faults, [format!("edge.yaml:4: {fault}")], "{list}");
+    }
+}

@@ -126,7 +126,7 @@ impl Description {
         let ranges = answer.status() == 206;
         let status = if ranges { 200 } else { answer.status() };
         let bounds = site.bounds(status, &asked.target, &reading, now.0);
-        let storage = storage(answer, status, &bounds, now.1);
+        let storage = asked.personal(answer, storage(answer, status, &bounds, now.1));
         let lifetime = match storage {
             Storage::Shared(lifetime) => lifetime,
             Storage::Private | Storage::Passing => NOTHING,
@@ -307,6 +307,25 @@ fn storage(answer: &Answer<'_>, status: u16, bounds: &Bounds, now: SystemTime) -
         age: answer.field("age"),
     };
     bounds.of(response.storage(now, bounds.default))
+}
+
+impl Asked {
+    /// What came for one Authorization is for nobody else, unless its origin says so (RFC 9111 §3.5).
+    fn personal(&self, answer: &Answer<'_>, storage: Storage) -> Storage {
+        if !self.fields.iter().any(|(name, _)| name == "authorization") {
+            return storage;
+        }
+        let says = directives(answer);
+        let allowed = says.public || says.must_revalidate || says.s_maxage.is_some();
+        if allowed { storage } else { Storage::Private }
+    }
+}
+
+/// What a response says to a cache like this one; what is meant for such caches alone says all (RFC 9213 §2.2).
+fn directives(answer: &Answer<'_>) -> Directives {
+    let all = |name: &str| answer.fields().get_all(name).iter().map(|value| value.as_bytes());
+    let targeted = Directives::parse_targeted(all("cdn-cache-control"));
+    targeted.unwrap_or_else(|| Directives::parse(all("cache-control")))
 }
 
 /// What it can be purged by: Surrogate-Key has tags separated by spaces, Cache-Tag by commas.

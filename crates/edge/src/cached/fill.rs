@@ -14,7 +14,7 @@ use super::audience::{Turn, Windows};
 use super::find::{Announce, Outcome, Search};
 use super::live::Reading;
 use super::manifest::Arriving;
-use super::{Description, Store};
+use super::{Asked, Description, Store};
 use crate::worker::Worker;
 
 /// The moment something came, on both clocks.
@@ -34,12 +34,13 @@ impl Search {
         let shard = &self.worker.shard;
         let last = u64::from(self.store.tier.slice_bytes()) - 1;
         let whole = self.asked.is_manifest || self.store.unsteady.has(&self.asked.key, Instant::now());
-        let fetch = Fetch {
+        let mut fetch = Fetch {
             early: self.asked.early,
             range: (!whole).then_some((0, last)),
             known: stale.as_ref().and_then(|object| object.description().condition()),
             ..Fetch::get(self.held.as_ref().map_or(&self.asked.target, |held| &held.target))
         };
+        self.asked.pass_fields(&mut fetch);
         let coming = self.worker.origins.fetch(&self.site.origin, &fetch);
         let fetched = match &self.held {
             Some(held) => timeout(held.longest, coming).await.unwrap_or(Err(OriginError::Timeout)),
@@ -90,8 +91,11 @@ impl Search {
             shard.manifest(kind);
         }
         let reading = std::mem::replace(&mut arriving.reading, Reading::Other);
-        let (description, storage) =
-            Description::read(&arriving.answer, &self.asked, &self.site, reading, now);
+        let (asked, gone) = self.store.variants.learn(&self.asked, &self.site.name, vary(&arriving.answer));
+        if let Some(gone) = gone {
+            self.store.index.forget(&gone, &self.store.tier);
+        }
+        let (description, storage) = Description::read(&arriving.answer, &asked, &self.site, reading, now);
         if let Some(manifest) = &description.manifest {
             self.site.learn(&self.asked.target, manifest);
         }
@@ -99,10 +103,16 @@ impl Search {
             description.audience.mark_segment(&self.store.prefetches);
         }
         let slices = if description.ranges { 1 } else { slices_of(slice_bytes, length) };
-        let object = Object::new(&self.asked.key, description, length, Arc::clone(&self.store.tier));
+        let object = Object::new(&asked.key, description, length, Arc::clone(&self.store.tier));
         // Before anybody else can see the object: what this answer brings is ours to fill.
         let fills = missing(&object, 0..slices);
         match storage {
+            storage if asked.key != self.asked.key => {
+                if matches!(storage, Storage::Shared(_)) {
+                    self.store.index.put(&asked.key, &object, |_| true);
+                }
+                announce.elsewhere(&object, outcome);
+            }
             Storage::Shared(_) if self.held.is_some() => {
                 self.keep_if_newer(&object);
                 announce.share(&object, outcome);
@@ -117,7 +127,7 @@ impl Search {
             object.description().fault.set(reason);
             if length.is_none() {
                 // Nobody knows how long it would have been: it cannot be mended, only fetched again.
-                self.store.index.forget_version(&self.asked.key, &object);
+                self.store.index.forget_version(&asked.key, &object);
             }
         }
     }
@@ -133,6 +143,20 @@ impl Search {
         let description = Description::failure(status, error.label(), &self.asked, &self.site, now);
         Object::new(&self.asked.key, description, Some(0), Arc::clone(&self.store.tier))
     }
+}
+
+impl Asked {
+    fn pass_fields(&self, fetch: &mut Fetch) {
+        for (name, value) in self.fields.iter() {
+            fetch.pass(name, value.as_bytes());
+        }
+    }
+}
+
+/// What an answer says it differs by.
+fn vary<'a>(answer: &'a Answer<'_>) -> impl Iterator<Item = &'a str> {
+    let values = answer.fields().get_all("vary").iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|list| list.split(',')).map(str::trim)
 }
 
 /// The length of the whole object; `Some(None)` while only its end will tell, `None` if the answer makes no sense.
@@ -311,11 +335,12 @@ async fn try_slice(
     let slice_bytes = u64::from(object.slice_bytes());
     let first = u64::from(fill.slice()) * slice_bytes;
     let last = first + u64::from(object.slice_length(fill.slice())) - 1;
-    let fetch = Fetch {
+    let mut fetch = Fetch {
         range: Some((first, last)),
         known: description.same_version_condition(),
         ..Fetch::get(&description.asked.target)
     };
+    description.asked.pass_fields(&mut fetch);
     let answer = worker.origins.fetch(&description.site.origin, &fetch).await.map_err(OriginError::label)?;
     match answer.status() {
         206 => {

@@ -44,8 +44,12 @@ impl Search {
     pub(super) async fn find(&self) -> Result<Found, Status> {
         let (index, key) = (&self.store.index, &self.asked.key);
         let mut outcome = Outcome::Hit;
+        // What it differs by may have become known, also while this waited.
         // Twice: an attempt may end with something that was purged meanwhile.
         for _ in 0..2 * limits::ORIGIN_ATTEMPTS {
+            if let Some(asked) = self.store.variants.other(&self.asked, &self.site.name) {
+                return Box::pin(Self { asked, ..self.clone() }.find()).await;
+            }
             let (pending, stale) = match index.look_up(key) {
                 LookUp::Missing(claim) => return self.fetch(Some(claim), None).await,
                 LookUp::Pending(pending) => {
@@ -166,6 +170,12 @@ impl Announce {
         if let Some(claim) = self.claim {
             claim.share(object);
         }
+        drop(self.reply.send(Found { object: Arc::clone(object), outcome }));
+    }
+
+    /// For the request it began with: those who wait may want another variant, and look again.
+    pub(super) fn elsewhere(self, object: &Arc<Object<Description>>, outcome: Outcome) {
+        drop(self.claim);
         drop(self.reply.send(Found { object: Arc::clone(object), outcome }));
     }
 

@@ -22,6 +22,7 @@ mod restart;
 mod secure;
 mod signed;
 mod targets;
+mod vary;
 
 use harness::{Server, Setup};
 use origin::Origin;

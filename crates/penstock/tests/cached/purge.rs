@@ -29,7 +29,7 @@ fn admin(server: &Server, request: &str) -> (u16, serde_json::Value) {
     (status, serde_json::from_str(body).unwrap_or_default())
 }
 
-fn purge(server: &Server, query: &str) -> u64 {
+pub(crate) fn purge(server: &Server, query: &str) -> u64 {
     let request = format!("POST /cache/purge?{query} HTTP/1.1\r\nHost: admin\r\nContent-Length: 0\r\n\r\n");
     let (status, body) = admin(server, &request);
     assert_eq!(status, 200, "{body}");

@@ -35,6 +35,8 @@ mod field {
     pub(super) const TAGS: u8 = 12;
     /// The moment up to which purges are known not to be about it.
     pub(super) const JUDGED: u8 = 13;
+    /// Fields of the request that went to the origin, each with a colon and a line end.
+    pub(super) const ASKED_WITH: u8 = 14;
 }
 
 impl Describe for Description {
@@ -65,6 +67,9 @@ impl Description {
         put(out, field::SITE, self.site.name.as_bytes());
         put(out, field::TAGS, self.tags.as_bytes());
         put(out, field::JUDGED, &self.judged.load(Ordering::Relaxed).to_le_bytes());
+        let lines: String =
+            self.asked.fields.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+        put(out, field::ASKED_WITH, lines.as_bytes());
         let Freshness { since, lifetime } = self.freshness();
         let since = now.1.checked_sub(now.0.saturating_duration_since(since)).unwrap_or(UNIX_EPOCH);
         let mut times = milliseconds(since).to_le_bytes().to_vec();
@@ -93,8 +98,13 @@ impl Description {
             None => None,
         };
         let judged = u64_of(fields.get(field::JUDGED)?)?;
+        let with = fields.text(field::ASKED_WITH).unwrap_or_default();
+        let with = with.lines().filter_map(|line| line.split_once(':'));
         let asked = Asked {
             key: *key,
+            primary: *key,
+            fields: with.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            passes: Arc::default(),
             moment: judged,
             target: fields.text(field::TARGET)?,
             early: false,

@@ -36,7 +36,16 @@ fn description(site: &Arc<HttpSite>, since: Instant) -> Description {
         stored: true,
         tags: "film news".to_owned(),
         judged: AtomicU64::new(7),
-        asked: Asked { key: [9; 16], moment: 7, target: "/a?b".to_owned(), early: true, is_manifest: false },
+        asked: Asked {
+            key: [9; 16],
+            primary: [9; 16],
+            fields: [("accept-language".to_owned(), "de".to_owned())].into(),
+            passes: Arc::default(),
+            moment: 7,
+            target: "/a?b".to_owned(),
+            early: true,
+            is_manifest: false,
+        },
         fault: Fault::default(),
         site: Arc::clone(site),
         manifest: None,
@@ -64,6 +73,7 @@ fn what_is_written_is_read_again_and_time_has_gone_on() {
         (&b"x-custom: kept\r\n"[..], "video/mp4")
     );
     assert_eq!((read.asked.target.as_str(), read.asked.early), ("/a?b", false));
+    assert_eq!(read.asked.fields[..], [("accept-language".to_owned(), "de".to_owned())]);
     assert_eq!(read.modified.as_ref().unwrap().0, "Sun, 06 Nov 1994 08:49:37 GMT");
     assert_eq!(read.received, UNIX_EPOCH + Duration::from_secs(1_000_000_000));
     assert!((34..=36).contains(&read.age(now.0)), "5 s and half a minute: {}", read.age(now.0));
