@@ -10,6 +10,7 @@ mod harness;
 
 mod bodies;
 mod doctor;
+mod early;
 mod guest;
 mod kernel;
 mod key_updates;
@@ -17,6 +18,9 @@ mod lives;
 mod modules;
 mod outlets;
 mod runner;
+#[path = "../resumption/tapped.rs"]
+#[expect(dead_code, reason = "the tests of resumption use the rest of it")]
+mod tapped;
 mod traced;
 
 use runner::Case;
@@ -36,6 +40,7 @@ const CASES: &[Case] = &[
     ("a_slow_reader_gets_every_byte", bodies::slow_reader),
     ("buffers_smaller_than_a_record_do_not_stall", bodies::small_socket_buffers),
     ("a_hundred_connections_at_once_are_all_kernel", bodies::a_hundred),
+    ("early_data_is_answered_by_the_kernel", early::answered_by_the_kernel),
     ("auto_counts_what_it_chose", bodies::auto),
     ("the_doctor_measures_the_kernel", doctor::finds_the_kernel),
     ("a_key_update_without_a_request_changes_nothing", key_updates::not_requested),

@@ -1,5 +1,6 @@
 //! OCSP stapling with OpenSSL as the responder and as the client.
 
+use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -13,6 +14,7 @@ use rustix::process::Signal;
 
 use crate::harness::{Server, Setup, Tool, until};
 
+/// Of the first leaf; renewed ones count on from there.
 const SERIAL: u64 = 0x0777;
 
 /// An authority in the directory of a server: `ca.crt`, `ca.key`, and leaves whose chain names it.
@@ -20,6 +22,8 @@ struct Authority {
     directory: PathBuf,
     issuer: Issuer<'static, KeyPair>,
     certificate: String,
+    /// Of the leaf there is.
+    serial: Cell<u64>,
 }
 
 impl Authority {
@@ -32,25 +36,32 @@ impl Authority {
         let directory = server.directory().to_owned();
         fs::write(directory.join("ca.crt"), &certificate).unwrap();
         fs::write(directory.join("ca.key"), key.serialize_pem()).unwrap();
-        Self { directory, issuer: Issuer::new(params, key), certificate }
+        Self { directory, issuer: Issuer::new(params, key), certificate, serial: Cell::new(SERIAL) }
     }
 
     /// `leaf.crt` with its issuer behind it, and `leaf.key`.
     fn leaf(&self, responder: Option<&str>) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        params.serial_number = Some(SerialNumber::from(SERIAL));
+        params.serial_number = Some(SerialNumber::from(self.serial.get()));
         params.custom_extensions.extend(responder.map(authority_information_access));
         let leaf = params.signed_by(&key, &self.issuer).unwrap();
         fs::write(self.directory.join("leaf.crt"), leaf.pem() + &self.certificate).unwrap();
         fs::write(self.directory.join("leaf.key"), key.serialize_pem()).unwrap();
     }
 
+    /// The next leaf in the place of the one there is.
+    fn renew(&self) {
+        self.serial.set(self.serial.get() + 1);
+        self.leaf(None);
+    }
+
     /// What OpenSSL's responder knows about the leaf: `V` valid, `R` revoked.
     fn index(&self, status: char) -> PathBuf {
         let path = self.directory.join("index.txt");
         let revoked = if status == 'R' { "250101000000Z" } else { "" };
-        let line = format!("{status}\t400101000000Z\t{revoked}\t{SERIAL:04X}\tunknown\t/CN=leaf\n");
+        let serial = self.serial.get();
+        let line = format!("{status}\t400101000000Z\t{revoked}\t{serial:04X}\tunknown\t/CN=leaf\n");
         fs::write(&path, line).unwrap();
         path
     }
@@ -218,6 +229,48 @@ fn a_file_serves_the_certificate_it_speaks_of_and_no_other() {
         (counted(&server, "file", "wrong_certificate") == 1.0).then_some(())
     });
     assert!(status(&server, &rsa).contains(NONE));
+}
+
+#[test]
+fn a_renewed_certificate_has_no_staple_until_there_is_one_for_it() {
+    let server = Setup::new().start();
+    let authority = Authority::new(&server);
+    authority.leaf(None);
+    authority.staple('V', "2");
+    let own = "certificates: [{chain: leaf.crt, key: leaf.key, ocsp: {file: staple.der}}]";
+    let setup = Setup::new().tls(own);
+    reload(&server, &setup);
+    wait_for(&server, GOOD);
+    authority.renew();
+    server.expect_warning("is not stapled: it speaks of another certificate");
+    // The chain and the key are two files, and what lies between is no pair.
+    server.tolerate_warning("does not belong to the first certificate");
+    reload(&server, &setup);
+    wait_for(&server, NONE);
+    until("the mistake to be counted", || {
+        (counted(&server, "file", "wrong_certificate") >= 1.0).then_some(())
+    });
+    authority.staple('V', "2");
+    wait_for(&server, "Serial Number: 0778");
+    assert!(status(&server, &[]).contains(GOOD));
+}
+
+#[test]
+fn a_certificate_from_a_directory_gets_its_staple_when_it_is_in_use() {
+    let server = Setup::new().start();
+    let authority = Authority::new(&server);
+    let responder = Responder::start(&authority, 'V');
+    authority.leaf(Some(&responder.url()));
+    let read = |name: &str| fs::read_to_string(server.directory().join(name)).unwrap();
+    let directory = server.directory().join("certs");
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("localhost.pem"), read("leaf.crt") + &read("leaf.key")).unwrap();
+    let tls = "certificates: [{directory: certs}, {chain: rsa.crt, key: rsa.key, default: true}]\nocsp: auto";
+    reload(&server, &Setup::new().tls(tls));
+    // The first client has it read, and is served without a staple.
+    assert!(status(&server, &[]).contains("Verification: OK"));
+    wait_for(&server, GOOD);
+    assert_eq!(counted(&server, "responder", "ok"), 1.0);
 }
 
 #[test]
