@@ -241,6 +241,16 @@ pub fn flush_tickets(ssl: &mut SslRef) -> bool {
     result >= 0
 }
 
+/// Has this connection resume only sessions that began with the same context, and gives its own sessions this one.
+///
+/// # Errors
+/// After the handshake.
+pub fn set_session_context(ssl: &mut SslRef, context: &[u8; 32]) -> Result<(), ErrorStack> {
+    // SAFETY: the connection is live; the library copies the 32 bytes, which is the most it takes.
+    let done = unsafe { ffi::SSL_set_session_id_context(ssl.as_ptr(), context.as_ptr(), context.len()) };
+    if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
+}
+
 /// Has the library send a KeyUpdate with its next write, and change its keys for sending (RFC 8446 §4.6.3).
 ///
 /// # Errors

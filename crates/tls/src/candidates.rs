@@ -74,13 +74,25 @@ impl NameIndex {
         fitting.chain(others).chain(self.default.that(true, verifiable))
     }
 
+    /// Whether a certificate bears the name.
+    pub(crate) fn bears(&self, name: &str) -> bool {
+        self.bearing(name).into_iter().any(|found| found.is_some())
+    }
+
     /// The candidates that bear the name; the default if there are none.
     fn named(&self, name: &str) -> [Option<Candidates>; 2] {
+        match self.bearing(name) {
+            [None, None] => [Some(self.default), None],
+            bearing => bearing,
+        }
+    }
+
+    fn bearing(&self, name: &str) -> [Option<Candidates>; 2] {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let exact = self.exact.get(&name).copied();
         // A wildcard covers one label (RFC 6125 §6.4.3).
         let wildcard = name.split_once('.').and_then(|(_, parent)| self.wildcard.get(parent)).copied();
-        if exact.is_none() && wildcard.is_none() { [Some(self.default), None] } else { [exact, wildcard] }
+        [exact, wildcard]
     }
 }
 

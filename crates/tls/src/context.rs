@@ -9,6 +9,7 @@ use boring::ssl::{
     AlpnError, ClientHello, ExtensionType, NameType, SelectCertError, Ssl, SslContext, SslContextBuilder,
     SslMethod, SslOptions, SslRef, SslSessionCacheMode, SslVersion,
 };
+use penstock_sys::digest::sha256;
 use penstock_sys::ssl;
 use penstock_sys::traffic::{Secret, Version};
 
@@ -76,24 +77,12 @@ impl Acceptor {
     pub fn new(settings: Settings) -> Result<Self, ContextError> {
         // Connections begin without a certificate: which one they need, only the ClientHello tells.
         let mut entry = common(&settings)?;
-        let orders = Orders::new(&settings.suites);
-        let chacha20 = Arc::clone(&settings.chacha20);
-        let rules =
-            SignatureRules { tls13: settings.newest == Version::Tls13, sha1: settings.legacy.is_some() };
         let session_keeping = settings.session_keeping.clone();
         let early_data = settings.early_data.clone();
         let client_certificates = settings.client_certificates.clone();
-        // Without any, nothing is ever rearranged.
-        let groups = if settings.asks_for_best_group { Vec::new() } else { settings.groups.clone() };
-        let ja4 = settings.ja4;
-        let shelf = Shelf::new(settings)?;
-        let chooser = Arc::clone(&shelf);
-        entry.set_select_certificate_callback(move |hello| {
-            if let Some(progress) = signing::progress(hello.ssl()).filter(|_| ja4) {
-                progress.note_ja4(hello.as_bytes());
-            }
-            choose(hello, &chooser, rules, &orders, &chacha20, &groups)
-        });
+        let chooser = Chooser::new(settings)?;
+        let shelf = Arc::clone(&chooser.shelf);
+        entry.set_select_certificate_callback(move |hello| chooser.choose(hello));
         Ok(Self { context: entry.build(), shelf, session_keeping, early_data, client_certificates })
     }
 
@@ -155,13 +144,11 @@ fn common(settings: &Settings) -> Result<SslContextBuilder, ContextError> {
         Some(keeping) => ssl::set_sessions(&mut builder, Arc::new(Desk(Arc::clone(&keeping.store)))),
         None => drop(builder.set_session_cache_mode(SslSessionCacheMode::OFF)),
     }
-    match &settings.client_certificates {
-        Some(rules) => {
-            rules.ask(&mut builder)?;
-            builder.set_session_id_context(rules.session_id_context())?;
-        }
-        None => builder.set_session_id_context(b"penstock")?,
+    if let Some(rules) = &settings.client_certificates {
+        rules.ask(&mut builder)?;
     }
+    // Each connection gets one of its own; without any the library refuses to resume where certificates are asked for.
+    builder.set_session_id_context(session_family(settings))?;
     ssl::set_session_lifetime(&mut builder, settings.session_lifetime);
     match &settings.tickets {
         Some(keys) => ssl::set_ticket_keys(&mut builder, Arc::clone(keys) as Arc<dyn ssl::TicketKeys>),
@@ -230,52 +217,94 @@ fn library_version(version: Version) -> SslVersion {
     }
 }
 
-/// The one decision per ClientHello: whether it goes on now, which certificate, which groups and
-/// suites in which order.
-fn choose(
-    mut hello: ClientHello<'_>,
-    shelf: &Shelf,
+/// The one decision per ClientHello: whether it goes on now, which certificate, which groups and suites in which order,
+/// which sessions.
+struct Chooser {
+    shelf: Arc<Shelf>,
     rules: SignatureRules,
-    orders: &Orders,
-    chacha20: &ChaCha20Switch,
-    groups: &[Group],
-) -> Result<(), SelectCertError> {
-    let find = |number: u16| hello.get_extension(number.into());
-    let verifiable = Verifiable::of(orders.signed_by(hello.ciphers()), find, rules);
-    let context = match shelf.choose(hello.servername(NameType::HOST_NAME), verifiable) {
-        Chosen::Ready(context) => context,
-        Chosen::Pending(gate) => {
-            let progress = signing::progress(hello.ssl()).ok_or(SelectCertError::ERROR)?;
-            progress.set_gate(gate);
+    orders: Orders,
+    chacha20: Arc<ChaCha20Switch>,
+    /// Empty if nothing is ever rearranged.
+    groups: Vec<Group>,
+    ja4: bool,
+    /// The sessions that may be resumed here at all.
+    family: Vec<u8>,
+}
+
+impl Chooser {
+    fn new(settings: Settings) -> Result<Self, ContextError> {
+        let rules =
+            SignatureRules { tls13: settings.newest == Version::Tls13, sha1: settings.legacy.is_some() };
+        Ok(Self {
+            rules,
+            orders: Orders::new(&settings.suites),
+            chacha20: Arc::clone(&settings.chacha20),
+            groups: if settings.asks_for_best_group { Vec::new() } else { settings.groups.clone() },
+            ja4: settings.ja4,
+            family: session_family(&settings).to_vec(),
+            shelf: Shelf::new(settings)?,
+        })
+    }
+
+    fn choose(&self, mut hello: ClientHello<'_>) -> Result<(), SelectCertError> {
+        if let Some(progress) = signing::progress(hello.ssl()).filter(|_| self.ja4) {
+            progress.note_ja4(hello.as_bytes());
+        }
+        let find = |number: u16| hello.get_extension(number.into());
+        let name = hello.servername(NameType::HOST_NAME);
+        let verifiable = Verifiable::of(self.orders.signed_by(hello.ciphers()), find, self.rules);
+        let context = match self.shelf.choose(name, verifiable) {
+            Chosen::Ready(context) => context,
+            Chosen::Pending(gate) => {
+                let progress = signing::progress(hello.ssl()).ok_or(SelectCertError::ERROR)?;
+                progress.set_gate(gate);
+                return Err(SelectCertError::RETRY);
+            }
+            Chosen::None => return Err(SelectCertError::ERROR),
+        };
+        let waits = signing::progress(hello.ssl()).is_some_and(|progress| !progress.has_turn());
+        if waits && !hello::offers_resumption(hello.as_bytes(), find) {
+            // It will most likely sign, so it does not even begin the key exchange before it may.
             return Err(SelectCertError::RETRY);
         }
-        Chosen::None => return Err(SelectCertError::ERROR),
-    };
-    let waits = signing::progress(hello.ssl()).is_some_and(|progress| !progress.has_turn());
-    if waits && !hello::offers_resumption(hello.as_bytes(), |number| hello.get_extension(number.into())) {
-        // It will most likely sign, so it does not even begin the key exchange before it may.
-        return Err(SelectCertError::RETRY);
+        let supported = hello.get_extension(ExtensionType::SUPPORTED_GROUPS);
+        let shares = hello.get_extension(ExtensionType::KEY_SHARE);
+        let groups = groups::sparing_a_round_trip(&self.groups, supported, shares);
+        let order = self.orders.for_client(hello.ciphers(), self.chacha20.is_last());
+        if let Some(notes) =
+            ssl::notes(hello.ssl()).filter(|_| hello.get_extension(ExtensionType::EARLY_DATA).is_some())
+        {
+            notes.set_early_data_offered();
+        }
+        let asked = extensions::asked(&hello);
+        keep_offered_ticket(&hello);
+        let sessions = sessions_of(&self.family, &self.shelf, name);
+        let ssl = hello.ssl_mut();
+        let prepare = || {
+            ssl.set_ssl_context(&context)?;
+            ssl::set_session_context(ssl, &sessions)?;
+            if let Some(groups) = groups {
+                ssl.set_curves_list(&groups::names(&groups))?;
+            }
+            if let Some(order) = order {
+                order.set(ssl)?;
+            }
+            extensions::answer(ssl, asked)
+        };
+        prepare().map_err(|_: ErrorStack| SelectCertError::ERROR)
     }
-    let supported = hello.get_extension(ExtensionType::SUPPORTED_GROUPS);
-    let groups =
-        groups::sparing_a_round_trip(groups, supported, hello.get_extension(ExtensionType::KEY_SHARE));
-    let order = orders.for_client(hello.ciphers(), chacha20.is_last());
-    if let Some(notes) =
-        ssl::notes(hello.ssl()).filter(|_| hello.get_extension(ExtensionType::EARLY_DATA).is_some())
-    {
-        notes.set_early_data_offered();
-    }
-    let asked = extensions::asked(&hello);
-    keep_offered_ticket(&hello);
-    let ssl = hello.ssl_mut();
-    ssl.set_ssl_context(&context).map_err(|_| SelectCertError::ERROR)?;
-    if let Some(groups) = groups {
-        ssl.set_curves_list(&groups::names(&groups)).map_err(|_| SelectCertError::ERROR)?;
-    }
-    if let Some(order) = order {
-        order.set(ssl).map_err(|_| SelectCertError::ERROR)?;
-    }
-    extensions::answer(ssl, asked).map_err(|_| SelectCertError::ERROR)
+}
+
+/// Sessions belong to the rules for client certificates under which they began.
+fn session_family(settings: &Settings) -> &[u8] {
+    settings.client_certificates.as_ref().map_or(b"penstock", ClientCertificates::session_id_context)
+}
+
+/// And to the server name that was asked for, and to whether there is a certificate for it: machines that share ticket keys
+/// need not have the same certificates, and who resumes is shown none (RFC 6066 §3).
+fn sessions_of(family: &[u8], shelf: &Shelf, name: Option<&str>) -> [u8; 32] {
+    let name = name.unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
+    sha256(&[family, name.as_bytes(), &[u8::from(shelf.bears(&name))]])
 }
 
 /// The library does not say why it does not accept a ticket; with the ticket at hand that can be found out.

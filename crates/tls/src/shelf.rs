@@ -187,6 +187,11 @@ impl Shelf {
         Chosen::None
     }
 
+    /// Whether there is a certificate that bears this name.
+    pub(crate) fn bears(&self, server_name: &str) -> bool {
+        self.stock().index.bears(server_name)
+    }
+
     /// How many lazily read certificates are in memory now.
     pub(crate) fn prepared(&self) -> usize {
         self.prepared.load(Relaxed)

@@ -7,6 +7,7 @@ mod harness;
 mod early_data;
 mod early_faults;
 mod fleet;
+mod names;
 mod offered_tickets;
 mod sessions;
 mod tapped;
