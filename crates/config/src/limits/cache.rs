@@ -131,9 +131,8 @@ pub const SUCCESSORS_OF_A_PLAYLIST: usize = 16 * 1024;
 /// Segments of a playlist that still grows, from its end; those before were read when they were its end.
 pub const SUCCESSORS_WHILE_LIVE: usize = 64;
 
-const _: () = assert!(
-    FILL_WINDOW_SLICES as u64 <= FILL_ALONE_SLICES && (FILL_WINDOW_SLICES as u64) < MEMORY_TIER_SLICES_MIN
-);
+const _: () = assert!(FILL_WINDOW_SLICES as u64 <= FILL_ALONE_SLICES);
+const _: () = assert!((FILL_WINDOW_SLICES as u64) < MEMORY_TIER_SLICES_MIN);
 
 /// How long a 404 in the directory of a live stream is fresh, whatever its origin says: the next segment is one until
 /// it exists.
