@@ -1,0 +1,53 @@
+"""Starting and ending what a script measures with, without the scene that `bench/run` sets."""
+
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+
+LIMIT_S = 30
+
+
+def start(command, **options):
+    return subprocess.Popen([str(word) for word in command], start_new_session=True, **options)
+
+
+def end(process):
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=LIMIT_S)
+
+
+def fetched(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=LIMIT_S) as answer:
+        return answer.read()
+
+
+def until_up(port, path):
+    for _ in range(10 * LIMIT_S):
+        try:
+            return fetched(port, path)
+        except OSError:
+            time.sleep(0.1)
+    raise RuntimeError(f"nobody answers on port {port}")
+
+
+def worker_of(server, name):
+    """The process that serves: nginx's is a child of the one that was started."""
+    if name == "penstock":
+        return server.pid
+    return int(subprocess.check_output(["pgrep", "-P", str(server.pid)], text=True).split()[0])
+
+
+def as_root():
+    """What nginx needs in its configuration to write where root has made a directory."""
+    return "user root; " if os.geteuid() == 0 else ""
+
+
+def spread(values, scale):
+    values = sorted(values)
+    if not values:
+        return {"p50": None, "p99": None, "max": None}
+    at = lambda share: round(values[min(len(values) - 1, int(share * len(values)))] * scale, 2)
+    return {"p50": at(0.5), "p99": at(0.99), "max": at(1.0)}
