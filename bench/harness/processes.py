@@ -37,7 +37,12 @@ def worker_of(server, name):
     """The process that serves: nginx's is a child of the one that was started."""
     if name == "penstock":
         return server.pid
-    return int(subprocess.check_output(["pgrep", "-P", str(server.pid)], text=True).split()[0])
+    for _ in range(10 * LIMIT_S):
+        found = subprocess.run(["pgrep", "-P", str(server.pid)], capture_output=True, text=True, check=False).stdout
+        if found:
+            return int(found.split()[0])
+        time.sleep(0.1)
+    raise RuntimeError(f"{name} has started no worker")
 
 
 def as_root():

@@ -64,6 +64,7 @@ pub(crate) async fn respond_from_cache(
         asked: origin.asked(exchange.request, exchange.early, store.purges.stamp(SystemTime::now())),
         held: None,
         in_advance: false,
+        wants_all: exchange.request.method() == Method::Get && exchange.request.range().is_none(),
     };
     let mut attempts = limits::ORIGIN_ATTEMPTS;
     loop {

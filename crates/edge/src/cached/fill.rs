@@ -32,7 +32,7 @@ impl Search {
             },
         };
         let shard = &self.worker.shard;
-        let last = u64::from(self.store.tier.slice_bytes()) - 1;
+        let last = self.first_bytes() - 1;
         let whole = self.asked.is_manifest || self.store.unsteady.has(&self.asked.key, Instant::now());
         let mut fetch = Fetch {
             early: self.asked.early,
@@ -81,7 +81,8 @@ impl Search {
     async fn take_in(&self, mut arriving: Arriving<'_>, announce: Announce, outcome: Outcome, now: Now) {
         let shard = &self.worker.shard;
         let slice_bytes = u64::from(self.store.tier.slice_bytes());
-        let Some(length) = whole_length(&arriving.answer, arriving.length, slice_bytes) else {
+        let asked_bytes = self.first_bytes();
+        let Some(length) = whole_length(&arriving.answer, arriving.length, asked_bytes) else {
             shard.origin(OriginError::Malformed.label());
             announce.share(&self.failure(OriginError::Malformed, now), outcome);
             return;
@@ -102,7 +103,8 @@ impl Search {
         if self.in_advance {
             description.audience.mark_segment(&self.store.prefetches);
         }
-        let slices = if description.ranges { 1 } else { slices_of(slice_bytes, length) };
+        let coming = length.map(|length| if description.ranges { length.min(asked_bytes) } else { length });
+        let slices = slices_of(slice_bytes, coming);
         let object = Object::new(&asked.key, description, length, Arc::clone(&self.store.tier));
         // Before anybody else can see the object: what this answer brings is ours to fill.
         let fills = missing(&object, 0..slices);
@@ -130,6 +132,12 @@ impl Search {
                 self.store.index.forget_version(&asked.key, &object);
             }
         }
+    }
+
+    /// How much the first request for an object asks for: whoever wants all of it gets the first slices in one answer.
+    fn first_bytes(&self) -> u64 {
+        let slices = if self.wants_all { window(self.store.tier.slices_max()) } else { 1 };
+        u64::from(slices) * u64::from(self.store.tier.slice_bytes())
     }
 
     /// What stands for an origin that did not answer.
@@ -255,7 +263,11 @@ async fn pour(
 /// How many slices may come ahead of who reads them. What nobody has read yet is in the small queue of the tier, a tenth
 /// of it, and must not be driven out of it.
 pub(super) fn fill_window(object: &Object<Description>) -> u32 {
-    let fitting = u32::try_from(object.tier_slices() / 40).unwrap_or(u32::MAX);
+    window(object.tier_slices())
+}
+
+fn window(tier_slices: u64) -> u32 {
+    let fitting = u32::try_from(tier_slices / 40).unwrap_or(u32::MAX);
     fitting.clamp(1, limits::FILL_WINDOW_SLICES)
 }
 

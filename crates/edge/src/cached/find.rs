@@ -34,6 +34,8 @@ pub(super) struct Search {
     pub(super) held: Option<Held>,
     /// Whether nobody has asked for it yet.
     pub(super) in_advance: bool,
+    /// Whether who asks wants the whole object, and not a range of it or its head.
+    pub(super) wants_all: bool,
 }
 
 impl Search {

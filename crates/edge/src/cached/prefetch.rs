@@ -66,7 +66,7 @@ impl Search {
             let Some(target) = self.site.next.of(&key) else { return };
             let asked = self.site.asked_for(target.to_string(), false, self.asked.moment);
             key = asked.key;
-            let search = Self { asked, held: None, in_advance: true, ..self.clone() };
+            let search = Self { asked, held: None, in_advance: true, wants_all: true, ..self.clone() };
             search.fetch_in_advance();
         }
     }

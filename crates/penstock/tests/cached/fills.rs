@@ -61,6 +61,22 @@ fn the_next_slice_is_there_before_it_is_asked_for_and_counted() {
     assert!(started >= 1.0 && started == useful, "{started} started, {useful} useful");
 }
 
+#[test]
+fn who_wants_all_gets_the_first_slices_in_one_answer_and_who_wants_a_range_does_not() {
+    let length = 10 * SLICE as u64 - 7;
+    let body = Content::new(35, length);
+    let bytes = body.all();
+    let origin = Origin::start(move |head, _, stream| file(head, stream, "ETag: \"v1\"\r\n", &bytes));
+    let edge = Edge::with(&origin.sites(), "64MiB");
+    let mut client = Client::plain(&edge.server);
+    body.assert_range(0..length, &client.get("/all.mp4").body);
+    assert_eq!(origin.asked().len(), 7, "four slices at once, six one by one");
+    assert!(origin.asked()[0].contains("bytes=0-262143"), "{:?}", origin.asked()[0]);
+    body.assert_range(5..9, &client.get_range("/range.mp4", 5, 8).body);
+    assert!(origin.asked()[7].contains("bytes=0-65535"), "{:?}", origin.asked()[7]);
+    assert_eq!(origin.asked().len(), 8);
+}
+
 /// An origin with a playlist of twenty segments.
 fn twenty(ended: bool) -> Origin {
     Origin::start(move |head, _, stream| {
