@@ -99,9 +99,9 @@ def with_spread(spread, digits):
     return f"{number(spread.median)} ({number(spread.low)}..{number(spread.high)})"
 
 
-def warnings(raw):
+def warnings(raw, faults=()):
     """What makes a run less trustworthy than it looks."""
-    said = []
+    said = list(faults)
     for letter, servers in raw.items():
         shares = [r["core_foreign_share"] for rounds in servers.values() for r in rounds if "core_foreign_share" in r]
         if shares and max(shares) > CROWDED:
@@ -133,7 +133,7 @@ def summary(figures, found):
         "|---|---|---|---:|---|---:|---:|---:|---|",
         *("| " + " | ".join(row) + " |" for row in rows(results)),
         "",
-        *(f"- {line}" for line in warnings(found.raw)),
+        *(f"- {line}" for line in warnings(found.raw, found.machine.get("faults", ()))),
         *(f"- {name} was left out: it is not installed." for name in machine["absent"]),
         "",
         "## Configurations",
@@ -172,7 +172,7 @@ def store(directory, figures, found):
 def render(directory, figures, found):
     """Write, or write again, what is made from the figures."""
     (directory / "summary.md").write_text(summary(figures, found))
-    (directory / "report.html").write_text(page.html(figures, found, heading(found), warnings(found.raw)))
+    (directory / "report.html").write_text(page.html(figures, found, heading(found), warnings(found.raw, found.machine.get("faults", ()))))
     (directory / "overview.svg").write_text(page.overview(figures, found, heading(found)))
 
 

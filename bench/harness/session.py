@@ -26,6 +26,7 @@ class Run:
     def __init__(self, figures, effort, effort_name, rounds, ours=Penstock, peers=PEERS):
         self.figures, self.effort, self.effort_name, self.rounds = figures, effort, effort_name, rounds
         self.ours = ours
+        self.faults = []
         self.peers = {name: peer for name, peer in peers.items() if not peer.missing()}
         self.absent = {name: peer.missing() for name, peer in peers.items() if peer.missing()}
 
@@ -53,6 +54,7 @@ class Run:
             commands = list(dict.fromkeys(report.anonymous(c, (home, memory), REPOSITORY) for c in commands))
             configs = {name: report.anonymous(text, (home, memory), REPOSITORY) for name, text in configs.items()}
         described["seconds"] = seconds
+        described["faults"] = [report.anonymous(fault, (home, memory), REPOSITORY) for fault in self.faults]
         described["absent"] = sorted(self.absent)
         described["run"] = {
             "effort": self.effort_name, "rounds": self.rounds, "ours": self.ours.name, "peers": list(self.peers),
@@ -85,7 +87,7 @@ class Run:
         clients.tls, clients.scheme = figure.tls, "http" if figure.is_plain else "https"
         rounds = min(self.rounds, figure.rounds_max)
         for number in range(rounds):
-            for make in servers:
+            for make in list(servers):
                 progress(f"({figure.letter}) {figure.title}: round {number + 1} of {rounds}, {make.name}")
 
                 def make_server(make=make, **scene) -> Server:
@@ -94,6 +96,12 @@ class Run:
                 try:
                     sample = figure.measure(make_server, clients, self.effort)
                 except (RuntimeError, OSError) as fault:
+                    if make is not self.ours:
+                        # A peer that cannot do it is left out of this figure, and the report says so.
+                        self.faults.append(f"({figure.letter}) {make.name} was left out: {str(fault)[:200]}")
+                        servers.remove(make)
+                        del taken[make.name]
+                        continue
                     raise RuntimeError(f"({figure.letter}) round {number + 1}, {make.name}: {fault}") from fault
                 taken[make.name].append({"value": sample.value, **sample.details})
         progress("")
