@@ -29,13 +29,12 @@ impl Drop for Store {
 }
 
 impl Store {
-    /// `None` if it cannot be built here, for want of Go.
+    /// `None` if it was not built.
+    #[expect(clippy::print_stdout, reason = "a skipped test says so")]
     fn start() -> Option<Self> {
         let program = PathBuf::from(BUILT);
         if !program.exists() {
-            let go = Command::new("go").arg("version").stdout(Stdio::null()).status();
-            assert!(go.is_err(), "there is no S3 store to test with: run scripts/install-needs s3");
-            println!("SKIPPED: no S3 store to test with, and no Go to build one");
+            println!("SKIPPED: no S3 store to test with; scripts/install-needs s3 builds one, given Go");
             return None;
         }
         let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
