@@ -1,7 +1,7 @@
 //! TLS records: header, nonce and additional data around one call of the cipher.
 //!
 //! RFC 8446 §5.2 for TLS 1.3; RFC 5246 §6.2.3.3 with RFC 5288 §3 and RFC 7905 §2 for TLS 1.2. The records of CBC suites
-//! stand in [`cbc`](crate::cbc).
+//! stand in [`cbc`].
 
 use penstock_sys::aead::{Cipher, NONCE_BYTES, Plaintext, SealError, SealingKey, TAG_BYTES};
 use penstock_sys::traffic::{SendKeys, TrafficKeys, Version};
