@@ -2,14 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { chromium } from 'playwright-core';
+import { CHROMIUM, FLAGS } from './browser.js';
 import { serveDemo } from './server.js';
 
-const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const PATIENCE_MS = 60_000; // how long a loaded machine may take for any step
-const FLAGS = [
-  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--mute-audio',
-  '--disable-background-networking', '--disable-component-update', '--disable-sync',
-];
 
 let server, browser, context, page;
 let faults; // what the browser complained of

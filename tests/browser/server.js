@@ -1,4 +1,4 @@
-// Starts the real program on the demo's media and stops it again.
+// Starts the real program and stops it again.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -7,17 +7,27 @@ const repository = new URL('../../', import.meta.url);
 const inRepository = (path) => fileURLToPath(new URL(path, repository));
 const START_LIMIT_MS = 20_000;
 
-/** Runs `penstock serve` on a free port. Resolves to its address and a way to stop it, which resolves to its exit code. */
-export async function serveDemo() {
-  const program = process.env.PENSTOCK_BIN ?? inRepository('target/debug/penstock');
-  const child = spawn(program, ['serve', '--root', inRepository('demo/media'), '--listen', '127.0.0.1:0']);
+/** The program under test. */
+export const program = process.env.PENSTOCK_BIN ?? inRepository('target/debug/penstock');
+
+/** Serves the demo's media on a free port. */
+export const serveDemo = () => serve(['--root', inRepository('demo/media'), '--listen', '127.0.0.1:0'], {
+  url: /https:\/\/\S+(?=\s)/,
+});
+
+/**
+ * Runs `penstock serve` with these arguments. Resolves, once the program has said everything that is looked for, to what
+ * was found by name, and a way to stop it, which resolves to its exit code.
+ */
+export async function serve(args, wanted) {
+  const child = spawn(program, ['serve', ...args]);
   const ended = once(child, 'exit');
-  const url = await new Promise((resolve, reject) => {
+  const found = await new Promise((resolve, reject) => {
     let said = '';
     const read = (chunk) => {
       said += chunk;
-      const found = said.match(/https:\/\/\S+\s/);
-      if (found) resolve(found[0].trim());
+      const matches = Object.entries(wanted).map(([name, pattern]) => [name, said.match(pattern)?.[0]]);
+      if (matches.every(([, match]) => match)) resolve(Object.fromEntries(matches));
     };
     child.stdout.on('data', read);
     child.stderr.on('data', read);
@@ -33,5 +43,5 @@ export async function serveDemo() {
     const [code] = await ended;
     return code;
   };
-  return { url, stop };
+  return { ...found, stop };
 }

@@ -1,0 +1,81 @@
+// A real Chromium hides the name it asks for (ECH, RFC 9849), with the record that `penstock ech new` printed.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { CHROMIUM, FLAGS } from './browser.js';
+import { resolveName } from './names.js';
+import { program, serve } from './server.js';
+
+const HIDDEN = 'hidden.test';
+const PUBLIC = 'public.test';
+
+/** A certificate for both names and for the resolver, and the hash of its key by which the browser is to trust it. */
+function makeCertificate(directory) {
+  const [key, cert] = [join(directory, 'key.pem'), join(directory, 'cert.pem')];
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
+    '-keyout', key, '-out', cert, '-days', '2', '-subj', '/CN=penstock test',
+    '-addext', `subjectAltName=DNS:${HIDDEN},DNS:${PUBLIC},IP:127.0.0.1`], { stdio: 'pipe' });
+  const pem = execFileSync('openssl', ['x509', '-in', cert, '-noout', '-pubkey']).toString();
+  const spki = Buffer.from(pem.replace(/-----[^-]+-----|\s/g, ''), 'base64');
+  return {
+    key: readFileSync(key), cert: readFileSync(cert), hash: createHash('sha256').update(spki).digest('base64'),
+  };
+}
+
+function configure(directory) {
+  mkdirSync(join(directory, 'www'));
+  writeFileSync(join(directory, 'www/index.html'), '<!doctype html><title>hidden</title>');
+  const file = join(directory, 'penstock.yaml');
+  writeFileSync(file, `
+listeners: [{address: "127.0.0.1:0", tls: true}]
+tls: {certificates: [{chain: cert.pem, key: key.pem}], ech: {directory: ech}}
+sites: [{hosts: ["*"], origin: {directory: www}}]
+admin: {address: "127.0.0.1:0"}
+`);
+  return file;
+}
+
+const handshakes = async (admin, outcome) => {
+  const metrics = await (await fetch(`http://${admin}/metrics`)).text();
+  const line = metrics.split('\n').find((one) => one.startsWith(`penstock_ech_handshakes_total{outcome="${outcome}"}`));
+  return Number(line?.split(' ')[1] ?? 0);
+};
+
+test('Chromium encrypts its ClientHello to the printed key', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'penstock-ech-'));
+  t.after(() => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
+  const certificate = makeCertificate(directory);
+  const text = execFileSync(program, ['ech', 'new', '--public-name', PUBLIC, join(directory, 'ech')],
+    { stdio: ['ignore', 'pipe', 'ignore'] }).toString().trim();
+
+  const server = await serve(['-c', configure(directory)], {
+    https: /(?<=listening on )\S+(?=, HTTPS)/, admin: /(?<=listening on )\S+(?=, admin)/,
+  });
+  t.after(server.stop);
+  const port = Number(server.https.split(':').at(-1));
+  const resolver = await resolveName({ host: HIDDEN, port, text, certificate });
+  t.after(resolver.stop);
+
+  // Browsers use ECH only with names from a resolver they trust.
+  const profile = join(directory, 'profile');
+  mkdirSync(profile);
+  writeFileSync(join(profile, 'Local State'),
+    JSON.stringify({ dns_over_https: { mode: 'secure', templates: resolver.url } }));
+  const context = await chromium.launchPersistentContext(profile, {
+    executablePath: CHROMIUM, headless: true,
+    args: [...FLAGS, '--no-proxy-server', `--ignore-certificate-errors-spki-list=${certificate.hash}`],
+  });
+  t.after(() => context.close());
+  const page = await context.newPage();
+  const response = await page.goto(`https://${HIDDEN}:${port}/`);
+
+  assert.equal(response.status(), 200);
+  assert.equal(await page.title(), 'hidden');
+  assert.ok(resolver.asked.has(`_${port}._https.${HIDDEN}`), `asked for ${[...resolver.asked].join(' ')}`);
+  assert.ok(await handshakes(server.admin, 'accepted') >= 1, 'the hello came encrypted and was opened');
+});
