@@ -9,7 +9,7 @@ use penstock_tls::session_store::SessionKey;
 const SESSIONS: u64 = 200_000;
 
 /// A session of TLS 1.2 with an ECDSA certificate as BoringSSL writes it down, without its identifier.
-const SESSION_BYTES: usize = 101;
+const SESSION_BYTES: usize = 125;
 
 fn main() {
     let limits = SessionCacheLimits {

@@ -81,7 +81,7 @@ fn a_key_in_the_wrong_section_is_told_its_home() {
         (
             "directory: /srv",
             "edge.yaml:3: unknown key `directory`; it belongs to `tls.certificates` or `tls.tickets` or \
-             `tls.ech` or `sites.origin` or `cache.memory`",
+             `tls.ech` or `sites.origin` or `cache.memory` or `cache.disk`",
         ),
     ] {
         assert_eq!(fixture.faults(&around(lines)), [fault], "{lines}");
