@@ -52,7 +52,7 @@ def html(figures, found, heading, warnings):
         f'{" with uncommitted changes" if machine["uncommitted_changes"] else ""}, {run["effort"]} run of {run["rounds"]} '
         "rounds. One worker on one core, the client on another; bars are medians, whiskers the lowest and highest round.</p>",
         _lost(lost),
-        f'<p class="soft">Others were at work too: {escape("; ".join(warnings))}.</p>' if warnings else "",
+        f'<p class="soft">Note: {escape("; ".join(warnings))}.</p>' if warnings else "",
         *(f'<p class="soft">{escape(name)} was left out: it is not installed.</p>' for name in machine["absent"]),
     ]
     for group in dict.fromkeys(figure.group for figure in figures):
