@@ -43,6 +43,8 @@ pub(crate) struct Admission<N, G> {
     ghosts: HashMap<G, u64>,
     ghost_order: VecDeque<(G, u64)>,
     departures: u64,
+    /// Ghosts to be kept if that is more than there are slices.
+    ghosts_min: usize,
 }
 
 /// What the policy makes of a candidate.
@@ -61,15 +63,23 @@ impl<N: Copy, G: Copy + Eq + std::hash::Hash> Admission<N, G> {
             ghosts: HashMap::new(),
             ghost_order: VecDeque::new(),
             departures: 0,
+            ghosts_min: 0,
         }
     }
 
-    /// A slice that is kept from now on. Whether it was here lately, and had to go too soon.
+    /// Remembers at least so many that had to go: a tier behind this one asks about more than would fit here.
+    pub(crate) fn remember_at_least(&mut self, ghosts: usize) {
+        self.ghosts_min = ghosts;
+    }
+
+    /// A slice that is kept from now on. Whether it was here before, as far as is remembered.
     pub(crate) fn enter(&mut self, name: N, ghost: G) -> bool {
-        let comes_back = self.ghosts.remove(&ghost).is_some();
-        let queue = if comes_back { &mut self.main } else { &mut self.small };
+        let departure = self.ghosts.remove(&ghost);
+        // Only who left lately had to go too soon.
+        let lately = departure.is_some_and(|departure| self.departures - departure < self.room() as u64);
+        let queue = if lately { &mut self.main } else { &mut self.small };
         queue.push_back((name, ghost));
-        comes_back
+        departure.is_some()
     }
 
     /// Chooses who leaves next, and forgets it; `None` if nobody is kept.
@@ -99,12 +109,16 @@ impl<N: Copy, G: Copy + Eq + std::hash::Hash> Admission<N, G> {
         }
     }
 
-    /// As many ghosts as slices are kept, and a few more so that a small cache has any.
+    /// As many as are kept, and a few more so that a small cache has any.
+    fn room(&self) -> usize {
+        self.main.len() + self.small.len() + 16
+    }
+
     fn remember(&mut self, ghost: G) {
         self.departures += 1;
         self.ghosts.insert(ghost, self.departures);
         self.ghost_order.push_back((ghost, self.departures));
-        let room = self.main.len() + self.small.len() + 16;
+        let room = self.room().max(self.ghosts_min);
         while self.ghost_order.len() > room {
             let Some((oldest, departure)) = self.ghost_order.pop_front() else { break };
             if self.ghosts.get(&oldest) == Some(&departure) {

@@ -175,6 +175,12 @@ pub struct Disks {
 }
 
 impl Disks {
+    /// Whole slices for which the disks have room.
+    pub(crate) fn slices_max(&self) -> usize {
+        let slices = |held: &Held| held.disk.limits.bytes / u64::from(held.disk.limits.slice_bytes.max(1));
+        usize::try_from(self.disks.iter().map(slices).sum::<u64>()).unwrap_or(usize::MAX)
+    }
+
     /// Opens the disks, and begins to find out what is on them. One that cannot be used, now or later, is left out, and
     /// `report` is told.
     ///

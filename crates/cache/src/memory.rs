@@ -171,6 +171,8 @@ impl MemoryTier {
 
     /// What is asked for again may go to these disks, and come back from there. Only the first call counts.
     pub fn set_disks(&self, disks: Arc<Disks>) {
+        // Whoever is asked for once while a disk is written from end to end has earned a place there.
+        self.state().admission.remember_at_least(disks.slices_max());
         self.disks.get_or_init(|| disks);
     }
 

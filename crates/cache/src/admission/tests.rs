@@ -152,6 +152,19 @@ fn ghosts_are_bounded() {
 }
 
 #[test]
+fn for_a_tier_behind_more_are_remembered_and_only_the_latest_had_to_go_too_soon() {
+    let mut kept = Kept::new(10);
+    kept.admission.remember_at_least(200);
+    for name in 0..150 {
+        kept.ask(name);
+    }
+    assert!(kept.admission.enter(5, 5), "it was here, long ago");
+    assert_eq!(kept.admission.main.len(), 0, "but that earns nothing in this tier");
+    assert!(kept.admission.enter(139, 139), "it had to go just now");
+    assert_eq!(kept.admission.main.len(), 1);
+}
+
+#[test]
 fn an_empty_cache_has_nobody_to_send_away() {
     let mut admission: Admission<u32, u32> = Admission::new();
     assert!(admission.leave(|_| Candidate::Gone).is_none());

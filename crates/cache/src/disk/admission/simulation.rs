@@ -45,13 +45,9 @@ struct Tiers {
 impl Tiers {
     fn new(writes_all: bool) -> Self {
         let disk = Disk::default();
-        Self {
-            admission: Admission::new(),
-            uses: HashMap::new(),
-            disk,
-            writes_all,
-            from_disk: HashMap::new(),
-        }
+        let mut admission = Admission::new();
+        admission.remember_at_least(DISK);
+        Self { admission, uses: HashMap::new(), disk, writes_all, from_disk: HashMap::new() }
     }
 
     /// Whether a tier had it.
