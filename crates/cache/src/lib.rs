@@ -13,6 +13,7 @@ mod disk;
 mod index;
 pub mod inspect;
 mod memory;
+mod numbers;
 mod object;
 pub mod purge;
 mod slice;

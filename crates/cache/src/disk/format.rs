@@ -5,6 +5,7 @@
 //! nothing is ever written over. The header of a record is written after what it speaks of.
 
 use crate::Key;
+use crate::numbers::{u32_at, u64_at};
 
 /// What a segment begins with; the last two characters are the version of the format.
 const SEGMENT_MAGIC: &[u8; 8] = b"PNSTKD01";
@@ -184,14 +185,6 @@ fn sealed<const LENGTH: usize>(bytes: &[u8]) -> Option<&[u8; LENGTH]> {
     let bytes: &[u8; LENGTH] = bytes.get(..LENGTH)?.try_into().ok()?;
     let (rest, last) = bytes.split_last_chunk::<4>()?;
     (crc32fast::hash(rest) == u32::from_le_bytes(*last)).then_some(bytes)
-}
-
-fn u32_at(bytes: &[u8], place: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(place..place + 4)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], place: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(place..place + 8)?.try_into().ok()?))
 }
 
 #[cfg(test)]

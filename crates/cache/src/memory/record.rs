@@ -4,6 +4,7 @@
 //! carries its own checksum: what is not whole is not believed. Clearing makes it zeros, which are no record.
 
 use crate::Key;
+use crate::numbers::{u32_at, u64_at};
 
 /// Bytes of the header.
 pub(super) const HEADER_BYTES: u64 = 4096;
@@ -105,14 +106,6 @@ impl SlotRecord {
             revision: u32_at(bytes, 56)?,
         })
     }
-}
-
-fn u32_at(bytes: &[u8], place: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(place..place + 4)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], place: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(place..place + 8)?.try_into().ok()?))
 }
 
 #[cfg(test)]
