@@ -20,7 +20,7 @@ pub struct Record {
     pub host: Text,
     /// The method as it was sent.
     pub method: Text,
-    /// The request target as it was sent.
+    /// The request target as it was sent. The log keeps signatures of signed URLs to itself.
     pub target: Text,
     /// The status code of the response.
     pub status: u16,
@@ -77,6 +77,41 @@ impl Serialize for Text {
     }
 }
 
+/// Text whose signatures of signed URLs are not shown: with the log alone nobody gets at what was signed for somebody
+/// else. What a token allows, and until when, stays to be read.
+struct Unsigned<'a>(&'a Text);
+
+impl Unsigned<'_> {
+    /// As they stand in front of a signature, plain and percent-encoded.
+    const MARKS: [&'static str; 3] = ["hmac=", "hmac%3D", "hmac%3d"];
+
+    fn shown(&self) -> Cow<'_, str> {
+        let text = self.0.as_str();
+        if !Self::MARKS.iter().any(|mark| text.contains(mark)) {
+            return text;
+        }
+        let mut shown = String::with_capacity(text.len());
+        let mut rest = text.as_ref();
+        while let Some(end) = Self::MARKS.iter().filter_map(|mark| Some(rest.find(mark)? + mark.len())).min()
+        {
+            let (before, after) = rest.split_at(end);
+            shown.push_str(before);
+            rest = after.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
+            if rest.len() < after.len() {
+                shown.push_str("hidden");
+            }
+        }
+        shown.push_str(rest);
+        Cow::Owned(shown)
+    }
+}
+
+impl Serialize for Unsigned<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.shown())
+    }
+}
+
 impl Record {
     /// Bytes of client text in this record.
     pub(super) fn text_bytes(&self) -> usize {
@@ -101,14 +136,14 @@ struct Line<'a> {
     client_port: u16,
     host: &'a Text,
     method: &'a Text,
-    target: &'a Text,
+    target: Unsigned<'a>,
     status: u16,
     body_bytes: u64,
     duration_ms: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttfb_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    referer: Option<&'a Text>,
+    referer: Option<Unsigned<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user_agent: Option<&'a Text>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,12 +178,12 @@ impl<'a> Line<'a> {
             client_port: record.client.port(),
             host: &record.host,
             method: &record.method,
-            target: &record.target,
+            target: Unsigned(&record.target),
             status: record.status,
             body_bytes: record.body_bytes,
             duration_ms: milliseconds(record.duration),
             ttfb_ms: record.first_byte.map(milliseconds),
-            referer: record.referer.as_ref(),
+            referer: record.referer.as_ref().map(Unsigned),
             user_agent: record.user_agent.as_ref(),
             range: record.range.as_ref(),
             protocol: record.protocol,
@@ -252,6 +287,23 @@ mod tests {
     fn durations_keep_microseconds() {
         assert_eq!(milliseconds(Duration::from_nanos(12_345_678)), 12.346);
         assert_eq!(milliseconds(Duration::from_secs(3)), 3000.0);
+    }
+
+    #[test]
+    fn signatures_are_hidden_however_they_are_encoded_and_cut() {
+        let shown = |text: &str| Unsigned(&Text::cut(text.as_bytes(), 1024)).shown().into_owned();
+        let signature = "0123456789abcdefABCDEF";
+        for (written, expected) in [
+            ("/a?token=exp=1~key=k~path=/a~hmac=SIGNATURE", "/a?token=exp=1~key=k~path=/a~hmac=hidden"),
+            ("/a?token=exp%3D1~hmac%3DSIGNATURE&b=1", "/a?token=exp%3D1~hmac%3Dhidden&b=1"),
+            ("/a?token=exp%3d1%7ehmac%3dSIGNATURE", "/a?token=exp%3d1%7ehmac%3dhidden"),
+            ("/t=~hmac=SIGNATURE/a?t=~hmac%3DSIGNATURE", "/t=~hmac=hidden/a?t=~hmac%3Dhidden"),
+            ("/token=exp=1~hmac=0/b", "/token=exp=1~hmac=hidden/b"),
+            ("/hmac=/hmac=", "/hmac=/hmac="),
+            ("/hmac/abc?hmac", "/hmac/abc?hmac"),
+        ] {
+            assert_eq!(shown(&written.replace("SIGNATURE", signature)), expected);
+        }
     }
 
     #[test]

@@ -80,6 +80,21 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 #[test]
+fn the_signatures_of_signed_urls_stay_out_of_the_log() {
+    let place = Place::new();
+    let log = place.open();
+    let signed = b"https://video.example/token=exp=9~path=%2F~hmac=5f6c/a.m3u8";
+    log.sink().record(Record {
+        referer: Some(Text::cut(signed, 256)),
+        ..record(b"/a.ts?token=exp=9~path=/~hmac=5f6c")
+    });
+    drop(log);
+    let [line] = lines(&fs::read_to_string(place.path()).unwrap()).try_into().unwrap();
+    assert_eq!(line["target"], "/a.ts?token=exp=9~path=/~hmac=hidden");
+    assert_eq!(line["referer"], "https://video.example/token=exp=9~path=%2F~hmac=hidden/a.m3u8");
+}
+
+#[test]
 fn a_record_is_one_line_of_json_with_all_fields() {
     let place = Place::new();
     let log = place.open();
