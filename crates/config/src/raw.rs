@@ -312,7 +312,7 @@ section! {
 section! {
     /// Logs.
     Log {
-        /// The access log: one JSON line for each response.
+        /// The access log: one JSON line for each response, see [access-log.md](access-log.md).
         access: Text, "file", "no file";
         /// In each line of the access log the JA4 fingerprint of the client: which software it is, as its ClientHello tells.
         ja4: Text, "`true`, `false`", "false";

@@ -41,6 +41,7 @@ pub(crate) use description::Description;
 pub use description::WrittenObject;
 pub(crate) use follow::{Following, Stretch};
 use live::LiveDirectories;
+pub(crate) use outcome::Outcome;
 pub(crate) use pass::{Passing, respond_passed};
 use prefetch::Successors;
 pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged};

@@ -8,6 +8,7 @@ use penstock_http::body::BodySkipper;
 use penstock_http::{Rejection, Request, RequestBody, Status, Version};
 
 use crate::access_log::{Record, Text};
+use crate::cached::Outcome;
 use crate::connection::Connection;
 use crate::metrics::{LastResponse, Method};
 use crate::passing::Passed;
@@ -22,6 +23,7 @@ struct Answered {
     /// Whether the request could be a replay.
     early: bool,
     head_bytes: u64,
+    cache: Option<&'static str>,
 }
 
 impl Connection {
@@ -52,8 +54,9 @@ impl Connection {
             let refused = status == Status::TooEarly.code();
             self.worker.shard.early_request(if refused { "refused" } else { "answered" });
         }
+        let cache = answer.outcome.map(Outcome::label);
         let sent = self.send(answer, settings).await;
-        let answered = Answered { status, started, early, head_bytes };
+        let answered = Answered { status, started, early, head_bytes, cache };
         self.record(&request, &answered, &sent, settings);
         keep_alive && sent.short.is_none()
     }
@@ -157,7 +160,7 @@ impl Connection {
     }
 
     fn record(&self, request: &Request<'_>, answered: &Answered, sent: &Sent, settings: &Settings) {
-        let Answered { status, started, early, head_bytes } = *answered;
+        let Answered { status, started, early, head_bytes, cache } = *answered;
         let (duration, first_byte) =
             self.count(Method::named(request.method().name()), status, started, sent);
         let Some(log) = &settings.access_log else { return };
@@ -185,6 +188,7 @@ impl Connection {
             client_certificate: self.client_certificate_in_log(),
             outlet: self.outlet_kind(),
             request_number: self.requests,
+            cache,
             short: sent.short,
         });
     }
@@ -213,6 +217,7 @@ impl Connection {
             client_certificate: self.client_certificate_in_log(),
             outlet: self.outlet_kind(),
             request_number: self.requests,
+            cache: None,
             short: sent.short,
         });
     }

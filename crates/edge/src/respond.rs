@@ -15,7 +15,7 @@ use penstock_http::{Encoding, HeadWriter, Method, Request, Status, Version, resp
 use penstock_origin::directory::{Directory, LookupError};
 use penstock_sys::file::{Extent, OpenFile};
 
-use crate::cached::{Following, Stretch, respond_from_cache};
+use crate::cached::{Following, Outcome, Stretch, respond_from_cache};
 use crate::settings::Settings;
 use crate::signed_urls::admit;
 use crate::site::{Site, Source};
@@ -31,11 +31,13 @@ pub(crate) struct Answer {
     pub(crate) rest: Option<(Stretch, Following)>,
     /// The end of the connection is the end of the body.
     pub(crate) ends_connection: bool,
+    /// How it was come by, where a cache was asked.
+    pub(crate) outcome: Option<Outcome>,
 }
 
 impl Answer {
     pub(crate) fn of_parts(status: u16, parts: Vec<Part>) -> Self {
-        Self { status, parts, rest: None, ends_connection: false }
+        Self { status, parts, rest: None, ends_connection: false, outcome: None }
     }
 }
 

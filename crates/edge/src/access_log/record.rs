@@ -50,6 +50,8 @@ pub struct Record {
     pub outlet: OutletKind,
     /// Which request of its connection this is, from 1.
     pub request_number: u64,
+    /// How the answer was come by, where a cache was asked.
+    pub cache: Option<&'static str>,
     /// Why the response is short; `None` when it is complete.
     pub short: Option<ShortReason>,
 }
@@ -155,6 +157,8 @@ struct Line<'a> {
     early_data: bool,
     outlet: &'static str,
     request_number: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<&'static str>,
     outcome: &'static str,
 }
 
@@ -191,6 +195,7 @@ impl<'a> Line<'a> {
             early_data: record.early_data,
             outlet: record.outlet.label(),
             request_number: record.request_number,
+            cache: record.cache,
             outcome: record.short.map_or("complete", ShortReason::label),
         }
     }

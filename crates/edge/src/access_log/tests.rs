@@ -39,6 +39,7 @@ fn record(target: &[u8]) -> Record {
         client_certificate: None,
         outlet: OutletKind::UserSpace,
         request_number: 3,
+        cache: Some("hit"),
         short: None,
     }
 }
@@ -118,10 +119,33 @@ fn a_record_is_one_line_of_json_with_all_fields() {
         "tls": {"version": "TLSv1.3", "cipher": "TLS_AES_128_GCM_SHA256", "group": "X25519", "resumed": true},
         "outlet": "user_space",
         "request_number": 3,
+        "cache": "hit",
         "outcome": "complete",
     });
     assert_eq!(lines(&fs::read_to_string(place.path()).unwrap()), [expected]);
     assert_eq!(place.counters.total_written(), 1);
+}
+
+#[test]
+fn docs_access_log_md_names_every_field() {
+    let page = include_str!("../../../../docs/access-log.md");
+    let place = Place::new();
+    let log = place.open();
+    log.sink().record(Record {
+        early_data: true,
+        client_certificate: Some(Text::cut(b"a", 1)),
+        ..record(b"/")
+    });
+    drop(log);
+    let [line] = lines(&fs::read_to_string(place.path()).unwrap()).try_into().unwrap();
+    let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    for field in fields(&line).into_iter().chain(fields(&line["tls"])) {
+        let named = [format!("`{field}`"), format!("`tls.{field}`")].iter().any(|name| page.contains(name));
+        assert!(named, "docs/access-log.md does not explain {field}");
+    }
+    for reason in ShortReason::ALL {
+        assert!(page.contains(&format!("`{}`", reason.label())), "docs/access-log.md: {reason:?}");
+    }
 }
 
 #[test]

@@ -75,10 +75,11 @@ pub(crate) async fn respond_from_cache(
         let was_in_advance = object.description().audience.wants_segment();
         search.look_ahead(outcome == Outcome::Miss, was_in_advance);
         let reply = Reply { exchange, site, store, object, outcome, outdated: Cell::new(false) };
-        let answer = reply.conditional().await;
+        let mut answer = reply.conditional().await;
         attempts -= 1;
         if !reply.outdated.get() || attempts == 0 {
             exchange.worker.shard.cached(outcome.label());
+            answer.outcome = Some(outcome);
             return answer;
         }
     }

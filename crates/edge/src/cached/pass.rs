@@ -80,7 +80,8 @@ pub(crate) async fn respond_passed(
     let Some(object) = passed.0 else { return exchange.page(Some(site), Status::BadGateway) };
     exchange.worker.shard.cached(Outcome::Through.label());
     let outcome = Outcome::Through;
-    Reply { exchange, site, store, object, outcome, outdated: Cell::new(false) }.as_it_came().await
+    let reply = Reply { exchange, site, store, object, outcome, outdated: Cell::new(false) };
+    Answer { outcome: Some(outcome), ..reply.as_it_came().await }
 }
 
 impl Task {

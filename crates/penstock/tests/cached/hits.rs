@@ -55,6 +55,20 @@ fn ranges_and_conditions_are_answered_from_the_cache() {
 }
 
 #[test]
+fn the_access_log_tells_hits_from_misses() {
+    let origin = Setup::new().start();
+    origin.file("film.mp4", 1000);
+    let edge = Edge::before(&format!("- origin: {{http: [\"http://{}\"]}}", origin.http()));
+    let mut client = Client::tls(&edge.server);
+    client.get("/film.mp4");
+    client.get("/film.mp4");
+    let lines = until("two lines", || Some(edge.server.access_log()).filter(|lines| lines.len() == 2));
+    assert_eq!([&lines[0]["cache"], &lines[1]["cache"]], ["miss", "hit"]);
+    let files = until("the line of the origin", || origin.access_log().into_iter().next());
+    assert!(files.get("cache").is_none(), "no cache was asked: {files}");
+}
+
+#[test]
 fn curl_gets_the_same_bytes() {
     let body = Content::new(4, 500_000);
     let bytes = body.all();
