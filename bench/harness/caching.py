@@ -63,16 +63,18 @@ def hit_ratio(make_server, clients, effort):
     requests = effort.objects
     with clients.origin(FileOrigin) as origin:
         scene = {"origin": origin.port, "cache_bytes": ZIPF_CACHE_BYTES, "slice_bytes": OBJECT_BYTES}
+        scene["cache_objects"] = ZIPF_CACHE_BYTES // OBJECT_BYTES
         with make_server(**scene) as server:
             _zipf(clients, server.port, requests // 2, 1)
             before = origin.requests()
             done = _zipf(clients, server.port, requests, 2)
             ratio = 1 - (origin.requests() - before) / done
+            room = server.kept_mib()
             server.stop()
             began = time.monotonic()
             server.start()
             back, at_once = _recovery(clients, server, origin, ratio, began)
-            return Sample(ratio * 100, {"restart_s": back, "first_ratio_percent": at_once * 100})
+            return Sample(ratio * 100, {"restart_s": back, "first_ratio_percent": at_once * 100, "kept_mib": room})
 
 
 def _recovery(clients, server, origin, wanted, began):

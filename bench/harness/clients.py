@@ -2,6 +2,8 @@
 
 import json
 import os
+import select
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -133,16 +135,17 @@ class Clients:
     def hold_idle(self, port, count):
         """Open idle connections; returns the client, which holds them until `release`."""
         client = self._start("idle.py", port, count)
-        line = client.stdout.readline()
+        line = _first_line(client)
         if not line:
-            _, said = client.communicate(timeout=GRACE_S)
-            raise RuntimeError(f"the idle connections did not come about: {said.strip()[-1000:]}")
+            end(client)
+            raise RuntimeError(f"the idle connections did not come about: {client.stderr.read().strip()[-1000:]}")
         return client, json.loads(line)["ready"]
 
     def arm_first_byte(self, port):
         """A client that waits for the word to knock."""
         client = self._start("first_byte.py", port)
-        if client.stdout.readline().strip() != "armed":
+        if _first_line(client).strip() != "armed":
+            end(client)
             raise RuntimeError("the first-byte client did not start")
         return client
 
@@ -159,14 +162,27 @@ def end(client):
     client.wait()
 
 
+def _first_line(client):
+    """The first line of a client that goes on afterwards; empty when none came in time."""
+    ready, _, _ = select.select([client.stdout], [], [], GRACE_S)
+    return client.stdout.readline() if ready else ""
+
+
 def _answer(client, limit_s, line=None):
     """The JSON object in the last line the client printed."""
-    return json.loads(_said(client, limit_s, line).splitlines()[-1])
+    return _read(_said(client, limit_s, line).rpartition("\n")[2])
 
 
 def _json(client, limit_s):
     """The JSON object that is all the client printed."""
-    return json.loads(_said(client, limit_s))
+    return _read(_said(client, limit_s))
+
+
+def _read(said):
+    try:
+        return json.loads(said)
+    except ValueError:
+        raise RuntimeError(f"a client printed no JSON: {said[-300:] or 'nothing'}") from None
 
 
 def _said(client, limit_s, line=None):
@@ -174,7 +190,7 @@ def _said(client, limit_s, line=None):
         said, complained = client.communicate(line, timeout=limit_s)
     except subprocess.TimeoutExpired:
         end(client)
-        raise RuntimeError(f"a client took more than {limit_s} s: {client.args}") from None
+        raise RuntimeError(f"a client took more than {limit_s:g} s: {shlex.join(client.args)}") from None
     if client.returncode != 0:
         raise RuntimeError(f"a client failed: {complained.strip()[-1000:]}")
     return said.strip()

@@ -123,7 +123,10 @@ FIGURES = [
     Figure(
         "w", "hits under Zipf, room for an eighth", "%", 1, None, caching.hit_ratio, peers=CACHES, is_plain=True,
         less_is_better=False, group="Origins and caches",
-        also=(("started anew, until hits are back", "restart_s", "s", 1),),
+        also=(
+            ("room taken of the 125 MiB allowed", "kept_mib", "MiB", 0),
+            ("started anew, until hits are back", "restart_s", "s", 1),
+        ),
     ),
     Figure(
         "y", "memory per object kept", "bytes", 0, None, caching.kept_memory, peers=CACHES, is_plain=True, rounds_max=1,

@@ -1,7 +1,9 @@
 """What the figures were taken on: processor, kernel, versions, revision. Nothing that names the machine."""
 
+import hashlib
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,8 +14,8 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def describe(repository, data, penstock):
-    """Everything a reader needs to judge or repeat the run."""
+def describe(repository, data, program):
+    """Everything a reader needs to judge or repeat the run. `program` is what is measured against the others."""
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -25,7 +27,7 @@ def describe(repository, data, penstock):
         "transparent_hugepages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
         "load_average_at_start": os.getloadavg()[0],
         "versions": {
-            "penstock": _line([str(penstock), "--version"], r"penstock (\S+)"),
+            "penstock": _line([str(program), "--version"], r"penstock (\S+)"),
             "nginx": _line(["nginx", "-v"], r"nginx/(\S+)"),
             "nginx_tls": _line(["nginx", "-V"], r"(built with OpenSSL.*)"),
             "h2o": _line(["h2o", "-v"], r"h2o version (\S+)"),
@@ -38,6 +40,7 @@ def describe(repository, data, penstock):
             "curl": _line(["curl", "--version"], r"(curl \S+)"),
             "rustc": _said(["rustc", "--version"]),
         },
+        "program": digest(program),
         "revision": _said(["git", "-C", str(repository), "rev-parse", "HEAD"]),
         "uncommitted_changes": bool(
             _said(["git", "-C", str(repository), "status", "--porcelain", "--", "crates", "Cargo.toml", "Cargo.lock"])
@@ -48,6 +51,15 @@ def describe(repository, data, penstock):
 def cpu_model():
     match = re.search(r"model name\s*:\s*(.*)", _read("/proc/cpuinfo"))
     return match.group(1) if match else os.uname().machine
+
+
+def digest(program):
+    """SHA-256 of a program, by which two parts of a run know that they measure the same."""
+    path = shutil.which(program)
+    if path is None:
+        return "absent"
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def slug(model, cores):

@@ -6,20 +6,21 @@ from html import escape
 from .bars import Bar, Line, chart
 from .fixtures import GIB
 from .measures import BODY_OF
-from .verdicts import losses, results_of
+from .verdicts import gaps, losses, results_of
 
 STYLE = """
 :root{--paper:#fff;--ink:#1c2024;--soft:#60686f;--rule:#dfe3e6;--card:#f7f8f9;--ours:#0b6bcb;--theirs:#aeb6bd;
---spread:#1c2024;--target:#b3261e;--physics:#2e7d32;--warn:#fff4e0;--warn-rule:#e0a030}
+--spread:#1c2024;--target:#b3261e;--physics:#2e7d32;--warn:#fff4e0;--bad:#fdeceb;--warn-rule:#e0a030}
 @media (prefers-color-scheme:dark){:root{--paper:#15181b;--ink:#e8eaed;--soft:#9aa3ab;--rule:#30363b;--card:#1c2024;
---ours:#5aa9f5;--theirs:#59626a;--spread:#e8eaed;--target:#ff8a80;--physics:#81c784;--warn:#2c2416;--warn-rule:#a87a20}}
+--ours:#5aa9f5;--theirs:#59626a;--spread:#e8eaed;--target:#ff8a80;--physics:#81c784;--warn:#2c2416;--bad:#321b1a;--warn-rule:#a87a20}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
 main{max-width:860px;margin:0 auto;padding:40px 20px 80px}
 h1{font-size:30px;line-height:1.2;margin:0 0 4px}h2{font-size:21px;margin:44px 0 12px}h3{font-size:16px;margin:0}
 p{margin:0 0 12px}.soft,figcaption{color:var(--soft);font-size:14px}
 .lost{background:var(--warn);border-left:4px solid var(--warn-rule);padding:14px 18px;margin:24px 0;border-radius:4px}
-.lost h2{margin:0 0 6px;font-size:17px}ul{margin:0;padding-left:20px}li{margin:2px 0}
+.gaps{background:var(--bad);border-left:4px solid var(--target);padding:14px 18px;margin:24px 0;border-radius:4px}
+.lost h2,.gaps h2{margin:0 0 6px;font-size:17px}ul{margin:0;padding-left:20px}li{margin:2px 0}
 figure{margin:0 0 14px;padding:14px 16px 8px;background:var(--card);border:1px solid var(--rule);border-radius:8px}
 .head{display:flex;justify-content:space-between;gap:16px;align-items:baseline}
 .head span{color:var(--soft);font-size:14px;white-space:nowrap}
@@ -51,6 +52,7 @@ def html(figures, found, heading, warnings):
         f'<p class="soft">{escape(heading)}. Revision {escape(machine["revision"][:12])}'
         f'{" with uncommitted changes" if machine["uncommitted_changes"] else ""}, {run["effort"]} run of {run["rounds"]} '
         "rounds. One worker on one core, the client on another; bars are medians, whiskers the lowest and highest round.</p>",
+        _gaps(gaps(figures, found)),
         _lost(lost),
         f'<p class="soft">Note: {escape("; ".join(warnings))}.</p>' if warnings else "",
         *(f'<p class="soft">{escape(name)} was left out: it is not installed.</p>' for name in machine["absent"]),
@@ -60,6 +62,13 @@ def html(figures, found, heading, warnings):
         parts += [_figure(figure, found) for figure in figures if figure.group == group and figure.letter in found.raw]
     parts += [_ratios(results), _machine(machine), _record(found), "</main></body></html>"]
     return "\n".join(parts) + "\n"
+
+
+def _gaps(told):
+    if not told:
+        return ""
+    lines = "".join(f"<li>{escape(line)}</li>" for line in told)
+    return f'<div class="gaps"><h2>What this run has not measured</h2><ul>{lines}</ul></div>'
 
 
 def _lost(lost):

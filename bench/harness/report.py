@@ -1,30 +1,14 @@
-"""Shows the figures on a terminal and stores a run: every round, the machine, the commands, a summary, a page."""
-
-import json
-import re
-import sys
-from dataclasses import dataclass, field
-from datetime import date
+"""Shows the figures on a terminal, and draws a run: a summary in Markdown, a page, a drawing for the README."""
 
 from . import page
+from .record import put
 from .stats import verdict
-from .verdicts import losses, results_of
+from .verdicts import gaps, losses, results_of
 
 COLOURS = {"ok": "\033[32m", "missed": "\033[31m", "-": "\033[2m"}
 BOLD, DIM, PLAIN = "\033[1m", "\033[2m", "\033[0m"
 VERDICT_COLUMN = 8
 CROWDED = 0.05  # share of the server's core used by others from which the reader is warned
-
-
-@dataclass
-class Found:
-    """What a run has found: rounds by figure and server, the machine, what was run, how servers were configured."""
-
-    raw: dict
-    machine: dict
-    commands: list = field(default_factory=list)
-    configs: dict = field(default_factory=dict)
-    day: str = field(default_factory=lambda: str(date.today()))
 
 
 def rows(results):
@@ -99,10 +83,12 @@ def with_spread(spread, digits):
     return f"{number(spread.median)} ({number(spread.low)}..{number(spread.high)})"
 
 
-def warnings(raw, faults=()):
+def warnings(found):
     """What makes a run less trustworthy than it looks."""
-    said = list(faults)
-    for letter, servers in raw.items():
+    said = list(found.machine.get("faults", ()))
+    parts = found.machine["run"].get("parts", 1)
+    said += [f"taken in {parts} parts, one after another"] if parts > 1 else []
+    for letter, servers in found.raw.items():
         shares = [r["core_foreign_share"] for rounds in servers.values() for r in rounds if "core_foreign_share" in r]
         if shares and max(shares) > CROWDED:
             said.append(f"({letter}) others used up to {max(shares):.0%} of the server's core during a round")
@@ -123,6 +109,7 @@ def summary(figures, found):
     lines = [
         f"# {heading(found)}",
         "",
+        *_gaps(gaps(figures, found)),
         *_lost(losses(results)),
         f"Revision `{machine['revision'][:12]}`{' with uncommitted changes' if machine['uncommitted_changes'] else ''}, "
         f"{run['effort']} run of {run['rounds']} rounds; files on {machine['file_system']}, in the page cache. {versions}.",
@@ -133,7 +120,7 @@ def summary(figures, found):
         "|---|---|---|---:|---|---:|---:|---:|---|",
         *("| " + " | ".join(row) + " |" for row in rows(results)),
         "",
-        *(f"- {line}" for line in warnings(found.raw, found.machine.get("faults", ()))),
+        *(f"- {line}" for line in warnings(found)),
         *(f"- {name} was left out: it is not installed." for name in machine["absent"]),
         "",
         "## Configurations",
@@ -143,52 +130,18 @@ def summary(figures, found):
     return "\n".join(lines) + "\n"
 
 
+def _gaps(told):
+    return ["**What this run has not measured:**", "", *(f"- {line}" for line in told), ""] if told else []
+
+
 def _lost(lost):
     if not lost:
         return ["**No peer was better in any figure of this run.**", ""]
     return ["**Where a peer was better:**", "", *(f"- {line}" for line in lost), ""]
 
 
-def anonymous(text, homes, repository):
-    """Replace what belongs to this machine or this minute: directories, ports."""
-    for home in homes:
-        text = text.replace(str(home), "$RUN")
-    text = text.replace(str(repository), ".").replace(sys.executable, "python3")
-    text = re.sub(r"(?<![\w$.])/[^\s:]*/(?=penstock\b)", "", text)  # a binary from somewhere else
-    text = re.sub(r"(?<=\$RUN/)(nginx|penstock|earlier|h2o|caddy|haproxy|varnish)-\w+", r"\1", text)  # its own directory
-    return re.sub(r"(?<=localhost:)\d+|(?<=127\.0\.0\.1:)\d+|(?<=\.py )\d+|(?<=port: )\d+", "$PORT", text)
-
-
-def store(directory, figures, found):
-    """Write the run. The directory must be new: a run is never overwritten."""
-    directory.mkdir(parents=True)
-    (directory / "raw.json").write_text(json.dumps(found.raw, indent=1) + "\n")
-    (directory / "machine.json").write_text(json.dumps(found.machine, indent=1, ensure_ascii=False) + "\n")
-    (directory / "commands.txt").write_text("\n".join(found.commands) + "\n")
-    (directory / "configurations.json").write_text(json.dumps(found.configs, indent=1) + "\n")
-    render(directory, figures, found)
-
-
 def render(directory, figures, found):
     """Write, or write again, what is made from the figures."""
-    (directory / "summary.md").write_text(summary(figures, found))
-    (directory / "report.html").write_text(page.html(figures, found, heading(found), warnings(found.raw, found.machine.get("faults", ()))))
-    (directory / "overview.svg").write_text(page.overview(figures, found, heading(found)))
-
-
-def load(directory):
-    """A stored run."""
-    read = {name: json.loads((directory / f"{name}.json").read_text()) for name in ("raw", "machine", "configurations")}
-    commands = (directory / "commands.txt").read_text().splitlines()
-    day = re.match(r"\d{4}-\d\d-\d\d", directory.name)
-    return Found(read["raw"], read["machine"], commands, read["configurations"], day.group() if day else "")
-
-
-def new_directory(parent, slug):
-    """`DATE-SLUG`, with a number appended when there is one already."""
-    name = f"{date.today()}-{slug}"
-    candidate, number = parent / name, 1
-    while candidate.exists():
-        number += 1
-        candidate = parent / f"{name}-{number}"
-    return candidate
+    put(directory / "summary.md", summary(figures, found))
+    put(directory / "report.html", page.html(figures, found, heading(found), warnings(found)))
+    put(directory / "overview.svg", page.overview(figures, found, heading(found)))

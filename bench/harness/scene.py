@@ -15,6 +15,7 @@ class Scene:
     is_plain: bool = False  # HTTP instead of HTTPS
     origin: int | None = None  # port of the HTTP server on 127.0.0.1 whose answers it passes on
     cache_bytes: int = 0  # how much of those answers it may keep; 0 is nothing
+    cache_objects: int = 0  # how many objects fit, where all are of one size and have to take turns; otherwise 0
     slice_bytes: int = MIB  # the part of an object that is asked for and kept as one, where a server has such parts
 
     @property

@@ -1,5 +1,6 @@
 """A server under measurement: how any of them is started on its core, accounted for, and ended."""
 
+import ctypes
 import os
 import shutil
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from . import accounting
@@ -16,6 +18,8 @@ SERVER_CORE = 0
 CLIENT_CORE = 1
 START_LIMIT_S = 10
 STOP_LIMIT_S = 5
+PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+LIBC = ctypes.CDLL(None)
 PRIORITY = -10  # keeps other programs from cutting into a round; the same for servers and clients
 
 
@@ -27,9 +31,10 @@ def free_port():
 
 
 def pin(core):
-    """For `preexec_fn`: put the child on one core, ahead of the crowd where that is permitted."""
+    """For `preexec_fn`: put the child on one core, ahead of the crowd where that is permitted, and let it end with us."""
 
     def apply():
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # or a run that was killed would leave servers behind
         os.sched_setaffinity(0, {core})
         os.setsid()  # the kernel may share out time by session first: then only a session of its own can be ahead
         try:
@@ -143,18 +148,25 @@ class Server:
         """Memory of what it knows of the objects it keeps, and of their bodies where these are in its heap."""
         return self.memory_kib()
 
+    def kept_mib(self):
+        """Room that its cache takes: its files on tmpfs, or its heap where bodies lie there."""
+        files = sum(path.stat().st_blocks * 512 for path in self.memory.rglob("*") if path.is_file())
+        return files / (1 << 20) + (self.memory_kib() / 1024 if self.keeps_bodies_in_heap else 0)
+
     def stop(self):
         """Ask it to end, then insist. Only the process started here is touched."""
         end(self.process)
 
 
 def end(process):
-    """End a process that was started here."""
+    """End a process that was started here, and what it has started where it does not do so itself."""
     if process is None or process.poll() is not None:
         return
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(STOP_LIMIT_S)
     except subprocess.TimeoutExpired:
-        process.kill()
+        for pid in accounting.family(process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.wait(STOP_LIMIT_S)

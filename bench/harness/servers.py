@@ -60,9 +60,12 @@ upstream origin {{
     {keep}"""
 
 NGINX_CACHE = (
-    "proxy_cache_path {memory}/cache levels=2 keys_zone=kept:64m max_size={size}k inactive=1d use_temp_path=off"
+    "proxy_cache_path {memory}/cache levels=2 keys_zone=kept:{keys}k max_size={size}k inactive=1d use_temp_path=off"
     " manager_files=1000 manager_sleep=50ms loader_files=1000;"
 )
+
+NGINX_KEYS_KIB = 64 << 10  # for more keys than any figure has
+NGINX_KEY_BYTES, NGINX_ZONE_KIB = 128, 12  # of one key, and of the zone itself
 
 NGINX_PROXY = """\
 location / {
@@ -75,9 +78,14 @@ location / {
             proxy_max_temp_file_size 0;
         }"""
 
+NGINX_GIVEN_UP = """\
+open_file_cache off;  # it would keep open, and so keep, what the cache has given up
+            """
+
 NGINX_PROXY_CACHE = """\
 location / {{
-            slice {slice}k;
+            tcp_nopush off;  # or the end of an answer made of slices stays corked for 40 ms
+            {given_up}slice {slice}k;
             proxy_cache kept;
             proxy_cache_key $uri$is_args$args$slice_range;
             proxy_set_header Range $slice_range;
@@ -182,6 +190,12 @@ backend origin {{ .host = "127.0.0.1"; .port = "{origin}"; }}
 """
 
 
+def _keys_kib(scene):
+    """Room for nginx's index. Its manager holds the files against `max_size` only every ten seconds, in which a busy
+    cache grows to a multiple; an index that is full makes it give up an object for each new one, at once."""
+    return NGINX_ZONE_KIB + scene.cache_objects * NGINX_KEY_BYTES // 1024 if scene.cache_objects else NGINX_KEYS_KIB
+
+
 class Nginx(Server):
     """nginx of the distribution: a master, which only waits, and one worker."""
 
@@ -203,9 +217,13 @@ class Nginx(Server):
         if scene.origin is None:
             inside.append(f"root {self.fixtures.root};")
         else:
-            keep = NGINX_CACHE.format(memory=self.memory, size=scene.cache_bytes >> 10) if scene.cache_bytes else ""
+            keep = ""
+            if scene.cache_bytes:
+                keep = NGINX_CACHE.format(memory=self.memory, size=scene.cache_bytes >> 10, keys=_keys_kib(scene))
             outside.append(NGINX_UPSTREAM.format(origin=scene.origin, keep=keep))
-            location = NGINX_PROXY_CACHE.format(slice=scene.slice_bytes >> 10) if scene.cache_bytes else NGINX_PROXY
+            given_up = NGINX_GIVEN_UP if scene.cache_objects else ""
+            kept = NGINX_PROXY_CACHE.format(slice=scene.slice_bytes >> 10, given_up=given_up)
+            location = kept if scene.cache_bytes else NGINX_PROXY
             inside.append(location)
         return NGINX_CONF.format(
             mask=format(1 << self.core, "b"), home=self.home, output_buffers=OUTPUT_BUFFERS, listen=listen,

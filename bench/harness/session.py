@@ -1,23 +1,32 @@
-"""One run of the benchmark from fixtures to stored results."""
+"""One run of the benchmark from fixtures to what was found. A fault costs as little of it as possible: a round is taken
+again, then a peer is left out of the figure, or the figure has failed when the fault was ours; all else goes on."""
 
 import shlex
 import shutil
-import signal
 import sys
 import tempfile
 import time
-from contextlib import contextmanager, ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from . import check, fixtures, machine, report
+from . import check, fixtures, machine
 from .clients import Clients
+from .record import Found, anonymous, differences
 from .scene import Scene
 from .server import Server
 from .servers import PEERS, Nginx, Penstock
+from .stopping import Stopped, bounded
 from .tls import DEFAULT, KEYS
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 TMPFS = Path("/dev/shm")
+WORDS = 300  # of a fault's own words, which may be a whole log
+# What a stored run says about itself while it goes on, and ever after when it was killed.
+GOING_ON = "it ended without a word, or is still going on"
+
+
+class Failed(Exception):
+    """Something did not work, and not the second time either."""
 
 
 class Run:
@@ -26,86 +35,177 @@ class Run:
     def __init__(self, figures, effort, effort_name, rounds, ours=Penstock, peers=PEERS):
         self.figures, self.effort, self.effort_name, self.rounds = figures, effort, effort_name, rounds
         self.ours = ours
-        self.faults = []
         self.peers = {name: peer for name, peer in peers.items() if not peer.missing()}
         self.absent = {name: peer.missing() for name, peer in peers.items() if peer.missing()}
+        self.stopped = None
+        self._unfit = {}  # (server, TLS setting): why it takes part in no figure with this setting
+        self._anonymous = str
 
     def servers(self, figure):
-        """Ours and then the peers of a figure, in the order of a round."""
-        return [self.ours, *(self.peers[name] for name in figure.peers if name in self.peers)]
+        """Ours and then the peers of a figure that can take part, in the order of a round."""
+        peers = [self.peers[name] for name in figure.peers if name in self.peers]
+        return [self.ours, *(peer for peer in peers if not self._why_unfit(figure, peer))]
 
-    def take(self, data_parent, limit_s):
-        """Take every figure, round by round. Returns what was found, and leaves nothing behind."""
-        with bounded(limit_s), ExitStack() as stack:
-            home = stack.enter_context(_directory(data_parent))
-            memory = stack.enter_context(_directory(TMPFS if TMPFS.is_dir() else data_parent))
-            wanted = {kind for figure in self.figures for kind in figure.files}
-            made = fixtures.make(home, memory, self.effort.bulk_bytes, wanted)
-            fixtures.fill_page_cache(made)
-            described = machine.describe(REPOSITORY, home, self.ours.program)
-            described["tls"], commands, configs = self._prepare(made)
-            clients = stack.enter_context(Clients(made, Penstock.program))
-            raw, seconds = {}, {}
-            for figure in self.figures:
-                began = time.monotonic()
-                raw[figure.letter] = self._rounds(figure, made, clients)
-                seconds[figure.letter] = round(time.monotonic() - began, 1)
-            commands += [shlex.join(command) for command in clients.commands]
-            commands = list(dict.fromkeys(report.anonymous(c, (home, memory), REPOSITORY) for c in commands))
-            configs = {name: report.anonymous(text, (home, memory), REPOSITORY) for name, text in configs.items()}
-        described["seconds"] = seconds
-        described["faults"] = [report.anonymous(fault, (home, memory), REPOSITORY) for fault in self.faults]
-        described["absent"] = sorted(self.absent)
-        described["run"] = {
+    def take(self, data_parent, limit_s, earlier=None, keep=lambda _found: None):
+        """Take every figure, or those which `earlier`, a part of the same run, lacks. Returns what was found, whole or
+        as far as it got (`stopped` says why), and leaves nothing behind. `keep` is given the result after each figure."""
+        found = None
+        try:
+            with bounded(limit_s), ExitStack() as stack:
+                home = stack.enter_context(_directory(data_parent))
+                memory = stack.enter_context(_directory(TMPFS if TMPFS.is_dir() else data_parent))
+                self._anonymous = lambda text: anonymous(text, (home, memory), REPOSITORY)
+                found = self._begun(machine.describe(REPOSITORY, home, self.ours.program), earlier)
+                wanted = [figure for figure in self.figures if figure.letter in found.lacking()]
+                made = fixtures.make(home, memory, self.effort.bulk_bytes, {kind for one in wanted for kind in one.files})
+                fixtures.fill_page_cache(made)
+                self._prepare(wanted, made, found)
+                clients = stack.enter_context(Clients(made, Penstock.program))
+                self.take_figures(wanted, made, clients, found, keep)
+        except Stopped as stopped:
+            self.stopped = stopped
+            if found is None:
+                raise
+            found.machine["run"]["ended"] = str(stopped)
+        return found
+
+    def _begun(self, described, earlier):
+        """The result before anything is measured."""
+        run = {
             "effort": self.effort_name, "rounds": self.rounds, "ours": self.ours.name, "peers": list(self.peers),
+            "figures": [figure.letter for figure in self.figures], "ended": GOING_ON, "parts": 1,
         }  # fmt: skip
-        return report.Found(raw, described, commands, configs)
+        if earlier is None:
+            described |= {"seconds": {}, "faults": [], "failed": {}, "partial": {}, "absent": sorted(self.absent), "tls": {}}
+            described["run"] = run
+            return Found({}, described)
+        if unlike := differences(earlier.machine, described):
+            raise RuntimeError("this is not the machine or the program of the run to go on with; " + "; ".join(unlike))
+        run["figures"] = earlier.machine["run"]["figures"]
+        run["parts"] = earlier.machine["run"].get("parts", 1) + 1
+        earlier.machine["run"] = run
+        return earlier
 
-    def _prepare(self, made):
-        """Check every server with each TLS setting it is used with; returns what was agreed on, commands, configurations."""
-        found, configs = {}, {}
+    def _why_unfit(self, figure, make):
+        return self._unfit.get((make.name, figure.tls)) if _is_checked(figure, make) else None
+
+    def _prepare(self, figures, made, found):
+        """Check every server with each TLS setting it is used with."""
         commands = [shlex.join(fixtures.certificate_command(made, key)) for key in KEYS]
         pairs = dict.fromkeys(
-            (figure.tls, make) for figure in self.figures for make in self.servers(figure)
-            if figure.peers and not figure.is_plain and make.serves_files
-        )  # fmt: skip
+            (figure.tls, make) for figure in figures for make in self.servers(figure) if _is_checked(figure, make)
+        )
         for tls, make in pairs:
             progress(f"checking {make.name} with {tls.name}")
-            with make(made, Scene(tls)) as server:
-                found[f"{server.name} {tls.name}"] = check.require_same_tls(server)
-                if tls == DEFAULT:
-                    check.require_exact_bytes(server)
-                    commands.append(shlex.join(server.command()))
-                    configs[server.name] = server.config()
-        progress("")
-        return found, commands, configs
 
-    def _rounds(self, figure, made, clients):
+            def agreed(tls=tls, make=make):
+                with make(made, Scene(tls)) as server:
+                    found.machine["tls"][f"{server.name} {tls.name}"] = check.require_same_tls(server)
+                    if tls == DEFAULT:
+                        check.require_exact_bytes(server)
+                        commands.append(shlex.join(server.command()))
+                        found.configs[server.name] = self._anonymous(server.config())
+
+            try:
+                self._twice(f"the check of {make.name} with {tls.name}", agreed, found)
+            except Failed as fault:
+                self._unfit[make.name, tls] = str(fault)
+                if make is not self.ours:
+                    found.machine["faults"].append(f"{make.name} was left out of all figures with {tls.name}: {fault}")
+        progress("")
+        self._remember(commands, found)
+
+    def take_figures(self, figures, made, clients, found, keep):
+        """Take the figures one after another; whatever ends this early, what was taken is in `found`."""
+        for number, figure in enumerate(figures):
+            began = time.monotonic()
+            place = f"{number + 1} of {len(figures)} figures"
+            try:
+                self._figure(figure, made, clients, found, place)
+            finally:
+                progress("")
+                found.machine["seconds"][figure.letter] = round(time.monotonic() - began, 1)
+                self._remember([shlex.join(command) for command in clients.commands], found)
+            if figure is figures[-1]:
+                found.machine["run"]["ended"] = ""
+            keep(found)
+
+    def _remember(self, commands, found):
+        found.commands = list(dict.fromkeys([*found.commands, *map(self._anonymous, commands)]))
+
+    def _figure(self, figure, made, clients, found, place):
+        """One figure: its rounds go to `raw`, unless our own server failed, or not even one round was complete."""
+        letter = figure.letter
+        for earlier in (found.raw, found.failed(), found.partial()):
+            earlier.pop(letter, None)
+        taken = {}
+        try:
+            if why := self._why_unfit(figure, self.ours):
+                raise Failed(why)
+            self._rounds(figure, taken, made, clients, found, place)
+            found.raw[letter] = taken
+        except Failed as fault:
+            found.machine["failed"][letter] = {"why": str(fault), "taken": taken}
+        except Stopped:
+            complete = min(map(len, taken.values()), default=0)
+            if complete:
+                found.raw[letter] = {name: rounds[:complete] for name, rounds in taken.items()}
+                found.machine["partial"][letter] = complete
+            raise
+
+    def _rounds(self, figure, taken, made, clients, found, place):
         """The rounds of one figure, alternating: ours, a peer, another, ours..."""
         servers = self.servers(figure)
-        taken = {make.name: [] for make in servers}
+        taken.update({make.name: [] for make in servers})
         clients.tls, clients.scheme = figure.tls, "http" if figure.is_plain else "https"
         rounds = min(self.rounds, figure.rounds_max)
         for number in range(rounds):
             for make in list(servers):
-                progress(f"({figure.letter}) {figure.title}: round {number + 1} of {rounds}, {make.name}")
+                progress(f"({figure.letter}) {figure.title}: round {number + 1} of {rounds}, {make.name}; {place}")
 
                 def make_server(make=make, **scene) -> Server:
                     return make(made, Scene(figure.tls, figure.is_plain, **scene))
 
+                def measured(make_server=make_server):
+                    return figure.measure(make_server, clients, self.effort)
+
+                what = f"({figure.letter}) round {number + 1} of {make.name}"
                 try:
-                    sample = figure.measure(make_server, clients, self.effort)
-                except (RuntimeError, OSError) as fault:
-                    if make is not self.ours:
-                        # A peer that cannot do it is left out of this figure, and the report says so.
-                        self.faults.append(f"({figure.letter}) {make.name} was left out: {str(fault)[:200]}")
-                        servers.remove(make)
-                        del taken[make.name]
-                        continue
-                    raise RuntimeError(f"({figure.letter}) round {number + 1}, {make.name}: {fault}") from fault
+                    sample = self._twice(what, measured, found)
+                except Failed as fault:
+                    if make is self.ours:
+                        raise Failed(f"round {number + 1} of {rounds}: {fault}") from fault
+                    # A peer that cannot do it is left out of this figure, and the report says so.
+                    found.machine["faults"].append(f"({figure.letter}) {make.name} was left out: {fault}")
+                    servers.remove(make)
+                    del taken[make.name]
+                    continue
                 taken[make.name].append({"value": sample.value, **sample.details})
-        progress("")
-        return taken
+
+    def _twice(self, what, attempt, found):
+        """The outcome of an attempt, which gets a second chance: a client that hung once must not spoil a run. All faults
+        count, those of this program too: half an hour of measurements is worth more than where it stopped."""
+        try:
+            return attempt()
+        except Exception as fault:
+            first = self._words(fault)
+        progress(f"{what} failed, once more: {first}")
+        try:
+            outcome = attempt()
+        except Exception as fault:
+            raise Failed(self._words(fault)) from fault
+        found.machine["faults"].append(f"{what} was taken again: {first}")
+        return outcome
+
+    def _words(self, fault):
+        """A fault in one line that may be published."""
+        said = str(fault) if type(fault) is RuntimeError else f"{type(fault).__name__}: {fault}"
+        return " ".join(self._anonymous(said).split())[:WORDS]
+
+
+def _is_checked(figure, make):
+    """Whether the server is asked for bytes over TLS before it takes part in the figure."""
+    return bool(figure.peers) and not figure.is_plain and make.serves_files
 
 
 def baseline():
@@ -114,8 +214,10 @@ def baseline():
 
 
 def progress(words):
+    """One line on a terminal that the next one replaces."""
     if sys.stderr.isatty():
-        print(f"\r\033[K{words}", end="", file=sys.stderr, flush=True)
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r\033[K{words[:width]}", end="", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -126,20 +228,3 @@ def _directory(parent):
         yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)
-
-
-@contextmanager
-def bounded(limit_s):
-    """End the run, servers included, when it takes longer than it may or is asked to stop."""
-
-    def stop(number, _frame):
-        raise TimeoutError(f"the run took more than {limit_s} s" if number == signal.SIGALRM else "asked to stop")
-
-    earlier = {number: signal.signal(number, stop) for number in (signal.SIGALRM, signal.SIGTERM)}
-    signal.alarm(limit_s)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        for number, handler in earlier.items():
-            signal.signal(number, handler)

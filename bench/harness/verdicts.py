@@ -11,6 +11,21 @@ def results_of(figures, found):
     return results
 
 
+def gaps(figures, found):
+    """A line for each figure in which our own server failed, then for what an interrupted run has not taken."""
+    titles = {figure.letter: figure.title for figure in figures}
+    ours = found.machine["run"]["ours"]
+    lines = [f"({letter}) {titles.get(letter, '')}: {ours} failed; {one['why']}" for letter, one in found.failed().items()]
+    if found.ended():
+        lines.append(f"The run is incomplete: {found.ended()}.")
+    untouched = [letter for letter in found.lacking() if letter not in {**found.failed(), **found.partial()}]
+    if untouched:
+        lines.append("Not taken: " + ", ".join(f"({letter}) {titles.get(letter, '')}" for letter in untouched))
+    for letter, rounds in found.partial().items():
+        lines.append(f"({letter}) {titles.get(letter, '')}: {rounds} of {found.machine['run']['rounds']} rounds")
+    return lines
+
+
 def is_lost(figure, comparison):
     """Whether the peer's median is the better one."""
     if comparison.ratio is None:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from harness import page
 from harness.bars import Bar, Line, chart
 from harness.figures import FIGURES
-from harness.report import Found
+from harness.record import Found
 
 from .test_report import MACHINE
 

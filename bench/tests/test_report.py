@@ -1,13 +1,10 @@
 """The table and the stored run."""
 
-import json
 import re
-import tempfile
 import unittest
-from pathlib import Path
 
 from harness import report
-from harness.report import Found
+from harness.record import Found
 from harness.verdicts import losses
 from harness.figures import FIGURES, Figure
 from harness.stats import Target, compare
@@ -60,9 +57,10 @@ class Table(unittest.TestCase):
 
     def test_a_crowded_core_is_told(self):
         raw = {"a": {"penstock": [{"core_foreign_share": 0.01}], "nginx": [{"core_foreign_share": 0.3}]}}
-        self.assertEqual(report.warnings(raw), ["(a) others used up to 30% of the server's core during a round"])
+        found = Found(raw, MACHINE)
+        self.assertEqual(report.warnings(found), ["(a) others used up to 30% of the server's core during a round"])
         raw["a"]["nginx"][0]["core_foreign_share"] = 0.01
-        self.assertEqual(report.warnings(raw), [])
+        self.assertEqual(report.warnings(found), [])
 
     def test_the_figures_are_those_of_the_project(self):
         bounds = {figure.letter: figure.target and figure.target.bound for figure in FIGURES}
@@ -85,30 +83,6 @@ class Table(unittest.TestCase):
         session = Figure("m", "a session", "bytes", 0, Target("value", 300, at_most=True), None, peers=())
         rows = report.rows(session.rows({"penstock": [{"value": 250}]}, "penstock", ()))
         self.assertEqual(rows[0][3:], ("250", "-", "-", "-", "≤ 300", "ok"))
-
-
-class Storing(unittest.TestCase):
-    def test_paths_and_ports_of_this_machine_are_left_out(self):
-        said = report.anonymous("wrk -s /src/p/bench/wrk.lua https://localhost:41233/ /tmp/x1/www", ("/tmp/x1",), "/src/p")
-        self.assertEqual(said, "wrk -s ./bench/wrk.lua https://localhost:$PORT/ $RUN/www")
-        said = report.anonymous("python3 bulk.py 41233 /bulk.bin; nginx -p /tmp/x1/nginx-ab_12 -c x", ("/tmp/x1",), "/src")
-        self.assertEqual(said, "python3 bulk.py $PORT /bulk.bin; nginx -p $RUN/nginx -c x")
-        said = report.anonymous("/opt/here/penstock serve -c /tmp/x1/penstock-ab_12/penstock.yaml", ("/tmp/x1",), "/src")
-        self.assertEqual(said, "penstock serve -c $RUN/penstock/penstock.yaml")
-
-    def test_a_run_is_never_overwritten(self):
-        with tempfile.TemporaryDirectory() as parent:
-            first = report.new_directory(Path(parent), "cpu-2c")
-            found = Found({"a": {"penstock": [{"value": 2.0}], "nginx": [{"value": 1.0}]}}, MACHINE, ["one"], {"nginx": "x"})
-            report.store(first, [FASTER], found)
-            second = report.new_directory(Path(parent), "cpu-2c")
-            self.assertNotEqual(first, second)
-            self.assertEqual(json.loads((first / "raw.json").read_text()), found.raw)
-            again = report.load(first)
-            self.assertEqual((again.raw, again.machine, again.commands, again.configs, again.day),
-                             (found.raw, found.machine, found.commands, found.configs, found.day))
-            with self.assertRaises(FileExistsError):
-                report.store(first, [FASTER], found)
 
 
 if __name__ == "__main__":
