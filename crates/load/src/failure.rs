@@ -64,6 +64,8 @@ pub enum Failure {
     BodyWrong,
     /// A manifest cannot be read.
     ManifestInvalid,
+    /// A file of media has no index that can be used.
+    IndexInvalid,
 }
 
 impl Failure {
@@ -103,6 +105,7 @@ impl Failure {
             Self::RangeIgnored => "range_ignored",
             Self::BodyWrong => "body_wrong",
             Self::ManifestInvalid => "manifest_invalid",
+            Self::IndexInvalid => "index_invalid",
         })
     }
 

@@ -9,7 +9,7 @@ mod totals;
 use std::time::Duration;
 
 pub use buffer::Buffer;
-pub use policy::{Action, Fetch, Player};
+pub use policy::{Action, Fetch, Kind, Player};
 pub use totals::Totals;
 
 use crate::target::Target;

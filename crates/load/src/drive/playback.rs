@@ -5,12 +5,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::requests::{self, Kept};
 use crate::failure::Failure;
-use crate::player::{Action, Fetch, Habits, Manifest, Player};
+use crate::player::{Action, Fetch, Habits, Kind, Manifest, Player};
 use crate::run::Worker;
 use crate::target::Target;
 
-/// A larger manifest is none.
-const MANIFEST_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// A larger manifest is none, nor is a larger index.
+const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A viewer: comes, watches, leaves, and comes again, until the run is over. `place` is the share of all viewers that
 /// come before this one, from 0 to 1.
@@ -117,7 +117,7 @@ async fn fetch_one(worker: &Worker, kept: &mut Connections, player: &mut Player,
     let length = std::cell::Cell::new(0);
     let keep = |bytes: &[u8]| {
         length.set(length.get() + bytes.len() as u64);
-        if fetch.is_manifest && body.borrow().len() + bytes.len() <= MANIFEST_BYTES_MAX {
+        if fetch.kind != Kind::Media && body.borrow().len() + bytes.len() <= READ_BYTES_MAX {
             body.borrow_mut().extend_from_slice(bytes);
         }
     };
@@ -131,18 +131,9 @@ async fn fetch_one(worker: &Worker, kept: &mut Connections, player: &mut Player,
     let outcome = requests::fetch(worker, kept.to(&fetch.target), elsewhere, &request, &keep).await;
     let now = began.elapsed();
     let taken = match outcome {
-        // Already counted by its status.
-        Ok(status) if !matches!(status, 200 | 206) => None,
-        Ok(_) if fetch.is_manifest => {
-            let body = body.into_inner();
-            let manifest = str::from_utf8(&body).ok().and_then(|text| Manifest::parse(text, &fetch.target));
-            let is_played = manifest.is_some_and(|manifest| player.take_manifest(now, manifest));
-            Some(if is_played { Ok(()) } else { Err(Failure::ManifestInvalid) })
-        }
-        Ok(_) => {
-            player.take_segment(now, length.get());
-            Some(Ok(()))
-        }
+        // Already counted by its status, and so is an index that came with all of its file.
+        Ok(status) if !matches!(status, 200 | 206) || (fetch.kind == Kind::Index && status == 200) => None,
+        Ok(_) => Some(take(player, now, fetch, &body.into_inner(), length.get())),
         Err(failure) => Some(Err(failure)),
     };
     match taken {
@@ -152,6 +143,23 @@ async fn fetch_one(worker: &Worker, kept: &mut Connections, player: &mut Player,
     }
     if !matches!(taken, Some(Ok(()))) {
         player.fail(now);
+    }
+}
+
+/// Tells the player what came.
+fn take(player: &mut Player, now: Duration, fetch: &Fetch, body: &[u8], length: u64) -> Result<(), Failure> {
+    match fetch.kind {
+        Kind::Manifest => {
+            let manifest = str::from_utf8(body).ok().and_then(|text| Manifest::parse(text, &fetch.target));
+            let is_played = manifest.is_some_and(|manifest| player.take_manifest(now, manifest));
+            if is_played { Ok(()) } else { Err(Failure::ManifestInvalid) }
+        }
+        Kind::Index if !player.take_index(now, body) => Err(Failure::IndexInvalid),
+        Kind::Index => Ok(()),
+        Kind::Media => {
+            player.take_media(now, length);
+            Ok(())
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! DASH descriptions (ISO/IEC 23009-1), as far as fetching needs them: `SegmentTemplate` by number and by time,
-//! `SegmentTimeline`, `SegmentList`, several periods, live and on demand.
+//! `SegmentTimeline`, `SegmentList`, `SegmentBase`, several periods, live and on demand.
 
+mod index;
 mod time;
 mod track;
 mod xml;
 
 use std::time::Duration;
 
+use self::index::Piece as IndexPiece;
+pub(super) use self::index::{Progress, Search};
 use self::track::{Track, Window};
 use self::xml::Element;
 use super::{Companion, Segment, Segments, Variant};
@@ -81,7 +84,20 @@ pub fn parse(text: &str, place: &Target) -> Option<Presentation> {
     Some(Presentation { live, periods, levels })
 }
 
+/// An index that has to be read.
+#[derive(Clone, Debug)]
+pub(super) struct Unread {
+    pub(super) from: Duration,
+    pub(super) target: Target,
+    pub(super) search: Search,
+}
+
 impl Period {
+    /// What is fetched of it in this quality.
+    fn needed(&self, level: usize) -> impl Iterator<Item = &Track> {
+        self.pictures.get(level).into_iter().chain(self.sound.as_ref())
+    }
+
     fn new(element: &Element, base: &Target, start: Duration, end: Option<Duration>) -> Option<Self> {
         let base = based(base, element)?;
         let sets: Vec<&Element> = element.all("AdaptationSet").collect();
@@ -133,6 +149,31 @@ impl Presentation {
     pub fn due_after(&self, segment: &Segment) -> Option<Duration> {
         let live = self.live.filter(|_| self.is_by_clock())?;
         Some(live.began + segment.start + 2 * segment.duration)
+    }
+
+    /// The first period that ends after `position` and whose index, or that of its sound, has not been read.
+    fn unread_period(&self, level: usize, position: Option<Duration>) -> Option<usize> {
+        let is_over = |period: &Period| period.end.zip(position).is_some_and(|(end, at)| end <= at);
+        let is_unread = |period: &Period| period.needed(level).any(|track| track.unread().is_some());
+        self.periods.iter().position(|period| !is_over(period) && is_unread(period))
+    }
+
+    /// From when on segments can be told only once an index has been read, and the search for it. What was played
+    /// up to `position` is not needed.
+    pub(super) fn unread(&self, level: usize, position: Option<Duration>) -> Option<Unread> {
+        let period = &self.periods[self.unread_period(level, position)?];
+        let (target, search) = period.needed(level).find_map(Track::unread)?;
+        Some(Unread { from: period.start, target, search })
+    }
+
+    /// What that search found.
+    pub(super) fn read(&mut self, level: usize, position: Option<Duration>, found: Vec<IndexPiece>) {
+        let Some(period) = self.unread_period(level, position) else { return };
+        let Period { pictures, sound, .. } = &mut self.periods[period];
+        let mut tracks = pictures.get_mut(level).into_iter().chain(sound.as_mut());
+        if let Some(track) = tracks.find(|track| track.unread().is_some()) {
+            track.read(found);
+        }
     }
 
     /// The segments of a quality that can be fetched at this moment since 1970, with the sound that belongs to them.

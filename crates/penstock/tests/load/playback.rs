@@ -1,5 +1,7 @@
 //! Players against our own server. What they do in which case is tested with the players' policy; here bytes flow.
 
+mod indexed;
+
 use std::io::Write;
 
 use serde_json::Value;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::{Companion, Segment};
+use super::index::{self, Search};
 use super::xml::Element;
 use crate::target::Target;
 
@@ -36,6 +37,9 @@ enum Addressing {
     Timeline { template: String, entries: Vec<(u64, u64)>, repeats: Option<(u64, u64)> },
     /// Each with its own place.
     List { pieces: Vec<Piece>, duration: u64 },
+    /// All in one file, which says itself what lies where: in these bytes of it, if that is known. `None` until that
+    /// has been read.
+    Indexed { range: Option<(u64, u64)>, pieces: Option<Vec<index::Piece>> },
 }
 
 /// The period that a track belongs to, and which part of it can be fetched now. All relative to the presentation.
@@ -56,7 +60,7 @@ impl Track {
     pub(super) fn new(base: Target, representation: &Element, levels: &[&Element]) -> Option<Self> {
         let id = representation.get("id").unwrap_or_default().to_owned();
         let bandwidth = representation.number("bandwidth").unwrap_or(0);
-        for kind in ["SegmentTemplate", "SegmentList"] {
+        for kind in ["SegmentTemplate", "SegmentList", "SegmentBase"] {
             let said: Vec<&Element> = levels.iter().filter_map(|level| level.child(kind)).collect();
             if said.is_empty() {
                 continue;
@@ -76,10 +80,18 @@ impl Track {
                 offset: number("presentationTimeOffset").unwrap_or(0),
                 start_number: number("startNumber").unwrap_or(1),
             };
-            if kind == "SegmentList" {
-                let piece = |element: &Element, uri: &str, range: &str| {
-                    (element.get(uri).unwrap_or_default().to_owned(), element.get(range).map(str::to_owned))
+            let piece = |element: &Element, uri: &str, range: &str| {
+                (element.get(uri).unwrap_or_default().to_owned(), element.get(range).map(str::to_owned))
+            };
+            if kind == "SegmentBase" {
+                let range = match get("indexRange") {
+                    Some(range) => Some(bounds(range)?),
+                    None => None,
                 };
+                let init = child("Initialization").map(|one| piece(one, "sourceURL", "range"));
+                return Some(track(init, Addressing::Indexed { range, pieces: None }));
+            }
+            if kind == "SegmentList" {
                 let pieces = said
                     .iter()
                     .rev()
@@ -114,6 +126,41 @@ impl Track {
         matches!(self.addressing, Addressing::Even { .. })
     }
 
+    /// Where its index has to be looked for, if it has one that has not been read.
+    pub(super) fn unread(&self) -> Option<(Target, Search)> {
+        let Addressing::Indexed { range, pieces: None } = &self.addressing else { return None };
+        // An initialisation in another file says nothing about this one.
+        let init_end = self.init.as_ref().filter(|(uri, _)| uri.is_empty());
+        let init_end = init_end.and_then(|(_, range)| Some(bounds(range.as_ref()?)?.1.saturating_add(1)));
+        Some((self.base.clone(), Search::new(*range, init_end)))
+    }
+
+    /// The index has been read.
+    pub(super) fn read(&mut self, found: Vec<index::Piece>) {
+        if let Addressing::Indexed { pieces, .. } = &mut self.addressing {
+            *pieces = Some(found);
+        }
+    }
+
+    /// The segments that an index named.
+    fn indexed(&self, window: Window, pieces: &[index::Piece]) -> Vec<Segment> {
+        let offset = self.seconds(self.offset);
+        let before: Vec<Companion> = self.initialisation().into_iter().collect();
+        let segment = |piece: &index::Piece| Segment {
+            uri: self.base.to_string(),
+            range: Some(format!("{}-{}", piece.first, piece.last)),
+            duration: piece.duration,
+            start: window.start + piece.start.saturating_sub(offset),
+            before: before.clone(),
+        };
+        pieces.iter().map(segment).collect()
+    }
+
+    fn initialisation(&self) -> Option<Companion> {
+        let (uri, range) = self.init.as_ref()?;
+        Some(Companion { uri: self.placed(&self.filled(uri, 0, 0)), range: range.clone(), once: true })
+    }
+
     /// The segments of a window.
     pub(super) fn segments(&self, window: Window) -> Vec<Segment> {
         let times: Vec<(u64, u64, u64)> = match &self.addressing {
@@ -122,9 +169,11 @@ impl Track {
                 (0..pieces.len() as u64).map(|index| (index, index * duration, *duration)).collect()
             }
             Addressing::Timeline { entries, repeats, .. } => self.listed(window, entries, *repeats),
+            Addressing::Indexed { pieces, .. } => {
+                return self.indexed(window, pieces.as_deref().unwrap_or_default());
+            }
         };
-        let map =
-            self.init.as_ref().map(|(uri, range)| (self.placed(&self.filled(uri, 0, 0)), range.clone()));
+        let before: Vec<Companion> = self.initialisation().into_iter().collect();
         let mut segments = Vec::new();
         for (index, time, duration) in times {
             let (uri, range) = match &self.addressing {
@@ -137,6 +186,7 @@ impl Track {
                 Addressing::Even { template, .. } | Addressing::Timeline { template, .. } => {
                     (self.filled(template, self.start_number + index, time), None)
                 }
+                Addressing::Indexed { .. } => break,
             };
             let start = window.start + self.seconds(time.saturating_sub(self.offset_of_times()));
             let duration = self.seconds(duration);
@@ -144,8 +194,7 @@ impl Track {
             // A timeline lists what there is; only numbers need the clock.
             let is_gone = self.is_by_clock() && window.tail.is_some_and(|tail| end < tail);
             if !is_gone {
-                let before = map.clone().map(|(uri, range)| Companion { uri, range, once: true });
-                let before = before.into_iter().collect();
+                let before = before.clone();
                 segments.push(Segment { uri: self.placed(&uri), range, duration, start, before });
             }
         }
@@ -204,6 +253,9 @@ impl Track {
     }
 
     fn placed(&self, uri: &str) -> String {
+        if uri.is_empty() {
+            return self.base.to_string();
+        }
         self.base.join(uri).map_or_else(|_| uri.to_owned(), |target| target.to_string())
     }
 
@@ -231,6 +283,13 @@ impl Track {
         }
         text
     }
+}
+
+/// The first and the last byte of `first-last`.
+fn bounds(range: &str) -> Option<(u64, u64)> {
+    let (first, last) = range.trim().split_once('-')?;
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some((first, last))
 }
 
 /// Start and length of each `S`, and those of the last one's next if it repeats to the end.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::player::Quality;
 
 const S: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -23,6 +24,13 @@ fn media(first: u64, count: u64, ended: bool) -> String {
     text
 }
 
+/// The bytes of a range, as far as there are any.
+fn part<'f>(file: &'f [u8], range: &str) -> &'f [u8] {
+    let (first, last) = range.split_once('-').unwrap();
+    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(file.len());
+    &file[place(first.parse().unwrap())..place(last.parse::<u64>().unwrap().saturating_add(1))]
+}
+
 /// A world in which time passes only as a test says: manifests by path and time, and how long each fetch takes.
 struct World<M, T> {
     manifest: M,
@@ -31,12 +39,15 @@ struct World<M, T> {
     now: Duration,
     /// The moment of the beginning, since 1970.
     wall: Duration,
+    /// What all files of media consist of, where they have an index.
+    file: Vec<u8>,
     log: Vec<String>,
 }
 
 impl<M: Fn(&str, Duration) -> String, T: Fn(&str) -> Option<Duration>> World<M, T> {
     fn new(manifest: M, takes: T) -> Self {
-        Self { manifest, takes, bytes: 500_000, now: Duration::ZERO, wall: Duration::ZERO, log: Vec::new() }
+        let (now, wall) = (Duration::ZERO, Duration::ZERO);
+        Self { manifest, takes, bytes: 500_000, now, wall, file: Vec::new(), log: Vec::new() }
     }
 
     /// Plays until the player leaves, or this time has come.
@@ -69,10 +80,18 @@ impl<M: Fn(&str, Duration) -> String, T: Fn(&str) -> Option<Duration>> World<M, 
             }
             Some(takes) => {
                 self.now += takes;
-                if fetch.is_manifest {
-                    assert!(player.take_manifest(self.now, Manifest::parse(&manifest, &target()).unwrap()));
-                } else {
-                    player.take_segment(self.now, self.bytes);
+                match fetch.kind {
+                    Kind::Manifest => {
+                        assert!(
+                            player.take_manifest(self.now, Manifest::parse(&manifest, &target()).unwrap())
+                        );
+                    }
+                    Kind::Index => {
+                        if !player.take_index(self.now, part(&self.file, fetch.range.as_deref().unwrap())) {
+                            player.fail(self.now);
+                        }
+                    }
+                    Kind::Media => player.take_media(self.now, self.bytes),
                 }
             }
         }
@@ -257,4 +276,81 @@ fn a_live_timeline_that_moves_on_is_followed_by_its_times() {
         segments.iter().map(|path| path.rsplit('/').next().unwrap().parse().unwrap()).collect();
     assert!(times.windows(2).all(|pair| pair[1] == pair[0] + 2), "each once, none left out: {times:?}");
     assert_eq!((times[0], totals.skipped, totals.stalls), (4, 0, 0));
+}
+
+/// A film of 16 s in two qualities, with sound, each in one file.
+const IN_FILES: &str = r#"<MPD mediaPresentationDuration="PT16S"><Period><AdaptationSet contentType="video">
+  <Representation id="low" bandwidth="100000"><BaseURL>low.mp4</BaseURL>
+    <SegmentBase indexRange="100-191"><Initialization range="0-99"/></SegmentBase></Representation>
+  <Representation id="high" bandwidth="2000000"><BaseURL>high.mp4</BaseURL>
+    <SegmentBase indexRange="100-191"><Initialization range="0-99"/></SegmentBase></Representation></AdaptationSet>
+  <AdaptationSet contentType="audio"><Representation id="a" bandwidth="1000"><BaseURL>a.mp4</BaseURL>
+    <SegmentBase><Initialization range="0-99"/></SegmentBase></Representation></AdaptationSet></Period></MPD>"#;
+
+/// A file with an index at byte 100 of as many pieces of 4 s as there are sizes.
+fn indexed(sizes: &[u32]) -> Vec<u8> {
+    let length = u32::try_from(32 + 12 * sizes.len()).unwrap();
+    let mut index = [&length.to_be_bytes(), b"sidx".as_slice(), &[0; 7], &[1]].concat();
+    for number in [1000, 0, 0, u32::try_from(sizes.len()).unwrap()] {
+        index.extend(u32::to_be_bytes(number));
+    }
+    for size in sizes {
+        index.extend([size.to_be_bytes(), 4000_u32.to_be_bytes(), [0x90, 0, 0, 0]].concat());
+    }
+    [vec![0; 100], index].concat()
+}
+
+#[test]
+fn a_film_in_files_with_an_index_is_fetched_by_ranges_of_them() {
+    let mut world = World::new(|_, _| IN_FILES.to_owned(), |_| Some(100 * MS));
+    world.file = indexed(&[10, 20, 30, 40]);
+    let totals = world.play(habits(), 600 * S);
+    let asked: Vec<_> = world.log[1..10].iter().map(|path| path.trim_start_matches("/film/")).collect();
+    let index_of_sound = ["a.mp4 100-4195", "a.mp4 0-99", "a.mp4 180-189"];
+    assert_eq!(asked[..2], ["low.mp4 100-191", index_of_sound[0]]);
+    assert_eq!(asked[2..6], ["low.mp4 0-99", index_of_sound[1], index_of_sound[2], "low.mp4 180-189"]);
+    // 40 Mbit/s were measured: the other quality has an index of its own.
+    assert_eq!(asked[6..], ["high.mp4 100-191", "high.mp4 0-99", "a.mp4 190-209"]);
+    assert_eq!(world.log.last().unwrap(), "/film/high.mp4 240-279");
+    assert_eq!((totals.segments, totals.switches, totals.stalls), (4, 1, 0));
+    // Description, two indexes, two initialisations, sound and picture.
+    assert_eq!((totals.startup.max().as_millis() + 5) / 10, 70);
+    assert_eq!((totals.played, world.now), (16 * S, 16 * S + 700 * MS));
+}
+
+#[test]
+fn an_index_that_comes_late_is_a_stall_of_the_length_known_in_advance() {
+    let takes = |path: &str| Some(if path.ends_with("high.mp4") { 3 * S } else { 100 * MS });
+    let mut world = World::new(|_, _| IN_FILES.to_owned(), takes);
+    world.file = indexed(&[10, 20, 30, 40]);
+    let totals = world.play(habits(), 600 * S);
+    // From 0.7 s on there are 4 s of film. Index, initialisation and segment take 3 s each, the sound 0.1 s: the
+    // second piece comes at 9.8 s instead of 4.7 s. Then 4 s of film come every 3.1 s.
+    assert_eq!((totals.stalls, totals.stalled, totals.played), (1, 5100 * MS, 16 * S));
+}
+
+#[test]
+fn a_film_whose_periods_have_indexes_fetches_each_when_its_turn_comes() {
+    let period = |name: &str| {
+        format!(
+            r#"<Period duration="PT8S"><AdaptationSet><Representation id="v" bandwidth="1"><BaseURL>{name}</BaseURL>
+            <SegmentBase indexRange="100-155"/></Representation></AdaptationSet></Period>"#
+        )
+    };
+    let film = format!("<MPD>{}{}</MPD>", period("one"), period("two"));
+    let mut world = World::new(|_, _| film.clone(), |_| Some(MS));
+    world.file = indexed(&[10, 20]);
+    let totals = world.play(habits(), 600 * S);
+    let asked: Vec<_> = world.log[1..].iter().map(|path| path.trim_start_matches("/film/")).collect();
+    let wanted = ["one 100-155", "one 156-165", "one 166-185", "two 100-155", "two 156-165", "two 166-185"];
+    assert_eq!(asked, wanted);
+    assert_eq!((totals.segments, totals.stalls, totals.played), (4, 0, 16 * S));
+}
+
+#[test]
+fn a_film_without_a_usable_index_is_given_up() {
+    let mut world = World::new(|_, _| IN_FILES.to_owned(), |_| Some(MS));
+    world.file = indexed(&[10, 0, 30, 40]);
+    let totals = world.play(habits(), 600 * S);
+    assert_eq!((totals.started, world.log.len()), (0, 1 + 10), "{:?}", world.log);
 }
