@@ -189,6 +189,10 @@ impl Workload {
         if !names("User-Agent") {
             head.push_str("User-Agent: penstock-load\r\n");
         }
+        // RFC 9110 §8.6: who sends nothing where a body is usual says so.
+        if matches!(method, "POST" | "PUT" | "PATCH") && !names("Content-Length") {
+            head.push_str("Content-Length: 0\r\n");
+        }
         if let Some(range) = range {
             head.push_str(&format!("Range: bytes={range}\r\n"));
         }
@@ -247,6 +251,18 @@ mod tests {
         let text = String::from_utf8(request.bytes).unwrap();
         assert_eq!(text, "GET /x?y HTTP/1.1\r\nHost: a:1\r\nUser-Agent: penstock-load\r\n\r\n");
         assert!(!request.for_head && !request.ranged);
+    }
+
+    #[test]
+    fn a_method_that_usually_has_a_body_says_that_there_is_none() {
+        let text = |method, workload: &Workload| {
+            String::from_utf8(workload.request(method, "/", None).bytes).unwrap()
+        };
+        let mut workload = Workload::simple("a".to_owned(), "/");
+        assert!(text("POST", &workload).contains("\r\nContent-Length: 0\r\n"));
+        assert!(!text("GET", &workload).contains("Content-Length"));
+        workload.fields.push("content-length: 0".to_owned());
+        assert!(!text("POST", &workload).contains("Content-Length"));
     }
 
     #[test]
