@@ -42,6 +42,8 @@ pub enum Failure {
     ResetBeforeResponse,
     /// The response is not HTTP/1.1.
     ResponseMalformed,
+    /// The head of the response is longer than any that makes sense, or never ends.
+    HeadTooLarge,
     /// The server ended the connection within the head of its response.
     HeadCut,
     /// The body stopped coming.
@@ -94,6 +96,7 @@ impl Failure {
             Self::ClosedBeforeResponse => "closed_before_response",
             Self::ResetBeforeResponse => "reset_before_response",
             Self::ResponseMalformed => "response_malformed",
+            Self::HeadTooLarge => "head_too_large",
             Self::HeadCut => "head_cut",
             Self::BodyTimeout => "body_timeout",
             Self::BodyShort => "body_short",
@@ -107,6 +110,56 @@ impl Failure {
             Self::ManifestInvalid => "manifest_invalid",
             Self::IndexInvalid => "index_invalid",
         })
+    }
+
+    /// What is wrong with a whole response, by its status.
+    pub fn of_status(status: u16) -> Option<Self> {
+        match status {
+            400..500 => Some(Self::StatusClient),
+            500..600 => Some(Self::StatusServer),
+            _ => None,
+        }
+    }
+
+    /// What it means, and what to do about it.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::ConnectRefused => "nobody listens there: is it the right port, and does the server run?",
+            Self::ConnectTimeout => {
+                "no answer to a connection in time: a firewall, or a full backlog (--timeout)"
+            }
+            Self::ConnectUnreachable => "there is no way to that address",
+            Self::NoLocalPort => "no port is left towards that address: more --address, or fewer connections",
+            Self::NoDescriptors => {
+                "this process may open no more files: raise `ulimit -n`, or lower --connections"
+            }
+            Self::ConnectFailed => "TCP could not be connected",
+            Self::HandshakeTimeout => "the handshake was not over in time (--timeout)",
+            Self::HandshakeClosed => "the server ended the connection within the handshake",
+            Self::HandshakeReset => "the server reset the connection within the handshake",
+            Self::HandshakeAlert(number) => alert_meaning(number),
+            Self::CertificateRejected => {
+                "--ca trusts an authority, --sni names the server, --insecure asks nothing"
+            }
+            Self::HandshakeInvalid => "the server broke the rules of TLS, or speaks plain HTTP on this port",
+            Self::RequestNotSent => "the connection ended while the request was sent",
+            Self::ResponseTimeout => "no byte of the response came in time (--timeout)",
+            Self::ClosedBeforeResponse => "the server ended the connection instead of answering",
+            Self::ResetBeforeResponse => "the server reset the connection instead of answering",
+            Self::ResponseMalformed => "the response is not HTTP/1.1: does another protocol live there?",
+            Self::HeadTooLarge => "the head of the response has more than 64 KiB, or too many fields",
+            Self::HeadCut => "the connection ended within the head of the response",
+            Self::BodyTimeout => "the body stopped coming (--timeout)",
+            Self::BodyShort => "the connection ended before the end of the body",
+            Self::BodyReset => "the server reset the connection within the body",
+            Self::BodyLong => "more bytes came than the head of the response said",
+            Self::TlsBroken => "a record could not be opened, or an alert came within the response",
+            Self::StatusClient => "the server found fault with the request: look at the URL",
+            Self::StatusServer => "the server failed",
+            Self::RangeIgnored => "a range was asked for, and all of the object came",
+            Self::BodyWrong => "the body is not the one it should be",
+            Self::ManifestInvalid => "the manifest cannot be read",
+        }
     }
 
     /// Whether the connection could not even be opened.
@@ -124,6 +177,22 @@ impl Failure {
             _ if is_out_of_descriptors(error) => Self::NoDescriptors,
             _ => Self::ConnectFailed,
         }
+    }
+}
+
+/// What a server usually means by refusing a handshake with this alert (RFC 8446 §6.2).
+fn alert_meaning(number: u8) -> &'static str {
+    match number {
+        40 => {
+            "the server takes nothing of what was offered (--tls, --cipher, --group, --signature-algorithm), or wants a \
+             --client-certificate"
+        }
+        42..=46 | 48 => "the server does not take the client's certificate",
+        70 => "the server does not speak this version: --tls",
+        112 => "the server does not know this name: --sni",
+        116 => "the server wants a certificate: --client-certificate with --client-key",
+        120 => "the server speaks none of these protocols: --alpn",
+        _ => "the server refused the handshake",
     }
 }
 

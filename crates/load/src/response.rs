@@ -49,6 +49,8 @@ enum Chunk {
 #[derive(Debug, Default)]
 pub struct Receiver {
     partial: Vec<u8>,
+    /// Bytes of interim responses: a server may not send them for ever.
+    interim: usize,
     head: Option<Head>,
     for_head: bool,
     done: bool,
@@ -113,21 +115,30 @@ impl Receiver {
     /// `None` when the head needs more bytes, else how many of these it took.
     fn feed_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
         let before = self.partial.len();
-        self.partial.extend_from_slice(&bytes[..bytes.len().min(HEAD_BYTES_MAX)]);
+        let room = HEAD_BYTES_MAX - before - self.interim;
+        self.partial.extend_from_slice(&bytes[..bytes.len().min(room)]);
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut response = httparse::Response::new(&mut fields);
         let length = match response.parse(&self.partial) {
             Ok(httparse::Status::Complete(length)) => length,
-            Ok(httparse::Status::Partial) if self.partial.len() < HEAD_BYTES_MAX => return Ok(None),
-            _ => return Err(Failure::ResponseMalformed),
+            Ok(httparse::Status::Partial) if bytes.len() < room => return Ok(None),
+            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+                return Err(Failure::HeadTooLarge);
+            }
+            Err(_) => return Err(Failure::ResponseMalformed),
         };
         let head = Head::read(&response, self.for_head)?;
         self.partial.clear();
-        if !(100..200).contains(&head.status) {
-            self.done = head.framing == Framing::Length(0);
-            self.head = Some(head);
+        match head.status {
+            // Nobody asked for another protocol.
+            101 => return Err(Failure::ResponseMalformed),
+            // Interim responses are followed by the real one.
+            100..200 => self.interim += length,
+            _ => {
+                self.done = head.framing == Framing::Length(0);
+                self.head = Some(head);
+            }
         }
-        // Interim responses (1xx) are followed by the real one.
         Ok(Some(length - before))
     }
 

@@ -97,8 +97,21 @@ fn what_is_not_http_is_refused() {
         let text = String::from_utf8_lossy(bytes);
         assert_eq!(receive_all_ways(bytes, false).1, Err(Failure::ResponseMalformed), "{text}");
     }
-    let endless = vec![b'x'; HEAD_BYTES_MAX + 1];
-    assert_eq!(receive(&endless, false, 1000).1, Err(Failure::ResponseMalformed));
+    let other = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n";
+    assert_eq!(receive_all_ways(other, false).1, Err(Failure::ResponseMalformed));
+}
+
+#[test]
+fn a_head_has_a_bound_however_it_comes() {
+    let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\nContent-Length: 0\r\n\r\n", "y".repeat(HEAD_BYTES_MAX));
+    let many = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n", "X: y\r\n".repeat(FIELDS_MAX));
+    let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(HEAD_BYTES_MAX / 25 + 1);
+    for endless in [long, many, interim] {
+        for piece in [1000, 64 * 1024, endless.len()] {
+            let found = receive(endless.as_bytes(), false, piece).1;
+            assert_eq!(found, Err(Failure::HeadTooLarge), "{} in pieces of {piece}", &endless[..40]);
+        }
+    }
 }
 
 #[test]
