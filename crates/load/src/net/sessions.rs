@@ -20,7 +20,11 @@ const HEADING: &str = "# TLS sessions of penstock load: whoever reads this can r
 
 /// The sessions at hand, newest last.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<VecDeque<SslSession>>);
+pub(crate) struct Sessions {
+    at_hand: Mutex<VecDeque<SslSession>>,
+    /// Lines of the file about other servers, which go back there.
+    others: Mutex<Vec<String>>,
+}
 
 impl Sessions {
     /// Keeps one.
@@ -43,7 +47,7 @@ impl Sessions {
         self.lock().len()
     }
 
-    /// Adds those of a file, which may be missing. Sessions of other server names stay out.
+    /// Adds those of a file, which may be missing. Sessions of other server names stay where they are.
     pub(crate) fn load(&self, file: &Path, server_name: &str) -> io::Result<()> {
         let size = match fs::metadata(file) {
             Ok(metadata) => metadata.len(),
@@ -66,6 +70,8 @@ impl Sessions {
             let session = SslSession::from_der(&der).map_err(|_| fault())?;
             if name == shown(server_name) {
                 self.put(session);
+            } else {
+                self.others().push(line.to_owned());
             }
         }
         Ok(())
@@ -74,6 +80,7 @@ impl Sessions {
     /// Writes them, readable by the owner only.
     pub(crate) fn save(&self, file: &Path, server_name: &str) -> io::Result<()> {
         let mut text = format!("{HEADING}\n");
+        self.others().iter().for_each(|line| text.extend([line, "\n"]));
         for session in self.lock().iter() {
             if let Ok(der) = session.to_der() {
                 text.push_str(&format!("{} {}\n", shown(server_name), to_hex(&der)));
@@ -88,7 +95,11 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<SslSession>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.at_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn others(&self) -> MutexGuard<'_, Vec<String>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
