@@ -5,6 +5,8 @@ mod playback;
 mod requests;
 
 use std::cell::RefCell;
+use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use boring::sha::Sha256;
@@ -55,7 +57,7 @@ async fn back_off(worker: &Worker, failure: Failure) {
 /// One request on an open connection: its response counted by status, its body compared. `None` when the run ended.
 async fn ask(
     worker: &Worker,
-    link: &mut Link,
+    (link, address): (&mut Link, SocketAddr),
     request: &Request,
     reading: &Reading<'_>,
 ) -> Result<Option<Answer>, Failure> {
@@ -69,6 +71,7 @@ async fn ask(
     };
     let mut meter = |bytes: u64| {
         worker.tally().bytes += bytes;
+        worker.progress();
         (reading.pace)(bytes)
     };
     let mut exchange = Exchange::new(worker.plan.timeout, &worker.scratch, &mut body, &mut meter);
@@ -77,14 +80,31 @@ async fn ask(
     let mut tally = worker.tally();
     tally.respond(answer.status);
     tally.first_byte.note(answer.first_byte);
-    if request.ranged && answer.status == 200 {
-        tally.fail(Failure::RangeIgnored);
-    }
     drop(tally);
     let whole = matches!(answer.status, 200 | 206) && !request.for_head;
-    let found = digest.into_inner().finish();
-    if whole && !worker.shared.is_right_body(wanted, &request.object, found) {
-        worker.tally().fail(Failure::BodyWrong);
-    }
+    let is_wrong = whole && {
+        let found = digest.into_inner().finish();
+        !worker.shared.is_right_body(wanted, &request.object, found)
+    };
+    let range_ignored = request.ranged && answer.status == 200;
+    let mut tally = worker.tally();
+    let content = [range_ignored.then_some(Failure::RangeIgnored), is_wrong.then_some(Failure::BodyWrong)];
+    content.into_iter().flatten().for_each(|failure| tally.fail(failure));
+    let faults = [Failure::of_status(answer.status)].into_iter().chain(content).flatten();
+    let said = Described { status: answer.status, request };
+    let found = faults.map(|failure| tally.blame(address, failure, &said)).count();
+    tally.succeeded += u64::from(found == 0);
     Ok(Some(answer))
+}
+
+/// What a report says of the first response with a fault.
+struct Described<'a> {
+    status: u16,
+    request: &'a Request,
+}
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} for {}", self.status, self.request.object.trim_end())
+    }
 }

@@ -159,6 +159,7 @@ impl Failure {
             Self::RangeIgnored => "a range was asked for, and all of the object came",
             Self::BodyWrong => "the body is not the one it should be",
             Self::ManifestInvalid => "the manifest cannot be read",
+            Self::IndexInvalid => "the index of a media file cannot be read",
         }
     }
 

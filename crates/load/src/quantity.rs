@@ -54,7 +54,7 @@ pub fn bitrate(text: &str) -> Result<u64, String> {
 pub fn rate(text: &str) -> Result<f64, String> {
     let rate = scaled(text, &[("k", 1e3), ("/s", 1.0), ("", 1.0)]);
     rate.filter(|rate| (1e-3..=1e7).contains(rate))
-        .ok_or_else(|| "write how many per second, such as 500".to_owned())
+        .ok_or_else(|| "write how many per second, from 0.001 to 10000000, such as 500 or 2k".to_owned())
 }
 
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {

@@ -56,6 +56,18 @@ pub struct Moment {
     pub p99: Duration,
 }
 
+impl Moment {
+    /// Adds what is too short to be a moment of its own.
+    fn add_rest(&mut self, rest: &Self) {
+        self.at = rest.at;
+        self.length += rest.length;
+        self.operations += rest.operations;
+        self.errors += rest.errors;
+        self.bytes += rest.bytes;
+        self.cpu += rest.cpu;
+    }
+}
+
 /// Ends a run from outside: its figures up to then are its outcome.
 #[derive(Clone, Debug)]
 pub struct Stop(watch::Sender<bool>);
@@ -80,6 +92,9 @@ impl Stop {
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Less says nothing by itself: what is left at the end belongs to the moment before.
+const SHORT: Duration = Duration::from_millis(100);
+
 /// A day and a half of moments; a longer run has no plot of what comes after.
 const MOMENTS_MAX: usize = 131_072;
 
@@ -95,15 +110,18 @@ pub fn run(
     let name = server_name(&plan.tls, &plan.target.host).to_owned();
     let sessions = Arc::new(Sessions::default());
     if let Some(file) = &plan.sessions {
-        let unreadable = |error| format!("--sessions {}: {error}", file.display());
-        sessions.load(file, &name).map_err(unreadable)?;
+        // Writing them at once tells before the run, not after it, whether that can be done.
+        let kept = sessions.load(file, &name).and_then(|()| sessions.save(file, &name));
+        kept.map_err(|error| format!("--sessions {}: {error}", file.display()))?;
     }
     let plan = Arc::new(plan);
+    let connectors = (0..plan.threads).map(|_| Connector::new(&plan, Arc::clone(&sessions)));
+    let connectors = connectors.collect::<Result<Vec<_>, String>>()?;
+    // Reading authorities takes its time, which belongs to no rate and delays no start.
     let cpu_before = process_cpu();
     let shared = Arc::new(Shared::new(&plan));
     let mut threads = Vec::new();
-    for index in 0..plan.threads {
-        let connector = Connector::new(&plan, Arc::clone(&sessions))?;
+    for (index, connector) in connectors.into_iter().enumerate() {
         let (plan, shared, watch) = (Arc::clone(&plan), Arc::clone(&shared), stop.watch());
         let spawned = thread::Builder::new()
             .name(format!("load-{index}"))
@@ -113,7 +131,8 @@ pub fn run(
     let mut progress = Progress::new(&shared);
     while !threads.iter().all(thread::JoinHandle::is_finished) {
         shared.wait_for_end(TICK, plan.threads);
-        if let Some((moment, recent)) = progress.tick(&shared) {
+        if progress.at.elapsed() >= SHORT {
+            let (moment, recent) = progress.tick(&shared);
             observe(&moment, &recent, &progress.last);
         }
     }
@@ -123,6 +142,10 @@ pub fn run(
             .join()
             .map_err(|_| "a thread of the generator broke off; this is a fault in it".to_owned())?;
         ended = ended.max(end?);
+    }
+    let (moment, recent) = progress.tick(&shared);
+    if recent.count() > 0 {
+        observe(&moment, &recent, &progress.last);
     }
     let tally = shared.sum();
     if let Some(file) = &plan.sessions {
@@ -156,13 +179,10 @@ impl Progress {
         Self { at: shared.began, cpu: process_cpu(), last: Tally::default(), moments: Vec::new() }
     }
 
-    /// The moment since the last one; `None` if it is too short to say anything.
-    fn tick(&mut self, shared: &Shared) -> Option<(Moment, Latencies)> {
+    /// The moment since the last one.
+    fn tick(&mut self, shared: &Shared) -> (Moment, Latencies) {
         let now = Instant::now();
         let length = now - self.at;
-        if length < TICK / 10 {
-            return None;
-        }
         let (tally, recent) = shared.look();
         let cpu = process_cpu();
         let moment = Moment {
@@ -176,9 +196,12 @@ impl Progress {
             p99: recent.percentile(99.0),
         };
         (self.at, self.cpu, self.last) = (now, cpu, tally);
-        if self.moments.len() < MOMENTS_MAX {
-            self.moments.push(moment.clone());
+        let is_full = self.moments.len() >= MOMENTS_MAX;
+        match self.moments.last_mut() {
+            Some(last) if length < SHORT => last.add_rest(&moment),
+            _ if is_full => {}
+            _ => self.moments.push(moment.clone()),
         }
-        Some((moment, recent))
+        (moment, recent)
     }
 }

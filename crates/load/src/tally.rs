@@ -113,8 +113,12 @@ pub struct Tally {
     pub retried: u64,
     /// Operations under way.
     pub in_flight: u64,
+    /// Operations that came to a response with which nothing was wrong, or to the handshake that was all they wanted.
+    pub succeeded: u64,
     /// Failures by kind.
     pub errors: BTreeMap<Failure, u64>,
+    /// What was said of the first one of a kind, where there is more to say than its name.
+    pub details: BTreeMap<Failure, String>,
     /// Whole responses by status.
     pub statuses: BTreeMap<u16, u64>,
     /// Handshakes by what was agreed on: `TLSv1.3 TLS_AES_128_GCM_SHA256 X25519 …`.
@@ -147,11 +151,15 @@ impl Tally {
     pub fn respond(&mut self, status: u16) {
         self.requests += 1;
         *self.statuses.entry(status).or_default() += 1;
-        match status {
-            400..500 => self.fail(Failure::StatusClient),
-            500..600 => self.fail(Failure::StatusServer),
-            _ => {}
+        if let Some(failure) = Failure::of_status(status) {
+            self.fail(failure);
         }
+    }
+
+    /// Says where a failure was seen, and keeps what is said of the first one of its kind.
+    pub fn blame(&mut self, address: SocketAddr, failure: Failure, detail: &dyn fmt::Display) {
+        self.at(address).errors += 1;
+        self.details.entry(failure).or_insert_with(|| format!("{address}: {detail}"));
     }
 
     /// Notes how long a whole operation took.
@@ -182,7 +190,11 @@ impl Tally {
         self.bytes += other.bytes;
         self.retried += other.retried;
         self.in_flight += other.in_flight;
+        self.succeeded += other.succeeded;
         add_counts(&mut self.errors, &other.errors);
+        for (failure, detail) in &other.details {
+            self.details.entry(*failure).or_insert_with(|| detail.clone());
+        }
         add_counts(&mut self.statuses, &other.statuses);
         add_counts(&mut self.agreed, &other.agreed);
         for (address, theirs) in &other.addresses {
@@ -290,5 +302,19 @@ mod tests {
         let mut sum = tally.clone();
         sum.add(&tally);
         assert_eq!((sum.requests, sum.errors_total(), sum.statuses[&404]), (12, 6, 2));
+    }
+
+    #[test]
+    fn of_each_kind_of_failure_the_first_is_described() {
+        let (mut one, mut other) = (Tally::default(), Tally::default());
+        let address = SocketAddr::from(([127, 0, 0, 1], 9));
+        one.blame(address, Failure::ConnectRefused, &"the first");
+        one.blame(address, Failure::ConnectRefused, &"the second");
+        other.blame(address, Failure::ConnectRefused, &"of another thread");
+        other.blame(address, Failure::HeadCut, &"there");
+        one.add(&other);
+        assert_eq!(one.details[&Failure::ConnectRefused], "127.0.0.1:9: the first");
+        assert_eq!(one.details[&Failure::HeadCut], "127.0.0.1:9: there");
+        assert_eq!(one.addresses[&address].errors, 4);
     }
 }

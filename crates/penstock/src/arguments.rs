@@ -18,7 +18,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 pub(crate) use cache::{Cache, CacheCommand, List, Look, Purge};
 pub(crate) use ech::{Ech, EchCommand};
 pub(crate) use load::{
-    Common, Load, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
+    Address, Common, Load, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions,
+    TlsVersion,
 };
 pub(crate) use sign::{Sign, TokenPlace};
 pub(crate) use tickets::{Keys, Tickets, TicketsCommand};

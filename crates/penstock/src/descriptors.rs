@@ -16,9 +16,14 @@ pub(crate) fn raise() {
     }
 }
 
+/// How many descriptors this process may have; `None` if there is no limit.
+pub(crate) fn allowed() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 /// Tells the operator when the configuration allows more than the system does.
 pub(crate) fn compare_with(config: &Config) {
-    let Some(allowed) = getrlimit(Resource::Nofile).current else { return };
+    let Some(allowed) = allowed() else { return };
     let files = config.limits.open_files.saturating_mul(config.workers.get());
     let wanted = (config.limits.connections.saturating_add(files) as u64).saturating_add(OTHERS);
     if wanted > allowed {

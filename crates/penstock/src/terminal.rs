@@ -1,6 +1,7 @@
 //! Words for people. A closed pipe or terminal is their choice, so failing to write is no failure.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 const GREEN: &str = "\x1b[32m";
 const PLAIN: &str = "\x1b[0m";
@@ -31,6 +32,11 @@ pub(crate) fn is_colourful(terminal: bool) -> bool {
 
 /// The width of the terminal that stdout goes to, in columns.
 pub(crate) fn columns() -> Option<usize> {
-    let columns = rustix::termios::tcgetwinsize(io::stdout()).ok()?.ws_col;
+    columns_of(&io::stdout())
+}
+
+/// The width of the terminal that a stream goes to, in columns.
+pub(crate) fn columns_of(stream: &impl AsFd) -> Option<usize> {
+    let columns = rustix::termios::tcgetwinsize(stream).ok()?.ws_col;
     (columns > 0).then_some(columns.into())
 }

@@ -22,15 +22,16 @@ async fn once(worker: &Worker, address: SocketAddr, request: bool) -> Result<(),
     let (mut link, opening) = worker.connect(address).await?;
     if request {
         let request = worker.chooser.borrow_mut().choose();
-        let answered = ask(worker, &mut link, &request, &Reading::DROP).await;
+        let answered = ask(worker, (&mut link, address), &request, &Reading::DROP).await;
         note_early(worker, address, &link, &opening);
         if let Err(failure) = answered {
-            worker.tally().at(address).errors += 1;
+            worker.blame(address, &link, &request, failure);
             return Err(failure);
         }
     } else {
         worker.connector.await_session(&mut link).await;
         note_early(worker, address, &link, &opening);
+        worker.tally().succeeded += 1;
     }
     link.close();
     Ok(())

@@ -105,12 +105,12 @@ async fn once(
     reading: &Reading<'_>,
 ) -> Result<Option<Answer>, Failure> {
     if let Some(mut reused) = kept.take() {
-        match ask(worker, &mut reused.link, request, reading).await {
+        match ask(worker, (&mut reused.link, reused.address), request, reading).await {
             // The server had ended the idle connection before it saw the request (RFC 9112 §9.3.1).
             Err(Failure::ClosedBeforeResponse | Failure::ResetBeforeResponse | Failure::RequestNotSent) => {
                 worker.tally().retried += 1;
             }
-            answered => return settle(worker, kept, reused, answered),
+            answered => return settle(worker, kept, (reused, request), answered),
         }
     }
     let address = match elsewhere {
@@ -119,24 +119,24 @@ async fn once(
     };
     let (link, opening) = worker.connect_to(elsewhere, address).await?;
     let mut fresh = Kept { link, address };
-    let answered = ask(worker, &mut fresh.link, request, reading).await;
+    let answered = ask(worker, (&mut fresh.link, fresh.address), request, reading).await;
     if opening.early_data && !fresh.link.is_in_early_data() {
         worker.note_handshake(fresh.address, &fresh.link, &opening);
     }
-    settle(worker, kept, fresh, answered)
+    settle(worker, kept, (fresh, request), answered)
 }
 
 /// Keeps the connection if that is possible and wanted, or ends it.
 fn settle(
     worker: &Worker,
     kept: &mut Option<Kept>,
-    used: Kept,
+    (used, request): (Kept, &Request),
     answered: Result<Option<Answer>, Failure>,
 ) -> Result<Option<Answer>, Failure> {
     match &answered {
         Ok(Some(answer)) if answer.keeps_alive && !worker.plan.workload.connection_each => *kept = Some(used),
         Ok(_) => used.close(),
-        Err(_) => worker.tally().at(used.address).errors += 1,
+        Err(failure) => worker.blame(used.address, &used.link, request, *failure),
     }
     answered
 }

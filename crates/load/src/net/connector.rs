@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::context;
-use super::link::{Input, Link};
+use super::link::{Input, Link, Trouble};
 use super::pipe::Pipe;
 use super::sessions::Sessions;
 use crate::failure::Failure;
@@ -82,15 +82,15 @@ impl Connector {
         elsewhere: Option<&Target>,
         address: SocketAddr,
         opening: &mut Opening,
-    ) -> Result<Link, Failure> {
+    ) -> Result<Link, Trouble> {
         let start = Instant::now();
         let socket = match timeout(self.timeout, TcpStream::connect(address)).await {
             Ok(Ok(socket)) => socket,
-            Ok(Err(error)) => return Err(Failure::of_connect(&error)),
-            Err(_) => return Err(Failure::ConnectTimeout),
+            Ok(Err(error)) => return Err((Failure::of_connect(&error), error.to_string())),
+            Err(_) => return Err((Failure::ConnectTimeout, format!("{:?} were not enough", self.timeout))),
         };
         // A request must not wait for the acknowledgement of the one before.
-        socket.set_nodelay(true).map_err(|_| Failure::ConnectFailed)?;
+        socket.set_nodelay(true).map_err(|error| (Failure::ConnectFailed, error.to_string()))?;
         let connected = Instant::now();
         opening.tcp = Some(connected - start);
         let (context, name) = match elsewhere {
@@ -98,7 +98,8 @@ impl Connector {
             Some(target) => (self.elsewhere.as_ref().filter(|_| target.tls), Some(target.host.as_str())),
         };
         let Some(context) = context else { return Ok(Link::Plain(socket)) };
-        let stream = self.prepare(context, name, socket, opening).map_err(|_| Failure::HandshakeInvalid)?;
+        let prepared = self.prepare(context, name, socket, opening);
+        let stream = prepared.map_err(|error| (Failure::HandshakeInvalid, error.to_string()))?;
         let mut link = Link::Tls(Box::new(stream));
         link.handshake(self.timeout).await?;
         opening.tls = Some(connected.elapsed());

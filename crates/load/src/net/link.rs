@@ -54,6 +54,9 @@ pub(crate) struct Facts {
     pub(crate) agreed: String,
 }
 
+/// Why a connection could not be opened, and what the system, the library or the server said of it.
+pub(crate) type Trouble = (Failure, String);
+
 impl Link {
     /// Reads what is there.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> Input {
@@ -129,14 +132,14 @@ impl Link {
     }
 
     /// Shakes hands. With early data this is over before the server has answered.
-    pub(crate) async fn handshake(&mut self, limit: Duration) -> Result<(), Failure> {
+    pub(crate) async fn handshake(&mut self, limit: Duration) -> Result<(), Trouble> {
         match timeout(limit, self.drive_handshake()).await {
             Ok(result) => result,
-            Err(_) => Err(Failure::HandshakeTimeout),
+            Err(_) => Err((Failure::HandshakeTimeout, format!("{limit:?} were not enough"))),
         }
     }
 
-    async fn drive_handshake(&mut self) -> Result<(), Failure> {
+    async fn drive_handshake(&mut self) -> Result<(), Trouble> {
         let Self::Tls(stream) = self else { return Ok(()) };
         loop {
             let Err(error) = stream.connect() else { return Ok(()) };
@@ -146,8 +149,8 @@ impl Link {
                 code if client::recover_refused_early_data(stream.ssl_mut(), code) => Ok(()),
                 _ => return Err(handshake_failure(stream, &error)),
             };
-            if ready.is_err() {
-                return Err(Failure::HandshakeReset);
+            if let Err(error) = ready {
+                return Err((Failure::HandshakeReset, error.to_string()));
             }
         }
     }
@@ -166,8 +169,7 @@ impl Link {
         let ssl = stream.ssl();
         let cipher = ssl.current_cipher().map_or("?", |cipher| cipher.name());
         let mut agreed = format!("{} {cipher}", ssl.version_str());
-        let protocol = ssl.selected_alpn_protocol().and_then(|name| str::from_utf8(name).ok());
-        for part in [ssl.curve_name(), protocol].into_iter().flatten() {
+        for part in [ssl.curve_name(), self.protocol()].into_iter().flatten() {
             agreed.push(' ');
             agreed.push_str(part);
         }
@@ -176,6 +178,12 @@ impl Link {
             early_data_accepted: client::early_data_accepted(ssl),
             agreed,
         })
+    }
+
+    /// The protocol that was agreed on; `None` if none was.
+    pub(crate) fn protocol(&self) -> Option<&str> {
+        let Self::Tls(stream) = self else { return None };
+        stream.ssl().selected_alpn_protocol().and_then(|name| str::from_utf8(name).ok())
     }
 
     /// The last alert that the server sent.
@@ -202,16 +210,25 @@ impl Link {
     }
 }
 
-fn handshake_failure(stream: &SslStream<Pipe>, error: &boring::ssl::Error) -> Failure {
+fn handshake_failure(stream: &SslStream<Pipe>, error: &boring::ssl::Error) -> Trouble {
     if let Some(number) = ssl::notes(stream.ssl()).and_then(ssl::Notes::alert_received) {
-        return Failure::HandshakeAlert(number);
+        return (Failure::HandshakeAlert(number), format!("the server sent alert {number}"));
     }
     if let Some(error) = error.io_error() {
-        return if is_reset(error) { Failure::HandshakeReset } else { Failure::HandshakeClosed };
+        let failure = if is_reset(error) { Failure::HandshakeReset } else { Failure::HandshakeClosed };
+        return (failure, error.to_string());
     }
     let reasons = error.ssl_error().map(|stack| stack.errors()).unwrap_or_default();
-    if reasons.iter().any(|error| error.reason() == Some("CERTIFICATE_VERIFY_FAILED")) {
-        return Failure::CertificateRejected;
+    let reasons: Vec<&str> = reasons.iter().filter_map(boring::error::Error::reason).collect();
+    if reasons.contains(&"CERTIFICATE_VERIFY_FAILED") {
+        let fault = stream.ssl().verify_result().err();
+        return (
+            Failure::CertificateRejected,
+            fault.map_or_else(String::new, |fault| fault.error_string().to_owned()),
+        );
     }
-    if error.code() == ErrorCode::SYSCALL { Failure::HandshakeClosed } else { Failure::HandshakeInvalid }
+    if error.code() == ErrorCode::SYSCALL {
+        return (Failure::HandshakeClosed, "no alert came".to_owned());
+    }
+    (Failure::HandshakeInvalid, reasons.join(", "))
 }

@@ -9,6 +9,16 @@ use crate::plan::{Mode, Plan};
 use crate::run::Outcome;
 use crate::tally::{Latencies, Tally};
 
+const PERCENTILES: [(&str, f64); 7] = [
+    ("p50", 50.0),
+    ("p75", 75.0),
+    ("p90", 90.0),
+    ("p95", 95.0),
+    ("p99", 99.0),
+    ("p99.9", 99.9),
+    ("p99.99", 99.99),
+];
+
 /// The whole report.
 pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
     let tally = &outcome.tally;
@@ -35,6 +45,7 @@ pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
         "unfinished": outcome.unfinished,
         "errors_total": tally.errors_total(),
         "errors": errors(tally),
+        "error_details": error_details(tally),
         "statuses": tally.statuses.iter().map(|(status, count)| (status.to_string(), json!(count))).collect::<Map<_, _>>(),
         "agreed": tally.agreed,
         "latency_ms": {
@@ -61,6 +72,10 @@ pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
 
 fn errors(tally: &Tally) -> Map<String, Value> {
     tally.errors.iter().map(|(failure, count)| (failure.name().into_owned(), json!(count))).collect()
+}
+
+fn error_details(tally: &Tally) -> Map<String, Value> {
+    tally.details.iter().map(|(failure, detail)| (failure.name().into_owned(), json!(detail))).collect()
 }
 
 fn addresses(tally: &Tally) -> Map<String, Value> {
@@ -91,7 +106,7 @@ fn latencies(latencies: &Latencies) -> Value {
     of.insert("count".to_owned(), json!(latencies.count()));
     of.insert("mean".to_owned(), json!(milliseconds(latencies.mean())));
     of.insert("min".to_owned(), json!(milliseconds(latencies.min())));
-    for (name, percent) in super::table::PERCENTILES {
+    for (name, percent) in PERCENTILES {
         of.insert(name.to_owned(), json!(milliseconds(latencies.percentile(percent))));
     }
     of.insert("max".to_owned(), json!(milliseconds(latencies.max())));

@@ -8,8 +8,8 @@ use crate::plan::{Mode, Plan};
 use crate::run::{Moment, Outcome};
 use crate::tally::{Latencies, Tally};
 
-pub(super) const PERCENTILES: [(&str, f64); 5] =
-    [("p50", 50.0), ("p75", 75.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9)];
+const PERCENTILES: [(&str, f64); 5] =
+    [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9)];
 
 /// Said before the run begins, so that nobody loads the wrong server unawares.
 pub fn heading(plan: &Plan) -> String {
@@ -76,8 +76,7 @@ pub fn render(plan: &Plan, outcome: &Outcome) -> String {
     }
     let statuses = tally.statuses.iter().map(|(status, count)| (status.to_string(), *count));
     breakdown(&mut text, "responses", statuses);
-    let errors = tally.errors.iter().map(|(failure, count)| (failure.name().into_owned(), *count));
-    breakdown(&mut text, "errors", errors);
+    errors(&mut text, tally);
     if let Some(fault) = &outcome.void {
         _ = write!(text, "\nVOID: {fault}\n");
     }
@@ -185,6 +184,21 @@ fn breakdown(text: &mut String, title: &str, rows: impl Iterator<Item = (String,
     }
 }
 
+/// Each kind with what it means, and what was said of the first of it.
+fn errors(text: &mut String, tally: &Tally) {
+    let mut kinds: Vec<_> = tally.errors.iter().collect();
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    if !kinds.is_empty() {
+        text.push_str("\nerrors\n");
+    }
+    for (failure, count) in kinds {
+        _ = writeln!(text, "  {:>12}  {}: {}", grouped(*count), failure.name(), failure.meaning());
+        if let Some(detail) = tally.details.get(failure) {
+            _ = writeln!(text, "{:>16}first at {detail}", "");
+        }
+    }
+}
+
 fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
@@ -216,6 +230,9 @@ fn milliseconds(duration: Duration) -> String {
 
 fn seconds(duration: Duration) -> String {
     let value = duration.as_secs_f64();
+    if duration > Duration::ZERO && value < 0.95 {
+        return format!("{:.0} ms", (value * 1e3).ceil());
+    }
     if value.fract() < 0.05 { format!("{value:.0} s") } else { format!("{value:.1} s") }
 }
 
@@ -248,6 +265,8 @@ mod tests {
         assert_eq!(milliseconds(Duration::from_micros(12_345)), "12.3 ms");
         assert_eq!(seconds(Duration::from_secs(3)), "3 s");
         assert_eq!(seconds(Duration::from_millis(3_210)), "3.2 s");
+        assert_eq!(seconds(Duration::from_micros(52_300)), "53 ms");
+        assert_eq!(seconds(Duration::ZERO), "0 s");
         assert_eq!(bits(1_250_000_000, Duration::from_secs(1)), "10.00 Gbit/s");
     }
 }

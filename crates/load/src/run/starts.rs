@@ -61,7 +61,12 @@ impl Starts {
             if shared.deadline().is_some_and(|deadline| due >= deadline) {
                 break;
             }
-            timer.until(due).await?;
+            if due > Instant::now() {
+                timer.until(due).await?;
+            } else {
+                // A rate that cannot be kept must not keep the connections from their turn.
+                tokio::task::yield_now().await;
+            }
             let lateness = due.elapsed();
             if !shared.take() {
                 break;

@@ -19,7 +19,7 @@ use crate::plan::{Mode, Plan};
 use crate::schedule::Schedule;
 use crate::tally::Tally;
 use crate::target::Target;
-use crate::workload::Chooser;
+use crate::workload::{Chooser, Request};
 
 /// What is read at once from a connection.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -43,6 +43,8 @@ pub(crate) struct Worker {
     stop: watch::Receiver<bool>,
     index: usize,
     next_address: Cell<usize>,
+    /// When the last operation ended, or the last bytes came.
+    progressed: Cell<Instant>,
 }
 
 /// Runs a thread until everything is done or the time is up; returns when that was.
@@ -66,6 +68,7 @@ pub(super) fn run(
         stop,
         index,
         next_address: Cell::new(index),
+        progressed: Cell::new(shared.began),
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
@@ -75,7 +78,7 @@ pub(super) fn run(
         }
         Err(error) => Err(format!("cannot start a runtime: {error}")),
     };
-    let end = Instant::now();
+    let end = worker.end();
     worker.tally().punctuality = worker.starts.punctuality();
     shared.end(worker.starts.backlog());
     result.map(|()| end)
@@ -168,12 +171,42 @@ impl Worker {
         self.tally().in_flight -= 1;
     }
 
+    /// Says that something was done just now.
+    pub(crate) fn progress(&self) {
+        self.progressed.set(Instant::now());
+    }
+
+    /// When this thread's part was over. Waiting in vain for what had begun before the time was up belongs to no rate.
+    fn end(&self) -> Instant {
+        let now = Instant::now();
+        match (self.plan.mode, self.shared.deadline()) {
+            (Mode::Playback(_), _) | (_, None) => now,
+            (_, Some(deadline)) => now.min(deadline.max(self.progressed.get())),
+        }
+    }
+
+    /// Keeps where and how a request failed.
+    pub(crate) fn blame(&self, address: SocketAddr, link: &Link, request: &Request, failure: Failure) {
+        let protocol = link.protocol().unwrap_or("http/1.1");
+        let path = request.object.trim_end();
+        let mut tally = self.tally();
+        match (failure, protocol) {
+            (_, "http/1.1" | "http/1.0") => tally.blame(address, failure, &path),
+            _ => tally.blame(
+                address,
+                failure,
+                &format_args!("{path} over {protocol}, which this tool does not speak"),
+            ),
+        }
+    }
+
     /// Says that an operation is over.
     pub(crate) fn finish(&self, due: Instant, outcome: Result<(), Failure>) {
+        self.progress();
         let mut tally = self.tally();
         tally.in_flight -= 1;
         match outcome {
-            Ok(()) => tally.finish(due.elapsed()),
+            Ok(()) => tally.finish(self.progressed.get().saturating_duration_since(due)),
             Err(failure) => tally.fail(failure),
         }
     }
@@ -217,6 +250,7 @@ impl Worker {
     ) -> Result<(Link, Opening), Failure> {
         let mut opening = Opening::default();
         let opened = self.connector.open(elsewhere, address, &mut opening).await;
+        self.progress();
         let mut tally = self.tally();
         if let Some(tcp) = opening.tcp {
             tally.connections += 1;
@@ -237,8 +271,8 @@ impl Worker {
                 }
                 Ok((link, opening))
             }
-            Err(failure) => {
-                at.errors += 1;
+            Err((failure, detail)) => {
+                tally.blame(address, failure, &detail);
                 Err(failure)
             }
         }

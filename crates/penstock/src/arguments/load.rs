@@ -1,6 +1,6 @@
 //! What can be typed after `penstock load`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -160,7 +160,7 @@ pub(crate) struct Objects {
     pub(crate) urls: Option<PathBuf>,
 
     /// How many objects `{}` in a path stands for: 0, 1, 2 and so on.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = objects)]
     pub(crate) objects: u64,
 
     /// In which order objects are asked for.
@@ -172,7 +172,7 @@ pub(crate) struct Objects {
     pub(crate) exponent: f64,
 
     /// The bytes to ask for, such as 0-1023.
-    #[arg(long, value_name = "RANGE", conflicts_with = "random_range")]
+    #[arg(long, value_name = "RANGE", value_parser = range, conflicts_with = "random_range")]
     pub(crate) range: Option<String>,
 
     /// So many bytes from a random place of objects of that size, such as 100KiB:1GiB.
@@ -213,11 +213,11 @@ pub(crate) struct Common {
     pub(crate) threads: NonZeroUsize,
 
     /// How long to go on; 10 s if neither this nor --requests is given.
-    #[arg(short, long, value_name = "TIME", value_parser = quantity::duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Duration>,
 
     /// How many to do in all.
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub(crate) requests: Option<u64>,
 
     /// How many begin per second, whatever the server does: latencies then count from when each was due.
@@ -225,12 +225,12 @@ pub(crate) struct Common {
     pub(crate) rate: Option<f64>,
 
     /// How long connecting, a handshake or waiting for bytes may take.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = some_time)]
     pub(crate) timeout: Duration,
 
-    /// Connect here instead of where the URL's name leads; several are taken in turn.
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) address: Vec<SocketAddr>,
+    /// Connect here instead of where the URL's name leads, to the URL's port if none is given; several are taken in turn.
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = address)]
+    pub(crate) address: Vec<Address>,
 
     /// A field of each request.
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = field)]
@@ -345,6 +345,53 @@ pub(crate) struct Output {
     /// Show no progress and no heading.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+}
+
+/// Where to connect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Address {
+    /// To the URL's port.
+    Host(IpAddr),
+    /// To this port.
+    Socket(SocketAddr),
+}
+
+fn address(text: &str) -> Result<Address, String> {
+    let host = || {
+        let host = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        host.parse().map(Address::Host)
+    };
+    let parsed = text.parse().map(Address::Socket).or_else(|_| host());
+    parsed.map_err(|_| "write an IP address, such as 10.0.0.1, 10.0.0.1:443 or [2001:db8::1]:443".to_owned())
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = quantity::duration(text)?;
+    if time.is_zero() { Err("write a time of more than 0, such as 250ms or 3s".to_owned()) } else { Ok(time) }
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "write a number from 1, such as 1000".to_owned())
+}
+
+/// More have no sense, and their numbers would not be exact.
+const OBJECTS_MAX: u64 = 1 << 40;
+
+fn objects(text: &str) -> Result<u64, String> {
+    let objects = count(text).ok().filter(|objects| *objects <= OBJECTS_MAX);
+    objects.ok_or_else(|| format!("write a number from 1 to {OBJECTS_MAX}"))
+}
+
+/// What may stand behind `bytes=` (RFC 9110 §14.1.2); a server answers anything else as if it were not there.
+fn range(text: &str) -> Result<String, String> {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_range = |range: &str| match range.split_once('-') {
+        Some((first, last)) => range.len() > 1 && is_number(first) && is_number(last),
+        None => false,
+    };
+    let all = text.split(',').all(|range| is_range(range.trim()));
+    if all { Ok(text.to_owned()) } else { Err("write bytes such as 0-1023, 1024- or -500".to_owned()) }
 }
 
 /// More connections than a machine has ports for one address are a mistake, or need more addresses.

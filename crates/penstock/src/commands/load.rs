@@ -2,10 +2,12 @@
 
 mod plan;
 
-use std::fs;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::time::Duration;
 
+use penstock_load::plan::Mode;
 use penstock_load::report::{self, Log};
 use penstock_load::{Outcome, Plan, Stop};
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,8 +20,14 @@ use crate::terminal;
 pub(crate) fn run(arguments: &Load) -> Result<(), Failure> {
     let (plan, output) = plan::of(&arguments.command).map_err(Failure::Usage)?;
     descriptors::raise();
+    compare_with_descriptors(&plan)?;
+    // What cannot be written is said before the run, not after it.
     let mut log = match &output.hdr {
-        Some(file) => Some(Log::create(file).map_err(Failure::machine(format!("write {}", file.display())))?),
+        Some(file) => Some(Log::create(file).map_err(cannot_write(file))?),
+        None => None,
+    };
+    let plot = match &output.plot {
+        Some(file) => Some((File::create(file).map_err(cannot_write(file))?, file.as_path())),
         None => None,
     };
     if !output.quiet {
@@ -43,36 +51,82 @@ pub(crate) fn run(arguments: &Load) -> Result<(), Failure> {
         show("");
     }
     let outcome = ran.map_err(Failure::Usage)?;
+    // The figures come first: they are not lost with a file that cannot be written.
+    tell(&plan, &outcome, output)?;
     let logged = log.map_or(Ok(()), Log::finish);
     if let Some(error) = log_fault.or_else(|| logged.err()) {
         return Err(Failure::machine("write the log of histograms")(error));
     }
-    tell(&plan, &outcome, output)
+    if let Some((mut plot, file)) = plot {
+        plot.write_all(report::svg(&plan, &outcome).as_bytes()).map_err(cannot_write(file))?;
+    }
+    verdict(&outcome, plan.mode, output)
+}
+
+fn cannot_write(file: &Path) -> impl FnOnce(io::Error) -> Failure {
+    Failure::machine(format!("write {}", file.display()))
+}
+
+/// Beside its connections a run needs few: standard streams, outputs, runtimes.
+const OTHER_DESCRIPTORS: u64 = 16;
+
+/// Says at once what would otherwise be thousands of failures.
+fn compare_with_descriptors(plan: &Plan) -> Result<(), Failure> {
+    match descriptors::allowed() {
+        Some(allowed) if plan.connections as u64 + OTHER_DESCRIPTORS > allowed => {
+            Err(Failure::Usage(format!(
+                "--connections {} are more than this process may have open, which is {allowed} files: raise that \
+                 (ulimit -Hn), or lower --connections",
+                plan.connections
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn tell(plan: &Plan, outcome: &Outcome, output: &Output) -> Result<(), Failure> {
-    if let Some(file) = &output.plot {
-        let written = fs::write(file, report::svg(plan, outcome));
-        written.map_err(Failure::machine(format!("write {}", file.display())))?;
-    }
-    if output.json {
-        terminal::say(&format!("{:#}", report::document(plan, outcome)));
+    let text = if output.json {
+        format!("{:#}\n", report::document(plan, outcome))
     } else {
-        terminal::say(report::render(plan, outcome).trim_end_matches('\n'));
+        report::render(plan, outcome)
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // Who has read enough is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::machine("write the report")(error))
+        }
+        _ => Ok(()),
     }
-    verdict(outcome, output.strict)
 }
 
 /// Failures that a script should notice.
-fn verdict(outcome: &Outcome, strict: bool) -> Result<(), Failure> {
+fn verdict(outcome: &Outcome, mode: Mode, output: &Output) -> Result<(), Failure> {
     let tally = &outcome.tally;
     if let Some(fault) = &outcome.void {
         return Err(Failure::Load(format!("the run is void: {fault}")));
     }
     let errors = tally.errors_total();
-    if errors > 0 && (strict || tally.total.count() == 0) {
+    let is_in_vain = match mode {
+        Mode::Handshakes { .. } => tally.handshakes == 0,
+        Mode::Requests | Mode::Playback(_) => tally.succeeded == 0,
+        Mode::Download { .. } => tally.succeeded == 0 && (tally.bytes == 0 || errors > 0),
+    };
+    if errors > 0 && (output.strict || is_in_vain) {
         let kinds: Vec<String> = tally.errors.keys().map(|failure| failure.name().into_owned()).collect();
-        return Err(Failure::Load(format!("{errors} failed: {}", kinds.join(", "))));
+        let most = tally.errors.iter().max_by_key(|(_, count)| **count);
+        // The table has said the rest.
+        let most = most.filter(|_| output.json);
+        let why = most.map_or_else(String::new, |(failure, _)| {
+            let detail = tally.details.get(failure).map_or("", String::as_str);
+            format!("\n  {}: {}\n  first at {detail}", failure.name(), failure.meaning())
+        });
+        return Err(Failure::Load(format!("{errors} failed: {}{why}", kinds.join(", "))));
+    }
+    if is_in_vain {
+        return Err(Failure::Load(format!(
+            "nothing came to an end: {} under way were cut off; give it a longer --duration",
+            outcome.unfinished
+        )));
     }
     Ok(())
 }
@@ -80,27 +134,28 @@ fn verdict(outcome: &Outcome, strict: bool) -> Result<(), Failure> {
 /// Overwrites the line of progress.
 fn show(line: &str) {
     const CLEAR: &str = "\r\x1b[K";
-    let line: String = line.chars().take(terminal::columns().unwrap_or(200).saturating_sub(1)).collect();
     let mut stderr = io::stderr();
+    let columns = terminal::columns_of(&stderr).unwrap_or(200);
+    let line: String = line.chars().take(columns.saturating_sub(1)).collect();
     drop(write!(stderr, "{CLEAR}{line}"));
     drop(stderr.flush());
 }
 
-/// An interrupt ends the run early, with its figures; a second one ends the program as usual.
+/// An interrupt, or being asked to end, ends the run early, with its figures; a second one ends the program as usual.
 fn stop_on_interrupt(stop: Stop) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.map_err(Failure::machine("start the signal handlers"))?;
     // From here on an interrupt is heard, whenever the thread comes to wait for it.
     let interrupts = {
         let _inside = runtime.enter();
-        signal(SignalKind::interrupt())
+        signal(SignalKind::interrupt()).and_then(|one| Ok((one, signal(SignalKind::terminate())?)))
     };
-    let mut interrupts = interrupts.map_err(Failure::machine("start the signal handlers"))?;
+    let (mut interrupts, mut ends) = interrupts.map_err(Failure::machine("start the signal handlers"))?;
     let waiting = move || {
         runtime.block_on(async {
-            interrupts.recv().await;
+            tokio::select! { _ = interrupts.recv() => {}, _ = ends.recv() => {} }
             stop.stop();
-            interrupts.recv().await;
+            tokio::select! { _ = interrupts.recv() => {}, _ = ends.recv() => {} }
             terminal::complain("penstock: interrupted");
             leave();
         });

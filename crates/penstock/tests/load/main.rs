@@ -9,3 +9,4 @@ mod misbehaviour;
 mod playback;
 mod scripted;
 mod server;
+mod wrong_use;

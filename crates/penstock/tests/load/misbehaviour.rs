@@ -262,7 +262,118 @@ fn a_server_that_asks_for_a_certificate_gets_it_or_says_what_it_lacks() {
 }
 
 #[test]
+fn a_server_that_never_comes_to_its_answer_ends_no_run_late() {
+    let server = Scripted::start(|mut stream, _| {
+        read_request(&mut stream);
+        while stream.write_all(&b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1000)).is_ok() {}
+    });
+    assert_all_failed(&report(&["requests", "--requests", "4", &server.url("http")]), "head_too_large");
+}
+
+#[test]
+fn the_first_failure_of_a_kind_is_told_with_where_and_what_to_do() {
+    let server = Scripted::start_tls(|mut stream, _| answer_all(&mut stream, OK));
+    let (url, address) = (server.url("https"), server.address.to_string());
+    let rejected = report(&["handshakes", "--requests", "2", &url]);
+    let said = rejected["error_details"]["certificate_rejected"].as_str().unwrap();
+    assert_eq!(said, format!("{address}: self signed certificate"));
+    assert_eq!(rejected["addresses"][&address]["errors"], 2, "{rejected:#}");
+    let table = load(&["handshakes", "--requests", "2", &url]).exits_with(1).text();
+    assert!(table.contains(said) && table.contains("--ca"), "{table}");
+
+    let plain = Scripted::start(|mut stream, _| {
+        answer_all(&mut stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    });
+    let report = report(&["requests", "--requests", "2", &plain.url("http")]);
+    let said = format!("{}: 404 for /object", plain.address);
+    assert_eq!(report["error_details"]["status_4xx"], said, "{report:#}");
+    assert_eq!(report["addresses"][plain.address.to_string()]["errors"], 2, "{report:#}");
+}
+
+#[test]
+fn a_run_without_one_success_ends_with_1_whatever_was_in_the_way() {
+    let missing = Scripted::start(|mut stream, _| {
+        answer_all(&mut stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    });
+    let said = load(&["requests", "--requests", "2", &missing.url("http")]).exits_with(1).stderr;
+    assert!(said.contains("2 failed: status_4xx"), "{said}");
+    let silent = Scripted::start(silent);
+    let said = load(&["requests", "--duration", "200ms", &silent.url("http")]).exits_with(1).stderr;
+    assert!(said.contains("nothing came to an end: 1 under way"), "{said}");
+    // The last one of four is well.
+    let mixed = Scripted::start(|mut stream, number| {
+        let status = if number == 3 { "200 OK" } else { "404 Not Found" };
+        answer_all(&mut stream, &format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"));
+    });
+    load(&["requests", "--requests", "4", "--no-keepalive", &mixed.url("http")]).exits_with(0);
+}
+
+#[test]
+fn what_was_cut_off_at_the_end_makes_no_rate_smaller() {
+    let server = Scripted::start(|mut stream, number| match number {
+        0 => answer_all(&mut stream, OK),
+        _ => silent(stream, number),
+    });
+    let report = report(&["requests", "--duration", "300ms", "--connections", "2", &server.url("http")]);
+    assert_eq!(count(&report, "unfinished"), 1, "{report:#}");
+    let [seconds, rate] = ["seconds", "requests_per_second"].map(|key| report[key].as_f64().unwrap());
+    // Nothing came in the second in which the silent one was waited for.
+    let slowest = |phase: &str| report["latency_ms"][phase]["max"].as_f64().unwrap() / 1e3;
+    assert!(seconds < 0.4 + slowest("tcp") + slowest("total"), "{report:#}");
+    #[expect(clippy::cast_precision_loss, reason = "small")]
+    let counted = count(&report, "requests") as f64;
+    assert!((rate * seconds - counted).abs() < 0.5, "{report:#}");
+}
+
+#[test]
+fn a_rate_beyond_all_means_is_void_and_the_requests_are_made_all_the_same() {
+    let server = Scripted::start(|mut stream, _| answer_all(&mut stream, OK));
+    // At this rate all starts are due at once; the last of them must not come before the first request.
+    let arguments = ["requests", "--requests", "100000000", "--rate", "10000k", "--duration", "2s"];
+    let report = report(&[&arguments[..], &[&server.url("http")]].concat());
+    assert!(report["void"].as_str().unwrap().contains("lower --rate"), "{report:#}");
+    let fastest = report["latency_ms"]["total"]["min"].as_f64().unwrap();
+    assert!(count(&report, "requests") > 0 && fastest < 1900.0, "{report:#}");
+}
+
+#[test]
+fn a_second_in_which_the_server_stands_still_is_in_the_percentiles_of_an_open_loop() {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    let began = OnceLock::new();
+    let stall = Duration::from_secs(1)..Duration::from_secs(2);
+    let server = Scripted::start(move |mut stream, _| {
+        while read_request(&mut stream) {
+            let now = began.get_or_init(Instant::now).elapsed();
+            if stall.contains(&now) {
+                thread::sleep(stall.end - now);
+            }
+            if stream.write_all(OK.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    // 400 requests are due in 4 seconds on 4 connections. The 100 of the second that stands still wait 0 to 1 s: a quarter
+    // of all. A closed loop would have seen 4 slow ones. 1 % of all are 4: the slowest but 4 of 100 waited 0.96 s.
+    let options = ["requests", "--rate", "100", "--duration", "4s", "--connections", "4"];
+    let report = report(&[&options[..], &[&server.url("http")]].concat());
+    assert_eq!(count(&report, "requests"), 400, "{report:#}");
+    let percentile = |name: &str| report["latency_ms"]["total"][name].as_f64().unwrap();
+    assert!(percentile("p99") >= 930.0, "{report:#}");
+    // 40 of the 100 waited longer than 0.6 s.
+    assert!(percentile("p90") >= 570.0, "{report:#}");
+    // What the server itself took, which is what a generator without a schedule sees of it.
+    assert!(report["latency_ms"]["first_byte"]["p95"].as_f64().unwrap() < 570.0, "{report:#}");
+}
+
+#[test]
 fn an_interrupt_ends_the_run_with_the_figures_up_to_then() {
+    for signal in [Signal::INT, Signal::TERM] {
+        ended_by(signal);
+    }
+}
+
+fn ended_by(signal: Signal) {
     let (seen, requests) = std::sync::mpsc::channel();
     let server = Scripted::start(move |mut stream, _| {
         while read_request(&mut stream) {
@@ -278,7 +389,7 @@ fn an_interrupt_ends_the_run_with_the_figures_up_to_then() {
     for _ in 0..5 {
         requests.recv_timeout(Duration::from_secs(60)).unwrap();
     }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    kill_process(Pid::from_child(&child), signal).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -190,18 +190,3 @@ fn logs_and_plots_are_written_and_the_table_is_for_people() {
     let svg = fs::read_to_string(plot).unwrap();
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("<polyline"), "{svg}");
 }
-
-#[test]
-fn what_cannot_be_done_is_said_with_what_to_write_instead() {
-    for (arguments, part) in [
-        (&["handshakes", "localhost"][..], "begins with https://"),
-        (&["handshakes", "http://localhost/"], "write an https:// URL"),
-        (&["handshakes", "https://127.0.0.1:1/", "--cipher", "RC5"], "--cipher: `RC5` is unknown"),
-        (&["handshakes", "https://127.0.0.1:1/", "--tls", "1.3", "--resume", "id"], "no session IDs"),
-        (&["handshakes", "https://127.0.0.1:1/", "--duration", "3x"], "such as 250ms"),
-        (&["requests", "https://127.0.0.1:1/", "--urls", "/nonexistent"], "--urls /nonexistent"),
-    ] {
-        let finished = load(arguments).exits_with(2);
-        assert!(finished.stderr.contains(part), "{arguments:?}: {}", finished.stderr);
-    }
-}

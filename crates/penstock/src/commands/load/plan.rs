@@ -1,6 +1,6 @@
 //! From what was typed to a plan.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use penstock_load::Plan;
@@ -9,7 +9,7 @@ use penstock_load::player::{Habits, Quality};
 use penstock_load::workload::{self, Checksum, Order, Range, Workload};
 
 use crate::arguments::{
-    Common, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
+    Address, Common, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
 };
 
 /// The plan, and what to do with its outcome.
@@ -80,18 +80,37 @@ fn plan(common: &Common, mode: Mode, workload: Workload) -> Result<Plan, String>
     })
 }
 
-/// Those given, or the first that the name stands for: taking all of them would mix what IPv4 and IPv6 lead to.
+/// Those given, or the first that the name stands for and somebody listens at: taking all of them would mix what IPv4
+/// and IPv6 lead to.
 fn addresses(common: &Common) -> Result<Vec<SocketAddr>, String> {
-    if !common.address.is_empty() {
-        return Ok(common.address.clone());
-    }
     let url = &common.url;
+    if !common.address.is_empty() {
+        let with_port = |address: &Address| match *address {
+            Address::Host(ip) => SocketAddr::new(ip, url.port),
+            Address::Socket(address) => address,
+        };
+        return Ok(common.address.iter().map(with_port).collect());
+    }
     let found = (url.host.as_str(), url.port).to_socket_addrs();
-    let mut found =
-        found.map_err(|error| format!("{}: {error}; give its address with --address", url.host))?;
-    let first = found.next().ok_or_else(|| format!("{} has no address", url.host))?;
-    Ok(vec![first])
+    let found: Vec<_> =
+        found.map_err(|error| format!("{}: {error}; give its address with --address", url.host))?.collect();
+    let chosen = choose(&found, common.timeout).ok_or_else(|| format!("{} has no address", url.host))?;
+    Ok(vec![chosen])
 }
+
+/// The first that takes a connection, as browsers choose; the first of all if there is no choice or none does.
+fn choose(found: &[SocketAddr], timeout: Duration) -> Option<SocketAddr> {
+    let limit = timeout.min(PATIENCE);
+    let listens = |address: &&SocketAddr| TcpStream::connect_timeout(address, limit).is_ok();
+    match found {
+        [] => None,
+        [only] => Some(*only),
+        several => several.iter().find(listens).or_else(|| several.first()).copied(),
+    }
+}
+
+/// How long an address that may be the wrong one is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 fn tls(typed: &TlsOptions) -> Tls {
     // A file of sessions is for resuming them.
@@ -160,4 +179,23 @@ fn objects(common: &Common, typed: &Objects) -> Result<Workload, String> {
         (None, false) => Checksum::Off,
     };
     Ok(workload)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn of_the_addresses_of_a_name_the_first_that_listens_is_taken() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listening = listener.local_addr().expect("its address");
+        // Port 1 of an address that nothing listens at.
+        let closed = SocketAddr::from(([127, 0, 0, 77], 1));
+        assert_eq!(choose(&[closed, listening], PATIENCE), Some(listening));
+        assert_eq!(choose(&[closed, closed], PATIENCE), Some(closed));
+        assert_eq!(choose(&[closed], PATIENCE), Some(closed));
+        assert_eq!(choose(&[], PATIENCE), None);
+    }
 }
