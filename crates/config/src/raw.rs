@@ -126,6 +126,8 @@ section! {
         ca: Text, "file", "required";
         /// `required`: handshakes without a certificate fail. `optional`: clients without one are served; a wrong one fails all the same.
         mode: Text, "`optional`, `required`", "as `required`";
+        /// PEM file: lists of revoked certificates (CRLs), one of each authority. Read again by SIGHUP.
+        crl: Text, "file", "nothing is revoked";
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use boring::error::ErrorStack;
 use boring::nid::Nid;
@@ -14,6 +15,7 @@ use boring::stack::Stack;
 use boring::x509::store::{X509Store, X509StoreBuilder};
 use boring::x509::{X509, X509Name, X509Ref};
 use penstock_sys::digest::sha256;
+use penstock_sys::ssl::refuse_revoked;
 
 /// Whether a client may do without a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,7 @@ struct Rules {
     mode: ClientCertificateMode,
     limits: ClientCertificateLimits,
     sessions: [u8; 32],
+    lists_end: Option<SystemTime>,
 }
 
 /// Why a file cannot be the authorities of clients.
@@ -64,6 +67,15 @@ pub enum AuthoritiesError {
     /// There is no certificate in it.
     Empty,
     /// A certificate in it cannot be read.
+    Malformed,
+}
+
+/// Why a file cannot be lists of revoked certificates.
+#[derive(Debug)]
+pub enum RevocationsError {
+    /// There is no list in it.
+    Empty,
+    /// A list in it cannot be read.
     Malformed,
 }
 
@@ -91,13 +103,40 @@ impl ClientCertificates {
         if authorities.is_empty() {
             return Err(AuthoritiesError::Empty);
         }
-        let trusted = store_of(&authorities).map_err(|_| AuthoritiesError::Malformed)?;
+        let trusted = builder_of(&authorities).map_err(|_| AuthoritiesError::Malformed)?.build();
         let rule: &[u8] = match mode {
             ClientCertificateMode::Optional => b"optional",
             ClientCertificateMode::Required => b"required",
         };
         let sessions = sha256(&[b"penstock client certificates", rule, authorities_pem]);
-        Ok(Self(Arc::new(Rules { authorities, trusted, mode, limits, sessions })))
+        Ok(Self(Arc::new(Rules { authorities, trusted, mode, limits, sessions, lists_end: None })))
+    }
+
+    /// The same, and refuses who is on the lists of a PEM file (CRLs, RFC 5280 section 5). Every authority of a chain
+    /// then needs a list, and none of them may be too old.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn refusing_revoked(&self, lists_pem: &[u8]) -> Result<Self, RevocationsError> {
+        let rules = &*self.0;
+        let mut store = builder_of(&rules.authorities).map_err(|_| RevocationsError::Malformed)?;
+        let lists = refuse_revoked(&mut store, lists_pem).map_err(|_| RevocationsError::Malformed)?;
+        if lists.count == 0 {
+            return Err(RevocationsError::Empty);
+        }
+        Ok(Self(Arc::new(Rules {
+            authorities: rules.authorities.clone(),
+            trusted: store.build(),
+            mode: rules.mode,
+            limits: rules.limits,
+            sessions: sha256(&[b"penstock revoked clients", &rules.sessions, lists_pem]),
+            lists_end: lists.next_update,
+        })))
+    }
+
+    /// When the first of the lists is too old to be believed: from then on its authority's clients are refused.
+    pub fn lists_end(&self) -> Option<SystemTime> {
+        self.0.lists_end
     }
 
     /// What sessions are marked with: one that was agreed on under other rules is not resumed, whatever its ticket says.
@@ -134,12 +173,12 @@ impl ClientCertificates {
     }
 }
 
-fn store_of(authorities: &[X509]) -> Result<X509Store, ErrorStack> {
+fn builder_of(authorities: &[X509]) -> Result<X509StoreBuilder, ErrorStack> {
     let mut store = X509StoreBuilder::new()?;
     for authority in authorities {
         store.add_cert(authority)?;
     }
-    Ok(store.build())
+    Ok(store)
 }
 
 /// The common name, else the first alternative name; `unnamed` if there is neither.

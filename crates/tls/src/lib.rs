@@ -45,7 +45,7 @@ mod wire;
 
 pub use accept::{Established, Facts, Timing};
 pub use client_certificates::{
-    AuthoritiesError, ClientCertificateLimits, ClientCertificateMode, ClientCertificates,
+    AuthoritiesError, ClientCertificateLimits, ClientCertificateMode, ClientCertificates, RevocationsError,
 };
 pub use compression::Compression;
 pub use context::{Acceptor, ContextError};

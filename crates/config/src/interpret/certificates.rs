@@ -97,7 +97,7 @@ fn warn_of_ends(directory: &Path, found: &[Arc<Found>], here: Place, reader: &mu
 }
 
 /// In days, as in `expired 3 days ago` or `expires in 5 days`.
-fn when(end: SystemTime, now: SystemTime) -> String {
+pub(super) fn when(end: SystemTime, now: SystemTime) -> String {
     const DAY: u64 = 24 * 3600;
     match now.duration_since(end).map(|age| age.as_secs() / DAY) {
         Ok(0) => "expired today".to_owned(),

@@ -1,9 +1,13 @@
 //! Certificates asked of clients.
 
-use penstock_tls::{AuthoritiesError, ClientCertificateLimits, ClientCertificateMode, ClientCertificates};
+use std::time::Duration;
+
+use penstock_tls::{
+    AuthoritiesError, ClientCertificateLimits, ClientCertificateMode, ClientCertificates, RevocationsError,
+};
 use serde_saphyr::Spanned;
 
-use super::certificates::{is_plausible, unreadable};
+use super::certificates::{is_plausible, unreadable, when};
 use super::reader::Reader;
 use crate::limits;
 use crate::raw;
@@ -27,28 +31,71 @@ pub(super) fn client_certificates(
         reader.fault(place(section), what, "add ca: FILE.pem with the authorities that sign clients");
         return None;
     };
+    let pem = read("ca", text, "a PEM file with the authorities that sign clients", reader)?;
+    let instead = match ClientCertificates::new(&pem, mode?, LIMITS) {
+        Ok(rules) => return refusing_revoked(rules, section.value.crl.as_ref(), reader),
+        Err(AuthoritiesError::Empty) => {
+            ("holds no certificate", "write a PEM file with -----BEGIN CERTIFICATE-----")
+        }
+        Err(AuthoritiesError::Malformed) => {
+            ("holds a broken certificate", "write a PEM file with the authorities that sign clients")
+        }
+    };
+    wrong("ca", text, instead, reader);
+    None
+}
+
+fn refusing_revoked(
+    rules: ClientCertificates,
+    written: Option<&Text>,
+    reader: &mut Reader<'_>,
+) -> Option<ClientCertificates> {
+    let Some(text) = written else { return Some(rules) };
+    let pem = read("crl", text, "a PEM file with lists of revoked certificates", reader)?;
+    let instead = match rules.refusing_revoked(&pem) {
+        Ok(rules) => {
+            warn_of_end(&rules, text, reader);
+            return Some(rules);
+        }
+        Err(RevocationsError::Empty) => {
+            ("holds no list of revoked certificates", "write a PEM file with -----BEGIN X509 CRL-----")
+        }
+        Err(RevocationsError::Malformed) => {
+            ("holds a broken list", "write a PEM file with lists of revoked certificates")
+        }
+    };
+    wrong("crl", text, instead, reader);
+    None
+}
+
+/// A list that is too old refuses all clients of its authority: better told before.
+fn warn_of_end(rules: &ClientCertificates, text: &Text, reader: &mut Reader<'_>) {
+    let soon = reader.now + Duration::from_secs(limits::REVOCATION_WARNING_HOURS * 3600);
+    let Some(end) = rules.lists_end().filter(|end| *end < soon) else { return };
+    let what = format!("crl: a list in {} {}", reader.path(text).display(), when(end, reader.now));
+    let instead =
+        "fetch the newer one of its authority and send SIGHUP: with an old one all its clients are refused";
+    reader.warning(place(text), what, instead);
+}
+
+fn read(key: &str, text: &Text, wanted: &str, reader: &mut Reader<'_>) -> Option<Vec<u8>> {
     let path = reader.path(text);
-    if !is_plausible("ca", text, &path, reader) {
+    if !is_plausible(key, text, &path, reader) {
         return None;
     }
-    let shown = path.display();
-    let (what, instead) = match std::fs::read(&path) {
+    match std::fs::read(&path) {
+        Ok(pem) => Some(pem),
         Err(error) => {
-            (unreadable(&error), "write the path of a PEM file with the authorities that sign clients")
+            let instead = format!("write the path of {wanted}");
+            wrong(key, text, (&unreadable(&error), &instead), reader);
+            None
         }
-        Ok(pem) => match ClientCertificates::new(&pem, mode?, LIMITS) {
-            Ok(rules) => return Some(rules),
-            Err(AuthoritiesError::Empty) => {
-                ("holds no certificate".to_owned(), "write a PEM file with -----BEGIN CERTIFICATE-----")
-            }
-            Err(AuthoritiesError::Malformed) => (
-                "holds a broken certificate".to_owned(),
-                "write a PEM file with the authorities that sign clients",
-            ),
-        },
-    };
-    reader.fault(place(text), format!("ca: {shown} {what}"), instead);
-    None
+    }
+}
+
+fn wrong(key: &str, text: &Text, (what, instead): (&str, &str), reader: &mut Reader<'_>) {
+    let shown = reader.path(text);
+    reader.fault(place(text), format!("{key}: {} {what}", shown.display()), instead);
 }
 
 fn mode(text: &Text, reader: &mut Reader<'_>) -> Option<ClientCertificateMode> {

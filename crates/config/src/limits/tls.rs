@@ -146,6 +146,9 @@ pub const CLIENT_CERTIFICATE_DEPTH: u32 = 4;
 /// The name in a client's certificate, in the access log.
 pub const CLIENT_CERTIFICATE_NAME_BYTES: usize = 128;
 
+/// A list of revoked certificates that has to be followed by a newer one within this time is warned of, in hours.
+pub const REVOCATION_WARNING_HOURS: u64 = 24;
+
 /// Names of authorities that clients are sent to choose a certificate by; of more, none are sent.
 pub const CLIENT_AUTHORITY_NAMES_BYTES: usize = 8 * 1024;
 

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 /// The files every test can name: `video/index.html`, `ec.crt` with `ec.key`, `other.crt` with `other.key`,
 /// `old.crt` with `old.key` (expired in 2020), `text.pem` (no PEM at all),
-/// `broken.crt` and `huge.pem`; `s3.key` with one word in it.
+/// `broken.crt`, `broken.crl` and `huge.pem`; `s3.key` with one word in it.
 pub(crate) struct Fixture {
     directory: TempDir,
 }
@@ -31,6 +31,7 @@ impl Fixture {
         }
         fs::write(at("text.pem"), "nothing to see here\n").unwrap();
         fs::write(at("s3.key"), "a-key\n").unwrap();
+        fs::write(at("broken.crl"), "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n").unwrap();
         fs::write(at("broken.crt"), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
             .unwrap();
         fs::File::create(at("huge.pem")).unwrap().set_len(1 << 30).unwrap();

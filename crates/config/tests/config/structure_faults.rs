@@ -310,6 +310,22 @@ fn certificates_of_clients_need_an_authority_and_a_known_mode() {
             "{ca: broken.crt}",
             format!("ca: DIR/broken.crt holds a broken certificate; write a PEM file with {sign}"),
         ),
+        (
+            "{ca: ec.crt, crl: no.pem}",
+            "crl: DIR/no.pem does not exist; write the path of a PEM file with lists of revoked certificates"
+                .to_owned(),
+        ),
+        (
+            "{ca: ec.crt, crl: ec.crt}",
+            "crl: DIR/ec.crt holds no list of revoked certificates; write a PEM file with \
+             -----BEGIN X509 CRL-----"
+                .to_owned(),
+        ),
+        (
+            "{ca: ec.crt, crl: broken.crl}",
+            "crl: DIR/broken.crl holds a broken list; write a PEM file with lists of revoked certificates"
+                .to_owned(),
+        ),
         ("{ca: ec.crt, mode: require}", "mode: `require` is unknown; write optional or required".to_owned()),
     ] {
         let faults = fixture.faults(&around(&format!("tls: {{client_certificates: {written}}}")));

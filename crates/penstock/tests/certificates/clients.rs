@@ -1,6 +1,7 @@
 //! Certificates of clients.
 
 use std::fs;
+use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
@@ -171,6 +172,46 @@ fn an_expired_certificate_is_refused_as_such() {
     reload(&server, &setup("strangers.pem", "required"));
     for version in VERSIONS {
         refused(&server, Some("expired"), version, "client_certificate_rejected", "certificate_expired");
+    }
+}
+
+#[test]
+fn revoked_clients_are_refused_from_the_reload_on_even_if_they_resume() {
+    let server = server("required");
+    let certificates = server.certificates();
+    certificates.leaf("lost", &["lost.example"], &KeyPair::generate().unwrap());
+    let tls = "client_certificates: {ca: authority.crt, crl: revoked.pem}";
+    let revoking = || Setup::new().tls(&format!("{}\n{tls}", Certificates::yaml(&["ec"])));
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    certificates.revoke("revoked.pem", &[], 7 * DAY);
+    reload(&server, &revoking());
+    let file =
+        |version: &str| server.directory().join(format!("lost{version}.pem")).to_str().unwrap().to_owned();
+    for version in VERSIONS {
+        let (_, name) =
+            served(&server, "/a.mp4?before", Some("lost"), &[version, "-sess_out", &file(version)]);
+        assert_eq!(name.as_deref(), Some("lost"));
+    }
+    certificates.revoke("revoked.pem", &["lost"], 7 * DAY);
+    reload(&server, &revoking());
+    for version in VERSIONS {
+        refused(&server, Some("lost"), version, "client_certificate_rejected", "certificate_revoked");
+        let resumed = ask(&server, "/a.mp4", Some("lost"), &[version, "-sess_in", &file(version)]);
+        assert!(!resumed.text().contains(BODY), "{}", resumed.text());
+        served(&server, "/a.mp4?other", Some("player"), &[version]);
+    }
+}
+
+#[test]
+fn a_list_that_is_too_old_refuses_all_and_is_warned_of() {
+    let server = server("required");
+    // From this moment on a newer one should be there.
+    server.certificates().revoke("revoked.pem", &[], Duration::ZERO);
+    let tls = "client_certificates: {ca: authority.crt, crl: revoked.pem}";
+    reload(&server, &Setup::new().tls(&format!("{}\n{tls}", Certificates::yaml(&["ec"]))));
+    server.expect_warning("revoked.pem expired today; fetch the newer one");
+    for version in VERSIONS {
+        refused(&server, Some("player"), version, "client_certificate_rejected", "certificate_expired");
     }
 }
 

@@ -7,9 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use boring::pkey::PKey;
 use boring::rsa::Rsa;
+use boring::x509::X509;
 use rcgen::{
-    BasicConstraints, CertificateParams, CrlDistributionPoint, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CrlDistributionPoint, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams,
+    SerialNumber,
 };
 
 /// The files, in a directory of their own.
@@ -60,6 +62,30 @@ impl Certificates {
         fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
+    /// Writes a list of revoked certificates, which are leaves by their names, with its end this far from now.
+    pub(crate) fn revoke(&self, file: &str, names: &[&str], end: Duration) {
+        let now = SystemTime::now();
+        let serial = |name: &&str| {
+            let leaf = X509::from_pem(&fs::read(self.path(&format!("{name}.crt"))).unwrap()).unwrap();
+            SerialNumber::from(leaf.serial_number().to_bn().unwrap().to_vec())
+        };
+        let revoked = |name: &&str| RevokedCertParams {
+            serial_number: serial(name),
+            revocation_time: now.into(),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: (now - Duration::from_secs(3600)).into(),
+            next_update: (now + end).into(),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: names.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        fs::write(self.path(file), list.signed_by(&self.authority).unwrap().pem().unwrap()).unwrap();
+    }
+
     /// A certificate with this common name as PEM.
     pub(crate) fn pem(&self, name: &str, hosts: &[&str], key: &KeyPair) -> String {
         leaf_params(name, hosts).signed_by(key, &self.authority).unwrap().pem()
@@ -98,7 +124,8 @@ fn authority_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     params
 }
 
