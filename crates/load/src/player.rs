@@ -122,4 +122,6 @@ pub struct Variant {
     pub bandwidth: u64,
     /// Where its own manifest is.
     pub uri: String,
+    /// Where the manifest of its sound is, if that has one.
+    pub sound: Option<String>,
 }

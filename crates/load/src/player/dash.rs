@@ -136,7 +136,9 @@ impl Presentation {
     /// Its qualities. Their own manifests are this one.
     pub fn variants(&self) -> Vec<Variant> {
         let first = self.periods.first().map(|period| &period.pictures[..self.levels]).unwrap_or_default();
-        first.iter().map(|track| Variant { bandwidth: track.bandwidth(), uri: String::new() }).collect()
+        let variant =
+            |track: &Track| Variant { bandwidth: track.bandwidth(), uri: String::new(), sound: None };
+        first.iter().map(variant).collect()
     }
 
     /// Whether the clock alone tells which segments there are, so that the description need not be asked for again.

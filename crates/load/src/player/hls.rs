@@ -33,10 +33,19 @@ pub fn parse(text: &str) -> Option<Playlist> {
     reader.finish()
 }
 
+/// A rendition of the sound. Without a place of its own it is in the segments of the picture.
+struct Sound {
+    group: String,
+    is_default: bool,
+    uri: Option<String>,
+}
+
 #[derive(Default)]
 struct Reader {
     variants: Vec<Variant>,
-    bandwidth: Option<u64>,
+    /// Of the variant whose place comes next: its bandwidth and the group of its sound.
+    variant: Option<(u64, Option<String>)>,
+    sounds: Vec<Sound>,
     segments: Segments,
     target: Option<Duration>,
     duration: Option<Duration>,
@@ -64,15 +73,24 @@ impl Reader {
                 let range = range.map(|(length, start)| shown_range(start.unwrap_or(0), length));
                 self.map = Some((attribute(value, "URI")?.to_owned(), range));
             }
-            "-X-STREAM-INF" => self.bandwidth = Some(attribute(value, "BANDWIDTH")?.parse().ok()?),
+            "-X-STREAM-INF" => {
+                let group = attribute(value, "AUDIO").map(str::to_owned);
+                self.variant = Some((attribute(value, "BANDWIDTH")?.parse().ok()?, group));
+            }
+            "-X-MEDIA" if attribute(value, "TYPE") == Some("AUDIO") => self.sounds.push(Sound {
+                group: attribute(value, "GROUP-ID").unwrap_or_default().to_owned(),
+                is_default: attribute(value, "DEFAULT") == Some("YES"),
+                uri: attribute(value, "URI").map(str::to_owned),
+            }),
             _ => {}
         }
         Some(())
     }
 
     fn uri(&mut self, uri: &str) {
-        if let Some(bandwidth) = self.bandwidth.take() {
-            self.variants.push(Variant { bandwidth, uri: uri.to_owned() });
+        if let Some((bandwidth, group)) = self.variant.take() {
+            // The name of the group, until all groups are known.
+            self.variants.push(Variant { bandwidth, uri: uri.to_owned(), sound: group });
         } else if let Some(duration) = self.duration.take() {
             // Without a start it begins where the one before ended (RFC 8216 §4.3.2.2).
             let range = self.range.take().map(|(length, start)| {
@@ -93,11 +111,20 @@ impl Reader {
 
     fn finish(mut self) -> Option<Playlist> {
         if !self.variants.is_empty() {
+            for variant in &mut self.variants {
+                variant.sound = variant.sound.take().and_then(|group| heard(&self.sounds, &group));
+            }
             return Some(Playlist::Master(self.variants));
         }
         self.segments.reload = self.target?;
         Some(Playlist::Media(self.segments))
     }
+}
+
+/// Where the rendition of a group is that is heard if nobody chooses.
+fn heard(sounds: &[Sound], group: &str) -> Option<String> {
+    let of_group = || sounds.iter().filter(|sound| sound.group == group);
+    of_group().find(|sound| sound.is_default).or_else(|| of_group().next())?.uri.clone()
 }
 
 /// `LENGTH[@START]`.
@@ -143,6 +170,30 @@ mod tests {
         let Some(Playlist::Master(variants)) = parse(text) else { panic!("no master playlist") };
         let found: Vec<_> = variants.iter().map(|one| (one.bandwidth, one.uri.as_str())).collect();
         assert_eq!(found, [(800_000, "low.m3u8"), (3_000_000, "high/index.m3u8")]);
+    }
+
+    #[test]
+    fn a_quality_is_heard_with_the_default_sound_of_its_group() {
+        let media = |group: &str, rest: &str| {
+            format!("#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{group}\",NAME=\"x\"{rest}\n")
+        };
+        let stream = |rest: &str| format!("#EXT-X-STREAM-INF:BANDWIDTH=1{rest}\nv.m3u8\n");
+        let text = [
+            "#EXTM3U\n".to_owned(),
+            media("a", ",URI=\"first.m3u8\""),
+            media("a", ",DEFAULT=YES,URI=\"default.m3u8\""),
+            "#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"b\",NAME=\"x\",URI=\"words.m3u8\"\n".to_owned(),
+            stream(",AUDIO=\"a\""),
+            stream(",AUDIO=\"b\""),
+            stream(",AUDIO=\"inside\""),
+            stream(",AUDIO=\"nowhere\""),
+            stream(""),
+            media("b", ",DEFAULT=NO,URI=\"only.m3u8\""),
+            media("inside", ",DEFAULT=YES"),
+        ];
+        let Some(Playlist::Master(variants)) = parse(&text.concat()) else { panic!("no master playlist") };
+        let found: Vec<_> = variants.iter().map(|one| one.sound.as_deref()).collect();
+        assert_eq!(found, [Some("default.m3u8"), Some("only.m3u8"), None, None, None]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod quality;
 
 use std::time::Duration;
 
-use self::lane::{Lane, Piece};
+use self::lane::{Begin, Lane, Piece};
 use self::quality::Qualities;
 use super::dash::{Presentation, Search};
 use super::hls::Playlist;
@@ -74,6 +74,10 @@ pub struct Player {
     /// The moment at which the run began, since 1970.
     wall: Duration,
     picture: Lane,
+    /// If it has a playlist of its own.
+    sound: Option<Lane>,
+    /// How much could be played so far.
+    filled: Duration,
     fetching: Option<Fetching>,
     failures: u32,
     retry_at: Duration,
@@ -83,8 +87,24 @@ pub struct Player {
 /// What is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fetching {
+    Manifest(Which),
+    Piece { which: Which, piece: Piece, since: Duration },
+}
+
+/// What is fetched side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Picture,
+    Sound,
+}
+
+/// What is to be done next for picture or sound.
+enum Want {
+    Piece,
     Manifest,
-    Piece { piece: Piece, since: Duration },
+    Later(Duration),
+    /// All of it has come.
+    Nothing,
 }
 
 impl Player {
@@ -100,6 +120,8 @@ impl Player {
             search: None,
             wall: Duration::ZERO,
             picture: Lane::new(None, now),
+            sound: None,
+            filled: Duration::ZERO,
             fetching: None,
             failures: 0,
             retry_at: now,
@@ -124,7 +146,7 @@ impl Player {
             return Action::Wait(self.bounded(self.retry_at));
         }
         if self.picture.segments.is_none() && self.presentation.is_none() {
-            return self.fetch_manifest();
+            return self.fetch_manifest(Which::Picture);
         }
         if self.picture.next_segment().is_none() && now < self.picture.reload_at {
             // The clock may have brought more.
@@ -133,21 +155,78 @@ impl Player {
         if let Some(action) = self.fetch_index() {
             return action;
         }
-        if self.picture.segments.is_none() {
-            return self.fetch_manifest();
+        self.follow(now)
+    }
+
+    /// Fetches what is needed first: picture or sound, whichever is behind.
+    fn follow(&mut self, now: Duration) -> Action {
+        let mut order = [Which::Sound, Which::Picture];
+        order.sort_by_key(|which| self.lane(*which).map(Lane::reach));
+        let mut until: Option<Duration> = None;
+        for which in order {
+            match self.want(which, now) {
+                Want::Piece => return self.fetch_piece(which, now),
+                Want::Manifest => return self.fetch_manifest(which),
+                Want::Later(then) => until = Some(until.map_or(then, |until| until.min(then))),
+                Want::Nothing => {}
+            }
         }
-        match self.picture.next_segment() {
-            Some(_) if self.buffer.ahead() < self.habits.buffer => self.fetch_piece(now),
-            Some(_) => {
-                let over = self.buffer.ahead() - self.habits.buffer;
-                Action::Wait(self.bounded(now + over + AFTER_FULL))
-            }
-            None if self.picture.is_over() => {
-                self.buffer.complete(now);
-                Action::Wait(self.bounded(now + self.buffer.ahead()))
-            }
-            None if now >= self.picture.reload_at => self.fetch_manifest(),
-            None => Action::Wait(self.bounded(self.next_look(now))),
+        if until.is_none() {
+            self.buffer.complete(now);
+        }
+        Action::Wait(self.bounded(until.unwrap_or_else(|| now + self.buffer.ahead())))
+    }
+
+    fn want(&self, which: Which, now: Duration) -> Want {
+        let Some(lane) = self.lane(which) else { return Want::Nothing };
+        let ahead = self.ahead(lane);
+        match lane.next_segment() {
+            _ if lane.segments.is_none() => Want::Manifest,
+            Some(_) if ahead < self.habits.buffer => Want::Piece,
+            Some(_) => Want::Later(now + (ahead - self.habits.buffer) + AFTER_FULL),
+            None if lane.is_over() => Want::Nothing,
+            None if now >= lane.reload_at => Want::Manifest,
+            None if which == Which::Picture => Want::Later(self.next_look(now)),
+            None => Want::Later(lane.reload_at),
+        }
+    }
+
+    fn lane(&self, which: Which) -> Option<&Lane> {
+        match which {
+            Which::Picture => Some(&self.picture),
+            Which::Sound => self.sound.as_ref(),
+        }
+    }
+
+    fn lane_mut(&mut self, which: Which) -> Option<&mut Lane> {
+        match which {
+            Which::Picture => Some(&mut self.picture),
+            Which::Sound => self.sound.as_mut(),
+        }
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane> + Clone {
+        [&self.picture].into_iter().chain(&self.sound)
+    }
+
+    /// How much was left out, of picture or sound: what the other has of that is not played either.
+    fn skipped(&self) -> Duration {
+        self.lanes().map(Lane::skipped).max().unwrap_or_default()
+    }
+
+    /// How much of it lies ahead of what is played, whether the other has that too or not.
+    fn ahead(&self, lane: &Lane) -> Duration {
+        self.buffer.ahead() + lane.reach().saturating_sub(self.skipped()).saturating_sub(self.filled)
+    }
+
+    /// Played can be what there is of both; one that is over holds up nobody.
+    fn fill(&mut self, now: Duration) {
+        let under_way = self.lanes().filter(|lane| !lane.is_over()).map(Lane::reach).min();
+        let reach = under_way.or_else(|| self.lanes().map(Lane::reach).max()).unwrap_or_default();
+        let filled = reach.saturating_sub(self.skipped());
+        if filled > self.filled {
+            self.buffer.fill(now, filled - self.filled);
+            self.filled = filled;
         }
     }
 
@@ -156,30 +235,32 @@ impl Player {
         self.habits.watch.map_or(until, |watch| until.min(self.began + watch))
     }
 
-    fn fetch_manifest(&mut self) -> Action {
-        self.fetching = Some(Fetching::Manifest);
-        let target = self.picture.manifest.clone().unwrap_or_else(|| self.master.clone());
+    fn fetch_manifest(&mut self, which: Which) -> Action {
+        self.fetching = Some(Fetching::Manifest(which));
+        let target = self.lane(which).and_then(|lane| lane.manifest.as_ref()).unwrap_or(&self.master).clone();
         Action::Fetch(Fetch { target, range: None, kind: Kind::Manifest })
     }
 
-    fn fetch_piece(&mut self, now: Duration) -> Action {
+    fn fetch_piece(&mut self, which: Which, now: Duration) -> Action {
         let wanted = self.qualities.wanted();
-        if wanted != self.qualities.level {
-            self.take_level(wanted);
+        if which == Which::Picture && wanted != self.qualities.level {
+            self.take_level(now, wanted);
             self.totals.switches += 1;
             if self.presentation.is_none() {
-                return self.fetch_manifest();
+                return self.fetch_manifest(Which::Picture);
             }
             self.list_presentation(now);
             return self.act(now);
         }
-        let Some(piece) = self.picture.next_piece() else { return Action::Leave };
+        let Some(lane) = self.lane_mut(which) else { return Action::Leave };
+        let Some(piece) = lane.next_piece() else { return Action::Leave };
+        let manifest = lane.manifest.clone();
         let (uri, range) = match &piece {
             Piece::Companion(one) => (&one.uri, one.range.clone()),
             Piece::Segment(one) => (&one.uri, one.range.clone()),
         };
-        let target = self.picture.manifest.as_ref().unwrap_or(&self.master).join(uri);
-        self.fetching = Some(Fetching::Piece { piece, since: now });
+        let target = manifest.as_ref().unwrap_or(&self.master).join(uri);
+        self.fetching = Some(Fetching::Piece { which, piece, since: now });
         match target {
             Ok(target) => Action::Fetch(Fetch { target, range, kind: Kind::Media }),
             Err(_) => Action::Leave,
@@ -187,15 +268,29 @@ impl Player {
     }
 
     /// Goes on with another quality, from the segment that is next.
-    fn take_level(&mut self, level: usize) {
+    fn take_level(&mut self, now: Duration, level: usize) {
         self.qualities.level = level;
         self.search = None;
         let variant = self.qualities.variants.get(level).filter(|_| self.presentation.is_none());
-        self.picture.change(variant.and_then(|variant| self.master.join(&variant.uri).ok()));
+        let place = |uri: &String| self.master.join(uri).ok();
+        let picture = variant.and_then(|variant| place(&variant.uri));
+        let sound = variant.and_then(|variant| place(variant.sound.as_ref()?));
+        self.picture.change(picture);
+        self.sound = match (self.sound.take(), sound) {
+            (_, None) => None,
+            (None, Some(sound)) => Some(Lane::beside(&self.picture, sound, now)),
+            (Some(mut lane), sound) => {
+                if lane.manifest != sound {
+                    lane.change(sound);
+                }
+                Some(lane)
+            }
+        };
     }
 
     /// What was fetched is a manifest. False if it cannot be played.
     pub fn take_manifest(&mut self, now: Duration, manifest: Manifest) -> bool {
+        let which = self.under_way();
         self.fetching = None;
         let playlist = match manifest {
             Manifest::Hls(playlist) => playlist,
@@ -207,49 +302,72 @@ impl Player {
         match playlist {
             Playlist::Master(variants) if self.qualities.variants.is_empty() => {
                 self.qualities.variants = variants;
-                self.take_level(self.qualities.wanted());
+                self.take_level(now, self.qualities.wanted());
                 self.picture.manifest.is_some()
             }
             Playlist::Master(_) => false,
             Playlist::Media(segments) => {
                 self.failures = 0;
-                self.take_picture(now, segments);
+                self.take_segments(now, which, segments);
                 true
             }
         }
     }
 
-    fn take_picture(&mut self, now: Duration, segments: Segments) {
+    /// Whether picture or sound is under way.
+    fn under_way(&self) -> Which {
+        match self.fetching {
+            Some(Fetching::Manifest(which) | Fetching::Piece { which, .. }) => which,
+            None => Which::Picture,
+        }
+    }
+
+    fn take_segments(&mut self, now: Duration, which: Which, segments: Segments) {
         let is_live = !segments.ended;
-        self.totals.skipped += self.picture.take_segments(now, segments);
-        if is_live {
-            self.buffer.advance(now);
-            self.totals.live_distance.note(self.buffer.ahead() + self.picture.to_come());
+        // Sound begins where the picture does, as far as lengths tell.
+        let begin = match which {
+            Which::Picture => Begin::Usual,
+            Which::Sound if is_live => Begin::Behind(self.picture.to_come()),
+            Which::Sound => Begin::After(self.picture.reach()),
+        };
+        let skipped = self.lane_mut(which).map_or(0, |lane| lane.take_segments(now, segments, begin));
+        self.totals.skipped += skipped;
+        self.buffer.advance(now);
+        self.fill(now);
+        if is_live && which == Which::Picture {
+            let distance = self.ahead(&self.picture) + self.picture.to_come();
+            self.totals.live_distance.note(distance);
         }
     }
 
     /// What was fetched is media of so many bytes.
     pub fn take_media(&mut self, now: Duration, bytes: u64) {
         self.failures = 0;
-        let Some(Fetching::Piece { piece, since }) = self.fetching.take() else { return };
-        if let Piece::Segment(segment) = &piece {
-            self.buffer.fill(now, segment.duration);
+        let Some(Fetching::Piece { which, piece, since }) = self.fetching.take() else { return };
+        let is_segment = matches!(piece, Piece::Segment(_));
+        if is_segment && which == Which::Picture {
             self.totals.segments += 1;
             self.qualities.measure(bytes, now.saturating_sub(since));
         }
-        self.picture.take(piece);
+        if let Some(lane) = self.lane_mut(which) {
+            lane.take(piece);
+        }
+        self.fill(now);
     }
 
     /// What was fetched failed.
     pub fn fail(&mut self, now: Duration) {
+        let which = self.under_way();
         self.fetching = None;
         self.search = None;
         self.failures += 1;
         self.retry_at = now + AFTER_FAILURE;
         // A segment of a live stream may have left the manifest meanwhile.
-        if self.picture.segments.as_ref().is_some_and(|segments| !segments.ended) {
-            self.picture.segments = None;
-            self.picture.reload_at = now;
+        let lane = self.lane_mut(which);
+        if let Some(lane) = lane.filter(|lane| lane.segments.as_ref().is_some_and(|segments| !segments.ended))
+        {
+            lane.segments = None;
+            lane.reload_at = now;
         }
     }
 
@@ -270,5 +388,4 @@ impl Player {
 }
 
 #[cfg(test)]
-#[path = "policy/tests.rs"]
 mod tests;

@@ -25,6 +25,20 @@ pub(super) struct Lane {
     had: Vec<Companion>,
     /// How much of what comes before the next segment has been fetched.
     companions: usize,
+    /// How much has come, and how much was left out because it had gone from a live manifest.
+    fetched: Duration,
+    skipped: Duration,
+}
+
+/// Where a stream begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// Films at their first segment, live streams behind their end.
+    Usual,
+    /// After so much of it.
+    After(Duration),
+    /// So much before its end.
+    Behind(Duration),
 }
 
 /// Something to fetch of a stream.
@@ -44,7 +58,14 @@ impl Lane {
             position: None,
             had: Vec::new(),
             companions: 0,
+            fetched: Duration::ZERO,
+            skipped: Duration::ZERO,
         }
+    }
+
+    /// A stream that joins another one which has been fetched so far.
+    pub(super) fn beside(other: &Self, manifest: Target, now: Duration) -> Self {
+        Self { fetched: other.reach(), ..Self::new(Some(manifest), now) }
     }
 
     /// Goes on in another manifest, from the segment that is next.
@@ -56,6 +77,15 @@ impl Lane {
         self.manifest = manifest;
         self.segments = None;
         self.companions = 0;
+    }
+
+    /// How far it has been fetched, with what was left out.
+    pub(super) fn reach(&self) -> Duration {
+        self.fetched + self.skipped
+    }
+
+    pub(super) fn skipped(&self) -> Duration {
+        self.skipped
     }
 
     pub(super) fn next_segment(&self) -> Option<&Segment> {
@@ -105,24 +135,53 @@ impl Lane {
             Piece::Segment(segment) => {
                 self.companions = 0;
                 self.position = Some(segment.start + segment.duration);
+                self.fetched += segment.duration;
                 self.next = self.next.map(|next| next + 1);
             }
         }
     }
 
     /// A manifest that has just come. Returns how many segments had gone from it before they were fetched.
-    pub(super) fn take_segments(&mut self, now: Duration, segments: Segments) -> u64 {
+    pub(super) fn take_segments(&mut self, now: Duration, segments: Segments, begin: Begin) -> u64 {
         let is_news = self.segments.as_ref() != Some(&segments);
         // A manifest that has not changed is looked at again sooner (RFC 8216 §6.3.4).
         self.reload_at = now + if is_news { segments.reload } else { segments.reload / 2 };
-        let end = segments.first + segments.list.len() as u64;
         let (next, skipped) = match self.next {
-            None if segments.ended => (segments.first, 0),
-            None => (end.saturating_sub(SEGMENTS_BEHIND).max(segments.first), 0),
+            None => (begin.number(&segments), 0),
             Some(next) => (next.max(segments.first), segments.first.saturating_sub(next)),
         };
         self.next = Some(next);
         self.segments = Some(segments);
+        if skipped > 0 {
+            let each = self.next_segment().map_or(Duration::ZERO, |segment| segment.duration);
+            self.skipped += each.saturating_mul(u32::try_from(skipped).unwrap_or(u32::MAX));
+        }
         skipped
     }
+}
+
+impl Begin {
+    /// The number of the segment that is first.
+    fn number(self, segments: &Segments) -> u64 {
+        let end = segments.first + segments.list.len() as u64;
+        let durations = segments.list.iter().map(|segment| segment.duration);
+        match self {
+            Self::Usual if segments.ended => segments.first,
+            Self::Usual => end.saturating_sub(SEGMENTS_BEHIND).max(segments.first),
+            Self::After(wanted) => segments.first + nearest(durations, wanted),
+            Self::Behind(wanted) => end - nearest(durations.rev(), wanted),
+        }
+    }
+}
+
+/// How many segments together come nearest to this length.
+fn nearest(durations: impl Iterator<Item = Duration>, wanted: Duration) -> u64 {
+    let mut length = Duration::ZERO;
+    let is_nearer = |duration: &Duration| {
+        let longer = length + *duration;
+        let is_nearer = longer.abs_diff(wanted) <= length.abs_diff(wanted);
+        length = longer;
+        is_nearer
+    };
+    durations.take_while(is_nearer).count() as u64
 }

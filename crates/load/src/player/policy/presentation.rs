@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Action, CLOCK_LOOK, Fetch, Kind, Player};
+use super::{Action, CLOCK_LOOK, Fetch, Kind, Player, Which};
 use crate::player::Segment;
 use crate::player::dash::{Presentation, Progress, Unread};
 
@@ -18,7 +18,7 @@ impl Player {
         self.presentation = Some(presentation);
         self.search = None;
         if is_first {
-            self.take_level(self.qualities.wanted());
+            self.take_level(now, self.qualities.wanted());
         }
         self.qualities.level = self.qualities.level.min(self.qualities.variants.len().saturating_sub(1));
         if let Some(reload) = self.list_presentation(now) {
@@ -47,7 +47,7 @@ impl Player {
             }
         }
         let reload_at = self.picture.reload_at;
-        self.take_picture(now, segments);
+        self.take_segments(now, Which::Picture, segments);
         self.picture.reload_at = reload_at;
         Some(reload)
     }

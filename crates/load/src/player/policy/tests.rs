@@ -1,3 +1,5 @@
+mod sound;
+
 use super::*;
 use crate::player::Quality;
 
