@@ -1,115 +1,261 @@
-//! A picture of a run: how many per second, and how long they took.
+//! A picture of a run: what was done in each second, how long it took, and how the latencies are distributed.
+
+mod axis;
 
 use std::fmt::Write;
+use std::time::Duration;
+
+use axis::Axis;
 
 use super::per_second;
-use super::table::heading;
+use super::table::{bits, grouped, heading, milliseconds, rounded};
 use crate::plan::Plan;
 use crate::run::{Moment, Outcome};
+use crate::tally::Latencies;
 
-const WIDTH: f64 = 900.0;
-const PANEL_HEIGHT: f64 = 170.0;
-const LEFT: f64 = 80.0;
-const RIGHT: f64 = 20.0;
-const TOP: f64 = 50.0;
-const GAP: f64 = 50.0;
+const WIDTH: f64 = 960.0;
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 28.0;
+const HEADER: f64 = 96.0;
+const PANEL_HEIGHT: f64 = 150.0;
+/// For the title above and the numbers below a panel.
+const GAP: f64 = 66.0;
 
-/// A curve with its colour.
-type Curve<'a> = (&'a str, &'a str, Vec<f64>);
+const BLUE: &str = "#1f6feb";
+const RED: &str = "#d1242f";
+const GREEN: &str = "#1a7f37";
+const ORANGE: &str = "#d9730d";
+const PURPLE: &str = "#8250df";
+const GREY: &str = "#57606a";
 
-/// An SVG with three panels over time: operations, latencies, bits and errors.
+/// A curve: its name, its colour, and its corners in parts of the panel.
+struct Curve {
+    name: &'static str,
+    colour: &'static str,
+    corners: Vec<Vec<(f64, f64)>>,
+    is_filled: bool,
+}
+
+/// What the horizontal and the vertical mean, and what is drawn over them.
+struct Panel {
+    title: &'static str,
+    across: Axis,
+    up: Axis,
+    curves: Vec<Curve>,
+}
+
+/// The SVG.
 pub fn svg(plan: &Plan, outcome: &Outcome) -> String {
-    let moments = &outcome.moments;
-    let of = |value: &dyn Fn(&Moment) -> f64| moments.iter().map(value).collect::<Vec<f64>>();
-    let rate = of(&|moment| per_second(moment.operations, moment.length));
-    let errors = of(&|moment| per_second(moment.errors, moment.length));
-    let p50 = of(&|moment| moment.p50.as_secs_f64() * 1e3);
-    let p99 = of(&|moment| moment.p99.as_secs_f64() * 1e3);
-    let bits = of(&|moment| per_second(moment.bytes, moment.length) * 8.0 / 1e6);
-    let panels: [(&str, Vec<Curve<'_>>); 3] = [
-        ("per second", vec![("operations", "#1769aa", rate), ("errors", "#c62828", errors)]),
-        ("latency, ms", vec![("p50", "#2e7d32", p50), ("p99", "#ef6c00", p99)]),
-        ("Mbit/s", vec![("bodies", "#6a1b9a", bits)]),
-    ];
-    let height = TOP + 3.0 * (PANEL_HEIGHT + GAP);
+    let panels = [rates(outcome), throughput(outcome), latencies(outcome), distribution(outcome)];
+    #[expect(clippy::cast_precision_loss, reason = "four panels")]
+    let height = HEADER + panels.len() as f64 * (PANEL_HEIGHT + GAP);
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
-         font-size=\"12\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n\
-         <text x=\"{LEFT}\" y=\"24\" font-size=\"15\">{}</text>\n",
-        escaped(&heading(plan))
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"{GREY}\">\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n"
     );
-    let last = moments.last().map_or(1.0, |moment| moment.at.as_secs_f64().max(1e-3));
-    let times = of(&|moment| moment.at.as_secs_f64() / last);
-    for (place, (title, curves)) in panels.iter().enumerate() {
-        #[expect(clippy::cast_precision_loss, reason = "one of three")]
-        let top = TOP + place as f64 * (PANEL_HEIGHT + GAP);
-        panel(&mut svg, title, curves, &times, top);
-        let (x, y) = (WIDTH - RIGHT, top + PANEL_HEIGHT + 16.0);
-        _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"end\">{last:.0} s</text>");
+    header(&mut svg, plan, outcome);
+    let mut top = HEADER + 24.0;
+    for panel in &panels {
+        draw(&mut svg, panel, top);
+        top += PANEL_HEIGHT + GAP;
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn panel(svg: &mut String, title: &str, curves: &[Curve<'_>], times: &[f64], top: f64) {
-    let highest = curves.iter().flat_map(|(_, _, values)| values).copied().fold(0.0, f64::max);
-    let scale = nice(highest);
-    let bottom = top + PANEL_HEIGHT;
-    for part in 0..=4 {
-        let share = f64::from(part) / 4.0;
-        let y = bottom - share * PANEL_HEIGHT;
-        let right = WIDTH - RIGHT;
-        _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#ddd\" fill=\"none\"/>");
-        let value = scale * share;
-        let (x, y) = (LEFT - 6.0, y + 4.0);
-        _ = writeln!(svg, "<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">{}</text>", shown(value));
+fn header(svg: &mut String, plan: &Plan, outcome: &Outcome) {
+    let (tally, elapsed) = (&outcome.tally, outcome.elapsed);
+    let heading = heading(plan);
+    let (title, how) = heading.split_once(": ").unwrap_or((&heading, ""));
+    let each = |count, noun| format!("{} {noun}/s", grouped(rounded(per_second(count, elapsed))));
+    let mut summary = Vec::new();
+    if plan.target.tls {
+        summary.push(each(tally.handshakes, "handshakes"));
     }
-    let mut x = LEFT;
+    if tally.requests > 0 {
+        summary.push(each(tally.requests, "requests"));
+        summary.push(bits(tally.bytes, elapsed));
+    }
+    summary.push(format!("{} errors", grouped(tally.errors_total())));
+    for percent in [50.0, 99.0] {
+        summary.push(format!("p{percent} {}", milliseconds(tally.total.percentile(percent))));
+    }
+    let (summary, colour) = match &outcome.void {
+        Some(fault) => (format!("VOID: {fault}"), RED),
+        None => (summary.join("  ·  "), "#1f2328"),
+    };
+    for (y, style, line) in [
+        (32.0, "font-size=\"19\" font-weight=\"600\" fill=\"#1f2328\"", title),
+        (54.0, "font-size=\"13\"", how),
+        (78.0, &format!("font-size=\"13\" font-weight=\"600\" fill=\"{colour}\""), &summary),
+    ] {
+        // A long URL is drawn narrower instead of out of the picture.
+        #[expect(clippy::cast_precision_loss, reason = "the length of a line")]
+        let is_long = line.chars().count() as f64 * 9.0 > WIDTH - 2.0 * RIGHT;
+        let fit = if is_long {
+            format!(" textLength=\"{}\" lengthAdjust=\"spacingAndGlyphs\"", WIDTH - 2.0 * RIGHT)
+        } else {
+            String::new()
+        };
+        _ = writeln!(svg, "<text x=\"{RIGHT}\" y=\"{y}\" {style}{fit}>{}</text>", escaped(line));
+    }
+}
+
+fn rates(outcome: &Outcome) -> Panel {
+    let rate = |moment: &Moment| per_second(moment.operations, moment.length);
+    let errors = |moment: &Moment| per_second(moment.errors, moment.length);
+    let up = Axis::linear(highest(outcome, &[&rate, &errors]), axis::number);
+    let mut curves = vec![steps("operations", BLUE, outcome, &up, &rate)];
+    curves[0].is_filled = true;
+    if outcome.moments.iter().any(|moment| moment.errors > 0) {
+        curves.push(steps("errors", RED, outcome, &up, &errors));
+    }
+    Panel { title: "Per second", across: time(outcome), up, curves }
+}
+
+fn throughput(outcome: &Outcome) -> Panel {
+    let rate = |moment: &Moment| per_second(moment.bytes, moment.length) * 8.0;
+    let up = Axis::linear(highest(outcome, &[&rate]), axis::bits);
+    let mut curve = steps("bodies", PURPLE, outcome, &up, &rate);
+    curve.is_filled = true;
+    Panel { title: "Throughput", across: time(outcome), up, curves: vec![curve] }
+}
+
+fn latencies(outcome: &Outcome) -> Panel {
+    let p50 = |moment: &Moment| moment.p50.as_secs_f64();
+    let p99 = |moment: &Moment| moment.p99.as_secs_f64();
+    let all = outcome.moments.iter().flat_map(|moment| [p50(moment), p99(moment)]);
+    let up = Axis::decades(all, axis::duration);
+    let curves = vec![steps("p50", GREEN, outcome, &up, &p50), steps("p99", ORANGE, outcome, &up, &p99)];
+    Panel { title: "Latency in each second", across: time(outcome), up, curves }
+}
+
+/// How many points a curve of percentiles has.
+const POINTS: u32 = 200;
+
+fn distribution(outcome: &Outcome) -> Panel {
+    let tally = &outcome.tally;
+    let phases = [
+        ("tcp", GREY, &tally.tcp),
+        ("tls", PURPLE, &tally.tls),
+        ("first byte", GREEN, &tally.first_byte),
+        ("total", BLUE, &tally.total),
+    ];
+    let phases = phases.into_iter().filter(|(_, _, one)| one.count() > 0).collect::<Vec<_>>();
+    let count = phases.iter().map(|(_, _, one)| one.count()).max().unwrap_or(0);
+    let across = Axis::percentiles(count);
+    let ends = |one: &Latencies| [one.min(), one.max()].map(|one| one.as_secs_f64());
+    let up = Axis::decades(phases.iter().flat_map(|(_, _, one)| ends(one)), axis::duration);
+    let curve = |(name, colour, one): &(&'static str, &'static str, &Latencies)| {
+        let corner = |point: u32| {
+            let x = f64::from(point) / f64::from(POINTS);
+            let value = one.percentile(axis::percent_at(x, count)).as_secs_f64();
+            (x, up.place(value))
+        };
+        Curve { name, colour, corners: vec![(0..=POINTS).map(corner).collect()], is_filled: false }
+    };
+    let curves = phases.iter().map(curve).collect();
+    Panel { title: "Latency by percentile, of the whole run", across, up, curves }
+}
+
+/// From the beginning to the end of the last moment.
+fn time(outcome: &Outcome) -> Axis {
+    Axis::time(length(outcome))
+}
+
+fn length(outcome: &Outcome) -> Duration {
+    outcome.moments.last().map_or(Duration::from_secs(1), |moment| moment.at.max(Duration::from_millis(1)))
+}
+
+fn highest(outcome: &Outcome, values: &[&dyn Fn(&Moment) -> f64]) -> f64 {
+    let each = outcome.moments.iter().flat_map(|moment| values.iter().map(|value| value(moment)));
+    each.fold(0.0, f64::max)
+}
+
+/// A step for each moment: it tells nothing of what was within it. Where there is nothing to tell, the curve is broken.
+fn steps(
+    name: &'static str,
+    colour: &'static str,
+    outcome: &Outcome,
+    up: &Axis,
+    value: &dyn Fn(&Moment) -> f64,
+) -> Curve {
+    let whole = length(outcome).as_secs_f64();
+    let mut corners = vec![Vec::new()];
+    for moment in &outcome.moments {
+        let value = value(moment);
+        if up.is_logarithmic() && value <= 0.0 {
+            corners.push(Vec::new());
+            continue;
+        }
+        let begin = moment.at.saturating_sub(moment.length).as_secs_f64() / whole;
+        if let Some(part) = corners.last_mut() {
+            part.extend([(begin, up.place(value)), (moment.at.as_secs_f64() / whole, up.place(value))]);
+        }
+    }
+    Curve { name, colour, corners, is_filled: false }
+}
+
+fn draw(svg: &mut String, panel: &Panel, top: f64) {
+    let (bottom, right) = (top + PANEL_HEIGHT, WIDTH - RIGHT);
+    let (x, y) = (
+        |place: f64| LEFT + place * (right - LEFT),
+        |place: f64| bottom - place.clamp(0.0, 1.0) * PANEL_HEIGHT,
+    );
     _ = writeln!(
         svg,
-        "<text x=\"{x}\" y=\"{:.1}\" font-weight=\"bold\">{}</text>",
-        top - 8.0,
-        escaped(title)
+        "<text x=\"{LEFT}\" y=\"{:.1}\" font-size=\"13\" font-weight=\"600\" fill=\"#1f2328\">{}</text>",
+        top - 12.0,
+        panel.title
     );
-    for (name, colour, values) in curves {
-        x += 110.0;
+    for (place, label) in panel.up.ticks() {
+        let at = y(*place);
+        _ = writeln!(svg, "<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#d8dee4\"/>");
         _ = writeln!(
             svg,
-            "<text x=\"{x}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>",
-            top - 8.0,
-            escaped(name)
+            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
+            LEFT - 8.0,
+            at + 4.0
         );
-        let points: Vec<String> = times
-            .iter()
-            .zip(values)
-            .map(|(time, value)| {
-                let x = LEFT + time * (WIDTH - LEFT - RIGHT);
-                format!("{x:.1},{:.1}", bottom - value / scale * PANEL_HEIGHT)
-            })
-            .collect();
-        let points = points.join(" ");
+    }
+    for (place, label) in panel.across.ticks() {
+        let at = x(*place);
+        _ = writeln!(svg, "<path d=\"M{at:.1} {bottom}v5\" stroke=\"#afb8c1\"/>");
         _ = writeln!(
             svg,
-            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>"
+            "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
+            bottom + 19.0
         );
     }
-}
-
-/// The next of 1, 2, 5 and their tens, so that the axis has numbers to read.
-fn nice(highest: f64) -> f64 {
-    if highest <= 0.0 {
-        return 1.0;
+    let mut legend = right;
+    for curve in panel.curves.iter().rev() {
+        for corners in curve.corners.iter().filter(|corners| !corners.is_empty()) {
+            let points: Vec<String> =
+                corners.iter().map(|(across, up)| format!("{:.1} {:.1}", x(*across), y(*up))).collect();
+            let (points, colour) = (points.join("L"), curve.colour);
+            if curve.is_filled {
+                let (first, last) = (x(corners[0].0), x(corners[corners.len() - 1].0));
+                _ = writeln!(
+                    svg,
+                    "<path d=\"M{first:.1} {bottom}L{points}L{last:.1} {bottom}Z\" fill=\"{colour}\" fill-opacity=\".12\"/>"
+                );
+            }
+            _ = writeln!(
+                svg,
+                "<path d=\"M{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.75\" stroke-linejoin=\"round\"/>"
+            );
+        }
+        let at = top - 12.0;
+        _ = writeln!(
+            svg,
+            "<text x=\"{legend:.1}\" y=\"{at:.1}\" text-anchor=\"end\" fill=\"{}\" font-weight=\"600\">{}</text>",
+            curve.colour, curve.name
+        );
+        #[expect(clippy::cast_precision_loss, reason = "the length of a word")]
+        let width = curve.name.len() as f64 * 7.5;
+        legend -= width + 16.0;
     }
-    let power = 10_f64.powf(highest.log10().floor());
-    [1.0, 2.0, 5.0, 10.0]
-        .map(|step| step * power)
-        .into_iter()
-        .find(|step| *step >= highest)
-        .unwrap_or(highest)
-}
-
-fn shown(value: f64) -> String {
-    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
 fn escaped(text: &str) -> String {
@@ -119,11 +265,63 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::Tally;
+
+    fn moment(at: u64, operations: u64) -> Moment {
+        Moment {
+            at: Duration::from_secs(at),
+            length: Duration::from_secs(1),
+            operations,
+            errors: 0,
+            bytes: operations * 1000,
+            cpu: Duration::ZERO,
+            p50: Duration::from_millis(operations),
+            p99: Duration::from_millis(operations * 2),
+        }
+    }
+
+    fn outcome(moments: Vec<Moment>) -> Outcome {
+        let elapsed = moments.last().map_or(Duration::ZERO, |moment| moment.at);
+        let (cpu, unfinished, void) = (Duration::ZERO, 0, None);
+        Outcome { tally: Tally::default(), elapsed, cpu, moments, unfinished, void }
+    }
 
     #[test]
-    fn an_axis_ends_at_a_round_number() {
-        for (highest, wanted) in [(0.0, 1.0), (3.2, 5.0), (10.0, 10.0), (11.0, 20.0), (0.4, 0.5)] {
-            assert!((nice(highest) - wanted).abs() < 1e-9, "{highest}");
+    fn a_second_without_an_answer_breaks_the_curve_of_latencies_and_is_zero_in_that_of_rates() {
+        let outcome = outcome(vec![moment(1, 5), moment(2, 0), moment(3, 10)]);
+        let whole = |corners: &[Vec<(f64, f64)>]| corners.iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(whole(&latencies(&outcome).curves[0].corners), [2, 2]);
+        let rates = rates(&outcome);
+        assert_eq!(whole(&rates.curves[0].corners), [6]);
+        assert_eq!(rates.curves[0].corners[0][2..4], [(1.0 / 3.0, 0.0), (2.0 / 3.0, 0.0)]);
+        assert_eq!(rates.curves.len(), 1, "no curve tells of errors that were not");
+    }
+
+    #[test]
+    fn every_curve_stays_inside_its_panel() {
+        let outcome = outcome(vec![moment(1, 1), moment(2, 1_000_000)]);
+        for panel in [rates(&outcome), throughput(&outcome), latencies(&outcome), distribution(&outcome)] {
+            for (across, up) in panel.curves.iter().flat_map(|curve| curve.corners.iter().flatten()) {
+                assert!((0.0..=1.0).contains(across) && (0.0..=1.0).contains(up), "{}", panel.title);
+            }
         }
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_happened_can_be_drawn() {
+        for moments in [Vec::new(), vec![moment(1, 0)]] {
+            let outcome = outcome(moments);
+            for panel in [rates(&outcome), throughput(&outcome), latencies(&outcome), distribution(&outcome)]
+            {
+                let mut svg = String::new();
+                draw(&mut svg, &panel, 0.0);
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_url_says_is_no_markup() {
+        assert_eq!(escaped("/?a=<b>&c"), "/?a=&lt;b&gt;&amp;c");
     }
 }

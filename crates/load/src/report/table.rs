@@ -216,7 +216,7 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-fn milliseconds(duration: Duration) -> String {
+pub(super) fn milliseconds(duration: Duration) -> String {
     let value = duration.as_secs_f64() * 1e3;
     let digits = if value < 10.0 {
         3
@@ -237,7 +237,7 @@ fn seconds(duration: Duration) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
-fn bits(bytes: u64, elapsed: Duration) -> String {
+pub(super) fn bits(bytes: u64, elapsed: Duration) -> String {
     let bits = bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9);
     let (value, unit) = match bits {
         1e9.. => (bits / 1e9, "Gbit/s"),
@@ -248,7 +248,7 @@ fn bits(bytes: u64, elapsed: Duration) -> String {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is not negative")]
-fn rounded(value: f64) -> u64 {
+pub(super) fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 

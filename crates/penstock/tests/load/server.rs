@@ -188,5 +188,8 @@ fn logs_and_plots_are_written_and_the_table_is_for_people() {
     let log = fs::read_to_string(hdr).unwrap();
     assert!(log.lines().any(|line| line.starts_with("Tag=total,")), "{log}");
     let svg = fs::read_to_string(plot).unwrap();
-    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("<polyline"), "{svg}");
+    assert!(
+        svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains(">Latency by percentile"),
+        "{svg}"
+    );
 }
