@@ -1,14 +1,34 @@
 """Bars as inline SVG: one for each server, with the spread of its rounds, and lines for targets and physics.
 
-Nothing here knows what a figure means; it is given numbers and words. Colours are classes, which the page's style sheet
-has for light and for dark.
+Every chart is drawn twice, for a wide page and for a telephone, and the style sheet shows one of the two: letters that
+shrink with the drawing cannot be read. Nothing here knows what a figure means; it is given numbers and words. Colours
+are classes, which the page's style sheet has for light and for dark.
 """
 
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, LABEL, VALUE = 760, 92, 176  # of the drawing, of the names on the left, of the numbers on the right
-ROW, BAR, TOP, FOOT = 30, 16, 6, 20
+BAR, TOP, FOOT = 16, 6, 18
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things are: names and numbers beside the bars, or above each where there is no room beside them."""
+
+    kind: str
+    width: int
+    label: int  # the room of the names on the left
+    value: int  # the room of the numbers on the right
+    row: int
+    bar: int  # from the top of a row to its bar
+
+    @property
+    def is_stacked(self):
+        return self.label == 0
+
+
+WIDE = Layout("wide", 760, 92, 176, 30, 7)
+NARROW = Layout("narrow", 340, 0, 6, 44, 21)
 
 
 @dataclass(frozen=True)
@@ -33,43 +53,64 @@ class Line:
 
 
 def chart(bars, lines=(), label=""):
-    """The drawing. Its scale begins at zero, so that lengths can be compared."""
+    """The drawing, for both widths. Its scale begins at zero, so that lengths can be compared."""
+    return _drawn(bars, lines, label, WIDE) + _drawn(bars, lines, label, NARROW)
+
+
+def _drawn(bars, lines, label, layout):
     ends = [max(bar.high, bar.median) for bar in bars] + [line.value for line in lines]
     top = max([*ends, 1e-12]) * 1.02
-    room = WIDTH - LABEL - VALUE
+    room = layout.width - layout.label - layout.value
 
     def x(value):
-        return LABEL + max(0.0, value) / top * room
+        return layout.label + max(0.0, value) / top * room
 
-    height = TOP + ROW * len(bars) + (FOOT * len(lines) if lines else 0)
+    height = TOP + layout.row * len(bars) + (FOOT * len(lines) + 4 if lines else 0)
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}" xmlns="http://www.w3.org/2000/svg">'
+        f'<svg class="{layout.kind}" viewBox="0 0 {layout.width} {height}" role="img" aria-label="{escape(label)}" '
+        'xmlns="http://www.w3.org/2000/svg">'
     ]
+    lines = sorted(lines, key=lambda one: one.value)
+    bottom = TOP + layout.row * len(bars)
     for number, bar in enumerate(bars):
-        parts += _bar(bar, TOP + ROW * number + (ROW - BAR) / 2, x)
-    bottom = TOP + ROW * len(bars)
-    for number, line in enumerate(sorted(lines, key=lambda one: one.value)):
-        parts += _line(line, x(line.value), bottom, bottom + FOOT * number)
+        parts += _bar(bar, TOP + layout.row * number + layout.bar, x, layout)
+    # Lines run over the bars, and all words stand over every line.
+    parts += [_line(line, x(line.value), bottom + FOOT * number) for number, line in enumerate(lines)]
+    for number, bar in enumerate(bars):
+        parts += _words(bar, TOP + layout.row * number, layout)
+    parts += [_name(line, x(line.value), bottom + FOOT * number, layout) for number, line in enumerate(lines)]
     return "".join([*parts, "</svg>"])
 
 
-def _bar(bar, y, x):
+def _side(bar):
+    return "ours" if bar.is_ours else "theirs"
+
+
+def _bar(bar, y, x, layout):
     middle = y + BAR / 2
-    side = "ours" if bar.is_ours else "theirs"
-    yield f'<text class="name {side}" x="{LABEL - 10}" y="{middle:.1f}" text-anchor="end">{escape(bar.name)}</text>'
-    width = max(1.0, x(bar.median) - LABEL)
-    yield f'<rect class="bar {side}" x="{LABEL}" y="{y:.1f}" width="{width:.1f}" height="{BAR}" rx="2"/>'
+    width = max(1.0, x(bar.median) - layout.label)
+    yield f'<rect class="bar {_side(bar)}" x="{layout.label}" y="{y:.1f}" width="{width:.1f}" height="{BAR}" rx="2"/>'
     if bar.high > bar.low:
         low, high = x(bar.low), x(bar.high)
         yield f'<path class="spread" d="M{low:.1f} {middle:.1f}H{high:.1f}M{low:.1f} {middle - 4:.1f}v8M{high:.1f} {middle - 4:.1f}v8"/>'
-    # In a column of their own, where no line runs through them.
-    yield f'<text class="value {side}" x="{WIDTH - VALUE + 14}" y="{middle:.1f}">{escape(bar.words)}</text>'
 
 
-def _line(line, x, bottom, label_top):
-    yield f'<path class="line {line.kind}" d="M{x:.1f} {TOP - 4}V{label_top + 5:.1f}"/>'
-    anchor, shift = ("end", -6) if x > WIDTH * 0.6 else ("start", 6)
-    yield (
+def _words(bar, top, layout):
+    if layout.is_stacked:
+        name, value, y = (0, "start"), (layout.width, "end"), top + 10
+    else:
+        name, value, y = (layout.label - 10, "end"), (layout.width - layout.value + 14, "start"), top + layout.bar + BAR / 2
+    yield f'<text class="name {_side(bar)}" x="{name[0]}" y="{y:.1f}" text-anchor="{name[1]}">{escape(bar.name)}</text>'
+    yield f'<text class="value {_side(bar)}" x="{value[0]}" y="{y:.1f}" text-anchor="{value[1]}">{escape(bar.words)}</text>'
+
+
+def _line(line, x, label_top):
+    return f'<path class="line {line.kind}" d="M{x:.1f} {TOP - 4}V{label_top + 5:.1f}"/>'
+
+
+def _name(line, x, label_top, layout):
+    anchor, shift = ("end", -6) if x > layout.width * 0.6 else ("start", 6)
+    return (
         f'<text class="note {line.kind}" x="{x + shift:.1f}" y="{label_top + 11:.1f}" text-anchor="{anchor}">'
         f"{escape(line.name)}</text>"
     )

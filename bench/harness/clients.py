@@ -6,6 +6,7 @@ import select
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from .server import CLIENT_CORE, pin
@@ -137,8 +138,9 @@ class Clients:
         client = self._start("idle.py", port, count)
         line = _first_line(client)
         if not line:
-            end(client)
-            raise RuntimeError(f"the idle connections did not come about: {client.stderr.read().strip()[-1000:]}")
+            client.kill()
+            _, said = client.communicate()
+            raise RuntimeError(f"the idle connections did not come about: {said.strip()[-1000:]}")
         return client, json.loads(line)["ready"]
 
     def arm_first_byte(self, port):
@@ -160,6 +162,9 @@ def end(client):
     if client.poll() is None:
         client.kill()
     client.wait()
+    for stream in filter(None, (client.stdin, client.stdout, client.stderr)):
+        with suppress(BrokenPipeError):  # what was not written yet
+            stream.close()
 
 
 def _first_line(client):

@@ -22,11 +22,15 @@ p{margin:0 0 12px}.soft,figcaption{color:var(--soft);font-size:14px}
 .gaps{background:var(--bad);border-left:4px solid var(--target);padding:14px 18px;margin:24px 0;border-radius:4px}
 .lost h2,.gaps h2{margin:0 0 6px;font-size:17px}ul{margin:0;padding-left:20px}li{margin:2px 0}
 figure{margin:0 0 14px;padding:14px 16px 8px;background:var(--card);border:1px solid var(--rule);border-radius:8px}
-.head{display:flex;justify-content:space-between;gap:16px;align-items:baseline}
+.head{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 16px;align-items:baseline}
 .head span{color:var(--soft);font-size:14px;white-space:nowrap}
-svg{display:block;width:100%;height:auto;margin:6px 0 8px}
+svg{display:block;width:100%;height:auto;margin:6px 0 8px}svg.narrow{display:none}
+.scroll{overflow-x:auto;margin:20px 0 8px}.scroll svg{min-width:560px}
+@media (max-width:640px){main{padding:24px 14px 60px}h1{font-size:25px}svg.wide{display:none}svg.narrow{display:block}
+figure{padding:12px 12px 6px}.lost,.gaps{padding:12px 14px}td,th{overflow-wrap:anywhere}}
 svg text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:var(--ink);dominant-baseline:central}
-text.ours{font-weight:600}text.note{font-size:12px}rect.ours{fill:var(--ours)}rect.theirs{fill:var(--theirs)}
+text.ours{font-weight:600}text.note{font-size:12px}
+figure text{paint-order:stroke;stroke:var(--card);stroke-width:4px;stroke-linejoin:round}rect.ours{fill:var(--ours)}rect.theirs{fill:var(--theirs)}
 .spread{stroke:var(--spread);stroke-width:1.2;fill:none;opacity:.65}
 .line{stroke-width:1.4;stroke-dasharray:4 3;fill:none}path.target{stroke:var(--target)}path.physics{stroke:var(--physics)}
 text.target{fill:var(--target)}text.physics{fill:var(--physics)}
@@ -37,6 +41,13 @@ details{margin:10px 0}summary{cursor:pointer}pre{overflow-x:auto;background:var(
 border-radius:6px;padding:12px;font-size:12.5px;line-height:1.45}a{color:var(--ours)}
 """
 OVERVIEW = ("a", "b", "p", "c", "d", "i", "k", "v", "e")
+# The drawing also stands alone, so it has its own style; inside the page this must touch nothing else.
+OVERVIEW_STYLE = (
+    ".cost text{font:13px system-ui,sans-serif;fill:#1c2024;dominant-baseline:central}.cost .s{fill:#60686f;font-size:12px}"
+    ".cost .p{fill:#fff}.cost .o{fill:#0b6bcb}.cost .w{fill:#b3261e}.cost .one{stroke:#60686f;stroke-dasharray:3 3}"
+    "@media(prefers-color-scheme:dark){.cost text{fill:#e8eaed}.cost .s{fill:#9aa3ab}.cost .p{fill:#15181b}"
+    ".cost .o{fill:#5aa9f5}.cost .w{fill:#ff8a80}}"
+)
 MOVED_BY = {"segments": "b o s", "pieces": "p q"}  # figures in requests, by the size of their bodies
 
 
@@ -51,15 +62,18 @@ def html(figures, found, heading, warnings):
         f"<style>{STYLE}</style></head><body><main><h1>Penstock beside its peers</h1>"
         f'<p class="soft">{escape(heading)}. Revision {escape(machine["revision"][:12])}'
         f'{" with uncommitted changes" if machine["uncommitted_changes"] else ""}, {run["effort"]} run of {run["rounds"]} '
-        "rounds. One worker on one core, the client on another; bars are medians, whiskers the lowest and highest round.</p>",
+        "rounds. One worker on one core, the client on another. Bars are medians, whiskers the lowest and the highest round; a "
+        f"ratio is {escape(run['ours'])}’s figure divided by the peer’s, taken within each round.</p>",
         _gaps(gaps(figures, found)),
         _lost(lost),
-        f'<p class="soft">Note: {escape("; ".join(warnings))}.</p>' if warnings else "",
+        _notes(warnings),
         *(f'<p class="soft">{escape(name)} was left out: it is not installed.</p>' for name in machine["absent"]),
+        f'<div class="scroll">{overview(figures, found, "")}</div>',
     ]
+    figures = [figure for figure in figures if figure.letter in {**found.raw, **found.failed()}]
     for group in dict.fromkeys(figure.group for figure in figures):
         parts.append(f"<h2>{escape(group)}</h2>")
-        parts += [_figure(figure, found) for figure in figures if figure.group == group and figure.letter in found.raw]
+        parts += [_figure(figure, found) for figure in figures if figure.group == group]
     parts += [_ratios(results), _machine(machine), _record(found), "</main></body></html>"]
     return "\n".join(parts) + "\n"
 
@@ -69,6 +83,12 @@ def _gaps(told):
         return ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in told)
     return f'<div class="gaps"><h2>What this run has not measured</h2><ul>{lines}</ul></div>'
+
+
+def _notes(told):
+    if not told:
+        return ""
+    return '<div class="soft"><ul>' + "".join(f"<li>{escape(line)}</li>" for line in told) + "</ul></div>"
 
 
 def _lost(lost):
@@ -81,6 +101,9 @@ def _lost(lost):
 def _figure(figure, found):
     """A figure and the details of the same rounds, each with its bars."""
     run = found.machine["run"]
+    if figure.letter in found.failed():
+        why = f"{run['ours']} failed; {found.failed()[figure.letter]['why']}"
+        return f'<figure>{_head(figure)}<p class="missed">{escape(why)}</p></figure>'
     rows = figure.rows(found.raw[figure.letter], run["ours"], figure.peers)
     if not figure.peers:
         bars = [_bar(part.title.removeprefix("plain ").removesuffix(" alone"), comparison.ours, part, None) for part, _, comparison in rows[1:]]
@@ -182,18 +205,17 @@ def overview(figures, found, heading):
     run = found.machine["run"]
     chosen = [figure for figure in figures if figure.letter in OVERVIEW and found.raw.get(figure.letter, {}).get("nginx")]
     chosen.sort(key=lambda figure: OVERVIEW.index(figure.letter))
-    width, label, row, top = 760, 250, 26, 52
+    if not chosen:
+        return ""
+    width, label, row, top = 760, 250, 26, 52 if heading else 36
     height = top + row * len(chosen) + 26
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
-        "<style>text{font:13px system-ui,sans-serif;fill:#1c2024;dominant-baseline:central}.s{fill:#60686f;font-size:12px}"
-        ".p{fill:#fff}.o{fill:#0b6bcb}.w{fill:#b3261e}.one{stroke:#60686f;stroke-dasharray:3 3}"
-        "@media(prefers-color-scheme:dark){text{fill:#e8eaed}.s{fill:#9aa3ab}.p{fill:#15181b}.o{fill:#5aa9f5}.w{fill:#ff8a80}}"
-        "</style>",
+        f'<svg class="cost" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img"><style>{OVERVIEW_STYLE}</style>',
         f'<rect class="p" width="{width}" height="{height}" rx="6"/>',
         '<text x="14" y="18" style="font-weight:600">What Penstock needs, nginx = 1 (processor time; memory for idle '
         "connections)</text>",
-        f'<text class="s" x="14" y="37">{escape(heading)}</text>',
+        f'<text class="s" x="14" y="37">{escape(heading)}</text>' if heading else "",
     ]
     costs = [(figure, _cost(figure, found.raw[figure.letter], run["ours"])) for figure in chosen]
     most = max([1.1, *(cost for _, cost in costs)])

@@ -7,7 +7,7 @@ from .verdicts import gaps, losses, results_of
 
 COLOURS = {"ok": "\033[32m", "missed": "\033[31m", "-": "\033[2m"}
 BOLD, DIM, PLAIN = "\033[1m", "\033[2m", "\033[0m"
-VERDICT_COLUMN = 8
+NUMBER_COLUMNS = (3, 5, 6, 7)
 CROWDED = 0.05  # share of the server's core used by others from which the reader is warned
 
 
@@ -40,7 +40,12 @@ def headings(ours):
 
 def terminal_table(ours, results, colour):
     """A box of the figures; with `colour`, verdicts in green and red and the spreads dim."""
-    table = [headings(ours), *rows(results)]
+    return box([headings(ours), *rows(results)], NUMBER_COLUMNS, COLOURS if colour else None)
+
+
+def box(table, numbers, colours=None):
+    """A table with a frame. The columns in `numbers` are aligned to the right; with `colours`, spreads are dim and the
+    words of the last column have theirs."""
     widths = [max(map(len, column)) for column in zip(*table)]
 
     def rule(left, middle, right):
@@ -48,10 +53,12 @@ def terminal_table(ours, results, colour):
 
     lines = [rule("┌", "┬", "┐")]
     for number, row in enumerate(table):
-        cells = []
-        for i, cell in enumerate(row):
-            padded = cell.rjust(widths[i]) if i in (3, 5, 6, 7) else cell.ljust(widths[i])
-            cells.append(_painted(padded, cell, i, number == 0) if colour else padded)
+        cells = [cell.rjust(width) if i in numbers else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths))]
+        if colours and number == 0:
+            cells = [BOLD + cell + PLAIN for cell in cells]
+        elif colours:
+            cells = [_dimmed(cell) if i in numbers else cell for i, cell in enumerate(cells)]
+            cells[-1] = colours.get(row[-1], "") + cells[-1] + PLAIN
         lines.append("│ " + " │ ".join(cells) + " │")
         if number == 0:
             lines.append(rule("├", "┼", "┤"))
@@ -59,15 +66,10 @@ def terminal_table(ours, results, colour):
     return "\n".join(lines)
 
 
-def _painted(padded, cell, column, is_heading):
-    if is_heading:
-        return BOLD + padded + PLAIN
-    if column == VERDICT_COLUMN and cell in COLOURS:
-        return COLOURS[cell] + padded + PLAIN
-    if " (" in padded and column in (3, 5, 6):
-        number, rest = padded.split(" (", 1)
-        return f"{number}{DIM} ({rest}{PLAIN}"
-    return padded
+def _dimmed(cell):
+    """A number with its spread dim."""
+    number, bracket, rest = cell.partition(" (")
+    return f"{number}{DIM}{bracket}{rest}{PLAIN}" if bracket else cell
 
 
 def with_spread(spread, digits):
@@ -144,4 +146,5 @@ def render(directory, figures, found):
     """Write, or write again, what is made from the figures."""
     put(directory / "summary.md", summary(figures, found))
     put(directory / "report.html", page.html(figures, found, heading(found), warnings(found)))
-    put(directory / "overview.svg", page.overview(figures, found, heading(found)))
+    if drawing := page.overview(figures, found, heading(found)):
+        put(directory / "overview.svg", drawing)

@@ -13,7 +13,7 @@ PAUSE_S = 0.5
 
 
 @contextmanager
-def turn(lock=LOCK, limit_s=LIMIT_S):
+def turn(lock=LOCK, limit_s=LIMIT_S, other="another measurement"):
     """Wait until no other measurement runs on this machine, and keep others waiting meanwhile."""
     with open(lock, "w") as held:
         deadline = time.monotonic() + limit_s
@@ -24,9 +24,9 @@ def turn(lock=LOCK, limit_s=LIMIT_S):
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    raise RuntimeError(f"another measurement has been running for {limit_s} s") from None
+                    raise RuntimeError(f"{other} has been running for {limit_s} s") from None
                 if not told:
-                    print("waiting for another measurement to end...", file=sys.stderr)
+                    print(f"waiting for {other} to end...", file=sys.stderr)
                     told = True
                 time.sleep(PAUSE_S)
         yield

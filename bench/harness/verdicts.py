@@ -40,14 +40,14 @@ def is_clear(comparison):
 
 def losses(results):
     """A line for each figure in which a peer was better, the clear ones first."""
-    lines = []
+    lines, letter = [], ""
     for figure, peer, comparison in results:
+        letter = figure.letter or letter  # details have none of their own and follow their figure
         if not is_lost(figure, comparison):
             continue
         ours, theirs = (f"{one.median:,.{figure.digits}f}" for one in (comparison.ours, comparison.theirs))
         unit = f" {figure.unit}" if figure.unit else ""
         doubt = "" if is_clear(comparison) else "; some rounds say otherwise"
-        label = f"({figure.letter}) " if figure.letter else ""
-        line = f"{label}{figure.title}: {peer} {theirs}{unit}, penstock {ours}{unit}{doubt}"
+        line = f"({letter}) {figure.title}: {peer} {theirs}{unit}, penstock {ours}{unit}{doubt}"
         lines.append((not is_clear(comparison), line))
     return [line for _, line in sorted(lines, key=lambda one: one[0])]

@@ -41,6 +41,18 @@ class Page(unittest.TestCase):
         for wanted in ("target", "plain sendfile", "sendfile and sealing", "(ratio 1.29)"):
             self.assertIn(wanted, figure)
 
+    def test_a_figure_in_which_ours_failed_has_the_reason_in_the_place_of_its_bars(self):
+        machine = {**MACHINE, "failed": {"c": {"why": "round 1 of 2: it <hung>", "taken": {}}}}
+        html = page.html(FIGURES, Found({"a": RAW["a"]}, machine), "x", [])
+        figure = html[html.index("<h3>(c) 1 KiB file") :].split("</figure>")[0]
+        self.assertIn("penstock failed; round 1 of 2: it &lt;hung&gt;", figure)
+        self.assertNotIn("<svg", figure)
+
+    def test_a_detail_in_which_a_peer_was_better_names_its_figure(self):
+        taken = {"penstock": [{"value": 1, "restart_s": 3, "kept_mib": 1}], "nginx": [{"value": 1, "restart_s": 2, "kept_mib": 1}]}
+        html = page.html(FIGURES, Found({"w": taken}, MACHINE), "x", [])
+        self.assertIn("(w) started anew, until hits are back: nginx 2.0 s, penstock 3.0 s", html)
+
     def test_the_drawing_for_the_readme_is_xml_and_counts_cost(self):
         drawing = page.overview(FIGURES, FOUND, "A <machine>")
         words = [text.text for text in ElementTree.fromstring(drawing).iter("{http://www.w3.org/2000/svg}text")]
@@ -48,16 +60,29 @@ class Page(unittest.TestCase):
         self.assertIn("0.50", words)  # (b): more is better, so its inverse
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawings(drawn):
+    """The wide one and the narrow one."""
+    return list(ElementTree.fromstring(f"<both>{drawn}</both>"))
+
+
 class Bars(unittest.TestCase):
     def test_lengths_begin_at_zero_and_are_in_proportion(self):
-        drawn = ElementTree.fromstring(chart([Bar("one", 2, 2, 2, "2"), Bar("two", 1, 1, 1, "1")]))
-        long, short = (float(rect.get("width")) for rect in drawn.iter("{http://www.w3.org/2000/svg}rect"))
-        self.assertAlmostEqual(long / short, 2, places=2)
+        for drawn in drawings(chart([Bar("one", 2, 2, 2, "2"), Bar("two", 1, 1, 1, "1")])):
+            long, short = (float(rect.get("width")) for rect in drawn.iter(SVG + "rect"))
+            self.assertAlmostEqual(long / short, 2, places=2)
 
     def test_a_line_beyond_every_bar_stays_in_the_drawing(self):
-        drawn = chart([Bar("one", 1, 1, 1, "1")], [Line("far", 9)])
-        self.assertIn("far", drawn)
-        self.assertTrue(ElementTree.fromstring(drawn) is not None)
+        for drawn in drawings(chart([Bar("one", 1, 1, 1, "1")], [Line("far", 9)])):
+            text = next(one for one in drawn.iter(SVG + "text") if one.text == "far")
+            self.assertLess(float(text.get("x")), float(drawn.get("viewBox").split()[2]))
+
+    def test_a_telephone_gets_a_drawing_with_letters_of_full_size(self):
+        wide, narrow = drawings(chart([Bar("one", 1, 1, 1, "1")]))
+        self.assertEqual([one.get("class") for one in (wide, narrow)], ["wide", "narrow"])
+        self.assertLess(int(narrow.get("viewBox").split()[2]), 360)
 
 
 if __name__ == "__main__":
