@@ -39,6 +39,8 @@ class Figure:
         present = [peer for peer in peers if taken.get(peer)] or [None]
         rows = [(self, peer, _compared(taken, ours, peer, "value")) for peer in present]
         for title, key, unit, digits in self.also:
+            if not all(key in sample for sample in taken[ours]):
+                continue  # a run that was stored before this was looked at
             part = replace(self, title=title, unit=unit, digits=digits, target=None, letter="", less_is_better=True)
             rows += [(part, peer, _compared(taken, ours, peer, key)) for peer in present]
         return rows

@@ -79,6 +79,11 @@ class Table(unittest.TestCase):
         ])  # fmt: skip
 
 
+    def test_a_detail_that_an_older_run_has_not_recorded_is_left_out(self):
+        storm = Figure("l", "last", "ms", 0, None, None, also=(("half", "p50_ms", "ms", 0),))
+        taken = {"penstock": [{"value": 4.0}], "nginx": [{"value": 8.0}]}
+        self.assertEqual([row[0].title for row in storm.rows(taken, "penstock", ("nginx",))], ["last"])
+
     def test_what_is_ours_alone_has_no_ratio(self):
         session = Figure("m", "a session", "bytes", 0, Target("value", 300, at_most=True), None, peers=())
         rows = report.rows(session.rows({"penstock": [{"value": 250}]}, "penstock", ()))
