@@ -7,6 +7,7 @@ the process's CPU clock, because threads that ended in the meantime stay in it; 
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 CLOCK_SCHED = 2  # CPUCLOCK_SCHED of the kernel's per-process clock ids: exact run time
@@ -35,8 +36,9 @@ def children(pid):
     """The processes that a process has started and that live."""
     found = []
     for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/children") as listed:
-            found += map(int, listed.read().split())
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            with open(f"/proc/{pid}/task/{task}/children") as listed:
+                found += map(int, listed.read().split())
     return found
 
 

@@ -14,6 +14,7 @@ from .tls import DEFAULT
 
 CLIENTS = Path(__file__).resolve().parent.parent / "clients"
 GRACE_S = 30
+IDLE_LIMIT_S = 90  # to open some thousand connections one by one
 
 
 class Clients:
@@ -136,17 +137,18 @@ class Clients:
     def hold_idle(self, port, count):
         """Open idle connections; returns the client, which holds them until `release`."""
         client = self._start("idle.py", port, count)
-        line = _first_line(client)
+        line = _first_line(client, IDLE_LIMIT_S)
         if not line:
             client.kill()
             _, said = client.communicate()
-            raise RuntimeError(f"the idle connections did not come about: {said.strip()[-1000:]}")
+            said = said.strip()[-1000:] or f"not within {IDLE_LIMIT_S} s"
+            raise RuntimeError(f"{count} idle connections did not come about: {said}")
         return client, json.loads(line)["ready"]
 
     def arm_first_byte(self, port):
         """A client that waits for the word to knock."""
         client = self._start("first_byte.py", port)
-        if _first_line(client).strip() != "armed":
+        if _first_line(client, GRACE_S).strip() != "armed":
             end(client)
             raise RuntimeError("the first-byte client did not start")
         return client
@@ -167,9 +169,9 @@ def end(client):
             stream.close()
 
 
-def _first_line(client):
+def _first_line(client, limit_s):
     """The first line of a client that goes on afterwards; empty when none came in time."""
-    ready, _, _ = select.select([client.stdout], [], [], GRACE_S)
+    ready, _, _ = select.select([client.stdout], [], [], limit_s)
     return client.stdout.readline() if ready else ""
 
 
