@@ -28,6 +28,7 @@ class Layout:
 
 
 WIDE = Layout("wide", 760, 92, 176, 30, 7)
+LONG_NAMES = Layout("wide", 760, 240, 70, 26, 5)
 NARROW = Layout("narrow", 340, 0, 6, 44, 21)
 
 
@@ -52,9 +53,9 @@ class Line:
     kind: str = "target"  # or "physics": the class of the line
 
 
-def chart(bars, lines=(), label=""):
+def chart(bars, lines=(), label="", wide=WIDE):
     """The drawing, for both widths. Its scale begins at zero, so that lengths can be compared."""
-    return _drawn(bars, lines, label, WIDE) + _drawn(bars, lines, label, NARROW)
+    return _drawn(bars, lines, label, wide) + _drawn(bars, lines, label, NARROW)
 
 
 def _drawn(bars, lines, label, layout):

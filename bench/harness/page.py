@@ -3,10 +3,10 @@
 import json
 from html import escape
 
-from .bars import Bar, Line, chart
+from .bars import LONG_NAMES, Bar, Line, chart
 from .fixtures import GIB
 from .measures import BODY_OF
-from .verdicts import gaps, losses, results_of
+from .verdicts import counted, gaps, losses, results_of
 
 STYLE = """
 :root{--paper:#fff;--ink:#1c2024;--soft:#60686f;--rule:#dfe3e6;--card:#f7f8f9;--ours:#0b6bcb;--theirs:#aeb6bd;
@@ -21,13 +21,12 @@ p{margin:0 0 12px}.soft,figcaption{color:var(--soft);font-size:14px}
 .lost{background:var(--warn);border-left:4px solid var(--warn-rule);padding:14px 18px;margin:24px 0;border-radius:4px}
 .gaps{background:var(--bad);border-left:4px solid var(--target);padding:14px 18px;margin:24px 0;border-radius:4px}
 .lost h2,.gaps h2{margin:0 0 6px;font-size:17px}ul{margin:0;padding-left:20px}li{margin:2px 0}
-figure{margin:0 0 14px;padding:14px 16px 8px;background:var(--card);border:1px solid var(--rule);border-radius:8px}
+figure{margin:14px 0;padding:14px 16px 8px;background:var(--card);border:1px solid var(--rule);border-radius:8px}
 .head{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 16px;align-items:baseline}
 .head span{color:var(--soft);font-size:14px;white-space:nowrap}
 svg{display:block;width:100%;height:auto;margin:6px 0 8px}svg.narrow{display:none}
-.scroll{overflow-x:auto;margin:20px 0 8px}.scroll svg{min-width:560px}
 @media (max-width:640px){main{padding:24px 14px 60px}h1{font-size:25px}svg.wide{display:none}svg.narrow{display:block}
-figure{padding:12px 12px 6px}.lost,.gaps{padding:12px 14px}td,th{overflow-wrap:anywhere}}
+figure{padding:12px 12px 6px}.head span{white-space:normal}.lost,.gaps{padding:12px 14px}td,th{overflow-wrap:anywhere}}
 svg text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:var(--ink);dominant-baseline:central}
 text.ours{font-weight:600}text.note{font-size:12px}
 figure text{paint-order:stroke;stroke:var(--card);stroke-width:4px;stroke-linejoin:round}rect.ours{fill:var(--ours)}rect.theirs{fill:var(--theirs)}
@@ -41,12 +40,10 @@ details{margin:10px 0}summary{cursor:pointer}pre{overflow-x:auto;background:var(
 border-radius:6px;padding:12px;font-size:12.5px;line-height:1.45}a{color:var(--ours)}
 """
 OVERVIEW = ("a", "b", "p", "c", "d", "i", "k", "v", "e")
-# The drawing also stands alone, so it has its own style; inside the page this must touch nothing else.
 OVERVIEW_STYLE = (
-    ".cost text{font:13px system-ui,sans-serif;fill:#1c2024;dominant-baseline:central}.cost .s{fill:#60686f;font-size:12px}"
-    ".cost .p{fill:#fff}.cost .o{fill:#0b6bcb}.cost .w{fill:#b3261e}.cost .one{stroke:#60686f;stroke-dasharray:3 3}"
-    "@media(prefers-color-scheme:dark){.cost text{fill:#e8eaed}.cost .s{fill:#9aa3ab}.cost .p{fill:#15181b}"
-    ".cost .o{fill:#5aa9f5}.cost .w{fill:#ff8a80}}"
+    "text{font:13px system-ui,sans-serif;fill:#1c2024;dominant-baseline:central}.s{fill:#60686f;font-size:12px}"
+    ".p{fill:#fff}.o{fill:#0b6bcb}.w{fill:#b3261e}.one{stroke:#60686f;stroke-dasharray:3 3}"
+    "@media(prefers-color-scheme:dark){text{fill:#e8eaed}.s{fill:#9aa3ab}.p{fill:#15181b}.o{fill:#5aa9f5}.w{fill:#ff8a80}}"
 )
 MOVED_BY = {"segments": "b o s", "pieces": "p q"}  # figures in requests, by the size of their bodies
 
@@ -61,14 +58,14 @@ def html(figures, found, heading, warnings):
         '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark">'
         f"<style>{STYLE}</style></head><body><main><h1>Penstock beside its peers</h1>"
         f'<p class="soft">{escape(heading)}. Revision {escape(machine["revision"][:12])}'
-        f'{" with uncommitted changes" if machine["uncommitted_changes"] else ""}, {run["effort"]} run of {run["rounds"]} '
-        "rounds. One worker on one core, the client on another. Bars are medians, whiskers the lowest and the highest round; a "
+        f'{" with uncommitted changes" if machine["uncommitted_changes"] else ""}, {run["effort"]} run of '
+        f"{counted(run['rounds'], 'round')}. One worker on one core, the client on another. Bars are medians, whiskers the lowest and the highest round; a "
         f"ratio is {escape(run['ours'])}’s figure divided by the peer’s, taken within each round.</p>",
         _gaps(gaps(figures, found)),
         _lost(lost),
         _notes(warnings),
         *(f'<p class="soft">{escape(name)} was left out: it is not installed.</p>' for name in machine["absent"]),
-        f'<div class="scroll">{overview(figures, found, "")}</div>',
+        _at_a_glance(figures, found),
     ]
     figures = [figure for figure in figures if figure.letter in {**found.raw, **found.failed()}]
     for group in dict.fromkeys(figure.group for figure in figures):
@@ -202,22 +199,19 @@ def _record(found):
 
 def overview(figures, found, heading):
     """A few figures as cost beside nginx's, so that shorter is always better; for the README."""
-    run = found.machine["run"]
-    chosen = [figure for figure in figures if figure.letter in OVERVIEW and found.raw.get(figure.letter, {}).get("nginx")]
-    chosen.sort(key=lambda figure: OVERVIEW.index(figure.letter))
-    if not chosen:
+    costs = _costs(figures, found)
+    if not costs:
         return ""
-    width, label, row, top = 760, 250, 26, 52 if heading else 36
-    height = top + row * len(chosen) + 26
+    width, label, row, top = 760, 250, 26, 52
+    height = top + row * len(costs) + 26
     parts = [
-        f'<svg class="cost" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img"><style>{OVERVIEW_STYLE}</style>',
         f'<rect class="p" width="{width}" height="{height}" rx="6"/>',
         '<text x="14" y="18" style="font-weight:600">What Penstock needs, nginx = 1 (processor time; memory for idle '
         "connections)</text>",
-        f'<text class="s" x="14" y="37">{escape(heading)}</text>' if heading else "",
+        f'<text class="s" x="14" y="37">{escape(heading)}</text>',
     ]
-    costs = [(figure, _cost(figure, found.raw[figure.letter], run["ours"])) for figure in chosen]
     most = max([1.1, *(cost for _, cost in costs)])
     room = width - label - 70
     for number, (figure, cost) in enumerate(costs):
@@ -230,6 +224,23 @@ def overview(figures, found, heading):
     parts.append(f'<path class="one" d="M{one:.1f} {top - 2}V{height - 22}"/>')
     parts.append(f'<text class="s" x="{one:.1f}" y="{height - 11}" text-anchor="middle">nginx</text></svg>')
     return "".join(parts) + "\n"
+
+
+def _at_a_glance(figures, found):
+    """The same at the top of the page."""
+    costs = _costs(figures, found)
+    if not costs:
+        return ""
+    bars = [Bar(figure.title, cost, cost, cost, f"{cost:.2f}", True) for figure, cost in costs]
+    head = '<div class="head"><h3>At a glance</h3><span>processor time (idle connection: memory), nginx = 1, less is better</span></div>'
+    return f"<figure>{head}{chart(bars, [Line('nginx', 1)], 'At a glance', LONG_NAMES)}</figure>"
+
+
+def _costs(figures, found):
+    """The figures of the overview that were taken beside nginx, each with its cost."""
+    chosen = [figure for figure in figures if figure.letter in OVERVIEW and found.raw.get(figure.letter, {}).get("nginx")]
+    chosen.sort(key=lambda figure: OVERVIEW.index(figure.letter))
+    return [(figure, _cost(figure, found.raw[figure.letter], found.machine["run"]["ours"])) for figure in chosen]
 
 
 def _cost(figure, taken, ours):

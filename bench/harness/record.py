@@ -85,7 +85,7 @@ def load(directory):
     read = {name: json.loads((directory / f"{name}.json").read_text()) for name in ("raw", "machine", "configurations")}
     commands = (directory / "commands.txt").read_text().splitlines()
     day = re.match(r"\d{4}-\d\d-\d\d", directory.name)
-    return Found(read["raw"], read["machine"], commands, read["configurations"], day.group() if day else "")
+    return Found(read["raw"], read["machine"], commands, read["configurations"], day.group() if day else read["machine"].get("day", ""))
 
 
 def new_directory(parent, slug):

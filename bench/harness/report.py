@@ -3,7 +3,7 @@
 from . import page
 from .record import put
 from .stats import verdict
-from .verdicts import gaps, losses, results_of
+from .verdicts import counted, gaps, losses, results_of
 
 COLOURS = {"ok": "\033[32m", "missed": "\033[31m", "-": "\033[2m"}
 BOLD, DIM, PLAIN = "\033[1m", "\033[2m", "\033[0m"
@@ -90,17 +90,20 @@ def warnings(found):
     said = list(found.machine.get("faults", ()))
     parts = found.machine["run"].get("parts", 1)
     said += [f"taken in {parts} parts, one after another"] if parts > 1 else []
+    crowded = []
     for letter, servers in found.raw.items():
         shares = [r["core_foreign_share"] for rounds in servers.values() for r in rounds if "core_foreign_share" in r]
         if shares and max(shares) > CROWDED:
-            said.append(f"({letter}) others used up to {max(shares):.0%} of the server's core during a round")
+            crowded.append(f"({letter}) {max(shares):.0%}")
+    if crowded:
+        said.append(f"others used the server's core during a round, at most: {', '.join(crowded)}")
     return said
 
 
 def heading(found):
     """The run in one line."""
     machine = found.machine
-    return f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, {found.day}"
+    return f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}" + (f", {found.day}" if found.day else "")
 
 
 def summary(figures, found):
@@ -114,7 +117,7 @@ def summary(figures, found):
         *_gaps(gaps(figures, found)),
         *_lost(losses(results)),
         f"Revision `{machine['revision'][:12]}`{' with uncommitted changes' if machine['uncommitted_changes'] else ''}, "
-        f"{run['effort']} run of {run['rounds']} rounds; files on {machine['file_system']}, in the page cache. {versions}.",
+        f"{run['effort']} run of {counted(run['rounds'], 'round')}; files on {machine['file_system']}, in the page cache. {versions}.",
         "",
         f"Median (lowest..highest). The ratio is {run['ours']} / peer, taken within each round. `bench/README.md` says how.",
         "",

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
+from datetime import date
 from pathlib import Path
 
 from . import check, fixtures, machine
@@ -78,6 +79,7 @@ class Run:
         if earlier is None:
             described |= {"seconds": {}, "faults": [], "failed": {}, "partial": {}, "absent": sorted(self.absent), "tls": {}}
             described["run"] = run
+            described["day"] = str(date.today())
             return Found({}, described)
         if unlike := differences(earlier.machine, described):
             raise RuntimeError("this is not the machine or the program of the run to go on with; " + "; ".join(unlike))

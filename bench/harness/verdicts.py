@@ -22,8 +22,13 @@ def gaps(figures, found):
     if untouched:
         lines.append("Not taken: " + ", ".join(f"({letter}) {titles.get(letter, '')}" for letter in untouched))
     for letter, rounds in found.partial().items():
-        lines.append(f"({letter}) {titles.get(letter, '')}: {rounds} of {found.machine['run']['rounds']} rounds")
+        lines.append(f"({letter}) {titles.get(letter, '')}: {rounds} of {counted(found.machine['run']['rounds'], 'round')}")
     return lines
+
+
+def counted(number, what):
+    """`1 round`, `5 rounds`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def is_lost(figure, comparison):

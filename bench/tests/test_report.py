@@ -58,7 +58,7 @@ class Table(unittest.TestCase):
     def test_a_crowded_core_is_told(self):
         raw = {"a": {"penstock": [{"core_foreign_share": 0.01}], "nginx": [{"core_foreign_share": 0.3}]}}
         found = Found(raw, MACHINE)
-        self.assertEqual(report.warnings(found), ["(a) others used up to 30% of the server's core during a round"])
+        self.assertEqual(report.warnings(found), ["others used the server's core during a round, at most: (a) 30%"])
         raw["a"]["nginx"][0]["core_foreign_share"] = 0.01
         self.assertEqual(report.warnings(found), [])
 
