@@ -32,7 +32,7 @@ pub use early_data::{
     EARLY_DATA_BYTES_MAX, EarlyDataReason, early_data_reason, in_early_data, take_early_data, ticket_age_skew,
 };
 pub use ech::{marshal_config, x25519_key};
-pub use revocation::{RevocationLists, refuse_revoked};
+pub use revocation::{RevocationLists, moment, refuse_revoked};
 pub use secret::write_secret;
 pub use sessions::{Found, Sessions, set_sessions};
 pub use steps::observe_steps;

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
-use boring::asn1::Asn1Time;
 use boring::error::ErrorStack;
 use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::pkey::{HasPublic, Id, PKey, PKeyRef, Private};
 use boring::x509::X509;
+use penstock_sys::ssl::moment;
 
 use crate::ocsp::{Identity, NoIdentity};
 
@@ -49,7 +49,7 @@ impl Summary {
     fn of(leaf: &X509) -> Result<Self, CertificateError> {
         let public = leaf.public_key().map_err(|error| malformed_chain(&error))?;
         let algorithm = Algorithm::of(&public).ok_or(CertificateError::KeyUnsupported)?;
-        Ok(Self { names: names_of(leaf), algorithm, not_after: end_of(leaf) })
+        Ok(Self { names: names_of(leaf), algorithm, not_after: moment(leaf.not_after()) })
     }
 
     /// DNS names it is valid for, in lower case, wildcards as `*.example.com`.
@@ -226,13 +226,6 @@ fn is_self_issued(certificate: &X509) -> bool {
         return false;
     };
     issuer == subject
-}
-
-fn end_of(leaf: &X509) -> Option<SystemTime> {
-    let epoch = Asn1Time::from_unix(0).ok()?;
-    let since = epoch.diff(leaf.not_after()).ok()?;
-    let seconds = i64::from(since.days) * 86_400 + i64::from(since.secs);
-    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).ok()?))
 }
 
 fn malformed_chain(error: &ErrorStack) -> CertificateError {

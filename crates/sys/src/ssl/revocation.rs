@@ -70,7 +70,8 @@ fn add(store: &mut X509StoreBuilderRef, block: &[u8]) -> Result<Option<SystemTim
     if added == 1 { Ok(due) } else { Err(ErrorStack::get()) }
 }
 
-fn moment(time: &Asn1TimeRef) -> Option<SystemTime> {
+/// A time of a certificate or a list; `None` before 1970.
+pub fn moment(time: &Asn1TimeRef) -> Option<SystemTime> {
     let since = Asn1Time::from_unix(0).ok()?.diff(time).ok()?;
     let seconds = i64::from(since.days) * 86_400 + i64::from(since.secs);
     Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).ok()?))
