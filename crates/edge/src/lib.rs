@@ -17,6 +17,7 @@ mod settings;
 mod site;
 mod ticket_keeper;
 
+mod task;
 mod thread;
 mod worker;
 

@@ -26,6 +26,7 @@ use crate::networks::Networks;
 use crate::recent_clients::RecentClients;
 use crate::remembered::Remembered;
 use crate::settings::Settings;
+use crate::task;
 
 /// Settings whose references are counted by this worker alone, so that a request touches no other core's memory.
 pub(crate) type CountedHere = Rc<Arc<Settings>>;
@@ -188,7 +189,7 @@ impl Worker {
         }
         let presence = Presence::enter(Rc::clone(self), listening.id);
         let worker = Rc::clone(self);
-        tokio::task::spawn_local(async move {
+        task::begin(async move {
             let presence = presence;
             // Boxed, and gone before the first request: an idle connection must not carry its handshake.
             let handshaking = HandshakeInFlight::enter(&worker, listening.tls);

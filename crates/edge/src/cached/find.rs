@@ -8,13 +8,13 @@ use penstock_cache::{LookUp, Object, ObjectFill, Resolved};
 use penstock_config::limits;
 use penstock_http::Status;
 use tokio::sync::oneshot;
-use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::blocking::Held;
 use super::description::Quality;
 pub(super) use super::outcome::Outcome;
 use super::{Asked, Description, HttpSite, Store};
+use crate::task;
 use crate::worker::Worker;
 
 /// The object that answers a request.
@@ -130,7 +130,7 @@ impl Search {
     ) -> oneshot::Receiver<Found> {
         let (reply, answer) = oneshot::channel();
         let search = self.clone();
-        spawn_local(async move { search.fetch_object(Announce { claim, reply }, stale).await });
+        task::begin(async move { search.fetch_object(Announce { claim, reply }, stale).await });
         answer
     }
 }

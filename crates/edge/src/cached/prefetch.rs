@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use penstock_cache::{Key, LookUp};
 use penstock_config::limits;
 use penstock_http::manifest::{Manifest, resolve};
-use tokio::task::spawn_local;
 
 use super::HttpSite;
 use super::find::Search;
 use crate::metrics::Prefetched;
+use crate::task;
 
 /// Which segment comes behind which, by the playlists of one site.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl Search {
             prefetches.end();
             return;
         };
-        spawn_local(async move {
+        task::begin(async move {
             self.fetch_for_nobody(claim).await;
             prefetches.end();
         });
