@@ -1,11 +1,14 @@
 //! All objects by key, and who finds out about those that are not known.
 
-use std::collections::{HashMap, VecDeque};
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use crate::disk::Versions;
+use crate::keyed::Keyed;
 use crate::memory::{Dormant, MemoryTier, Restored};
 use crate::object::Object;
 use crate::{Describe, Key};
@@ -66,15 +69,77 @@ impl<D: Describe> Pending<D> {
     }
 }
 
-struct Entry<D: Describe> {
-    known: Option<Arc<Object<D>>>,
-    pending: Option<Arc<watch::Sender<Outcome<D>>>>,
+/// An object under its own key.
+struct Known<D: Describe> {
+    object: Arc<Object<D>>,
+    /// Of two of a shard the one with the smaller number is older.
+    arrival: u32,
 }
 
+impl<D: Describe> Borrow<Key> for Known<D> {
+    fn borrow(&self) -> &Key {
+        self.object.key()
+    }
+}
+
+impl<D: Describe> Hash for Known<D> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.object.key().hash(state);
+    }
+}
+
+impl<D: Describe> PartialEq for Known<D> {
+    fn eq(&self, other: &Self) -> bool {
+        self.object.key() == other.object.key()
+    }
+}
+
+impl<D: Describe> Eq for Known<D> {}
+
 struct Shard<D: Describe> {
-    entries: HashMap<Key, Entry<D>>,
-    /// In the order they came, so that the oldest goes when there are too many. May name keys that are gone.
-    order: VecDeque<Key>,
+    known: HashSet<Known<D>, Keyed>,
+    pending: HashMap<Key, Arc<watch::Sender<Outcome<D>>>>,
+    arrivals: u32,
+}
+
+/// Of the objects of a full shard this share is forgotten at once: to find out which are oldest, all are looked at.
+const SHARE_FORGOTTEN: usize = 64;
+
+impl<D: Describe> Shard<D> {
+    fn object(&self, key: &Key) -> Option<&Arc<Object<D>>> {
+        self.known.get(key).map(|known| &known.object)
+    }
+
+    /// Takes in an object, and returns the one that had its key.
+    fn insert(&mut self, object: &Arc<Object<D>>) -> Option<Arc<Object<D>>> {
+        let replaced = self.known.take(object.key());
+        self.arrivals = self.arrivals.wrapping_add(1);
+        // What is renewed is as old as it was.
+        let arrival = replaced.as_ref().map_or(self.arrivals, |replaced| replaced.arrival);
+        self.known.insert(Known { object: Arc::clone(object), arrival });
+        replaced.map(|replaced| replaced.object)
+    }
+
+    /// Forgets the oldest if there are more than `most`. They are to be dropped without the lock: that may give back
+    /// memory.
+    fn make_room(&mut self, most: usize) -> Vec<Arc<Object<D>>> {
+        let mut gone = Vec::new();
+        if self.known.len() > most {
+            let age = |known: &Known<D>| self.arrivals.wrapping_sub(known.arrival);
+            let mut ages: Vec<u32> = self.known.iter().map(age).collect();
+            let leaving = self.known.len() - (most - most / SHARE_FORGOTTEN);
+            let (_, oldest, _) = ages.select_nth_unstable_by(leaving - 1, |one, other| other.cmp(one));
+            let (arrivals, oldest) = (self.arrivals, *oldest);
+            self.known.retain(|known| {
+                let stays = arrivals.wrapping_sub(known.arrival) < oldest;
+                if !stays {
+                    gone.push(Arc::clone(&known.object));
+                }
+                stays
+            });
+        }
+        gone
+    }
 }
 
 /// All objects of a cache.
@@ -88,7 +153,7 @@ pub struct Index<D: Describe> {
 impl<D: Describe> Index<D> {
     /// An index of at most `objects_max` objects, give or take a few, and of what an earlier process left.
     pub fn new(objects_max: usize, restored: Restored) -> Arc<Self> {
-        let shard = |_| Mutex::new(Shard { entries: HashMap::new(), order: VecDeque::new() });
+        let shard = |_| Mutex::new(Shard { known: HashSet::default(), pending: HashMap::new(), arrivals: 0 });
         let objects_max = objects_max.div_ceil(SHARDS).max(1);
         Arc::new(Self {
             shards: (0..SHARDS).map(shard).collect(),
@@ -132,57 +197,44 @@ impl<D: Describe> Index<D> {
     /// What is known under `key`. Where nothing is, the caller is now the one who finds out.
     pub fn look_up(self: &Arc<Self>, key: &Key) -> LookUp<D> {
         let mut shard = self.shard(key);
-        if let Some(entry) = shard.entries.get(key) {
-            if let Some(object) = &entry.known {
-                return LookUp::Known(Arc::clone(object));
-            }
-            if let Some(pending) = &entry.pending {
-                return LookUp::Pending(Pending::on(pending));
-            }
+        if let Some(object) = shard.object(key) {
+            return LookUp::Known(Arc::clone(object));
         }
-        LookUp::Missing(self.begin(&mut shard, key))
+        self.begin(&mut shard, key)
     }
 
     /// Like [`Self::look_up`] for a caller who knows `stale` and wants something newer. What is known stays so for
     /// those who take it as it is.
     pub fn renew(self: &Arc<Self>, key: &Key, stale: &Arc<Object<D>>) -> LookUp<D> {
         let mut shard = self.shard(key);
-        if let Some(entry) = shard.entries.get(key) {
-            match (&entry.known, &entry.pending) {
-                (Some(known), _) if !Arc::ptr_eq(known, stale) => return LookUp::Known(Arc::clone(known)),
-                (_, Some(pending)) => return LookUp::Pending(Pending::on(pending)),
-                (_, None) => {}
-            }
+        match shard.object(key) {
+            Some(known) if !Arc::ptr_eq(known, stale) => LookUp::Known(Arc::clone(known)),
+            _ => self.begin(&mut shard, key),
         }
-        LookUp::Missing(self.begin(&mut shard, key))
     }
 
     /// What is known under `key`, without becoming the one who finds out.
     pub fn known(&self, key: &Key) -> Option<Arc<Object<D>>> {
-        self.shard(key).entries.get(key)?.known.clone()
+        self.shard(key).object(key).cloned()
     }
 
-    /// Takes in an object that was found out about in another way, if nothing is known under `key` or `is_newer` says
+    /// Takes in an object that was found out about in another way, if nothing is known under its key or `is_newer` says
     /// so of what is. Whoever is finding out goes on. It is for this process only.
-    pub fn put(
-        self: &Arc<Self>,
-        key: &Key,
-        object: &Arc<Object<D>>,
-        is_newer: impl FnOnce(&Object<D>) -> bool,
-    ) {
-        let mut shard = self.shard(key);
-        let replaced = match shard.entries.get_mut(key) {
-            Some(entry) if entry.known.as_ref().is_some_and(|known| !is_newer(known)) => return,
-            Some(entry) => entry.known.replace(Arc::clone(object)),
-            None => {
-                shard.entries.insert(*key, Entry { known: Some(Arc::clone(object)), pending: None });
-                shard.order.push_back(*key);
-                self.make_room(&mut shard);
-                None
-            }
-        };
+    pub fn put(&self, object: &Arc<Object<D>>, is_newer: impl FnOnce(&Object<D>) -> bool) {
+        let shard = self.shard(object.key());
+        if shard.object(object.key()).is_some_and(|known| !is_newer(known)) {
+            return;
+        }
+        self.take_in(shard, object);
+    }
+
+    /// Knows an object from now on, and not any more what had its key.
+    fn take_in(&self, mut shard: MutexGuard<'_, Shard<D>>, object: &Arc<Object<D>>) {
+        let replaced = shard.insert(object);
+        let gone = shard.make_room(self.objects_max);
         drop(shard);
-        if let Some(replaced) = replaced {
+        drop(gone);
+        if let Some(replaced) = replaced.filter(|replaced| !Arc::ptr_eq(replaced, object)) {
             replaced.give_up();
         }
     }
@@ -191,68 +243,50 @@ impl<D: Describe> Index<D> {
     pub fn forget(&self, key: &Key, tier: &MemoryTier) -> bool {
         let on_disk = tier.disks().is_some_and(|disks| disks.forget(key, tier.next_object(), Versions::All));
         let dormant = self.dormant().remove(key);
-        let forgotten = self.shard(key).entries.get_mut(key).and_then(|entry| entry.known.take());
+        let forgotten = self.shard(key).known.take(key);
         if let Some(dormant) = &dormant {
             dormant.strike_out();
         }
-        if let Some(object) = &forgotten {
-            object.give_up();
+        if let Some(known) = &forgotten {
+            known.object.give_up();
         }
         dormant.is_some() || forgotten.is_some() || on_disk
     }
 
     /// Forgets this very version, if it is still the one that is known.
     pub fn forget_version(&self, key: &Key, version: &Arc<Object<D>>) {
-        let forgotten = self.shard(key).entries.get_mut(key).and_then(|entry| {
-            let is_this = |known: &mut Arc<Object<D>>| Arc::ptr_eq(known, version);
-            entry.known.take_if(is_this)
-        });
-        if let Some(object) = forgotten {
-            object.give_up();
+        let mut shard = self.shard(key);
+        if !shard.object(key).is_some_and(|known| Arc::ptr_eq(known, version)) {
+            return;
+        }
+        let forgotten = shard.known.take(key);
+        drop(shard);
+        if let Some(known) = forgotten {
+            known.object.give_up();
         }
     }
 
     /// Looks at every object that is known. Nobody is held up for longer than it takes to list a part of them.
-    pub fn each(&self, mut look: impl FnMut(&Key, &Arc<Object<D>>)) {
+    pub fn each(&self, mut look: impl FnMut(&Arc<Object<D>>)) {
         for shard in &self.shards {
-            let known = |(key, entry): (&Key, &Entry<D>)| Some((*key, Arc::clone(entry.known.as_ref()?)));
-            let objects: Vec<_> = lock(shard).entries.iter().filter_map(known).collect();
-            objects.iter().for_each(|(key, object)| look(key, object));
+            let objects: Vec<_> = lock(shard).known.iter().map(|known| Arc::clone(&known.object)).collect();
+            objects.iter().for_each(&mut look);
         }
     }
 
     /// How many objects are known.
     pub fn objects(&self) -> usize {
-        let known = |entry: &Entry<D>| usize::from(entry.known.is_some());
-        self.shards.iter().map(|shard| lock(shard).entries.values().map(known).sum::<usize>()).sum()
+        self.shards.iter().map(|shard| lock(shard).known.len()).sum()
     }
 
-    fn begin(self: &Arc<Self>, shard: &mut Shard<D>, key: &Key) -> ObjectFill<D> {
+    /// Waits for whoever finds out, or is the one.
+    fn begin(self: &Arc<Self>, shard: &mut Shard<D>, key: &Key) -> LookUp<D> {
+        if let Some(pending) = shard.pending.get(key) {
+            return LookUp::Pending(Pending::on(pending));
+        }
         let sender = Arc::new(watch::Sender::new(None));
-        match shard.entries.get_mut(key) {
-            Some(entry) => entry.pending = Some(Arc::clone(&sender)),
-            None => {
-                shard.entries.insert(*key, Entry { known: None, pending: Some(Arc::clone(&sender)) });
-                shard.order.push_back(*key);
-            }
-        }
-        self.make_room(shard);
-        ObjectFill { index: Arc::clone(self), key: *key, sender: Some(sender) }
-    }
-
-    fn make_room(&self, shard: &mut Shard<D>) {
-        for _ in 0..shard.order.len() {
-            if shard.entries.len() <= self.objects_max {
-                return;
-            }
-            let Some(oldest) = shard.order.pop_front() else { return };
-            match shard.entries.get(&oldest) {
-                // Somebody is at it; its turn comes again.
-                Some(entry) if entry.pending.is_some() => shard.order.push_back(oldest),
-                Some(_) => drop(shard.entries.remove(&oldest)),
-                None => {}
-            }
-        }
+        shard.pending.insert(*key, Arc::clone(&sender));
+        LookUp::Missing(ObjectFill { index: Arc::clone(self), key: *key, sender: Some(sender) })
     }
 
     fn settle(&self, key: &Key, known: Option<Arc<Object<D>>>) {
@@ -265,22 +299,11 @@ impl<D: Describe> Index<D> {
                 dormant.strike_out();
             }
         }
-        let mut shard = self.shard(key);
-        let Some(entry) = shard.entries.get_mut(key) else { return };
-        entry.pending = None;
-        if let Some(object) = known {
-            let replaced = entry.known.replace(Arc::clone(&object));
-            drop(shard);
-            if let Some(replaced) = replaced.filter(|replaced| !Arc::ptr_eq(replaced, &object)) {
-                replaced.give_up();
-            }
-        } else if entry.known.is_none() {
-            shard.entries.remove(key);
-            // Its key is almost always the newest: found at once from behind.
-            if let Some(place) = shard.order.iter().rposition(|kept| kept == key) {
-                shard.order.remove(place);
-            }
+        if let Some(object) = &known {
+            self.take_in(self.shard(object.key()), object);
         }
+        // Afterwards: whoever looks meanwhile finds one or the other.
+        self.shard(key).pending.remove(key);
     }
 
     fn dormant(&self) -> MutexGuard<'_, HashMap<Key, Arc<Dormant>>> {

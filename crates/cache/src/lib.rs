@@ -12,6 +12,7 @@ mod admission;
 mod disk;
 mod index;
 pub mod inspect;
+mod keyed;
 mod memory;
 mod numbers;
 mod object;

@@ -1,12 +1,15 @@
 //! One version of one object: what it is, how long it is, and which of its slices are there.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+mod states;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::disk::{DiskSlice, SliceJob, Versions, Wanted, comes_to_memory};
 use crate::memory::{Holder, Left, MemoryTier, Note, Slot, SlotRecord, ghost, slice_length};
 use crate::slice::{Filling, Follower, Lease, SliceFill};
 use crate::{Describe, Key};
+use states::{Slices, State};
 
 /// One version of an object. A changed object is another one, so bytes of two versions never meet.
 pub struct Object<D: Describe> {
@@ -14,29 +17,22 @@ pub struct Object<D: Describe> {
     /// Greater than that of every earlier version.
     id: u64,
     description: D,
-    length: OnceLock<u64>,
+    /// Or [`UNKNOWN`].
+    length: AtomicU64,
     tier: Arc<MemoryTier>,
     inner: Mutex<Inner>,
-    this: Weak<Self>,
 }
+
+/// The length of an object whose end has not been found.
+const UNKNOWN: u64 = u64::MAX;
 
 #[derive(Default)]
 struct Inner {
-    slices: Vec<State>,
+    slices: Slices,
     /// Whether others may have it, and the next process is to know of it.
     kept: bool,
     /// Times that its description has been written down.
     revision: u32,
-}
-
-#[derive(Clone, Default)]
-enum State {
-    #[default]
-    Missing,
-    Filling(Arc<Filling>),
-    Here(Arc<Slot>),
-    /// On a disk, and its bytes have been found right.
-    OnDisk(Arc<DiskSlice>),
 }
 
 /// What a reader finds where a slice belongs.
@@ -67,13 +63,12 @@ impl<D: Describe> Object<D> {
     ) -> Arc<Self> {
         let mut inner = Inner { kept: true, ..Inner::default() };
         for Left { record, slot } in left {
-            set(&mut inner.slices, record.slice, State::Here(Arc::clone(slot)));
+            inner.slices.set(record.slice, State::Here(Arc::clone(slot)));
             inner.revision = inner.revision.max(record.revision);
         }
         let object = Self::make(*key, id, description, length, tier, inner);
         for Left { slot, .. } in left {
-            let holder: Weak<dyn Holder> = object.this.clone();
-            object.tier.hand_over(slot, holder);
+            object.tier.hand_over(slot, object.holder());
         }
         object
     }
@@ -86,15 +81,17 @@ impl<D: Describe> Object<D> {
         tier: Arc<MemoryTier>,
         inner: Inner,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self {
-            key,
-            id,
-            description,
-            length: length.map_or_else(OnceLock::new, OnceLock::from),
-            tier,
-            inner: Mutex::new(inner),
-            this: this.clone(),
-        })
+        let length = AtomicU64::new(length.unwrap_or(UNKNOWN));
+        Arc::new(Self { key, id, description, length, tier, inner: Mutex::new(inner) })
+    }
+
+    fn holder(self: &Arc<Self>) -> Weak<dyn Holder> {
+        Arc::<Self>::downgrade(self)
+    }
+
+    /// What it is found by.
+    pub fn key(&self) -> &Key {
+        &self.key
     }
 
     /// What it is.
@@ -104,12 +101,13 @@ impl<D: Describe> Object<D> {
 
     /// Its length in bytes; `None` while its end is not known.
     pub fn length(&self) -> Option<u64> {
-        self.length.get().copied()
+        Some(self.length.load(Ordering::Acquire)).filter(|length| *length != UNKNOWN)
     }
 
     /// The end has been found. Only the first call counts.
     pub fn set_length(&self, length: u64) {
-        self.length.get_or_init(|| length);
+        let _was_known =
+            self.length.compare_exchange(UNKNOWN, length, Ordering::AcqRel, Ordering::Acquire).is_err();
     }
 
     /// How many whole slices its tier holds.
@@ -141,9 +139,9 @@ impl<D: Describe> Object<D> {
     }
 
     /// What is at the place of a slice. Where nothing is, the caller is now the one who fills it.
-    pub fn slice(&self, slice: u32) -> Part<D> {
+    pub fn slice(self: &Arc<Self>, slice: u32) -> Part<D> {
         let mut inner = self.inner();
-        match inner.slices.get(slice as usize) {
+        match inner.slices.get(slice) {
             Some(State::Here(slot)) => return Part::Here(Lease::of_slot(slot)),
             Some(State::OnDisk(slice)) => {
                 if let Some(lease) = Lease::of_disk(slice) {
@@ -154,17 +152,16 @@ impl<D: Describe> Object<D> {
             Some(State::Missing) | None => {}
         }
         let filling = Filling::new();
-        set(&mut inner.slices, slice, State::Filling(Arc::clone(&filling)));
+        inner.slices.set(slice, State::Filling(Arc::clone(&filling)));
         drop(inner);
-        let this = self.this.upgrade().expect("somebody calls this, so it lives");
-        Part::Missing(SliceFill::new(this, slice, filling))
+        Part::Missing(SliceFill::new(Arc::clone(self), slice, filling))
     }
 
     /// A request wants this slice, which is there or coming. Whoever asks calls it once for each slice, so that what is
     /// asked for again is told from what is not: it is kept longer, and moves between the tiers.
-    pub fn count_request(&self, slice: u32) {
+    pub fn count_request(self: &Arc<Self>, slice: u32) {
         let inner = self.inner();
-        match inner.slices.get(slice as usize) {
+        match inner.slices.get(slice) {
             Some(State::Here(slot)) => {
                 let slot = Arc::clone(slot);
                 slot.count_request();
@@ -182,7 +179,12 @@ impl<D: Describe> Object<D> {
 
     /// Slices that are there.
     pub fn slices_here(&self) -> usize {
-        self.inner().slices.iter().filter(|state| matches!(state, State::Here(_) | State::OnDisk(_))).count()
+        self.inner()
+            .slices
+            .all()
+            .iter()
+            .filter(|state| matches!(state, State::Here(_) | State::OnDisk(_)))
+            .count()
     }
 
     pub(crate) fn tier(&self) -> &Arc<MemoryTier> {
@@ -223,7 +225,7 @@ impl<D: Describe> Object<D> {
     }
 
     /// Has a slice written to a disk, if it is worth that.
-    fn offer_to_disk(&self, inner: &Inner, slice: u32, slot: &Arc<Slot>) {
+    fn offer_to_disk(self: &Arc<Self>, inner: &Inner, slice: u32, slot: &Arc<Slot>) {
         let (Some(disks), Some(object_length), true) = (self.tier.disks(), self.length(), inner.kept) else {
             return;
         };
@@ -237,22 +239,21 @@ impl<D: Describe> Object<D> {
             slot.on_disk.store(true, Ordering::Relaxed);
             return;
         }
-        let owner: Weak<dyn Holder> = self.this.clone();
-        let (key, object, slot_kept) = (self.key, self.id, Arc::clone(slot));
+        let (key, object, owner, slot_kept) = (self.key, self.id, self.holder(), Arc::clone(slot));
         let job = SliceJob { key, object, object_length, slice, description, slot: slot_kept, owner };
         slot.on_disk.store(disks.write(job), Ordering::Relaxed);
     }
 
     /// Brings a slice back to memory, if it is worth that.
-    fn maybe_promote(&self, slice: u32, on_disk: &Arc<DiskSlice>) {
+    fn maybe_promote(self: &Arc<Self>, slice: u32, on_disk: &Arc<DiskSlice>) {
         let requests = on_disk.requests.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if !comes_to_memory(requests) || on_disk.promoting.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (Some(disks), Some(this)) = (self.tier.disks(), self.this.upgrade()) else { return };
+        let Some(disks) = self.tier.disks() else { return };
         // A tier that is full of what is being sent has none; it stays on the disk then.
         let Some(slot) = self.tier.reserve(on_disk.length()) else { return };
-        let filled = Arc::clone(&slot);
+        let (filled, this) = (Arc::clone(&slot), Arc::clone(self));
         let take = move |bytes: &[u8]| match filled.append(bytes)? {
             count if count == bytes.len() => Ok(()),
             _ => Err(std::io::ErrorKind::WriteZero.into()),
@@ -264,27 +265,26 @@ impl<D: Describe> Object<D> {
         }
     }
 
-    fn promoted(&self, slice: u32, slot: &Arc<Slot>) {
+    fn promoted(self: &Arc<Self>, slice: u32, slot: &Arc<Slot>) {
         slot.settle();
         slot.on_disk.store(true, Ordering::Relaxed);
         // It has been asked for more than once.
         slot.count_request();
         let mut inner = self.inner();
-        if !matches!(inner.slices.get(slice as usize), Some(State::OnDisk(_))) {
+        if !matches!(inner.slices.get(slice), Some(State::OnDisk(_))) {
             // It has changed meanwhile, and this is one too many.
             return;
         }
-        set(&mut inner.slices, slice, State::Here(Arc::clone(slot)));
+        inner.slices.set(slice, State::Here(Arc::clone(slot)));
         if inner.kept {
             self.note(&mut inner, slice, slot);
         }
         drop(inner);
-        let holder: Weak<dyn Holder> = self.this.clone();
-        self.tier.keep(slot, holder, slice, ghost(&self.key, slice));
+        self.tier.keep(slot, self.holder(), slice, ghost(&self.key, slice));
     }
 
     pub(crate) fn is_on_disk(&self, slice: u32, on_disk: &Arc<DiskSlice>) {
-        set(&mut self.inner().slices, slice, State::OnDisk(Arc::clone(on_disk)));
+        self.inner().slices.set(slice, State::OnDisk(Arc::clone(on_disk)));
     }
 
     pub(crate) fn wanted(&self, slice: u32) -> Wanted {
@@ -306,15 +306,14 @@ impl<D: Describe> Object<D> {
         slot.note(&Note { record, description: &description });
     }
 
-    pub(crate) fn filled(&self, slice: u32, slot: &Arc<Slot>) {
+    pub(crate) fn filled(self: &Arc<Self>, slice: u32, slot: &Arc<Slot>) {
         let mut inner = self.inner();
-        set(&mut inner.slices, slice, State::Here(Arc::clone(slot)));
+        inner.slices.set(slice, State::Here(Arc::clone(slot)));
         if inner.kept {
             self.note(&mut inner, slice, slot);
         }
         drop(inner);
-        let holder: Weak<dyn Holder> = self.this.clone();
-        if self.tier.keep(slot, holder, slice, ghost(&self.key, slice)) {
+        if self.tier.keep(slot, self.holder(), slice, ghost(&self.key, slice)) {
             // It was asked for before it had to go, so this is not the first time.
             slot.count_request();
         }
@@ -322,7 +321,7 @@ impl<D: Describe> Object<D> {
     }
 
     pub(crate) fn not_filled(&self, slice: u32) {
-        set(&mut self.inner().slices, slice, State::Missing);
+        self.inner().slices.set(slice, State::Missing);
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -332,7 +331,7 @@ impl<D: Describe> Object<D> {
 
 impl Inner {
     fn here(&self) -> impl Iterator<Item = (u32, Arc<Slot>)> + use<'_> {
-        (0..).zip(&self.slices).filter_map(|(slice, state)| match state {
+        (0..).zip(self.slices.all()).filter_map(|(slice, state)| match state {
             State::Here(slot) => Some((slice, Arc::clone(slot))),
             State::Missing | State::Filling(_) | State::OnDisk(_) => None,
         })
@@ -342,7 +341,8 @@ impl Inner {
 impl<D: Describe> Holder for Object<D> {
     fn let_go(&self, slice: u32) {
         let mut inner = self.inner();
-        let here = inner.slices.get_mut(slice as usize).filter(|state| matches!(state, State::Here(_)));
+        let here =
+            inner.slices.all_mut().get_mut(slice as usize).filter(|state| matches!(state, State::Here(_)));
         let gone = here.map(std::mem::take);
         drop(inner);
         // Dropped here, without our lock: it may be the last holder, and giving back pages takes a moment.
@@ -352,12 +352,4 @@ impl<D: Describe> Holder for Object<D> {
     fn is_kept(&self) -> bool {
         self.inner().kept
     }
-}
-
-fn set(slices: &mut Vec<State>, slice: u32, state: State) {
-    let place = slice as usize;
-    if slices.len() <= place {
-        slices.resize_with(place + 1, State::default);
-    }
-    slices[place] = state;
 }

@@ -177,13 +177,15 @@ impl Purges {
     }
 
     /// What has become of an object that was judged up to `judged`, which is then up to date.
-    pub fn judge(&self, judged: &AtomicU64, subject: Subject<'_>) -> Verdict {
+    /// `subject` is only asked for if there is a purge to judge by.
+    pub fn judge<'s>(&self, judged: &AtomicU64, subject: impl FnOnce() -> Subject<'s>) -> Verdict {
         let latest = self.latest.load(Ordering::Acquire);
         let since = judged.load(Ordering::Relaxed);
         if since >= latest {
             return Verdict::Good;
         }
-        let list = Arc::clone(&self.list.read().unwrap_or_else(PoisonError::into_inner));
+        let (list, subject) =
+            (Arc::clone(&self.list.read().unwrap_or_else(PoisonError::into_inner)), subject());
         let newer = &list[list.partition_point(|purge| purge.at <= since)..];
         let mut verdict = Verdict::Good;
         for purge in newer.iter().filter(|purge| purge.pattern.matches(subject)) {

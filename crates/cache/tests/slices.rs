@@ -263,3 +263,31 @@ fn the_index_is_bounded() {
     }
     assert!(index.objects() <= 128, "{}", index.objects());
 }
+
+#[test]
+fn of_too_many_objects_the_oldest_are_forgotten_and_a_renewed_one_is_as_old_as_it_was() {
+    let tier = tier(4);
+    // The last byte of a key says which part of the index it is in: 128 fit into each.
+    let index: Arc<Index<()>> = Index::new(128 * 64, Restored::default());
+    let key = |number: u8| {
+        let mut key = [0; 16];
+        key[0] = number;
+        key
+    };
+    let keep = |number: u8| {
+        let object = Object::new(&key(number), (), Some(1), Arc::clone(&tier.tier));
+        let claim = match index.look_up(&key(number)) {
+            LookUp::Known(stale) => index.renew(&key(number), &stale),
+            found => found,
+        };
+        let LookUp::Missing(claim) = claim else { panic!("nobody is at it") };
+        claim.keep(&object);
+    };
+    (0..128).for_each(keep);
+    keep(1);
+    assert_eq!(index.objects(), 128);
+    keep(128);
+    assert_eq!(index.objects(), 126, "a sixty-fourth is forgotten at once");
+    let known: Vec<u8> = (0..=128).filter(|number| index.known(&key(*number)).is_some()).collect();
+    assert_eq!(known, (3..=128).collect::<Vec<u8>>());
+}

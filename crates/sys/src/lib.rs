@@ -8,6 +8,7 @@ pub mod aead;
 pub mod cbc;
 pub mod digest;
 pub mod file;
+pub mod heap;
 mod key_exchange;
 pub mod ktls;
 pub mod machine;

@@ -23,7 +23,7 @@ fn name(text: &str) -> Pattern {
 const FILM: Subject<'_> = Subject { place: "origin", name: "/vod/a.mp4", tags: "film news" };
 
 fn verdict(purges: &Purges, came: u64) -> Verdict {
-    purges.judge(&AtomicU64::new(moment(at(came))), FILM)
+    purges.judge(&AtomicU64::new(moment(at(came))), || FILM)
 }
 
 #[test]
@@ -54,11 +54,11 @@ fn a_soft_purge_makes_stale_once_and_a_hard_one_is_told_to_everybody() {
     let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
     purges.add(name(FILM.name), true, at(100)).unwrap();
     let judged = AtomicU64::new(moment(at(50)));
-    assert_eq!(purges.judge(&judged, FILM), Verdict::Stale);
-    assert_eq!(purges.judge(&judged, FILM), Verdict::Good);
+    assert_eq!(purges.judge(&judged, || FILM), Verdict::Stale);
+    assert_eq!(purges.judge(&judged, || FILM), Verdict::Good);
     purges.add(name(FILM.name), false, at(101)).unwrap();
-    assert_eq!(purges.judge(&judged, FILM), Verdict::Gone);
-    assert_eq!(purges.judge(&judged, FILM), Verdict::Gone);
+    assert_eq!(purges.judge(&judged, || FILM), Verdict::Gone);
+    assert_eq!(purges.judge(&judged, || FILM), Verdict::Gone);
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn a_clock_that_goes_back_confuses_nobody() {
     let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
     purges.add(name(FILM.name), false, at(100)).unwrap();
     let came = AtomicU64::new(purges.stamp(at(50)));
-    assert_eq!(purges.judge(&came, FILM), Verdict::Good, "it was asked for after the purge");
+    assert_eq!(purges.judge(&came, || FILM), Verdict::Good, "it was asked for after the purge");
     purges.add(name(FILM.name), false, at(40)).unwrap();
-    assert_eq!(purges.judge(&came, FILM), Verdict::Gone);
+    assert_eq!(purges.judge(&came, || FILM), Verdict::Gone);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn the_next_process_knows_what_was_purged() {
     let purges = open(directory.path());
     assert_eq!(purges.len(), 2);
     assert_eq!(verdict(&purges, 99), Verdict::Stale);
-    assert_eq!(purges.judge(&AtomicU64::new(0), Subject { name: odd, ..FILM }), Verdict::Gone);
+    assert_eq!(purges.judge(&AtomicU64::new(0), || Subject { name: odd, ..FILM }), Verdict::Gone);
     assert_eq!(purges.stamp(at(1)), moment(at(101)), "later than all that was purged");
 }
 

@@ -92,14 +92,14 @@ impl Reply<'_> {
 
     async fn conditional(&self) -> Answer {
         let description = self.description();
-        if let Some(reason) = description.failed {
+        if let Some(reason) = description.failed() {
             return self.failed(reason);
         }
         if description.status != 200 {
             return self.whole().await;
         }
-        let modified = description.modified.as_ref().map_or(description.received, |(_, time)| *time);
-        match evaluate(self.exchange.request, &Validators { etag: &description.etag, modified }) {
+        let validators = Validators { etag: description.etag(), modified: description.date() };
+        match evaluate(self.exchange.request, &validators) {
             Precondition::NotModified => self.not_modified(),
             Precondition::Failed => self.exchange.page(Some(self.site), Status::PreconditionFailed),
             Precondition::Serve { ranges_allowed } => {
@@ -134,7 +134,7 @@ impl Reply<'_> {
 
     /// The page for a body of which not even the first bytes can be had.
     fn broken(&self) -> Answer {
-        let reason = self.description().fault.get().unwrap_or("unknown");
+        let reason = self.description().fault().unwrap_or("unknown");
         self.outdated.set(reason == CHANGED);
         let status = match reason {
             "timeout" => Status::GatewayTimeout,
@@ -147,7 +147,7 @@ impl Reply<'_> {
 
     /// All of it, or the page for an origin that failed: what was asked for is none of our business.
     pub(super) async fn as_it_came(&self) -> Answer {
-        match self.description().failed {
+        match self.description().failed() {
             Some(reason) => self.failed(reason),
             None => self.whole().await,
         }
@@ -205,7 +205,7 @@ impl Reply<'_> {
 
     async fn many_ranges(&self, ranges: &[Range<u64>], length: u64) -> Answer {
         let boundary = Boundary::new(penstock_tls::random_number());
-        let multipart = Multipart::new(boundary, &self.description().content_type, length, ranges);
+        let multipart = Multipart::new(boundary, self.description().content_type(), length, ranges);
         let mut pieces = Vec::with_capacity(2 * ranges.len() + 1);
         for (index, range) in ranges.iter().enumerate() {
             let mut head = Vec::new();
@@ -247,7 +247,7 @@ impl Reply<'_> {
         };
         // HTTP/1.0 knows no chunks: the end of the connection is the end of the body.
         let until_close = contents.length.is_none() && !chunked;
-        let mut out = Vec::with_capacity(HEAD_ROOM_BYTES + self.description().fields.len());
+        let mut out = Vec::with_capacity(HEAD_ROOM_BYTES + self.description().fields().len());
         let mut head = exchange.head_that(&mut out, code, exchange.keep_alive && !until_close);
         match contents.length {
             // These have no content, and so no length (RFC 9110 §8.6).
@@ -273,10 +273,10 @@ impl Reply<'_> {
         let description = self.description();
         match content_type {
             Some(other) => {
-                head.lines_without(&description.fields, "content-type").field("Content-Type", other);
+                head.lines_without(description.fields(), "content-type").field("Content-Type", other);
             }
             None => {
-                head.lines(&description.fields);
+                head.lines(description.fields());
             }
         }
         let now = Instant::now();

@@ -2,8 +2,8 @@
 //! before anybody asked, so that it is known whether somebody did.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -12,11 +12,17 @@ use crate::metrics::{Prefetched, Prefetches};
 /// The readers of one object.
 #[derive(Debug, Default)]
 pub(super) struct Audience {
-    readers: AtomicUsize,
+    readers: AtomicU32,
+    /// Fills that wait for a reader to move.
+    held_back: AtomicU32,
     /// Where the fastest reader is, or was.
     furthest: AtomicU64,
-    /// Fills that wait for a reader to move.
-    held_back: AtomicUsize,
+    awaited: OnceLock<Box<Awaited>>,
+}
+
+/// What only objects have whose readers were waited for.
+#[derive(Debug, Default)]
+struct Awaited {
     moved: Notify,
     /// Whether there is anything in `marks`; on the way of a hit nothing is locked.
     marked: AtomicBool,
@@ -75,14 +81,18 @@ impl Audience {
 
     fn wake(&self) {
         if self.held_back.load(SeqCst) > 0 {
-            self.moved.notify_waiters();
+            self.awaited().moved.notify_waiters();
         }
+    }
+
+    fn awaited(&self) -> &Awaited {
+        self.awaited.get_or_init(Box::default)
     }
 
     /// Waits until a fill may bring what begins at `next`.
     pub(super) async fn turn(&self, next: u64, windows: Windows, is_full: impl Fn() -> bool) -> Turn {
         loop {
-            let mut moved = pin!(self.moved.notified());
+            let mut moved = pin!(self.awaited().moved.notified());
             self.held_back.fetch_add(1, SeqCst);
             moved.as_mut().enable();
             // Looked at after asking to be woken, so that nothing happens unseen in between.
@@ -106,7 +116,7 @@ impl Audience {
     /// Waits until there is a reader.
     pub(super) async fn entered(&self) {
         loop {
-            let mut moved = pin!(self.moved.notified());
+            let mut moved = pin!(self.awaited().moved.notified());
             self.held_back.fetch_add(1, SeqCst);
             moved.as_mut().enable();
             let anybody = self.readers.load(SeqCst) > 0;
@@ -153,22 +163,23 @@ impl Audience {
     }
 
     fn with_marks(&self, counted: &Arc<Prefetches>, change: impl FnOnce(&mut Marks)) {
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let awaited = self.awaited();
+        let mut marks = awaited.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Marks { counted: Arc::clone(counted), segment: false, slices: Vec::new() };
         change(marks.get_or_insert_with(new));
-        self.marked.store(true, SeqCst);
+        awaited.marked.store(true, SeqCst);
     }
 
     fn take(&self, change: impl FnOnce(&mut Marks) -> bool) -> bool {
-        if !self.marked.load(Relaxed) {
+        let Some(awaited) = self.awaited.get().filter(|awaited| awaited.marked.load(Relaxed)) else {
             return false;
-        }
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        };
+        let mut marks = awaited.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(found) = marks.as_mut() else { return false };
         let done = change(found);
         if !found.segment && found.slices.is_empty() {
             *marks = None;
-            self.marked.store(false, SeqCst);
+            awaited.marked.store(false, SeqCst);
         }
         done
     }

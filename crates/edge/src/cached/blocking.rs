@@ -140,7 +140,7 @@ impl Search {
         let is_newer = |known: &Object<Description>| {
             media(known).is_none_or(|known| end(known) <= end(new)) || new.ended
         };
-        self.store.index.put(&self.asked.key, object, is_newer);
+        self.store.index.put(object, is_newer);
     }
 }
 
@@ -189,7 +189,7 @@ impl Directed {
 }
 
 fn media(object: &Object<Description>) -> Option<&Playlist> {
-    object.description().manifest.as_ref().and_then(Manifest::media)
+    object.description().manifest().and_then(Manifest::media)
 }
 
 /// How far a playlist goes.

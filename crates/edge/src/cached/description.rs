@@ -1,75 +1,97 @@
 //! What an object is: the head of the response it came with, and how long that holds.
 
+mod head;
+#[cfg(test)]
+mod kept;
+mod texts;
 mod written;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_config::limits;
-use penstock_http::caching::{Directives, Lifetime, Response, Storage};
+use penstock_http::caching::{Lifetime, Storage};
 use penstock_http::manifest::Manifest;
 use penstock_origin::http::Answer;
 
 use super::audience::Audience;
-use super::live::{Bounds, Reading};
+use super::live::Reading;
+use super::variants::Fields;
 use super::{Asked, HttpSite};
 
+use head::{directives, lines, storage, tags};
+use texts::{Text, Texts};
 pub use written::WrittenObject;
 
-/// One version of an object, as its origin described it.
+/// One version of an object, as its origin described it. There is one for each object that is known, so what few have
+/// stands elsewhere.
 pub(crate) struct Description {
     /// Status code.
     pub(crate) status: u16,
-    /// Fields to pass on, as lines ready to be written.
-    pub(crate) fields: Vec<u8>,
-    /// Content-Type, for multipart ranges.
-    pub(crate) content_type: String,
-    /// ETag as it came; empty if there was none.
-    pub(crate) etag: String,
-    /// Last-Modified as it came, and its meaning.
-    pub(crate) modified: Option<(String, SystemTime)>,
-    /// When it came, for conditions by date where the origin names no other.
-    pub(crate) received: SystemTime,
     /// Whether the origin gave a part when it was asked for one.
     pub(crate) ranges: bool,
-    /// Why there is no answer of an origin, if this stands for one that failed.
-    pub(super) failed: Option<&'static str>,
-    /// Why a slice of it could not be filled.
-    pub(super) fault: Fault,
-    pub(super) asked: Asked,
-    pub(super) site: Arc<HttpSite>,
-    /// What it says, if it is a manifest.
-    pub(super) manifest: Option<Manifest>,
     /// Whether it was kept for later requests.
     pub(super) stored: bool,
-    /// Tags to be purged by, separated by spaces.
-    pub(super) tags: String,
+    is_manifest: bool,
+    texts: Texts,
+    /// What Last-Modified means, in milliseconds since 1970.
+    modified: u64,
+    /// When it came, for conditions by date where the origin names no other; in milliseconds since 1970.
+    received: u64,
+    pub(super) site: Arc<HttpSite>,
     /// The moment up to which purges are known not to be about it.
     pub(super) judged: AtomicU64,
     pub(super) audience: Audience,
     freshness: Mutex<Freshness>,
+    rare: OnceLock<Box<Rare>>,
 }
 
-/// What went wrong last.
-#[derive(Debug, Default)]
-pub(super) struct Fault(Mutex<Option<&'static str>>);
+/// What few descriptions have.
+#[derive(Default)]
+struct Rare {
+    /// Why there is no answer of an origin, if this stands for one that failed.
+    failed: Option<&'static str>,
+    /// Why a slice of it could not be filled, the last time.
+    fault: Mutex<Option<&'static str>>,
+    /// What it says, if it is a manifest.
+    manifest: Option<Manifest>,
+    /// Fields of the request that went to the origin.
+    asked_with: Fields,
+}
 
-impl Fault {
-    pub(super) fn set(&self, reason: &'static str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
-    }
-
-    pub(super) fn get(&self) -> Option<&'static str> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Rare {
+    fn kept(self) -> OnceLock<Box<Self>> {
+        let is_there = self.failed.is_some() || self.manifest.is_some() || !self.asked_with.is_empty();
+        if is_there { OnceLock::from(Box::new(self)) } else { OnceLock::new() }
     }
 }
 
-/// Until when a description holds.
+/// Until when a description holds; lengths of time in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Freshness {
     since: Instant,
-    lifetime: Lifetime,
+    fresh: u64,
+    age: u64,
+    stale_while_revalidate: u64,
+    stale_if_error: u64,
+}
+
+impl Freshness {
+    fn new(since: Instant, lifetime: &Lifetime) -> Self {
+        Self {
+            since,
+            fresh: milliseconds(lifetime.fresh),
+            age: milliseconds(lifetime.age),
+            stale_while_revalidate: milliseconds(lifetime.stale_while_revalidate),
+            stale_if_error: milliseconds(lifetime.stale_if_error),
+        }
+    }
+
+    /// How long it has held.
+    fn held(&self, now: Instant) -> u64 {
+        milliseconds(now.saturating_duration_since(self.since))
+    }
 }
 
 /// How good a description is at some moment.
@@ -89,31 +111,6 @@ const NOTHING: Lifetime = Lifetime {
     stale_if_error: Duration::ZERO,
 };
 
-/// Fields that belong to one connection (RFC 9110 §7.6.1), or that we write ourselves.
-const NOT_PASSED_ON: [&str; 21] = [
-    "accept-ranges",
-    "access-control-allow-origin",
-    "age",
-    "alt-svc",
-    "cache-status",
-    "cache-tag",
-    "connection",
-    "content-length",
-    "content-range",
-    "date",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-connection",
-    "server",
-    "surrogate-key",
-    "strict-transport-security",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-];
-
 impl Description {
     /// Reads the head of a response. The storage says whether anybody else may have it.
     pub(super) fn read(
@@ -131,29 +128,31 @@ impl Description {
             Storage::Shared(lifetime) => lifetime,
             Storage::Private | Storage::Passing => NOTHING,
         };
-        let text = |name| answer.field(name).unwrap_or_default().to_owned();
-        let modified = answer.field("last-modified").and_then(|text| {
-            let time = httpdate::parse_http_date(text).ok()?;
-            Some((text.to_owned(), time))
-        });
+        let text = |name| answer.field(name).unwrap_or_default();
+        let modified = httpdate::parse_http_date(text("last-modified"));
+        let texts = Texts::new([
+            (Text::Fields, &lines(answer)),
+            (Text::Target, asked.target.as_bytes()),
+            (Text::Tags, tags(answer).as_bytes()),
+            (Text::ContentType, text("content-type").as_bytes()),
+            (Text::Etag, text("etag").as_bytes()),
+            (Text::Modified, modified.as_ref().map_or(b"", |_| text("last-modified").as_bytes())),
+        ]);
+        let rare =
+            Rare { manifest: reading.manifest(), asked_with: Arc::clone(&asked.fields), ..Rare::default() };
         let description = Self {
             status,
-            fields: lines(answer),
-            content_type: text("content-type"),
-            etag: text("etag"),
-            modified,
-            received: now.1,
             ranges,
-            failed: None,
-            fault: Fault::default(),
-            asked: asked.clone(),
-            site: Arc::clone(site),
-            manifest: reading.manifest(),
             stored: matches!(storage, Storage::Shared(_)),
-            tags: tags(answer),
+            is_manifest: asked.is_manifest,
+            texts,
+            modified: modified.map_or(0, since_1970),
+            received: since_1970(now.1),
+            site: Arc::clone(site),
             judged: AtomicU64::new(asked.moment),
             audience: Audience::default(),
-            freshness: Mutex::new(Freshness { since: now.0, lifetime }),
+            freshness: Mutex::new(Freshness::new(now.0, &lifetime)),
+            rare: rare.kept(),
         };
         (description, storage)
     }
@@ -168,55 +167,112 @@ impl Description {
     ) -> Self {
         Self {
             status,
-            fields: Vec::new(),
-            content_type: String::new(),
-            etag: String::new(),
-            modified: None,
-            received: now.1,
             ranges: false,
-            failed: Some(reason),
-            fault: Fault::default(),
-            asked: asked.clone(),
-            site: Arc::clone(site),
-            manifest: None,
             stored: false,
-            tags: String::new(),
+            is_manifest: asked.is_manifest,
+            texts: Texts::default(),
+            modified: 0,
+            received: since_1970(now.1),
+            site: Arc::clone(site),
             judged: AtomicU64::new(asked.moment),
             audience: Audience::default(),
-            freshness: Mutex::new(Freshness { since: now.0, lifetime: NOTHING }),
+            freshness: Mutex::new(Freshness::new(now.0, &NOTHING)),
+            rare: Rare { failed: Some(reason), ..Rare::default() }.kept(),
         }
+    }
+
+    /// Fields to pass on, as lines ready to be written.
+    pub(crate) fn fields(&self) -> &[u8] {
+        self.texts.bytes(Text::Fields)
+    }
+
+    /// Content-Type, for multipart ranges.
+    pub(crate) fn content_type(&self) -> &str {
+        self.texts.text(Text::ContentType)
+    }
+
+    /// ETag as it came; empty if there was none.
+    pub(crate) fn etag(&self) -> &str {
+        self.texts.text(Text::Etag)
+    }
+
+    /// Path and query that its origin was asked for.
+    pub(super) fn target(&self) -> &str {
+        self.texts.text(Text::Target)
+    }
+
+    /// Tags to be purged by, separated by spaces.
+    pub(super) fn tags(&self) -> &str {
+        self.texts.text(Text::Tags)
+    }
+
+    /// Last-Modified as it came.
+    fn modified_text(&self) -> Option<&str> {
+        Some(self.texts.text(Text::Modified)).filter(|text| !text.is_empty())
+    }
+
+    /// The date that conditions are about.
+    pub(crate) fn date(&self) -> SystemTime {
+        at(if self.texts.bytes(Text::Modified).is_empty() { self.received } else { self.modified })
+    }
+
+    /// When it came.
+    pub(super) fn received(&self) -> SystemTime {
+        at(self.received)
+    }
+
+    /// Fields of the request that went to the origin.
+    pub(super) fn asked_with(&self) -> &[(String, String)] {
+        self.rare.get().map_or(&[], |rare| &rare.asked_with)
+    }
+
+    /// What it says, if it is a manifest.
+    pub(super) fn manifest(&self) -> Option<&Manifest> {
+        self.rare.get()?.manifest.as_ref()
+    }
+
+    /// Why there is no answer of an origin, if this stands for one that failed.
+    pub(crate) fn failed(&self) -> Option<&'static str> {
+        self.rare.get()?.failed
+    }
+
+    /// Why a slice of it could not be filled, the last time.
+    pub(super) fn fault(&self) -> Option<&'static str> {
+        *self.rare.get()?.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_fault(&self, reason: &'static str) {
+        let rare = self.rare.get_or_init(Box::default);
+        *rare.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
     }
 
     /// From now on it is stale: good while a newer one is fetched or cannot be had, if its origin allows that.
     pub(super) fn make_stale(&self, now: Instant) {
         let mut freshness = self.freshness.lock().unwrap_or_else(PoisonError::into_inner);
-        let Freshness { since, lifetime } = *freshness;
-        let held = now.saturating_duration_since(since);
+        let held = freshness.held(now);
         // What was stale already stays as stale as it was.
-        if held < lifetime.fresh {
-            let lifetime =
-                Lifetime { fresh: Duration::ZERO, age: lifetime.age.saturating_add(held), ..lifetime };
-            *freshness = Freshness { since: now, lifetime };
+        if held < freshness.fresh {
+            *freshness =
+                Freshness { since: now, fresh: 0, age: freshness.age.saturating_add(held), ..*freshness };
         }
     }
 
     /// The origin has confirmed it (RFC 9111 §4.3.4) when it was asked at this moment.
     pub(super) fn confirm(&self, answer: &Answer<'_>, moment: u64, now: (Instant, SystemTime)) {
         self.judged.fetch_max(moment, Ordering::Relaxed);
-        let reading = self.manifest.clone().map_or(Reading::Other, Reading::Manifest);
-        let bounds = self.site.bounds(self.status, &self.asked.target, &reading, now.0);
+        let reading = self.manifest().cloned().map_or(Reading::Other, Reading::Manifest);
+        let bounds = self.site.bounds(self.status, self.target(), &reading, now.0);
         if let Storage::Shared(lifetime) = storage(answer, self.status, &bounds, now.1) {
-            *self.freshness.lock().unwrap_or_else(PoisonError::into_inner) =
-                Freshness { since: now.0, lifetime };
+            *self.freshness.lock().unwrap_or_else(PoisonError::into_inner) = Freshness::new(now.0, &lifetime);
         }
     }
 
     pub(super) fn quality(&self, now: Instant) -> Quality {
-        let Freshness { since, lifetime } = self.freshness();
-        let held = now.saturating_duration_since(since);
-        if held < lifetime.fresh {
+        let freshness = self.freshness();
+        let held = freshness.held(now);
+        if held < freshness.fresh {
             Quality::Fresh
-        } else if held < lifetime.fresh.saturating_add(lifetime.stale_while_revalidate) {
+        } else if held < freshness.fresh.saturating_add(freshness.stale_while_revalidate) {
             Quality::Stale
         } else {
             Quality::Old
@@ -225,14 +281,14 @@ impl Description {
 
     /// Whether it may stand in for an origin that fails (RFC 5861 §4).
     pub(super) fn may_replace_an_error(&self, now: Instant) -> bool {
-        let Freshness { since, lifetime } = self.freshness();
-        now.saturating_duration_since(since) < lifetime.fresh.saturating_add(lifetime.stale_if_error)
+        let freshness = self.freshness();
+        freshness.held(now) < freshness.fresh.saturating_add(freshness.stale_if_error)
     }
 
     /// How long whoever has this stale one waits for a newer one, if not for as long as it takes: a player with an old
     /// playlist asks again, one without any stands still.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
-        let manifest = self.manifest.as_ref().filter(|manifest| manifest.is_live())?;
+        let manifest = self.manifest().filter(|manifest| manifest.is_live())?;
         let longest = Duration::from_millis(limits::LIVE_PATIENCE_MILLISECONDS);
         self.may_replace_an_error(now).then(|| manifest.fresh().unwrap_or(longest).min(longest))
     }
@@ -249,43 +305,43 @@ impl Description {
 
     /// How long it is still fresh, in seconds; negative if it is not (RFC 9211 §2.3).
     pub(super) fn ttl(&self, now: Instant) -> i64 {
-        let Freshness { since, lifetime } = self.freshness();
-        let held = now.saturating_duration_since(since);
-        let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-        match lifetime.fresh.checked_sub(held) {
+        let freshness = self.freshness();
+        let held = freshness.held(now);
+        let seconds = |time: u64| i64::try_from(time / 1000).unwrap_or(i64::MAX);
+        match freshness.fresh.checked_sub(held) {
             Some(left) => seconds(left),
-            None => -seconds(held.saturating_sub(lifetime.fresh)),
+            None => -seconds(held.saturating_sub(freshness.fresh)),
         }
     }
 
     /// Value of Age (RFC 9111 §5.1), in seconds.
     pub(crate) fn age(&self, now: Instant) -> u64 {
-        let Freshness { since, lifetime } = self.freshness();
-        lifetime.age.saturating_add(now.saturating_duration_since(since)).as_secs()
+        let freshness = self.freshness();
+        freshness.age.saturating_add(freshness.held(now)) / 1000
     }
 
     /// The condition under which a new fetch may say that nothing has changed.
     pub(super) fn condition(&self) -> Option<(&'static str, String)> {
-        if !self.etag.is_empty() {
-            return Some(("if-none-match", self.etag.clone()));
+        if !self.etag().is_empty() {
+            return Some(("if-none-match", self.etag().to_owned()));
         }
-        self.modified.as_ref().map(|(text, _)| ("if-modified-since", text.clone()))
+        self.modified_text().map(|text| ("if-modified-since", text.to_owned()))
     }
 
     /// The condition under which a part of it makes sense; another version is answered whole (RFC 9110 §13.1.5). A weak
     /// ETag cannot say so.
     pub(super) fn same_version_condition(&self) -> Option<(&'static str, String)> {
-        let strong = Some(&self.etag).filter(|etag| etag.starts_with('"'));
-        let modified = self.modified.as_ref().filter(|_| self.etag.is_empty()).map(|(text, _)| text);
-        strong.or(modified).map(|validator| ("if-range", validator.clone()))
+        let strong = Some(self.etag()).filter(|etag| etag.starts_with('"'));
+        let modified = self.modified_text().filter(|_| self.etag().is_empty());
+        strong.or(modified).map(|validator| ("if-range", validator.to_owned()))
     }
 
     /// Whether a response with these validators is the same version (RFC 9110 §8.8.1).
     pub(super) fn is_same_version(&self, answer: &Answer<'_>) -> bool {
-        if !self.etag.is_empty() {
-            return answer.field("etag") == Some(self.etag.as_str());
+        if !self.etag().is_empty() {
+            return answer.field("etag") == Some(self.etag());
         }
-        self.modified.as_ref().map(|(text, _)| text.as_str()) == answer.field("last-modified")
+        self.modified_text() == answer.field("last-modified")
     }
 
     fn freshness(&self) -> Freshness {
@@ -293,20 +349,16 @@ impl Description {
     }
 }
 
-fn storage(answer: &Answer<'_>, status: u16, bounds: &Bounds, now: SystemTime) -> Storage {
-    let all = |name: &str| answer.fields().get_all(name).iter().map(|value| value.as_bytes());
-    // What is meant for caches like this one says all (RFC 9213 §2.2).
-    let targeted = Directives::parse_targeted(all("cdn-cache-control"));
-    let response = Response {
-        status,
-        directives: targeted.unwrap_or_else(|| Directives::parse(all("cache-control"))),
-        sets_cookie: answer.fields().contains_key("set-cookie"),
-        varies_by_everything: all("vary").any(|value| value.trim_ascii() == b"*"),
-        expires: answer.field("expires").filter(|_| targeted.is_none()),
-        date: answer.field("date"),
-        age: answer.field("age"),
-    };
-    bounds.of(response.storage(now, bounds.default))
+fn milliseconds(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1000).saturating_add(time.subsec_millis().into())
+}
+
+fn since_1970(time: SystemTime) -> u64 {
+    milliseconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn at(since_1970: u64) -> SystemTime {
+    UNIX_EPOCH.checked_add(Duration::from_millis(since_1970)).unwrap_or(UNIX_EPOCH)
 }
 
 impl Asked {
@@ -319,44 +371,4 @@ impl Asked {
         let allowed = says.public || says.must_revalidate || says.s_maxage.is_some();
         if allowed { storage } else { Storage::Private }
     }
-}
-
-/// What a response says to a cache like this one; what is meant for such caches alone says all (RFC 9213 §2.2).
-fn directives(answer: &Answer<'_>) -> Directives {
-    let all = |name: &str| answer.fields().get_all(name).iter().map(|value| value.as_bytes());
-    let targeted = Directives::parse_targeted(all("cdn-cache-control"));
-    targeted.unwrap_or_else(|| Directives::parse(all("cache-control")))
-}
-
-/// What it can be purged by: Surrogate-Key has tags separated by spaces, Cache-Tag by commas.
-fn tags(answer: &Answer<'_>) -> String {
-    let values = |name: &str| answer.fields().get_all(name).iter().filter_map(|value| value.to_str().ok());
-    let (keys, tags) = (values("surrogate-key"), values("cache-tag"));
-    let all: Vec<&str> = keys
-        .chain(tags)
-        .flat_map(|list| list.split([' ', ',', '\t']))
-        .filter(|tag| !tag.is_empty())
-        .collect();
-    all.join(" ")
-}
-
-/// The fields that go to the client unchanged. The origin's response was parsed, so no value can break its line.
-fn lines(answer: &Answer<'_>) -> Vec<u8> {
-    let named = |value: &[u8]| String::from_utf8_lossy(value).to_ascii_lowercase();
-    let connection: Vec<String> =
-        answer.fields().get_all("connection").iter().map(|value| named(value.as_bytes())).collect();
-    let of_connection =
-        |name: &str| connection.iter().any(|list| list.split(',').any(|option| option.trim() == name));
-    let mut lines = Vec::new();
-    for (name, value) in answer.fields() {
-        let name = name.as_str();
-        if NOT_PASSED_ON.contains(&name) || of_connection(name) {
-            continue;
-        }
-        lines.extend_from_slice(name.as_bytes());
-        lines.extend_from_slice(b": ");
-        lines.extend_from_slice(value.as_bytes());
-        lines.extend_from_slice(b"\r\n");
-    }
-    lines
 }

@@ -14,7 +14,7 @@ use super::audience::{Turn, Windows};
 use super::find::{Announce, Outcome, Search};
 use super::live::Reading;
 use super::manifest::Arriving;
-use super::{Asked, Description, Store};
+use super::{Description, Store};
 use crate::worker::Worker;
 
 /// The moment something came, on both clocks.
@@ -40,7 +40,7 @@ impl Search {
             known: stale.as_ref().and_then(|object| object.description().condition()),
             ..Fetch::get(self.held.as_ref().map_or(&self.asked.target, |held| &held.target))
         };
-        self.asked.pass_fields(&mut fetch);
+        pass_fields(&self.asked.fields, &mut fetch);
         let coming = self.worker.origins.fetch(&self.site.origin, &fetch);
         let fetched = match &self.held {
             Some(held) => timeout(held.longest, coming).await.unwrap_or(Err(OriginError::Timeout)),
@@ -97,7 +97,7 @@ impl Search {
             self.store.index.forget(&gone, &self.store.tier);
         }
         let (description, storage) = Description::read(&arriving.answer, &asked, &self.site, reading, now);
-        if let Some(manifest) = &description.manifest {
+        if let Some(manifest) = description.manifest() {
             self.site.learn(&self.asked.target, manifest);
         }
         if self.in_advance {
@@ -111,7 +111,7 @@ impl Search {
         match storage {
             storage if asked.key != self.asked.key => {
                 if matches!(storage, Storage::Shared(_)) {
-                    self.store.index.put(&asked.key, &object, |_| true);
+                    self.store.index.put(&object, |_| true);
                 }
                 announce.elsewhere(&object, outcome);
             }
@@ -126,7 +126,7 @@ impl Search {
         let poured = pour_all(&self.worker, arriving, &object, fills).await;
         if let Err(reason) = poured {
             shard.origin(reason);
-            object.description().fault.set(reason);
+            object.description().set_fault(reason);
             if length.is_none() {
                 // Nobody knows how long it would have been: it cannot be mended, only fetched again.
                 self.store.index.forget_version(&asked.key, &object);
@@ -153,11 +153,9 @@ impl Search {
     }
 }
 
-impl Asked {
-    fn pass_fields(&self, fetch: &mut Fetch) {
-        for (name, value) in self.fields.iter() {
-            fetch.pass(name, value.as_bytes());
-        }
+fn pass_fields(fields: &[(String, String)], fetch: &mut Fetch) {
+    for (name, value) in fields {
+        fetch.pass(name, value.as_bytes());
     }
 }
 
@@ -326,11 +324,11 @@ pub(super) async fn fetch_slice(worker: &Rc<Worker>, store: &Store, fill: SliceF
     if let Err(reason) = try_slice(worker, &object, fill).await {
         worker.shard.origin(reason);
         let description = object.description();
-        description.fault.set(reason);
+        description.set_fault(reason);
         if reason == CHANGED {
-            let age = description.received.elapsed().unwrap_or_default();
-            store.unsteady.changed(&description.asked.key, age, Instant::now());
-            store.index.forget_version(&description.asked.key, &object);
+            let age = description.received().elapsed().unwrap_or_default();
+            store.unsteady.changed(object.key(), age, Instant::now());
+            store.index.forget_version(object.key(), &object);
         }
     }
 }
@@ -350,9 +348,9 @@ async fn try_slice(
     let mut fetch = Fetch {
         range: Some((first, last)),
         known: description.same_version_condition(),
-        ..Fetch::get(&description.asked.target)
+        ..Fetch::get(description.target())
     };
-    description.asked.pass_fields(&mut fetch);
+    pass_fields(description.asked_with(), &mut fetch);
     let answer = worker.origins.fetch(&description.site.origin, &fetch).await.map_err(OriginError::label)?;
     match answer.status() {
         206 => {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use penstock_cache::{Lease, Object, Part};
 use penstock_config::limits;
 use penstock_egress::Part as BodyPart;
-use tokio::task::spawn_local;
 
 use super::fill::{CHANGED, fetch_slice, fill_window};
 use super::{Description, Store};
+use crate::task;
 use crate::worker::Worker;
 
 /// A body that is sent while it may still be coming.
@@ -181,7 +181,7 @@ impl Following {
                 self.try_again()?;
                 let (worker, store) = (Rc::clone(worker), self.store.clone());
                 let mut follower = fill.follow();
-                spawn_local(async move { fetch_slice(&worker, &store, fill).await });
+                task::begin(async move { fetch_slice(&worker, &store, fill).await });
                 follower.further().await;
                 if follower.progress().failed { self.try_again() } else { Ok(None) }
             }
@@ -191,7 +191,7 @@ impl Following {
     fn try_again(&mut self) -> Result<Option<Stretch>, Broken> {
         // An object whose length is unknown cannot be asked for in parts: its one fill was the only chance.
         // Of a version that is not any more there is nothing to be had.
-        let outdated = self.object.description().fault.get() == Some(CHANGED);
+        let outdated = self.object.description().fault() == Some(CHANGED);
         if outdated || self.attempts >= limits::ORIGIN_ATTEMPTS || self.object.length().is_none() {
             return Err(Broken::Gone);
         }
@@ -213,7 +213,7 @@ impl Following {
             if let Part::Missing(fill) = self.object.slice(next) {
                 self.object.description().audience.mark_slice(&self.store.prefetches, next);
                 let (worker, store) = (Rc::clone(worker), self.store.clone());
-                spawn_local(async move { fetch_slice(&worker, &store, fill).await });
+                task::begin(async move { fetch_slice(&worker, &store, fill).await });
             }
         }
     }

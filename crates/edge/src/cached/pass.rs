@@ -9,7 +9,6 @@ use penstock_cache::Object;
 use penstock_http::Status;
 use penstock_origin::http::{Answer as OriginAnswer, Fetch, OriginError, RequestBody};
 use tokio::sync::oneshot;
-use tokio::task::spawn_local;
 
 use super::answer::Reply;
 use super::fill::{missing, pour_all, slices_of};
@@ -19,6 +18,7 @@ use super::outcome::Outcome;
 use super::{Asked, Description, HttpSite, Store};
 use crate::respond::{Answer, Exchange};
 use crate::site::Site;
+use crate::task;
 use crate::worker::Worker;
 
 /// A request on its way to an origin. What has begun goes on if the client leaves.
@@ -60,7 +60,7 @@ impl Passing {
             asked,
             host: host.to_owned(),
         };
-        spawn_local(async move { task.run(&fetch, body, reply).await });
+        task::begin(async move { task.run(&fetch, body, reply).await });
         Self(answer)
     }
 
@@ -110,7 +110,7 @@ impl Task {
         drop(reply.send(Arc::clone(&object)));
         if let Err(reason) = pour_all(&self.worker, Arriving::unread(answer), &object, fills).await {
             shard.origin(reason);
-            object.description().fault.set(reason);
+            object.description().set_fault(reason);
         }
     }
 

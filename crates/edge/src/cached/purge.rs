@@ -73,14 +73,14 @@ impl Store {
     pub(super) fn is_purged(&self, object: &Arc<Object<Description>>) -> bool {
         let gone = self.is_gone(object.description());
         if gone {
-            self.index.forget_version(&object.description().asked.key, object);
+            self.index.forget_version(object.key(), object);
         }
         gone
     }
 
     /// Whether what is described was purged; what became stale by it is marked.
     pub(super) fn is_gone(&self, description: &Description) -> bool {
-        let verdict = self.purges.judge(&description.judged, description.subject());
+        let verdict = self.purges.judge(&description.judged, || description.subject());
         if verdict == Verdict::Stale {
             description.make_stale(Instant::now());
         }
@@ -92,7 +92,7 @@ impl Store {
         let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
         let kept = self.purges.add(pattern.clone(), order.soft, SystemTime::now());
         let mut objects = 0;
-        self.index.each(|_, object| {
+        self.index.each(|object| {
             if pattern.matches(object.description().subject()) {
                 objects += 1;
             }
@@ -105,7 +105,7 @@ impl Store {
 
 impl Description {
     fn subject(&self) -> Subject<'_> {
-        Subject { place: &self.site.name, name: &self.asked.target, tags: &self.tags }
+        Subject { place: &self.site.name, name: self.target(), tags: self.tags() }
     }
 }
 

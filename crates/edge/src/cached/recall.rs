@@ -21,7 +21,7 @@ impl Search {
         }
         let now = (Instant::now(), SystemTime::now());
         let read = |bytes: &[u8]| {
-            let description = Description::decode(bytes, &self.asked.key, &self.site, now)?;
+            let description = Description::decode(bytes, &self.site, now)?;
             // It may have been purged by an earlier process, or by this one while it lay there.
             (!self.store.is_gone(&description)).then_some(description)
         };

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_cache::{Describe, Key};
+use penstock_cache::Describe;
 use penstock_http::caching::Lifetime;
 
-use super::{Description, Fault, Freshness};
+use super::{Description, Freshness, Rare, Text, Texts, since_1970};
+use crate::cached::HttpSite;
 use crate::cached::audience::Audience;
-use crate::cached::{Asked, HttpSite};
 
 /// The form that is written. A reader of another one starts anew.
 const FORM: u8 = 1;
@@ -47,42 +47,39 @@ impl Describe for Description {
 
 impl Description {
     fn encode_at(&self, out: &mut Vec<u8>, now: (Instant, SystemTime)) {
-        if self.manifest.is_some() {
+        if self.manifest().is_some() {
             // What it says would have to be read again, and it is small and soon old: a reader finds nothing here and
             // fetches it.
             return;
         }
         out.push(FORM);
         put(out, field::STATUS, &self.status.to_le_bytes());
-        put(out, field::FIELDS, &self.fields);
-        put(out, field::CONTENT_TYPE, self.content_type.as_bytes());
-        put(out, field::ETAG, self.etag.as_bytes());
-        if let Some((text, _)) = &self.modified {
+        put(out, field::FIELDS, self.fields());
+        put(out, field::CONTENT_TYPE, self.content_type().as_bytes());
+        put(out, field::ETAG, self.etag().as_bytes());
+        if let Some(text) = self.modified_text() {
             put(out, field::MODIFIED, text.as_bytes());
         }
-        put(out, field::RECEIVED, &milliseconds(self.received).to_le_bytes());
+        put(out, field::RECEIVED, &self.received.to_le_bytes());
         put(out, field::RANGES, &[u8::from(self.ranges)]);
-        put(out, field::TARGET, self.asked.target.as_bytes());
-        put(out, field::IS_MANIFEST, &[u8::from(self.asked.is_manifest)]);
+        put(out, field::TARGET, self.target().as_bytes());
+        put(out, field::IS_MANIFEST, &[u8::from(self.is_manifest)]);
         put(out, field::SITE, self.site.name.as_bytes());
-        put(out, field::TAGS, self.tags.as_bytes());
+        put(out, field::TAGS, self.tags().as_bytes());
         put(out, field::JUDGED, &self.judged.load(Ordering::Relaxed).to_le_bytes());
         let lines: String =
-            self.asked.fields.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+            self.asked_with().iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
         put(out, field::ASKED_WITH, lines.as_bytes());
-        let Freshness { since, lifetime } = self.freshness();
+        let Freshness { since, fresh, age, stale_while_revalidate, stale_if_error } = self.freshness();
         let since = now.1.checked_sub(now.0.saturating_duration_since(since)).unwrap_or(UNIX_EPOCH);
-        let mut times = milliseconds(since).to_le_bytes().to_vec();
-        for time in [lifetime.fresh, lifetime.age, lifetime.stale_while_revalidate, lifetime.stale_if_error] {
-            times.extend_from_slice(&u64::try_from(time.as_millis()).unwrap_or(u64::MAX).to_le_bytes());
-        }
+        let times = [since_1970(since), fresh, age, stale_while_revalidate, stale_if_error];
+        let times: Vec<u8> = times.into_iter().flat_map(u64::to_le_bytes).collect();
         put(out, field::FRESHNESS, &times);
     }
 
     /// Reads what an earlier process wrote about an object of this site.
     pub(in crate::cached) fn decode(
         bytes: &[u8],
-        key: &Key,
         site: &Arc<HttpSite>,
         now: (Instant, SystemTime),
     ) -> Option<Self> {
@@ -90,45 +87,34 @@ impl Description {
         if fields.text(field::SITE)? != site.name {
             return None;
         }
-        let modified = match fields.text(field::MODIFIED) {
-            Some(text) => {
-                let time = httpdate::parse_http_date(&text).ok()?;
-                Some((text, time))
-            }
-            None => None,
-        };
-        let judged = u64_of(fields.get(field::JUDGED)?)?;
-        let with = fields.text(field::ASKED_WITH).unwrap_or_default();
+        let text = |number| fields.text(number);
+        let modified = text(field::MODIFIED).unwrap_or_default();
+        let with = text(field::ASKED_WITH).unwrap_or_default();
         let with = with.lines().filter_map(|line| line.split_once(':'));
-        let asked = Asked {
-            key: *key,
-            primary: *key,
-            fields: with.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-            passes: Arc::default(),
-            moment: judged,
-            target: fields.text(field::TARGET)?,
-            early: false,
-            is_manifest: fields.get(field::IS_MANIFEST)? == [1],
-        };
-        let received = Duration::from_millis(u64_of(fields.get(field::RECEIVED)?)?);
+        let asked_with = with.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Some(Self {
             status: u16::from_le_bytes(fields.get(field::STATUS)?.try_into().ok()?),
-            fields: fields.get(field::FIELDS)?.to_vec(),
-            content_type: fields.text(field::CONTENT_TYPE)?,
-            etag: fields.text(field::ETAG)?,
-            modified,
-            received: UNIX_EPOCH.checked_add(received)?,
             ranges: fields.get(field::RANGES)? == [1],
-            failed: None,
-            fault: Fault::default(),
-            asked,
-            site: Arc::clone(site),
             stored: true,
-            tags: fields.text(field::TAGS)?,
-            judged: AtomicU64::new(judged),
-            manifest: None,
+            is_manifest: fields.get(field::IS_MANIFEST)? == [1],
+            texts: Texts::new([
+                (Text::Fields, fields.get(field::FIELDS)?),
+                (Text::Target, text(field::TARGET)?.as_bytes()),
+                (Text::Tags, text(field::TAGS)?.as_bytes()),
+                (Text::ContentType, text(field::CONTENT_TYPE)?.as_bytes()),
+                (Text::Etag, text(field::ETAG)?.as_bytes()),
+                (Text::Modified, modified.as_bytes()),
+            ]),
+            modified: match modified {
+                "" => 0,
+                text => since_1970(httpdate::parse_http_date(text).ok()?),
+            },
+            received: u64_of(fields.get(field::RECEIVED)?)?,
+            site: Arc::clone(site),
+            judged: AtomicU64::new(u64_of(fields.get(field::JUDGED)?)?),
             audience: Audience::default(),
             freshness: Mutex::new(freshness(fields.get(field::FRESHNESS)?, now)?),
+            rare: Rare { asked_with, ..Rare::default() }.kept(),
         })
     }
 }
@@ -151,7 +137,7 @@ fn freshness(bytes: &[u8], now: (Instant, SystemTime)) -> Option<Freshness> {
         stale_while_revalidate: beyond(stale_while_revalidate),
         stale_if_error: beyond(stale_if_error),
     };
-    Some(Freshness { since: now.0, lifetime })
+    Some(Freshness::new(now.0, &lifetime))
 }
 
 fn put(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
@@ -183,18 +169,13 @@ impl<'b> Fields<'b> {
         self.0.iter().find(|(known, _)| *known == number).map(|(_, bytes)| *bytes)
     }
 
-    fn text(&self, number: u8) -> Option<String> {
-        Some(std::str::from_utf8(self.get(number)?).ok()?.to_owned())
+    fn text(&self, number: u8) -> Option<&'b str> {
+        std::str::from_utf8(self.get(number)?).ok()
     }
 }
 
 fn u64_of(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
-}
-
-fn milliseconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What is written about an object, for people: its site and target, status and when it came.
@@ -224,11 +205,11 @@ impl WrittenObject {
         let (since, fresh) = (u64_of(freshness.get(..8)?)?, u64_of(freshness.get(8..16)?)?);
         let at = |milliseconds| UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds));
         Some(Self {
-            site: fields.text(field::SITE)?,
-            target: fields.text(field::TARGET)?,
+            site: fields.text(field::SITE)?.to_owned(),
+            target: fields.text(field::TARGET)?.to_owned(),
             status: u16::from_le_bytes(fields.get(field::STATUS)?.try_into().ok()?),
-            content_type: fields.text(field::CONTENT_TYPE)?,
-            etag: fields.text(field::ETAG)?,
+            content_type: fields.text(field::CONTENT_TYPE)?.to_owned(),
+            etag: fields.text(field::ETAG)?.to_owned(),
             received: at(u64_of(fields.get(field::RECEIVED)?)?)?,
             fresh_until: at(since.saturating_add(fresh))?,
         })

@@ -1,0 +1,49 @@
+//! Memory as the program asks for it, counted: for tests that say how much something may take.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting for each thread. To be made a test's `#[global_allocator]`.
+#[derive(Debug)]
+pub struct Counting;
+
+/// Bytes that this thread has asked for and not given back, with what glibc adds to each block. What one thread asks
+/// for and another gives back is counted by both.
+pub fn live_bytes() -> isize {
+    LIVE.get()
+}
+
+/// A block of glibc has eight bytes of its own, is a multiple of sixteen, and at least two of those.
+fn block(size: usize) -> isize {
+    isize::try_from((size + 8).next_multiple_of(16).max(32)).unwrap_or(isize::MAX)
+}
+
+fn count(bytes: isize) {
+    LIVE.set(LIVE.get().wrapping_add(bytes));
+}
+
+// SAFETY: all calls go on to the system's allocator as they came, and counting asks for no memory: the cell is made at
+// compile time and nothing is dropped at a thread's end.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(block(layout.size()));
+        // SAFETY: the caller promises what the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-block(layout.size()));
+        // SAFETY: the caller promises that the block is from here, and here it was the system's allocator who gave it.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(block(size) - block(layout.size()));
+        // SAFETY: as for `dealloc`, and the caller promises a size that is not zero.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
