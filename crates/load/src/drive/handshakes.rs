@@ -4,21 +4,31 @@ use std::net::SocketAddr;
 
 use super::{Reading, ask, back_off};
 use crate::failure::Failure;
-use crate::net::Opening;
+use crate::net::{Link, Opening};
 use crate::run::Worker;
 
 pub(super) async fn slot(worker: &Worker, request: bool) {
     while let Some(due) = worker.next_start().await {
         let address = worker.next_address();
-        let outcome = once(worker, address, request).await;
-        worker.finish(due, outcome);
-        if let Err(failure) = outcome {
-            back_off(worker, failure).await;
+        match once(worker, address, request).await {
+            Ok((mut link, opening)) => {
+                worker.finish(due, Ok(()));
+                // A ticket may come after all that was wanted: with early data, the response does not wait for it.
+                if !request || opening.early_data {
+                    worker.connector.await_session(&mut link).await;
+                }
+                link.close();
+            }
+            Err(failure) => {
+                worker.finish(due, Err(failure));
+                back_off(worker, failure).await;
+            }
         }
     }
 }
 
-async fn once(worker: &Worker, address: SocketAddr, request: bool) -> Result<(), Failure> {
+/// The connection is still open when all that was wanted of it is there.
+async fn once(worker: &Worker, address: SocketAddr, request: bool) -> Result<(Link, Opening), Failure> {
     let (mut link, opening) = worker.connect(address).await?;
     if request {
         let request = worker.chooser.borrow_mut().choose();
@@ -29,15 +39,12 @@ async fn once(worker: &Worker, address: SocketAddr, request: bool) -> Result<(),
             return Err(failure);
         }
     } else {
-        worker.connector.await_session(&mut link).await;
-        note_early(worker, address, &link, &opening);
         worker.tally().succeeded += 1;
     }
-    link.close();
-    Ok(())
+    Ok((link, opening))
 }
 
-fn note_early(worker: &Worker, address: SocketAddr, link: &crate::net::Link, opening: &Opening) {
+fn note_early(worker: &Worker, address: SocketAddr, link: &Link, opening: &Opening) {
     if opening.early_data && !link.is_in_early_data() {
         worker.note_handshake(address, link, opening);
     }

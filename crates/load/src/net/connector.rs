@@ -1,5 +1,6 @@
 //! Opens connections as the plan says.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ pub(crate) struct Connector {
     sessions: Arc<Sessions>,
     timeout: Duration,
     buffer_bytes: usize,
+    /// How often a session was waited for that did not come.
+    waited_in_vain: Cell<u32>,
 }
 
 /// How far a connection came on its way, and how long that took.
@@ -43,6 +46,9 @@ pub(crate) struct Opening {
 
 /// How long a server may take to send a ticket when it is not asked for anything.
 const SESSION_PATIENCE: Duration = Duration::from_millis(200);
+
+/// After so many times in vain a server is one that gives none, and waiting for them would only slow the run.
+const WAITS_IN_VAIN_MAX: u32 = 3;
 
 /// What is read at once where little is read.
 const SMALL_BUFFER_BYTES: usize = 17 * 1024;
@@ -68,6 +74,7 @@ impl Connector {
             host: plan.target.host.clone(),
             sessions,
             timeout: plan.timeout,
+            waited_in_vain: Cell::new(0),
             buffer_bytes: match plan.mode {
                 Mode::Handshakes { .. } => SMALL_BUFFER_BYTES,
                 Mode::Requests | Mode::Download { .. } | Mode::Playback(_) => LARGE_BUFFER_BYTES,
@@ -142,7 +149,8 @@ impl Connector {
 
     /// If there is no session to offer the next time: reads until the server has sent one, or nothing for a while.
     pub(crate) async fn await_session(&self, link: &mut Link) {
-        if self.context.is_none() || self.tls.resume == Resume::None {
+        let in_vain = self.waited_in_vain.get();
+        if self.context.is_none() || self.tls.resume == Resume::None || in_vain >= WAITS_IN_VAIN_MAX {
             return;
         }
         let mut nothing = [0; 64];
@@ -150,11 +158,15 @@ impl Connector {
             match link.read(&mut nothing) {
                 Input::Bytes(_) => {}
                 // The read may have met a ticket and nothing else.
-                Input::Wait(_) if self.sessions.count() > 0 => return,
+                Input::Wait(_) if self.sessions.count() > 0 => {}
                 Input::Wait(waiting) if link.wait(waiting, SESSION_PATIENCE).await => {}
-                _ => return,
+                _ => {
+                    self.waited_in_vain.set(in_vain + 1);
+                    return;
+                }
             }
         }
+        self.waited_in_vain.set(0);
     }
 }
 

@@ -180,7 +180,9 @@ impl Worker {
     fn end(&self) -> Instant {
         let now = Instant::now();
         match (self.plan.mode, self.shared.deadline()) {
-            (Mode::Playback(_), _) | (_, None) => now,
+            (Mode::Playback(_), _) => now,
+            (_, None) if *self.stop.borrow() => now,
+            (_, None) => self.progressed.get(),
             (_, Some(deadline)) => now.min(deadline.max(self.progressed.get())),
         }
     }
