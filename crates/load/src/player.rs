@@ -9,7 +9,7 @@ mod totals;
 use std::time::Duration;
 
 pub use buffer::Buffer;
-pub use policy::{Action, Fetch, Kind, Player};
+pub use policy::{Action, Fetch, Kind, Line, Player};
 pub use totals::Totals;
 
 use crate::target::Target;
@@ -29,6 +29,8 @@ pub struct Habits {
     pub ramp: Duration,
     /// How often all leave and return at once.
     pub storm: Option<Duration>,
+    /// Whether parts of segments are fetched where a live stream offers them.
+    pub low_latency: bool,
 }
 
 impl Default for Habits {
@@ -41,6 +43,7 @@ impl Default for Habits {
             watch: None,
             ramp: Duration::ZERO,
             storm: None,
+            low_latency: true,
         }
     }
 }
@@ -67,6 +70,48 @@ pub struct Segments {
     pub ended: bool,
     /// How long to wait before looking for more.
     pub reload: Duration,
+    /// How far behind the end players shall begin, if that is said.
+    pub hold_back: Option<Duration>,
+    /// What there is for players that stay nearer to the end.
+    pub low_latency: Option<LowLatency>,
+}
+
+/// Parts of segments, so that a live stream can be played before its last segment is whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LowLatency {
+    /// How far behind the last part players shall stay.
+    pub hold_back: Duration,
+    /// No part is longer.
+    pub target: Duration,
+    /// Those of the last segments, and of the one that is still being made.
+    pub parts: Vec<Part>,
+    /// The part that comes next. It can be asked for already; how long it plays is not known yet.
+    pub hint: Option<Segment>,
+}
+
+/// A part of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The number of the segment, and that of the part in it, from 0.
+    pub at: (u64, u64),
+    /// Whether a picture can begin with it.
+    pub is_independent: bool,
+    /// Where it is and how long it plays.
+    pub segment: Segment,
+}
+
+impl Segments {
+    /// The number of the segment behind the last one that is whole.
+    pub fn end(&self) -> u64 {
+        self.first.saturating_add(self.list.len() as u64)
+    }
+
+    /// The first part that is not there yet.
+    pub fn edge(&self) -> (u64, u64) {
+        let parts = self.low_latency.iter().flat_map(|offer| &offer.parts);
+        let end = self.end();
+        (end, parts.filter(|part| part.at.0 == end).count() as u64)
+    }
 }
 
 /// A piece of the film.

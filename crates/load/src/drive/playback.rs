@@ -1,11 +1,13 @@
-//! Players, each with a connection of its own to each server that its manifest names.
+//! Players, each with a connection of its own to each server that its manifest names, for each of its lines.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::requests::{self, Kept};
+use tokio::sync::Notify;
+
 use crate::failure::Failure;
-use crate::player::{Action, Fetch, Habits, Kind, Manifest, Player};
+use crate::player::{Action, Fetch, Habits, Kind, Line, Manifest, Player};
 use crate::run::Worker;
 use crate::target::Target;
 
@@ -27,36 +29,57 @@ async fn watch(worker: &Worker, habits: Habits) {
     let began = worker.shared.began;
     let wall =
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(began.elapsed());
-    let mut player = Player::new(habits, worker.plan.target.clone(), began.elapsed()).at(wall);
-    let mut kept = Connections::default();
+    let player = Player::new(habits, worker.plan.target.clone(), began.elapsed()).at(wall);
+    let viewer = Viewer { worker, player: RefCell::new(player), news: Notify::new() };
+    let mut kept: [Connections; Line::ALL.len()] = Default::default();
+    let [main, sound, picture_list, sound_list] = &mut kept;
     let storm = habits.storm.map(|period| began + next_storm(began.elapsed(), period));
     let end = [storm, worker.shared.deadline()].into_iter().flatten().min();
-    let over = time_to_leave(worker, end);
-    tokio::pin!(over);
-    loop {
-        let step = async {
-            match player.act(began.elapsed()) {
-                Action::Leave => false,
+    tokio::select! {
+        biased;
+        // A viewer who leaves does not wait for the rest of a segment.
+        () = time_to_leave(worker, end) => {}
+        () = viewer.follow(Line::Main, main) => {}
+        () = viewer.follow(Line::Sound, sound) => {}
+        () = viewer.follow(Line::PictureList, picture_list) => {}
+        () = viewer.follow(Line::SoundList, sound_list) => {}
+    }
+    kept.into_iter().for_each(Connections::close);
+    let totals = viewer.player.into_inner().leave(began.elapsed());
+    worker.tally().playback.add(&totals);
+}
+
+/// A player, and what its lines tell each other.
+struct Viewer<'w> {
+    worker: &'w Worker,
+    player: RefCell<Player>,
+    news: Notify,
+}
+
+impl Viewer<'_> {
+    /// Does what the player wants of one of its lines, until the player leaves.
+    async fn follow(&self, line: Line, kept: &mut Connections) {
+        let began = self.worker.shared.began;
+        loop {
+            let news = self.news.notified();
+            let action = self.player.borrow_mut().act(line, began.elapsed());
+            match action {
+                Action::Leave => return,
+                Action::Idle => news.await,
                 Action::Wait(then) => {
-                    tokio::time::sleep_until((began + then).into()).await;
-                    true
+                    tokio::select! {
+                        () = tokio::time::sleep_until((began + then).into()) => {}
+                        () = news => {}
+                    }
                 }
                 Action::Fetch(fetch) => {
-                    fetch_one(worker, &mut kept, &mut player, &fetch).await;
-                    true
+                    // Most lines of most players never fetch anything: what that takes is not theirs all the time.
+                    Box::pin(fetch_one(self, line, kept, &fetch)).await;
+                    self.news.notify_waiters();
                 }
             }
-        };
-        tokio::select! {
-            biased;
-            // A viewer who leaves does not wait for the rest of a segment.
-            () = &mut over => break,
-            goes_on = step => if !goes_on { break },
         }
     }
-    kept.close();
-    let totals = player.leave(began.elapsed());
-    worker.tally().playback.add(&totals);
 }
 
 /// Ready when the viewer has to leave, whatever the film.
@@ -110,7 +133,8 @@ impl Connections {
     }
 }
 
-async fn fetch_one(worker: &Worker, kept: &mut Connections, player: &mut Player, fetch: &Fetch) {
+async fn fetch_one(viewer: &Viewer<'_>, line: Line, kept: &mut Connections, fetch: &Fetch) {
+    let worker = viewer.worker;
     let began = worker.shared.began;
     let start = Instant::now();
     let body = RefCell::new(Vec::new());
@@ -130,10 +154,13 @@ async fn fetch_one(worker: &Worker, kept: &mut Connections, player: &mut Player,
     };
     let outcome = requests::fetch(worker, kept.to(&fetch.target), elsewhere, &request, &keep).await;
     let now = began.elapsed();
+    let mut player = viewer.player.borrow_mut();
     let taken = match outcome {
         // Already counted by its status, and so is an index that came with all of its file.
         Ok(status) if !matches!(status, 200 | 206) || (fetch.kind == Kind::Index && status == 200) => None,
-        Ok(_) => Some(take(player, now, fetch, &body.into_inner(), length.get())),
+        Ok(_) => {
+            Some(take(&mut player, line, now, fetch, Body { bytes: body.into_inner(), length: length.get() }))
+        }
         Err(failure) => Some(Err(failure)),
     };
     match taken {
@@ -142,22 +169,29 @@ async fn fetch_one(worker: &Worker, kept: &mut Connections, player: &mut Player,
         None => {}
     }
     if !matches!(taken, Some(Ok(()))) {
-        player.fail(now);
+        player.fail(line, now);
     }
 }
 
+/// What came: its bytes if they are to be read, and how many there were.
+struct Body {
+    bytes: Vec<u8>,
+    length: u64,
+}
+
 /// Tells the player what came.
-fn take(player: &mut Player, now: Duration, fetch: &Fetch, body: &[u8], length: u64) -> Result<(), Failure> {
+fn take(player: &mut Player, line: Line, now: Duration, fetch: &Fetch, body: Body) -> Result<(), Failure> {
     match fetch.kind {
         Kind::Manifest => {
-            let manifest = str::from_utf8(body).ok().and_then(|text| Manifest::parse(text, &fetch.target));
-            let is_played = manifest.is_some_and(|manifest| player.take_manifest(now, manifest));
+            let manifest =
+                str::from_utf8(&body.bytes).ok().and_then(|text| Manifest::parse(text, &fetch.target));
+            let is_played = manifest.is_some_and(|manifest| player.take_manifest(line, now, manifest));
             if is_played { Ok(()) } else { Err(Failure::ManifestInvalid) }
         }
-        Kind::Index if !player.take_index(now, body) => Err(Failure::IndexInvalid),
+        Kind::Index if !player.take_index(now, &body.bytes) => Err(Failure::IndexInvalid),
         Kind::Index => Ok(()),
         Kind::Media => {
-            player.take_media(now, length);
+            player.take_media(line, now, body.length);
             Ok(())
         }
     }

@@ -42,6 +42,11 @@ impl Buffer {
         }
     }
 
+    /// No more than this has to be there before the picture starts.
+    pub fn start_within(&mut self, most: Duration) {
+        self.start = self.start.min(most);
+    }
+
     /// Lets time pass.
     pub fn advance(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.at);

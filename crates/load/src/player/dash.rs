@@ -204,7 +204,7 @@ impl Presentation {
             Some(live) => live.update.map_or(NEVER, |update| update.max(UPDATE_MIN)),
             None => NEVER,
         };
-        Segments { first: 0, list, ended: self.live.is_none(), reload }
+        Segments { first: 0, list, ended: self.live.is_none(), reload, ..Segments::default() }
     }
 }
 

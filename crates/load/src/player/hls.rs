@@ -1,11 +1,18 @@
 //! HLS playlists (RFC 8216), as far as fetching needs them.
 
+mod parts;
+
 use std::time::Duration;
 
+use self::parts::Parts;
 use super::{Companion, Segment, Segments, Variant};
 
 /// More lines are no playlist.
 const LINES_MAX: usize = 200_000;
+
+/// Longer pieces and larger numbers are no playlist: they could not be added up.
+const TIME_MAX: Duration = Duration::from_secs(10_000_000);
+const NUMBER_MAX: u64 = 1 << 62;
 
 /// What a playlist is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +20,7 @@ pub enum Playlist {
     /// A choice of qualities, in the order written.
     Master(Vec<Variant>),
     /// A list of segments.
-    Media(Segments),
+    Media(Box<Segments>),
 }
 
 /// Reads a playlist; `None` if it is none.
@@ -52,6 +59,7 @@ struct Reader {
     range: Option<(u64, Option<u64>)>,
     range_end: u64,
     map: Option<(String, Option<String>)>,
+    parts: Parts,
 }
 
 impl Reader {
@@ -59,19 +67,28 @@ impl Reader {
         let (name, value) = tag.split_once(':').unwrap_or((tag, ""));
         match name {
             "INF" => {
-                let seconds = value.split(',').next()?.trim().parse::<f64>().ok()?;
-                self.duration = Some(Duration::try_from_secs_f64(seconds).ok()?);
+                self.duration = Some(time(value.split(',').next()?)?);
             }
             "-X-TARGETDURATION" => {
-                self.target = Some(Duration::try_from_secs_f64(value.trim().parse().ok()?).ok()?);
+                self.target = Some(time(value)?);
             }
-            "-X-MEDIA-SEQUENCE" => self.segments.first = value.trim().parse().ok()?,
+            "-X-MEDIA-SEQUENCE" => {
+                self.segments.first = value.trim().parse().ok().filter(|first| *first < NUMBER_MAX)?;
+            }
             "-X-ENDLIST" => self.segments.ended = true,
             "-X-BYTERANGE" => self.range = Some(length_and_start(value)?),
             "-X-MAP" => {
                 let range = attribute(value, "BYTERANGE").and_then(length_and_start);
                 let range = range.map(|(length, start)| shown_range(start.unwrap_or(0), length));
                 self.map = Some((attribute(value, "URI")?.to_owned(), range));
+            }
+            "-X-PART" => self.parts.part(value, self.segments.list.len() as u64, self.before())?,
+            "-X-PRELOAD-HINT" => self.parts.hint(value, self.before())?,
+            "-X-PART-INF" => self.parts.target = seconds(value, "PART-TARGET"),
+            "-X-SERVER-CONTROL" => {
+                self.parts.can_block = attribute(value, "CAN-BLOCK-RELOAD") == Some("YES");
+                self.parts.hold_back = seconds(value, "PART-HOLD-BACK");
+                self.segments.hold_back = seconds(value, "HOLD-BACK");
             }
             "-X-STREAM-INF" => {
                 let group = attribute(value, "AUDIO").map(str::to_owned);
@@ -98,15 +115,21 @@ impl Reader {
                 self.range_end = start.saturating_add(length);
                 shown_range(start, length)
             });
-            let before = self.map.clone().map(|(uri, range)| Companion { uri, range, once: true });
+            let before = self.before();
             self.segments.list.push(Segment {
                 uri: uri.to_owned(),
                 range,
                 duration,
                 start: Duration::ZERO,
-                before: before.into_iter().collect(),
+                before,
             });
         }
+    }
+
+    /// What has to be fetched before a segment that is named now.
+    fn before(&self) -> Vec<Companion> {
+        let map = self.map.clone();
+        map.map(|(uri, range)| Companion { uri, range, once: true }).into_iter().collect()
     }
 
     fn finish(mut self) -> Option<Playlist> {
@@ -117,7 +140,8 @@ impl Reader {
             return Some(Playlist::Master(self.variants));
         }
         self.segments.reload = self.target?;
-        Some(Playlist::Media(self.segments))
+        self.segments.low_latency = self.parts.finish(self.segments.first);
+        Some(Playlist::Media(Box::new(self.segments)))
     }
 }
 
@@ -134,6 +158,17 @@ fn length_and_start(text: &str) -> Option<(u64, Option<u64>)> {
         Some((length, start)) => Some((length.parse().ok()?, Some(start.parse().ok()?))),
         None => Some((text.parse().ok()?, None)),
     }
+}
+
+/// An attribute that is a time.
+fn seconds(list: &str, wanted: &str) -> Option<Duration> {
+    time(attribute(list, wanted)?)
+}
+
+/// Seconds with a fraction.
+fn time(text: &str) -> Option<Duration> {
+    let time = Duration::try_from_secs_f64(text.trim().parse().ok()?).ok()?;
+    (time <= TIME_MAX).then_some(time)
 }
 
 fn shown_range(start: u64, length: u64) -> String {
@@ -160,76 +195,4 @@ fn attribute<'t>(list: &'t str, wanted: &str) -> Option<&'t str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_master_playlist_is_a_choice_of_qualities() {
-        let text = "#EXTM3U\n#EXT-X-STREAM-INF:CODECS=\"avc1,mp4a\",BANDWIDTH=800000,RESOLUTION=640x360\nlow.m3u8\n\
-            #EXT-X-MEDIA:TYPE=AUDIO,URI=\"a.m3u8\"\n#EXT-X-STREAM-INF:BANDWIDTH=3000000\r\nhigh/index.m3u8\n";
-        let Some(Playlist::Master(variants)) = parse(text) else { panic!("no master playlist") };
-        let found: Vec<_> = variants.iter().map(|one| (one.bandwidth, one.uri.as_str())).collect();
-        assert_eq!(found, [(800_000, "low.m3u8"), (3_000_000, "high/index.m3u8")]);
-    }
-
-    #[test]
-    fn a_quality_is_heard_with_the_default_sound_of_its_group() {
-        let media = |group: &str, rest: &str| {
-            format!("#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{group}\",NAME=\"x\"{rest}\n")
-        };
-        let stream = |rest: &str| format!("#EXT-X-STREAM-INF:BANDWIDTH=1{rest}\nv.m3u8\n");
-        let text = [
-            "#EXTM3U\n".to_owned(),
-            media("a", ",URI=\"first.m3u8\""),
-            media("a", ",DEFAULT=YES,URI=\"default.m3u8\""),
-            "#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"b\",NAME=\"x\",URI=\"words.m3u8\"\n".to_owned(),
-            stream(",AUDIO=\"a\""),
-            stream(",AUDIO=\"b\""),
-            stream(",AUDIO=\"inside\""),
-            stream(",AUDIO=\"nowhere\""),
-            stream(""),
-            media("b", ",DEFAULT=NO,URI=\"only.m3u8\""),
-            media("inside", ",DEFAULT=YES"),
-        ];
-        let Some(Playlist::Master(variants)) = parse(&text.concat()) else { panic!("no master playlist") };
-        let found: Vec<_> = variants.iter().map(|one| one.sound.as_deref()).collect();
-        assert_eq!(found, [Some("default.m3u8"), Some("only.m3u8"), None, None, None]);
-    }
-
-    #[test]
-    fn a_media_playlist_is_a_list_of_segments() {
-        let text = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:6\n#EXT-X-MEDIA-SEQUENCE:41\n\
-            #EXTINF:5.96,\na.ts\n#EXTINF:6,title\n# a comment\nb.ts\n#EXT-X-ENDLIST\n";
-        let Some(Playlist::Media(segments)) = parse(text) else { panic!("no media playlist") };
-        assert_eq!((segments.first, segments.ended), (41, true));
-        assert_eq!(segments.reload, Duration::from_secs(6));
-        let found: Vec<_> =
-            segments.list.iter().map(|one| (one.uri.as_str(), one.duration.as_millis())).collect();
-        assert_eq!(found, [("a.ts", 5960), ("b.ts", 6000)]);
-    }
-
-    #[test]
-    fn byte_ranges_follow_each_other_and_maps_apply_to_what_comes_after() {
-        let text = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-MAP:URI=\"f.mp4\",BYTERANGE=\"600@0\"\n\
-            #EXTINF:4,\n#EXT-X-BYTERANGE:1000@600\nf.mp4\n#EXTINF:4,\n#EXT-X-BYTERANGE:500\nf.mp4\n";
-        let Some(Playlist::Media(segments)) = parse(text) else { panic!("no media playlist") };
-        let ranges: Vec<_> = segments.list.iter().map(|one| one.range.as_deref().unwrap()).collect();
-        assert_eq!(ranges, ["600-1599", "1600-2099"]);
-        let map = Companion { uri: "f.mp4".to_owned(), range: Some("0-599".to_owned()), once: true };
-        assert_eq!(segments.list[1].before, [map]);
-        assert!(!segments.ended);
-    }
-
-    #[test]
-    fn what_is_no_playlist_is_none() {
-        for text in [
-            "",
-            "<MPD/>",
-            "#EXTM3U\n#EXTINF:x,\na.ts\n",
-            "#EXTM3U\n#EXTINF:4,\na.ts\n",
-            "#EXTM3U\n#EXTINF:-1,\na\n",
-        ] {
-            assert_eq!(parse(text), None, "{text}");
-        }
-    }
-}
+mod tests;

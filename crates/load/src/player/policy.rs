@@ -1,13 +1,17 @@
 //! What a player fetches next.
 
 mod lane;
+mod lines;
 mod presentation;
 mod quality;
+mod sides;
 
 use std::time::Duration;
 
 use self::lane::{Begin, Lane, Piece};
+pub use self::lines::Line;
 use self::quality::Qualities;
+use self::sides::Which;
 use super::dash::{Presentation, Search};
 use super::hls::Playlist;
 use super::{Buffer, Habits, Manifest, Segments, Totals};
@@ -18,8 +22,10 @@ use crate::target::Target;
 pub enum Action {
     /// Fetches this, then says what came of it.
     Fetch(Fetch),
-    /// Does nothing until then.
+    /// Does nothing until then, or until something has come that another line fetched.
     Wait(Duration),
+    /// Does nothing until something has come that another line fetched.
+    Idle,
     /// Leaves.
     Leave,
 }
@@ -78,24 +84,26 @@ pub struct Player {
     sound: Option<Lane>,
     /// How much could be played so far.
     filled: Duration,
-    fetching: Option<Fetching>,
+    /// By line.
+    fetching: [Option<Fetching>; Line::ALL.len()],
+    retry_at: [Duration; Line::ALL.len()],
     failures: u32,
-    retry_at: Duration,
     totals: Totals,
 }
 
 /// What is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fetching {
-    Manifest(Which),
-    Piece { which: Which, piece: Piece, since: Duration },
-}
-
-/// What is fetched side by side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
-    Picture,
-    Sound,
+    /// The manifest at this place, for picture or sound.
+    Manifest {
+        which: Which,
+        place: Target,
+    },
+    Piece {
+        which: Which,
+        piece: Piece,
+        since: Duration,
+    },
 }
 
 /// What is to be done next for picture or sound.
@@ -103,6 +111,8 @@ enum Want {
     Piece,
     Manifest,
     Later(Duration),
+    /// Nothing before another line has fetched something.
+    News,
     /// All of it has come.
     Nothing,
 }
@@ -122,9 +132,9 @@ impl Player {
             picture: Lane::new(None, now),
             sound: None,
             filled: Duration::ZERO,
-            fetching: None,
+            fetching: Default::default(),
+            retry_at: [now; Line::ALL.len()],
             failures: 0,
-            retry_at: now,
             totals: Totals { players: 1, ..Totals::default() },
         }
     }
@@ -135,52 +145,75 @@ impl Player {
         Self { wall, ..self }
     }
 
-    /// What it does now.
-    pub fn act(&mut self, now: Duration) -> Action {
+    /// What this line does now. It is asked again when what it fetches has come, when its wait is over, and when
+    /// another line has fetched something.
+    pub fn act(&mut self, line: Line, now: Duration) -> Action {
         self.buffer.advance(now);
         let is_late = self.habits.watch.is_some_and(|watch| now >= self.began + watch);
         if is_late || self.buffer.has_ended() || self.failures >= FAILURES_MAX {
             return Action::Leave;
         }
-        if now < self.retry_at {
-            return Action::Wait(self.bounded(self.retry_at));
+        let retry_at = self.retry_at[line.place()];
+        if now < retry_at {
+            return Action::Wait(self.bounded(retry_at));
         }
-        if self.picture.segments.is_none() && self.presentation.is_none() {
-            return self.fetch_manifest(Which::Picture);
+        match line {
+            Line::Main => self.act_main(now),
+            Line::Sound => self.follow(line, now),
+            Line::PictureList => self.ask_for_more(line, Which::Picture, now),
+            Line::SoundList => self.ask_for_more(line, Which::Sound, now),
         }
-        if self.picture.next_segment().is_none() && now < self.picture.reload_at {
+    }
+
+    fn act_main(&mut self, now: Duration) -> Action {
+        let is_unknown = self.picture.segments.is_none() && !self.picture.is_low_latency;
+        if is_unknown && self.presentation.is_none() {
+            return self.fetch_manifest(Line::Main, Which::Picture);
+        }
+        if self.presentation.is_some()
+            && self.picture.next_segment().is_none()
+            && now < self.picture.reload_at
+        {
             // The clock may have brought more.
             self.list_presentation(now);
         }
         if let Some(action) = self.fetch_index() {
             return action;
         }
-        self.follow(now)
+        self.follow(Line::Main, now)
     }
 
-    /// Fetches what is needed first: picture or sound, whichever is behind.
-    fn follow(&mut self, now: Duration) -> Action {
+    /// Fetches what is needed first of what this line fetches: picture or sound, whichever is behind.
+    fn follow(&mut self, line: Line, now: Duration) -> Action {
         let mut order = [Which::Sound, Which::Picture];
         order.sort_by_key(|which| self.lane(*which).map(Lane::reach));
         let mut until: Option<Duration> = None;
-        for which in order {
+        for which in order.into_iter().filter(|which| self.line_of(*which) == line) {
             match self.want(which, now) {
-                Want::Piece => return self.fetch_piece(which, now),
-                Want::Manifest => return self.fetch_manifest(which),
+                Want::Piece => return self.fetch_piece(line, which, now),
+                Want::Manifest => return self.fetch_manifest(line, which),
                 Want::Later(then) => until = Some(until.map_or(then, |until| until.min(then))),
-                Want::Nothing => {}
+                Want::News | Want::Nothing => {}
             }
         }
-        if until.is_none() {
+        // Only the main line knows of periods whose segments have not been listed.
+        let is_complete = line == Line::Main && self.lanes().all(Lane::is_over);
+        if is_complete {
             self.buffer.complete(now);
         }
-        Action::Wait(self.bounded(until.unwrap_or_else(|| now + self.buffer.ahead())))
+        match until {
+            Some(until) => Action::Wait(self.bounded(until)),
+            None if is_complete => Action::Wait(self.bounded(now + self.buffer.ahead())),
+            None => self.idle(),
+        }
     }
 
     fn want(&self, which: Which, now: Duration) -> Want {
         let Some(lane) = self.lane(which) else { return Want::Nothing };
         let ahead = self.ahead(lane);
-        match lane.next_segment() {
+        match lane.next_media() {
+            // Another line looks after the playlist.
+            None if lane.is_low_latency && !lane.is_over() => Want::News,
             _ if lane.segments.is_none() => Want::Manifest,
             Some(_) if ahead < self.habits.buffer => Want::Piece,
             Some(_) => Want::Later(now + (ahead - self.habits.buffer) + AFTER_FULL),
@@ -191,76 +224,29 @@ impl Player {
         }
     }
 
-    fn lane(&self, which: Which) -> Option<&Lane> {
-        match which {
-            Which::Picture => Some(&self.picture),
-            Which::Sound => self.sound.as_ref(),
-        }
+    fn fetch_manifest(&mut self, line: Line, which: Which) -> Action {
+        let place = self.place(which);
+        self.fetching[line.place()] = Some(Fetching::Manifest { which, place: place.clone() });
+        Action::Fetch(Fetch { target: place, range: None, kind: Kind::Manifest })
     }
 
-    fn lane_mut(&mut self, which: Which) -> Option<&mut Lane> {
-        match which {
-            Which::Picture => Some(&mut self.picture),
-            Which::Sound => self.sound.as_mut(),
-        }
-    }
-
-    fn lanes(&self) -> impl Iterator<Item = &Lane> + Clone {
-        [&self.picture].into_iter().chain(&self.sound)
-    }
-
-    /// How much was left out, of picture or sound: what the other has of that is not played either.
-    fn skipped(&self) -> Duration {
-        self.lanes().map(Lane::skipped).max().unwrap_or_default()
-    }
-
-    /// How much of it lies ahead of what is played, whether the other has that too or not.
-    fn ahead(&self, lane: &Lane) -> Duration {
-        self.buffer.ahead() + lane.reach().saturating_sub(self.skipped()).saturating_sub(self.filled)
-    }
-
-    /// Played can be what there is of both; one that is over holds up nobody.
-    fn fill(&mut self, now: Duration) {
-        let under_way = self.lanes().filter(|lane| !lane.is_over()).map(Lane::reach).min();
-        let reach = under_way.or_else(|| self.lanes().map(Lane::reach).max()).unwrap_or_default();
-        let filled = reach.saturating_sub(self.skipped());
-        if filled > self.filled {
-            self.buffer.fill(now, filled - self.filled);
-            self.filled = filled;
-        }
-    }
-
-    /// Nobody waits longer than the viewer stays.
-    fn bounded(&self, until: Duration) -> Duration {
-        self.habits.watch.map_or(until, |watch| until.min(self.began + watch))
-    }
-
-    fn fetch_manifest(&mut self, which: Which) -> Action {
-        self.fetching = Some(Fetching::Manifest(which));
-        let target = self.lane(which).and_then(|lane| lane.manifest.as_ref()).unwrap_or(&self.master).clone();
-        Action::Fetch(Fetch { target, range: None, kind: Kind::Manifest })
-    }
-
-    fn fetch_piece(&mut self, which: Which, now: Duration) -> Action {
+    fn fetch_piece(&mut self, line: Line, which: Which, now: Duration) -> Action {
         let wanted = self.qualities.wanted();
         if which == Which::Picture && wanted != self.qualities.level {
             self.take_level(now, wanted);
             self.totals.switches += 1;
             if self.presentation.is_none() {
-                return self.fetch_manifest(Which::Picture);
+                return self.fetch_manifest(Line::Main, Which::Picture);
             }
             self.list_presentation(now);
-            return self.act(now);
+            return self.act(line, now);
         }
         let Some(lane) = self.lane_mut(which) else { return Action::Leave };
         let Some(piece) = lane.next_piece() else { return Action::Leave };
-        let manifest = lane.manifest.clone();
-        let (uri, range) = match &piece {
-            Piece::Companion(one) => (&one.uri, one.range.clone()),
-            Piece::Segment(one) => (&one.uri, one.range.clone()),
-        };
-        let target = manifest.as_ref().unwrap_or(&self.master).join(uri);
-        self.fetching = Some(Fetching::Piece { which, piece, since: now });
+        let (uri, range) = piece.place();
+        let range = range.map(str::to_owned);
+        let target = self.place(which).join(uri);
+        self.fetching[line.place()] = Some(Fetching::Piece { which, piece, since: now });
         match target {
             Ok(target) => Action::Fetch(Fetch { target, range, kind: Kind::Media }),
             Err(_) => Action::Leave,
@@ -289,9 +275,14 @@ impl Player {
     }
 
     /// What was fetched is a manifest. False if it cannot be played.
-    pub fn take_manifest(&mut self, now: Duration, manifest: Manifest) -> bool {
-        let which = self.under_way();
-        self.fetching = None;
+    pub fn take_manifest(&mut self, line: Line, now: Duration, manifest: Manifest) -> bool {
+        let Some(Fetching::Manifest { which, place }) = self.fetching[line.place()].take() else {
+            return false;
+        };
+        if place != self.place(which) {
+            // The quality has been changed meanwhile.
+            return true;
+        }
         let playlist = match manifest {
             Manifest::Hls(playlist) => playlist,
             Manifest::Dash(presentation) => {
@@ -308,21 +299,20 @@ impl Player {
             Playlist::Master(_) => false,
             Playlist::Media(segments) => {
                 self.failures = 0;
-                self.take_segments(now, which, segments);
+                self.take_segments(now, which, *segments);
                 true
             }
         }
     }
 
-    /// Whether picture or sound is under way.
-    fn under_way(&self) -> Which {
-        match self.fetching {
-            Some(Fetching::Manifest(which) | Fetching::Piece { which, .. }) => which,
-            None => Which::Picture,
+    fn take_segments(&mut self, now: Duration, which: Which, mut segments: Segments) {
+        if !self.habits.low_latency {
+            segments.low_latency = None;
         }
-    }
-
-    fn take_segments(&mut self, now: Duration, which: Which, segments: Segments) {
+        if let Some(offer) = &segments.low_latency {
+            // More would take the player away from the edge.
+            self.buffer.start_within(offer.hold_back);
+        }
         let is_live = !segments.ended;
         // Sound begins where the picture does, as far as lengths tell.
         let begin = match which {
@@ -341,13 +331,17 @@ impl Player {
     }
 
     /// What was fetched is media of so many bytes.
-    pub fn take_media(&mut self, now: Duration, bytes: u64) {
+    pub fn take_media(&mut self, line: Line, now: Duration, bytes: u64) {
         self.failures = 0;
-        let Some(Fetching::Piece { which, piece, since }) = self.fetching.take() else { return };
-        let is_segment = matches!(piece, Piece::Segment(_));
-        if is_segment && which == Which::Picture {
-            self.totals.segments += 1;
-            self.qualities.measure(bytes, now.saturating_sub(since));
+        let taken = self.fetching[line.place()].take();
+        let Some(Fetching::Piece { which, piece, since }) = taken else { return };
+        if which == Which::Picture {
+            self.totals.segments += u64::from(matches!(piece, Piece::Segment(_)));
+            self.totals.parts += u64::from(matches!(piece, Piece::Part(_) | Piece::Hint(_)));
+            // What is still being made comes as fast as it is made.
+            if matches!(piece, Piece::Segment(_) | Piece::Part(_)) {
+                self.qualities.measure(bytes, now.saturating_sub(since));
+            }
         }
         if let Some(lane) = self.lane_mut(which) {
             lane.take(piece);
@@ -356,12 +350,14 @@ impl Player {
     }
 
     /// What was fetched failed.
-    pub fn fail(&mut self, now: Duration) {
-        let which = self.under_way();
-        self.fetching = None;
+    pub fn fail(&mut self, line: Line, now: Duration) {
+        let which = match self.fetching[line.place()].take() {
+            Some(Fetching::Manifest { which, .. } | Fetching::Piece { which, .. }) => which,
+            None => Which::Picture,
+        };
         self.search = None;
         self.failures += 1;
-        self.retry_at = now + AFTER_FAILURE;
+        self.retry_at[line.place()] = now + AFTER_FAILURE;
         // A segment of a live stream may have left the manifest meanwhile.
         let lane = self.lane_mut(which);
         if let Some(lane) = lane.filter(|lane| lane.segments.as_ref().is_some_and(|segments| !segments.ended))

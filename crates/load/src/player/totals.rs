@@ -23,6 +23,8 @@ pub struct Totals {
     pub played: Duration,
     /// Segments that came.
     pub segments: u64,
+    /// Parts of segments that came.
+    pub parts: u64,
     /// Changes from one quality to another.
     pub switches: u64,
     /// Segments that had left a live manifest before they could be fetched.
@@ -42,6 +44,7 @@ impl Totals {
         self.stalled += other.stalled;
         self.played += other.played;
         self.segments += other.segments;
+        self.parts += other.parts;
         self.switches += other.switches;
         self.skipped += other.skipped;
         self.live_distance.add(&other.live_distance);

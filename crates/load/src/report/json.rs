@@ -95,6 +95,7 @@ fn playback(tally: &Tally) -> Value {
         "played_seconds": playback.played.as_secs_f64(),
         "stall_ratio": playback.stall_ratio(),
         "segments": playback.segments,
+        "parts": playback.parts,
         "segments_skipped": playback.skipped,
         "quality_switches": playback.switches,
         "live_distance_ms": latencies(&playback.live_distance),

@@ -150,6 +150,10 @@ fn playback(text: &mut String, tally: &Tally) {
         }
     }
     let stalls = count(playback.stalls, "stall");
+    let mut fetched = count(playback.segments, "segment");
+    if playback.parts > 0 {
+        fetched = format!("{fetched} and {}", count(playback.parts, "part"));
+    }
     _ = writeln!(
         text,
         "\nplayers\n  {} came, {} saw a picture, {} were stalled: {stalls}, {} of {} ({:.2} %)\n  {} fetched, {} \
@@ -160,7 +164,7 @@ fn playback(text: &mut String, tally: &Tally) {
         seconds(playback.stalled),
         seconds(playback.stalled + playback.played),
         playback.stall_ratio() * 100.0,
-        count(playback.segments, "segment"),
+        fetched,
         grouped(playback.skipped),
         count(playback.switches, "change") + " of quality",
     );

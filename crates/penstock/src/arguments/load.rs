@@ -141,6 +141,10 @@ pub(crate) struct Playback {
     /// How often all viewers leave and return at once.
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     pub(crate) storm: Option<Duration>,
+
+    /// Fetch whole segments, also of live streams in parts.
+    #[arg(long)]
+    pub(crate) no_low_latency: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

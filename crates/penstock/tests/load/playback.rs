@@ -1,6 +1,7 @@
 //! Players against our own server. What they do in which case is tested with the players' policy; here bytes flow.
 
 mod indexed;
+mod low_latency;
 mod sound;
 
 use std::io::Write;

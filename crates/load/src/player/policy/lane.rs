@@ -1,12 +1,17 @@
 //! One of the streams that are fetched side by side, the picture or the sound: which segment is next in it.
 
+mod begin;
+mod parts;
+
 use std::time::Duration;
 
-use crate::player::{Companion, Segment, Segments};
+pub(super) use self::begin::Begin;
+use self::parts::Within;
+use crate::player::{Companion, Part, Segment, Segments};
 use crate::target::Target;
 
-/// Live players begin so many segments before the end of the manifest (RFC 8216 §6.3.3).
-const SEGMENTS_BEHIND: u64 = 3;
+/// A playlist whose server does not hold the request is not asked for more often.
+const LOOK_MIN: Duration = Duration::from_millis(100);
 
 /// More initialisations than this are not remembered.
 const HAD_MAX: usize = 16;
@@ -19,6 +24,10 @@ pub(super) struct Lane {
     pub(super) segments: Option<Segments>,
     pub(super) reload_at: Duration,
     pub(super) next: Option<u64>,
+    /// How much of that segment has been fetched in parts.
+    within: Within,
+    /// Whether parts are fetched, and its playlist is asked for all the time.
+    pub(super) is_low_latency: bool,
     /// Where in a presentation the next segment begins.
     pub(super) position: Option<Duration>,
     /// What is fetched once and has been.
@@ -30,22 +39,34 @@ pub(super) struct Lane {
     skipped: Duration,
 }
 
-/// Where a stream begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Begin {
-    /// Films at their first segment, live streams behind their end.
-    Usual,
-    /// After so much of it.
-    After(Duration),
-    /// So much before its end.
-    Behind(Duration),
-}
-
 /// Something to fetch of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Companion(Companion),
     Segment(Segment),
+    /// A part that the playlist lists.
+    Part(Part),
+    /// A part that is still being made, and how long it plays is not known.
+    Hint(Part),
+}
+
+impl Piece {
+    /// Where it is, and which bytes of it.
+    pub(super) fn place(&self) -> (&str, Option<&str>) {
+        match self {
+            Self::Companion(one) => (&one.uri, one.range.as_deref()),
+            Self::Segment(one) => (&one.uri, one.range.as_deref()),
+            Self::Part(one) | Self::Hint(one) => (&one.segment.uri, one.segment.range.as_deref()),
+        }
+    }
+
+    fn segment(&self) -> Option<&Segment> {
+        match self {
+            Self::Companion(_) => None,
+            Self::Segment(one) => Some(one),
+            Self::Part(one) | Self::Hint(one) => Some(&one.segment),
+        }
+    }
 }
 
 impl Lane {
@@ -55,6 +76,8 @@ impl Lane {
             segments: None,
             reload_at: now,
             next: None,
+            within: Within::default(),
+            is_low_latency: false,
             position: None,
             had: Vec::new(),
             companions: 0,
@@ -76,6 +99,7 @@ impl Lane {
         }
         self.manifest = manifest;
         self.segments = None;
+        self.is_low_latency = false;
         self.companions = 0;
     }
 
@@ -96,35 +120,27 @@ impl Lane {
 
     /// Whether all of it has come.
     pub(super) fn is_over(&self) -> bool {
-        self.next_segment().is_none() && self.segments.as_ref().is_some_and(|segments| segments.ended)
+        self.next_media().is_none() && self.segments.as_ref().is_some_and(|segments| segments.ended)
     }
 
-    /// How much is listed that has not been fetched.
-    pub(super) fn to_come(&self) -> Duration {
-        let Some(segments) = &self.segments else { return Duration::ZERO };
-        let place = self.next.unwrap_or(segments.first).saturating_sub(segments.first);
-        segments
-            .list
-            .iter()
-            .skip(usize::try_from(place).unwrap_or(usize::MAX))
-            .map(|segment| segment.duration)
-            .sum()
-    }
-
-    /// What of the next segment is to be fetched now.
+    /// What of the next segment, or part of one, is to be fetched now.
     pub(super) fn next_piece(&mut self) -> Option<Piece> {
-        let segment = self.next_segment()?.clone();
-        while let Some(companion) = segment.before.get(self.companions) {
+        let media = self.next_media()?;
+        let before = media.segment().map(|segment| segment.before.clone()).unwrap_or_default();
+        while let Some(companion) = before.get(self.companions) {
             if !(companion.once && self.had.contains(companion)) {
                 return Some(Piece::Companion(companion.clone()));
             }
             self.companions += 1;
         }
-        Some(Piece::Segment(segment))
+        Some(media)
     }
 
     /// It has come.
     pub(super) fn take(&mut self, piece: Piece) {
+        if !matches!(piece, Piece::Companion(_)) {
+            self.companions = 0;
+        }
         match piece {
             Piece::Companion(companion) => {
                 self.companions += 1;
@@ -133,11 +149,13 @@ impl Lane {
                 }
             }
             Piece::Segment(segment) => {
-                self.companions = 0;
                 self.position = Some(segment.start + segment.duration);
                 self.fetched += segment.duration;
                 self.next = self.next.map(|next| next + 1);
+                self.within = Within::default();
             }
+            Piece::Part(part) => self.take_part(&part),
+            Piece::Hint(part) => self.take_hint(part.at),
         }
     }
 
@@ -146,42 +164,28 @@ impl Lane {
         let is_news = self.segments.as_ref() != Some(&segments);
         // A manifest that has not changed is looked at again sooner (RFC 8216 §6.3.4).
         self.reload_at = now + if is_news { segments.reload } else { segments.reload / 2 };
-        let (next, skipped) = match self.next {
-            None => (begin.number(&segments), 0),
-            Some(next) => (next.max(segments.first), segments.first.saturating_sub(next)),
-        };
-        self.next = Some(next);
+        self.is_low_latency = segments.low_latency.is_some();
+        if let Some(offer) = &segments.low_latency {
+            // The server holds the request until there is more; if it does not, it is not asked without end.
+            self.reload_at = now + if is_news { Duration::ZERO } else { offer.target.max(LOOK_MIN) };
+        }
+        let mut skipped = 0;
+        match self.next {
+            None => {
+                let (next, part) = begin.place(&segments);
+                (self.next, self.within) = (Some(next), Within::at(part));
+            }
+            Some(next) if next < segments.first => {
+                skipped = segments.first - next;
+                (self.next, self.within) = (Some(segments.first), Within::default());
+            }
+            Some(_) => {}
+        }
         self.segments = Some(segments);
         if skipped > 0 {
             let each = self.next_segment().map_or(Duration::ZERO, |segment| segment.duration);
             self.skipped += each.saturating_mul(u32::try_from(skipped).unwrap_or(u32::MAX));
         }
-        skipped
+        skipped + u64::from(self.settle())
     }
-}
-
-impl Begin {
-    /// The number of the segment that is first.
-    fn number(self, segments: &Segments) -> u64 {
-        let end = segments.first + segments.list.len() as u64;
-        let durations = segments.list.iter().map(|segment| segment.duration);
-        match self {
-            Self::Usual if segments.ended => segments.first,
-            Self::Usual => end.saturating_sub(SEGMENTS_BEHIND).max(segments.first),
-            Self::After(wanted) => segments.first + nearest(durations, wanted),
-            Self::Behind(wanted) => end - nearest(durations.rev(), wanted),
-        }
-    }
-}
-
-/// How many segments together come nearest to this length.
-fn nearest(durations: impl Iterator<Item = Duration>, wanted: Duration) -> u64 {
-    let mut length = Duration::ZERO;
-    let is_nearer = |duration: &Duration| {
-        let longer = length + *duration;
-        let is_nearer = longer.abs_diff(wanted) <= length.abs_diff(wanted);
-        length = longer;
-        is_nearer
-    };
-    durations.take_while(is_nearer).count() as u64
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Action, CLOCK_LOOK, Fetch, Kind, Player, Which};
+use super::sides::Which;
+use super::{Action, CLOCK_LOOK, Fetch, Kind, Player};
 use crate::player::Segment;
 use crate::player::dash::{Presentation, Progress, Unread};
 

@@ -1,3 +1,4 @@
+mod low_latency;
 mod sound;
 
 use super::*;
@@ -59,8 +60,13 @@ impl<M: Fn(&str, Duration) -> String, T: Fn(&str) -> Option<Duration>> World<M, 
             if self.now >= until {
                 break;
             }
-            match player.act(self.now) {
+            for line in &Line::ALL[1..] {
+                let action = player.act(*line, self.now);
+                assert!(!matches!(action, Action::Fetch(_)), "{line:?} has nothing to do: {action:?}");
+            }
+            match player.act(Line::Main, self.now) {
                 Action::Leave => break,
+                Action::Idle => panic!("there is no other line"),
                 Action::Wait(then) => {
                     assert!(then > self.now, "a wait must end later than now: {then:?}");
                     self.now = then;
@@ -78,22 +84,24 @@ impl<M: Fn(&str, Duration) -> String, T: Fn(&str) -> Option<Duration>> World<M, 
         match (self.takes)(&path) {
             None => {
                 self.now += 10 * MS;
-                player.fail(self.now);
+                player.fail(Line::Main, self.now);
             }
             Some(takes) => {
                 self.now += takes;
                 match fetch.kind {
                     Kind::Manifest => {
-                        assert!(
-                            player.take_manifest(self.now, Manifest::parse(&manifest, &target()).unwrap())
-                        );
+                        assert!(player.take_manifest(
+                            Line::Main,
+                            self.now,
+                            Manifest::parse(&manifest, &target()).unwrap()
+                        ));
                     }
                     Kind::Index => {
                         if !player.take_index(self.now, part(&self.file, fetch.range.as_deref().unwrap())) {
-                            player.fail(self.now);
+                            player.fail(Line::Main, self.now);
                         }
                     }
-                    Kind::Media => player.take_media(self.now, self.bytes),
+                    Kind::Media => player.take_media(Line::Main, self.now, self.bytes),
                 }
             }
         }

@@ -50,6 +50,7 @@ pub(super) fn of(command: &LoadCommand) -> Result<(Plan, &Output), String> {
                 watch: typed.watch,
                 ramp: typed.ramp,
                 storm: typed.storm,
+                low_latency: !typed.no_low_latency,
             };
             let workload = simple(&typed.common);
             Ok((plan(&typed.common, Mode::Playback(habits), workload)?, &typed.common.output))

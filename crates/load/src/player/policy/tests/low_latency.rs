@@ -1,0 +1,235 @@
+//! Live streams in parts, from an origin that holds requests for what is not there yet. A part plays one second and four
+//! are a segment; whatever is there takes 10 ms.
+
+use super::*;
+
+const TAKES: Duration = Duration::from_millis(10);
+const BEGIN: Duration = Duration::from_millis(20_300);
+
+struct Origin {
+    /// When a part is there, by the name of its stream and its number.
+    ready: fn(&str, u64) -> Duration,
+    hints: bool,
+    holds: bool,
+    /// Which parts begin with a picture of their own.
+    independent: u64,
+    /// A part that cannot be had the first time.
+    missing: Option<&'static str>,
+    choice: Option<&'static str>,
+}
+
+fn on_time(_: &str, part: u64) -> Duration {
+    Duration::from_secs(part + 1)
+}
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self { ready: on_time, hints: true, holds: true, independent: 1, missing: None, choice: None }
+    }
+}
+
+/// The name of a stream and the number in the name of a file of it.
+fn name_and_number(path: &str) -> (&str, u64) {
+    let stem = path.rsplit('/').next().unwrap().split('.').next().unwrap();
+    let name = stem.trim_end_matches(|one: char| one.is_ascii_digit());
+    (name, stem[name.len()..].parse().unwrap_or_default())
+}
+
+impl Origin {
+    fn count(&self, name: &str, now: Duration) -> u64 {
+        (0..).find(|part| (self.ready)(name, *part) > now).unwrap()
+    }
+
+    fn playlist(&self, name: &str, now: Duration) -> String {
+        let count = self.count(name, now);
+        let whole = count / 4;
+        let mut text = format!(
+            "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-PART-INF:PART-TARGET=1\n#EXT-X-MEDIA-SEQUENCE:{}\n\
+             #EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,PART-HOLD-BACK=3\n",
+            whole.saturating_sub(6)
+        );
+        for segment in whole.saturating_sub(6)..=whole {
+            for part in (segment * 4..count.min(segment * 4 + 4)).filter(|part| part + 12 > count) {
+                let independent = if part % self.independent == 0 { ",INDEPENDENT=YES" } else { "" };
+                text.push_str(&format!("#EXT-X-PART:DURATION=1,URI=\"{name}{part}.mp4\"{independent}\n"));
+            }
+            if segment < whole {
+                text.push_str(&format!("#EXTINF:4,\n{name}-whole{segment}.mp4\n"));
+            }
+        }
+        if self.hints {
+            text.push_str(&format!("#EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"{name}{count}.mp4\"\n"));
+        }
+        text
+    }
+
+    /// When a request is answered, and with which manifest.
+    fn answer(&self, target: &Target, now: Duration) -> (Duration, String) {
+        let (path, query) = target.path.split_once('?').unwrap_or((&target.path, ""));
+        let (name, number) = name_and_number(path);
+        if !path.ends_with(".m3u8") {
+            let last = if name.ends_with("-whole") { number * 4 + 3 } else { number };
+            return (now.max((self.ready)(name.trim_end_matches("-whole"), last)) + TAKES, String::new());
+        }
+        if let Some(choice) = self.choice.filter(|_| name == "index") {
+            return (now + TAKES, choice.to_owned());
+        }
+        let wanted = query.strip_prefix("_HLS_msn=").and_then(|rest| rest.split_once("&_HLS_part="));
+        let wanted =
+            wanted.map(|(segment, part)| segment.parse::<u64>().unwrap() * 4 + part.parse::<u64>().unwrap());
+        let ready = wanted.filter(|_| self.holds).map_or(now, |part| now.max((self.ready)(name, part)));
+        (ready + TAKES, self.playlist(name, ready))
+    }
+
+    /// What a player went through for so long, and what it asked for.
+    fn play(&self, habits: Habits, length: Duration) -> (Totals, Vec<String>) {
+        let (mut now, mut log) = (BEGIN, Vec::new());
+        let mut player = Player::new(habits, target(), now);
+        let mut under_way: Vec<(Duration, Line, Fetch, String)> = Vec::new();
+        while now < BEGIN + length {
+            let mut until = BEGIN + length;
+            for line in Line::ALL {
+                if under_way.iter().any(|one| one.1 == line) {
+                    continue;
+                }
+                match player.act(line, now) {
+                    Action::Leave => return (player.leave(now), log),
+                    Action::Idle => {}
+                    Action::Wait(then) => {
+                        assert!(then > now, "a wait must end later than now: {then:?}");
+                        until = until.min(then);
+                    }
+                    Action::Fetch(fetch) => {
+                        log.push(fetch.target.path.trim_start_matches("/film/").to_owned());
+                        assert!(log.len() < 2000, "without end: {:?}", &log[1900..]);
+                        let (done, manifest) = self.answer(&fetch.target, now);
+                        under_way.push((done, line, fetch, manifest));
+                    }
+                }
+            }
+            under_way.sort_by_key(|one| one.0);
+            now = under_way.first().map_or(until, |one| one.0.min(until));
+            while under_way.first().is_some_and(|one| one.0 <= now) {
+                let (_, line, fetch, manifest) = under_way.remove(0);
+                let is_missing = |missing: &str| {
+                    let tries = log.iter().filter(|path| *path == missing).count();
+                    fetch.target.path.ends_with(missing) && tries == 1
+                };
+                match fetch.kind {
+                    _ if self.missing.is_some_and(is_missing) => player.fail(line, now),
+                    Kind::Manifest => {
+                        let manifest = Manifest::parse(&manifest, &fetch.target).unwrap();
+                        assert!(player.take_manifest(line, now, manifest));
+                    }
+                    Kind::Index => panic!("nothing is indexed"),
+                    Kind::Media => player.take_media(line, now, 500_000),
+                }
+            }
+        }
+        (player.leave(now), log)
+    }
+}
+
+/// The numbers of the parts asked for of a stream.
+fn parts(log: &[String], name: &str) -> Vec<u64> {
+    let of_stream = log.iter().filter(|path| path.ends_with(".mp4")).map(|path| name_and_number(path));
+    of_stream.filter(|found| found.0 == name).map(|found| found.1).collect()
+}
+
+/// To the hundredth of a second.
+fn hundredths(time: Duration) -> u128 {
+    (time.as_millis() + 5) / 10
+}
+
+#[test]
+fn parts_are_played_as_they_are_made_at_the_distance_that_the_playlist_asks_for() {
+    for hints in [true, false] {
+        let (totals, log) = Origin { hints, ..Origin::default() }.play(habits(), 60 * S);
+        assert_eq!(log[..2], ["index.m3u8", "index17.mp4"], "three seconds behind part 20");
+        assert_eq!(log[2], "index.m3u8?_HLS_msn=5&_HLS_part=0");
+        assert_eq!(parts(&log, "index")[..63], (17..80).collect::<Vec<_>>(), "each once, in order");
+        assert_eq!((totals.parts, totals.segments, totals.stalls, totals.skipped), (63, 0, 0, 0));
+        // A playlist and the first two parts.
+        assert_eq!(hundredths(totals.startup.max()), 3);
+        // The first playlist was 0.3 s old; from then on only what the start took is lost.
+        assert_eq!(
+            (hundredths(totals.live_distance.min()), hundredths(totals.live_distance.max())),
+            (300, 332)
+        );
+        let lists = log.iter().filter(|path| path.contains("_HLS_msn")).count();
+        assert_eq!(lists, 61, "one for each part, and one that is held");
+        // The part that comes next is asked for before it is there, or not.
+        assert_eq!(parts(&log, "index").contains(&80), hints);
+    }
+}
+
+#[test]
+fn parts_that_come_late_are_one_stall_of_the_length_known_in_advance() {
+    let ready = |_: &str, part: u64| Duration::from_secs(if part < 30 { part + 1 } else { part + 11 });
+    let (totals, log) = Origin { ready, ..Origin::default() }.play(habits(), 60 * S);
+    // The picture starts at 20.33 s with part 17, and part 29 ends 13 s later. At 42.01 s there are two parts again.
+    assert_eq!((totals.stalls, totals.stalled), (1, 8680 * MS), "{log:?}");
+    assert_eq!(totals.played, 60 * S - 30 * MS - 8680 * MS);
+}
+
+#[test]
+fn a_picture_begins_with_a_part_that_it_can_begin_with() {
+    let (totals, log) = Origin { independent: 4, ..Origin::default() }.play(habits(), 20 * S);
+    assert_eq!(parts(&log, "index")[..3], [16, 17, 18]);
+    assert_eq!((totals.stalls, hundredths(totals.live_distance.min())), (0, 400));
+}
+
+#[test]
+fn without_low_latency_whole_segments_are_fetched() {
+    let habits = Habits { low_latency: false, ..habits() };
+    let (totals, log) = Origin::default().play(habits, 60 * S);
+    assert_eq!(log[..2], ["index.m3u8", "index-whole2.mp4"]);
+    assert!(!log.iter().any(|path| path.contains("_HLS")) && parts(&log, "index").is_empty(), "{log:?}");
+    assert_eq!((totals.stalls, totals.parts), (0, 0));
+    assert!(totals.live_distance.min() > 7 * S, "{:?}", totals.live_distance.min());
+}
+
+#[test]
+fn a_server_that_does_not_hold_requests_is_not_asked_without_end() {
+    let (totals, log) = Origin { holds: false, hints: false, ..Origin::default() }.play(habits(), 60 * S);
+    let lists = log.iter().filter(|path| path.contains("m3u8")).count();
+    assert!((60..=130).contains(&lists), "{lists}");
+    assert_eq!((totals.stalls, totals.skipped), (0, 0));
+}
+
+#[test]
+fn a_part_that_failed_is_tried_again_after_the_playlist() {
+    let (totals, log) = Origin { missing: Some("index25.mp4"), ..Origin::default() }.play(habits(), 30 * S);
+    let mut wanted: Vec<u64> = (17..50).collect();
+    wanted.insert(8, 25);
+    assert_eq!(parts(&log, "index")[..34], wanted);
+    assert_eq!((totals.stalls, totals.skipped, totals.parts), (0, 0, 33));
+}
+
+#[test]
+fn sound_in_parts_is_fetched_at_the_same_time_and_stops_the_picture_if_it_is_late() {
+    let choice = "#EXTM3U\n#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"s\",NAME=\"x\",URI=\"sound.m3u8\"\n\
+        #EXT-X-STREAM-INF:BANDWIDTH=1000,AUDIO=\"s\"\npicture.m3u8\n";
+    let ready = |name: &str, part: u64| {
+        Duration::from_secs(if name == "sound" && part >= 30 { part + 6 } else { part + 1 })
+    };
+    let (totals, log) = Origin { choice: Some(choice), ready, ..Origin::default() }.play(habits(), 30 * S);
+    assert_eq!(parts(&log, "picture")[..33], (17..50).collect::<Vec<_>>());
+    assert_eq!(parts(&log, "sound")[..28], (17..45).collect::<Vec<_>>());
+    // Three playlists, then two parts of both at the same time.
+    assert_eq!(hundredths(totals.startup.max()), 5);
+    // From 20.35 s on 13 s of both are there; at 37.01 s two parts more.
+    assert_eq!((totals.stalls, totals.stalled), (1, 3660 * MS), "{log:?}");
+}
+
+#[test]
+fn another_quality_goes_on_with_the_next_part() {
+    let choice =
+        "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1000\nlow.m3u8\n#EXT-X-STREAM-INF:BANDWIDTH=5000\nhigh.m3u8\n";
+    let (totals, log) = Origin { choice: Some(choice), ..Origin::default() }.play(habits(), 20 * S);
+    assert_eq!(parts(&log, "low"), [17]);
+    assert_eq!(parts(&log, "high")[..23], (18..=40).collect::<Vec<_>>());
+    assert_eq!((totals.switches, totals.stalls, totals.skipped), (1, 0, 0));
+    let lists = log.iter().filter(|path| path.starts_with("low.m3u8")).count();
+    assert_eq!(lists, 2, "the one that was held is not asked for again: {log:?}");
+}
