@@ -16,6 +16,8 @@ struct Origin {
     /// A part that cannot be had the first time.
     missing: Option<&'static str>,
     choice: Option<&'static str>,
+    /// With how many parts the stream is over.
+    end: u64,
 }
 
 fn on_time(_: &str, part: u64) -> Duration {
@@ -24,7 +26,15 @@ fn on_time(_: &str, part: u64) -> Duration {
 
 impl Default for Origin {
     fn default() -> Self {
-        Self { ready: on_time, hints: true, holds: true, independent: 1, missing: None, choice: None }
+        Self {
+            ready: on_time,
+            hints: true,
+            holds: true,
+            independent: 1,
+            missing: None,
+            choice: None,
+            end: u64::MAX,
+        }
     }
 }
 
@@ -37,7 +47,7 @@ fn name_and_number(path: &str) -> (&str, u64) {
 
 impl Origin {
     fn count(&self, name: &str, now: Duration) -> u64 {
-        (0..).find(|part| (self.ready)(name, *part) > now).unwrap()
+        (0..).find(|part| *part == self.end || (self.ready)(name, *part) > now).unwrap()
     }
 
     fn playlist(&self, name: &str, now: Duration) -> String {
@@ -57,7 +67,9 @@ impl Origin {
                 text.push_str(&format!("#EXTINF:4,\n{name}-whole{segment}.mp4\n"));
             }
         }
-        if self.hints {
+        if count == self.end {
+            text.push_str("#EXT-X-ENDLIST\n");
+        } else if self.hints {
             text.push_str(&format!("#EXT-X-PRELOAD-HINT:TYPE=PART,URI=\"{name}{count}.mp4\"\n"));
         }
         text
@@ -77,6 +89,7 @@ impl Origin {
         let wanted = query.strip_prefix("_HLS_msn=").and_then(|rest| rest.split_once("&_HLS_part="));
         let wanted =
             wanted.map(|(segment, part)| segment.parse::<u64>().unwrap() * 4 + part.parse::<u64>().unwrap());
+        let wanted = wanted.map(|part| part.min(self.end - 1));
         let ready = wanted.filter(|_| self.holds).map_or(now, |part| now.max((self.ready)(name, part)));
         (ready + TAKES, self.playlist(name, ready))
     }
@@ -232,4 +245,52 @@ fn another_quality_goes_on_with_the_next_part() {
     assert_eq!((totals.switches, totals.stalls, totals.skipped), (1, 0, 0));
     let lists = log.iter().filter(|path| path.starts_with("low.m3u8")).count();
     assert_eq!(lists, 2, "the one that was held is not asked for again: {log:?}");
+}
+
+#[test]
+fn a_stream_in_parts_that_ends_is_played_to_its_end() {
+    for end in [39, 40] {
+        let (totals, log) = Origin { end, ..Origin::default() }.play(habits(), 60 * S);
+        assert_eq!(parts(&log, "index"), (17..end).collect::<Vec<_>>());
+        assert_eq!((totals.stalls, totals.played), (0, Duration::from_secs(end - 17)), "{log:?}");
+    }
+}
+
+#[test]
+fn a_playlist_that_lies_about_its_parts_stops_nobody_else() {
+    let origin = Origin::default();
+    for (truth, lie) in [
+        ("PART-TARGET=1", "PART-TARGET=0"),
+        ("PART-TARGET=1", "PART-TARGET=10000000"),
+        ("PART-HOLD-BACK=3", "PART-HOLD-BACK=0"),
+        ("PART-HOLD-BACK=3", "PART-HOLD-BACK=10000000"),
+        ("PART-HOLD-BACK=3", "PART-HOLD-BACK=x"),
+        ("DURATION=1,", "DURATION=0,"),
+        ("DURATION=1,", "DURATION=10000000,"),
+        ("SEQUENCE:", "SEQUENCE:46116860184273879"),
+        ("index17.mp4", "index18.mp4"),
+        ("#EXTINF:4,", "#EXTINF:0,"),
+        ("#EXTINF:4,", "#X"),
+    ] {
+        let mut player = Player::new(habits(), target(), Duration::ZERO);
+        let mut fetches = 0;
+        for tenth in 1..300 {
+            let now = tenth * 100 * MS;
+            for line in Line::ALL {
+                let Action::Fetch(fetch) = player.act(line, now) else { continue };
+                fetches += 1;
+                if fetch.kind == Kind::Manifest {
+                    let text = origin.playlist("index", BEGIN + now).replace(truth, lie);
+                    match Manifest::parse(&text, &fetch.target) {
+                        Some(manifest) => drop(player.take_manifest(line, now, manifest)),
+                        None => player.fail(line, now),
+                    }
+                } else {
+                    player.take_media(line, now, 1000);
+                }
+            }
+        }
+        assert!((5..=700).contains(&fetches), "{lie}: {fetches}");
+        player.leave(30 * S);
+    }
 }
