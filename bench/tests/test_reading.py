@@ -98,8 +98,8 @@ class Accounts(unittest.TestCase):
             )  # fmt: skip
             with child:
                 child.stdout.readline()
-                ns = accounting.process_cpu_ns(child.pid)
                 threads = sum(accounting.thread_cpu_ns(child.pid).values())
+                ns = accounting.process_cpu_ns(child.pid)  # afterwards, since the child may still be on its way to sleep
                 child.communicate(b"\n")
             return ns, threads
 
