@@ -291,6 +291,20 @@ fn the_first_failure_of_a_kind_is_told_with_where_and_what_to_do() {
 }
 
 #[test]
+fn a_server_that_chose_http_2_is_told_from_one_that_talks_nonsense() {
+    let server = Scripted::start_http2();
+    let url = server.url("https");
+    let offering = ["handshakes", "--insecure", "--requests", "4", "--alpn", "h2,http/1.1", &url];
+    let asked = report(&offering);
+    assert_all_failed(&asked, "response_malformed");
+    let said = asked["error_details"]["response_malformed"].as_str().unwrap();
+    assert!(said.ends_with("/object over h2, which this tool does not speak"), "{said}");
+    // A handshake alone needs no HTTP.
+    let silent = report(&[&offering[..], &["--no-request"]].concat());
+    assert_eq!((count(&silent, "handshakes"), count(&silent, "errors_total")), (4, 0), "{silent:#}");
+}
+
+#[test]
 fn a_run_without_one_success_ends_with_1_whatever_was_in_the_way() {
     let missing = Scripted::start(|mut stream, _| {
         answer_all(&mut stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");

@@ -50,6 +50,22 @@ impl Scripted {
         })
     }
 
+    /// The same, speaking HTTP/2 with clients that offer it: its first frame is an empty SETTINGS.
+    pub(crate) fn start_http2() -> Self {
+        let mut context = context_builder();
+        context.set_alpn_select_callback(|_, offered| {
+            boring::ssl::select_next_proto(b"\x02h2", offered).ok_or(boring::ssl::AlpnError::ALERT_FATAL)
+        });
+        let context = context.build();
+        Self::start(move |stream, _| {
+            if let Ok(mut stream) = Ssl::new(&context).unwrap().accept(stream) {
+                read_request(&mut stream);
+                drop(stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]));
+                drop(stream.read_to_end(&mut Vec::new()));
+            }
+        })
+    }
+
     /// The same, for clients that show a certificate, whoever signed it.
     pub(crate) fn start_for_known_clients(version: SslVersion, response: &'static str) -> Self {
         let mut context = context_builder();
