@@ -17,7 +17,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
 
 use penstock_sys::file::OpenFile;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -118,6 +120,8 @@ pub struct MemoryTier {
     /// Where slices may go on, if anywhere.
     disks: OnceLock<Arc<Disks>>,
     uses: Box<[Uses]>,
+    /// Where slices go that are dropped by another thread, if there ever were any.
+    dropping: OnceLock<Option<Sender<Vec<Arc<Slot>>>>>,
     bytes: AtomicU64,
     evictions: AtomicU64,
     refusals: AtomicU64,
@@ -248,6 +252,20 @@ impl MemoryTier {
         let entry = state.entries.get_mut(slot.number as usize).and_then(Option::as_mut);
         if let Some(entry) = entry.filter(|entry| entry.generation == slot.generation) {
             entry.holder = holder;
+        }
+    }
+
+    /// Drops slices without holding up the caller: giving back the pages of a large object takes milliseconds.
+    pub(crate) fn drop_later(&self, slots: Vec<Arc<Slot>>) {
+        let sender = self.dropping.get_or_init(|| {
+            let (sender, slots) = channel::<Vec<Arc<Slot>>>();
+            // It ends with the tier, whose sender is the only one.
+            let thread = thread::Builder::new().name("memory-drop".to_owned());
+            thread.spawn(move || slots.into_iter().for_each(drop)).is_ok().then_some(sender)
+        });
+        if let Some(sender) = sender {
+            // What nobody takes comes back and is dropped here.
+            drop(sender.send(slots));
         }
     }
 

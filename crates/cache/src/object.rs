@@ -23,6 +23,9 @@ pub struct Object<D: Describe> {
     inner: Mutex<Inner>,
 }
 
+/// Slices of an object that whoever drops it drops too. What has more leaves them to another thread.
+const SLICES_DROPPED_AT_ONCE: usize = 16;
+
 /// The length of an object whose end has not been found.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -335,6 +338,17 @@ impl Inner {
             State::Here(slot) => Some((slice, Arc::clone(slot))),
             State::Missing | State::Filling(_) | State::OnDisk(_) => None,
         })
+    }
+}
+
+impl<D: Describe> Drop for Object<D> {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if inner.slices.all().len() > SLICES_DROPPED_AT_ONCE {
+            let slots = inner.here().map(|(_, slot)| slot).collect();
+            inner.slices = Slices::default();
+            self.tier.drop_later(slots);
+        }
     }
 }
 

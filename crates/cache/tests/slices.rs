@@ -291,3 +291,30 @@ fn of_too_many_objects_the_oldest_are_forgotten_and_a_renewed_one_is_as_old_as_i
     let known: Vec<u8> = (0..=128).filter(|number| index.known(&key(*number)).is_some()).collect();
     assert_eq!(known, (3..=128).collect::<Vec<u8>>());
 }
+
+#[test]
+fn the_slices_of_a_large_object_are_given_back_by_a_thread_of_their_own() {
+    let tier = tier(40);
+    let large = object(&tier, 1, Some(30 * u64::from(SLICE)));
+    (0..30).for_each(|slice| fill(&large, slice, 7));
+    let lease = here(&large, 29).unwrap();
+    let is_there = |path: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read(path.unwrap().path().join("comm")).is_ok_and(|name| name == b"memory-drop\n")
+    };
+    let has_begun = || std::fs::read_dir("/proc/self/task").unwrap().any(is_there);
+    assert!(!has_begun());
+    drop(large);
+    let until = |what: &str, bytes: u64| {
+        let mut tries = 0;
+        while tier.tier.counters().bytes != bytes {
+            assert!(tries < 6000, "{what}: {}", tier.tier.counters().bytes);
+            tries += 1;
+            thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    until("all but what is still sent", u64::from(SLICE));
+    assert!(has_begun());
+    assert_eq!(bytes(&lease), vec![7; SLICE as usize]);
+    drop(lease);
+    until("the last one", 0);
+}

@@ -157,6 +157,7 @@ impl MemoryTier {
             leaving: AtomicBool::new(false),
             disks: OnceLock::new(),
             uses: (0..slots).map(|_| Uses::default()).collect(),
+            dropping: OnceLock::new(),
             bytes: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
