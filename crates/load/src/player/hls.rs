@@ -10,6 +10,9 @@ use super::{Companion, Segment, Segments, Variant};
 /// More lines are no playlist.
 const LINES_MAX: usize = 200_000;
 
+/// A live playlist is not asked for again sooner than half of this, whatever it says of its segments.
+const TARGET_MIN: Duration = Duration::from_secs(1);
+
 /// Longer pieces and larger numbers are no playlist: they could not be added up.
 const TIME_MAX: Duration = Duration::from_secs(10_000_000);
 const NUMBER_MAX: u64 = 1 << 62;
@@ -139,7 +142,7 @@ impl Reader {
             }
             return Some(Playlist::Master(self.variants));
         }
-        self.segments.reload = self.target?;
+        self.segments.reload = self.target?.max(TARGET_MIN);
         self.segments.low_latency = self.parts.finish(self.segments.first);
         Some(Playlist::Media(Box::new(self.segments)))
     }

@@ -87,7 +87,8 @@ pub struct Player {
     /// By line.
     fetching: [Option<Fetching>; Line::ALL.len()],
     retry_at: [Duration; Line::ALL.len()],
-    failures: u32,
+    /// In a row: of manifests and indexes, and of media.
+    failures: Failures,
     totals: Totals,
 }
 
@@ -104,6 +105,19 @@ enum Fetching {
         piece: Piece,
         since: Duration,
     },
+}
+
+/// How often something failed in a row. A live stream whose manifests are good and whose segments are not is over too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Failures {
+    manifests: u32,
+    media: u32,
+}
+
+impl Failures {
+    fn are_too_many(self) -> bool {
+        self.manifests.max(self.media) >= FAILURES_MAX
+    }
 }
 
 /// What is to be done next for picture or sound.
@@ -134,7 +148,7 @@ impl Player {
             filled: Duration::ZERO,
             fetching: Default::default(),
             retry_at: [now; Line::ALL.len()],
-            failures: 0,
+            failures: Failures::default(),
             totals: Totals { players: 1, ..Totals::default() },
         }
     }
@@ -150,7 +164,7 @@ impl Player {
     pub fn act(&mut self, line: Line, now: Duration) -> Action {
         self.buffer.advance(now);
         let is_late = self.habits.watch.is_some_and(|watch| now >= self.began + watch);
-        if is_late || self.buffer.has_ended() || self.failures >= FAILURES_MAX {
+        if is_late || self.buffer.has_ended() || self.failures.are_too_many() {
             return Action::Leave;
         }
         let retry_at = self.retry_at[line.place()];
@@ -298,7 +312,7 @@ impl Player {
             }
             Playlist::Master(_) => false,
             Playlist::Media(segments) => {
-                self.failures = 0;
+                self.failures.manifests = 0;
                 self.take_segments(now, which, *segments);
                 true
             }
@@ -332,7 +346,7 @@ impl Player {
 
     /// What was fetched is media of so many bytes.
     pub fn take_media(&mut self, line: Line, now: Duration, bytes: u64) {
-        self.failures = 0;
+        self.failures = Failures::default();
         let taken = self.fetching[line.place()].take();
         let Some(Fetching::Piece { which, piece, since }) = taken else { return };
         if which == Which::Picture {
@@ -351,12 +365,13 @@ impl Player {
 
     /// What was fetched failed.
     pub fn fail(&mut self, line: Line, now: Duration) {
-        let which = match self.fetching[line.place()].take() {
-            Some(Fetching::Manifest { which, .. } | Fetching::Piece { which, .. }) => which,
-            None => Which::Picture,
+        let (which, failures) = match self.fetching[line.place()].take() {
+            Some(Fetching::Manifest { which, .. }) => (which, &mut self.failures.manifests),
+            Some(Fetching::Piece { which, .. }) => (which, &mut self.failures.media),
+            None => (Which::Picture, &mut self.failures.manifests),
         };
+        *failures += 1;
         self.search = None;
-        self.failures += 1;
         self.retry_at[line.place()] = now + AFTER_FAILURE;
         // A segment of a live stream may have left the manifest meanwhile.
         let lane = self.lane_mut(which);

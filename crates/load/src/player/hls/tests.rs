@@ -57,6 +57,13 @@ fn byte_ranges_follow_each_other_and_maps_apply_to_what_comes_after() {
 }
 
 #[test]
+fn a_playlist_of_segments_without_length_is_not_asked_for_without_pause() {
+    let text = "#EXTM3U\n#EXT-X-TARGETDURATION:0\n#EXTINF:0,\na.ts\n";
+    let Some(Playlist::Media(segments)) = parse(text) else { panic!("no media playlist") };
+    assert_eq!(segments.reload, TARGET_MIN);
+}
+
+#[test]
 fn what_is_no_playlist_is_none() {
     for text in [
         "",

@@ -13,7 +13,7 @@ const FIRST_NUMBER: u64 = 1 << 32;
 
 impl Player {
     pub(super) fn take_presentation(&mut self, now: Duration, presentation: Presentation) {
-        self.failures = 0;
+        self.failures.manifests = 0;
         let is_first = self.presentation.is_none();
         self.qualities.variants = presentation.variants();
         self.presentation = Some(presentation);

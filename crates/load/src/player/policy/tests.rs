@@ -227,6 +227,15 @@ fn a_viewer_leaves_when_the_time_is_up_or_nothing_works() {
 }
 
 #[test]
+fn a_live_stream_whose_segments_all_fail_is_given_up_though_its_manifest_is_good() {
+    let manifest = |_: &str, now: Duration| media(now.as_secs() / 4, 5, false);
+    let mut world = World::new(manifest, |path| path.ends_with(".m3u8").then_some(MS));
+    let totals = world.play(habits(), 600 * S);
+    let segments = world.log.iter().filter(|path| path.ends_with(".ts")).count();
+    assert_eq!((totals.started, segments), (0, 10));
+}
+
+#[test]
 fn a_failure_is_tried_again_and_costs_a_second() {
     let tries = std::cell::Cell::new(0);
     let takes = |path: &str| {
