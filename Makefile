@@ -41,7 +41,7 @@ bench-quick: ## The same in two minutes, after building: shows that it works, pr
 	cargo build --release --locked --package penstock-load --example sealing
 	bench/run --quick --no-store
 
-fuzz: ## Feed every fuzz target for 30 s (needs cargo-fuzz and a nightly Rust)
+fuzz: ## Feed every fuzz target for 30 s, after building them with coverage counters
 	@scripts/install-needs fuzz
 	@scripts/fuzz $(FUZZ_SECONDS)
 

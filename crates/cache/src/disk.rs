@@ -6,6 +6,7 @@
 
 mod admission;
 mod format;
+mod fuzz;
 mod index;
 mod inspect;
 mod keep;
@@ -30,6 +31,7 @@ use threads::Readers;
 use write::{Job, write};
 
 pub(crate) use admission::comes_to_memory;
+pub(crate) use fuzz::fuzz_segment;
 pub(crate) use index::{Place, Versions};
 pub(crate) use inspect::inspect;
 pub(crate) use one::{DiskLease, DiskSlice, Wanted};

@@ -10,6 +10,7 @@
 
 mod admission;
 mod disk;
+mod fuzz;
 mod index;
 pub mod inspect;
 mod keyed;
@@ -20,6 +21,8 @@ pub mod purge;
 mod slice;
 
 pub use disk::{DiskCounters, DiskError, DiskEvent, DiskLimits, Disks, Report};
+#[doc(hidden)]
+pub use fuzz::fuzz_cache_files;
 pub use index::{Index, LookUp, ObjectFill, Pending, Resolved};
 pub use memory::{MemoryTier, Restored, TierCounters, TierError, TierLimits};
 pub use object::{Object, Part};

@@ -6,6 +6,7 @@
 //!
 //! What is kept is written down beside the slices ([`record`]), so that the next process finds it again ([`restore`]).
 
+mod fuzz;
 mod inspect;
 mod record;
 mod restore;
@@ -28,6 +29,7 @@ use crate::Key;
 use crate::admission::{Admission, Candidate, Uses};
 use crate::disk::Disks;
 
+pub(crate) use fuzz::fuzz_records;
 pub(crate) use inspect::inspect;
 pub(crate) use record::SlotRecord;
 pub use restore::Restored;

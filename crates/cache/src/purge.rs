@@ -9,6 +9,7 @@
 //! says.
 
 mod file;
+mod fuzz;
 
 use std::fmt;
 use std::io;
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use file::PurgeFile;
+pub(crate) use fuzz::fuzz_purges;
 
 /// What a purge is told about an object.
 #[derive(Clone, Copy, Debug)]
@@ -121,12 +123,17 @@ impl fmt::Display for NotKept {
 
 impl std::error::Error for NotKept {}
 
+/// Nanoseconds for which stamps need no note of their own.
+const STAMPS_AHEAD: u64 = 1_000_000_000;
+
 /// The list of purges.
 #[derive(Debug)]
 pub struct Purges {
     limits: PurgeLimits,
     /// The moment of the newest.
     latest: AtomicU64,
+    /// No stamp is later. Set a little ahead, so that workers seldom write to it.
+    stamped: AtomicU64,
     list: RwLock<Arc<[Purge]>>,
     files: Mutex<Vec<PurgeFile>>,
 }
@@ -147,14 +154,24 @@ impl Purges {
         list.dedup();
         let latest = list.last().map_or(0, |purge| purge.at);
         let list = RwLock::new(list.into());
-        let purges = Self { limits, latest: AtomicU64::new(latest), list, files: Mutex::new(files) };
+        let purges = Self {
+            limits,
+            latest: AtomicU64::new(latest),
+            stamped: AtomicU64::new(0),
+            list,
+            files: Mutex::new(files),
+        };
         purges.bound()?;
         Ok(purges)
     }
 
     /// The moment for whatever is asked for now: no purge so far is about it.
     pub fn stamp(&self, now: SystemTime) -> u64 {
-        moment(now).max(self.latest.load(Ordering::Acquire))
+        let stamp = moment(now).max(self.latest.load(Ordering::Acquire));
+        if stamp > self.stamped.load(Ordering::Relaxed) {
+            self.stamped.fetch_max(stamp.saturating_add(STAMPS_AHEAD), Ordering::Relaxed);
+        }
+        stamp
     }
 
     /// Adds a purge, which holds from now on.
@@ -163,7 +180,9 @@ impl Purges {
     /// When it could not be written down.
     pub fn add(&self, pattern: Pattern, soft: bool, now: SystemTime) -> Result<(), NotKept> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = moment(now).max(self.latest.load(Ordering::Acquire).saturating_add(1));
+        // A clock that went back has given stamps that are later than now.
+        let before = self.latest.load(Ordering::Acquire).max(self.stamped.load(Ordering::Relaxed));
+        let at = moment(now).max(before.saturating_add(1));
         let purge = Purge { at, soft, pattern };
         // First on the disk: what holds now would otherwise not hold after a crash.
         let kept = files.iter_mut().try_for_each(|file| file.append(&purge));

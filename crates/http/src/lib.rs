@@ -31,9 +31,12 @@ pub mod status;
 pub mod types;
 
 mod digits;
+mod fuzz;
 mod rejection;
 
 pub use encoding::Encoding;
+#[doc(hidden)]
+pub use fuzz::{fuzz_fields, fuzz_manifest, fuzz_url};
 pub use limits::HeadLimits;
 pub use origin_url::{OriginUrl, OriginUrlFault};
 pub use rejection::Rejection;

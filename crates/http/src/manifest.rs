@@ -75,6 +75,9 @@ impl Manifest {
     /// Whether a body that begins so may be a manifest. A few hundred bytes are enough; with fewer than seven it
     /// may be too early to tell, and then this says yes.
     pub fn may_begin_with(start: &[u8]) -> bool {
+        if BOM.starts_with(start) {
+            return true;
+        }
         let start = without_bom(start);
         hls::begins(start) || dash::begins(start)
     }
@@ -115,8 +118,11 @@ impl Manifest {
     }
 }
 
+/// The byte order mark of UTF-8, which some editors put in front.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 fn without_bom(bytes: &[u8]) -> &[u8] {
-    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+    bytes.strip_prefix(BOM).unwrap_or(bytes)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 mod drive;
 pub mod failure;
+mod fuzz;
 mod net;
 pub mod plan;
 pub mod player;
@@ -22,6 +23,8 @@ mod timer;
 pub mod workload;
 
 pub use failure::Failure;
+#[doc(hidden)]
+pub use fuzz::{fuzz_manifest, fuzz_response};
 pub use plan::Plan;
 pub use run::{Moment, Outcome, Stop, run};
 pub use target::Target;

@@ -59,6 +59,16 @@ pub enum Quality {
     Auto,
 }
 
+/// Nothing in a manifest lasts longer, or is later than this: so many years that all sums still fit.
+const LONGEST: Duration = Duration::from_secs(1 << 40);
+/// More segments are never listed.
+const SEGMENTS_MAX: usize = 200_000;
+
+/// A time as a manifest says it; `None` if no clock shows it.
+fn time(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| *time <= LONGEST)
+}
+
 /// A list of segments, as the manifest last had it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segments {

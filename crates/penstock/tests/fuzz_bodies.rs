@@ -67,7 +67,7 @@ fn every_fuzz_target_holds_for_its_seeds_and_their_mutations() {
     }
 }
 
-/// The targets as `cargo fuzz` knows them.
+/// The targets, as fuzz/ has them.
 fn targets() -> Vec<String> {
     let manifest = fs::read_to_string(folder().join("Cargo.toml")).unwrap();
     let bins = manifest.split("[[bin]]").skip(1);
@@ -83,10 +83,18 @@ fn folder() -> PathBuf {
 
 fn body_of(target: &str) -> fn(&[u8]) {
     match target {
+        "cache_files" => penstock_cache::fuzz_cache_files,
         "client_hello" => penstock_tls::fuzz_client_hello,
         "config" => penstock_config::fuzz_config,
+        "fields" => penstock_http::fuzz_fields,
+        "load_manifest" => penstock_load::fuzz_manifest,
+        "load_response" => penstock_load::fuzz_response,
+        "manifest" => penstock_http::fuzz_manifest,
+        "ocsp_response" => penstock_tls::fuzz_ocsp_response,
         "proxy_header" => penstock_http::proxy::fuzz_proxy_header,
         "request_head" => penstock_http::request::fuzz_request_head,
+        "ticket_keys" => penstock_tls::fuzz_ticket_keys,
+        "url" => penstock_http::fuzz_url,
         other => panic!("fuzz/ has a target `{other}`, whose body this test does not know"),
     }
 }

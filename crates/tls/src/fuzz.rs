@@ -1,14 +1,23 @@
-//! What a fuzzer calls: our own reading of a ClientHello, which the library hands us piece by piece.
+//! What a fuzzer calls: our own reading of a ClientHello, which the library hands us piece by piece; files of ticket
+//! keys; answers of OCSP responders.
 
 use std::cell::Cell;
+use std::time::{Duration, SystemTime};
+
+use boring::x509::X509;
+use penstock_sys::traffic::Secret;
 
 use crate::alpn::{self, Choice};
 use crate::candidates::NameIndex;
 use crate::certificate::Algorithm;
 use crate::hello;
 use crate::ja4::Ja4;
+use crate::ocsp::{self, Identity};
+use crate::session_cache::{Outcome, SessionCache, SessionCacheLimits};
+use crate::session_store::SessionKey;
 use crate::signatures::{SignatureRules, Verifiable};
 use crate::suites::{Orders, SUITES};
+use crate::tickets::key_file;
 
 /// Body of the fuzz target: no input panics, and what is answered was in the input.
 ///
@@ -64,4 +73,55 @@ pub fn fuzz_client_hello(input: &[u8]) {
     let name = std::str::from_utf8(name).ok();
     let place = index.choose(name, verifiable).next().expect("there is a default");
     assert!(place == 0 || name.is_some_and(|name| name.to_ascii_lowercase().contains(".example")));
+}
+
+/// The body of the fuzz target `ticket_keys`: bytes as a file of ticket keys, and as sessions under a name. What is a
+/// key stays one in the other form of the file; what is kept is found under its own name and no other.
+pub fn fuzz_ticket_keys(input: &[u8]) {
+    if let Ok(found) = key_file::parse(&Secret::new(input.to_vec())) {
+        assert!(!found.keys.is_empty() && found.keys.iter().all(|key| matches!(key.bits(), 128 | 256)));
+        assert!(!found.last_is_introduced || found.keys.len() > 1);
+        if let Ok(text) = str::from_utf8(input)
+            && !matches!(input.len(), 48 | 80)
+        {
+            let again = format!("\r\n{}\r\n", text.trim().replace('\n', "\r\n\n"));
+            let again = key_file::parse(&Secret::new(again.into_bytes())).expect("line ends are no keys");
+            assert_eq!(again.keys.len(), found.keys.len());
+            assert!(again.keys.iter().zip(&found.keys).all(|(one, two)| one.is_same(two)));
+        }
+    }
+    let Some((id, rest)) = input.split_first_chunk::<32>() else { return };
+    let (name, session) = rest.split_at(rest.len() / 2);
+    let limits = SessionCacheLimits { sessions: 4, bytes: 1 << 16, lifetime_seconds: 9, shards: 2 };
+    let cache = SessionCache::new(limits);
+    let name = str::from_utf8(name).ok();
+    let key = SessionKey { id, server_name: name };
+    cache.keep(key, session, 1);
+    assert!(matches!(cache.find(key, 2), Outcome::Hit(found) if found.expose() == session));
+    let other = name.map(|name| format!("{name}x"));
+    assert_eq!(cache.find(SessionKey { id, server_name: other.as_deref().or(Some("x")) }, 2), Outcome::Miss);
+    assert_eq!(cache.find(SessionKey { id: &input[..31], server_name: name }, 2), Outcome::Miss);
+    assert_eq!(cache.find(key, 10), Outcome::Expired);
+}
+
+/// The body of the fuzz target `ocsp_response`: a certificate and its issuer, each behind a length of two bytes, and a
+/// response. What is stapled is what came, and it is valid now.
+pub fn fuzz_ocsp_response(input: &[u8]) {
+    let mut rest = input;
+    let mut piece = || {
+        let (length, tail) = rest.split_first_chunk::<2>()?;
+        let (piece, behind) = tail.split_at(tail.len().min(usize::from(u16::from_be_bytes(*length))));
+        rest = behind;
+        X509::from_der(piece).ok()
+    };
+    let Some(leaf) = piece() else { return };
+    let issuer = piece();
+    let Ok(identity) = Identity::of(&leaf, issuer.as_ref()) else { return };
+    let question = identity.request();
+    assert!(question.is_none_or(|question| !question.is_empty()));
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_900_000_000);
+    if let Ok(staple) = ocsp::check(rest, &identity, now) {
+        assert!(identity.has_issuer() && staple.response == rest);
+        assert!(staple.next_update > now && staple.this_update <= now + Duration::from_secs(300));
+    }
 }

@@ -51,7 +51,8 @@ pub use compression::Compression;
 pub use context::{Acceptor, ContextError};
 pub use extensions::{EncryptedHello, Extensions, Staple};
 pub use failure::HandshakeFailure;
-pub use fuzz::fuzz_client_hello;
+#[doc(hidden)]
+pub use fuzz::{fuzz_client_hello, fuzz_ocsp_response, fuzz_ticket_keys};
 pub use ja4::Ja4;
 pub use legacy::{LEGACY_SUITES, Legacy};
 pub use outbound::{Authorities, Outbound, OutboundError, OutboundStream};

@@ -40,6 +40,9 @@ pub struct Restored {
     pub dropped: Option<&'static str>,
 }
 
+/// Ids begin as nanoseconds since 1970. With one that is greater than this, later ones would run out of numbers.
+const OBJECT_MAX: u64 = u64::MAX / 2;
+
 /// An object of an earlier process that nobody has asked for yet.
 pub(crate) struct Dormant {
     pub(crate) object: u64,
@@ -277,7 +280,9 @@ fn read_records(file: &File, wanted: Header) -> io::Result<Found> {
 fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32) -> Vec<(Key, Vec<(u32, SlotRecord)>)> {
     let mut objects: HashMap<Key, Vec<(u32, SlotRecord)>> = HashMap::new();
     for (number, record) in found {
-        let fits = record.length <= slice_bytes && record.description as usize <= DESCRIPTION_ROOM_BYTES;
+        let fits = record.length <= slice_bytes
+            && record.description as usize <= DESCRIPTION_ROOM_BYTES
+            && record.object <= OBJECT_MAX;
         if !fits || record.length == 0 {
             continue;
         }
@@ -308,4 +313,20 @@ pub(crate) fn slice_length(object_length: u64, slice: u32, slice_bytes: u32) -> 
     let before = u64::from(slice) * u64::from(slice_bytes);
     let left = object_length.saturating_sub(before).min(u64::from(slice_bytes));
     u32::try_from(left).unwrap_or(slice_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_newer_than_any_clock_claims_no_slot() {
+        let record =
+            |object| SlotRecord { object, object_length: Some(9), length: 9, ..SlotRecord::default() };
+        let ids = |claimed: Vec<(Key, Vec<(u32, SlotRecord)>)>| -> Vec<u64> {
+            claimed.iter().flat_map(|(_, slots)| slots).map(|(_, record)| record.object).collect()
+        };
+        assert_eq!(ids(claims(vec![(0, record(7)), (1, record(u64::MAX))], 4096)), [7]);
+        assert_eq!(ids(claims(vec![(0, record(OBJECT_MAX))], 4096)), [OBJECT_MAX]);
+    }
 }

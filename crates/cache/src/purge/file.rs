@@ -22,6 +22,9 @@ const FIRST_LINE: &str = "penstock purges 1";
 /// More than the list can become; what is larger is no such file.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// In the year 2262. A later moment is none: nothing could come after the last number there is.
+const MOMENT_MAX: u64 = u64::MAX / 2;
+
 /// A file with the list.
 #[derive(Debug)]
 pub(super) struct PurgeFile {
@@ -67,14 +70,16 @@ fn open(path: &Path, now: u64) -> io::Result<(File, Vec<Purge>)> {
         Err(error) => return Err(error),
     }
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let text = String::from_utf8_lossy(&bytes[..whole]);
-    let mut lines = text.lines();
-    let known = lines.next() == Some(FIRST_LINE);
-    let mut list: Vec<Purge> = lines.map(|line| parse(line).unwrap_or_else(|| everything(now))).collect();
+    let mut lines = bytes[..whole].split_inclusive(|byte| *byte == b'\n').map(|line| &line[..line.len() - 1]);
+    let known = lines.next() == Some(FIRST_LINE.as_bytes());
+    let read: Vec<Option<Purge>> = lines.map(|line| parse(str::from_utf8(line).ok()?)).collect();
+    // What stands for lines that cannot be read is written down, or it would be later at every start.
+    let all_read = known && read.iter().all(Option::is_some);
+    let mut list: Vec<Purge> = read.into_iter().map(|read| read.unwrap_or_else(|| everything(now))).collect();
     if !known {
         list = vec![everything(now)];
     }
-    if known && whole == bytes.len() {
+    if all_read && whole == bytes.len() {
         return Ok((OpenOptions::new().append(true).open(path)?, list));
     }
     Ok((write_anew(path, &list)?, list))
@@ -113,7 +118,7 @@ fn line(purge: &Purge) -> String {
 
 fn parse(line: &str) -> Option<Purge> {
     let mut words = line.splitn(5, ' ');
-    let at = words.next()?.parse().ok()?;
+    let at = words.next()?.parse().ok().filter(|at| *at <= MOMENT_MAX)?;
     let soft = match words.next()? {
         "soft" => true,
         "hard" => false,

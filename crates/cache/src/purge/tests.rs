@@ -69,6 +69,13 @@ fn a_clock_that_goes_back_confuses_nobody() {
     assert_eq!(purges.judge(&came, || FILM), Verdict::Good, "it was asked for after the purge");
     purges.add(name(FILM.name), false, at(40)).unwrap();
     assert_eq!(purges.judge(&came, || FILM), Verdict::Gone);
+    for back in [200, 199, 30] {
+        let came = AtomicU64::new(purges.stamp(at(200)));
+        purges.add(name(FILM.name), false, at(back)).unwrap();
+        assert_eq!(purges.judge(&came, || FILM), Verdict::Gone, "it was asked for before the purge, {back}");
+        let later = AtomicU64::new(purges.stamp(at(back)));
+        assert_eq!(purges.judge(&later, || FILM), Verdict::Good, "it was asked for after it, {back}");
+    }
 }
 
 #[test]
@@ -97,11 +104,23 @@ fn a_torn_line_was_never_promised_and_a_broken_one_means_everything() {
     assert_eq!((purges.len(), verdict(&purges, 99)), (1, Verdict::Good));
     purges.add(name("/b"), false, at(102)).unwrap();
     assert_eq!(open(directory.path()).len(), 2, "what came behind the torn line is read");
-    for broken in [format!("{whole}what is this\n"), "another file\n".to_owned(), String::new()] {
+    let after = |line: &[u8]| [whole.as_bytes(), line, b"\n"].concat();
+    for broken in [
+        after(b"what is this"),
+        after(b"300 hard name * /vod/\xffa.mp4"),
+        after(b"18446744073709551615 soft name * /c"),
+        b"another file\n".to_vec(),
+        Vec::new(),
+    ] {
         fs::write(&file, &broken).unwrap();
+        let shown = broken.escape_ascii();
         let purges = Purges::open(&[directory.path()], LIMITS, at(200)).unwrap();
-        assert_eq!(verdict(&purges, 199), Verdict::Gone, "{broken:?}");
-        assert_eq!(verdict(&purges, 200), Verdict::Good, "{broken:?}");
+        assert_eq!(verdict(&purges, 199), Verdict::Gone, "{shown}");
+        assert_eq!(verdict(&purges, 200), Verdict::Good, "{shown}");
+        let purges = Purges::open(&[directory.path()], LIMITS, at(300)).unwrap();
+        assert_eq!(verdict(&purges, 299), Verdict::Good, "what came since is gone at each start: {shown}");
+        purges.add(name(FILM.name), false, at(301)).unwrap();
+        assert_eq!(verdict(&purges, 300), Verdict::Gone, "{shown}");
     }
 }
 

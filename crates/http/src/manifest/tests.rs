@@ -103,7 +103,9 @@ fn type_and_path_say_what_may_be_a_manifest() {
         assert_eq!(Manifest::likeness(content_type, path), expected, "{content_type} {path}");
     }
     assert!(Manifest::may_begin_with(b"\xef\xbb\xbf#EXTM3U\n"));
-    assert!(Manifest::may_begin_with(b"#EX"), "too early to tell");
+    for early in [&b""[..], b"#EX", b"\xef", b"\xef\xbb", b"\xef\xbb\xbf", b"\xef\xbb\xbf#E"] {
+        assert!(Manifest::may_begin_with(early), "too early to tell: {early:?}");
+    }
     assert!(Manifest::may_begin_with(b"  <?xml"));
     assert!(!Manifest::may_begin_with(b"\x00\x00\x00\x18ftyp"));
 }

@@ -12,7 +12,7 @@ use self::index::Piece as IndexPiece;
 pub(super) use self::index::{Progress, Search};
 use self::track::{Track, Window};
 use self::xml::Element;
-use super::{Companion, Segment, Segments, Variant};
+use super::{Companion, SEGMENTS_MAX, Segment, Segments, Variant};
 use crate::target::Target;
 
 /// More periods are not looked at.
@@ -199,6 +199,10 @@ impl Presentation {
                 }
             }
             list.append(&mut pictures);
+            if list.len() >= SEGMENTS_MAX {
+                list.truncate(SEGMENTS_MAX);
+                break;
+            }
         }
         let reload = match self.live {
             Some(live) => live.update.map_or(NEVER, |update| update.max(UPDATE_MIN)),

@@ -69,7 +69,7 @@ pub fn parse(content: &Secret) -> Result<Keys, NotAKey> {
         let key = key(bytes, Order::Nginx).ok_or(NotAKey::Repeated)?;
         return Ok(Keys { keys: vec![key], last_is_introduced: false, fault: None });
     }
-    let text = str::from_utf8(bytes).ok().filter(|text| text.bytes().any(|byte| !byte.is_ascii_whitespace()));
+    let text = str::from_utf8(bytes).ok().filter(|text| !text.trim().is_empty());
     let text = text.ok_or(NotAKey::Length(bytes.len()))?;
     let mut keys = Vec::new();
     let mut fault = None;
@@ -199,6 +199,7 @@ mod tests {
         for (bytes, fault, words) in [
             (Vec::new(), NotAKey::Length(0), "is empty"),
             (b" \n\n".to_vec(), NotAKey::Length(3), "has 3 bytes"),
+            (b"\x0b\n\x0c".to_vec(), NotAKey::Length(3), "has 3 bytes"),
             (vec![0xff; 47], NotAKey::Length(47), "has 47 bytes"),
             (vec![0; 80], NotAKey::Repeated, "repeats one byte"),
             ([counting(16), vec![5; 16], counting(16)].concat(), NotAKey::Repeated, "repeats one byte"),

@@ -105,3 +105,28 @@ fn what_cannot_be_played_is_none() {
         <SegmentTemplate timescale="1000000" duration="1" media="x"/><Representation/></AdaptationSet></Period></MPD>"#;
     assert!(parse(endless, &place()).unwrap().segments(0, S).list.len() <= 200_000);
 }
+
+#[test]
+fn times_that_no_clock_shows_and_numbers_without_end_stop_nobody() {
+    let with = |period: &str, template: &str| {
+        let text = format!(
+            r#"<MPD mediaPresentationDuration="PT9S"><Period {period}><AdaptationSet>
+            <SegmentTemplate media="$Number$" {template}/><Representation id="a"/>
+            </AdaptationSet></Period><Period start="PT1S"><AdaptationSet>
+            <SegmentTemplate media="$Number$" duration="4"/><Representation id="b"/></AdaptationSet></Period></MPD>"#
+        );
+        parse(&text, &place()).map(|film| film.segments(0, S))
+    };
+    for (period, template) in [
+        (r#"start="PT18446744073709551615S" duration="PT1S""#, r#"duration="4""#),
+        (r#"start="PT1S" duration="P500000000000Y""#, r#"duration="4""#),
+        (r#"duration="P30000Y""#, r#"duration="1" timescale="1000""#),
+        (r#"duration="PT1S""#, r#"duration="18446744073709551615""#),
+        (r#"duration="PT9S""#, r#"duration="4" startNumber="18446744073709551615""#),
+    ] {
+        let segments = with(period, template).expect("it can be played");
+        assert!(segments.list.len() <= SEGMENTS_MAX, "{period} {template}");
+        let whole = segments.list.iter().try_fold(Duration::ZERO, |sum, one| sum.checked_add(one.duration));
+        assert!(whole.is_some(), "{period} {template}");
+    }
+}

@@ -10,7 +10,7 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     let (days, time) = text.split_once('T').unwrap_or((text, ""));
     let of_days = [('Y', 365.0), ('M', 30.0), ('W', 7.0), ('D', 1.0)];
     let of_time = [('H', 3600.0), ('M', 60.0), ('S', 1.0)];
-    Duration::try_from_secs_f64(sum(days, &of_days)? * DAY_SECONDS + sum(time, &of_time)?).ok()
+    super::super::time(sum(days, &of_days)? * DAY_SECONDS + sum(time, &of_time)?)
 }
 
 fn sum(mut text: &str, units: &[(char, f64)]) -> Option<f64> {
@@ -48,7 +48,7 @@ pub(super) fn moment(text: &str) -> Option<Duration> {
     #[expect(clippy::cast_precision_loss, reason = "days since 1970 are few")]
     let days = days_since_1970(year, month, day) as f64;
     let of_day = hours * 3600.0 + (minutes - offset_minutes) * 60.0 + seconds;
-    Duration::try_from_secs_f64(days * DAY_SECONDS + of_day).ok()
+    super::super::time(days * DAY_SECONDS + of_day)
 }
 
 /// In the Gregorian calendar, counted in eras of 400 years that begin in March.

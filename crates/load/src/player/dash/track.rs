@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use super::super::{Companion, Segment};
+use super::super::{Companion, LONGEST, SEGMENTS_MAX, Segment, time};
 use super::index::{self, Search};
 use super::xml::Element;
 use crate::target::Target;
 
-/// More segments are never listed.
-const SEGMENTS_MAX: u64 = 200_000;
 /// Of a live stream only so many are looked at: players stay near its edge.
 const LIVE_SEGMENTS: u64 = 100;
 
@@ -165,9 +163,9 @@ impl Track {
     pub(super) fn segments(&self, window: Window) -> Vec<Segment> {
         let times: Vec<(u64, u64, u64)> = match &self.addressing {
             Addressing::Even { duration, .. } => self.even(window, *duration),
-            Addressing::List { pieces, duration } => {
-                (0..pieces.len() as u64).map(|index| (index, index * duration, *duration)).collect()
-            }
+            Addressing::List { pieces, duration } => (0..pieces.len() as u64)
+                .map(|index| (index, index.saturating_mul(*duration), *duration))
+                .collect(),
             Addressing::Timeline { entries, repeats, .. } => self.listed(window, entries, *repeats),
             Addressing::Indexed { pieces, .. } => {
                 return self.indexed(window, pieces.as_deref().unwrap_or_default());
@@ -184,7 +182,7 @@ impl Track {
                     piece.clone()
                 }
                 Addressing::Even { template, .. } | Addressing::Timeline { template, .. } => {
-                    (self.filled(template, self.start_number + index, time), None)
+                    (self.filled(template, self.start_number.saturating_add(index), time), None)
                 }
                 Addressing::Indexed { .. } => break,
             };
@@ -223,8 +221,8 @@ impl Track {
             }
         };
         (first..end)
-            .take(usize::try_from(SEGMENTS_MAX).unwrap_or(usize::MAX))
-            .map(|index| (index, index * duration, duration))
+            .take(SEGMENTS_MAX)
+            .map(|index| (index, index.saturating_mul(duration), duration))
             .collect()
     }
 
@@ -237,11 +235,11 @@ impl Track {
         let mut all = entries.to_vec();
         let until = window.end.or(window.edge).map(|end| end.saturating_sub(window.start).as_secs_f64());
         if let (Some((mut time, duration)), Some(until)) = (repeats, until) {
-            while all.len() < usize::try_from(SEGMENTS_MAX).unwrap_or(usize::MAX)
+            while all.len() < SEGMENTS_MAX
                 && self.seconds(time.saturating_sub(self.offset)).as_secs_f64() + 1e-6 < until
             {
                 all.push((time, duration));
-                time += duration;
+                time = time.saturating_add(duration);
             }
         }
         all.into_iter().zip(0..).map(|((time, duration), index)| (index, time, duration)).collect()
@@ -249,7 +247,7 @@ impl Track {
 
     #[expect(clippy::cast_precision_loss, reason = "times of a film are far below 2^53 units")]
     fn seconds(&self, units: u64) -> Duration {
-        Duration::try_from_secs_f64(units as f64 / self.timescale as f64).unwrap_or(Duration::MAX / 4)
+        time(units as f64 / self.timescale as f64).unwrap_or(LONGEST)
     }
 
     fn placed(&self, uri: &str) -> String {
@@ -311,7 +309,7 @@ fn entries(timeline: &Element) -> Option<Entries> {
             (Err(_), Some(None)) => return None,
             (Err(_), None) => return Some((entries, Some((time, duration)))),
         };
-        if count > SEGMENTS_MAX || entries.len() as u64 > SEGMENTS_MAX {
+        if count > SEGMENTS_MAX as u64 || entries.len() > SEGMENTS_MAX {
             return None;
         }
         for _ in 0..count {

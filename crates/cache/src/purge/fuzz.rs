@@ -1,0 +1,41 @@
+//! An arbitrary file of purges.
+
+use std::fs;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::{Pattern, Purge, PurgeLimits, Purges, Subject, Verdict, What};
+use crate::fuzz::Scratch;
+
+const LIMITS: PurgeLimits = PurgeLimits { purges: 1000, bytes: 1 << 20 };
+
+/// Body of the fuzz target `cache_files` for purges: whatever is in the file, a new purge holds, and everything holds
+/// in the same way for the next process.
+pub(crate) fn fuzz_purges(input: &[u8]) {
+    let directory = Scratch::new();
+    fs::write(directory.path().join("purges"), input).expect("it can be written");
+    let later = |seconds: u64| UNIX_EPOCH + Duration::from_secs(1_900_000_000 + seconds);
+    let open =
+        |seconds| Purges::open(&[directory.path()], LIMITS, later(seconds)).expect("no bytes make it fail");
+    let list = |purges: &Purges| -> Vec<Purge> { purges.list.read().expect("nobody panicked").to_vec() };
+    let first = open(0);
+    let found = list(&first);
+    assert!(found.is_sorted_by_key(|purge| purge.at));
+    let lines = input.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    if lines.clone().any(|line| str::from_utf8(line).is_err()) {
+        let everything = |purge: &Purge| purge.pattern.what == What::Everything;
+        assert!(found.iter().any(everything), "what cannot be read is forgotten");
+    }
+    drop(first);
+    let again = open(1);
+    assert_eq!(list(&again), found, "another process reads something else");
+    let subject = Subject { place: "here", name: "/film", tags: "news" };
+    let judged = AtomicU64::new(again.stamp(later(2)));
+    assert_eq!(again.judge(&judged, || subject), Verdict::Good, "nothing speaks of what is new");
+    let pattern = Pattern { place: None, what: What::Tag("news".to_owned()) };
+    again.add(pattern, false, later(2)).expect("it can be written");
+    assert_eq!(again.judge(&judged, || subject), Verdict::Gone, "a purge does not hold");
+    let expected = list(&again);
+    drop(again);
+    assert_eq!(list(&open(3)), expected, "a purge is read in another way than it was written");
+}
