@@ -150,12 +150,14 @@ pub struct SliceFill<D: Describe> {
     object: Arc<Object<D>>,
     slice: u32,
     filling: Arc<Filling>,
+    /// Bytes that nobody has been woken for.
+    untold: usize,
     ended: bool,
 }
 
 impl<D: Describe> SliceFill<D> {
     pub(crate) fn new(object: Arc<Object<D>>, slice: u32, filling: Arc<Filling>) -> Self {
-        Self { object, slice, filling, ended: false }
+        Self { object, slice, filling, untold: 0, ended: false }
     }
 
     /// The number of the slice in its object.
@@ -178,20 +180,56 @@ impl<D: Describe> SliceFill<D> {
     /// # Errors
     /// See [`FillError`]; the fill is then good for dropping.
     pub fn append(&mut self, bytes: &[u8]) -> Result<usize, FillError> {
+        let kept = self.add(bytes)?;
+        self.tell();
+        Ok(kept)
+    }
+
+    /// Keeps bytes as [`Self::append`] does, and wakes nobody; who looks finds them all the same. [`Self::tell`] has to
+    /// follow, or the end of the fill.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn add(&mut self, bytes: &[u8]) -> Result<usize, FillError> {
         let slot = self.slot()?;
         let kept = slot.append(bytes).map_err(FillError::Io)?;
         let bytes = slot.written();
-        self.filling.progress.send_modify(|progress| progress.bytes = bytes);
+        self.filling.progress.send_if_modified(|progress| {
+            progress.bytes = bytes;
+            false
+        });
+        self.untold += kept;
         Ok(kept)
+    }
+
+    /// Wakes who waits for what has been added.
+    pub fn tell(&mut self) {
+        if std::mem::take(&mut self.untold) > 0 {
+            self.filling.progress.send_modify(|_| ());
+        }
+    }
+
+    /// Bytes that nobody has been woken for.
+    pub fn untold(&self) -> usize {
+        self.untold
+    }
+
+    /// How many read while it comes.
+    pub fn followers(&self) -> usize {
+        self.filling.progress.receiver_count()
     }
 
     /// Whether the slice has all its bytes; a slice at an end that is not known yet never has.
     pub fn is_full(&self) -> bool {
-        let written = self.filling.place.get().map_or(0, |place| match place {
+        self.written() == self.object.slice_length(self.slice)
+    }
+
+    /// Bytes that have been kept so far.
+    pub fn written(&self) -> u32 {
+        self.filling.place.get().map_or(0, |place| match place {
             Holding::Memory(slot) => slot.written(),
             Holding::Disk(slice) => slice.length(),
-        });
-        written == self.object.slice_length(self.slice)
+        })
     }
 
     /// The slice is complete and may be kept.

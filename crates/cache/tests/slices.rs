@@ -7,7 +7,8 @@ use std::thread;
 use std::time::SystemTime;
 
 use penstock_cache::{
-    Index, Lease, LookUp, MemoryTier, Object, Part, Resolved, Restored, SliceFill, TierError, TierLimits,
+    Follower, Index, Lease, LookUp, MemoryTier, Object, Part, Resolved, Restored, SliceFill, TierError,
+    TierLimits,
 };
 
 const SLICE: u32 = 64 * 1024;
@@ -81,6 +82,32 @@ fn the_second_reader_follows_the_first_ones_fill() {
     let lease = follower.lease().unwrap();
     assert_eq!(lease.extent(1..5).unwrap().len, 4);
     assert!(lease.extent(1..6).is_none(), "what is not written yet has no place");
+}
+
+#[test]
+fn what_is_added_is_seen_by_who_looks_and_wakes_nobody_before_it_is_told() {
+    let tier = tier(8);
+    let object = object(&tier, 1, Some(100));
+    let mut filling = missing(&object, 0);
+    let Part::Coming(mut follower) = object.slice(0) else { panic!("nobody follows") };
+    assert_eq!(follower.progress().bytes, 0);
+    filling.add(b"hello").unwrap();
+    assert_eq!((filling.untold(), filling.written()), (5, 5));
+    let is_woken = |follower: &mut Follower| {
+        let mut further = std::pin::pin!(follower.further());
+        further.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+    };
+    assert!(!is_woken(&mut follower), "nobody was told");
+    filling.tell();
+    assert_eq!(filling.untold(), 0);
+    assert!(is_woken(&mut follower));
+    assert_eq!(follower.progress().bytes, 5);
+    filling.add(b" there").unwrap();
+    assert_eq!(follower.progress().bytes, 11, "who looks sees it");
+    filling.tell();
+    filling.tell();
+    drop(filling);
+    assert!(is_woken(&mut follower) && follower.progress().failed, "an end is told in any case");
 }
 
 #[test]

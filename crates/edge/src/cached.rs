@@ -1,7 +1,7 @@
 //! Sites whose bytes come from HTTP origins: found in the cache, or filled into it and followed.
 //!
-//! There is one way to answer. A reader is given an object and follows its slices; where a slice is missing, the
-//! reader starts a fill that belongs to nobody's connection and follows that.
+//! A reader is given an object and follows its slices; where a slice is missing, the reader starts a fill that belongs to
+//! nobody's connection and follows that. Only what is for one client alone goes another way: [`flow`].
 
 mod answer;
 mod audience;
@@ -10,11 +10,13 @@ pub mod contents;
 mod description;
 mod fill;
 mod find;
+mod flow;
 mod follow;
 mod live;
 mod manifest;
 mod outcome;
 mod pass;
+mod pour;
 mod prefetch;
 mod purge;
 mod recall;

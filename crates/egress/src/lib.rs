@@ -25,4 +25,4 @@ pub use kernel::KernelAbilities;
 pub use outlet::{Entry, Outlet, OutletKind, SendError, Step};
 pub use pace::OutletLimits;
 pub use source::Source;
-pub use transmission::{Part, Transmission};
+pub use transmission::{Lent, Part, Transmission};

@@ -1,5 +1,6 @@
 //! One response on its way out: what is left to send, described rather than carried.
 
+use std::fmt;
 use std::sync::Arc;
 
 use penstock_sys::file::{Extent, OpenFile};
@@ -13,10 +14,32 @@ pub enum Part {
     Owned(Vec<u8>),
     /// Bytes in memory that many responses share: compressed manifests, status pages.
     Shared(Arc<[u8]>),
+    /// Bytes in memory that are somebody else's.
+    Lent(Lent),
     /// Bytes of a file.
     Extent(Extent),
     /// Bytes that arrive on another socket.
     Source(Source),
+}
+
+/// Bytes in memory that are somebody else's, such as a piece of what an origin sent: given back when they have been sent.
+pub struct Lent(Box<dyn AsRef<[u8]> + Send + Sync>);
+
+impl Lent {
+    /// Bytes that stay the same until this is dropped.
+    pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self(Box::new(bytes))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl fmt::Debug for Lent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lent").field("len", &self.bytes().len()).finish_non_exhaustive()
+    }
 }
 
 impl Part {
@@ -24,6 +47,7 @@ impl Part {
         match self {
             Self::Owned(bytes) => bytes.len() as u64,
             Self::Shared(bytes) => bytes.len() as u64,
+            Self::Lent(lent) => lent.bytes().len() as u64,
             Self::Extent(extent) => extent.len,
             Self::Source(source) => source.len(),
         }
@@ -81,7 +105,7 @@ impl Transmission {
     pub fn into_files(self) -> impl Iterator<Item = Arc<OpenFile>> {
         self.parts.into_iter().filter_map(|part| match part {
             Part::Extent(extent) => Some(extent.file),
-            Part::Owned(_) | Part::Shared(_) | Part::Source(_) => None,
+            Part::Owned(_) | Part::Shared(_) | Part::Lent(_) | Part::Source(_) => None,
         })
     }
 
@@ -117,6 +141,7 @@ impl Transmission {
         Some(match self.parts.get(self.at)? {
             Part::Owned(bytes) => Front::Memory(tail(bytes, self.offset)),
             Part::Shared(bytes) => Front::Memory(tail(bytes, self.offset)),
+            Part::Lent(lent) => Front::Memory(tail(lent.bytes(), self.offset)),
             Part::Source(_) => Front::Source,
             Part::Extent(_) if self.warm == 0 => Front::Cold,
             Part::Extent(extent) => Front::Warm(Warm {
@@ -131,7 +156,7 @@ impl Transmission {
     pub fn source(&self) -> Option<&Source> {
         match self.parts.get(self.at)? {
             Part::Source(source) => Some(source),
-            Part::Owned(_) | Part::Shared(_) | Part::Extent(_) => None,
+            Part::Owned(_) | Part::Shared(_) | Part::Lent(_) | Part::Extent(_) => None,
         }
     }
 
@@ -142,7 +167,7 @@ impl Transmission {
                 let left = source.len() - self.offset;
                 Some((source, left))
             }
-            Part::Owned(_) | Part::Shared(_) | Part::Extent(_) => None,
+            Part::Owned(_) | Part::Shared(_) | Part::Lent(_) | Part::Extent(_) => None,
         }
     }
 

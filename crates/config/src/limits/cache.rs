@@ -113,6 +113,20 @@ pub const FILL_ALONE_SLICES: u64 = 16;
 /// How long it then waits for somebody to come.
 pub const FILL_ALONE_MILLISECONDS: u64 = 2000;
 
+/// Readers of one fill that are woken for every piece of it. With more, pieces that come together wake them once.
+pub const FILL_FEW_READERS: usize = 8;
+
+/// Bytes for which even many readers are woken, though more is there already: half of what one of them sends at once.
+pub const FILL_TELL_BYTES: usize = 256 * 1024;
+
+/// Pieces of a body for one client alone that wait for that client, and as many that are being sent. A piece is what one
+/// read of the origin's connection brought, at most [`ORIGIN_HEAD_BYTES`](super::ORIGIN_HEAD_BYTES).
+pub const FLOW_PIECES: usize = 8;
+
+/// How much of the answer to a request that may have had an effect is still taken when its client has left, so that the
+/// origin is not interrupted.
+pub const FLOW_FOR_NOBODY_BYTES: u64 = 16 * MIB;
+
 /// Segments fetched ahead of a viewer.
 pub const PREFETCH_SEGMENTS: usize = 1;
 

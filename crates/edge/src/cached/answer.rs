@@ -16,6 +16,7 @@ use penstock_http::{HeadWriter, Method, Status, Version};
 
 use super::fill::CHANGED;
 use super::find::{Found, Outcome, Search};
+use super::flow::Flow;
 use super::follow::{Broken, Piece, until_there};
 use super::{Description, Following, HttpSite, Store};
 use crate::respond::{Answer, Exchange, HEAD_ROOM_BYTES};
@@ -30,6 +31,8 @@ pub(super) struct Reply<'r> {
     pub(super) outcome: Outcome,
     /// The object has changed before any of it was sent: its new version can still answer.
     pub(super) outdated: Cell<bool>,
+    /// The body, if it comes for this request alone: then all of it is the answer.
+    pub(super) flow: Cell<Option<Flow>>,
 }
 
 /// What a body is made of, and its length if that is known.
@@ -68,13 +71,14 @@ pub(crate) async fn respond_from_cache(
     };
     let mut attempts = limits::ORIGIN_ATTEMPTS;
     loop {
-        let Found { object, outcome } = match search.find_or_hold().await {
+        let Found { object, outcome, flow } = match search.find_or_hold().await {
             Ok(found) => found,
             Err(status) => return exchange.page(Some(site), status),
         };
         let was_in_advance = object.description().audience.wants_segment();
         search.look_ahead(outcome == Outcome::Miss, was_in_advance);
-        let reply = Reply { exchange, site, store, object, outcome, outdated: Cell::new(false) };
+        let (outdated, flow) = (Cell::new(false), Cell::new(flow));
+        let reply = Reply { exchange, site, store, object, outcome, outdated, flow };
         let mut answer = reply.conditional().await;
         attempts -= 1;
         if !reply.outdated.get() || attempts == 0 {
@@ -155,8 +159,11 @@ impl Reply<'_> {
 
     async fn whole(&self) -> Answer {
         let length = self.object.length();
-        let range = 0..length.unwrap_or(u64::MAX);
-        let contents = Contents { pieces: vec![Piece::Range(range)], length, content_type: None };
+        let body = match self.flow.take() {
+            Some(flow) => Piece::Flow(flow),
+            None => Piece::Range(0..length.unwrap_or(u64::MAX)),
+        };
+        let contents = Contents { pieces: vec![body], length, content_type: None };
         self.send(self.description().status, contents, |head| {
             if self.description().status == 200 && length.is_some() {
                 head.field("Accept-Ranges", "bytes");

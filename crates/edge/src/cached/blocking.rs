@@ -119,14 +119,14 @@ impl Search {
         for _ in 0..limits::ORIGIN_ATTEMPTS {
             let pending = match self.store.index.look_up(&key) {
                 LookUp::Missing(claim) => return self.fetch(Some(claim), None).await,
-                LookUp::Known(object) => return Ok(Found { object, outcome: Outcome::Hit }),
+                LookUp::Known(object) => return Ok(Found::shared(object, Outcome::Hit)),
                 LookUp::Pending(pending) => pending,
             };
             if self.is_crowd(pending.waiters()) {
                 return Err(Status::ServiceUnavailable);
             }
             match pending.resolved().await {
-                Some(Resolved::Shared(object)) => return Ok(Found { object, outcome: Outcome::Collapsed }),
+                Some(Resolved::Shared(object)) => return Ok(Found::shared(object, Outcome::Collapsed)),
                 Some(Resolved::Alone) => return self.fetch(None, None).await,
                 None => {}
             }

@@ -1,19 +1,21 @@
 //! Fills: tasks that bring bytes from an origin into the cache. They belong to nobody's connection.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use penstock_cache::{Object, Part, SliceFill};
+use penstock_cache::{Object, SliceFill};
 use penstock_config::limits;
 use penstock_http::caching::Storage;
 use penstock_origin::http::{Answer, Fetch, OriginError};
 use tokio::time::timeout;
 
-use super::audience::{Turn, Windows};
 use super::find::{Announce, Outcome, Search};
+use super::flow::{Asking, Carriage, flow};
 use super::live::Reading;
 use super::manifest::Arriving;
+use super::pour::{missing, pour, pour_all, slices_of, window};
 use super::{Description, Store};
 use crate::worker::Worker;
 
@@ -106,6 +108,15 @@ impl Search {
         let coming = length.map(|length| if description.ranges { length.min(asked_bytes) } else { length });
         let slices = slices_of(slice_bytes, coming);
         let object = Object::new(&asked.key, description, length, Arc::clone(&self.store.tier));
+        if storage == Storage::Private && asked.key == self.asked.key && self.wants_all {
+            let (inlet, flow) = flow();
+            announce.alone(&object, Some(flow));
+            let carriage = Carriage { worker: &self.worker, object: &object, inlet, asking: Asking::Get };
+            if let Err(reason) = carriage.carry(arriving).await {
+                note_fault(&self.worker, &self.store, &object, reason);
+            }
+            return;
+        }
         // Before anybody else can see the object: what this answer brings is ours to fill.
         let fills = missing(&object, 0..slices);
         match storage {
@@ -121,7 +132,7 @@ impl Search {
             }
             Storage::Shared(_) => announce.keep(&object, outcome),
             Storage::Passing => announce.share(&object, outcome),
-            Storage::Private => announce.alone(&object),
+            Storage::Private => announce.alone(&object, None),
         }
         let poured = pour_all(&self.worker, arriving, &object, fills).await;
         if let Err(reason) = poured {
@@ -187,164 +198,59 @@ fn content_range(answer: &Answer<'_>, body: Option<u64>) -> Option<(u64, u64, u6
     fits.then_some((first, last, total))
 }
 
-pub(super) fn slices_of(slice_bytes: u64, length: Option<u64>) -> u32 {
-    match length {
-        Some(length) => u32::try_from(length.div_ceil(slice_bytes)).unwrap_or(u32::MAX),
-        None => 1,
-    }
-}
-
-/// Takes on those of these slices that nobody has or fills.
-pub(super) fn missing(
-    object: &Arc<Object<Description>>,
-    slices: std::ops::Range<u32>,
-) -> Vec<SliceFill<Description>> {
-    let mut fills = Vec::new();
-    for slice in slices.filter(|slice| object.slice_length(*slice) > 0) {
-        if let Part::Missing(fill) = object.slice(slice) {
-            fills.push(fill);
-        }
-    }
-    fills
-}
-
-/// Fills a new object with the body that came with it.
-pub(super) async fn pour_all(
-    worker: &Worker,
-    arriving: Arriving<'_>,
-    object: &Arc<Object<Description>>,
-    fills: Vec<SliceFill<Description>>,
-) -> Result<(), &'static str> {
-    match object.length() {
-        Some(_) => pour(worker, arriving, object, fills, 0).await,
-        None => pour_to_the_end(worker, arriving, object, fills).await,
-    }
-}
-
-/// Fills slices, in order, from a body that begins at byte `at` of the object. Bytes of other slices are passed over.
-async fn pour(
-    worker: &Worker,
-    mut arriving: Arriving<'_>,
-    object: &Object<Description>,
-    fills: Vec<SliceFill<Description>>,
-    mut at: u64,
-) -> Result<(), &'static str> {
-    let slice_bytes = u64::from(object.slice_bytes());
-    let mut fills = fills.into_iter().peekable();
-    while let Some(chunk) = arriving.next().await.map_err(OriginError::label)? {
-        worker.shard.filled(chunk.len() as u64);
-        let mut rest = &chunk[..];
-        while !rest.is_empty() {
-            let left = slice_bytes - at % slice_bytes;
-            let (now, later) = rest.split_at(rest.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
-            rest = later;
-            let here = fills.peek_mut().filter(|fill| u64::from(fill.slice()) == at / slice_bytes);
-            at += now.len() as u64;
-            let Some(fill) = here else { continue };
-            if fill.append(now).map_err(|_| "no_room")? != now.len() {
-                return Err(OriginError::Malformed.label());
-            }
-            if fill.is_full()
-                && let Some(full) = fills.next()
-            {
-                full.finish();
-                if let Some(next) = fills.peek() {
-                    turn(object, u64::from(next.slice()) * slice_bytes).await?;
-                }
-            }
-        }
-    }
-    // What is left over was promised and did not come.
-    if fills.next().is_some() { Err(OriginError::CutShort.label()) } else { Ok(()) }
-}
-
-/// How many slices may come ahead of who reads them. What nobody has read yet is in the small queue of the tier, a tenth
-/// of it, and must not be driven out of it.
-pub(super) fn fill_window(object: &Object<Description>) -> u32 {
-    window(object.tier_slices())
-}
-
-fn window(tier_slices: u64) -> u32 {
-    let fitting = u32::try_from(tier_slices / 40).unwrap_or(u32::MAX);
-    fitting.clamp(1, limits::FILL_WINDOW_SLICES)
-}
-
-/// Waits for the readers of an object before what begins at `next` is brought.
-async fn turn(object: &Object<Description>, next: u64) -> Result<(), &'static str> {
-    let slice_bytes = u64::from(object.slice_bytes());
-    let windows = Windows {
-        full: u64::from(fill_window(object)) * slice_bytes,
-        alone: limits::FILL_ALONE_SLICES * slice_bytes,
-    };
-    let audience = &object.description().audience;
-    while audience.turn(next, windows, || object.is_tier_full()).await == Turn::Stop {
-        // Those for whom it is may be on their way here.
-        let patience = Duration::from_millis(limits::FILL_ALONE_MILLISECONDS);
-        timeout(patience, audience.entered()).await.map_err(|_| "no_readers")?;
-    }
-    Ok(())
-}
-
-/// Fills an object whose length only its end tells.
-async fn pour_to_the_end(
-    worker: &Worker,
-    mut arriving: Arriving<'_>,
-    object: &Arc<Object<Description>>,
-    mut fills: Vec<SliceFill<Description>>,
-) -> Result<(), &'static str> {
-    let Some(mut fill) = fills.pop() else { return Ok(()) };
-    let mut total = 0;
-    while let Some(chunk) = arriving.next().await.map_err(OriginError::label)? {
-        worker.shard.filled(chunk.len() as u64);
-        total += chunk.len() as u64;
-        if total > object.description().site.max_unannounced {
-            return Err("too_long");
-        }
-        let mut rest = &chunk[..];
-        while !rest.is_empty() {
-            if fill.is_full() {
-                // The next is taken on before this one is finished, or a reader would think it its own to fill.
-                let Part::Missing(next) = object.slice(fill.slice() + 1) else { return Err("taken") };
-                std::mem::replace(&mut fill, next).finish();
-                turn(object, u64::from(fill.slice()) * u64::from(object.slice_bytes())).await?;
-            }
-            let kept = fill.append(rest).map_err(|_| "no_room")?;
-            rest = &rest[kept..];
-        }
-    }
-    object.set_length(total);
-    fill.finish();
-    Ok(())
-}
-
 /// Fills one slice of an object that is known.
 pub(super) async fn fetch_slice(worker: &Rc<Worker>, store: &Store, fill: SliceFill<Description>) {
     let Err(fill) = fill.from_disk().await else { return };
     let object = Arc::clone(fill.object());
     if let Err(reason) = try_slice(worker, &object, fill).await {
-        worker.shard.origin(reason);
-        let description = object.description();
-        description.set_fault(reason);
-        if reason == CHANGED {
-            let age = description.received().elapsed().unwrap_or_default();
-            store.unsteady.changed(object.key(), age, Instant::now());
-            store.index.forget_version(object.key(), &object);
-        }
+        note_fault(worker, store, &object, reason);
     }
 }
 
 /// The object is not any more what it was when it was found.
 pub(super) const CHANGED: &str = "changed";
 
+/// Remembers why no more of an object came.
+fn note_fault(worker: &Worker, store: &Store, object: &Arc<Object<Description>>, reason: &'static str) {
+    worker.shard.origin(reason);
+    let description = object.description();
+    description.set_fault(reason);
+    if reason == CHANGED {
+        let age = description.received().elapsed().unwrap_or_default();
+        store.unsteady.changed(object.key(), age, Instant::now());
+        store.index.forget_version(object.key(), object);
+    }
+}
+
 async fn try_slice(
     worker: &Rc<Worker>,
     object: &Arc<Object<Description>>,
     fill: SliceFill<Description>,
 ) -> Result<(), &'static str> {
-    let description = object.description();
     let slice_bytes = u64::from(object.slice_bytes());
     let first = u64::from(fill.slice()) * slice_bytes;
-    let last = first + u64::from(object.slice_length(fill.slice())) - 1;
+    let wanted = first..first + u64::from(object.slice_length(fill.slice()));
+    let (answer, from) = ask_for(worker, object, wanted).await?;
+    if answer.status() == 206 {
+        return pour(worker, Arriving::unread(answer), object, vec![fill], from).await;
+    }
+    // It ignores Range: whatever passes by and is missing is taken along.
+    let number = fill.slice();
+    let mut fills = missing(object, 0..number);
+    fills.push(fill);
+    fills.extend(missing(object, number + 1..slices_of(slice_bytes, object.length())));
+    pour(worker, Arriving::unread(answer), object, fills, from).await
+}
+
+/// Asks for bytes of an object that is known. Says at which byte of it the answer begins: at the first of these, or at
+/// its own first if the origin ignores Range.
+pub(super) async fn ask_for<'w>(
+    worker: &'w Worker,
+    object: &Object<Description>,
+    wanted: Range<u64>,
+) -> Result<(Answer<'w>, u64), &'static str> {
+    let description = object.description();
+    let (first, last) = (wanted.start, wanted.end - 1);
     let mut fetch = Fetch {
         range: Some((first, last)),
         known: description.same_version_condition(),
@@ -363,19 +269,14 @@ async fn try_slice(
                 return Err(OriginError::Malformed.label());
             }
             worker.shard.origin("answered");
-            pour(worker, Arriving::unread(answer), object, vec![fill], first).await
+            Ok((answer, first))
         }
         200 => {
             if answer.length() != object.length() || !description.is_same_version(&answer) {
                 return Err(CHANGED);
             }
-            // It ignores Range: whatever passes by and is missing is taken along.
             worker.shard.origin("answered");
-            let number = fill.slice();
-            let mut fills = missing(object, 0..number);
-            fills.push(fill);
-            fills.extend(missing(object, number + 1..slices_of(slice_bytes, object.length())));
-            pour(worker, Arriving::unread(answer), object, fills, 0).await
+            Ok((answer, 0))
         }
         404 | 410 | 412 | 416 => Err(CHANGED),
         _ => Err("server_error"),

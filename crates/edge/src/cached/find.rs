@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::blocking::Held;
 use super::description::Quality;
+use super::flow::Flow;
 pub(super) use super::outcome::Outcome;
 use super::{Asked, Description, HttpSite, Store};
 use crate::task;
@@ -21,6 +22,15 @@ use crate::worker::Worker;
 pub(super) struct Found {
     pub(super) object: Arc<Object<Description>>,
     pub(super) outcome: Outcome,
+    /// Its body, if that comes for this request alone.
+    pub(super) flow: Option<Flow>,
+}
+
+impl Found {
+    /// One whose bytes are read from the cache.
+    pub(super) fn shared(object: Arc<Object<Description>>, outcome: Outcome) -> Self {
+        Self { object, outcome, flow: None }
+    }
 }
 
 /// One object to be found, and with what.
@@ -60,13 +70,13 @@ impl Search {
                 }
                 LookUp::Known(object) if self.store.is_purged(&object) => continue,
                 LookUp::Known(object) => match object.description().quality(Instant::now()) {
-                    Quality::Fresh => return Ok(Found { object, outcome }),
+                    Quality::Fresh => return Ok(Found::shared(object, outcome)),
                     Quality::Stale => {
                         if let LookUp::Missing(claim) = index.renew(key, &object) {
                             // Nobody waits for what it brings.
                             drop(self.start(Some(claim), Some(Arc::clone(&object))));
                         }
-                        return Ok(Found { object, outcome: Outcome::Stale });
+                        return Ok(Found::shared(object, Outcome::Stale));
                     }
                     Quality::Old => match index.renew(key, &object) {
                         LookUp::Missing(claim) => {
@@ -78,14 +88,14 @@ impl Search {
                             (pending, Some(object))
                         }
                         // Somebody has just renewed it.
-                        LookUp::Known(object) => return Ok(Found { object, outcome }),
+                        LookUp::Known(object) => return Ok(Found::shared(object, outcome)),
                     },
                 },
             };
             if self.is_crowd(pending.waiters()) {
                 // Straight through would be a request to the origin for each of them.
                 return stale.map_or(Err(Status::ServiceUnavailable), |object| {
-                    Ok(Found { object, outcome: Outcome::Stale })
+                    Ok(Found::shared(object, Outcome::Stale))
                 });
             }
             let resolved = match unless_slow(stale.as_ref(), pending.resolved()).await {
@@ -94,7 +104,7 @@ impl Search {
             };
             match resolved {
                 Some(Resolved::Shared(object)) if self.store.is_purged(&object) => {}
-                Some(Resolved::Shared(object)) => return Ok(Found { object, outcome }),
+                Some(Resolved::Shared(object)) => return Ok(Found::shared(object, outcome)),
                 Some(Resolved::Alone) => return self.fetch(None, None).await,
                 // Whoever tried gave up: now we may be the one.
                 None => {}
@@ -142,7 +152,7 @@ async fn unless_slow<T>(
 ) -> Result<T, Found> {
     let Some(object) = stale else { return Ok(coming.await) };
     let Some(patience) = object.description().patience(Instant::now()) else { return Ok(coming.await) };
-    let stale = |_| Found { object: Arc::clone(object), outcome: Outcome::Stale };
+    let stale = |_| Found::shared(Arc::clone(object), Outcome::Stale);
     timeout(patience, coming).await.map_err(stale)
 }
 
@@ -164,7 +174,7 @@ impl Announce {
             claim.keep(object);
         }
         // The request it began with may be gone.
-        drop(self.reply.send(Found { object: Arc::clone(object), outcome }));
+        drop(self.reply.send(Found::shared(Arc::clone(object), outcome)));
     }
 
     /// For all who wait.
@@ -172,20 +182,20 @@ impl Announce {
         if let Some(claim) = self.claim {
             claim.share(object);
         }
-        drop(self.reply.send(Found { object: Arc::clone(object), outcome }));
+        drop(self.reply.send(Found::shared(Arc::clone(object), outcome)));
     }
 
     /// For the request it began with: those who wait may want another variant, and look again.
     pub(super) fn elsewhere(self, object: &Arc<Object<Description>>, outcome: Outcome) {
         drop(self.claim);
-        drop(self.reply.send(Found { object: Arc::clone(object), outcome }));
+        drop(self.reply.send(Found::shared(Arc::clone(object), outcome)));
     }
 
-    /// For the request it began with.
-    pub(super) fn alone(self, object: &Arc<Object<Description>>) {
+    /// For the request it began with, and its body with it unless that comes through the cache.
+    pub(super) fn alone(self, object: &Arc<Object<Description>>, flow: Option<Flow>) {
         if let Some(claim) = self.claim {
             claim.alone();
         }
-        drop(self.reply.send(Found { object: Arc::clone(object), outcome: Outcome::Passed }));
+        drop(self.reply.send(Found { object: Arc::clone(object), outcome: Outcome::Passed, flow }));
     }
 }

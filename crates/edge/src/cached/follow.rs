@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use penstock_cache::{Lease, Object, Part};
 use penstock_config::limits;
-use penstock_egress::Part as BodyPart;
+use penstock_egress::{Lent, Part as BodyPart};
 
-use super::fill::{CHANGED, fetch_slice, fill_window};
+use super::fill::{CHANGED, fetch_slice};
+use super::flow::Flow;
+use super::pour::fill_window;
 use super::{Description, Store};
 use crate::task;
 use crate::worker::Worker;
@@ -40,6 +42,8 @@ pub(super) enum Piece {
     Bytes(Vec<u8>),
     /// Bytes of the object; an end beyond its own means as far as it goes.
     Range(Range<u64>),
+    /// A body that never comes into the cache.
+    Flow(Flow),
 }
 
 /// What can be sent now. Its bytes stay where they are until it is dropped.
@@ -127,6 +131,14 @@ impl Following {
                     self.pieces.pop_front();
                     return Ok(Some(Stretch { parts, _lease: None }));
                 }
+                Some(Piece::Flow(flow)) => match flow.next().await? {
+                    Some(pieces) => {
+                        let length = pieces.iter().map(|piece| piece.len() as u64).sum();
+                        let pieces = pieces.into_iter().map(|piece| BodyPart::Lent(Lent::new(piece)));
+                        return Ok(Some(Stretch { parts: self.framed(length, pieces), _lease: None }));
+                    }
+                    None => drop(self.pieces.pop_front()),
+                },
                 Some(Piece::Range(range)) => {
                     let range = range.clone();
                     if range.is_empty() || self.object.length().is_some_and(|length| range.start >= length) {
@@ -232,13 +244,16 @@ impl Following {
         if let Some(Piece::Range(range)) = self.pieces.front_mut() {
             range.start += length;
         }
-        let extent = BodyPart::Extent(extent);
-        let parts = if self.chunked {
-            let (size, end) = (format!("{length:x}\r\n").into_bytes(), b"\r\n".to_vec());
-            vec![BodyPart::Owned(size), extent, BodyPart::Owned(end)]
-        } else {
-            vec![extent]
-        };
+        let parts = self.framed(length, [BodyPart::Extent(extent)]);
         Some(Stretch { parts, _lease: Some(lease) })
+    }
+
+    /// These bytes of the body as they are sent: as one chunk, if it goes in chunks.
+    fn framed(&self, length: u64, parts: impl IntoIterator<Item = BodyPart>) -> Vec<BodyPart> {
+        if !self.chunked {
+            return parts.into_iter().collect();
+        }
+        let (size, end) = (format!("{length:x}\r\n").into_bytes(), b"\r\n".to_vec());
+        std::iter::once(BodyPart::Owned(size)).chain(parts).chain([BodyPart::Owned(end)]).collect()
     }
 }

@@ -11,7 +11,7 @@ use penstock_origin::http::{Answer as OriginAnswer, Fetch, OriginError, RequestB
 use tokio::sync::oneshot;
 
 use super::answer::Reply;
-use super::fill::{missing, pour_all, slices_of};
+use super::flow::{Asking, Carriage, Flow, flow};
 use super::live::Reading;
 use super::manifest::Arriving;
 use super::outcome::Outcome;
@@ -22,10 +22,13 @@ use crate::task;
 use crate::worker::Worker;
 
 /// A request on its way to an origin. What has begun goes on if the client leaves.
-pub(crate) struct Passing(oneshot::Receiver<Arc<Object<Description>>>);
+pub(crate) struct Passing(oneshot::Receiver<Coming>);
 
 /// What came back.
-pub(crate) struct Passed(Option<Arc<Object<Description>>>);
+pub(crate) struct Passed(Option<Coming>);
+
+/// The answer, and its body if it has one.
+type Coming = (Arc<Object<Description>>, Option<Flow>);
 
 /// What a task needs to know.
 struct Task {
@@ -77,21 +80,22 @@ pub(crate) async fn respond_passed(
     store: &Store,
     passed: Passed,
 ) -> Answer {
-    let Some(object) = passed.0 else { return exchange.page(Some(site), Status::BadGateway) };
+    let Some((object, flow)) = passed.0 else { return exchange.page(Some(site), Status::BadGateway) };
     exchange.worker.shard.cached(Outcome::Through.label());
     let outcome = Outcome::Through;
-    let reply = Reply { exchange, site, store, object, outcome, outdated: Cell::new(false) };
+    let (outdated, flow) = (Cell::new(false), Cell::new(flow));
+    let reply = Reply { exchange, site, store, object, outcome, outdated, flow };
     Answer { outcome: Some(outcome), ..reply.as_it_came().await }
 }
 
 impl Task {
-    async fn run(self, fetch: &Fetch, body: RequestBody, reply: oneshot::Sender<Arc<Object<Description>>>) {
+    async fn run(self, fetch: &Fetch, body: RequestBody, reply: oneshot::Sender<Coming>) {
         let shard = &self.worker.shard;
         let answer = match self.worker.origins.pass(&self.site.origin, fetch, body).await {
             Ok(answer) => answer,
             Err(error) => {
                 shard.origin(error.label());
-                drop(reply.send(self.failure(error)));
+                drop(reply.send((self.failure(error), None)));
                 return;
             }
         };
@@ -104,11 +108,11 @@ impl Task {
         let (mut description, _) = Description::read(&answer, &self.asked, &self.site, Reading::Other, now);
         description.be_passed(answer.status());
         let tier = Arc::clone(&self.store.tier);
-        let slices = slices_of(u64::from(tier.slice_bytes()), length);
         let object = Object::new(&self.asked.key, description, length, tier);
-        let fills = missing(&object, 0..slices);
-        drop(reply.send(Arc::clone(&object)));
-        if let Err(reason) = pour_all(&self.worker, Arriving::unread(answer), &object, fills).await {
+        let (inlet, flow) = flow();
+        drop(reply.send((Arc::clone(&object), Some(flow))));
+        let carriage = Carriage { worker: &self.worker, object: &object, inlet, asking: Asking::Effect };
+        if let Err(reason) = carriage.carry(Arriving::unread(answer)).await {
             shard.origin(reason);
             object.description().set_fault(reason);
         }

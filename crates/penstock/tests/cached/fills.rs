@@ -164,6 +164,35 @@ fn readers_of_one_fill_on_all_workers_arrive_together() {
 }
 
 #[test]
+fn many_readers_have_every_piece_before_the_next_one_comes() {
+    let (go, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let origin = Origin::start(move |_, _, stream| {
+        write(stream, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n");
+        for _ in 0..5 {
+            write(stream, "ten bytes.");
+            gate.lock().unwrap().recv().unwrap();
+        }
+        true
+    });
+    let edge = Edge::of(&origin);
+    // More than are woken for each piece as a matter of course.
+    let mut clients: Vec<_> = (0..40).map(|_| Client::plain(&edge.server)).collect();
+    for client in &mut clients {
+        client.send("GET /part.m4s HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!(client.response_to_head().unwrap().status, 200);
+    }
+    for _ in 0..5 {
+        for client in &mut clients {
+            assert_eq!(client.take(10).unwrap(), b"ten bytes.");
+        }
+        // Only now does the origin go on: what a reader lacks here would never come.
+        go.send(()).unwrap();
+    }
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
 fn who_comes_after_too_many_is_told_to_come_again() {
     let (go, gate) = channel::<()>();
     let gate = Mutex::new(gate);

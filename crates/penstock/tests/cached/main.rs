@@ -1,6 +1,7 @@
 //! Sites with HTTP origins: cached in slices, filled once, followed while they come.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
+mod alone;
 mod bucket;
 mod contents;
 mod disk;
