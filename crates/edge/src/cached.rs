@@ -225,6 +225,7 @@ fn settings(written: &penstock_config::HttpOrigin) -> OriginSettings {
             first_byte: timeouts.first_byte,
             between_bytes: timeouts.between_bytes,
             head_bytes: limits::ORIGIN_HEAD_BYTES,
+            read_bytes: limits::ORIGIN_READ_BYTES,
             head_fields: limits::ORIGIN_HEAD_FIELDS,
             idle_connections: limits::ORIGIN_IDLE_CONNECTIONS,
             connections: written.connections,

@@ -119,9 +119,12 @@ pub const FILL_FEW_READERS: usize = 8;
 /// Bytes for which even many readers are woken, though more is there already: half of what one of them sends at once.
 pub const FILL_TELL_BYTES: usize = 256 * 1024;
 
-/// Pieces of a body for one client alone that wait for that client, and as many that are being sent. A piece is what one
-/// read of the origin's connection brought, at most [`ORIGIN_HEAD_BYTES`](super::ORIGIN_HEAD_BYTES).
-pub const FLOW_PIECES: usize = 8;
+/// Bytes of a body for one client alone that wait for that client, and as many that are being sent. A piece that one
+/// read of the origin's connection brought may be as large; another is on its way here, and one in that connection.
+pub const FLOW_BYTES: u32 = 512 * 1024;
+
+/// The same in pieces: chunks can be small.
+pub const FLOW_PIECES: usize = 32;
 
 /// How much of the answer to a request that may have had an effect is still taken when its client has left, so that the
 /// origin is not interrupted.

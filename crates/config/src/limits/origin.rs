@@ -23,6 +23,10 @@ pub const ORIGIN_HEAD_BYTES: usize = 64 * 1024;
 /// Fields of a response head of an origin.
 pub const ORIGIN_HEAD_FIELDS: usize = 100;
 
+/// Bytes that one read of an origin's connection may bring. It begins with 8 KiB and doubles while reads fill it; larger
+/// ones cost less for each byte, since each read sends an acknowledgement and wakes somebody.
+pub const ORIGIN_READ_BYTES: usize = 512 * 1024;
+
 /// Idle connections that one worker keeps to one origin server.
 pub const ORIGIN_IDLE_CONNECTIONS: usize = 64;
 

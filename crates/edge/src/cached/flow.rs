@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use penstock_cache::Object;
 use penstock_config::limits;
 use penstock_origin::http::OriginError;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::Description;
 use super::fill::{CHANGED, ask_for};
@@ -23,12 +23,15 @@ const NO_READERS: &str = "no_readers";
 /// The end of a body where it is put in. Dropped before all of it was, the body breaks off.
 pub(super) struct Inlet {
     pieces: mpsc::Sender<Bytes>,
+    room: Rc<Semaphore>,
     is_whole: Rc<Cell<bool>>,
 }
 
 /// The end of a body where it is taken out.
 pub(super) struct Flow {
     pieces: mpsc::Receiver<Bytes>,
+    /// In bytes.
+    room: Rc<Semaphore>,
     is_whole: Rc<Cell<bool>>,
 }
 
@@ -52,8 +55,32 @@ pub(super) struct Carriage<'w> {
 /// Both ends of a body.
 pub(super) fn flow() -> (Inlet, Flow) {
     let (sender, receiver) = mpsc::channel(limits::FLOW_PIECES);
-    let is_whole = Rc::new(Cell::new(false));
-    (Inlet { pieces: sender, is_whole: Rc::clone(&is_whole) }, Flow { pieces: receiver, is_whole })
+    let (room, is_whole) = (Rc::new(Semaphore::new(limits::FLOW_BYTES as usize)), Rc::new(Cell::new(false)));
+    let inlet = Inlet { pieces: sender, room: Rc::clone(&room), is_whole: Rc::clone(&is_whole) };
+    (inlet, Flow { pieces: receiver, room, is_whole })
+}
+
+/// The room that a piece takes: a larger one than fits waits until it is alone.
+fn room_for(piece: &Bytes) -> u32 {
+    u32::try_from(piece.len()).unwrap_or(u32::MAX).min(limits::FLOW_BYTES)
+}
+
+impl Inlet {
+    /// Puts in a piece as soon as there is room for it; false if nobody takes it any more.
+    async fn put(&self, piece: Bytes) -> bool {
+        match self.room.acquire_many(room_for(&piece)).await {
+            // Given back by who takes the piece.
+            Ok(room) => room.forget(),
+            Err(_) => return false,
+        }
+        self.pieces.send(piece).await.is_ok()
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.room.close();
+    }
 }
 
 impl Flow {
@@ -66,7 +93,10 @@ impl Flow {
         match self.pieces.recv_many(&mut pieces, limits::FLOW_PIECES).await {
             0 if self.is_whole.get() => Ok(None),
             0 => Err(Broken::Gone),
-            _ => Ok(Some(pieces)),
+            _ => {
+                self.room.add_permits(pieces.iter().map(room_for).sum::<u32>() as usize);
+                Ok(Some(pieces))
+            }
         }
     }
 }
@@ -137,7 +167,7 @@ impl<'w> Carriage<'w> {
             if self.object.length().is_none() && *at > self.object.description().site.max_unannounced {
                 return Err("too_long");
             }
-            if length > 0 && pieces.send(piece).await.is_err() {
+            if length > 0 && !self.inlet.put(piece).await {
                 for_nobody += length;
                 if !goes_on || for_nobody > limits::FLOW_FOR_NOBODY_BYTES {
                     return Err(NO_READERS);

@@ -231,6 +231,10 @@ impl Connections {
                     target.set_fault("it answers 206 to what was asked for whole".to_owned());
                     return Err(Failed { error: OriginError::Malformed, unsent: None, stale: false });
                 }
+                Ok(response) if length_of_head(&response) > limits.head_bytes => {
+                    target.set_fault("its head is too long".to_owned());
+                    return Err(Failed { error: OriginError::Malformed, unsent: None, stale: false });
+                }
                 Ok(response) => {
                     let lent = Lent { sender, connections: self, origin: Arc::clone(origin), place };
                     return Ok(Answer::new(response, Held::Lent(lent), limits.between_bytes));
@@ -401,6 +405,12 @@ async fn send(
         let stale = error.is_canceled() || error.is_closed() || error.is_incomplete_message();
         Failed { error: meaning_of(error), unsent, stale }
     })
+}
+
+/// About as many bytes as the head of a response took.
+fn length_of_head(response: &Response<Incoming>) -> usize {
+    const LINE_AROUND: usize = ": \r\n".len();
+    response.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + LINE_AROUND).sum()
 }
 
 /// The head of a request to a target, signed where that is needed.

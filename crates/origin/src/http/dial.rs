@@ -32,7 +32,8 @@ pub(super) async fn dial(
     // Requests are one small packet each: nothing to gain from waiting.
     drop(socket.set_nodelay(true));
     let mut builder = Builder::new();
-    builder.max_buf_size(origin.limits().head_bytes).max_headers(origin.limits().head_fields);
+    // Larger than a head may be, which is looked at when it is here.
+    builder.max_buf_size(origin.limits().read_bytes).max_headers(origin.limits().head_fields);
     if !target.url.is_secure() {
         return begin(&builder, socket, permit).await;
     }

@@ -25,6 +25,8 @@ pub struct OriginLimits {
     pub between_bytes: Duration,
     /// Bytes of a response head.
     pub head_bytes: usize,
+    /// Bytes that one read of a connection may bring; more than a head may have.
+    pub read_bytes: usize,
     /// Fields of a response head.
     pub head_fields: usize,
     /// Idle connections that one worker keeps to one target.

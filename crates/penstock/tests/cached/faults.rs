@@ -71,6 +71,18 @@ fn endless_heads_are_cut_off() {
 }
 
 #[test]
+fn a_head_that_ends_is_refused_all_the_same_if_it_is_too_long() {
+    let origin = Origin::start(|head, _, stream| {
+        let lines = if head.contains("/long") { 80 } else { 40 };
+        answer(stream, "200 OK", &format!("X-Line: {}\r\n", "a".repeat(1000)).repeat(lines), b"body")
+    });
+    let edge = Edge::before(&origin.sites_with("retries: 0"));
+    assert_eq!(Client::plain(&edge.server).get("/short").text(), "body", "40 KB are not too much");
+    assert_eq!(Client::plain(&edge.server).get("/long").status, 502);
+    assert_eq!(edge.fetched("malformed"), 1.0);
+}
+
+#[test]
 fn a_body_that_breaks_off_is_cut_short_and_mended_by_the_next_request() {
     let body = Content::new(21, 300_000);
     let bytes = body.all();
