@@ -49,6 +49,7 @@ fn origin(targets: &[SocketAddr]) -> Arc<HttpOrigin> {
             first_byte: MINUTE,
             between_bytes: MINUTE,
             head_bytes: 65_536,
+            read_bytes: 256 * 1024,
             head_fields: 100,
             idle_connections: 4,
             connections: 4,
