@@ -85,9 +85,12 @@ pub fn fuzz_ticket_keys(input: &[u8]) {
             && !matches!(input.len(), 48 | 80)
         {
             let again = format!("\r\n{}\r\n", text.trim().replace('\n', "\r\n\n"));
-            let again = key_file::parse(&Secret::new(again.into_bytes())).expect("line ends are no keys");
-            assert_eq!(again.keys.len(), found.keys.len());
-            assert!(again.keys.iter().zip(&found.keys).all(|(one, two)| one.is_same(two)));
+            // By chance as long as a key that is no text.
+            if !matches!(again.len(), 48 | 80) {
+                let again = key_file::parse(&Secret::new(again.into_bytes())).expect("line ends are no keys");
+                assert_eq!(again.keys.len(), found.keys.len());
+                assert!(again.keys.iter().zip(&found.keys).all(|(one, two)| one.is_same(two)));
+            }
         }
     }
     let Some((id, rest)) = input.split_first_chunk::<32>() else { return };

@@ -275,8 +275,8 @@ fn read_records(file: &File, wanted: Header) -> io::Result<Found> {
     Ok(Ok(decoded.collect()))
 }
 
-/// The slots of each object, the oldest object first; of two versions of one the newer, of two places of one slice the
-/// first.
+/// The slots of each object, the oldest object first; of two versions of one the newer, of two places of one slice that
+/// with the newest description.
 fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32) -> Vec<(Key, Vec<(u32, SlotRecord)>)> {
     let mut objects: HashMap<Key, Vec<(u32, SlotRecord)>> = HashMap::new();
     for (number, record) in found {
@@ -298,10 +298,21 @@ fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32) -> Vec<(Key, Vec<(u32
         let newest = slots.iter().map(|(_, record)| record).max_by_key(|record| record.revision);
         // Without a length it broke off while it came, and nobody can say where it would have ended.
         let Some(length) = newest.and_then(|record| record.object_length) else { return false };
-        slots.retain(|(_, record)| record.length == slice_length(length, record.slice, slice_bytes));
-        slots.sort_unstable_by_key(|(number, record)| (record.slice, *number));
+        // Older ones may have been written when nobody knew the length yet.
+        let agrees = |record: &SlotRecord| {
+            record.object_length.is_none_or(|told| told == length)
+                && record.length == slice_length(length, record.slice, slice_bytes)
+        };
+        // What it says of the others is only worth believing if it is right itself.
+        if !newest.is_some_and(agrees) {
+            return false;
+        }
+        slots.retain(|(_, record)| agrees(record));
+        slots.sort_unstable_by_key(|(number, record)| {
+            (record.slice, std::cmp::Reverse(record.revision), *number)
+        });
         slots.dedup_by_key(|(_, record)| record.slice);
-        !slots.is_empty()
+        true
     });
     let mut objects: Vec<_> = objects.into_iter().collect();
     objects.sort_unstable_by_key(|(_, slots)| slots.first().map(|(_, record)| record.object));
@@ -328,5 +339,26 @@ mod tests {
         };
         assert_eq!(ids(claims(vec![(0, record(7)), (1, record(u64::MAX))], 4096)), [7]);
         assert_eq!(ids(claims(vec![(0, record(OBJECT_MAX))], 4096)), [OBJECT_MAX]);
+    }
+
+    #[test]
+    fn slices_of_one_object_that_disagree_about_its_length_are_not_put_together() {
+        let record = |revision, slice, length, object_length| SlotRecord {
+            object: 7,
+            object_length,
+            slice,
+            length,
+            revision,
+            ..SlotRecord::default()
+        };
+        let slots = |found: &[SlotRecord]| -> Vec<u32> {
+            let claimed = claims((0..).zip(found.iter().copied()).collect(), 4096);
+            claimed.iter().flat_map(|(_, slots)| slots).map(|(number, _)| *number).collect()
+        };
+        let (first, second) = (record(1, 0, 4096, None), record(2, 1, 10, Some(4106)));
+        assert_eq!(slots(&[first, second]), [0, 1], "the length was found out later");
+        assert_eq!(slots(&[record(1, 0, 4096, Some(9000)), second]), [1]);
+        assert!(slots(&[first, record(2, 1, 11, Some(4106))]).is_empty(), "the newest is wrong itself");
+        assert_eq!(slots(&[record(1, 1, 10, None), second]), [1], "of two places that of the newest");
     }
 }
