@@ -43,11 +43,13 @@ impl Search {
             ..Fetch::get(self.held.as_ref().map_or(&self.asked.target, |held| &held.target))
         };
         pass_fields(&self.asked.fields, &mut fetch);
-        let coming = self.worker.origins.fetch(&self.site.origin, &fetch);
-        let fetched = match &self.held {
-            Some(held) => timeout(held.longest, coming).await.unwrap_or(Err(OriginError::Timeout)),
-            None => coming.await,
-        };
+        let mut fetched = self.ask(&fetch).await;
+        if fetched.as_ref().is_ok_and(has_unknown_end) {
+            // A part of what is still being made does not tell where that ends; all of it does.
+            drop(fetched);
+            fetch.range = None;
+            fetched = self.ask(&fetch).await;
+        }
         let now = (Instant::now(), SystemTime::now());
         if let (Ok(answer), Some(object)) = (&fetched, &stale)
             && answer.status() == 304
@@ -77,6 +79,14 @@ impl Search {
                 let outcome = if stale.is_some() { Outcome::Replaced } else { Outcome::Miss };
                 self.take_in(arriving, announce, outcome, now).await;
             }
+        }
+    }
+
+    async fn ask(&self, fetch: &Fetch) -> Result<Answer<'_>, OriginError> {
+        let coming = self.worker.origins.fetch(&self.site.origin, fetch);
+        match &self.held {
+            Some(held) => timeout(held.longest, coming).await.unwrap_or(Err(OriginError::Timeout)),
+            None => coming.await,
         }
     }
 
@@ -185,6 +195,12 @@ pub(super) fn whole_length(answer: &Answer<'_>, body: Option<u64>, slice: u64) -
     let (first, last, total) = content_range(answer, body)?;
     let complete = first == 0 && last < slice && last + 1 == slice.min(total);
     (complete && total <= limits::OBJECT_BYTES_MAX).then_some(Some(total))
+}
+
+/// Whether the answer is a range of something whose length the origin does not know either (RFC 9110 §14.4).
+fn has_unknown_end(answer: &Answer<'_>) -> bool {
+    let range = answer.field("content-range").filter(|_| answer.status() == 206);
+    range.is_some_and(|range| range.starts_with("bytes ") && range.ends_with("/*"))
 }
 
 /// First byte, last byte and whole length by Content-Range (RFC 9110 §14.4), if the body can be as long as it says.

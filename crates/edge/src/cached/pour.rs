@@ -122,6 +122,7 @@ async fn pour_to_the_end(
     mut fills: Vec<SliceFill<Description>>,
 ) -> Result<(), &'static str> {
     let Some(mut fill) = fills.pop() else { return Ok(()) };
+    let mut next = None;
     let mut total = 0;
     while let Some(chunk) = next_piece(&mut arriving, Some(&mut fill)).await? {
         worker.shard.filled(chunk.len() as u64);
@@ -131,11 +132,14 @@ async fn pour_to_the_end(
         }
         let mut rest = &chunk[..];
         while !rest.is_empty() {
-            if fill.is_full() {
-                // The next is taken on before this one is finished, or a reader would think it its own to fill.
-                let Part::Missing(next) = object.slice(fill.slice() + 1) else { return Err("taken") };
+            if let Some(next) = next.take_if(|_| fill.is_full()) {
                 std::mem::replace(&mut fill, next).finish();
                 turn(object, u64::from(fill.slice()) * u64::from(object.slice_bytes())).await?;
+            }
+            if rest.len() as u64 + u64::from(fill.written()) >= u64::from(object.slice_bytes()) {
+                // Taken on before anybody can see the last byte of this one, or a reader would think it its own to fill.
+                let Part::Missing(following) = object.slice(fill.slice() + 1) else { return Err("taken") };
+                next = Some(following);
             }
             let kept = keep(&mut fill, rest)?;
             rest = &rest[kept..];
@@ -143,6 +147,8 @@ async fn pour_to_the_end(
     }
     object.set_length(total);
     fill.finish();
+    // Whoever waits for a slice behind the end finds the end.
+    drop(next);
     Ok(())
 }
 

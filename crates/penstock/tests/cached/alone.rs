@@ -224,7 +224,7 @@ fn who_leaves_ends_the_request_to_the_origin() {
     let tell = Mutex::new(tell);
     let origin = Origin::start(move |_, _, stream| {
         write(stream, head_of(1 << 40));
-        while write(stream, [7; SLICE]) {}
+        while write(stream, vec![7; SLICE]) {}
         tell.lock().unwrap().send(()).unwrap();
         false
     });

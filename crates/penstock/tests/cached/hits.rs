@@ -104,6 +104,63 @@ fn readers_follow_a_fill_while_it_comes() {
 }
 
 #[test]
+fn what_one_edge_is_still_following_another_can_fetch_from_it() {
+    for fields in ["", "Cache-Control: no-store\r\n"] {
+        let body = Content::new(5, 4_000_000);
+        let bytes = body.all();
+        let (end, gate) = channel::<()>();
+        let gate = Mutex::new(gate);
+        let origin = Origin::start(move |_, _, stream| {
+            write(stream, format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{fields}\r\n"));
+            let mut chunks = bytes.chunks(100_000);
+            let mut all = chunks.by_ref().take(30).all(|chunk| write_chunk(stream, chunk));
+            // Until the other edge has some of it: nobody knows the length before.
+            let _ended = gate.lock().unwrap().recv();
+            all = all && chunks.all(|chunk| write_chunk(stream, chunk));
+            all && write(stream, "0\r\n\r\n")
+        });
+        let inner = Edge::of(&origin);
+        let outer = Edge::before(&format!("- origin: {{http: [\"http://{}\"]}}", inner.server.http()));
+        let mut client = Client::plain(&outer.server);
+        client.send("GET /live.ts HTTP/1.0\r\nHost: localhost\r\n\r\n");
+        assert_eq!(client.response_to_head().unwrap().status, 200, "{fields}");
+        body.assert_range(0..1000, &client.take(1000).unwrap());
+        drop(end);
+        body.assert_range(1000..body.len, &client.rest().unwrap());
+    }
+}
+
+#[test]
+fn a_reader_waits_where_one_slice_has_ended_and_the_next_is_yet_to_come() {
+    let slice = SLICE as u64;
+    let body = Content::new(6, 2 * slice);
+    let bytes = body.all();
+    let (go, gate) = channel::<()>();
+    let gate = Mutex::new(gate);
+    let origin = Origin::start(move |_, _, stream| {
+        write(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let gate = gate.lock().unwrap();
+        bytes.chunks(SLICE).all(|chunk| write_chunk(stream, chunk) && gate.recv().is_ok())
+            && write(stream, "0\r\n\r\n")
+    });
+    let edge = Edge::of(&origin);
+    let mut client = Client::plain(&edge.server);
+    client.send("GET /live.ts HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.response_to_head().unwrap().status, 200);
+    for start in [0, slice] {
+        body.assert_range(start..start + slice, &client.take(SLICE).unwrap());
+        go.send(()).unwrap();
+    }
+    assert_eq!(client.rest().unwrap(), b"");
+    body.assert_range(0..2 * slice, &Client::plain(&edge.server).get("/live.ts").body);
+    assert_eq!(origin.asked().len(), 1);
+}
+
+fn write_chunk(stream: &mut std::net::TcpStream, chunk: &[u8]) -> bool {
+    write(stream, format!("{:x}\r\n", chunk.len())) && write(stream, chunk) && write(stream, "\r\n")
+}
+
+#[test]
 fn a_crowd_asks_the_origin_once() {
     let body = Content::new(9, SLICE as u64);
     let bytes = body.all();
