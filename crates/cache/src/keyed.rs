@@ -40,6 +40,11 @@ impl Hasher for KeyHasher {
         self.hash = sum.rotate_left(32);
     }
 
+    /// Half of a key, where that is the name.
+    fn write_u64(&mut self, half: u64) {
+        self.hash = half.wrapping_mul(self.secret[0]).rotate_left(32);
+    }
+
     /// Its length, which says nothing.
     fn write_usize(&mut self, _: usize) {}
 
@@ -70,5 +75,6 @@ mod tests {
         // Random ones would take 63 of 100 places.
         assert!(places(&one) > 1500, "{}", places(&one));
         assert_ne!(one.hash_one(key(1)), other.hash_one(key(1)));
+        assert_ne!(one.hash_one(1_u64), other.hash_one(1_u64));
     }
 }

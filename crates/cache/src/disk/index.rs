@@ -5,11 +5,11 @@
 //! and is not deceived by another object with the same bits.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Key;
+use crate::keyed::Keyed;
 
 /// Shards of the index: with more of them than workers, two seldom meet.
 const SHARDS: usize = 256;
@@ -63,27 +63,7 @@ pub(crate) enum Versions {
     Only(u64),
 }
 
-/// The keys are parts of digests: as good as hashed.
-#[derive(Default)]
-pub(crate) struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-}
-
-type Places = HashMap<u64, Place, BuildHasherDefault<AsItIs>>;
+type Places = HashMap<u64, Place, Keyed>;
 
 #[derive(Default)]
 struct Shard {
