@@ -110,17 +110,20 @@ impl Connection {
     }
 
     /// Answers requests until one side has had enough, then closes.
+    ///
+    /// What is not waiting for a request is boxed: an idle connection must not carry the room that answers take.
     pub(crate) async fn serve(mut self) {
         let last_alert = loop {
             let settings = self.worker.settings();
             match self.next_head(&settings).await {
                 Next::Head(head) => {
-                    if !self.answer(&head, &settings).await {
+                    if !Box::pin(self.answer(&head, &settings)).await {
                         break CLOSE_NOTIFY;
                     }
                 }
                 Next::Refused(rejection) => {
-                    if !self.answer_rejected(rejection, Instant::now(), &settings).await {
+                    let answered = self.answer_rejected(rejection, Instant::now(), &settings);
+                    if !Box::pin(answered).await {
                         break CLOSE_NOTIFY;
                     }
                 }
@@ -132,7 +135,7 @@ impl Connection {
             // Who asks faster than it is answered never makes us wait; the other connections must get their turn.
             consume_budget().await;
         };
-        self.close(last_alert).await;
+        Box::pin(self.close(last_alert)).await;
     }
 
     /// Waits for the next whole head. The deadline counts from its first byte, in total.
@@ -390,5 +393,23 @@ mod tests {
         assert!(updates.count(limits::KEY_UPDATES_PER_MINUTE, start));
         assert!(!updates.count(limits::KEY_UPDATES_PER_MINUTE + 1, start + Duration::from_secs(59)));
         assert!(updates.count(limits::KEY_UPDATES_PER_MINUTE + 2, start + Duration::from_secs(60)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F>(_: impl FnOnce(Connection) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_connection_carries_no_answer() {
+        let bytes = size_of_future(Connection::serve);
+        assert!(
+            bytes <= 2048,
+            "{bytes} bytes for each connection, busy or not: is something large not boxed?"
+        );
     }
 }
