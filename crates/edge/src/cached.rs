@@ -41,6 +41,8 @@ use crate::server::StartError;
 pub(crate) use answer::respond_from_cache;
 pub(crate) use description::Description;
 pub use description::WrittenObject;
+#[doc(hidden)]
+pub use description::{fuzz_description, fuzz_origin_response};
 pub(crate) use follow::{Following, Stretch};
 use live::LiveDirectories;
 pub(crate) use outcome::Outcome;

@@ -394,11 +394,6 @@ mod tests {
         assert!(!updates.count(limits::KEY_UPDATES_PER_MINUTE + 1, start + Duration::from_secs(59)));
         assert!(updates.count(limits::KEY_UPDATES_PER_MINUTE + 2, start + Duration::from_secs(60)));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     fn size_of_future<F>(_: impl FnOnce(Connection) -> F) -> usize {
         size_of::<F>()

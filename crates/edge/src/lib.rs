@@ -45,6 +45,8 @@ pub mod metrics;
 pub mod signed_urls;
 
 pub use cached::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, WrittenObject, contents};
+#[doc(hidden)]
+pub use cached::{fuzz_description, fuzz_origin_response};
 pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use sealing::measure_limits;
 pub use server::{Server, StartError};

@@ -11,6 +11,8 @@
 //! in front of the path, where relative URLs in playlists inherit it, or in a cookie. It is taken away before the
 //! request goes on: it is no part of a cache key, and no origin sees it.
 
+mod fuzz;
+
 use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,6 +21,9 @@ use penstock_http::Request;
 use penstock_http::query;
 pub use penstock_http::query::decoded;
 use penstock_sys::digest::{hmac_sha256, is_same};
+
+#[doc(hidden)]
+pub use fuzz::fuzz_signed_urls;
 
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,6 +26,8 @@ pub use failure::Failure;
 #[doc(hidden)]
 pub use fuzz::{fuzz_manifest, fuzz_response};
 pub use plan::Plan;
+#[doc(hidden)]
+pub use player::dash::fuzz_index;
 pub use run::{Moment, Outcome, Stop, run};
 pub use target::Target;
 

@@ -12,6 +12,7 @@ mod connections;
 mod dial;
 mod error;
 mod fetch;
+mod fuzz;
 mod redirect;
 mod s3;
 mod target;
@@ -23,6 +24,8 @@ pub use checks::Checks;
 pub use connections::Connections;
 pub use error::OriginError;
 pub use fetch::{Fetch, Method};
+#[doc(hidden)]
+pub use fuzz::fuzz_answer;
 pub use s3::S3Bucket;
 pub use target::{HttpOrigin, OriginLimits, OriginSettings, TargetSeen};
 

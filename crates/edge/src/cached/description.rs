@@ -1,5 +1,6 @@
 //! What an object is: the head of the response it came with, and how long that holds.
 
+mod fuzz;
 mod head;
 #[cfg(test)]
 mod kept;
@@ -20,6 +21,7 @@ use super::live::Reading;
 use super::variants::Fields;
 use super::{Asked, HttpSite};
 
+pub use fuzz::{fuzz_description, fuzz_origin_response};
 use head::{directives, lines, storage, tags};
 use texts::{Text, Texts};
 pub use written::WrittenObject;

@@ -9,6 +9,8 @@ mod xml;
 use std::time::Duration;
 
 use self::index::Piece as IndexPiece;
+#[doc(hidden)]
+pub use self::index::fuzz_index;
 pub(super) use self::index::{Progress, Search};
 use self::track::{Track, Window};
 use self::xml::Element;

@@ -51,7 +51,7 @@ pub(super) async fn dial(
     begin(&builder, stream, permit).await
 }
 
-async fn begin<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+pub(super) async fn begin<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     builder: &Builder,
     stream: S,
     permit: Option<OwnedSemaphorePermit>,

@@ -8,7 +8,7 @@ use penstock_origin::http::Answer;
 use crate::cached::live::Bounds;
 
 /// Fields that belong to one connection (RFC 9110 §7.6.1), or that we write ourselves.
-const NOT_PASSED_ON: [&str; 21] = [
+pub(super) const NOT_PASSED_ON: [&str; 21] = [
     "accept-ranges",
     "access-control-allow-origin",
     "age",

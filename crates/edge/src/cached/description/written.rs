@@ -46,7 +46,7 @@ impl Describe for Description {
 }
 
 impl Description {
-    fn encode_at(&self, out: &mut Vec<u8>, now: (Instant, SystemTime)) {
+    pub(super) fn encode_at(&self, out: &mut Vec<u8>, now: (Instant, SystemTime)) {
         if self.manifest().is_some() {
             // What it says would have to be read again, and it is small and soon old: a reader finds nothing here and
             // fetches it.

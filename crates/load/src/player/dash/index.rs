@@ -1,7 +1,12 @@
 //! The index inside a file of media (`sidx`, ISO/IEC 14496-12 §8.16.3): which bytes play when. It may name further
 //! indexes, which are looked for in turn. What it says is believed only within bounds.
 
+mod fuzz;
+
 use std::time::Duration;
+
+#[doc(hidden)]
+pub use fuzz::fuzz_index;
 
 /// More bytes are no index: one has at most 65,535 entries of 12 bytes.
 const INDEX_BYTES_MAX: u64 = 1024 * 1024;

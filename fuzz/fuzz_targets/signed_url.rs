@@ -1,0 +1,5 @@
+//! An arbitrary request with a token that is right for an arbitrary path.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| penstock_edge::signed_urls::fuzz_signed_urls(input));
