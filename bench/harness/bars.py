@@ -28,7 +28,7 @@ class Layout:
 
 
 WIDE = Layout("wide", 760, 92, 176, 30, 7)
-LONG_NAMES = Layout("wide", 760, 240, 70, 26, 5)
+LONG_NAMES = Layout("wide", 760, 280, 70, 26, 5)
 NARROW = Layout("narrow", 340, 0, 6, 44, 21)
 
 
