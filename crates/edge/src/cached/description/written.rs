@@ -90,7 +90,7 @@ impl Description {
         let text = |number| fields.text(number);
         let modified = text(field::MODIFIED).unwrap_or_default();
         let with = text(field::ASKED_WITH).unwrap_or_default();
-        let with = with.lines().filter_map(|line| line.split_once(':'));
+        let with = with.split_terminator('\n').filter_map(|line| line.split_once(':'));
         let asked_with = with.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Some(Self {
             status: u16::from_le_bytes(fields.get(field::STATUS)?.try_into().ok()?),
