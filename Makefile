@@ -1,10 +1,10 @@
-# The commands of this project. `make` alone lists them.
+# The project's commands. `make` alone lists them.
 SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
 LISTEN ?= 127.0.0.1:8443
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run test test-ktls test-ktls-stock bench bench-quick fuzz clean
+.PHONY: help run test test-ktls test-ktls-stock bench bench-quick fuzz docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -35,16 +35,20 @@ bench: ## Measure against nginx, HAProxy, h2o, Caddy and Varnish; the report goe
 	cargo build --release --locked --package penstock-load --example sealing
 	bench/run
 
-bench-quick: ## The same in two minutes, after building: shows that it works, proves nothing
+bench-quick: ## The same in two minutes after the build; shows that the harness works, its figures mean nothing
 	@scripts/install-needs build bench
 	cargo build --release --locked --package penstock
 	cargo build --release --locked --package penstock-load --example sealing
 	bench/run --quick --no-store
 
+docs: ## Make a searchable book of the documents in target/book and check its links
+	@scripts/install-needs docs
+	@scripts/book
+
 fuzz: ## Feed every fuzz target for 30 s, after building them with coverage counters
 	@scripts/install-needs fuzz
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-clean: ## Remove what was built and made
+clean: ## Remove everything that was built or generated
 	cargo clean
 	rm -rf demo/media demo/node_modules tests/browser/node_modules

@@ -1,8 +1,7 @@
-"""Fetches one file over a connection, as often as told, as fast as a client can: the response is received, not decrypted.
+"""Fetches one file over a connection N times, as fast as a client can: the response is received, not decrypted.
 
-Handshake and request are real. After that the ciphertext is thrown away in the kernel (`MSG_TRUNC`), so the client
-never is what holds the server back, and its core does little but acknowledge. That the bytes are right is checked
-elsewhere, with curl. Prints one JSON object.
+Handshake and request are real. After that the kernel discards the ciphertext (`MSG_TRUNC`), so the client
+does not delay the server, and its core does little but acknowledge. curl checks the bytes in another step. Prints one JSON object.
 """
 
 import json
@@ -17,7 +16,7 @@ STALL_LIMIT_S = 20
 
 
 def connect(port):
-    """A TCP connection with a finished TLS handshake, and the TLS object that talks through memory."""
+    """Returns a TCP connection with a finished TLS handshake, and its TLS object, which reads and writes memory."""
     sock = socket.create_connection(("127.0.0.1", port), timeout=STALL_LIMIT_S)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -37,7 +36,7 @@ def connect(port):
 
 
 def fetch(scheme, port, path):
-    """The bytes that came, how often they were asked for, the suite."""
+    """Returns the received bytes, the number of requests, and the suite."""
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
     if scheme == "http":
         sock, suite = socket.create_connection(("127.0.0.1", port), timeout=STALL_LIMIT_S), "none"
@@ -47,10 +46,10 @@ def fetch(scheme, port, path):
         suite = tls.cipher()[0]
         tls.write(request)
         sock.sendall(outgoing.read())
-    room = bytearray(CHUNK)
+    buffer = bytearray(CHUNK)
     total = calls = 0
     with sock:
-        while received := sock.recv_into(room, CHUNK, socket.MSG_TRUNC):
+        while received := sock.recv_into(buffer, CHUNK, socket.MSG_TRUNC):
             total += received
             calls += 1
     return total, calls, suite

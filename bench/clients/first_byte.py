@@ -1,8 +1,8 @@
-"""Fetches one file from a server that is just starting, as soon as it lets us.
+"""Fetches one file from a starting server as soon as it accepts connections.
 
-Prints `armed` when ready, then reads the moment of the server's start from standard input (monotonic nanoseconds,
-one clock for all processes). Prints, as one JSON object, how long it took until the port accepted and until the
-first byte of the response was there.
+Prints `armed` when ready, then reads the time of the server's start from standard input (monotonic nanoseconds,
+one clock for all processes). Prints as one JSON object the time until the port accepted and the time until the
+first byte of the response.
 """
 
 import json
@@ -16,7 +16,7 @@ PAUSE_S = 0.0002
 
 
 def connect(port):
-    """Knock until somebody opens."""
+    """Connects as soon as the port accepts connections."""
     deadline = time.monotonic() + LIMIT_S
     while True:
         try:
@@ -33,7 +33,7 @@ def main(port):
     print("armed", flush=True)
     started_ns = int(sys.stdin.readline())
     raw = connect(port)
-    # Otherwise the request waits until the handshake's last flight is acknowledged, 40 ms where nothing follows on it.
+    # Without it the request waits for the acknowledgement of the handshake's last flight, up to 40 ms.
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     accepted_ns = time.monotonic_ns()
     with context.wrap_socket(raw, server_hostname="localhost") as sock:

@@ -1,7 +1,7 @@
-"""Opens many keep-alive TLS connections, does one small request on each, and holds them.
+"""Opens many keep-alive TLS connections, sends one small request on each, and holds them.
 
-Prints `ready` with the count when all are idle, waits for a line on standard input, then says how many are still
-open. The server's memory is read by the harness in between.
+Prints `ready` with the count when all are idle, waits for a line on standard input, then prints how many are still
+open. The harness reads the server's memory in between.
 """
 
 import json
@@ -15,7 +15,7 @@ REQUEST = b"GET /small.bin HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def unverified():
-    """One for all connections: making it takes longer than a handshake. No connection is given another's session."""
+    """Makes one context for all connections, because making it takes longer than a handshake. Sessions are not shared."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
@@ -24,13 +24,13 @@ def unverified():
 def connect(port, context):
     """A TLS connection."""
     raw = socket.create_connection(("127.0.0.1", port), timeout=STALL_LIMIT_S)
-    # Otherwise the request waits until the handshake's last flight is acknowledged, 40 ms where nothing follows on it.
+    # Without it the request waits for the acknowledgement of the handshake's last flight, up to 40 ms.
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return context.wrap_socket(raw, server_hostname="localhost")
 
 
 def ask(sock):
-    """One request and its whole answer, on a connection that stays open. Returns the connection."""
+    """Sends one request and reads its response on a connection that stays open. Returns the connection."""
     sock.sendall(REQUEST)
     answer = b""
     while b"\r\n\r\n" not in answer:
@@ -53,7 +53,7 @@ def receive(sock):
 
 
 def still_open(sock):
-    """Whether the server has neither closed nor sent anything more."""
+    """Whether the server has neither closed the connection nor sent more bytes."""
     sock.settimeout(0)
     try:
         return bool(sock.recv(1))

@@ -1,4 +1,4 @@
-"""Sends small requests one after another on one kept TLS connection: the load for counting instructions."""
+"""Sends small requests one after another on one TLS connection: the load for counting instructions."""
 
 import json
 import sys

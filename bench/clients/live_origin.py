@@ -1,7 +1,7 @@
-"""A packager of low-latency HLS in real time: ffmpeg makes one part a second, this tells of them and serves them.
+"""A packager of low-latency HLS in real time: ffmpeg makes one part a second, this program announces and serves them.
 
-Usage: live_origin.py PORT. Playlists are held back until they have what `_HLS_msn` and `_HLS_part` ask for, and so is
-the part that the playlist hints at. `/count` tells as JSON what was asked how often and when each part was ready.
+Usage: live_origin.py PORT. A request for a playlist waits until it has the part in `_HLS_msn` and `_HLS_part`; so does a request
+for the hinted part. `/count` returns as JSON the number of requests by kind and the time at which each part was ready.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class Stream:
             if number > len(self.parts):
                 return whole(writer, b"not yet\n", "text/plain", status="404 Not Found")
             if number == len(self.parts):
-                # The head goes out at once, the part when it is there.
+                # The head is sent at once, the part when it is ready.
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nCache-Control: max-age=60\r\n")
                 writer.write(b"Transfer-Encoding: chunked\r\n\r\n")
                 await writer.drain()

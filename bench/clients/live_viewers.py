@@ -1,8 +1,8 @@
-"""Viewers of a low-latency HLS stream, each with two connections: one for the playlist, held back until it has the next
-part, and one for the part that the playlist hints at.
+"""Viewers of a low-latency HLS stream, each with two connections: one for the playlist, which waits for the next part, and
+one for the hinted part.
 
-Usage: live_viewers.py PORT VIEWERS SECONDS. Prints as JSON when each viewer had the last byte of each part, and how
-long requests for the playlist took beyond the moment at which it was due.
+Usage: live_viewers.py PORT VIEWERS SECONDS. Prints as JSON the time at which each viewer had the last byte of each
+part, and the delay of each playlist after it was due.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Sends one file to everyone who connects, by `sendfile` and nothing else: what the kernel takes for moving bytes.
+"""Sends one file to each connection by `sendfile`: the kernel's cost of moving bytes.
 
-Takes a request and forgets it; the answer is a head and the file. There is no TLS, no HTTP worth the name, one
-connection at a time: the floor under every server.
+Ignores the request; the response is a head and the file. No TLS, hardly any HTTP, one connection at a time: a lower bound
+for every server.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""An origin that takes its time: 200 ms to the first byte of each answer, 500 ms until the last.
+"""A slow origin: 200 ms to the first byte of each response, 500 ms to the last.
 
-Serves one object of 4 MiB at every path, whole or in ranges, and counts. `/count` tells how many requests came and how
-many bytes of bodies went out.
+Serves one object of 4 MiB at every path, whole or in ranges. `/count` returns the number of requests and of bytes of
+bodies sent.
 """
 
 import os

@@ -2,7 +2,7 @@
 -- Use: wrk ... -s wrk.lua URL -- small | segments | pieces | ranges [UNDER]
 
 local FILES = 200 -- as harness/fixtures.py makes
-local RANGE_BYTES, RANGES, BULK_BYTES = 65536, 1000, 268435456 -- the smallest large file there is
+local RANGE_BYTES, RANGES, BULK_BYTES = 65536, 1000, 268435456 -- the smallest large file
 local names = {segments = "segment", pieces = "piece"}
 local requests, turn = {}, 0
 

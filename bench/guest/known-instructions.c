@@ -1,5 +1,5 @@
-/* Runs known numbers of instructions and prints the CPU time each took: shows what a nanosecond stands for in a guest
- * that counts instructions as time. Linked statically; prints lines of "known NAME INSTRUCTIONS NANOSECONDS". */
+/* Runs known numbers of instructions and prints the CPU time of each. A guest whose clock counts instructions must show
+ * one nanosecond for each. Linked statically; prints lines of "known NAME INSTRUCTIONS NANOSECONDS". */
 #include <stdio.h>
 #include <time.h>
 

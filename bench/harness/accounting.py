@@ -1,8 +1,8 @@
-"""What a server used: processor time and memory of a process, read from the kernel.
+"""CPU time and memory of a process, read from the kernel.
 
 Processor time is the kernel's own account in nanoseconds, not samples of a timer tick. The total is taken from
 the process's CPU clock, because threads that ended in the meantime stay in it; the threads' own accounts
-(`/proc/PID/task/TID/schedstat`) say which thread it was.
+(`/proc/PID/task/TID/schedstat`) show the share of each thread.
 """
 
 import os
@@ -16,12 +16,12 @@ NS_PER_S = 1_000_000_000
 
 
 def process_cpu_ns(pid):
-    """Nanoseconds on a processor of all threads of `pid`, those that ended included, up to this moment."""
+    """CPU time of all threads of `pid` in nanoseconds, ended threads included."""
     return time.clock_gettime_ns((~pid << 3) | CLOCK_SCHED)
 
 
 def thread_cpu_ns(pid):
-    """Nanoseconds on a processor of each living thread, as `{"TID name": ns}`."""
+    """CPU time in nanoseconds of each living thread, as `{"TID name": ns}`."""
     accounts = {}
     for tid in os.listdir(f"/proc/{pid}/task"):
         try:
@@ -33,7 +33,7 @@ def thread_cpu_ns(pid):
 
 
 def children(pid):
-    """The processes that a process has started and that live."""
+    """The living child processes of a process."""
     found = []
     for task in os.listdir(f"/proc/{pid}/task"):
         with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
@@ -43,7 +43,7 @@ def children(pid):
 
 
 def family(pid):
-    """A process and all that it has started."""
+    """A process and all its descendants."""
     return [pid, *(member for child in children(pid) for member in family(child))]
 
 
@@ -75,7 +75,7 @@ def _core_ns(core):
 
 
 def _softirq_thread_ns(core):
-    """Run time of the kernel's softirq thread of a core, which does what the server's own calls left over."""
+    """Run time of the kernel's softirq thread of a core, which completes network work of the server's calls."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/comm") as comm:
@@ -88,7 +88,7 @@ def _softirq_thread_ns(core):
 
 @dataclass(frozen=True)
 class Usage:
-    """What happened on the server's core between two readings."""
+    """Usage of the server's core between two readings."""
 
     cpu_s: float
     wall_s: float
@@ -110,7 +110,7 @@ class Usage:
 
 
 class Meter:
-    """Reads the accounts of some processes at its making and again at `stop`."""
+    """Reads the accounts of some processes at construction and again at `stop`."""
 
     def __init__(self, pids, core):
         self._pids, self._core = pids, core
@@ -127,7 +127,7 @@ class Meter:
         return {name: ns for pid in self._pids for name, ns in thread_cpu_ns(pid).items()}
 
     def stop(self):
-        """The difference. `foreign_share` is how much of the core's time went to anybody but these processes."""
+        """The difference. `foreign_share` is the share of the core's time that other processes took."""
         cpu = self._cpu() - self._cpu_start
         wall = time.monotonic_ns() - self._wall_start
         threads = {

@@ -1,7 +1,7 @@
-"""Bars as inline SVG: one for each server, with the spread of its rounds, and lines for targets and physics.
+"""Bars as inline SVG: one for each server, with the spread of its rounds, and lines for targets and lower bounds.
 
 Every chart is drawn twice, for a wide page and for a telephone, and the style sheet shows one of the two: letters that
-shrink with the drawing cannot be read. Nothing here knows what a figure means; it is given numbers and words. Colours
+shrink with the drawing are unreadable. This module gets numbers and words and does not depend on the meaning of a figure. Colours
 are classes, which the page's style sheet has for light and for dark.
 """
 
@@ -13,12 +13,12 @@ BAR, TOP, FOOT = 16, 6, 18
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things are: names and numbers beside the bars, or above each where there is no room beside them."""
+    """The layout: names and numbers beside the bars, or above each bar in a narrow picture."""
 
     kind: str
     width: int
-    label: int  # the room of the names on the left
-    value: int  # the room of the numbers on the right
+    label: int  # the width of the names on the left
+    value: int  # the width of the numbers on the right
     row: int
     bar: int  # from the top of a row to its bar
 
@@ -34,7 +34,7 @@ NARROW = Layout("narrow", 340, 0, 6, 44, 21)
 
 @dataclass(frozen=True)
 class Bar:
-    """One server's median with its spread, and the words for it."""
+    """One server's median with its spread and its label."""
 
     name: str
     median: float
@@ -46,7 +46,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """A value that is no server's: a target, or what physics allows."""
+    """A value to compare with: a target or a lower bound."""
 
     name: str
     value: float
@@ -61,10 +61,10 @@ def chart(bars, lines=(), label="", wide=WIDE):
 def _drawn(bars, lines, label, layout):
     ends = [max(bar.high, bar.median) for bar in bars] + [line.value for line in lines]
     top = max([*ends, 1e-12]) * 1.02
-    room = layout.width - layout.label - layout.value
+    space = layout.width - layout.label - layout.value
 
     def x(value):
-        return layout.label + max(0.0, value) / top * room
+        return layout.label + max(0.0, value) / top * space
 
     height = TOP + layout.row * len(bars) + (FOOT * len(lines) + 4 if lines else 0)
     parts = [
@@ -75,7 +75,7 @@ def _drawn(bars, lines, label, layout):
     bottom = TOP + layout.row * len(bars)
     for number, bar in enumerate(bars):
         parts += _bar(bar, TOP + layout.row * number + layout.bar, x, layout)
-    # Lines run over the bars, and all words stand over every line.
+    # Lines are drawn over bars, and words over lines.
     parts += [_line(line, x(line.value), bottom + FOOT * number) for number, line in enumerate(lines)]
     for number, bar in enumerate(bars):
         parts += _words(bar, TOP + layout.row * number, layout)

@@ -1,4 +1,4 @@
-"""How one round of a figure of caches is taken: Penstock's memory tier, nginx's `proxy_cache`, Varnish."""
+"""One round of each figure of caches: Penstock's memory tier, nginx's `proxy_cache`, Varnish."""
 
 import time
 
@@ -34,7 +34,7 @@ def hit(make_server, clients, effort):
 
 
 def fan_out(make_server, clients, effort):
-    """So many clients ask at once for one cold object of 4 MiB: milliseconds until 99 % have all of it."""
+    """N clients request one cold object of 4 MiB at once: milliseconds until 99 % have the whole object."""
     with clients.origin(SlowOrigin) as origin:
         with make_server(origin=origin.port, cache_bytes=128 * MIB) as server:
             meter = server.meter()
@@ -59,7 +59,7 @@ def _zipf(clients, port, requests, seed):
 
 def hit_ratio(make_server, clients, effort):
     """Percent of requests answered without the origin, under Zipf, by a cache for an eighth of the objects; then the
-    server is started anew, and it takes so many seconds until the ratio is back."""
+    server is restarted, and the seconds until the ratio is back are counted."""
     requests = effort.objects
     with clients.origin(FileOrigin) as origin:
         scene = {"origin": origin.port, "cache_bytes": ZIPF_CACHE_BYTES, "slice_bytes": OBJECT_BYTES}
@@ -69,16 +69,16 @@ def hit_ratio(make_server, clients, effort):
             before = origin.requests()
             done = _zipf(clients, server.port, requests, 2)
             ratio = 1 - (origin.requests() - before) / done
-            room = server.kept_mib()
+            space = server.kept_mib()
             server.stop()
             began = time.monotonic()
             server.start()
             back, at_once = _recovery(clients, server, origin, ratio, began)
-            return Sample(ratio * 100, {"restart_s": back, "first_ratio_percent": at_once * 100, "kept_mib": room})
+            return Sample(ratio * 100, {"restart_s": back, "first_ratio_percent": at_once * 100, "kept_mib": space})
 
 
 def _recovery(clients, server, origin, wanted, began):
-    """Seconds until a thousand requests in a row are answered nearly as often as before, and how it was at first."""
+    """Seconds until a thousand consecutive requests reach nearly the previous hit ratio, and the ratio at first."""
     first, seed = None, 10
     while True:
         before = origin.requests()
@@ -92,7 +92,7 @@ def _recovery(clients, server, origin, wanted, began):
 
 
 def kept_memory(make_server, clients, effort):
-    """Bytes of the server's own memory for each object kept, beside the object's."""
+    """Bytes of the server's own memory per cached object, beside the object's bytes."""
     with clients.origin(FileOrigin) as origin:
         scene = {"origin": origin.port, "cache_bytes": MEMORY_OBJECTS_CACHE_BYTES, "slice_bytes": 64 * KIB}
         with make_server(**scene) as server:
@@ -100,7 +100,7 @@ def kept_memory(make_server, clients, effort):
             before = server.index_kib()
             _fill(clients, server.port, 1, effort.objects)
             after = server.index_kib()
-            # What lies in a file on tmpfs is in no process; Varnish has bodies and index in one heap.
+            # Bytes in files on tmpfs belong to no process; Varnish has bodies and index in one heap.
             bodies = KIB * effort.objects if server.keeps_bodies_in_heap else 0
             each = ((after - before) * 1024 - bodies) / effort.objects
             return Sample(each, {"objects": effort.objects, "before_kib": before, "after_kib": after})

@@ -1,4 +1,4 @@
-"""Before anything is measured: both servers send the right bytes and agree on the same TLS parameters."""
+"""Checks before a measurement: both servers send the right bytes and agree on the same TLS parameters."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ CHUNK = 1 << 20
 
 
 def negotiated(server):
-    """What `openssl s_client`, with the clients' settings, agrees on with the server."""
+    """The parameters that `openssl s_client`, with the clients' settings, agrees on with the server."""
     environment = {**os.environ, "OPENSSL_CONF": str(server.fixtures.openssl_conf(server.scene.tls))}
     probe = subprocess.run(
         ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-servername", "localhost"],

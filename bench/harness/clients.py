@@ -18,11 +18,11 @@ IDLE_LIMIT_S = 90  # to open some thousand connections one by one
 
 
 class Clients:
-    """Starts clients that offer `tls` and nothing else, and remembers every command for the record."""
+    """Starts clients that offer `tls` only, and records every command."""
 
     def __init__(self, made, program):
         self._made = made
-        self._program = program  # the `penstock` that makes handshakes
+        self._program = program  # the `penstock` for `penstock load`
         self._running = []
         self.commands = []
         self.tls = DEFAULT
@@ -53,24 +53,24 @@ class Clients:
         )
 
     def bulk(self, port, path="/bulk.bin", times=1):
-        """One file over one connection, `times` connections after one another."""
+        """One file per connection, on `times` connections one after another."""
         return _answer(self._start("bulk.py", f"{self.scheme}://localhost:{port}{path}", times), GRACE_S)
 
     def handshakes(self, port, seconds, connections, kind="full", then="close"):
-        """New connections one after another, so many at a time: a handshake, then close or one small request."""
+        """New connections, a fixed number at a time: a handshake, then close or one small request."""
         options = ["--connections", connections, "--duration", f"{seconds}s"]
         options += ["--resume", "ticket"] if kind == "resumed" else []
         options += ["--no-request"] if then == "close" else []
         answer = self._load(port, seconds, options)
         full = answer["handshakes"] - answer["resumed"]
-        # The first ones have no session to offer yet.
+        # The first connections have no session to offer.
         allowed = connections + answer["handshakes"] // 50
         if full > allowed if kind == "resumed" else answer["resumed"]:
             raise RuntimeError(f"{full} full and {answer['resumed']} resumed handshakes where all had to be {kind}")
         return answer
 
     def handshake_each(self, port, connections, sessions):
-        """So many full handshakes of clients that know no tickets; returns their number."""
+        """Full handshakes of clients without tickets; returns their number."""
         limit_s = GRACE_S + sessions // 500
         options = ["--connections", connections, "--requests", sessions, "--duration", f"{limit_s}s", "--no-tickets"]
         answer = self._load(port, limit_s, [*options, "--no-request"])
@@ -79,11 +79,11 @@ class Clients:
         return sessions
 
     def origin(self, make):
-        """A server behind the servers, as a context manager."""
+        """An origin for the servers, as a context manager."""
         return make(self._made)
 
     def storm(self, port, connections):
-        """So many connections begun at one moment, each with one small request."""
+        """Connections that start at one moment, each with one small request."""
         answer = self._load(port, GRACE_S, ["--connections", connections, "--requests", connections])
         if answer["requests"] != connections:
             raise RuntimeError(f"{answer['requests']} of {connections} were served")
@@ -91,7 +91,7 @@ class Clients:
         return {**answer, "last_ms": answer["seconds"] * 1e3, "p50_ms": total["p50"], "p99_ms": total["p99"]}
 
     def _load(self, port, seconds, options):
-        """`penstock load handshakes`; fails when anything failed, or something else was agreed on than was meant."""
+        """`penstock load handshakes`; fails if an operation failed or other parameters were agreed on."""
         command = [
             self._program, "load", "handshakes", "--insecure", "--quiet", "--json", "--tls", self.tls.version,
             "--group", self.tls.client_groups, "--cipher", self.tls.suite, "--address", f"127.0.0.1:{port}", *options,
@@ -131,7 +131,7 @@ class Clients:
         return answer
 
     def keepalive(self, port, requests):
-        """So many small requests on one connection, one at a time."""
+        """Small requests on one connection, one at a time."""
         return _answer(self._start("keepalive.py", port, requests), GRACE_S)
 
     def hold_idle(self, port, count):
@@ -146,7 +146,7 @@ class Clients:
         return client, json.loads(line)["ready"]
 
     def arm_first_byte(self, port):
-        """A client that waits for the word to knock."""
+        """A client that waits for a line before it connects."""
         client = self._start("first_byte.py", port)
         if _first_line(client, GRACE_S).strip() != "armed":
             end(client)
@@ -155,22 +155,22 @@ class Clients:
 
 
 def tell(client, line):
-    """Send one line to a waiting client and take its answer."""
+    """Send one line to a waiting client and return its answer."""
     return _answer(client, GRACE_S, line + "\n")
 
 
 def end(client):
-    """End a client that is of no more use."""
+    """End a client."""
     if client.poll() is None:
         client.kill()
     client.wait()
     for stream in filter(None, (client.stdin, client.stdout, client.stderr)):
-        with suppress(BrokenPipeError):  # what was not written yet
+        with suppress(BrokenPipeError):  # what was not yet written
             stream.close()
 
 
 def _first_line(client, limit_s):
-    """The first line of a client that goes on afterwards; empty when none came in time."""
+    """The first line of a running client; empty if none came in time."""
     ready, _, _ = select.select([client.stdout], [], [], limit_s)
     return client.stdout.readline() if ready else ""
 
@@ -181,7 +181,7 @@ def _answer(client, limit_s, line=None):
 
 
 def _json(client, limit_s):
-    """The JSON object that is all the client printed."""
+    """The JSON object that is the client's whole output."""
     return _read(_said(client, limit_s))
 
 

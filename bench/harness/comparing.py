@@ -1,19 +1,19 @@
-"""Two revisions beside each other, as words: what became slower beyond the noise, what faster."""
+"""The comparison of two revisions as text: which figures became slower or faster beyond the noise."""
 
 from .report import box, with_spread
 from .stats import NOTICEABLE, trend
 
 COLOURS = {"slower": "\033[31m", "faster": "\033[32m", "same": "\033[2m", "no pair": "\033[33m"}
-FEW_ROUNDS = 3  # with fewer, all of them can say the same by chance
+FEW_ROUNDS = 3  # with fewer, all of them can agree by chance
 
 
 def said(figure, comparison):
-    """`slower`, `faster`, `same`, or `no pair` where the other revision could not do it."""
+    """`slower`, `faster`, `same`, or `no pair` if the other revision failed."""
     return "no pair" if comparison.ratio is None else trend(comparison, figure.less_is_better)
 
 
 def table(results, earlier, colour):
-    """A box for the terminal: each figure of both, and how much this tree's differs, with the spread of the rounds."""
+    """A table for the terminal: each figure of both revisions and the difference, with the spread of the rounds."""
     lines = [("", "figure", "unit", earlier, "this tree", "difference", "")]
     for figure, _, comparison in results:
         lines.append((
@@ -37,7 +37,7 @@ def slower(results):
 
 
 def conclusion(results, rounds):
-    """What a reader wants to know, in sentences."""
+    """The conclusion in sentences."""
     worse = slower(results)
     for figure, comparison in worse:
         label = f"({figure.letter}) " if figure.letter else ""

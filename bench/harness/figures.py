@@ -1,4 +1,4 @@
-"""The figures: what each means, what it should reach, and with whom it is compared."""
+"""The figures: the meaning, target and peers of each."""
 
 from dataclasses import dataclass, replace
 from typing import Callable
@@ -26,7 +26,7 @@ class Figure:
     target: Target | None
     measure: Callable
     tls: Tls = DEFAULT
-    peers: tuple = FILE_SERVERS  # none: there is nobody to compare it with
+    peers: tuple = FILE_SERVERS  # empty: no peer to compare it with
     is_plain: bool = False
     less_is_better: bool = True
     files: tuple = ()
@@ -35,12 +35,12 @@ class Figure:
     also: tuple = ()  # (title, key, unit, digits): details of the same rounds that get a row of their own
 
     def rows(self, taken, ours, peers):
-        """(figure, peer, comparison): the figure with each peer's comparison, then what else its rounds have told."""
+        """(figure, peer, comparison): the figure with each peer's comparison, then the details of its rounds."""
         present = [peer for peer in peers if taken.get(peer)] or [None]
         rows = [(self, peer, _compared(taken, ours, peer, "value")) for peer in present]
         for title, key, unit, digits in self.also:
             if not all(key in sample for sample in taken[ours]):
-                continue  # a run that was stored before this was looked at
+                continue  # a run that was stored before this was recorded
             part = replace(self, title=title, unit=unit, digits=digits, target=None, letter="", less_is_better=True)
             rows += [(part, peer, _compared(taken, ours, peer, key)) for peer in present]
         return rows
@@ -87,8 +87,8 @@ FIGURES = [
     _handshake("h", "full TLS 1.2, ECDSA", at_most(0.5), tls=Tls("1.2"), peers=("nginx", "haproxy")),
     _handshake("i", "full TLS 1.3, RSA-2048", at_most(0.8), tls=Tls("1.3", "rsa"), peers=("nginx", "haproxy")),
     _handshake("j", "resumed TLS 1.2", at_most(0.5), kind="resumed", tls=Tls("1.2"), peers=("nginx", "haproxy")),
-    # With a request, because a client that closes at once need not wait for the tickets of its next connection.
-    # h2o is not among them, because it gives no new ticket to whom it resumes.
+    # With a request, because a client that closes at once does not wait for tickets.
+    # Without h2o, because it gives no new ticket to a client that resumes.
     _handshake(
         "k", "resumed TLS 1.3 and one request", at_most(0.4), kind="resumed", then="request",
         peers=("nginx", "caddy", "haproxy"),
@@ -108,7 +108,7 @@ FIGURES = [
     _body("r", "64 KiB ranges of a large file", "ranges", 50, files=("bulk",)),
     _body("s", "1 MiB files without TLS", "segments", 50, files=("segment",), is_plain=True),
     Figure(
-        "t", "100 MiB body of an origin, not kept", "CPU s/GiB", 3, None, measures.passed_on, peers=ALL,
+        "t", "100 MiB body of an uncacheable origin response", "CPU s/GiB", 3, None, measures.passed_on, peers=ALL,
         files=("body",), group="Origins and caches",
     ),
     Figure(
@@ -123,19 +123,19 @@ FIGURES = [
         group="Origins and caches",
     ),
     Figure(
-        "w", "hits under Zipf, room for an eighth", "%", 1, None, caching.hit_ratio, peers=CACHES, is_plain=True,
+        "w", "hits under Zipf, capacity for an eighth", "%", 1, None, caching.hit_ratio, peers=CACHES, is_plain=True,
         less_is_better=False, group="Origins and caches",
         also=(
-            ("room taken of the 125 MiB allowed", "kept_mib", "MiB", 0),
-            ("started anew, until hits are back", "restart_s", "s", 1),
+            ("space taken of the 125 MiB allowed", "kept_mib", "MiB", 0),
+            ("restarted, until hits are back", "restart_s", "s", 1),
         ),
     ),
     Figure(
-        "y", "memory per object kept", "bytes", 0, None, caching.kept_memory, peers=CACHES, is_plain=True, rounds_max=1,
+        "y", "memory per cached object", "bytes", 0, None, caching.kept_memory, peers=CACHES, is_plain=True, rounds_max=1,
         group="Origins and caches",
     ),
     Figure(
-        "z", "physics: sendfile and sealing alone", "CPU s/GiB", 3, None, measures.physics(_sealing), peers=(),
+        "z", "lower bounds: sendfile and sealing alone", "CPU s/GiB", 3, None, measures.physics(_sealing), peers=(),
         is_plain=True, files=("bulk",), also=(
             ("plain sendfile", "sendfile_cpu_s_per_gib", "CPU s/GiB", 3),
             ("sealing alone", "sealing_cpu_s_per_gib", "CPU s/GiB", 3),

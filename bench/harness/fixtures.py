@@ -1,4 +1,4 @@
-"""What the servers serve and prove who they are with: a certificate, files, and the clients' TLS settings."""
+"""Fixtures of a run: a certificate, files, and the clients' TLS settings."""
 
 import os
 import subprocess
@@ -10,16 +10,16 @@ from .tls import DEFAULT, KEYS
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SEGMENTS = 200  # different files of 1 MiB and of 100 KiB; the client's script (clients/wrk.lua) counts to the same number
 BLOCK = 16 * MIB
-BODY_BYTES = 100 * MIB  # what is passed on from an origin
+BODY_BYTES = 100 * MIB  # the body of uncacheable origin responses
 FILES = ("segment", "piece", "bulk", "body")
 
 
 @dataclass(frozen=True)
 class Fixtures:
-    """Paths of everything made for a run; all of it below one directory that the caller deletes."""
+    """Paths of all files of a run, below one directory that the caller deletes."""
 
     home: Path
-    memory: Path  # the same on tmpfs, where caches of memory lie
+    memory: Path  # the same on tmpfs, for memory tiers
 
     @property
     def root(self):
@@ -44,7 +44,7 @@ def make(home, memory, bulk_bytes, wanted):
     made = Fixtures(home, memory)
     made.root.mkdir(parents=True)
     for directory in (home, memory):
-        os.chmod(directory, 0o755)  # nginx gives up root in its worker and must still reach the files
+        os.chmod(directory, 0o755)  # nginx's worker drops root and must still reach the files
     for key in KEYS:
         subprocess.run(certificate_command(made, key), check=True, capture_output=True, timeout=30)
     noise = os.urandom(BLOCK)
@@ -53,7 +53,7 @@ def make(home, memory, bulk_bytes, wanted):
     for name, size in (("segment", MIB), ("piece", 100 * KIB)):
         if name in wanted:
             for i in range(SEGMENTS):
-                start = i * 4093  # each file begins elsewhere in the noise: all differ
+                start = i * 4093  # each file begins at another offset of the noise, so all differ
                 (made.root / f"{name}-{i}.bin").write_bytes(noise[start : start + size])
     for name, size in (("bulk", bulk_bytes), ("body", BODY_BYTES)):
         if name in wanted:
@@ -64,7 +64,7 @@ def make(home, memory, bulk_bytes, wanted):
 
 
 def certificate_command(made, key="ec"):
-    """A certificate for localhost, signed by itself: ECDSA with P-256, or RSA with 2048 bits."""
+    """A self-signed certificate for localhost: ECDSA with P-256, or RSA with 2048 bits."""
     return [
         "openssl", "req", "-x509", *KEYS[key], "-nodes",
         "-days", "30", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
@@ -73,7 +73,7 @@ def certificate_command(made, key="ec"):
 
 
 def fill_page_cache(made):
-    """Read every file once, so that no round finds a page missing."""
+    """Read every file once, so that no page is missing in a round."""
     buffer = bytearray(MIB)
     for path in sorted(made.root.iterdir()):
         with open(path, "rb", buffering=0) as file:

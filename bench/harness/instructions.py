@@ -1,8 +1,8 @@
-"""Reads what bench/guest/pair prints and makes the page of it.
+"""Reads the output of bench/guest/pair and makes a page of it.
 
 A nanosecond of the guest's CPU time is an instruction. QEMU counts every repetition of a `rep` instruction, which a
-processor's own counter takes for one; two runs, one copying bytes and one 8 bytes at a time, tell how many bytes such
-instructions moved or cleared, and so what is left without them.
+processor's own counter counts once; two runs, one copying bytes and one 8 bytes at a time, show how many bytes such
+instructions moved or cleared, and thus the count without them.
 """
 
 from datetime import date
@@ -11,12 +11,12 @@ from .fixtures import GIB
 from .stats import compare, spread
 
 KINDS = {"off": "user space", "on": "kernel"}
-WIDE, NARROW = "8-byte copies", "byte copies"  # what a `rep` repetition stands for
+WIDE, NARROW = "8-byte copies", "byte copies"  # bytes per `rep` repetition
 CLOCK_TOLERANCE = 0.01
 
 
 def read(said):
-    """One guest's lines as data. Fails when its clock does not count instructions or a body is not whole."""
+    """One guest's lines as data. Fails if its clock does not count instructions or a body is incomplete."""
     found = {"known": {}, "machine": {}, "sent": [], "calls": [], "counters": [], "tls_stat": {}}
     for line in said.splitlines():
         word, _, rest = line.partition(" ")

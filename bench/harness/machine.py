@@ -1,4 +1,4 @@
-"""What the figures were taken on: processor, kernel, versions, revision. Nothing that names the machine."""
+"""The machine of a run: processor, kernel, versions, revision. Nothing that identifies it."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ SETTINGS = (
 
 
 def describe(repository, data, program):
-    """Everything a reader needs to judge or repeat the run. `program` is what is measured against the others."""
+    """The facts for judging or repeating the run. `program` is the measured Penstock."""
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -54,7 +54,7 @@ def cpu_model():
 
 
 def digest(program):
-    """SHA-256 of a program, by which two parts of a run know that they measure the same."""
+    """SHA-256 of a program, which shows that two parts of a run measured the same program."""
     path = shutil.which(program)
     if path is None:
         return "absent"
@@ -69,7 +69,7 @@ def slug(model, cores):
 
 
 def kernel_version(release):
-    """The version alone; what a distributor or a host appended is left out."""
+    """The version without a distributor's or host's suffix."""
     match = re.match(r"\d+(\.\d+)*", release)
     return match.group(0) if match else "unknown"
 

@@ -1,7 +1,7 @@
-"""How one round of a figure is taken, for figures of files and handshakes; those of caches are in `caching.py`.
+"""One round of each figure of files and handshakes; those of caches are in `caching.py`.
 
 A round is one server's: start it, warm it, measure, end it. The next server's round follows at once. `make_server`
-makes the server; it takes the port of an origin where there is one.
+makes the server; it takes the port of an origin if there is one.
 """
 
 import json
@@ -23,7 +23,7 @@ BODY_OF = {"segments": MIB, "pieces": 100 * KIB}
 
 @dataclass(frozen=True)
 class Effort:
-    """How long and how much: the default run, or the quick one that only shows that everything works."""
+    """Duration and amount: the default run, or the quick one, which only tests the harness."""
 
     bulk_bytes: int
     seconds: int
@@ -48,14 +48,14 @@ QUICK_EFFORT = Effort(
 
 @dataclass(frozen=True)
 class Sample:
-    """One round of one server: the figure, and what else was seen."""
+    """One round of one server: the figure and its details."""
 
     value: float
     details: dict
 
 
 def bulk(make_server, clients, effort):
-    """CPU seconds per GiB of file, one connection. The second fetch counts; the first, on a cold mapping, is told."""
+    """CPU seconds per GiB of file, one connection. The second fetch counts; the first, on a cold mapping, is recorded."""
     with make_server() as server:
         per_gib, told = [], []
         for _ in range(2):
@@ -76,12 +76,12 @@ def requests(scenario, connections=KEEPALIVE_CONNECTIONS):
         with make_server() as server:
             clients.wrk(server.port, scenario, connections, WARM_UP_S, is_warm_up=True)
             meter = server.meter()
-            # Many connections take their time to come about.
+            # Many connections take time to open.
             client = clients.wrk(server.port, scenario, connections, effort.seconds + connections // 500)
             usage = meter.stop()
             done = client["requests"]
             if connections > KEEPALIVE_CONNECTIONS:
-                # Many large bodies are under way at the end, and have been paid for.
+                # Many large bodies are incomplete at the end, and their CPU time is counted.
                 done = client["wire_bytes"] / BODY_OF[scenario]
             return Sample(done / usage.cpu_s, {**usage.record(), **client})
 
@@ -103,7 +103,7 @@ def handshakes(kind, then):
 
 
 def storm(make_server, clients, effort):
-    """Milliseconds from the first connection attempt to the last answer, of so many clients at once."""
+    """Milliseconds from the first connection attempt to the last answer, of clients that connect at once."""
     with make_server() as server:
         clients.handshakes(server.port, WARM_UP_S / 2, HANDSHAKE_CONNECTIONS)
         meter = server.meter()
@@ -113,7 +113,7 @@ def storm(make_server, clients, effort):
 
 
 def idle_memory(make_server, clients, effort):
-    """KiB of the server's own resident memory per idle keep-alive connection. The kernel's share is not in it."""
+    """KiB of the server's own resident memory per idle keep-alive connection. The kernel's share is excluded."""
     with make_server() as server:
         warm, _ = clients.hold_idle(server.port, KEEPALIVE_CONNECTIONS)
         tell(warm, "close")
@@ -153,7 +153,7 @@ def session_memory(make_server, clients, effort):
 
 
 def passed_on(make_server, clients, _effort):
-    """CPU seconds per GiB of a body that comes from an origin and may not be kept."""
+    """CPU seconds per GiB of an uncacheable origin response."""
     with clients.origin(FileOrigin) as origin, make_server(origin=origin.port) as server:
         clients.bulk(server.port, "/pass/body.bin", 2)
         meter = server.meter()
@@ -175,7 +175,7 @@ def physics(sealing):
                 meter = server.meter()
                 clients.bulk(server.port, "/")
                 taken.append(meter.stop().cpu_s)
-        # What disturbs can only add: the least is nearest to what it takes.
+        # Disturbances only add: the minimum is nearest to the true cost.
         moving = min(taken) * GIB / effort.bulk_bytes
         done = subprocess.run([str(sealing())], preexec_fn=pin(SERVER_CORE), capture_output=True, text=True, timeout=60)
         if done.returncode or not re.match(r"\{.*\}$", done.stdout):

@@ -1,4 +1,4 @@
-"""The servers behind the servers: where caches and proxies fetch from. They run on the client's core."""
+"""The origins of caches and proxies. They run on the client's core."""
 
 import re
 import sys
@@ -40,7 +40,7 @@ http {{
 
 
 class FileOrigin(Nginx):
-    """nginx with the run's files: `/keep/` may be kept, `/pass/` may not, `/objects/N` and `/tiny/N` are any number."""
+    """nginx with the run's files: `/keep/` is cacheable, `/pass/` is not, `/objects/N` and `/tiny/N` exist for any number."""
 
     name = "origin"
     core = CLIENT_CORE
@@ -49,7 +49,7 @@ class FileOrigin(Nginx):
         return ORIGIN_CONF.format(home=self.home, port=self.port, root=self.fixtures.root)
 
     def requests(self):
-        """How many requests it has had, without those that ask this."""
+        """The number of requests, without those for this number."""
         told = re.search(r"requests\s+\d+ \d+ (\d+)", _fetched(self.port))
         self._asked = getattr(self, "_asked", 0) + 1
         return int(told[1]) - self._asked

@@ -1,4 +1,4 @@
-"""The run as one page of HTML that needs nothing else, and as one small drawing for the README."""
+"""The run as one self-contained page of HTML, and as one small overview drawing."""
 
 import json
 from html import escape
@@ -129,7 +129,7 @@ def _bar(name, spread, part, comparison):
 
 
 def _lines(part, mine, found):
-    """The target, where there is one, and what physics allows, where that was measured and says something."""
+    """The target and the lower bounds, as far as they exist for this figure."""
     lines = []
     nginx = next((comparison for peer, comparison in mine if peer == "nginx"), None)
     if part.target and (nginx or part.target.of == "value"):
@@ -138,7 +138,7 @@ def _lines(part, mine, found):
     physics = found.raw.get("z")
     if physics and part.letter:
         rounds = physics[found.machine["run"]["ours"]]
-        # The least of all rounds: what disturbs can only add.
+        # The minimum of all rounds, because disturbances only add.
         moving = min(one["sendfile_cpu_s_per_gib"] for one in rounds)
         sealed = moving + min(one["sealing_cpu_s_per_gib"] for one in rounds)
         lines += _physics(part, moving, sealed)
@@ -185,7 +185,7 @@ def _machine(machine):
 
 
 def _record(found):
-    """What was run and how everything was configured, folded."""
+    """Commands and configurations, folded."""
     seconds = found.machine.get("seconds", {})
     took = ", ".join(f"({letter}) {value:.0f} s" for letter, value in seconds.items())
     parts = ["<h2>How to repeat it</h2>", f'<p class="soft">Took {escape(took)}.</p>' if took else ""]
@@ -198,7 +198,7 @@ def _record(found):
 
 
 def overview(figures, found, heading):
-    """A few figures as cost beside nginx's, so that shorter is always better; for the README."""
+    """A few figures as cost beside nginx's, so that shorter is always better."""
     costs = _costs(figures, found)
     if not costs:
         return ""
@@ -213,14 +213,14 @@ def overview(figures, found, heading):
         f'<text class="s" x="14" y="37">{escape(heading)}</text>',
     ]
     most = max([1.1, *(cost for _, cost in costs)])
-    room = width - label - 70
+    space = width - label - 70
     for number, (figure, cost) in enumerate(costs):
         y = top + row * number + row / 2
         kind = "o" if cost <= 1 else "w"
         parts.append(f'<text x="{label - 10}" y="{y}" text-anchor="end">{escape(figure.title)}</text>')
-        parts.append(f'<rect class="{kind}" x="{label}" y="{y - 8}" width="{cost / most * room:.1f}" height="16" rx="2"/>')
-        parts.append(f'<text x="{label + cost / most * room + 8:.1f}" y="{y}">{cost:.2f}</text>')
-    one = label + room / most
+        parts.append(f'<rect class="{kind}" x="{label}" y="{y - 8}" width="{cost / most * space:.1f}" height="16" rx="2"/>')
+        parts.append(f'<text x="{label + cost / most * space + 8:.1f}" y="{y}">{cost:.2f}</text>')
+    one = label + space / most
     parts.append(f'<path class="one" d="M{one:.1f} {top - 2}V{height - 22}"/>')
     parts.append(f'<text class="s" x="{one:.1f}" y="{height - 11}" text-anchor="middle">nginx</text></svg>')
     return "".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""Starting and ending what a script measures with, without the scene that `bench/run` sets."""
+"""Starting and ending processes for scripts other than `bench/run`."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def until_up(port, path):
             return fetched(port, path)
         except OSError:
             time.sleep(0.1)
-    raise RuntimeError(f"nobody answers on port {port}")
+    raise RuntimeError(f"nothing answers on port {port}")
 
 
 def worker_of(server, name):
@@ -46,7 +46,7 @@ def worker_of(server, name):
 
 
 def as_root():
-    """What nginx needs in its configuration to write where root has made a directory."""
+    """The nginx configuration for writing to directories of root."""
     return "user root; " if os.geteuid() == 0 else ""
 
 

@@ -1,4 +1,4 @@
-"""A run on disk: every round, the machine, the commands, the configurations; whole, or as far as it got."""
+"""A run on disk: every round, the machine, the commands, the configurations; complete or partial."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from datetime import date
 
-# What has to be the same for two parts of one run. Load and free memory may differ.
+# The facts that must be equal for two parts of one run. Load and free memory may differ.
 SAME = (
     "cpu", "cores", "memory_gib", "kernel", "file_system", "settings", "transparent_hugepages", "versions", "revision",
     "uncommitted_changes", "program",
@@ -16,7 +16,7 @@ SAME = (
 
 @dataclass
 class Found:
-    """What a run has found: rounds by figure and server, the machine, what was run, how servers were configured."""
+    """The results of a run: rounds by figure and server, the machine, the commands, the configurations."""
 
     raw: dict
     machine: dict
@@ -25,28 +25,28 @@ class Found:
     day: str = field(default_factory=lambda: str(date.today()))
 
     def failed(self):
-        """Figures in which our own server failed: by letter, why and the rounds before it."""
+        """Figures in which Penstock failed: by letter, the reason and the rounds before it."""
         return self.machine.get("failed", {})
 
     def partial(self):
-        """Figures of fewer rounds than were meant: by letter, how many."""
+        """Figures of fewer rounds than planned: by letter, their number."""
         return self.machine.get("partial", {})
 
     def lacking(self):
-        """The letters that the run was to take and has not, or not all of."""
+        """The letters of planned figures that are missing or incomplete."""
         meant = self.machine["run"].get("figures", list(self.raw))
         return [letter for letter in meant if letter not in self.raw or letter in self.partial()]
 
     def ended(self):
-        """Why it ended early; empty when it did not."""
+        """The reason for an early end, or empty."""
         return self.machine["run"].get("ended", "")
 
 
 def differences(before, now):
-    """What is not the same on the machines of two runs, in words."""
+    """The differences between the machines of two runs, in words."""
     told = []
     for name in SAME:
-        # The program itself says more than where its sources stood.
+        # The program's own version is more precise than the revision of the sources.
         if name in ("revision", "uncommitted_changes") and before.get("program") and before["program"] == now.get("program"):
             continue
         if before.get(name) != now.get(name):
@@ -55,17 +55,17 @@ def differences(before, now):
 
 
 def anonymous(text, homes, repository):
-    """Replace what belongs to this machine or this minute: directories, ports."""
+    """Replace directories and ports of this run."""
     for home in homes:
         text = text.replace(str(home), "$RUN")
     text = text.replace(str(repository), ".").replace(sys.executable, "python3")
-    text = re.sub(r"(?<![\w$.])/[^\s:]*/(?=penstock\b)", "", text)  # a binary from somewhere else
+    text = re.sub(r"(?<![\w$.])/[^\s:]*/(?=penstock\b)", "", text)  # a binary from another place
     text = re.sub(r"(?<=\$RUN/)(nginx|penstock|earlier|h2o|caddy|haproxy|varnish)-\w+", r"\1", text)  # its own directory
     return re.sub(r"(?<=localhost:)\d+|(?<=127\.0\.0\.1:)\d+|(?<=\.py )\d+|(?<=port: )\d+", "$PORT", text)
 
 
 def write(directory, found):
-    """Write what was found, over what was found earlier in the same run. Each file is whole at every moment."""
+    """Write the results over the earlier ones of the same run. Each file is complete at every moment."""
     directory.mkdir(parents=True, exist_ok=True)
     put(directory / "raw.json", json.dumps(found.raw, indent=1) + "\n")
     put(directory / "machine.json", json.dumps(found.machine, indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""Shows the figures on a terminal, and draws a run: a summary in Markdown, a page, a drawing for the README."""
+"""Shows the figures on a terminal, and draws a run: a summary in Markdown, a page, an overview drawing."""
 
 from . import page
 from .record import put
@@ -15,7 +15,7 @@ def rows(results):
     """The table's cells: letter, title, unit, our median with spread, the peer, its, ratio, target, verdict."""
     table, above = [], None
     for figure, peer, comparison in results:
-        same = above == (figure.title, figure.unit)  # another peer of the same figure: what is ours stands above
+        same = above == (figure.title, figure.unit)  # another peer of the same figure: Penstock's cells are in the row above
         target = figure.target if peer in (None, "nginx") else None
         table.append((
             "" if same else figure.letter, "" if same else figure.title, "" if same else figure.unit,
@@ -28,7 +28,7 @@ def rows(results):
 
 
 def target_words(target):
-    """A target as a reader would write it: `<= 0.5x`, `>= 2x`, `<= 8`."""
+    """A target in words: `<= 0.5x`, `>= 2x`, `<= 8`."""
     if target is None:
         return "-"
     return f"{'≤' if target.at_most else '≥'} {target.bound:g}{'×' if target.of == 'ratio' else ''}"
@@ -86,7 +86,7 @@ def with_spread(spread, digits):
 
 
 def warnings(found):
-    """What makes a run less trustworthy than it looks."""
+    """Disturbances that make a run less trustworthy."""
     said = list(found.machine.get("faults", ()))
     parts = found.machine["run"].get("parts", 1)
     said += [f"taken in {parts} parts, one after another"] if parts > 1 else []
@@ -146,7 +146,7 @@ def _lost(lost):
 
 
 def render(directory, figures, found):
-    """Write, or write again, what is made from the figures."""
+    """Write the files that are made from the figures."""
     put(directory / "summary.md", summary(figures, found))
     put(directory / "report.html", page.html(figures, found, heading(found), warnings(found)))
     if drawing := page.overview(figures, found, heading(found)):

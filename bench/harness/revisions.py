@@ -1,7 +1,7 @@
 """The program of another revision, built in a worktree and a target directory of its own.
 
-The target directory is kept, and begins with the libraries that this tree has built already: the C library alone would
-take minutes. So are the last programs. `cargo clean` removes all of it.
+The target directory is kept and starts with the libraries that this tree has built, because the C library alone takes
+minutes. The last programs are kept, too. `cargo clean` removes all of it.
 """
 
 import os
@@ -16,7 +16,7 @@ BUILD_LIMIT_S = 40 * 60
 GIT_LIMIT_S = 120
 KEPT_PROGRAMS = 5
 SEEDS = ("build", "deps", ".fingerprint")  # of `target/release`
-OWN = "penstock"  # in the names of what is built from the workspace, which differs from revision to revision
+OWN = "penstock"  # in the names of files built from the workspace, which differ between revisions
 
 
 class Revisions:
@@ -35,11 +35,11 @@ class Revisions:
         return done.stdout.strip()
 
     def commit(self, revision):
-        """The full name of what a person calls `HEAD~5` or `main`."""
+        """The full commit hash of a name such as `HEAD~5` or `main`."""
         return self.git("rev-parse", "--verify", f"{revision}^{{commit}}")
 
     def program(self, commit):
-        """The program of a commit, built when it is not among those that were kept."""
+        """The program of a commit, built unless it is one of the kept programs."""
         program = self.home / f"penstock-{commit[:12]}"
         self.home.mkdir(parents=True, exist_ok=True)
         with turn(self.home / "lock", BUILD_LIMIT_S, "another build of an earlier revision"):
@@ -76,7 +76,7 @@ class Revisions:
 
 
 def seed(source, target):
-    """Copy what was built from other people's sources, with its times, by which cargo knows it again."""
+    """Copy the compiled dependencies with their times, by which cargo recognises them."""
     for name in SEEDS:
         if (source / name).is_dir():
             copied = target / name
@@ -88,7 +88,7 @@ def seed(source, target):
 
 
 def cargo_build(tree, target):
-    """Build the server of a source tree; returns where it is."""
+    """Build the server of a source tree. Returns its path."""
     print(f"building penstock in {os.path.relpath(tree)} (release)...", file=sys.stderr)
     command = ["cargo", "build", "--release", "--locked", "--package", "penstock", "--target-dir", str(target)]
     done = subprocess.run(command, cwd=tree, stdout=sys.stderr, timeout=BUILD_LIMIT_S)

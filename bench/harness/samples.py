@@ -1,4 +1,4 @@
-"""Reads what `perf script` and `strace -c` print: where a server's time went, and how many calls it made."""
+"""Parses the output of `perf script` and `strace -c`: a server's time and its number of calls."""
 
 import re
 from collections import Counter
@@ -27,7 +27,7 @@ def parse_stacks(script):
 
 
 def part_of(frames):
-    """Which part of the work a sample belongs to: a system call, a page fault, or a program's own code."""
+    """The part of the work that a sample belongs to: a system call, a page fault, or a program's own code."""
     for symbol, _ in frames:
         call = SYSCALL.match(symbol)
         if call:

@@ -1,4 +1,4 @@
-"""What a figure has every server do: which TLS it speaks, where its bytes come from, what it may keep."""
+"""The settings of every server in a figure: its TLS, its origin, its cache."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ class Scene:
 
     tls: Tls = DEFAULT
     is_plain: bool = False  # HTTP instead of HTTPS
-    origin: int | None = None  # port of the HTTP server on 127.0.0.1 whose answers it passes on
-    cache_bytes: int = 0  # how much of those answers it may keep; 0 is nothing
-    cache_objects: int = 0  # how many objects fit, where all are of one size and have to take turns; otherwise 0
-    slice_bytes: int = MIB  # the part of an object that is asked for and kept as one, where a server has such parts
+    origin: int | None = None  # port of the origin on 127.0.0.1
+    cache_bytes: int = 0  # size of the cache; 0 is none
+    cache_objects: int = 0  # how many objects fit, if all have one size and are evicted; otherwise 0
+    slice_bytes: int = MIB  # the size of slices, for servers with slices
 
     @property
     def scheme(self):

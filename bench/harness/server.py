@@ -1,4 +1,4 @@
-"""A server under measurement: how any of them is started on its core, accounted for, and ended."""
+"""A server under measurement: start on its core, accounting, end."""
 
 import ctypes
 import os
@@ -20,23 +20,23 @@ START_LIMIT_S = 10
 STOP_LIMIT_S = 5
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 LIBC = ctypes.CDLL(None)
-PRIORITY = -10  # keeps other programs from cutting into a round; the same for servers and clients
+PRIORITY = -10  # above other programs; the same for servers and clients
 
 
 def free_port():
-    """A port nobody listens on now."""
+    """A port on which nothing is listening."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def pin(core):
-    """For `preexec_fn`: put the child on one core, ahead of the crowd where that is permitted, and let it end with us."""
+    """For `preexec_fn`: put the child on one core, with raised priority if permitted, and end it together with its parent."""
 
     def apply():
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # or a run that was killed would leave servers behind
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # else a killed run would leave servers behind
         os.sched_setaffinity(0, {core})
-        os.setsid()  # the kernel may share out time by session first: then only a session of its own can be ahead
+        os.setsid()  # the kernel may divide time by session first: then only a separate session can have priority
         try:
             os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
             with open("/proc/self/autogroup", "w") as group:
@@ -48,7 +48,7 @@ def pin(core):
 
 
 class Server:
-    """A program that listens. Use as a context manager: it is ended by its pid, whatever happens."""
+    """A program that listens. Use as a context manager: it is ended by its pid in any case."""
 
     name = ""
     needs = ()  # programs that have to be installed
@@ -66,7 +66,7 @@ class Server:
         self.home = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=fixtures.home))
         self.home.chmod(0o755)
         self.memory = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=fixtures.memory))
-        self.memory.chmod(0o777)  # some give up root before they write there
+        self.memory.chmod(0o777)  # some drop root before they write there
 
     @classmethod
     def missing(cls):
@@ -85,7 +85,7 @@ class Server:
         raise NotImplementedError
 
     def config(self):
-        """What it is configured with, as text for the record."""
+        """Its configuration as text."""
         raise NotImplementedError
 
     def environment(self):
@@ -94,7 +94,7 @@ class Server:
         return {**os.environ, "OPENSSL_CONF": str(settings), "GOMAXPROCS": "1", "HOME": str(self.home)}
 
     def start(self):
-        """Spawn it and wait until it listens. Started again after `stop`, it finds what it had kept."""
+        """Spawn it and wait until it listens. A start after `stop` restores its cache."""
         self.spawn()
         try:
             self.wait_until_listening()
@@ -103,7 +103,7 @@ class Server:
             raise
 
     def spawn(self):
-        """Start the program and note the moment just before."""
+        """Start the program and record the time just before."""
         command = self.command()
         self.spawned_ns = time.monotonic_ns()
         self.process = self.run(command, self.core)
@@ -116,11 +116,11 @@ class Server:
             )
 
     def wait_until_listening(self):
-        """Return when it can be asked."""
+        """Return when the server answers."""
         self.wait_for(self.port)
 
     def wait_for(self, port):
-        """Return when the port accepts; fail with the program's own words when it ends or takes too long."""
+        """Return when the port accepts; fail with the program's output if it ends or takes too long."""
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
@@ -134,7 +134,7 @@ class Server:
         raise RuntimeError(f"{self.name} did not listen on port {port}: {said or 'it said nothing'}")
 
     def pids(self):
-        """The processes that do the serving."""
+        """The serving processes."""
         return accounting.family(self.process.pid)
 
     def meter(self):
@@ -145,21 +145,21 @@ class Server:
         return sum(accounting.memory_kib(pid) for pid in self.pids())
 
     def index_kib(self):
-        """Memory of what it knows of the objects it keeps, and of their bodies where these are in its heap."""
+        """Memory for the cached objects' metadata, and for their bodies if these are in the heap."""
         return self.memory_kib()
 
     def kept_mib(self):
-        """Room that its cache takes: its files on tmpfs, or its heap where bodies lie there."""
+        """The space that its cache takes: files on tmpfs, or the heap if bodies are stored there."""
         files = sum(path.stat().st_blocks * 512 for path in self.memory.rglob("*") if path.is_file())
         return files / (1 << 20) + (self.memory_kib() / 1024 if self.keeps_bodies_in_heap else 0)
 
     def stop(self):
-        """Ask it to end, then insist. Only the process started here is touched."""
+        """End the server by SIGTERM, then by SIGKILL. Only the process started here is signalled."""
         end(self.process)
 
 
 def end(process):
-    """End a process that was started here, and what it has started where it does not do so itself."""
+    """End a process that was started here, and its children if it does not end them."""
     if process is None or process.poll() is not None:
         return
     process.send_signal(signal.SIGTERM)

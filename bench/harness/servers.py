@@ -1,7 +1,7 @@
-"""The servers that are compared, and how each is configured.
+"""The configurations of the compared servers.
 
-All get the same certificate, files, core and priority. A peer is configured as somebody who knows it would do for the
-job on one core; Penstock runs with its defaults.
+All get the same certificate, files, core and priority. A peer gets settings for this work on one core;
+Penstock runs with its defaults.
 """
 
 import os
@@ -64,7 +64,7 @@ NGINX_CACHE = (
     " manager_files=1000 manager_sleep=50ms loader_files=1000;"
 )
 
-NGINX_KEYS_KIB = 64 << 10  # for more keys than any figure has
+NGINX_KEYS_KIB = 64 << 10  # for more keys than any figure uses
 NGINX_KEY_BYTES, NGINX_ZONE_KIB = 128, 12  # of one key, and of the zone itself
 
 NGINX_PROXY = """\
@@ -191,8 +191,8 @@ backend origin {{ .host = "127.0.0.1"; .port = "{origin}"; }}
 
 
 def _keys_kib(scene):
-    """Room for nginx's index. Its manager holds the files against `max_size` only every ten seconds, in which a busy
-    cache grows to a multiple; an index that is full makes it give up an object for each new one, at once."""
+    """The size of nginx's index. Its manager compares the files with `max_size` only every ten seconds, in which
+    a busy cache grows to a multiple; a full index evicts an object for each new one at once."""
     return NGINX_ZONE_KIB + scene.cache_objects * NGINX_KEY_BYTES // 1024 if scene.cache_objects else NGINX_KEYS_KIB
 
 
@@ -264,7 +264,7 @@ class Nginx(Server):
 
 
 class NginxFirst(Nginx):
-    """nginx in Penstock's place, to see what the harness itself makes of two equal servers."""
+    """nginx in Penstock's place, which shows the error of the harness with two equal servers."""
 
     name = "nginx-first"
 
@@ -294,7 +294,7 @@ class Penstock(Server):
         )
 
     def index_kib(self):
-        """Without the slices, which are a file on tmpfs that is mapped."""
+        """Without the slices, which are a mapped file on tmpfs."""
         return sum(accounting.memory_kib(pid, ("RssAnon",)) for pid in self.pids())
 
     def command(self):
@@ -352,7 +352,7 @@ class Caddy(Server):
 
 
 class Haproxy(Server):
-    """HAProxy of the distribution. It serves no files: what is small it answers itself, the rest it passes on."""
+    """HAProxy of the distribution. It serves no files: it returns small ones from memory and proxies the rest."""
 
     name = "haproxy"
     needs = ("haproxy",)

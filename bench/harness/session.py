@@ -1,5 +1,5 @@
-"""One run of the benchmark from fixtures to what was found. A fault costs as little of it as possible: a round is taken
-again, then a peer is left out of the figure, or the figure has failed when the fault was ours; all else goes on."""
+"""One run of the benchmark from fixtures to results. A failed round is repeated; after a second failure the peer is left
+out of the figure, or the figure has failed if Penstock was the cause. The rest of the run continues."""
 
 import shlex
 import shutil
@@ -21,17 +21,17 @@ from .tls import DEFAULT, KEYS
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 TMPFS = Path("/dev/shm")
-WORDS = 300  # of a fault's own words, which may be a whole log
-# What a stored run says about itself while it goes on, and ever after when it was killed.
+WORDS = 300  # of an error's text, which may be a whole log
+# The state in a stored run while it is in progress, and after it was killed.
 GOING_ON = "it ended without a word, or is still going on"
 
 
 class Failed(Exception):
-    """Something did not work, and not the second time either."""
+    """A step failed twice."""
 
 
 class Run:
-    """What a run is to do. `peers` are classes of servers by their names; `ours` is measured against each of them."""
+    """The plan of a run. `peers` are classes of servers by their names; `ours` is measured against each of them."""
 
     def __init__(self, figures, effort, effort_name, rounds, ours=Penstock, peers=PEERS):
         self.figures, self.effort, self.effort_name, self.rounds = figures, effort, effort_name, rounds
@@ -48,8 +48,8 @@ class Run:
         return [self.ours, *(peer for peer in peers if not self._why_unfit(figure, peer))]
 
     def take(self, data_parent, limit_s, earlier=None, keep=lambda _found: None):
-        """Take every figure, or those which `earlier`, a part of the same run, lacks. Returns what was found, whole or
-        as far as it got (`stopped` says why), and leaves nothing behind. `keep` is given the result after each figure."""
+        """Take every figure, or those which `earlier`, a part of the same run, lacks. Returns the results, complete or
+        partial (`stopped` has the reason), and removes its files. `keep` gets the result after each figure."""
         found = None
         try:
             with bounded(limit_s), ExitStack() as stack:
@@ -71,7 +71,7 @@ class Run:
         return found
 
     def _begun(self, described, earlier):
-        """The result before anything is measured."""
+        """The result before the first measurement."""
         run = {
             "effort": self.effort_name, "rounds": self.rounds, "ours": self.ours.name, "peers": list(self.peers),
             "figures": [figure.letter for figure in self.figures], "ended": GOING_ON, "parts": 1,
@@ -118,7 +118,7 @@ class Run:
         self._remember(commands, found)
 
     def take_figures(self, figures, made, clients, found, keep):
-        """Take the figures one after another; whatever ends this early, what was taken is in `found`."""
+        """Take the figures one after another; after an early end, `found` has the complete ones."""
         for number, figure in enumerate(figures):
             began = time.monotonic()
             place = f"{number + 1} of {len(figures)} figures"
@@ -136,7 +136,7 @@ class Run:
         found.commands = list(dict.fromkeys([*found.commands, *map(self._anonymous, commands)]))
 
     def _figure(self, figure, made, clients, found, place):
-        """One figure: its rounds go to `raw`, unless our own server failed, or not even one round was complete."""
+        """One figure: its rounds go to `raw`, unless Penstock failed, or no round was complete."""
         letter = figure.letter
         for earlier in (found.raw, found.failed(), found.partial()):
             earlier.pop(letter, None)
@@ -177,7 +177,7 @@ class Run:
                 except Failed as fault:
                     if make is self.ours:
                         raise Failed(f"round {number + 1} of {rounds}: {fault}") from fault
-                    # A peer that cannot do it is left out of this figure, and the report says so.
+                    # A peer that fails is left out of this figure, and the report says so.
                     found.machine["faults"].append(f"({figure.letter}) {make.name} was left out: {fault}")
                     servers.remove(make)
                     del taken[make.name]
@@ -185,8 +185,8 @@ class Run:
                 taken[make.name].append({"value": sample.value, **sample.details})
 
     def _twice(self, what, attempt, found):
-        """The outcome of an attempt, which gets a second chance: a client that hung once must not spoil a run. All faults
-        count, those of this program too: half an hour of measurements is worth more than where it stopped."""
+        """The outcome of an attempt, which is repeated once: one hanging client must not spoil a run. All exceptions count, also
+        those of this program, because half an hour of measurements must not be lost."""
         try:
             return attempt()
         except Exception as fault:
@@ -200,23 +200,23 @@ class Run:
         return outcome
 
     def _words(self, fault):
-        """A fault in one line that may be published."""
+        """An error in one line that may be published."""
         said = str(fault) if type(fault) is RuntimeError else f"{type(fault).__name__}: {fault}"
         return " ".join(self._anonymous(said).split())[:WORDS]
 
 
 def _is_checked(figure, make):
-    """Whether the server is asked for bytes over TLS before it takes part in the figure."""
+    """Whether the server's bytes are checked over TLS before it takes part in the figure."""
     return bool(figure.peers) and not figure.is_plain and make.serves_files
 
 
 def baseline():
-    """nginx alone, for the harness's look at itself."""
+    """nginx alone, for the harness's own error."""
     return {"nginx": Nginx}
 
 
 def progress(words):
-    """One line on a terminal that the next one replaces."""
+    """Prints one line on a terminal that the next one replaces."""
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
         print(f"\r\033[K{words[:width]}", end="", file=sys.stderr, flush=True)
@@ -224,7 +224,7 @@ def progress(words):
 
 @contextmanager
 def _directory(parent):
-    """A directory for the run's files, deleted whatever happens."""
+    """A directory for the run's files, deleted in any case."""
     home = Path(tempfile.mkdtemp(prefix="penstock-bench-", dir=parent))
     try:
         yield home

@@ -1,6 +1,6 @@
 """The arithmetic of a pair: medians, spreads, ratios round by round, and the verdict against a target.
 
-Nothing here knows about servers or clocks, so all of it is tested (`tests/test_stats.py`).
+This module depends neither on servers nor on clocks (`tests/test_stats.py`).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure of both servers. `ratio` is ours divided by theirs, taken within each round; None of what is ours alone."""
+    """One figure of both servers. `ratio` is ours divided by theirs, taken within each round; None without a peer."""
 
     ours: Spread
     theirs: Spread | None
@@ -26,7 +26,7 @@ class Comparison:
 
 
 def spread(values):
-    """Median and extremes. At least one value; a figure without rounds is a fault of the harness."""
+    """Median and extremes. At least one value; a figure without rounds is an error of the harness."""
     if not values:
         raise ValueError("no rounds to summarise")
     return Spread(median(values), min(values), max(values))

@@ -1,4 +1,4 @@
-"""How a run comes to an early end: by Ctrl-C, by SIGTERM, or because it took longer than it may."""
+"""The early end of a run: by Ctrl-C, by SIGTERM, or after its time limit."""
 
 import signal
 from contextlib import contextmanager
@@ -8,16 +8,16 @@ SIGNALS = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT)
 
 
 class Stopped(BaseException):
-    """The run has to end now. No `Exception`: whoever catches the faults of a round must not catch this."""
+    """The run must end now. Not an `Exception`, so that handlers of failed rounds do not catch it."""
 
     def __init__(self, why, code):
         super().__init__(why)
-        self.code = code  # with which the program ends, as a shell would report it
+        self.code = code  # the exit code, as a shell would report it
 
 
 @contextmanager
 def bounded(limit_s):
-    """Raise `Stopped` inside when it takes too long or is asked to stop; once, so that cleaning up is not disturbed."""
+    """Raise `Stopped` inside after the time limit or a signal; once, so that cleaning up is not disturbed."""
 
     def stop(number, _frame):
         for other in SIGNALS:

@@ -1,4 +1,4 @@
-"""What a figure has both servers and its clients agree on: version, suite, certificate, group."""
+"""The TLS parameters of a figure: version, suite, certificate, group."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ BROWSER_GROUPS = "X25519MLKEM768:X25519:P-256"
 
 @dataclass(frozen=True)
 class Tls:
-    """One version and one kind of certificate key, with one suite, and one group unless the servers have their way."""
+    """One version and one kind of certificate key, with one suite, and one group unless the servers choose."""
 
     version: str = "1.3"
     key: str = "ec"

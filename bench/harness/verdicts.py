@@ -1,4 +1,4 @@
-"""What a run says: the results of its figures, and where a peer was better."""
+"""The results of a run, and the figures in which a peer was better."""
 
 
 def results_of(figures, found):
@@ -12,7 +12,7 @@ def results_of(figures, found):
 
 
 def gaps(figures, found):
-    """A line for each figure in which our own server failed, then for what an interrupted run has not taken."""
+    """A line for each figure in which Penstock failed, then for each missing figure of an interrupted run."""
     titles = {figure.letter: figure.title for figure in figures}
     ours = found.machine["run"]["ours"]
     lines = [f"({letter}) {titles.get(letter, '')}: {ours} failed; {one['why']}" for letter, one in found.failed().items()]
@@ -39,7 +39,7 @@ def is_lost(figure, comparison):
 
 
 def is_clear(comparison):
-    """Whether every round says the same."""
+    """Whether every round agrees."""
     return not comparison.ratio.low <= 1 <= comparison.ratio.high
 
 

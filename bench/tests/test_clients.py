@@ -1,4 +1,4 @@
-"""A client that hangs, or answers with nothing, ends with a reason."""
+"""A client that hangs, or prints nothing, ends with a reason."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Two revisions beside each other: the words, and the building of the other one."""
+"""The comparison of two revisions: its text, and the build of the other revision."""
 
 import re
 import subprocess
@@ -59,7 +59,7 @@ class Building(unittest.TestCase):
         subprocess.run(["git", "-C", self.repository, *words], check=True, capture_output=True, timeout=60)
 
     def built(self, revision):
-        """Builds by a cargo that only copies the source; returns the program and how often it was asked."""
+        """Builds with a cargo that only copies the source. Returns the program and the number of calls."""
         asked = []
 
         def build(tree, target):

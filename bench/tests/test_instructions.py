@@ -1,4 +1,4 @@
-"""What bench/guest/pair prints is read right, and untrue runs are refused."""
+"""The output of bench/guest/pair is parsed, and invalid runs are refused."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""The page and the drawing for the README: whole, without scripts, with the losses first."""
+"""The page and the overview drawing: complete, without scripts, with the better peers first."""
 
 import unittest
 from xml.etree import ElementTree
@@ -35,7 +35,7 @@ class Page(unittest.TestCase):
         html = page.html(FIGURES, FOUND, "x", [])
         self.assertLess(html.index("h2o 0.425 CPU s/GiB, penstock 0.550 CPU s/GiB"), html.index("<figure>"))
 
-    def test_figures_show_their_target_and_what_physics_allows(self):
+    def test_figures_show_their_target_and_lower_bounds(self):
         html = page.html(FIGURES, FOUND, "x", [])
         figure = html[html.index("(a) 1 GiB file") : html.index("(b) 1 MiB files")]
         for wanted in ("target", "plain sendfile", "sendfile and sealing", "(ratio 1.29)"):
@@ -51,7 +51,7 @@ class Page(unittest.TestCase):
     def test_a_detail_in_which_a_peer_was_better_names_its_figure(self):
         taken = {"penstock": [{"value": 1, "restart_s": 3, "kept_mib": 1}], "nginx": [{"value": 1, "restart_s": 2, "kept_mib": 1}]}
         html = page.html(FIGURES, Found({"w": taken}, MACHINE), "x", [])
-        self.assertIn("(w) started anew, until hits are back: nginx 2.0 s, penstock 3.0 s", html)
+        self.assertIn("(w) restarted, until hits are back: nginx 2.0 s, penstock 3.0 s", html)
 
     def test_the_drawing_for_the_readme_is_xml_and_counts_cost(self):
         drawing = page.overview(FIGURES, FOUND, "A <machine>")

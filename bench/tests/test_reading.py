@@ -1,4 +1,4 @@
-"""What the harness reads from other programs and from the kernel."""
+"""Parsing of output of other programs and of the kernel."""
 
 import os
 import subprocess

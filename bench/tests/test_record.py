@@ -1,4 +1,4 @@
-"""The stored run: nothing of this machine in it, whole at every moment, and what it lacks."""
+"""The stored run: without paths of the machine, complete at every moment, with its missing figures."""
 
 import json
 import tempfile
@@ -15,7 +15,7 @@ ROUNDS = {"penstock": [{"value": 2.0}], "nginx": [{"value": 1.0}]}
 
 
 def run_of(figures, raw, **more):
-    """A run that was to take these figures and has taken `raw`."""
+    """A run that was planned with these figures and has the results `raw`."""
     run = {**MACHINE["run"], "figures": figures, "ended": more.pop("ended", "")}
     return Found(raw, {**MACHINE, "run": run, **more}, ["one"], {"nginx": "x"})
 

@@ -1,4 +1,4 @@
-"""What a run does about faults and interruptions. Servers and clients are played; nothing is started."""
+"""Failures and interruptions of a run. Servers and clients are fakes."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ PEERS = {"nginx": Nginx, "caddy": Caddy}
 
 
 def figure(letter, script=()):
-    """A figure of which the nth attempt does as the script says for (server, attempt): raises what it holds."""
+    """A figure whose nth attempt follows the script for (server, attempt): raises the exception in it."""
     attempts = {}
     script = dict(script)
 
@@ -63,7 +63,7 @@ def figure(letter, script=()):
 
 
 class Taking(unittest.TestCase):
-    """Drives `Run.take` with played figures; the certificates, the machine and the checks are left out."""
+    """Runs `Run.take` with fake figures, without certificates, machine and checks."""
 
     def take(self, figures, earlier=None, limit_s=60, rounds=3):
         run = Run(figures, SimpleNamespace(bulk_bytes=0), "full", rounds, Ours, PEERS)

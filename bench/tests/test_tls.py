@@ -1,4 +1,4 @@
-"""What clients and servers are told to agree on."""
+"""The parameters that clients and servers are configured with."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-// Plays the HLS renditions or the MP4, and shows what the network did meanwhile.
+// Plays the HLS renditions or the MP4, and shows the activity of the network.
 'use strict';
 
 const MASTER = 'video/master.m3u8';
@@ -11,7 +11,7 @@ const video = document.querySelector('video');
 const map = document.querySelector('#map');
 const quality = document.querySelector('#quality');
 
-// Tests and the curious read this.
+// The browser tests read this.
 const seen = {
   errors: [],
   segments: [],
@@ -27,7 +27,7 @@ let received = 0;
 let protocol = '';
 let hls = null;
 
-// ---- what to play
+// ---- sources
 
 function playHls() {
   if (!Hls.isSupported()) return playFile(MASTER); // Safari on iPhones plays HLS itself
@@ -78,7 +78,7 @@ function nameOf(level) {
 document.querySelector('#source').addEventListener('change', ({ target }) => play(target.value));
 quality.addEventListener('change', ({ target }) => { if (hls) hls.nextLevel = Number(target.value); });
 
-// ---- what happened
+// ---- observations
 
 function arrived(frag) {
   const { loading, total } = frag.stats;
@@ -118,7 +118,7 @@ window.addEventListener('error', ({ message }) => fail(message));
 new PerformanceObserver((list) => list.getEntries().forEach(measured)).observe({ type: 'resource', buffered: true });
 new PerformanceObserver((list) => list.getEntries().forEach(measured)).observe({ type: 'navigation', buffered: true });
 
-// ---- what to show
+// ---- display
 
 function cells() {
   return map.querySelectorAll('li');

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as the pieces of a ClientHello that we read ourselves.
+//! Arbitrary bytes as the parts of a ClientHello that `penstock-tls` parses itself.
 
 #![no_main]
 

@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| penstock_edge::fuzz_description(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| penstock_content::fuzz_description(input));

@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| penstock_http::request::fuzz_request_head(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| penstock_http::fuzz_request_head(input));

@@ -1,362 +1,397 @@
-//! All objects by key, and who finds out about those that are not known.
+//! All objects by key, and the claims of those that are being found out.
 
-use std::borrow::Borrow;
-use std::collections::{HashMap, HashSet};
-use std::hash::{Hash, Hasher};
+mod pending;
+mod table;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::budget::Budget;
+use crate::describe::Describe;
 use crate::disk::Versions;
-use crate::keyed::Keyed;
-use crate::memory::{Dormant, MemoryTier, Restored};
+use crate::key::{Key, KeyHashing};
+use crate::memory::{Dormant, Restored};
 use crate::object::Object;
-use crate::{Describe, Key};
+use crate::tiers::Tiers;
+use pending::Outcome;
+pub use pending::{ClaimResult, Pending};
+use table::Table;
 
-/// Shards of the index: with more of them than workers, two seldom meet.
-const SHARDS: usize = 64;
+/// Shards of the index: more than workers, so that two seldom wait for each other.
+const SHARDS: u64 = 64;
+/// The part of a full shard that is evicted at once: finding the oldest objects means looking at all.
+const SHARE_EVICTED: u64 = 64;
+/// The least share of the budget that the index leaves to itself when other tables take the rest: a quarter.
+const SHARE_MIN: u64 = 4;
+/// Memory of an object beside its own fields and the heap of its description: two allocations, its place in the index,
+/// and its slot in the memory tier.
+const OBJECT_OVERHEAD_BYTES: u64 = 176;
 
-/// What is known under a key.
-pub enum LookUp<D: Describe> {
-    /// This object.
+/// Memory of an object of an earlier process that was not requested yet, about.
+const DORMANT_BYTES: u64 = 256;
+/// Evictions between two searches for such objects whose slices were all evicted.
+const EVICTIONS_BETWEEN_SWEEPS: u32 = 256;
+
+/// An entry of the index, as [`Index::get_or_claim`] finds it.
+pub enum IndexEntry<D: Describe> {
+    /// The object of the key.
     Known(Arc<Object<D>>),
-    /// Nothing yet; somebody is finding out.
+    /// Another request has claimed the key.
     Pending(Pending<D>),
-    /// Nothing, and now the finder's to find out.
-    Missing(ObjectFill<D>),
+    /// The key was claimed for the caller, which has to find out what the object is.
+    Claimed(ObjectClaim<D>),
 }
 
-/// What came of finding out.
-pub enum Resolved<D: Describe> {
-    /// An object for everybody who waited.
-    Shared(Arc<Object<D>>),
-    /// An answer that may not be shared: each who waited has to ask alone.
-    Alone,
+/// All objects of a cache by key.
+pub struct Index<D: Describe> {
+    shards: Box<[Shard<D>]>,
+    budget: Arc<Budget>,
+    /// Bytes that the objects of all shards weigh.
+    bytes: AtomicU64,
+    /// Objects of an earlier process that were not requested yet.
+    dormant: Mutex<HashMap<Key, Arc<Dormant>, KeyHashing>>,
+    evictions: AtomicU32,
 }
-
-impl<D: Describe> Clone for Resolved<D> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Shared(object) => Self::Shared(Arc::clone(object)),
-            Self::Alone => Self::Alone,
-        }
-    }
-}
-
-type Outcome<D> = Option<Resolved<D>>;
-
-/// Waiting for somebody who finds out.
-pub struct Pending<D: Describe> {
-    outcome: watch::Receiver<Outcome<D>>,
-    waiters: usize,
-}
-
-impl<D: Describe> Pending<D> {
-    /// How many waited when this began to, itself included.
-    pub fn waiters(&self) -> usize {
-        self.waiters
-    }
-
-    fn on(sender: &watch::Sender<Outcome<D>>) -> Self {
-        let outcome = sender.subscribe();
-        Self { outcome, waiters: sender.receiver_count() }
-    }
-
-    /// What came of it; `None` if whoever tried gave up.
-    pub async fn resolved(mut self) -> Option<Resolved<D>> {
-        let outcome = self.outcome.wait_for(Option::is_some).await.ok()?;
-        outcome.clone()
-    }
-}
-
-/// An object under its own key.
-struct Known<D: Describe> {
-    object: Arc<Object<D>>,
-    /// Of two of a shard the one with the smaller number is older.
-    arrival: u32,
-}
-
-impl<D: Describe> Borrow<Key> for Known<D> {
-    fn borrow(&self) -> &Key {
-        self.object.key()
-    }
-}
-
-impl<D: Describe> Hash for Known<D> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.object.key().hash(state);
-    }
-}
-
-impl<D: Describe> PartialEq for Known<D> {
-    fn eq(&self, other: &Self) -> bool {
-        self.object.key() == other.object.key()
-    }
-}
-
-impl<D: Describe> Eq for Known<D> {}
 
 struct Shard<D: Describe> {
-    known: HashSet<Known<D>, Keyed>,
+    table: Table<D>,
+    state: Mutex<ShardState<D>>,
+}
+
+struct ShardState<D: Describe> {
     pending: HashMap<Key, Arc<watch::Sender<Outcome<D>>>>,
     arrivals: u32,
+    bytes: u64,
 }
-
-/// Of the objects of a full shard this share is forgotten at once: to find out which are oldest, all are looked at.
-const SHARE_FORGOTTEN: usize = 64;
 
 impl<D: Describe> Shard<D> {
-    fn object(&self, key: &Key) -> Option<&Arc<Object<D>>> {
-        self.known.get(key).map(|known| &known.object)
+    fn new(hashing: &KeyHashing) -> Self {
+        let state = ShardState { pending: HashMap::new(), arrivals: 0, bytes: 0 };
+        Self { table: Table::new(hashing.clone()), state: Mutex::new(state) }
     }
 
-    /// Takes in an object, and returns the one that had its key.
-    fn insert(&mut self, object: &Arc<Object<D>>) -> Option<Arc<Object<D>>> {
-        let replaced = self.known.take(object.key());
-        self.arrivals = self.arrivals.wrapping_add(1);
-        // What is renewed is as old as it was.
-        let arrival = replaced.as_ref().map_or(self.arrivals, |replaced| replaced.arrival);
-        self.known.insert(Known { object: Arc::clone(object), arrival });
-        replaced.map(|replaced| replaced.object)
+    fn lock(&self) -> MutexGuard<'_, ShardState<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Forgets the oldest if there are more than `most`. They are to be dropped without the lock: that may give back
-    /// memory.
-    fn make_room(&mut self, most: usize) -> Vec<Arc<Object<D>>> {
-        let mut gone = Vec::new();
-        if self.known.len() > most {
-            let age = |known: &Known<D>| self.arrivals.wrapping_sub(known.arrival);
-            let mut ages: Vec<u32> = self.known.iter().map(age).collect();
-            let leaving = self.known.len() - (most - most / SHARE_FORGOTTEN);
-            let (_, oldest, _) = ages.select_nth_unstable_by(leaving - 1, |one, other| other.cmp(one));
-            let (arrivals, oldest) = (self.arrivals, *oldest);
-            self.known.retain(|known| {
-                let stays = arrivals.wrapping_sub(known.arrival) < oldest;
-                if !stays {
-                    gone.push(Arc::clone(&known.object));
-                }
-                stays
-            });
-        }
-        gone
-    }
-}
-
-/// All objects of a cache.
-pub struct Index<D: Describe> {
-    shards: Box<[Mutex<Shard<D>>]>,
-    objects_max: usize,
-    /// What an earlier process left and nobody has asked for yet.
-    dormant: Mutex<HashMap<Key, Arc<Dormant>>>,
 }
 
 impl<D: Describe> Index<D> {
-    /// An index of at most `objects_max` objects, give or take a few, and of what an earlier process left.
-    pub fn new(objects_max: usize, restored: Restored) -> Arc<Self> {
-        let shard = |_| Mutex::new(Shard { known: HashSet::default(), pending: HashMap::new(), arrivals: 0 });
-        let objects_max = objects_max.div_ceil(SHARDS).max(1);
+    /// An index with the objects of an earlier process. It evicts objects when `budget` is exceeded.
+    pub fn new(budget: Arc<Budget>, restored: Restored) -> Arc<Self> {
+        let hashing = KeyHashing::default();
+        budget.charge(restored.objects.len() as u64 * DORMANT_BYTES);
         Arc::new(Self {
-            shards: (0..SHARDS).map(shard).collect(),
-            objects_max,
+            shards: (0..SHARDS).map(|_| Shard::new(&hashing)).collect(),
+            budget,
+            bytes: AtomicU64::new(0),
             dormant: Mutex::new(restored.objects),
+            evictions: AtomicU32::new(0),
         })
     }
 
-    /// The object that an earlier process left under `key`, in memory or on a disk, or that memory had no room for, if
-    /// `read` understands its description. Only for whoever is to find out what `key` is; it is that one's to keep.
-    pub async fn recall(
+    /// Restores an object of an earlier process, or from a disk; for the first request after its claim.
+    ///
+    /// `decode` gets the persisted description and must not trust it.
+    pub async fn restore(
         &self,
         key: &Key,
-        tier: &Arc<MemoryTier>,
-        read: impl Fn(&[u8]) -> Option<D>,
+        tiers: &Arc<Tiers>,
+        decode: impl Fn(&[u8]) -> Option<D>,
     ) -> Option<Arc<Object<D>>> {
-        // Not in the condition: nothing is locked while it is woken.
-        let dormant = self.dormant().remove(key);
+        let dormant = self.take_dormant(key);
         if let Some(dormant) = dormant {
-            let recalled = dormant.wake().and_then(|(description, left)| {
-                let (id, length, tier) = (dormant.object, dormant.object_length, Arc::clone(tier));
-                Some(Object::revived(key, id, read(&description)?, length, tier, &left))
+            let restored = dormant.take().and_then(|(description, slices)| {
+                let (id, length, tiers) = (dormant.object, dormant.object_length, Arc::clone(tiers));
+                Some(Object::restored(key, id, decode(&description)?, length, tiers, &slices))
             });
-            if recalled.is_some() {
-                return recalled;
+            if restored.is_some() {
+                return restored;
             }
         }
-        let disks = tier.disks()?;
-        let (id, length, description) = disks.recall(key).await?;
-        match read(&description) {
+        let disks = tiers.disks()?;
+        let (id, length, description) = disks.restore(key).await?;
+        match decode(&description) {
             Some(description) => {
-                Some(Object::revived(key, id, description, Some(length), Arc::clone(tier), &[]))
+                Some(Object::restored(key, id, description, Some(length), Arc::clone(tiers), &[]))
             }
             None => {
-                disks.is_unreadable(key);
+                disks.remove_undecodable(key);
                 None
             }
         }
     }
 
-    /// What is known under `key`. Where nothing is, the caller is now the one who finds out.
-    pub fn look_up(self: &Arc<Self>, key: &Key) -> LookUp<D> {
-        let mut shard = self.shard(key);
-        if let Some(object) = shard.object(key) {
-            return LookUp::Known(Arc::clone(object));
+    /// The object of a key, without claiming it. A known object is found without a lock.
+    pub fn get(&self, key: &Key) -> Option<Arc<Object<D>>> {
+        let shard = self.shard(key);
+        shard.table.get(key).or_else(|| {
+            let _state = shard.lock();
+            shard.table.get(key)
+        })
+    }
+
+    /// The object of a key. On a miss, waits for the claim of another request or returns the claim of the key. A known
+    /// object is found without a lock.
+    pub fn get_or_claim(self: &Arc<Self>, key: &Key) -> IndexEntry<D> {
+        let shard = self.shard(key);
+        if let Some(object) = shard.table.get(key) {
+            return IndexEntry::Known(object);
         }
-        self.begin(&mut shard, key)
-    }
-
-    /// Like [`Self::look_up`] for a caller who knows `stale` and wants something newer. What is known stays so for
-    /// those who take it as it is.
-    pub fn renew(self: &Arc<Self>, key: &Key, stale: &Arc<Object<D>>) -> LookUp<D> {
-        let mut shard = self.shard(key);
-        match shard.object(key) {
-            Some(known) if !Arc::ptr_eq(known, stale) => LookUp::Known(Arc::clone(known)),
-            _ => self.begin(&mut shard, key),
+        let mut state = shard.lock();
+        match shard.table.get(key) {
+            Some(object) => IndexEntry::Known(object),
+            None => self.claim(&mut state, key),
         }
     }
 
-    /// What is known under `key`, without becoming the one who finds out.
-    pub fn known(&self, key: &Key) -> Option<Arc<Object<D>>> {
-        self.shard(key).object(key).cloned()
+    /// Like [`Self::get_or_claim`] for a caller that needs something newer than `stale`, which stays in the index
+    /// meanwhile.
+    pub fn get_newer_or_claim(self: &Arc<Self>, key: &Key, stale: &Arc<Object<D>>) -> IndexEntry<D> {
+        let shard = self.shard(key);
+        let mut state = shard.lock();
+        match shard.table.get(key) {
+            Some(known) if !Arc::ptr_eq(&known, stale) => IndexEntry::Known(known),
+            _ => self.claim(&mut state, key),
+        }
     }
 
-    /// Takes in an object that was found out about in another way, if nothing is known under its key or `is_newer` says
-    /// so of what is. Whoever is finding out goes on. It is for this process only.
-    pub fn put(&self, object: &Arc<Object<D>>, is_newer: impl FnOnce(&Object<D>) -> bool) {
+    /// Adds an object without a claim, for this process only. An object with the same key is replaced if
+    /// `is_replaceable` says so. A claim of the key goes on.
+    pub fn insert_unclaimed(&self, object: &Arc<Object<D>>, is_replaceable: impl FnOnce(&Object<D>) -> bool) {
         let shard = self.shard(object.key());
-        if shard.object(object.key()).is_some_and(|known| !is_newer(known)) {
+        let state = shard.lock();
+        if shard.table.get(object.key()).is_some_and(|known| !is_replaceable(&known)) {
             return;
         }
-        self.take_in(shard, object);
+        self.insert(shard, state, object);
     }
 
-    /// Knows an object from now on, and not any more what had its key.
-    fn take_in(&self, mut shard: MutexGuard<'_, Shard<D>>, object: &Arc<Object<D>>) {
-        let replaced = shard.insert(object);
-        let gone = shard.make_room(self.objects_max);
-        drop(shard);
-        drop(gone);
-        if let Some(replaced) = replaced.filter(|replaced| !Arc::ptr_eq(replaced, object)) {
-            replaced.give_up();
+    /// Adds an object and withdraws the one that had its key.
+    fn insert(&self, shard: &Shard<D>, mut state: MutexGuard<'_, ShardState<D>>, object: &Arc<Object<D>>) {
+        let replaced = shard.table.get(object.key());
+        let is_same = replaced.as_ref().is_some_and(|replaced| Arc::ptr_eq(replaced, object));
+        state.arrivals = state.arrivals.wrapping_add(1);
+        // A renewed object is as old as it was.
+        let arrival =
+            replaced.as_ref().map_or(state.arrivals, |old| old.links.arrival.load(Ordering::Relaxed));
+        if let Some(replaced) = &replaced {
+            self.uncount(&mut state, replaced);
+        }
+        if !is_same {
+            shard.table.remove(object.key());
+        }
+        object.links.arrival.store(arrival, Ordering::Relaxed);
+        let weight = weight(object);
+        object.links.weight.store(u32::try_from(weight).unwrap_or(u32::MAX), Ordering::Relaxed);
+        if !is_same {
+            shard.table.insert(object);
+        }
+        state.bytes += weight;
+        self.bytes.fetch_add(weight, Ordering::Relaxed);
+        self.budget.charge(weight);
+        let evicted = self.evict(shard, &mut state);
+        drop(state);
+        // Without the lock: dropping an object may give back memory.
+        drop(evicted);
+        if let Some(replaced) = replaced.filter(|_| !is_same) {
+            replaced.withdraw();
         }
     }
 
-    /// Forgets what is known under `key`, in memory and on disks, also for the next process. Who reads it may finish.
-    pub fn forget(&self, key: &Key, tier: &MemoryTier) -> bool {
-        let on_disk = tier.disks().is_some_and(|disks| disks.forget(key, tier.next_object(), Versions::All));
-        let dormant = self.dormant().remove(key);
-        let forgotten = self.shard(key).known.take(key);
+    /// Removes an object from a shard.
+    fn remove(
+        &self,
+        shard: &Shard<D>,
+        state: &mut MutexGuard<'_, ShardState<D>>,
+        key: &Key,
+    ) -> Option<Arc<Object<D>>> {
+        let removed = shard.table.remove(key)?;
+        self.uncount(state, &removed);
+        Some(removed)
+    }
+
+    fn uncount(&self, state: &mut MutexGuard<'_, ShardState<D>>, object: &Object<D>) {
+        let weight = u64::from(object.links.weight.swap(0, Ordering::Relaxed));
+        state.bytes -= weight;
+        self.bytes.fetch_sub(weight, Ordering::Relaxed);
+        self.budget.release(weight);
+    }
+
+    /// Evicts objects if the shard weighs more than its share of the budget: stale ones without slices first, then the
+    /// oldest.
+    fn evict(&self, shard: &Shard<D>, state: &mut MutexGuard<'_, ShardState<D>>) -> Vec<Arc<Object<D>>> {
+        let limit = self.budget.limit();
+        let others = self.budget.used().saturating_sub(self.bytes.load(Ordering::Relaxed));
+        let share = limit.saturating_sub(others).max(limit / SHARE_MIN) / SHARDS;
+        if state.bytes <= share {
+            return Vec::new();
+        }
+        if self.evictions.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVICTIONS_BETWEEN_SWEEPS) {
+            self.sweep_dormant();
+        }
+        let mut candidates = Vec::with_capacity(shard.table.len());
+        shard.table.for_each(|object| {
+            let is_needed = object.has_slices() || !object.description().is_stale();
+            let age = state.arrivals.wrapping_sub(object.links.arrival.load(Ordering::Relaxed));
+            candidates.push((is_needed, u32::MAX - age, *object.key()));
+        });
+        candidates.sort_unstable();
+        let mut evicted = Vec::new();
+        for (_, _, key) in candidates {
+            if state.bytes <= share - share / SHARE_EVICTED {
+                break;
+            }
+            evicted.extend(self.remove(shard, state, &key));
+        }
+        evicted
+    }
+
+    /// Removes the object of a key from all tiers, also for the next process. Its readers may finish.
+    pub fn forget(&self, key: &Key, tiers: &Tiers) -> bool {
+        let newest = tiers.memory().next_object();
+        let on_disk = tiers.disks().is_some_and(|disks| disks.forget(key, newest, Versions::All));
+        let dormant = self.take_dormant(key);
+        let shard = self.shard(key);
+        let removed = self.remove(shard, &mut shard.lock(), key);
         if let Some(dormant) = &dormant {
-            dormant.strike_out();
+            dormant.clear_records();
         }
-        if let Some(known) = &forgotten {
-            known.object.give_up();
+        if let Some(object) = &removed {
+            object.withdraw();
         }
-        dormant.is_some() || forgotten.is_some() || on_disk
+        dormant.is_some() || removed.is_some() || on_disk
     }
 
-    /// Forgets this very version, if it is still the one that is known.
+    /// Removes this version of an object, if it is still the one in the index.
     pub fn forget_version(&self, key: &Key, version: &Arc<Object<D>>) {
-        let mut shard = self.shard(key);
-        if !shard.object(key).is_some_and(|known| Arc::ptr_eq(known, version)) {
+        let shard = self.shard(key);
+        let mut state = shard.lock();
+        if !shard.table.get(key).is_some_and(|known| Arc::ptr_eq(&known, version)) {
             return;
         }
-        let forgotten = shard.known.take(key);
-        drop(shard);
-        if let Some(known) = forgotten {
-            known.object.give_up();
+        let removed = self.remove(shard, &mut state, key);
+        drop(state);
+        if let Some(object) = removed {
+            object.withdraw();
         }
     }
 
-    /// Looks at every object that is known. Nobody is held up for longer than it takes to list a part of them.
-    pub fn each(&self, mut look: impl FnMut(&Arc<Object<D>>)) {
+    /// Calls `look` for each object. A shard is locked only while its objects are listed.
+    pub fn for_each(&self, mut look: impl FnMut(&Arc<Object<D>>)) {
         for shard in &self.shards {
-            let objects: Vec<_> = lock(shard).known.iter().map(|known| Arc::clone(&known.object)).collect();
+            let mut objects = Vec::with_capacity(shard.table.len());
+            let state = shard.lock();
+            shard.table.for_each(|object| objects.push(Arc::clone(object)));
+            drop(state);
             objects.iter().for_each(&mut look);
         }
     }
 
-    /// How many objects are known.
+    /// Number of objects.
     pub fn objects(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).known.len()).sum()
+        self.shards.iter().map(|shard| shard.table.len()).sum()
     }
 
-    /// Waits for whoever finds out, or is the one.
-    fn begin(self: &Arc<Self>, shard: &mut Shard<D>, key: &Key) -> LookUp<D> {
-        if let Some(pending) = shard.pending.get(key) {
-            return LookUp::Pending(Pending::on(pending));
+    /// Memory that the index takes, about: its objects and its buckets.
+    pub fn bytes(&self) -> u64 {
+        let buckets: u64 = self.shards.iter().map(|shard| shard.table.bucket_bytes()).sum();
+        self.bytes.load(Ordering::Relaxed) + buckets
+    }
+
+    /// Waits for the claim of another request, or claims the key.
+    fn claim(self: &Arc<Self>, state: &mut ShardState<D>, key: &Key) -> IndexEntry<D> {
+        if let Some(pending) = state.pending.get(key) {
+            return IndexEntry::Pending(Pending::on(pending));
         }
         let sender = Arc::new(watch::Sender::new(None));
-        shard.pending.insert(*key, Arc::clone(&sender));
-        LookUp::Missing(ObjectFill { index: Arc::clone(self), key: *key, sender: Some(sender) })
+        state.pending.insert(*key, Arc::clone(&sender));
+        IndexEntry::Claimed(ObjectClaim { index: Arc::clone(self), key: *key, sender: Some(sender) })
     }
 
-    fn settle(&self, key: &Key, known: Option<Arc<Object<D>>>) {
-        if let Some(object) = &known {
+    fn end_claim(&self, key: &Key, kept: Option<&Arc<Object<D>>>) {
+        if let Some(object) = kept {
             object.keep();
             object.supersede();
-            // It takes the place of what an earlier process left.
-            let dormant = self.dormant().remove(key);
+            // It replaces the object of an earlier process.
+            let dormant = self.take_dormant(key);
             if let Some(dormant) = dormant {
-                dormant.strike_out();
+                dormant.clear_records();
             }
+            let shard = self.shard(object.key());
+            self.insert(shard, shard.lock(), object);
         }
-        if let Some(object) = &known {
-            self.take_in(self.shard(object.key()), object);
-        }
-        // Afterwards: whoever looks meanwhile finds one or the other.
-        self.shard(key).pending.remove(key);
+        // Afterwards, so that a request finds either the claim or the object.
+        self.shard(key).lock().pending.remove(key);
     }
 
-    fn dormant(&self) -> MutexGuard<'_, HashMap<Key, Arc<Dormant>>> {
+    fn take_dormant(&self, key: &Key) -> Option<Arc<Dormant>> {
+        let dormant = self.dormant().remove(key)?;
+        self.budget.release(DORMANT_BYTES);
+        Some(dormant)
+    }
+
+    /// Removes objects of an earlier process whose slices were all evicted.
+    fn sweep_dormant(&self) {
+        let mut dormant = self.dormant();
+        let before = dormant.len();
+        dormant.retain(|_, dormant| !dormant.is_empty());
+        self.budget.release((before - dormant.len()) as u64 * DORMANT_BYTES);
+    }
+
+    fn dormant(&self) -> MutexGuard<'_, HashMap<Key, Arc<Dormant>, KeyHashing>> {
         self.dormant.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shard(&self, key: &Key) -> MutexGuard<'_, Shard<D>> {
-        lock(&self.shards[usize::from(key[15]) % SHARDS])
+    fn shard(&self, key: &Key) -> &Shard<D> {
+        &self.shards[usize::from(key[15]) % self.shards.len()]
     }
 }
 
-fn lock<D: Describe>(shard: &Mutex<Shard<D>>) -> MutexGuard<'_, Shard<D>> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+fn weight<D: Describe>(object: &Object<D>) -> u64 {
+    size_of::<Object<D>>() as u64 + object.description().heap_bytes() as u64 + OBJECT_OVERHEAD_BYTES
 }
 
-/// The one who finds out what an object is. Dropped without a result, others get to try.
-pub struct ObjectFill<D: Describe> {
+/// The duty to find out what an object is. Dropped without a result, the next request may claim the key.
+pub struct ObjectClaim<D: Describe> {
     index: Arc<Index<D>>,
     key: Key,
     sender: Option<Arc<watch::Sender<Outcome<D>>>>,
 }
 
-impl<D: Describe> ObjectFill<D> {
-    /// The key it is about.
+impl<D: Describe> ObjectClaim<D> {
+    /// The claimed key.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// This is the object: kept under its key, and for everybody who waits.
+    /// Keeps the object under its key, and gives it to all that wait.
     pub fn keep(mut self, object: &Arc<Object<D>>) {
-        self.end(Some(Arc::clone(object)), Some(Resolved::Shared(Arc::clone(object))));
+        self.end(Some(object), Some(ClaimResult::Shared(Arc::clone(object))));
     }
 
-    /// This is the object for everybody who waits, and for nobody later.
+    /// Gives the object to all that wait, and keeps it from later requests.
     pub fn share(mut self, object: &Arc<Object<D>>) {
-        self.end(None, Some(Resolved::Shared(Arc::clone(object))));
+        self.end(None, Some(ClaimResult::Shared(Arc::clone(object))));
     }
 
-    /// The answer may not be shared.
-    pub fn alone(mut self) {
-        self.end(None, Some(Resolved::Alone));
+    /// Tells all that wait that the response is for one client only.
+    pub fn make_private(mut self) {
+        self.end(None, Some(ClaimResult::Private));
     }
 
-    fn end(&mut self, known: Option<Arc<Object<D>>>, outcome: Outcome<D>) {
+    fn end(&mut self, kept: Option<&Arc<Object<D>>>, outcome: Outcome<D>) {
         let Some(sender) = self.sender.take() else { return };
-        self.index.settle(&self.key, known);
+        self.index.end_claim(&self.key, kept);
         if outcome.is_some() {
             sender.send_replace(outcome);
         }
     }
 }
 
-impl<D: Describe> Drop for ObjectFill<D> {
+impl<D: Describe> Drop for ObjectClaim<D> {
     fn drop(&mut self) {
         self.end(None, None);
     }

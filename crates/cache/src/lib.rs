@@ -1,45 +1,59 @@
-//! Objects, kept in slices; slices, kept in tiers of files.
+//! Objects in slices, and slices in two tiers of files: memory and disks.
 //!
-//! A body is never carried: what a reader gets is a [`Lease`] on a slice, and with it an extent to send from. What is
-//! missing is filled by exactly one [`SliceFill`], which belongs to no reader; readers follow it and are woken after
-//! every chunk.
+//! An [`Index`] finds an [`Object`] by key. A reader claims a slice of it and gets a [`Lease`], and with it the place of
+//! the bytes to send; a missing slice is filled by one [`SliceFill`], which other readers follow. The bytes lie in the
+//! files of [`Tiers`] and are never copied to be sent. This crate knows no HTTP, no socket and no origin: the meaning of
+//! an object is the caller's [`Describe`].
 //!
-//! This crate has never seen HTTP, a socket, or an origin. What an object *is* comes from outside as `D`, its
-//! description.
+//! ```
+//! # use std::{sync::Arc, time::SystemTime};
+//! # use penstock_cache::*;
+//! # let directory = tempfile::tempdir_in("/dev/shm")?;
+//! # let limits = TierLimits { bytes: 1 << 20, slice_bytes: 1 << 16, scrub_bytes_per_second: 0 };
+//! let (memory, restored) = MemoryTier::open(directory.path(), limits, SystemTime::now())?;
+//! let tiers = Tiers::new(memory, None);
+//! let index = Index::new(Arc::new(Budget::new(64 << 20)), restored);
+//! let IndexEntry::Claimed(claim) = index.get_or_claim(&[7; 16]) else { panic!("the cache is empty") };
+//! let object = Object::new(&[7; 16], (), Some(5), tiers);
+//! claim.keep(&object);
+//! let SliceClaim::Missing(mut fill) = object.claim_slice(0) else { panic!("no slice is there") };
+//! fill.append(b"hello")?;
+//! fill.finish();
+//! let SliceClaim::Ready(lease) = object.claim_slice(0) else { panic!("it was filled") };
+//! assert_eq!(lease.extent(1..5).map(|extent| extent.len), Some(4));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
-mod admission;
+mod budget;
+mod contents;
+mod describe;
 mod disk;
+mod filling;
 mod fuzz;
 mod index;
 pub mod inspect;
-mod keyed;
+mod key;
+mod lease;
 mod memory;
 mod numbers;
 mod object;
 pub mod purge;
-mod slice;
+mod s3_fifo;
+mod scratch;
+mod slice_fill;
+mod tiers;
 
+pub use budget::Budget;
+pub use describe::Describe;
 pub use disk::{DiskCounters, DiskError, DiskEvent, DiskLimits, Disks, Report};
+pub use filling::{FillError, Follower, Progress};
 #[doc(hidden)]
 pub use fuzz::fuzz_cache_files;
-pub use index::{Index, LookUp, ObjectFill, Pending, Resolved};
-pub use memory::{MemoryTier, Restored, TierCounters, TierError, TierLimits};
-pub use object::{Object, Part};
-pub use slice::{FillError, Follower, Lease, Progress, SliceFill};
-
-/// What an object is found by: a digest of site, path and whatever else distinguishes it, made by the caller.
-pub type Key = [u8; 16];
-
-/// What an object is, as far as this crate must know: how it is written down for the next process.
-///
-/// What comes back is to be read with suspicion: another version of the program may have written it.
-pub trait Describe: Send + Sync + 'static {
-    /// Appends everything there is to know.
-    fn encode(&self, out: &mut Vec<u8>);
-}
-
-/// There is nothing to know.
-impl Describe for () {
-    fn encode(&self, _out: &mut Vec<u8>) {}
-}
+pub use index::{ClaimResult, Index, IndexEntry, ObjectClaim, Pending};
+pub use key::Key;
+pub use lease::Lease;
+pub use memory::{MemoryTier, Restored, TierCounters, TierError, TierLimits, TierWarning};
+pub use object::{Object, Presence};
+pub use slice_fill::{SliceClaim, SliceFill};
+pub use tiers::{OpenError, OpenedTiers, TierOptions, Tiers};

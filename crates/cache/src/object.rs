@@ -1,17 +1,22 @@
-//! One version of one object: what it is, how long it is, and which of its slices are there.
+//! One version of one object: its description, its length, and its slices.
 
-mod states;
+mod slices;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::disk::{DiskSlice, SliceJob, Versions, Wanted, comes_to_memory};
-use crate::memory::{Holder, Left, MemoryTier, Note, Slot, SlotRecord, ghost, slice_length};
-use crate::slice::{Filling, Follower, Lease, SliceFill};
-use crate::{Describe, Key};
-use states::{Slices, State};
+use arc_swap::ArcSwapOption;
 
-/// One version of an object. A changed object is another one, so bytes of two versions never meet.
+use crate::describe::Describe;
+use crate::disk::{DiskSlice, SliceJob, SliceName, Versions, is_promoted};
+use crate::filling::{Filling, Follower};
+use crate::key::Key;
+use crate::lease::Lease;
+use crate::memory::{ExpectedBytes, Holder, Note, RestoredSlice, Slot, SlotRecord, ghost, slice_length};
+use crate::tiers::Tiers;
+use slices::{MemorySlices, OtherSlice, OtherSlices};
+
+/// One version of an object. A changed object is another one, so bytes of two versions never mix.
 pub struct Object<D: Describe> {
     key: Key,
     /// Greater than that of every earlier version.
@@ -19,351 +24,428 @@ pub struct Object<D: Describe> {
     description: D,
     /// Or [`UNKNOWN`].
     length: AtomicU64,
-    tier: Arc<MemoryTier>,
-    inner: Mutex<Inner>,
+    tiers: Arc<Tiers>,
+    /// Read without a lock, written under that of `others`.
+    in_memory: MemorySlices,
+    /// The index's own fields.
+    pub(crate) links: Links<D>,
+    /// Whether requests may find the object and the next process restores it. Written under the lock of `others`.
+    kept: AtomicBool,
+    /// How often the description was recorded. Written under the lock of `others`.
+    revision: AtomicU32,
+    /// The slices that are not complete in memory. Its lock is that of all writers of the object.
+    others: Mutex<OtherSlices>,
 }
 
-/// Slices of an object that whoever drops it drops too. What has more leaves them to another thread.
+/// The data of an index for an object: its place in a bucket, its age, and its weight.
+pub(crate) struct Links<D: Describe> {
+    pub(crate) next: ArcSwapOption<Object<D>>,
+    pub(crate) arrival: AtomicU32,
+    pub(crate) weight: AtomicU32,
+}
+
+/// An object with more slices is dropped on another thread.
 const SLICES_DROPPED_AT_ONCE: usize = 16;
 
-/// The length of an object whose end has not been found.
+/// A slice of an earlier process that is not longer is compared with its checksum by the request that finds it, which
+/// takes some ten microseconds.
+const VERIFIED_AT_ONCE_BYTES: u32 = 64 * 1024;
+
+/// The length of an object whose end is unknown.
 const UNKNOWN: u64 = u64::MAX;
 
-#[derive(Default)]
-struct Inner {
-    slices: Slices,
-    /// Whether others may have it, and the next process is to know of it.
-    kept: bool,
-    /// Times that its description has been written down.
-    revision: u32,
+/// The place of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is complete in memory.
+    Memory,
+    /// A fill is under way.
+    Filling,
+    /// It is on a disk.
+    Disk,
+    /// It has to come from elsewhere.
+    Missing,
 }
 
-/// What a reader finds where a slice belongs.
-pub enum Part<D: Describe> {
-    /// The slice is there.
-    Here(Lease),
-    /// Somebody fills it.
-    Coming(Follower),
-    /// It is not there, and now the finder's to fill.
-    Missing(SliceFill<D>),
+/// A slice, as a reader finds it.
+pub(crate) enum FoundSlice {
+    Ready(Lease),
+    Filling(Follower),
+    /// It was missing; the caller has to fill it.
+    Claimed(Arc<Filling>),
 }
 
 impl<D: Describe> Object<D> {
     /// An object without any slice yet. `length` is `None` until its end is known.
-    pub fn new(key: &Key, description: D, length: Option<u64>, tier: Arc<MemoryTier>) -> Arc<Self> {
-        let id = tier.next_object();
-        Self::make(*key, id, description, length, tier, Inner::default())
+    pub fn new(key: &Key, description: D, length: Option<u64>, tiers: Arc<Tiers>) -> Arc<Self> {
+        let id = tiers.memory().next_object();
+        Self::make(*key, id, description, length, tiers)
     }
 
-    /// An object that an earlier process left, with what it left of it.
-    pub(crate) fn revived(
+    /// An object of an earlier process, with those of its slices that are in memory.
+    pub(crate) fn restored(
         key: &Key,
         id: u64,
         description: D,
         length: Option<u64>,
-        tier: Arc<MemoryTier>,
-        left: &[Left],
+        tiers: Arc<Tiers>,
+        slices: &[RestoredSlice],
     ) -> Arc<Self> {
-        let mut inner = Inner { kept: true, ..Inner::default() };
-        for Left { record, slot } in left {
-            inner.slices.set(record.slice, State::Here(Arc::clone(slot)));
-            inner.revision = inner.revision.max(record.revision);
+        let object = Self::make(*key, id, description, length, tiers);
+        object.kept.store(true, Ordering::Release);
+        for RestoredSlice { record, slot } in slices {
+            object.in_memory.insert(record.slice, Arc::clone(slot));
+            object.revision.fetch_max(record.revision, Ordering::Relaxed);
         }
-        let object = Self::make(*key, id, description, length, tier, inner);
-        for Left { slot, .. } in left {
-            object.tier.hand_over(slot, object.holder());
+        for RestoredSlice { slot, .. } in slices {
+            slot.hand_over(object.holder());
         }
         object
     }
 
-    fn make(
-        key: Key,
-        id: u64,
-        description: D,
-        length: Option<u64>,
-        tier: Arc<MemoryTier>,
-        inner: Inner,
-    ) -> Arc<Self> {
-        let length = AtomicU64::new(length.unwrap_or(UNKNOWN));
-        Arc::new(Self { key, id, description, length, tier, inner: Mutex::new(inner) })
+    fn make(key: Key, id: u64, description: D, length: Option<u64>, tiers: Arc<Tiers>) -> Arc<Self> {
+        Arc::new(Self {
+            key,
+            id,
+            description,
+            length: AtomicU64::new(length.unwrap_or(UNKNOWN)),
+            tiers,
+            in_memory: MemorySlices::default(),
+            links: Links {
+                next: ArcSwapOption::empty(),
+                arrival: AtomicU32::new(0),
+                weight: AtomicU32::new(0),
+            },
+            kept: AtomicBool::new(false),
+            revision: AtomicU32::new(0),
+            others: Mutex::default(),
+        })
     }
 
     fn holder(self: &Arc<Self>) -> Weak<dyn Holder> {
         Arc::<Self>::downgrade(self)
     }
 
-    /// What it is found by.
+    /// The object's key.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// What it is.
+    /// The caller's description.
     pub fn description(&self) -> &D {
         &self.description
     }
 
-    /// Its length in bytes; `None` while its end is not known.
+    /// Length in bytes; `None` while the end is unknown.
     pub fn length(&self) -> Option<u64> {
         Some(self.length.load(Ordering::Acquire)).filter(|length| *length != UNKNOWN)
     }
 
-    /// The end has been found. Only the first call counts.
+    /// Sets the length when the end was found. Only the first call counts.
     pub fn set_length(&self, length: u64) {
         let _was_known =
             self.length.compare_exchange(UNKNOWN, length, Ordering::AcqRel, Ordering::Acquire).is_err();
     }
 
-    /// How many whole slices its tier holds.
+    /// How many whole slices fit into the memory tier.
     pub fn tier_slices(&self) -> u64 {
-        self.tier.slices_max()
+        self.tiers.slices_max()
     }
 
-    /// Whether one more of its slices drives out another.
+    /// Whether one more slice evicts another from memory.
     pub fn is_tier_full(&self) -> bool {
-        self.tier.is_full()
+        self.tiers.memory().is_full()
     }
 
     /// Bytes of every slice but the last.
     pub fn slice_bytes(&self) -> u32 {
-        self.tier.slice_bytes()
+        self.tiers.slice_bytes()
     }
 
-    /// The slice with this byte, and the byte's place in it.
+    /// The slice with this byte, and the byte's offset in it.
     pub fn locate(&self, offset: u64) -> (u32, u32) {
         let bytes = u64::from(self.slice_bytes());
         let slice = u32::try_from(offset / bytes).unwrap_or(u32::MAX);
         (slice, u32::try_from(offset % bytes).unwrap_or(0))
     }
 
-    /// Bytes that belong to a slice, as far as is known.
+    /// Bytes of a slice, as far as the length is known.
     pub fn slice_length(&self, slice: u32) -> u32 {
         let bytes = self.slice_bytes();
         self.length().map_or(bytes, |length| slice_length(length, slice, bytes))
     }
 
-    /// What is at the place of a slice. Where nothing is, the caller is now the one who fills it.
-    pub fn slice(self: &Arc<Self>, slice: u32) -> Part<D> {
-        let mut inner = self.inner();
-        match inner.slices.get(slice) {
-            Some(State::Here(slot)) => return Part::Here(Lease::of_slot(slot)),
-            Some(State::OnDisk(slice)) => {
-                if let Some(lease) = Lease::of_disk(slice) {
-                    return Part::Here(lease);
+    /// Finds a slice, or claims it if it is missing. A complete slice in memory is found without a lock.
+    pub(crate) fn find_slice(&self, slice: u32) -> FoundSlice {
+        if let Some(slot) = self.in_memory.get(slice).filter(|slot| slot.is_trusted()) {
+            return FoundSlice::Ready(Lease::of_slot(slot));
+        }
+        let mut others = self.others();
+        let mut doubtful = None;
+        // It may have become complete before this had the lock.
+        if let Some(slot) = self.in_memory.get(slice) {
+            if slot.is_trusted() || slot.written() <= VERIFIED_AT_ONCE_BYTES && slot.verify() {
+                return FoundSlice::Ready(Lease::of_slot(slot));
+            }
+            // A larger one is verified by the fill that is claimed here. A damaged one is too, and fails again.
+            doubtful = self.in_memory.remove(slice);
+        }
+        match others.get(slice) {
+            Some(OtherSlice::OnDisk(on_disk)) => {
+                if let Some(lease) = Lease::of_disk(on_disk) {
+                    return FoundSlice::Ready(lease);
                 }
             }
-            Some(State::Filling(filling)) => return Part::Coming(filling.follow()),
-            Some(State::Missing) | None => {}
+            Some(OtherSlice::Filling(filling)) => return FoundSlice::Filling(filling.follow()),
+            None => {}
         }
-        let filling = Filling::new();
-        inner.slices.set(slice, State::Filling(Arc::clone(&filling)));
-        drop(inner);
-        Part::Missing(SliceFill::new(Arc::clone(self), slice, filling))
+        let filling = Filling::new(doubtful.filter(|slot| slot.written() > VERIFIED_AT_ONCE_BYTES));
+        others.insert(slice, OtherSlice::Filling(Arc::clone(&filling)));
+        FoundSlice::Claimed(filling)
     }
 
-    /// A request wants this slice, which is there or coming. Whoever asks calls it once for each slice, so that what is
-    /// asked for again is told from what is not: it is kept longer, and moves between the tiers.
+    /// Counts a request for a slice that is complete or being filled; once for each slice and request. Popular slices are
+    /// kept longer and move between the tiers. A complete slice in memory is counted without a lock.
     pub fn count_request(self: &Arc<Self>, slice: u32) {
-        let inner = self.inner();
-        match inner.slices.get(slice) {
-            Some(State::Here(slot)) => {
-                let slot = Arc::clone(slot);
+        let counted = self.in_memory.look_at(slice, |slot| {
+            slot.count_request();
+            self.offer_to_disk(slice, slot);
+        });
+        if counted.is_some() {
+            return;
+        }
+        let other = self.others().get(slice).cloned();
+        match other {
+            Some(OtherSlice::OnDisk(on_disk)) => self.maybe_promote(slice, &on_disk),
+            Some(OtherSlice::Filling(filling)) => filling.count_request(),
+            None => {}
+        }
+    }
+
+    /// Like [`Self::count_request`] for a reader that has a lease on the slice: saves finding it again.
+    pub fn count_leased_request(self: &Arc<Self>, slice: u32, lease: &Lease) {
+        match lease.slot() {
+            Some(slot) => {
                 slot.count_request();
-                self.offer_to_disk(&inner, slice, &slot);
+                self.offer_to_disk(slice, slot);
             }
-            Some(State::OnDisk(on_disk)) => {
-                let on_disk = Arc::clone(on_disk);
-                drop(inner);
-                self.maybe_promote(slice, &on_disk);
-            }
-            Some(State::Filling(filling)) => filling.count_request(),
-            Some(State::Missing) | None => {}
+            None => self.count_request(slice),
         }
     }
 
-    /// Slices that are there.
-    pub fn slices_here(&self) -> usize {
-        self.inner()
-            .slices
-            .all()
-            .iter()
-            .filter(|state| matches!(state, State::Here(_) | State::OnDisk(_)))
-            .count()
+    /// The place of a slice, without claiming it. A request whose first slice is [`Presence::Missing`] is no hit, though
+    /// its object is known.
+    pub fn presence(&self, slice: u32) -> Presence {
+        if self.in_memory.look_at(slice, |_| ()).is_some() {
+            return Presence::Memory;
+        }
+        let others = self.others();
+        match others.get(slice) {
+            Some(OtherSlice::Filling(_)) => Presence::Filling,
+            Some(OtherSlice::OnDisk(on_disk)) if on_disk.lease().is_some() => Presence::Disk,
+            _ if self.in_memory.look_at(slice, |_| ()).is_some() => Presence::Memory,
+            _ if self.tiers.disks().is_some_and(|disks| disks.has(&self.slice_name(slice))) => Presence::Disk,
+            _ => Presence::Missing,
+        }
     }
 
-    pub(crate) fn tier(&self) -> &Arc<MemoryTier> {
-        &self.tier
+    /// Complete slices, in memory and on disks.
+    pub fn stored_slices(&self) -> usize {
+        let on_disk = self.others().on_disk();
+        self.in_memory.all().len() + on_disk
     }
 
-    /// Others may have it from now on, and the next process too; what is written down of it is brought up to date.
+    /// Whether a slice is complete or being filled.
+    pub(crate) fn has_slices(&self) -> bool {
+        !self.others().is_empty() || !self.in_memory.is_empty()
+    }
+
+    pub(crate) fn tiers(&self) -> &Arc<Tiers> {
+        &self.tiers
+    }
+
+    /// Lets requests and the next process find the object, and records its current description.
     pub(crate) fn keep(&self) {
-        let mut inner = self.inner();
-        let newly = !inner.kept;
-        inner.kept = true;
-        let here: Vec<_> = inner.here().collect();
-        // The newest of several descriptions counts, so that one of them is enough.
-        let count = if newly { here.len() } else { 1 };
-        for (slice, slot) in here.into_iter().take(count) {
-            self.note(&mut inner, slice, &slot);
+        let _others = self.others();
+        let newly = !self.kept.swap(true, Ordering::AcqRel);
+        let in_memory = self.in_memory.all();
+        // The newest of several descriptions counts, so one record is enough.
+        let count = if newly { in_memory.len() } else { 1 };
+        for (slice, slot) in in_memory.into_iter().take(count) {
+            self.record(slice, &slot);
         }
     }
 
-    /// Earlier versions on disks are not to be found any more.
+    /// Removes earlier versions from the disks.
     pub(crate) fn supersede(&self) {
-        if let Some(disks) = self.tier.disks() {
+        if let Some(disks) = self.tiers.disks() {
             disks.forget(&self.key, self.id.saturating_sub(1), Versions::But(self.id));
         }
     }
 
-    /// Nobody is to find it any more, not in the next process either. Who reads it may finish.
-    pub(crate) fn give_up(&self) {
-        let mut inner = self.inner();
-        inner.kept = false;
-        for (_, slot) in inner.here() {
-            slot.strike_out();
+    /// Makes the object impossible to find, also for the next process. Its readers may finish.
+    pub(crate) fn withdraw(&self) {
+        let others = self.others();
+        self.kept.store(false, Ordering::Release);
+        for (_, slot) in self.in_memory.all() {
+            slot.clear_record();
         }
-        drop(inner);
-        if let Some(disks) = self.tier.disks() {
+        drop(others);
+        if let Some(disks) = self.tiers.disks() {
             disks.forget(&self.key, self.id, Versions::Only(self.id));
         }
     }
 
-    /// Has a slice written to a disk, if it is worth that.
-    fn offer_to_disk(self: &Arc<Self>, inner: &Inner, slice: u32, slot: &Arc<Slot>) {
-        let (Some(disks), Some(object_length), true) = (self.tier.disks(), self.length(), inner.kept) else {
-            return;
-        };
+    /// Queues a slice to be written to a disk, if its requests have earned that.
+    fn offer_to_disk(self: &Arc<Self>, slice: u32, slot: &Arc<Slot>) {
+        let Some(disks) = self.tiers.disks() else { return };
+        let (Some(object_length), true) = (self.length(), self.is_kept()) else { return };
         let on_disk = slot.on_disk.load(Ordering::Relaxed);
-        if !disks.admits(slot.requests(), on_disk, slot.written()) {
+        if !disks.admits(slot.requests(), on_disk, slot.written())
+            || slot.on_disk.swap(true, Ordering::Relaxed)
+        {
             return;
         }
-        let mut description = Vec::with_capacity(1024);
-        self.description.encode(&mut description);
-        if description.is_empty() || disks.has(&self.wanted(slice)) {
-            slot.on_disk.store(true, Ordering::Relaxed);
+        let description = self.encoded();
+        if description.is_empty() || disks.has(&self.slice_name(slice)) {
             return;
         }
         let (key, object, owner, slot_kept) = (self.key, self.id, self.holder(), Arc::clone(slot));
         let job = SliceJob { key, object, object_length, slice, description, slot: slot_kept, owner };
-        slot.on_disk.store(disks.write(job), Ordering::Relaxed);
+        if !disks.write(job) {
+            slot.on_disk.store(false, Ordering::Relaxed);
+        }
     }
 
-    /// Brings a slice back to memory, if it is worth that.
+    /// Queues a slice on a disk to be copied to memory, if its requests have earned that.
     fn maybe_promote(self: &Arc<Self>, slice: u32, on_disk: &Arc<DiskSlice>) {
         let requests = on_disk.requests.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        if !comes_to_memory(requests) || on_disk.promoting.swap(true, Ordering::Relaxed) {
+        if !is_promoted(requests) || on_disk.promoting.swap(true, Ordering::Relaxed) {
             return;
         }
-        let Some(disks) = self.tier.disks() else { return };
-        // A tier that is full of what is being sent has none; it stays on the disk then.
-        let Some(slot) = self.tier.reserve(on_disk.length()) else { return };
+        let Some(disks) = self.tiers.disks() else { return };
+        // Without space in memory it stays on the disk.
+        let Some(slot) = Slot::reserve(self.tiers.memory(), on_disk.length()) else { return };
         let (filled, this) = (Arc::clone(&slot), Arc::clone(self));
         let take = move |bytes: &[u8]| match filled.append(bytes)? {
             count if count == bytes.len() => Ok(()),
             _ => Err(std::io::ErrorKind::WriteZero.into()),
         };
-        let done = move || this.promoted(slice, &slot);
-        if !disks.promote(self.wanted(slice), on_disk.place, take, done) {
-            // Too much to do; the next request tries again.
+        let done = move || this.finish_promotion(slice, &slot);
+        if !disks.promote(self.slice_name(slice), on_disk.place, take, done) {
+            // The queue is too long; the next request tries again.
             on_disk.promoting.store(false, Ordering::Relaxed);
         }
     }
 
-    fn promoted(self: &Arc<Self>, slice: u32, slot: &Arc<Slot>) {
+    fn finish_promotion(self: &Arc<Self>, slice: u32, slot: &Arc<Slot>) {
         slot.settle();
         slot.on_disk.store(true, Ordering::Relaxed);
-        // It has been asked for more than once.
+        // It was requested more than once.
         slot.count_request();
-        let mut inner = self.inner();
-        if !matches!(inner.slices.get(slice), Some(State::OnDisk(_))) {
-            // It has changed meanwhile, and this is one too many.
+        let mut others = self.others();
+        if !matches!(others.get(slice), Some(OtherSlice::OnDisk(_))) {
+            // The slice has changed meanwhile, and this copy is not needed.
             return;
         }
-        inner.slices.set(slice, State::Here(Arc::clone(slot)));
-        if inner.kept {
-            self.note(&mut inner, slice, slot);
+        self.set_in_memory(&mut others, slice, slot);
+        drop(others);
+        slot.keep(self.holder(), slice, ghost(&self.key, slice));
+    }
+
+    fn set_in_memory(&self, others: &mut OtherSlices, slice: u32, slot: &Arc<Slot>) {
+        others.remove(slice);
+        let replaced = self.in_memory.insert(slice, Arc::clone(slot));
+        debug_assert!(replaced.is_none(), "a slice has one fill");
+        if self.is_kept() {
+            self.record(slice, slot);
         }
-        drop(inner);
-        self.tier.keep(slot, self.holder(), slice, ghost(&self.key, slice));
     }
 
-    pub(crate) fn is_on_disk(&self, slice: u32, on_disk: &Arc<DiskSlice>) {
-        self.inner().slices.set(slice, State::OnDisk(Arc::clone(on_disk)));
+    pub(crate) fn slice_name(&self, slice: u32) -> SliceName {
+        SliceName { key: self.key, object: self.id, slice }
     }
 
-    pub(crate) fn wanted(&self, slice: u32) -> Wanted {
-        Wanted { key: self.key, object: self.id, slice }
-    }
-
-    fn note(&self, inner: &mut Inner, slice: u32, slot: &Slot) {
-        inner.revision = inner.revision.wrapping_add(1);
+    fn encoded(&self) -> Vec<u8> {
         let mut description = Vec::with_capacity(1024);
         self.description.encode(&mut description);
+        description
+    }
+
+    /// Records a slice with the current description. The caller holds the lock, so that the newest one has the highest
+    /// revision.
+    fn record(&self, slice: u32, slot: &Slot) {
+        let revision = self.revision.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let record = SlotRecord {
             key: self.key,
             object: self.id,
             object_length: self.length(),
             slice,
-            revision: inner.revision,
+            revision,
             ..SlotRecord::default()
         };
-        slot.note(&Note { record, description: &description });
+        slot.record(&Note { record, description: &self.encoded() });
     }
 
-    pub(crate) fn filled(self: &Arc<Self>, slice: u32, slot: &Arc<Slot>) {
-        let mut inner = self.inner();
-        inner.slices.set(slice, State::Here(Arc::clone(slot)));
-        if inner.kept {
-            self.note(&mut inner, slice, slot);
-        }
-        drop(inner);
-        if self.tier.keep(slot, self.holder(), slice, ghost(&self.key, slice)) {
-            // It was asked for before it had to go, so this is not the first time.
+    /// Ends a fill whose slice is complete in memory.
+    pub(crate) fn finish_fill(self: &Arc<Self>, slice: u32, slot: &Arc<Slot>) {
+        let slot = &slot.fitted(self.encoded().len());
+        self.set_in_memory(&mut self.others(), slice, slot);
+        if slot.keep(self.holder(), slice, ghost(&self.key, slice)) {
+            // It was requested before its eviction, so this request was not the first.
             slot.count_request();
         }
-        self.offer_to_disk(&self.inner(), slice, slot);
+        self.offer_to_disk(slice, slot);
     }
 
-    pub(crate) fn not_filled(&self, slice: u32) {
-        self.inner().slices.set(slice, State::Missing);
+    /// Ends a fill that has verified a slice of an earlier process.
+    pub(crate) fn finish_verification(self: &Arc<Self>, slice: u32, slot: &Arc<Slot>) {
+        let mut others = self.others();
+        others.remove(slice);
+        self.in_memory.insert(slice, Arc::clone(slot));
+        drop(others);
+        // It may have been evicted meanwhile.
+        slot.keep(self.holder(), slice, ghost(&self.key, slice));
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ends a fill whose slice was found on a disk.
+    pub(crate) fn finish_fill_from_disk(&self, slice: u32, on_disk: &Arc<DiskSlice>) {
+        self.others().insert(slice, OtherSlice::OnDisk(Arc::clone(on_disk)));
     }
-}
 
-impl Inner {
-    fn here(&self) -> impl Iterator<Item = (u32, Arc<Slot>)> + use<'_> {
-        (0..).zip(self.slices.all()).filter_map(|(slice, state)| match state {
-            State::Here(slot) => Some((slice, Arc::clone(slot))),
-            State::Missing | State::Filling(_) | State::OnDisk(_) => None,
-        })
+    /// Ends a fill without a result: the slice is missing again.
+    pub(crate) fn abandon_fill(&self, slice: u32) {
+        self.others().remove(slice);
+    }
+
+    fn others(&self) -> MutexGuard<'_, OtherSlices> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<D: Describe> Drop for Object<D> {
     fn drop(&mut self) {
-        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if inner.slices.all().len() > SLICES_DROPPED_AT_ONCE {
-            let slots = inner.here().map(|(_, slot)| slot).collect();
-            inner.slices = Slices::default();
-            self.tier.drop_later(slots);
+        let slots = self.in_memory.take_all();
+        if slots.len() > SLICES_DROPPED_AT_ONCE {
+            self.tiers.memory().drop_later(Box::new(slots));
         }
     }
 }
 
 impl<D: Describe> Holder for Object<D> {
-    fn let_go(&self, slice: u32) {
-        let mut inner = self.inner();
-        let here =
-            inner.slices.all_mut().get_mut(slice as usize).filter(|state| matches!(state, State::Here(_)));
-        let gone = here.map(std::mem::take);
-        drop(inner);
-        // Dropped here, without our lock: it may be the last holder, and giving back pages takes a moment.
-        drop(gone);
+    fn release_slice(&self, slice: u32) {
+        let others = self.others();
+        let released = self.in_memory.remove(slice);
+        drop(others);
+        // Dropped without the lock: giving back pages takes a moment.
+        drop(released);
     }
 
     fn is_kept(&self) -> bool {
-        self.inner().kept
+        self.kept.load(Ordering::Acquire)
+    }
+
+    fn expected(&self, slice: u32) -> Option<ExpectedBytes> {
+        self.in_memory.get(slice).map(|slot| slot.expected())
     }
 }

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::{
-    Describe, DiskCounters, DiskError, DiskEvent, DiskLimits, Disks, Index, LookUp, MemoryTier, Object, Part,
-    TierLimits,
+    Budget, Describe, DiskCounters, DiskError, DiskEvent, DiskLimits, Disks, Index, IndexEntry, MemoryTier,
+    Object, SliceClaim, TierLimits, Tiers,
 };
 use tempfile::TempDir;
 
@@ -31,10 +31,14 @@ struct Place {
 }
 
 struct Cache {
-    tier: Arc<MemoryTier>,
+    tiers: Arc<Tiers>,
     disks: Arc<Disks>,
     index: Arc<Index<Text>>,
     said: Arc<Mutex<Vec<String>>>,
+}
+
+fn budget() -> Arc<Budget> {
+    Arc::new(Budget::new(16 << 20))
 }
 
 fn limits() -> DiskLimits {
@@ -76,7 +80,7 @@ impl Place {
     fn open(&mut self) -> Cache {
         self.memory = tempfile::tempdir_in("/dev/shm").unwrap();
         let cache = self.try_open().unwrap();
-        until("the disks are read", || cache.disks.are_known().then_some(()));
+        until("the disks are read", || cache.disks.are_scanned().then_some(()));
         cache
     }
 
@@ -87,15 +91,16 @@ impl Place {
             let report = move |event: DiskEvent<'_>| heard.lock().unwrap().push(format!("{event:?}"));
             let wanted: Vec<(PathBuf, DiskLimits)> =
                 self.disks.iter().map(|disk| (disk.path().to_owned(), self.limits)).collect();
-            match Disks::open(&wanted, Box::new(report)) {
+            match Disks::open(&wanted, &budget(), Box::new(report)) {
                 Err(DiskError::InUse(_)) => None,
                 other => Some(other),
             }
         })?;
-        let memory = TierLimits { bytes: 16 * u64::from(SLICE), slice_bytes: SLICE };
+        let memory =
+            TierLimits { bytes: 16 * u64::from(SLICE), slice_bytes: SLICE, scrub_bytes_per_second: 0 };
         let (tier, restored) = MemoryTier::open(self.memory.path(), memory, SystemTime::now()).unwrap();
-        tier.set_disks(Arc::clone(&disks));
-        Ok(Cache { tier, disks, index: Index::new(1000, restored), said })
+        let tiers = Tiers::new(tier, Some(Arc::clone(&disks)));
+        Ok(Cache { tiers, disks, index: Index::new(budget(), restored), said })
     }
 
     fn segments(&self, disk: usize) -> Vec<PathBuf> {
@@ -109,25 +114,25 @@ impl Place {
 
 impl Cache {
     fn kept(&self, key: u8, text: &str, length: u64) -> Arc<Object<Text>> {
-        let object = Object::new(&[key; 16], Text(text.to_owned()), Some(length), Arc::clone(&self.tier));
+        let object = Object::new(&[key; 16], Text(text.to_owned()), Some(length), Arc::clone(&self.tiers));
         self.keep(key, &object);
         object
     }
 
     fn keep(&self, key: u8, object: &Arc<Object<Text>>) {
-        match self.index.look_up(&[key; 16]) {
-            LookUp::Missing(claim) => claim.keep(object),
-            LookUp::Known(known) => match self.index.renew(&[key; 16], &known) {
-                LookUp::Missing(claim) => claim.keep(object),
-                _ => panic!("somebody else is at it"),
+        match self.index.get_or_claim(&[key; 16]) {
+            IndexEntry::Claimed(claim) => claim.keep(object),
+            IndexEntry::Known(known) => match self.index.get_newer_or_claim(&[key; 16], &known) {
+                IndexEntry::Claimed(claim) => claim.keep(object),
+                _ => panic!("another claim is pending"),
             },
-            LookUp::Pending(_) => panic!("somebody is at it"),
+            IndexEntry::Pending(_) => panic!("no claim is pending"),
         }
     }
 
-    fn recall(&self, key: u8) -> Option<Arc<Object<Text>>> {
+    fn restore(&self, key: u8) -> Option<Arc<Object<Text>>> {
         let read = |bytes: &[u8]| Some(Text(String::from_utf8(bytes.to_vec()).ok()?));
-        wait(self.index.recall(&[key; 16], &self.tier, read))
+        wait(self.index.restore(&[key; 16], &self.tiers, read))
     }
 
     /// An object of one byte over and over, asked for twice, so that a disk has it too.
@@ -152,19 +157,21 @@ impl Cache {
 }
 
 fn fill(object: &Arc<Object<Text>>, slice: u32, byte: u8) {
-    let Part::Missing(mut fill) = object.slice(slice) else { panic!("slice {slice} is not missing") };
+    let SliceClaim::Missing(mut fill) = object.claim_slice(slice) else {
+        panic!("slice {slice} is not missing")
+    };
     fill.append(&vec![byte; object.slice_length(slice) as usize]).unwrap();
     fill.finish();
 }
 
 /// The bytes of a slice that is in memory or on a disk; `None` if it has to come from elsewhere.
 fn bytes(object: &Arc<Object<Text>>, slice: u32) -> Option<Vec<u8>> {
-    if let Part::Missing(fill) = object.slice(slice)
-        && wait(fill.from_disk()).is_err()
+    if let SliceClaim::Missing(fill) = object.claim_slice(slice)
+        && wait(fill.restore()).is_err()
     {
         return None;
     }
-    let Part::Here(lease) = object.slice(slice) else { panic!("it has just been found") };
+    let SliceClaim::Ready(lease) = object.claim_slice(slice) else { panic!("it has just been found") };
     let extent = lease.extent(0..lease.length()).unwrap();
     let mut bytes = vec![0; usize::try_from(extent.len).unwrap()];
     extent.file.window(extent.offset, extent.len).unwrap().copy_to(&mut bytes).unwrap();
@@ -172,7 +179,7 @@ fn bytes(object: &Arc<Object<Text>>, slice: u32) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_is_asked_for_twice_is_on_disk_and_what_is_asked_for_once_is_not() {
+fn a_slice_requested_twice_is_on_disk_and_a_slice_requested_once_is_not() {
     let mut place = Place::new(1);
     let cache = place.open();
     let once = cache.kept(1, "once", 100);
@@ -184,13 +191,13 @@ fn what_is_asked_for_twice_is_on_disk_and_what_is_asked_for_once_is_not() {
 
     let cache = place.open();
     assert_eq!(cache.disks.slices(), 4, "the disk tells what is on it");
-    assert!(cache.recall(1).is_none());
-    let object = cache.recall(2).unwrap();
+    assert!(cache.restore(1).is_none());
+    let object = cache.restore(2).unwrap();
     assert_eq!((object.description().0.as_str(), object.length()), ("object 2", Some(3 * 65_536 + 5)));
     assert_eq!(bytes(&object, 3).unwrap(), vec![2; 5]);
     assert_eq!(bytes(&object, 0).unwrap(), vec![2; SLICE as usize]);
     assert_eq!(cache.counters().read, 2);
-    assert_eq!(cache.tier.counters().slices, 0, "it is sent from the disk's own file");
+    assert_eq!(cache.tiers.counters().slices, 0, "it is sent from the disk's own file");
 }
 
 #[test]
@@ -198,13 +205,13 @@ fn a_second_request_brings_a_slice_back_to_memory() {
     let mut place = Place::new(1);
     place.open().on_disk(2, 100);
     let cache = place.open();
-    let object = cache.recall(2).unwrap();
+    let object = cache.restore(2).unwrap();
     cache.keep(2, &object);
     assert!(bytes(&object, 0).is_some());
     object.count_request(0);
-    assert_eq!(cache.tier.counters().slices, 0);
+    assert_eq!(cache.tiers.counters().slices, 0);
     object.count_request(0);
-    until("it is in memory", || (cache.tier.counters().slices == 1).then_some(()));
+    until("it is in memory", || (cache.tiers.counters().slices == 1).then_some(()));
     assert_eq!(bytes(&object, 0).unwrap(), vec![2; 100]);
     assert_eq!(cache.counters().promoted, 1);
     for _ in 0..3 {
@@ -219,16 +226,16 @@ fn the_oldest_segment_goes_and_what_is_being_sent_from_it_stays_as_it_is() {
     let mut place = Place::new(1);
     place.open().on_disk(1, u64::from(SLICE));
     let cache = place.open();
-    let first = cache.recall(1).unwrap();
-    let Part::Missing(fill) = first.slice(0) else { panic!() };
-    wait(fill.from_disk()).map_err(|_| ()).unwrap();
-    let Part::Here(lease) = first.slice(0) else { panic!() };
+    let first = cache.restore(1).unwrap();
+    let SliceClaim::Missing(fill) = first.claim_slice(0) else { panic!() };
+    wait(fill.restore()).map_err(|_| ()).unwrap();
+    let SliceClaim::Ready(lease) = first.claim_slice(0) else { panic!() };
     for round in 0..40_u8 {
         drop(cache.on_disk(100 + round, 3 * u64::from(SLICE)));
         assert!(cache.counters().bytes <= place.limits.bytes, "{}", cache.counters().bytes);
     }
     assert!(cache.counters().segments_dropped > 0);
-    assert!(matches!(first.slice(0), Part::Missing(_)), "it has gone with its segment");
+    assert!(matches!(first.claim_slice(0), SliceClaim::Missing(_)), "it has gone with its segment");
     let extent = lease.extent(0..SLICE).unwrap();
     let mut sent = vec![0; SLICE as usize];
     extent.file.window(extent.offset, extent.len).unwrap().copy_to(&mut sent).unwrap();
@@ -239,22 +246,22 @@ fn the_oldest_segment_goes_and_what_is_being_sent_from_it_stays_as_it_is() {
 }
 
 #[test]
-fn what_is_forgotten_or_replaced_does_not_come_back_after_a_restart() {
+fn forgotten_and_replaced_objects_do_not_return_after_a_restart() {
     let mut place = Place::new(2);
     let cache = place.open();
     for key in 1..=3 {
         cache.on_disk(key, 100);
     }
-    assert!(cache.index.forget(&[1; 16], &cache.tier));
+    assert!(cache.index.forget(&[1; 16], &cache.tiers));
     let newer = cache.kept(2, "newer", 50);
     cache.wait_for_writes();
     assert!(cache.disks.slices() == 1);
     drop((newer, cache));
     for _ in 0..2 {
         let cache = place.open();
-        assert!(cache.recall(1).is_none());
-        assert!(cache.recall(2).is_none(), "the newer one was in memory only");
-        assert_eq!(bytes(&cache.recall(3).unwrap(), 0).unwrap(), vec![3; 100]);
+        assert!(cache.restore(1).is_none());
+        assert!(cache.restore(2).is_none(), "the newer one was in memory only");
+        assert_eq!(bytes(&cache.restore(3).unwrap(), 0).unwrap(), vec![3; 100]);
     }
 }
 
@@ -284,7 +291,7 @@ fn flipped_bits_torn_and_missing_segments_are_noticed() {
             }
             harm(&place.segments(0)[0]);
             let cache = place.open();
-            let got = cache.recall(1).and_then(|object| bytes(&object, 0));
+            let got = cache.restore(1).and_then(|object| bytes(&object, 0));
             assert_eq!(got, None, "{what}, finished {finished}");
             assert!(cache.counters().in_service, "{what}");
             assert_eq!(bytes(&cache.on_disk(1, 200), 0).unwrap(), vec![1; 200], "{what}");
@@ -305,14 +312,14 @@ fn one_rotten_slice_costs_nothing_but_itself() {
     place.open().on_disk(1, 3 * u64::from(SLICE));
     flip(&place.segments(0)[0], 64 + 3 * (64 + 8 + u64::from(SLICE)) - 10);
     let cache = place.open();
-    let object = cache.recall(1).unwrap();
+    let object = cache.restore(1).unwrap();
     assert_eq!(bytes(&object, 2), None, "the last one written, which also says what the object is");
     assert!(bytes(&object, 0).is_some() && bytes(&object, 1).is_some());
     assert_eq!(cache.counters().damaged, 1);
 }
 
 #[test]
-fn the_scrub_finds_what_nobody_asks_for() {
+fn the_scrub_finds_damage_that_no_request_reads() {
     let mut place = Place::new(1);
     place.open().on_disk(1, 3 * u64::from(SLICE));
     drop(place.open().on_disk(2, 100));
@@ -351,7 +358,7 @@ fn another_slice_size_begins_empty() {
     place.open().on_disk(1, 100);
     place.limits.slice_bytes = 2 * SLICE;
     let cache = place.open();
-    assert!(cache.recall(1).is_none());
+    assert!(cache.restore(1).is_none());
     assert!(cache.said.lock().unwrap().iter().any(|said| said.contains("lost: 1")));
 }
 
@@ -366,7 +373,7 @@ fn many_restarts_fill_no_disk() {
     assert!(cache.counters().bytes < 30 * 1000, "{}", cache.counters().bytes);
 }
 
-/// What a start reads of a disk, with nothing of it in memory. The figure is for the page on the cache.
+/// Measures the bytes that a start reads of a disk, with nothing of it in memory, for docs/cache.md.
 #[test]
 fn how_long_it_takes_to_find_out_what_is_there() {
     let mut place = Place::new(0);
@@ -390,4 +397,23 @@ fn how_long_it_takes_to_find_out_what_is_there() {
     let cache = place.open();
     println!("{segments} segments, {} slices: {:?}", cache.disks.slices(), begun.elapsed());
     assert_eq!(cache.disks.slices(), 1600);
+}
+
+#[test]
+fn a_segment_that_is_truncated_under_a_reader_costs_its_slices_and_no_request_hangs() {
+    let mut place = Place::new(1);
+    place.open().on_disk(1, 3 * u64::from(SLICE));
+    let cache = place.open();
+    let object = cache.restore(1).unwrap();
+    assert!((0..3).all(|slice| bytes(&object, slice).is_some()));
+    let path = place.segments(0).remove(0);
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
+    let SliceClaim::Ready(lease) = object.claim_slice(2) else { panic!("its file is open") };
+    let extent = lease.extent(0..SLICE).unwrap();
+    let mut sent = vec![0; SLICE as usize];
+    assert!(extent.file.window(extent.offset, extent.len).unwrap().copy_to(&mut sent).is_err());
+    lease.report_failure();
+    drop((lease, extent));
+    assert!((0..3).all(|slice| bytes(&object, slice).is_none()));
+    assert!(cache.counters().in_service && cache.counters().damaged > 0);
 }

@@ -1,4 +1,4 @@
-//! What a memory tier finds again after its process has ended, and what it must not find.
+//! Restoring a memory tier after its process has ended: what must be restored, and what must not.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
 use std::fs::{self, OpenOptions};
@@ -7,10 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use penstock_cache::{Describe, Index, LookUp, MemoryTier, Object, Part, Restored, TierLimits};
+use penstock_cache::{
+    Budget, Describe, Index, IndexEntry, MemoryTier, Object, Restored, SliceClaim, TierLimits, Tiers,
+};
 
 const SLICE: u32 = 64 * 1024;
-const LIMITS: TierLimits = TierLimits { bytes: 16 * SLICE as u64, slice_bytes: SLICE };
+const LIMITS: TierLimits =
+    TierLimits { bytes: 16 * SLICE as u64, slice_bytes: SLICE, scrub_bytes_per_second: 0 };
 
 struct Text(String);
 
@@ -21,17 +24,21 @@ impl Describe for Text {
 }
 
 struct Cache {
-    tier: Arc<MemoryTier>,
+    tiers: Arc<Tiers>,
     index: Arc<Index<Text>>,
     slices: u64,
     dropped: Option<&'static str>,
+}
+
+fn budget() -> Arc<Budget> {
+    Arc::new(Budget::new(16 << 20))
 }
 
 fn open_as(directory: &Path, limits: TierLimits, life: u64) -> Cache {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + life);
     let (tier, restored) = MemoryTier::open(directory, limits, now).unwrap();
     let (slices, dropped) = (restored.slices, restored.dropped);
-    Cache { tier, index: Index::new(100, restored), slices, dropped }
+    Cache { tiers: Tiers::new(tier, None), index: Index::new(budget(), restored), slices, dropped }
 }
 
 fn open(directory: &Path, life: u64) -> Cache {
@@ -40,17 +47,17 @@ fn open(directory: &Path, life: u64) -> Cache {
 
 impl Cache {
     fn new_object(&self, key: u8, text: &str, length: Option<u64>) -> Arc<Object<Text>> {
-        Object::new(&[key; 16], Text(text.to_owned()), length, Arc::clone(&self.tier))
+        Object::new(&[key; 16], Text(text.to_owned()), length, Arc::clone(&self.tiers))
     }
 
     fn keep(&self, key: u8, object: &Arc<Object<Text>>) {
-        match self.index.look_up(&[key; 16]) {
-            LookUp::Missing(claim) => claim.keep(object),
-            LookUp::Known(known) => match self.index.renew(&[key; 16], &known) {
-                LookUp::Missing(claim) => claim.keep(object),
-                _ => panic!("somebody else is at it"),
+        match self.index.get_or_claim(&[key; 16]) {
+            IndexEntry::Claimed(claim) => claim.keep(object),
+            IndexEntry::Known(known) => match self.index.get_newer_or_claim(&[key; 16], &known) {
+                IndexEntry::Claimed(claim) => claim.keep(object),
+                _ => panic!("another claim is pending"),
             },
-            LookUp::Pending(_) => panic!("somebody is at it"),
+            IndexEntry::Pending(_) => panic!("no claim is pending"),
         }
     }
 
@@ -60,26 +67,28 @@ impl Cache {
         object
     }
 
-    fn recall(&self, key: u8) -> Option<Arc<Object<Text>>> {
+    fn restore(&self, key: u8) -> Option<Arc<Object<Text>>> {
         let read = |bytes: &[u8]| Some(Text(String::from_utf8(bytes.to_vec()).ok()?));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(self.index.recall(&[key; 16], &self.tier, read))
+        runtime.block_on(self.index.restore(&[key; 16], &self.tiers, read))
     }
 
     /// As if the process were killed: nothing is said to the tier.
     fn kill(self) {
-        self.tier.leave();
+        self.tiers.preserve();
     }
 }
 
 fn fill(object: &Arc<Object<Text>>, slice: u32, byte: u8) {
-    let Part::Missing(mut fill) = object.slice(slice) else { panic!("slice {slice} is not missing") };
+    let SliceClaim::Missing(mut fill) = object.claim_slice(slice) else {
+        panic!("slice {slice} is not missing")
+    };
     fill.append(&vec![byte; object.slice_length(slice) as usize]).unwrap();
     fill.finish();
 }
 
 fn bytes(object: &Arc<Object<Text>>, slice: u32) -> Option<Vec<u8>> {
-    let Part::Here(lease) = object.slice(slice) else { return None };
+    let SliceClaim::Ready(lease) = object.claim_slice(slice) else { return None };
     let extent = lease.extent(0..lease.length()).unwrap();
     let mut bytes = vec![0; usize::try_from(extent.len).unwrap()];
     extent.file.window(extent.offset, extent.len).unwrap().copy_to(&mut bytes).unwrap();
@@ -91,37 +100,37 @@ fn directory() -> tempfile::TempDir {
 }
 
 #[test]
-fn what_was_kept_is_there_again_with_its_description() {
+fn a_kept_object_is_restored_with_its_metadata() {
     let directory = directory();
     let first = open(directory.path(), 0);
     let object = first.kept(1, "a film", u64::from(SLICE) + 100);
     fill(&object, 0, 7);
     fill(&object, 1, 8);
-    let bytes_before = first.tier.counters().bytes;
+    let bytes_before = first.tiers.counters().bytes;
     drop(object);
     first.kill();
 
     let second = open(directory.path(), 1);
     assert_eq!((second.slices, second.dropped), (2, None));
-    assert_eq!(second.tier.counters().bytes, bytes_before, "they take as much as before");
-    let object = second.recall(1).unwrap();
+    assert_eq!(second.tiers.counters().bytes, bytes_before, "they take as much as before");
+    let object = second.restore(1).unwrap();
     assert_eq!((object.description().0.as_str(), object.length()), ("a film", Some(u64::from(SLICE) + 100)));
     assert_eq!(bytes(&object, 0).unwrap(), vec![7; SLICE as usize]);
     assert_eq!(bytes(&object, 1).unwrap(), vec![8; 100]);
-    assert!(second.recall(1).is_none(), "it is given out once");
+    assert!(second.restore(1).is_none(), "it is given out once");
     drop(object);
-    let counters = second.tier.counters();
-    assert_eq!((counters.slices, counters.bytes), (0, 0), "it was nobody's in the end");
+    let counters = second.tiers.counters();
+    assert_eq!((counters.slices, counters.bytes), (0, 0), "it had no holder in the end");
 }
 
 #[test]
-fn what_was_private_or_unfinished_is_gone() {
+fn private_and_unfinished_objects_are_gone() {
     let directory = directory();
     let first = open(directory.path(), 0);
     let private = first.new_object(1, "private", Some(100));
     fill(&private, 0, 1);
     let half = first.kept(2, "half", 100);
-    let Part::Missing(mut filling) = half.slice(0) else { panic!() };
+    let SliceClaim::Missing(mut filling) = half.claim_slice(0) else { panic!() };
     filling.append(&[2; 50]).unwrap();
     let endless = first.new_object(3, "endless", None);
     first.keep(3, &endless);
@@ -132,40 +141,40 @@ fn what_was_private_or_unfinished_is_gone() {
 
     let second = open(directory.path(), 1);
     assert_eq!(second.slices, 0);
-    assert!((1..4).all(|key| second.recall(key).is_none()));
+    assert!((1..4).all(|key| second.restore(key).is_none()));
     let reused = second.kept(4, "new", 100);
     fill(&reused, 0, 4);
     assert_eq!(bytes(&reused, 0).unwrap(), vec![4; 100]);
 }
 
 #[test]
-fn what_found_its_end_while_it_came_is_kept() {
+fn an_object_whose_length_was_found_during_its_fill_is_kept() {
     let directory = directory();
     let first = open(directory.path(), 0);
     let object = first.new_object(3, "chunked", None);
     first.keep(3, &object);
     fill(&object, 0, 3);
-    let Part::Missing(mut filling) = object.slice(1) else { panic!() };
+    let SliceClaim::Missing(mut filling) = object.claim_slice(1) else { panic!() };
     filling.append(&[4; 10]).unwrap();
     object.set_length(u64::from(SLICE) + 10);
     filling.finish();
     drop(object);
     first.kill();
 
-    let object = open(directory.path(), 1).recall(3).unwrap();
+    let object = open(directory.path(), 1).restore(3).unwrap();
     assert_eq!(object.length(), Some(u64::from(SLICE) + 10));
     assert_eq!(bytes(&object, 1).unwrap(), vec![4; 10]);
 }
 
 #[test]
-fn what_was_forgotten_or_replaced_does_not_come_back() {
+fn forgotten_and_replaced_objects_do_not_return() {
     let directory = directory();
     let first = open(directory.path(), 0);
     for key in 1..=3 {
         fill(&first.kept(key, "old", 100), 0, key);
     }
-    assert!(first.index.forget(&[1; 16], &first.tier));
-    let LookUp::Known(second_version) = first.index.look_up(&[2; 16]) else { panic!() };
+    assert!(first.index.forget(&[1; 16], &first.tiers));
+    let IndexEntry::Known(second_version) = first.index.get_or_claim(&[2; 16]) else { panic!() };
     first.index.forget_version(&[2; 16], &second_version);
     let reader = second_version;
     fill(&first.kept(3, "new", 100), 0, 30);
@@ -173,27 +182,27 @@ fn what_was_forgotten_or_replaced_does_not_come_back() {
     drop(reader);
 
     let second = open(directory.path(), 1);
-    assert!(second.recall(1).is_none());
-    assert!(second.recall(2).is_none());
-    let object = second.recall(3).unwrap();
+    assert!(second.restore(1).is_none());
+    assert!(second.restore(2).is_none());
+    let object = second.restore(3).unwrap();
     assert_eq!((object.description().0.as_str(), bytes(&object, 0).unwrap()[0]), ("new", 30));
 }
 
 #[test]
-fn what_is_forgotten_before_anybody_asked_stays_forgotten() {
+fn an_object_forgotten_before_its_first_request_stays_forgotten() {
     let directory = directory();
     let first = open(directory.path(), 0);
     fill(&first.kept(1, "old", 100), 0, 1);
     first.kill();
     let second = open(directory.path(), 1);
-    assert!(second.index.forget(&[1; 16], &second.tier));
-    assert!(second.recall(1).is_none());
+    assert!(second.index.forget(&[1; 16], &second.tiers));
+    assert!(second.restore(1).is_none());
     second.kill();
-    assert!(open(directory.path(), 2).recall(1).is_none());
+    assert!(open(directory.path(), 2).restore(1).is_none());
 }
 
 #[test]
-fn a_third_process_finds_what_the_first_left_and_the_second_never_touched() {
+fn a_third_process_finds_what_the_first_left_and_the_second_did_not_touch() {
     let directory = directory();
     let first = open(directory.path(), 0);
     fill(&first.kept(1, "one", 100), 0, 1);
@@ -203,12 +212,12 @@ fn a_third_process_finds_what_the_first_left_and_the_second_never_touched() {
     second.kill();
     let third = open(directory.path(), 2);
     assert_eq!(third.slices, 2);
-    assert_eq!(bytes(&third.recall(1).unwrap(), 0).unwrap(), vec![1; 100]);
-    assert_eq!(bytes(&third.recall(2).unwrap(), 0).unwrap(), vec![2; 100]);
+    assert_eq!(bytes(&third.restore(1).unwrap(), 0).unwrap(), vec![1; 100]);
+    assert_eq!(bytes(&third.restore(2).unwrap(), 0).unwrap(), vec![2; 100]);
 }
 
 #[test]
-fn what_an_earlier_process_left_goes_when_there_is_no_room() {
+fn objects_of_an_earlier_process_are_evicted_when_the_tier_is_full() {
     let directory = directory();
     let first = open(directory.path(), 0);
     for key in 0..16 {
@@ -219,9 +228,9 @@ fn what_an_earlier_process_left_goes_when_there_is_no_room() {
     for key in 100..116 {
         fill(&second.kept(key, "new", u64::from(SLICE) - 4096), 0, key);
     }
-    assert!(second.tier.counters().bytes <= LIMITS.bytes);
-    assert!((0..16).any(|key| second.recall(key).is_none()));
-    assert!(second.tier.counters().evictions >= 15);
+    assert!(second.tiers.counters().bytes <= LIMITS.bytes);
+    assert!((0..16).any(|key| second.restore(key).is_none()));
+    assert!(second.tiers.counters().evictions >= 15);
 }
 
 #[test]
@@ -235,8 +244,8 @@ fn a_damaged_record_or_description_costs_its_object_and_nothing_else() {
         let file = OpenOptions::new().write(true).open(directory.path().join(name)).unwrap();
         file.write_all_at(&[0xff], place).unwrap();
         let second = open(directory.path(), 1);
-        assert!(second.recall(1).is_none(), "{name}");
-        assert_eq!(bytes(&second.recall(2).unwrap(), 0).unwrap(), vec![2; 100], "{name}");
+        assert!(second.restore(1).is_none(), "{name}");
+        assert_eq!(bytes(&second.restore(2).unwrap(), 0).unwrap(), vec![2; 100], "{name}");
     }
 }
 
@@ -287,13 +296,13 @@ fn a_renewed_description_is_the_one_that_comes_back() {
     first.keep(1, &object);
     drop(object);
     first.kill();
-    let object = open(directory.path(), 1).recall(1).unwrap();
-    assert_eq!(object.slices_here(), 2);
+    let object = open(directory.path(), 1).restore(1).unwrap();
+    assert_eq!(object.stored_slices(), 2);
     assert_eq!(bytes(&object, 1).unwrap(), vec![2; SLICE as usize]);
 }
 
 #[test]
-fn a_description_that_is_too_long_is_not_kept_and_harms_nobody() {
+fn a_description_that_is_too_long_is_not_kept_and_harms_no_other() {
     let directory = directory();
     let first = open(directory.path(), 0);
     fill(&first.kept(1, &"x".repeat(20_000), 100), 0, 1);
@@ -301,6 +310,34 @@ fn a_description_that_is_too_long_is_not_kept_and_harms_nobody() {
     first.kill();
     let second = open(directory.path(), 1);
     assert_eq!(second.slices, 1);
-    assert_eq!(bytes(&second.recall(2).unwrap(), 0).unwrap(), vec![2; SLICE as usize]);
+    assert_eq!(bytes(&second.restore(2).unwrap(), 0).unwrap(), vec![2; SLICE as usize]);
     drop(Restored::default());
+}
+
+#[test]
+fn objects_of_an_earlier_process_count_against_the_budget_until_their_slices_are_gone() {
+    let directory = directory();
+    let first = open(directory.path(), 0);
+    (0..10).for_each(|key| drop(fill_kept(&first, key)));
+    first.kill();
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000);
+    let (memory, restored) = MemoryTier::open(directory.path(), LIMITS, now).unwrap();
+    let tiers = Tiers::new(memory, None);
+    let budget = Arc::new(Budget::new(1));
+    let index: Arc<Index<Text>> = Index::new(Arc::clone(&budget), restored);
+    let charged = budget.used();
+    assert!(charged > 1000);
+    assert!(index.forget(&[3; 16], &tiers));
+    assert!(budget.used() < charged);
+    // New slices evict the old ones, and the first eviction from the index finds the objects without any.
+    let crowd = Object::new(&[99; 16], Text(String::new()), Some(64 * u64::from(SLICE)), Arc::clone(&tiers));
+    (0..64).for_each(|slice| fill(&crowd, slice, 9));
+    index.insert_unclaimed(&crowd, |_| true);
+    assert_eq!((budget.used(), index.objects()), (0, 0));
+}
+
+fn fill_kept(cache: &Cache, key: u8) -> Arc<Object<Text>> {
+    let object = cache.kept(key, "old", 100);
+    fill(&object, 0, key);
+    object
 }

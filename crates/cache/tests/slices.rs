@@ -7,33 +7,39 @@ use std::thread;
 use std::time::SystemTime;
 
 use penstock_cache::{
-    Follower, Index, Lease, LookUp, MemoryTier, Object, Part, Resolved, Restored, SliceFill, TierError,
-    TierLimits,
+    Budget, ClaimResult, Describe, Follower, Index, IndexEntry, Key, Lease, MemoryTier, Object, Presence,
+    Restored, SliceClaim, SliceFill, TierError, TierLimits, Tiers,
 };
 
 const SLICE: u32 = 64 * 1024;
 
 struct Tier {
-    tier: Arc<MemoryTier>,
+    tiers: Arc<Tiers>,
     directory: tempfile::TempDir,
+}
+
+fn budget() -> Arc<Budget> {
+    Arc::new(Budget::new(16 << 20))
 }
 
 fn tier(slices: u64) -> Tier {
     // tmpfs everywhere on Linux; the directory goes with the test.
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let limits = TierLimits { bytes: slices * u64::from(SLICE), slice_bytes: SLICE };
-    Tier { tier: MemoryTier::open(directory.path(), limits, SystemTime::now()).unwrap().0, directory }
+    let limits =
+        TierLimits { bytes: slices * u64::from(SLICE), slice_bytes: SLICE, scrub_bytes_per_second: 0 };
+    let (memory, _) = MemoryTier::open(directory.path(), limits, SystemTime::now()).unwrap();
+    Tier { tiers: Tiers::new(memory, None), directory }
 }
 
 fn object(tier: &Tier, key: u8, length: Option<u64>) -> Arc<Object<()>> {
-    Object::new(&[key; 16], (), length, Arc::clone(&tier.tier))
+    Object::new(&[key; 16], (), length, Arc::clone(&tier.tiers))
 }
 
 fn missing(object: &Arc<Object<()>>, slice: u32) -> SliceFill<()> {
-    match object.slice(slice) {
-        Part::Missing(fill) => fill,
-        Part::Here(_) => panic!("slice {slice} is there"),
-        Part::Coming(_) => panic!("slice {slice} is being filled"),
+    match object.claim_slice(slice) {
+        SliceClaim::Missing(fill) => fill,
+        SliceClaim::Ready(_) => panic!("slice {slice} is there"),
+        SliceClaim::Filling(_) => panic!("slice {slice} is being filled"),
     }
 }
 
@@ -46,9 +52,9 @@ fn fill(object: &Arc<Object<()>>, slice: u32, byte: u8) {
 }
 
 fn here(object: &Arc<Object<()>>, slice: u32) -> Option<Lease> {
-    match object.slice(slice) {
-        Part::Here(lease) => Some(lease),
-        Part::Coming(_) | Part::Missing(_) => None,
+    match object.claim_slice(slice) {
+        SliceClaim::Ready(lease) => Some(lease),
+        SliceClaim::Filling(_) | SliceClaim::Missing(_) => None,
     }
 }
 
@@ -60,22 +66,22 @@ fn bytes(lease: &Lease) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_filled_is_there_and_is_what_was_written() {
+fn a_filled_slice_has_the_bytes_that_were_written() {
     let tier = tier(8);
     let object = object(&tier, 1, Some(u64::from(SLICE) + 10));
     fill(&object, 0, 7);
     fill(&object, 1, 8);
     assert_eq!(bytes(&here(&object, 0).unwrap()), vec![7; SLICE as usize]);
     assert_eq!(bytes(&here(&object, 1).unwrap()), vec![8; 10]);
-    assert_eq!(tier.tier.counters().bytes, u64::from(SLICE) + 4096, "whole pages count");
+    assert_eq!(tier.tiers.counters().bytes, u64::from(SLICE) + 4096, "whole pages count");
 }
 
 #[test]
-fn the_second_reader_follows_the_first_ones_fill() {
+fn the_second_reader_follows_the_fill_of_the_first() {
     let tier = tier(8);
     let object = object(&tier, 1, Some(100));
     let mut filling = missing(&object, 0);
-    let Part::Coming(mut follower) = object.slice(0) else { panic!("nobody follows") };
+    let SliceClaim::Filling(mut follower) = object.claim_slice(0) else { panic!("the fill is under way") };
     assert!(follower.lease().is_none());
     filling.append(b"hello").unwrap();
     assert_eq!(follower.progress().bytes, 5);
@@ -85,27 +91,27 @@ fn the_second_reader_follows_the_first_ones_fill() {
 }
 
 #[test]
-fn what_is_added_is_seen_by_who_looks_and_wakes_nobody_before_it_is_told() {
+fn appended_bytes_are_seen_by_readers_that_look_and_wake_them_only_when_notified() {
     let tier = tier(8);
     let object = object(&tier, 1, Some(100));
     let mut filling = missing(&object, 0);
-    let Part::Coming(mut follower) = object.slice(0) else { panic!("nobody follows") };
+    let SliceClaim::Filling(mut follower) = object.claim_slice(0) else { panic!("the fill is under way") };
     assert_eq!(follower.progress().bytes, 0);
-    filling.add(b"hello").unwrap();
-    assert_eq!((filling.untold(), filling.written()), (5, 5));
+    filling.append_unnotified(b"hello").unwrap();
+    assert_eq!((filling.unnotified_bytes(), filling.written()), (5, 5));
     let is_woken = |follower: &mut Follower| {
         let mut further = std::pin::pin!(follower.further());
         further.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
     };
-    assert!(!is_woken(&mut follower), "nobody was told");
-    filling.tell();
-    assert_eq!(filling.untold(), 0);
+    assert!(!is_woken(&mut follower), "no notification was sent");
+    filling.notify_readers();
+    assert_eq!(filling.unnotified_bytes(), 0);
     assert!(is_woken(&mut follower));
     assert_eq!(follower.progress().bytes, 5);
-    filling.add(b" there").unwrap();
-    assert_eq!(follower.progress().bytes, 11, "who looks sees it");
-    filling.tell();
-    filling.tell();
+    filling.append_unnotified(b" there").unwrap();
+    assert_eq!(follower.progress().bytes, 11, "a reader that looks sees it");
+    filling.notify_readers();
+    filling.notify_readers();
     drop(filling);
     assert!(is_woken(&mut follower) && follower.progress().failed, "an end is told in any case");
 }
@@ -125,7 +131,7 @@ fn followers_are_woken_and_hear_of_a_failure() {
     let tier = tier(8);
     let object = object(&tier, 1, Some(100));
     let mut filling = missing(&object, 0);
-    let Part::Coming(mut follower) = object.slice(0) else { panic!("nobody follows") };
+    let SliceClaim::Filling(mut follower) = object.claim_slice(0) else { panic!("the fill is under way") };
     let waiting = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
@@ -143,11 +149,11 @@ fn followers_are_woken_and_hear_of_a_failure() {
     filling.append(b"some").unwrap();
     drop(filling);
     assert_eq!(waiting.join().unwrap().last(), Some(&4));
-    assert!(matches!(object.slice(0), Part::Missing(_)), "the next one gets to try");
+    assert!(matches!(object.claim_slice(0), SliceClaim::Missing(_)), "the next one gets to try");
 }
 
 #[test]
-fn what_is_leased_keeps_its_bytes_when_it_has_to_go() {
+fn a_leased_slice_keeps_its_bytes_after_its_eviction() {
     let tier = tier(2);
     let old = object(&tier, 1, Some(u64::from(SLICE)));
     fill(&old, 0, 1);
@@ -163,18 +169,18 @@ fn what_is_leased_keeps_its_bytes_when_it_has_to_go() {
     }
     assert_eq!(refused, 0, "one slot of the two was free for them all");
     assert_eq!(bytes(&lease), vec![1; SLICE as usize]);
-    assert!(tier.tier.counters().evictions > 0);
+    assert!(tier.tiers.counters().evictions > 0);
 }
 
 #[test]
-fn when_everything_is_leased_there_is_no_room_until_somebody_is_done() {
+fn when_all_slices_are_leased_there_is_no_space_until_a_lease_ends() {
     let tier = tier(2);
     let objects: Vec<_> = (1..4).map(|key| object(&tier, key, Some(u64::from(SLICE)))).collect();
     fill(&objects[0], 0, 1);
     fill(&objects[1], 0, 2);
     let leases = [here(&objects[0], 0).unwrap(), here(&objects[1], 0).unwrap()];
     assert!(missing(&objects[2], 0).append(b"x").is_err());
-    assert_eq!(tier.tier.counters().refusals, 1);
+    assert_eq!(tier.tiers.counters().refusals, 1);
     drop(leases);
     fill(&objects[2], 0, 3);
 }
@@ -198,7 +204,7 @@ fn small_objects_take_pages_and_not_slices() {
         fill(object, 0, 1);
     }
     assert!(objects.iter().all(|object| here(object, 0).is_some()), "30 of them fit where 4 slices do");
-    assert_eq!(tier.tier.counters().bytes, 30 * 4096);
+    assert_eq!(tier.tiers.counters().bytes, 30 * 4096);
 }
 
 #[test]
@@ -207,14 +213,14 @@ fn an_object_that_is_forgotten_gives_its_room_back() {
     let kept = object(&tier, 1, Some(100));
     fill(&kept, 0, 1);
     drop(kept);
-    let counters = tier.tier.counters();
+    let counters = tier.tiers.counters();
     assert_eq!((counters.bytes, counters.slices), (0, 0));
 }
 
 #[test]
 fn two_processes_cannot_share_a_directory() {
     let tier = tier(1);
-    let limits = TierLimits { bytes: u64::from(SLICE), slice_bytes: SLICE };
+    let limits = TierLimits { bytes: u64::from(SLICE), slice_bytes: SLICE, scrub_bytes_per_second: 0 };
     // The lock belongs to the open file, so that a second opening in this process meets it too.
     let second = MemoryTier::open(tier.directory.path(), limits, SystemTime::now());
     assert!(matches!(second, Err(TierError::InUse(_))));
@@ -224,99 +230,183 @@ fn two_processes_cannot_share_a_directory() {
 fn a_directory_that_cannot_be_made_is_named() {
     let error = MemoryTier::open(
         &PathBuf::from("/proc/nowhere"),
-        TierLimits { bytes: u64::from(SLICE), slice_bytes: SLICE },
+        TierLimits { bytes: u64::from(SLICE), slice_bytes: SLICE, scrub_bytes_per_second: 0 },
         SystemTime::now(),
     );
     assert!(error.err().unwrap().to_string().contains("/proc/nowhere"));
 }
 
 #[test]
-fn one_finds_out_and_the_others_wait() {
+fn one_request_claims_and_the_others_wait() {
     let tier = tier(4);
-    let index: Arc<Index<()>> = Index::new(100, Restored::default());
+    let index: Arc<Index<()>> = Index::new(budget(), Restored::default());
     let key = [3; 16];
-    let LookUp::Missing(mine) = index.look_up(&key) else { panic!("nothing is known") };
-    let LookUp::Pending(pending) = index.look_up(&key) else { panic!("somebody is at it") };
+    let IndexEntry::Claimed(mine) = index.get_or_claim(&key) else { panic!("nothing is known") };
+    let IndexEntry::Pending(pending) = index.get_or_claim(&key) else { panic!("no claim is pending") };
     let found = object(&tier, 3, Some(1));
     mine.keep(&found);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let Some(Resolved::Shared(shared)) = runtime.block_on(pending.resolved()) else { panic!("it is shared") };
+    let Some(ClaimResult::Shared(shared)) = runtime.block_on(pending.result()) else {
+        panic!("it is shared")
+    };
     assert!(Arc::ptr_eq(&shared, &found));
-    assert!(matches!(index.look_up(&key), LookUp::Known(_)));
+    assert!(matches!(index.get_or_claim(&key), IndexEntry::Known(_)));
     assert_eq!(index.objects(), 1);
-    assert!(index.forget(&key, &tier.tier));
-    assert!(!index.forget(&key, &tier.tier));
+    assert!(index.forget(&key, &tier.tiers));
+    assert!(!index.forget(&key, &tier.tiers));
 }
 
 #[test]
-fn who_gives_up_lets_the_next_one_try() {
-    let index: Arc<Index<()>> = Index::new(100, Restored::default());
+fn a_dropped_claim_lets_the_next_request_try() {
+    let index: Arc<Index<()>> = Index::new(budget(), Restored::default());
     let key = [3; 16];
-    let LookUp::Missing(mine) = index.look_up(&key) else { panic!("nothing is known") };
-    let LookUp::Pending(pending) = index.look_up(&key) else { panic!("somebody is at it") };
+    let IndexEntry::Claimed(mine) = index.get_or_claim(&key) else { panic!("nothing is known") };
+    let IndexEntry::Pending(pending) = index.get_or_claim(&key) else { panic!("no claim is pending") };
     drop(mine);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert!(runtime.block_on(pending.resolved()).is_none());
-    assert!(matches!(index.look_up(&key), LookUp::Missing(_)));
+    assert!(runtime.block_on(pending.result()).is_none());
+    assert!(matches!(index.get_or_claim(&key), IndexEntry::Claimed(_)));
 }
 
 #[test]
-fn one_renews_while_the_others_take_the_old() {
+fn one_request_renews_while_the_others_take_the_old_object() {
     let tier = tier(4);
-    let index: Arc<Index<()>> = Index::new(100, Restored::default());
+    let index: Arc<Index<()>> = Index::new(budget(), Restored::default());
     let key = [3; 16];
     let old = object(&tier, 3, Some(1));
-    let LookUp::Missing(first) = index.look_up(&key) else { panic!("nothing is known") };
+    let IndexEntry::Claimed(first) = index.get_or_claim(&key) else { panic!("nothing is known") };
     first.keep(&old);
-    let LookUp::Missing(renewal) = index.renew(&key, &old) else { panic!("nobody renews yet") };
-    assert!(matches!(index.look_up(&key), LookUp::Known(_)));
-    assert!(matches!(index.renew(&key, &old), LookUp::Pending(_)));
+    let IndexEntry::Claimed(renewal) = index.get_newer_or_claim(&key, &old) else {
+        panic!("no renewal is pending")
+    };
+    assert!(matches!(index.get_or_claim(&key), IndexEntry::Known(_)));
+    assert!(matches!(index.get_newer_or_claim(&key, &old), IndexEntry::Pending(_)));
     let new = object(&tier, 3, Some(2));
     renewal.keep(&new);
-    let LookUp::Known(known) = index.renew(&key, &old) else { panic!("it is renewed") };
+    let IndexEntry::Known(known) = index.get_newer_or_claim(&key, &old) else { panic!("it is renewed") };
     assert!(Arc::ptr_eq(&known, &new));
 }
 
-#[test]
-fn the_index_is_bounded() {
-    let tier = tier(4);
-    let index: Arc<Index<()>> = Index::new(64, Restored::default());
-    for number in 0..1000_u16 {
-        let mut key = [0; 16];
-        key[..2].copy_from_slice(&number.to_ne_bytes());
-        key[15] = number.to_le_bytes()[0];
-        let LookUp::Missing(mine) = index.look_up(&key) else { panic!("nothing is known") };
-        mine.keep(&Object::new(&key, (), Some(1), Arc::clone(&tier.tier)));
+/// A description of a certain size, which may be stale.
+struct Heavy {
+    bytes: usize,
+    stale: bool,
+}
+
+impl Describe for Heavy {
+    fn encode(&self, _out: &mut Vec<u8>) {}
+
+    fn heap_bytes(&self) -> usize {
+        self.bytes
     }
-    assert!(index.objects() <= 128, "{}", index.objects());
+
+    fn is_stale(&self) -> bool {
+        self.stale
+    }
+}
+
+/// Shards of the index; the last byte of a key chooses one.
+const SHARDS: u64 = 64;
+
+fn heavy(key: Key, bytes: usize, tier: &Tier) -> Arc<Object<Heavy>> {
+    Object::new(&key, Heavy { bytes, stale: false }, Some(1), Arc::clone(&tier.tiers))
+}
+
+fn keep<D: Describe>(index: &Arc<Index<D>>, object: &Arc<Object<D>>) {
+    let claim = match index.get_or_claim(object.key()) {
+        IndexEntry::Known(stale) => index.get_newer_or_claim(object.key(), &stale),
+        found => found,
+    };
+    let IndexEntry::Claimed(claim) = claim else { panic!("the key is claimed") };
+    claim.keep(object);
+}
+
+fn numbered(number: u16, shard: u8) -> Key {
+    let mut key = [0; 16];
+    key[..2].copy_from_slice(&number.to_ne_bytes());
+    key[15] = shard;
+    key
 }
 
 #[test]
-fn of_too_many_objects_the_oldest_are_forgotten_and_a_renewed_one_is_as_old_as_it_was() {
+fn the_index_is_bounded_in_bytes_whatever_the_objects_weigh() {
     let tier = tier(4);
-    // The last byte of a key says which part of the index it is in: 128 fit into each.
-    let index: Arc<Index<()>> = Index::new(128 * 64, Restored::default());
-    let key = |number: u8| {
-        let mut key = [0; 16];
-        key[0] = number;
-        key
+    for bytes in [0, 500, 50_000] {
+        let budget = Arc::new(Budget::new(4 << 20));
+        let index: Arc<Index<Heavy>> = Index::new(Arc::clone(&budget), Restored::default());
+        for number in 0..20_000_u16 {
+            keep(&index, &heavy(numbered(number, number.to_le_bytes()[0]), bytes, &tier));
+        }
+        assert!(budget.used() <= budget.limit(), "{} of {}", budget.used(), budget.limit());
+        let least = budget.limit() / (bytes as u64 + 1000) / 2;
+        assert!(index.objects() as u64 >= least, "{} objects of {bytes} bytes", index.objects());
+        assert!(index.bytes() >= budget.used());
+    }
+}
+
+#[test]
+fn other_tables_leave_less_of_the_budget_to_the_index_but_never_nothing() {
+    let tier = tier(4);
+    let budget = Arc::new(Budget::new(4 << 20));
+    let index: Arc<Index<Heavy>> = Index::new(Arc::clone(&budget), Restored::default());
+    let fill = || {
+        (0..20_000_u16).for_each(|number| {
+            keep(&index, &heavy(numbered(number, number.to_le_bytes()[0]), 500, &tier));
+        });
+        index.objects()
     };
-    let keep = |number: u8| {
-        let object = Object::new(&key(number), (), Some(1), Arc::clone(&tier.tier));
-        let claim = match index.look_up(&key(number)) {
-            LookUp::Known(stale) => index.renew(&key(number), &stale),
-            found => found,
-        };
-        let LookUp::Missing(claim) = claim else { panic!("nobody is at it") };
-        claim.keep(&object);
+    let alone = fill();
+    budget.charge(2 << 20);
+    let beside_another = fill();
+    assert!(beside_another < alone * 6 / 10, "{beside_another} of {alone}");
+    assert!(budget.used() <= budget.limit());
+    budget.charge(100 << 20);
+    let least = fill();
+    assert!(least > alone / 5, "{least} of {alone}");
+    budget.release(102 << 20);
+    assert!(fill() > beside_another);
+}
+
+#[test]
+fn the_oldest_objects_are_evicted_and_a_renewed_one_is_as_old_as_it_was() {
+    let tier = tier(4);
+    let weight = {
+        let budget = budget();
+        keep(&Index::new(Arc::clone(&budget), Restored::default()), &heavy([0; 16], 0, &tier));
+        budget.used()
     };
+    let budget = Arc::new(Budget::new(128 * weight * SHARDS));
+    let index: Arc<Index<Heavy>> = Index::new(budget, Restored::default());
+    let keep = |number: u16| keep(&index, &heavy(numbered(number, 0), 0, &tier));
     (0..128).for_each(keep);
     keep(1);
     assert_eq!(index.objects(), 128);
     keep(128);
-    assert_eq!(index.objects(), 126, "a sixty-fourth is forgotten at once");
-    let known: Vec<u8> = (0..=128).filter(|number| index.known(&key(*number)).is_some()).collect();
-    assert_eq!(known, (3..=128).collect::<Vec<u8>>());
+    assert_eq!(index.objects(), 126, "a sixty-fourth is evicted at once");
+    let known: Vec<u16> = (0..=128).filter(|number| index.get(&numbered(*number, 0)).is_some()).collect();
+    assert_eq!(known, (3..=128).collect::<Vec<u16>>());
+}
+
+#[test]
+fn stale_objects_without_slices_are_evicted_before_older_ones() {
+    let tier = tier(4);
+    let budget = Arc::new(Budget::new(100_000 * SHARDS));
+    let index: Arc<Index<Heavy>> = Index::new(budget, Restored::default());
+    let object = |number, stale| {
+        let description = Heavy { bytes: 10_000, stale };
+        Object::new(&numbered(number, 0), description, Some(100), Arc::clone(&tier.tiers))
+    };
+    keep(&index, &object(0, false));
+    let with_a_slice = object(1, true);
+    let SliceClaim::Missing(mut fill) = with_a_slice.claim_slice(0) else { panic!("nothing was filled") };
+    keep(&index, &with_a_slice);
+    fill.append(&[1; 100]).unwrap();
+    fill.finish();
+    (2..30).for_each(|number| keep(&index, &object(number, true)));
+    assert!(index.objects() < 10);
+    assert!(index.get(&numbered(0, 0)).is_some(), "it is fresh");
+    assert!(index.get(&numbered(1, 0)).is_some(), "it has a slice");
+    assert!(index.get(&numbered(2, 0)).is_none());
 }
 
 #[test]
@@ -333,8 +423,8 @@ fn the_slices_of_a_large_object_are_given_back_by_a_thread_of_their_own() {
     drop(large);
     let until = |what: &str, bytes: u64| {
         let mut tries = 0;
-        while tier.tier.counters().bytes != bytes {
-            assert!(tries < 6000, "{what}: {}", tier.tier.counters().bytes);
+        while tier.tiers.counters().bytes != bytes {
+            assert!(tries < 6000, "{what}: {}", tier.tiers.counters().bytes);
             tries += 1;
             thread::sleep(std::time::Duration::from_millis(10));
         }
@@ -344,4 +434,41 @@ fn the_slices_of_a_large_object_are_given_back_by_a_thread_of_their_own() {
     assert_eq!(bytes(&lease), vec![7; SLICE as usize]);
     drop(lease);
     until("the last one", 0);
+}
+
+#[test]
+fn objects_of_unknown_length_fill_the_tier_by_bytes_too() {
+    let tier = tier(16);
+    // 16 slices of 64 KiB are 256 pages; each object takes one.
+    let objects: Vec<_> = (0..240).map(|key| object(&tier, key, None)).collect();
+    for object in &objects {
+        let mut fill = missing(object, 0);
+        let mut follower = fill.follow();
+        fill.append(&[object.key()[0]; 1000]).unwrap();
+        object.set_length(1000);
+        fill.finish();
+        assert!(follower.progress().complete);
+        assert_eq!(bytes(&follower.lease().unwrap()), [object.key()[0]; 1000]);
+    }
+    assert_eq!(tier.tiers.counters().evictions, 0);
+    for object in &objects {
+        assert_eq!(bytes(&here(object, 0).unwrap()), [object.key()[0]; 1000]);
+    }
+}
+
+#[test]
+fn an_object_tells_where_its_slices_are_without_claiming_them() {
+    let tier = tier(2);
+    let object = object(&tier, 1, Some(2 * u64::from(SLICE)));
+    assert_eq!(object.presence(0), Presence::Missing);
+    let fill_of_it = missing(&object, 0);
+    assert_eq!(object.presence(0), Presence::Filling);
+    drop(fill_of_it);
+    assert_eq!(object.presence(0), Presence::Missing, "it was not claimed by asking");
+    fill(&object, 0, 1);
+    assert_eq!((object.presence(0), object.presence(1)), (Presence::Memory, Presence::Missing));
+    (10..14).for_each(|key| fill(&self::object(&tier, key, Some(u64::from(SLICE))), 0, key));
+    let kept: Vec<_> = (20..23).map(|key| self::object(&tier, key, Some(u64::from(SLICE)))).collect();
+    kept.iter().for_each(|object| fill(object, 0, 9));
+    assert_eq!(object.presence(0), Presence::Missing, "it was evicted, so it is no hit");
 }

@@ -1,20 +1,20 @@
-//! What is wrong with a configuration, where, and what to write instead.
+//! Faults of a configuration, each with its position and a remedy.
 
 use std::fmt::{self, Write};
 use std::path::PathBuf;
 
-/// One thing that is wrong, with its place in the file.
+/// One fault, with its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The configuration file, as it was named.
     pub file: PathBuf,
-    /// Counted from 1; 0 when the fault has no place in the file.
+    /// Counted from 1; 0 when the fault has no position in the file.
     pub line: usize,
-    /// Counted from 1, in characters; 0 when the fault has no place in the file.
+    /// Counted from 1, in characters; 0 when the fault has no position in the file.
     pub column: usize,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
-    /// What to do about it, such as `write 64KiB`; empty when there is nothing to say.
+    /// The remedy, such as `write 64KiB`; empty if there is none.
     pub instead: String,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Quoted values may hold line ends and worse, which would fake other faults or steer a terminal.
+/// Escapes control characters: quoted values may hold line ends and terminal sequences.
 fn write_in_one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     text.chars().try_for_each(|character| {
         if character.is_control() {

@@ -1,34 +1,40 @@
-//! What was written in the configuration, and what it means.
+//! The configuration: parsed, validated, and with every fault at its line. [`limits`] has every limit of the program.
 //!
-//! [`Config::load`] reads a file once and gives either a [`Config`] that cannot be wrong or every [`Fault`] in it.
-//! [`limits`] holds every limit of the program.
+//! ```no_run
+//! match penstock_config::Config::load(std::path::Path::new("/etc/penstock/penstock.yaml")) {
+//!     Ok(config) => println!("{} sites, {} warnings", config.sites.len(), config.warnings.len()),
+//!     Err(faults) => faults.iter().for_each(|fault| eprintln!("{fault}")), // FILE:LINE: fault; remedy
+//! }
+//! ```
 //!
-//! This crate has never opened a socket: whether a port is free turns out when the server starts.
+//! The crate reads the files that a configuration names and opens no socket.
 #![forbid(unsafe_code)]
 
 pub mod certificate_files;
 mod fault;
+pub mod forwarding;
 mod interpret;
 pub mod limits;
 mod load;
-mod meaning;
-pub mod passing;
+mod model;
 mod raw;
 mod reference;
 mod section;
 pub mod signing;
 mod syntax;
 mod units;
+mod users;
 
 pub use fault::Fault;
+pub use forwarding::Forwarded;
 #[doc(hidden)]
 pub use load::fuzz_config;
-pub use meaning::{
-    Admin, Cache, CertificateDirectory, Config, ConfiguredCertificate, DiskTier, EarlyData, EarlyRequests,
-    Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, Limits, Listener, Log, MemoryTier, Ocsp,
-    Origin, OriginTimeouts, S3, SessionCache, Site, SiteCache, Tickets, Tls,
+pub use model::{
+    Admin, Cache, CertificateDirectory, Config, ConfiguredCertificate, DiskTier, DotFiles, EarlyData,
+    EarlyRequests, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, Limits, Listener, Log,
+    MemoryTier, Ocsp, Origin, OriginTimeouts, S3, SessionCache, Site, SiteCache, Tickets, Tls,
 };
-pub use passing::Forwarded;
 pub use reference::reference;
 pub use signing::{SignedUrls, SigningKey};
 pub use units::time;
+pub use users::User;

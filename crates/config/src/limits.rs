@@ -1,32 +1,36 @@
-//! Every limit of the program, with its unit in its name: those of connections, requests, files and the machine here,
-//! the others in a room each, and all of them under one name for whoever uses them.
+//! Every limit of the program, with its unit in its name.
 //!
-//! Lower crates take what they need from here as arguments or small structs; the edge hands it down. What an
-//! operator may change is a key under `limits:` and comes out as [`Limits`](crate::Limits); the constant here
-//! is then its default. All the others are fixed. Relations between limits are checked when this compiles.
+//! Lower crates get their limits as arguments or small structs. A limit that operators may change is a key under
+//! `limits:` and a field of [`Limits`](crate::Limits); the constant is its default. All others are fixed. Relations
+//! between limits are checked at compile time.
 
+mod bytes;
 mod cache;
 mod origin;
 mod semantics;
 mod tls;
 
+pub use self::bytes::*;
 pub use self::cache::*;
 pub use self::origin::*;
 pub use self::semantics::*;
 pub use self::tls::*;
 pub use penstock_sys::ssl::EARLY_DATA_BYTES_MAX;
 
-/// One KiB in bytes.
-pub const KIB: u64 = 1024;
-/// One MiB in bytes.
-pub const MIB: u64 = 1024 * KIB;
-/// One GiB in bytes.
-pub const GIB: u64 = 1024 * MIB;
-
 // --- Connections -------------------------------------------------------------------------------------------
 
-/// Open connections of all workers together; the next one is closed at once and counted.
+/// Open connections of all workers together; for the next one the longest idle one is closed.
 pub const CONNECTIONS: usize = 100_000;
+
+/// Open connections of one client network, for all workers together. Browsers open up to six connections per host, and
+/// behind one address of a mobile network there are hundreds of viewers.
+pub const CONNECTIONS_PER_NETWORK: usize = 1000;
+
+/// Descriptors that connections never take, beside open files and the admin listener: listeners, logs, the cache, pipes.
+pub const DESCRIPTORS_RESERVED: usize = 64;
+
+/// The share of the descriptors that open files may have reserved.
+pub const DESCRIPTORS_OF_FILES_PERCENT: usize = 25;
 
 /// Handshakes that one worker works on at the same time; more are closed before their first byte is read.
 pub const HANDSHAKES_IN_FLIGHT_PER_WORKER: usize = 2048;
@@ -41,9 +45,9 @@ pub const HANDSHAKE_RATE: u32 = 0;
 /// How long a full handshake over that rate waits at most; one that had to wait longer is turned away at once.
 pub const HANDSHAKE_RATE_WAIT_MILLISECONDS: u64 = 2000;
 
-/// Signatures that one worker makes before everything else that is ready gets its turn: what new clients may cost those
-/// who are being served. Four of RSA-2048 take some 3 ms, four of ECDSA less than 1 ms. Where more than twice as many
-/// wait, half of them have their turn, or a queue that grew under full load would never end.
+/// Signatures that one worker makes before its other ready tasks run: the delay that new clients may cost others. Four
+/// of RSA-2048 take some 3 ms, four of ECDSA less than 1 ms. If more than twice as many wait, half of them are made, or
+/// a queue that grew under full load would never end.
 pub const SIGNATURES_PER_ROUND: usize = 4;
 
 /// From accept to the end of the handshake, in total: a client that sends a byte each second does not extend it.
@@ -55,16 +59,19 @@ pub const HEAD_DEADLINE_SECONDS: u64 = 10;
 /// How long a connection may stay open without a request.
 pub const IDLE_TIMEOUT_SECONDS: u64 = 75;
 
-/// What a client has to take per second on average, or its connection is closed.
+/// Bytes that a client has to take per second on average, or its connection is closed.
 pub const MINIMUM_RATE_BYTES_PER_SECOND: u64 = KIB;
 
 /// How long a client may take less than the minimum rate.
 pub const MINIMUM_RATE_GRACE_SECONDS: u64 = 30;
 
+/// How much time a client saves up at most by taking more than the minimum rate: a player may pause for so long.
+pub const MINIMUM_RATE_CREDIT_SECONDS: u64 = 600;
+
 /// Requests answered on one connection before it is closed; bounds what one client can keep for ever.
 pub const REQUESTS_PER_CONNECTION: u64 = 100_000;
 
-/// How long to wait for the client's end of a connection after ours, reading and dropping what still comes.
+/// How long the server waits for the client's end of a connection after its own, and drops what it reads.
 /// Closing at once would let the kernel's RST overtake the last answer (RFC 9112 §9.6).
 pub const LINGER_SECONDS: u64 = 2;
 
@@ -80,6 +87,10 @@ pub const PROXY_HEADER_BYTES: usize = 4096;
 /// How often a worker looks for connections whose deadline has passed.
 pub const DEADLINE_CHECK_MILLISECONDS: u64 = 500;
 
+/// Bytes that a closed connection leaves in the socket buffer for the kernel to send. With more the server waits for the
+/// client, within its budget of time.
+pub const UNTAKEN_BYTES_AT_CLOSE: u64 = 64 * 1024;
+
 /// Pause after `accept` failed for want of descriptors, once the reserve descriptor has been used.
 pub const ACCEPT_RETRY_MILLISECONDS: u64 = 50;
 
@@ -89,7 +100,7 @@ pub const RECENT_CLIENTS: usize = 256 * 1024;
 /// How long a client's last answer counts as the reason for its next handshake.
 pub const RECENT_CLIENT_SECONDS: u64 = 300;
 
-/// Connections accepted in one go before the others get their turn.
+/// Connections accepted in one go before others are served.
 pub const ACCEPTS_PER_TURN: usize = 64;
 
 // --- Requests ----------------------------------------------------------------------------------------------
@@ -115,7 +126,7 @@ pub const DROPPED_BODY_BYTES: u64 = 64 * KIB;
 /// Ranges of one request that are answered one by one; with more the whole file is sent.
 pub const RANGES_PER_REQUEST: usize = 16;
 
-/// Bytes answered before the other connections of this worker get their turn.
+/// Bytes answered before other connections of the worker are served.
 pub const BYTES_PER_TURN: u64 = MIB;
 
 // --- Sending -----------------------------------------------------------------------------------------------
@@ -138,7 +149,7 @@ pub const OUTLET_IDLE_SECONDS: u64 = 1;
 /// Records sealed with one key. AES-GCM allows 2^24.5 full records (RFC 8446 §5.5); the rest is margin.
 pub const RECORDS_PER_KEY: u64 = 1 << 24;
 
-/// KeyUpdates of one client per minute; each costs it nothing and us two key derivations.
+/// KeyUpdates of one client per minute; each costs the client nothing and the server two key derivations.
 pub const KEY_UPDATES_PER_MINUTE: u32 = 60;
 
 /// Plaintext of a TLS record (RFC 8446 §5.1).
@@ -156,10 +167,10 @@ pub const SOURCE_DEADLINE_SECONDS: u64 = 30;
 /// Files one worker keeps open with what `stat` said about them.
 pub const OPEN_FILES_PER_WORKER: usize = 4096;
 
-/// How long that is believed before the file is looked at again.
+/// How long the result of `stat` is used before the file is checked again.
 pub const OPEN_FILE_FRESH_MILLISECONDS: u64 = 1000;
 
-/// How long a file that nobody asks for stays open.
+/// How long an unused file stays open.
 pub const OPEN_FILE_IDLE_SECONDS: u64 = 60;
 
 /// Threads that open files and read them ahead, for all workers together.
@@ -181,7 +192,7 @@ pub const SMALL_FILE_BYTES: u64 = 64 * KIB;
 /// Paths without a file that one worker remembers.
 pub const ABSENT_PATHS_PER_WORKER: usize = 1024;
 
-/// Read-aheads waiting for an I/O thread; more are left out, since nobody waits for them.
+/// Read-aheads waiting for an I/O thread; more are left out, since no response waits for them.
 pub const READ_AHEAD_QUEUE: usize = 256;
 
 /// How much of a file is checked for being in memory before it is sent.
@@ -246,21 +257,23 @@ pub const ACCESS_LOG_CLOSE_SECONDS: u64 = 5;
 /// A fault of the access log that lasts is told at most this often.
 pub const ACCESS_LOG_COMPLAINT_SECONDS: u64 = 60;
 
-/// Listeners told apart in the metrics; the connections of later ones are counted together.
-pub const METRICS_LISTENERS: usize = 64;
-
-/// Distinct label sets of one counter; all later ones count as `other`. All TLS alerts in both directions are 70; the
-/// combinations of version, cipher, group and resumption that clients really negotiate are fewer.
-pub const METRICS_LABEL_SETS: usize = 128;
-
 /// After a signal to stop: how long running responses may take before their connections are closed.
 pub const DRAIN_DEADLINE_SECONDS: u64 = 30;
+
+/// After a signal to stop: how long a connection stays open for its first request, from its handshake on.
+pub const DRAIN_FIRST_REQUEST_SECONDS: u64 = 5;
 
 /// The port of the admin listener when only its section is written.
 pub const ADMIN_PORT: u16 = 9600;
 
-/// Connections to the admin listener at the same time.
-pub const ADMIN_CONNECTIONS: usize = 32;
+/// Connections to the admin listener at the same time; one more closes the oldest idle one.
+pub const ADMIN_CONNECTIONS: usize = 128;
+
+/// From accept to the end of a request head on the admin listener.
+pub const ADMIN_HEAD_DEADLINE_SECONDS: u64 = 5;
+
+/// DNS names of the admin listener.
+pub const ADMIN_HOSTS_MAX: usize = 64;
 
 /// A request's head on the admin listener, which is the least that its HTTP library can be told. Then 431.
 pub const ADMIN_HEAD_BYTES: usize = 8192;
@@ -319,6 +332,8 @@ const _: () = assert!(HANDSHAKES_IN_FLIGHT_PER_WORKER <= CONNECTIONS, "a handsha
 const _: () =
     assert!(BATCH_BYTES_MAX as u64 <= UNSENT_LOW_WATER_BYTES as u64, "a batch fits the socket in one go");
 const _: () = assert!(HEAD_FIELDS as u64 <= HEAD_FIELDS_MAX, "the default is one of the values allowed");
+const _: () =
+    assert!(FORWARDED_PER_NETWORK < ORIGIN_CONNECTIONS, "other networks get connections to origins");
 const _: () = assert!(BATCH_BYTES_MIN <= BATCH_BYTES_MAX, "the batch grows from one to the other");
 const _: () = assert!(BATCH_BYTES_MIN >= 2 * RECORD_PLAINTEXT_BYTES, "a batch holds more than one record");
 const _: () = assert!(

@@ -1,4 +1,4 @@
-//! From a file, a text or a directory to a configuration.
+//! Loads a configuration from a file, a text or a directory.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,30 +11,30 @@ use penstock_tls::DefaultFor;
 use penstock_tls::certificate::Certificate;
 
 use crate::fault::Fault;
-use crate::interpret::reader::{Reader, look_at_directory};
+use crate::forwarding::{Forwarded, default_methods};
+use crate::interpret::reader::{Reader, check_directory};
 use crate::interpret::{INDEX, default_options, interpret, worker_for_each_core};
 use crate::limits::CONFIG_FILE_BYTES;
-use crate::meaning::{
-    Cache, Config, ConfiguredCertificate, EarlyRequests, Headers, HostPattern, Limits, Listener, Log, Origin,
-    Site, SiteCache, Tls, Written,
+use crate::model::{
+    Cache, Config, ConfigSource, ConfiguredCertificate, DotFiles, EarlyRequests, Headers, HostPattern,
+    Limits, Listener, Log, Origin, Site, SiteCache, Tls,
 };
-use crate::passing::{Forwarded, default_methods};
 use crate::units::Size;
 use crate::{raw, syntax};
 
 impl Config {
-    /// Reads a configuration file and everything it names.
+    /// Reads a configuration file and the files that it names.
     ///
     /// Relative paths in it start at its directory.
     ///
     /// # Errors
-    /// Every fault in it, in order of lines and then those without one; what cannot be parsed at all is one fault.
+    /// Every fault in order of lines, then those without a line. A file that cannot be parsed is one fault.
     pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
         let text = read(path).map_err(|(what, instead)| vec![unplaced(path, what, instead)])?;
         Self::from_text(&text, path)
     }
 
-    /// The same for a text that stands, or could stand, at `path`.
+    /// As [`Config::load`], for the text of the file at `path`.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -42,7 +42,7 @@ impl Config {
         Self::from_text_at(text, path, SystemTime::now())
     }
 
-    /// The same at another time: certificates expire.
+    /// As [`Config::from_text`], at another time: certificates expire.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -52,7 +52,7 @@ impl Config {
         let mut reader = Reader::new(path, now);
         let mut config = interpret(&root, &mut reader);
         if !reader.faults.is_empty() {
-            // What is missing altogether comes last: a misspelt key before it may be the reason.
+            // Missing keys come last: a misspelt key before them may be the reason.
             reader.faults.sort_by_key(|fault| (fault.line == 0, fault.line, fault.column));
             return Err(reader.faults);
         }
@@ -61,17 +61,17 @@ impl Config {
         Ok(config)
     }
 
-    /// One directory on one address for every host, with all defaults: HTTPS with this certificate, or plain HTTP
+    /// One directory on some addresses for every host, with all defaults: HTTPS with this certificate, or plain HTTP
     /// without one.
     ///
     /// # Errors
-    /// When the directory cannot be served; the fault's file is then `--root`, where it was written.
+    /// When the directory cannot be served; the fault's file is then `--root`.
     pub fn for_directory(
         root: &Path,
-        address: SocketAddr,
+        addresses: &[SocketAddr],
         certificate: Option<Certificate>,
     ) -> Result<Self, Fault> {
-        look_at_directory(root).map_err(|(what, instead)| unplaced(Path::new("--root"), what, instead))?;
+        check_directory(root).map_err(|(what, instead)| unplaced(Path::new("--root"), what, instead))?;
         let directory = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
         let tls = certificate.is_some();
         let certificates = certificate
@@ -86,10 +86,15 @@ impl Config {
         Ok(Self {
             workers: worker_for_each_core(),
             affinity: true,
-            listeners: vec![Listener { address, tls, proxy_protocol: false, socket: default_options() }],
+            user: None,
+            listeners: addresses
+                .iter()
+                .map(|&address| Listener { address, tls, proxy_protocol: false, socket: default_options() })
+                .collect(),
             tls: Tls { certificates, ..Tls::default() },
             sites: vec![Site {
                 early_data: EarlyRequests::Allow,
+                dot_files: DotFiles::default(),
                 hosts: vec![HostPattern::Any],
                 origin: Origin::Directory(directory),
                 cache: SiteCache::default(),
@@ -104,12 +109,12 @@ impl Config {
             log: Log::default(),
             limits: Limits::default(),
             warnings: Vec::new(),
-            written: Written { file: PathBuf::from("--listen"), addresses: Vec::new() },
+            source: ConfigSource { file: PathBuf::from("--listen"), addresses: Vec::new() },
         })
     }
 }
 
-/// The body of the fuzz target `config`: no text may panic, and what is said about it must be fit to be shown.
+/// The body of the fuzz target `config`: no text may panic, and faults must be printable in one line.
 ///
 /// # Panics
 /// When it is not.

@@ -1,4 +1,4 @@
-//! The written form: every key, with its meaning, what it takes and its default. Nothing is judged here.
+//! The raw form: every key, with its meaning, its values and its default. Nothing is validated here.
 //!
 //! `docs/configuration.md` is made from this file.
 
@@ -6,7 +6,7 @@ mod origin;
 
 use serde_saphyr::Spanned;
 
-pub(crate) use self::origin::{Health, Origin, OriginTimeouts, S3, Target};
+pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
 use crate::section::{Sections, Text, Texts, WordOr, WordOrMore, section};
 
 section! {
@@ -16,19 +16,21 @@ section! {
         workers: Text, "number or `auto`", "auto";
         /// Pin worker i to the i-th core this process may use.
         affinity: Text, "`true`, `false`", "true";
+        /// The user that the server becomes after a start as root: a name of `/etc/passwd`, or `uid:gid`. It keeps the capability to bind ports below 1024, nothing else; see [privileges.md](privileges.md).
+        user: Text, "name", "no change";
         /// Where clients connect.
         listeners: Sections<Listener>, "list", "required";
-        /// How TLS is spoken on the listeners that have `tls: true`.
+        /// The policy of handshakes on listeners with `tls: true`.
         tls: Spanned<Tls>, "section", "";
-        /// What is served, by host name.
+        /// Sites by host name.
         sites: Sections<Site>, "list", "required";
-        /// Where what came from HTTP origins is kept.
+        /// The cache of HTTP origins.
         cache: Spanned<Cache>, "section", "";
         /// The admin listener: `/healthz`, `/metrics` and `/cache/purge` over plain HTTP.
         admin: Spanned<Admin>, "section", "off";
         /// Logs other than the program's own on stderr.
         log: Spanned<Log>, "section", "";
-        /// What clients may use.
+        /// Client limits.
         limits: Spanned<Limits>, "section", "";
     }
 }
@@ -52,7 +54,7 @@ section! {
         fast_open: Text, "number", "0";
         /// TCP_DEFER_ACCEPT: wake the server only when the client has sent something, in whole seconds; 0 is off.
         defer_accept: Text, "time", "0";
-        /// Connections the kernel holds until they are accepted; it cuts this to `net.core.somaxconn`.
+        /// Connections the kernel holds until they are accepted; the kernel cuts this to `net.core.somaxconn`.
         backlog: Text, "number", "4096";
         /// Each connection begins with a PROXY protocol header, version 1 or 2.
         proxy_protocol: Text, "`true`, `false`", "false";
@@ -60,11 +62,11 @@ section! {
 }
 
 section! {
-    /// How TLS is spoken.
+    /// The policy of handshakes.
     Tls {
         /// Certificates, chosen by the name the client asks for and the signatures it knows.
         certificates: Sections<Certificate>, "list", "empty";
-        /// Versions spoken. `"1.0"` and `"1.1"` are broken and only for devices that know nothing else; see [tls.md](tls.md#old-clients).
+        /// Supported versions. `"1.0"` and `"1.1"` are broken and only for devices that support nothing else; see [tls.md](tls.md#old-clients).
         versions: Texts, "list of `\"1.0\"`, `\"1.1\"`, `\"1.2\"`, `\"1.3\"`", "[\"1.2\", \"1.3\"]";
         /// Whether the kernel seals what is sent (kTLS): `auto` where it can and is measured to be faster, `on` wherever it can; see [kernel-tls.md](kernel-tls.md).
         kernel: Text, "`auto`, `on`, `off`", "auto";
@@ -87,9 +89,9 @@ section! {
         ech: Spanned<Ech>, "section", "off";
         /// How certificates are compressed for clients that can read it (RFC 8879), the preferred way first; `[]` not at all.
         certificate_compression: Texts, "list of `brotli`, `zstd`, `zlib`", "[brotli, zstd, zlib]";
-        /// Certificates asked of clients; see [tls.md](tls.md#client-certificates).
+        /// Certificates requested from clients; see [tls.md](tls.md#client-certificates).
         client_certificates: Spanned<ClientCertificates>, "section", "off";
-        /// A file for session secrets, as Wireshark reads them. Whoever reads it can read all traffic.
+        /// A file for session secrets in the format of Wireshark. A reader of the file can decrypt all traffic.
         key_log: Text, "file", "no file";
     }
 }
@@ -120,7 +122,7 @@ section! {
 }
 
 section! {
-    /// Certificates asked of clients.
+    /// Certificates requested from clients.
     ClientCertificates {
         /// PEM file: the root authorities that sign clients' certificates. No other authority is trusted.
         ca: Text, "file", "required";
@@ -132,7 +134,7 @@ section! {
 }
 
 section! {
-    /// An OCSP response that somebody else fetches.
+    /// An OCSP response that another program fetches.
     Ocsp {
         /// The response in DER; read again when it changes, and sent only while it is valid for the certificate.
         file: Text, "file", "required";
@@ -166,45 +168,47 @@ section! {
 }
 
 section! {
-    /// Requests before the handshake is finished (0-RTT). Whoever records one can send it again.
+    /// Requests before the handshake is finished (0-RTT). An attacker who records one can send it again.
     EarlyData {
         /// How much of it is acted upon before the handshake is finished; what comes behind waits.
         max_bytes: Text, "size up to 14KiB", "4KiB";
-        /// Have requests that could be replays wait for the end of the handshake; `false` answers them at once, for content that is public and the same for everyone.
+        /// Have requests that could be replays wait for the end of the handshake; `false` answers them at once, for content that is public and the same for every client.
         anti_replay: Text, "`true`, `false`", "true";
     }
 }
 
 section! {
-    /// What is served under some host names.
+    /// The content of some host names.
     Site {
         /// Host names: `video.example.com`, `*.example.com` (one label), `*` (all others). Ports do not belong here.
         hosts: Texts, "list", "[\"*\"]";
         /// Where the bytes come from.
         origin: Spanned<Origin>, "section", "required";
-        /// What is kept of an HTTP origin's answers, and for how long.
+        /// Caching of an HTTP origin's responses.
         cache: Spanned<SiteCache>, "section", "";
         /// Response fields beyond those of the file.
         headers: Spanned<Headers>, "section", "";
-        /// Methods that are passed on to an HTTP origin with their body, beside GET, HEAD and OPTIONS; see [caching.md](caching.md#other-methods). `[]` answers them with 405.
+        /// Methods that are forwarded to an HTTP origin with their body, beside GET, HEAD and OPTIONS; see [caching.md](caching.md#other-methods). `[]` answers them with 405.
         methods: Texts, "list of names", "[POST, PUT, PATCH, DELETE]";
-        /// How an HTTP origin is told who sent what is passed on to it: `x_forwarded` by `X-Forwarded-For`, `-Proto` and `-Host`, `forwarded` by `Forwarded` (RFC 7239), or not at all.
+        /// How an HTTP origin learns the client's address: `x_forwarded` by `X-Forwarded-For`, `-Proto` and `-Host`, `forwarded` by `Forwarded` (RFC 7239), or not at all.
         forwarded: Text, "`x_forwarded`, `forwarded`, `off`", "x_forwarded";
         /// Serve only URLs with a valid signature; see [caching.md](caching.md#signed-urls).
         signed_urls: Spanned<SignedUrls>, "section", "off";
         /// Requests that came as early data (0-RTT): `allow` answers them; `refuse` answers 425, and the client asks again.
         early_data: Text, "`allow`, `refuse`", "allow";
+        /// Files of a directory whose path has a segment that begins with a dot, such as `.env` or `.git/config`: `deny` answers 404, `allow` serves them. `.well-known` is always served.
+        dot_files: Text, "`allow`, `deny`", "deny";
         /// The file that answers for a directory.
         index: Text, "file name", "index.html";
     }
 }
 
 section! {
-    /// What is kept of an HTTP origin's answers.
+    /// Caching of an HTTP origin's responses.
     SiteCache {
-        /// How long an answer is fresh whose origin does not say (RFC 9111 section 4.2).
+        /// Freshness of a response without explicit freshness (RFC 9111 section 4.2).
         default_ttl: Text, "time", "60s";
-        /// How long a 404 or 410 is fresh whose origin does not say.
+        /// Freshness of a 404 or 410 without explicit freshness.
         missing_ttl: Text, "time", "1s";
         /// Fields of requests that go to the origin, such as `Accept-Encoding`; no others do. Answers are kept apart by those that Vary names; see [caching.md](caching.md#variants).
         vary: Texts, "list of names", "[]";
@@ -230,7 +234,7 @@ section! {
 section! {
     /// Signed URLs: HMAC-SHA256 over an expiry and a path.
     SignedUrls {
-        /// What signatures are made with; while a new key takes over, both.
+        /// Keys of signatures; during a key change, both.
         keys: Sections<SigningKey>, "list", "required";
         /// The query parameter that has the token. In front of the path works as well: `/token=.../vod/film.m3u8`.
         parameter: Text, "name", "token";
@@ -250,7 +254,7 @@ section! {
 }
 
 section! {
-    /// Where what came from HTTP origins is kept.
+    /// The cache of HTTP origins.
     Cache {
         /// The part of an object that is asked for, kept and dropped as one; a multiple of 4 KiB.
         slice: Text, "size", "1MiB";
@@ -266,7 +270,7 @@ section! {
     DiskTier {
         /// A directory on a disk for this program alone; made if it is missing.
         directory: Text, "directory", "required";
-        /// Room it may take, at least 16 slices.
+        /// Space it may take, at least 16 slices.
         size: Text, "size", "required";
     }
 }
@@ -306,8 +310,10 @@ section! {
 section! {
     /// The admin listener.
     Admin {
-        /// IP address and port. It has no password: keep it on the loopback or a private network.
+        /// IP address and port. It has no password: keep it on loopback or a private network.
         address: Text, "IP:port", "127.0.0.1:9600";
+        /// DNS names that clients may use for it, such as the target of a Prometheus scrape. IP addresses and `localhost` always work; other names get 421, since a web page could point its own name here (DNS rebinding).
+        hosts: Texts, "list of names", "[]";
     }
 }
 
@@ -316,21 +322,23 @@ section! {
     Log {
         /// The access log: one JSON line for each response, see [access-log.md](access-log.md).
         access: Text, "file", "no file";
-        /// In each line of the access log the JA4 fingerprint of the client: which software it is, as its ClientHello tells.
+        /// In each line of the access log the JA4 fingerprint of the client: which identifies its software by the ClientHello.
         ja4: Text, "`true`, `false`", "false";
     }
 }
 
 section! {
-    /// What clients may use. What goes beyond is refused or closed, and counted.
+    /// Client limits. A request or connection beyond them is refused or closed, and counted.
     Limits {
-        /// Open connections of all workers together.
+        /// Open connections of all workers together, or fewer if the process may not open so many descriptors. For the next one the longest idle connection is closed; if none is idle, the new one is refused.
         connections: Text, "number", "100000";
+        /// Open connections of one client network (/24 of IPv4, /56 of IPv6), of all workers together; 0 is no limit. This machine itself is not limited; behind a balancer use `proxy_protocol`, or all clients count as one network.
+        connections_per_network: Text, "number", "1000";
         /// TLS handshakes that one worker works on at the same time.
         handshakes_in_flight: Text, "number", "2048";
         /// TLS handshakes in flight of one client network (/24 of IPv4, /56 of IPv6), shared evenly by the workers; 0 is no limit. This machine itself is not limited; behind a balancer use `proxy_protocol`, or all clients count as one network.
         handshakes_per_network: Text, "number", "2048";
-        /// Full TLS handshakes in a second, shared evenly by the workers; 0 is no limit. Who offers to resume a session is not limited; see [tls.md](tls.md#limits).
+        /// Full TLS handshakes in a second, shared evenly by the workers; 0 is no limit. A client that offers to resume a session is not limited; see [tls.md](tls.md#limits).
         handshake_rate: Text, "number", "0";
         /// From accept to the end of the handshake, in total.
         handshake_deadline: Text, "time", "10s";
@@ -350,8 +358,16 @@ section! {
         head_fields: Text, "number", "100";
         /// A request target (path and query); then 414.
         target_bytes: Text, "size", "8KiB";
-        /// A request body that is passed on to an origin; then 413.
+        /// A request body that is forwarded to an origin; then 413.
         body_bytes: Text, "size", "16MiB";
+        /// Bytes per second that a client has to send of such a body on average; then 408. 0 is no limit.
+        upload_rate: Text, "size", "1KiB";
+        /// How long a client may send less than that.
+        upload_rate_grace: Text, "time", "30s";
+        /// From the head of such a request to the end of its body, in total; then 408.
+        upload_deadline: Text, "time", "10m";
+        /// Requests with methods such as POST that one client network (/24 of IPv4, /56 of IPv6) may have under way at an origin; then 429. Each takes one of the origin's `connections`. 0 is no limit; this machine itself is not limited.
+        forwarded_per_network: Text, "number", "64";
         /// Files one worker keeps open.
         open_files: Text, "number", "4096";
         /// Requests that wait for one fetch from an origin, or begin to read what it brings; then 503 with `Retry-After`, or what is stale where that may be sent.

@@ -42,7 +42,7 @@ fn describe(path: &str, list: bool, keys: &'static [Key], text: &mut String) {
     };
     *text += &format!("\n## {title}\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
     for key in keys {
-        let later = if matches!(key.inside, Inside::Later) { "*Not yet.* " } else { "" };
+        let later = if matches!(key.inside, Inside::NotYet) { "*Not yet.* " } else { "" };
         let (name, takes, meaning) = (key.name, key.takes, key.meaning.trim());
         let default = if key.default.is_empty() { String::new() } else { quoted(key.default) };
         *text += &format!("| `{name}` | {takes} | {default} | {later}{meaning} |\n");
@@ -52,7 +52,7 @@ fn describe(path: &str, list: bool, keys: &'static [Key], text: &mut String) {
         match key.inside {
             Inside::Section(keys) => describe(&inner, false, keys, text),
             Inside::List(keys) => describe(&inner, true, keys, text),
-            Inside::Value | Inside::Later => {}
+            Inside::Value | Inside::NotYet => {}
         }
     }
 }

@@ -1,7 +1,7 @@
-//! How a section of the written form is described once and then read, searched and documented.
+//! Describes a section of the raw form once, for parsing, searching and documentation.
 //!
-//! Reading never stops at a key it does not know, nor at one whose feature is not built yet: they are kept, and
-//! [`Shape::strays`] finds them all, in every section below, so that none can be ignored by mistake.
+//! Parsing does not stop at an unknown key, nor at one whose feature does not exist yet. [`Shape::unknown_keys`]
+//! collects them from all sections, so that none is ignored.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// A single value as it was written, with its place.
+/// A single value with its position.
 pub(crate) type Text = Spanned<String>;
 
 /// A list of single values.
@@ -19,80 +19,85 @@ pub(crate) type Texts = Spanned<Vec<Text>>;
 /// A list of sections.
 pub(crate) type Sections<S> = Spanned<Vec<Spanned<S>>>;
 
-/// A list of words, or of sections where a word is too little.
+/// A list of words or sections.
 pub(crate) type Entries<S> = Spanned<Vec<Spanned<WordOr<S>>>>;
 
-/// A place in the file, counted from 1; zeros when there is none.
+/// A position in the file, counted from 1; zeros when there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
-impl Place {
-    /// For what is missing from the file as a whole.
-    pub(crate) const NOWHERE: Self = Self { line: 0, column: 0 };
+impl Position {
+    /// The position of something that the file lacks.
+    pub(crate) const NONE: Self = Self { line: 0, column: 0 };
 }
 
-impl From<serde_saphyr::Location> for Place {
+impl From<serde_saphyr::Location> for Position {
     fn from(location: serde_saphyr::Location) -> Self {
         let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         Self { line: number(location.line()), column: number(location.column()) }
     }
 }
 
-/// Where a value is used: with an alias the place of the alias, not of what it stands for.
-pub(crate) fn place<T>(value: &Spanned<T>) -> Place {
+/// The position of a value; for an alias the position of the alias.
+pub(crate) fn position<T>(value: &Spanned<T>) -> Position {
     value.referenced.into()
+}
+
+/// Where a section begins; nowhere if it is absent.
+pub(crate) fn start<T>(section: Option<&Spanned<T>>) -> Position {
+    section.map_or(Position::NONE, position)
 }
 
 /// The description of one key.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
-    /// What may be written: a kind of value or the words.
+    /// Its values: a kind or words.
     pub(crate) takes: &'static str,
-    /// What holds when the key is absent, as it would be written; in words if nothing can be written.
+    /// The default as it would be written, or in words.
     pub(crate) default: &'static str,
     pub(crate) meaning: &'static str,
-    /// What stands inside it.
+    /// The contents of its value.
     pub(crate) inside: Inside,
 }
 
-/// What stands inside the value of a key.
+/// The contents of the value of a key.
 #[derive(Debug)]
 pub(crate) enum Inside {
     Value,
     Section(&'static [Key]),
     List(&'static [Key]),
-    /// Anything: the feature is not built yet.
-    Later,
+    /// Anything: the feature does not exist yet.
+    NotYet,
 }
 
-/// A key that cannot be obeyed.
+/// A key that is refused.
 #[derive(Debug)]
-pub(crate) enum Stray {
+pub(crate) enum RejectedKey {
     Unknown { key: Text, siblings: &'static [Key] },
-    Later { path: String, place: Place },
+    NotYet { path: String, position: Position },
 }
 
-/// What the value of a key looks like.
+/// The form of a key's value.
 pub(crate) trait Shape: Sized {
     /// For the reference.
     const INSIDE: Inside = Inside::Value;
 
-    /// The value once it is known where its key stands.
-    fn beside(self, _key: Place) -> Self {
+    /// The value, given the position of its key.
+    fn beside(self, _key: Position) -> Self {
         self
     }
 
-    /// The value of a key with nothing behind it; `None` if that means the default.
-    fn when_empty(_key: Place) -> Option<Self> {
+    /// The value of a key without a value; `None` if that means the default.
+    fn when_empty(_key: Position) -> Option<Self> {
         None
     }
 
-    /// Adds all that cannot be obeyed in here; `path` leads here.
-    fn strays(&self, _path: &str, _found: &mut Vec<Stray>) {}
+    /// Adds the refused keys of this value, whose path is `path`.
+    fn unknown_keys(&self, _path: &str, _found: &mut Vec<RejectedKey>) {}
 }
 
 impl Shape for Text {}
@@ -102,23 +107,23 @@ impl Shape for Texts {}
 pub(crate) trait Section: Sized {
     const KEYS: &'static [Key];
 
-    fn strays_inside(&self, path: &str, found: &mut Vec<Stray>);
+    fn unknown_keys_within(&self, path: &str, found: &mut Vec<RejectedKey>);
 }
 
 impl<S: Section> Shape for Spanned<S> {
     const INSIDE: Inside = Inside::Section(S::KEYS);
 
-    fn strays(&self, path: &str, found: &mut Vec<Stray>) {
-        self.value.strays_inside(path, found);
+    fn unknown_keys(&self, path: &str, found: &mut Vec<RejectedKey>) {
+        self.value.unknown_keys_within(path, found);
     }
 }
 
 impl<S: Section> Shape for Sections<S> {
     const INSIDE: Inside = Inside::List(S::KEYS);
 
-    fn strays(&self, path: &str, found: &mut Vec<Stray>) {
+    fn unknown_keys(&self, path: &str, found: &mut Vec<RejectedKey>) {
         for section in &self.value {
-            section.value.strays_inside(path, found);
+            section.value.unknown_keys_within(path, found);
         }
     }
 }
@@ -126,41 +131,41 @@ impl<S: Section> Shape for Sections<S> {
 impl<S: Section> Shape for Entries<S> {
     const INSIDE: Inside = Inside::List(S::KEYS);
 
-    fn strays(&self, path: &str, found: &mut Vec<Stray>) {
+    fn unknown_keys(&self, path: &str, found: &mut Vec<RejectedKey>) {
         for entry in &self.value {
-            entry.strays(path, found);
+            entry.unknown_keys(path, found);
         }
     }
 }
 
-/// The value of a key whose feature is not built yet.
+/// The value of a key whose feature does not exist yet.
 #[derive(Debug)]
-pub(crate) struct Later(Place);
+pub(crate) struct NotYet(Position);
 
-impl<'de> Deserialize<'de> for Later {
+impl<'de> Deserialize<'de> for NotYet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         IgnoredAny::deserialize(deserializer)?;
-        Ok(Self(Place::NOWHERE))
+        Ok(Self(Position::NONE))
     }
 }
 
-impl Shape for Later {
-    const INSIDE: Inside = Inside::Later;
+impl Shape for NotYet {
+    const INSIDE: Inside = Inside::NotYet;
 
-    fn beside(self, key: Place) -> Self {
+    fn beside(self, key: Position) -> Self {
         Self(key)
     }
 
-    fn when_empty(key: Place) -> Option<Self> {
+    fn when_empty(key: Position) -> Option<Self> {
         Some(Self(key))
     }
 
-    fn strays(&self, path: &str, found: &mut Vec<Stray>) {
-        found.push(Stray::Later { path: path.to_owned(), place: self.0 });
+    fn unknown_keys(&self, path: &str, found: &mut Vec<RejectedKey>) {
+        found.push(RejectedKey::NotYet { path: path.to_owned(), position: self.0 });
     }
 }
 
-/// A word, or something larger whose feature is not built yet.
+/// A word, or something larger whose feature does not exist yet.
 #[derive(Debug)]
 pub(crate) enum WordOrMore {
     Word(String),
@@ -215,7 +220,7 @@ impl<'de> Deserialize<'de> for WordOrMore {
     }
 }
 
-/// A word, or a section where the word is too little: `hsts: 180d` or `hsts: {max_age: 180d, preload: true}`.
+/// A word or a section: `hsts: 180d` or `hsts: {max_age: 180d, preload: true}`.
 #[derive(Debug)]
 pub(crate) enum WordOr<S> {
     Word(String),
@@ -225,9 +230,9 @@ pub(crate) enum WordOr<S> {
 impl<S: Section> Shape for Spanned<WordOr<S>> {
     const INSIDE: Inside = Inside::Section(S::KEYS);
 
-    fn strays(&self, path: &str, found: &mut Vec<Stray>) {
+    fn unknown_keys(&self, path: &str, found: &mut Vec<RejectedKey>) {
         if let WordOr::Section(section) = &self.value {
-            section.strays_inside(path, found);
+            section.unknown_keys_within(path, found);
         }
     }
 }
@@ -272,7 +277,7 @@ impl<'de, S: Deserialize<'de>> Deserialize<'de> for WordOr<S> {
     }
 }
 
-/// Defines a section: for each key its meaning (the comment), its shape, what it takes and its default.
+/// Defines a section: for each key its meaning (the comment), its shape, its values and its default.
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
@@ -296,17 +301,17 @@ macro_rules! section {
                 inside: <$shape as $crate::section::Shape>::INSIDE,
             } ),+];
 
-            fn strays_inside(&self, path: &str, found: &mut Vec<$crate::section::Stray>) {
+            fn unknown_keys_within(&self, path: &str, found: &mut Vec<$crate::section::RejectedKey>) {
                 let siblings = <Self as $crate::section::Section>::KEYS;
                 found.extend(self.unknown.iter().map(|key| {
-                    $crate::section::Stray::Unknown { key: key.clone(), siblings }
+                    $crate::section::RejectedKey::Unknown { key: key.clone(), siblings }
                 }));
                 $( if let Some(value) = &self.$key {
                     let path = match path {
                         "" => stringify!($key).to_owned(),
                         _ => format!("{path}.{}", stringify!($key)),
                     };
-                    $crate::section::Shape::strays(value, &path, found);
+                    $crate::section::Shape::unknown_keys(value, &path, found);
                 } )+
             }
         }
@@ -329,13 +334,13 @@ macro_rules! section {
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
                         let mut section = $name::default();
                         while let Some(key) = map.next_key::<$crate::section::Text>()? {
-                            let place = $crate::section::place(&key);
+                            let position = $crate::section::position(&key);
                             match key.value.as_str() {
                                 $( stringify!($key) => {
                                     let value: Option<$shape> = map.next_value()?;
                                     section.$key = match value {
-                                        Some(value) => Some($crate::section::Shape::beside(value, place)),
-                                        None => <$shape as $crate::section::Shape>::when_empty(place),
+                                        Some(value) => Some($crate::section::Shape::beside(value, position)),
+                                        None => <$shape as $crate::section::Shape>::when_empty(position),
                                     };
                                 } )+
                                 _ => {

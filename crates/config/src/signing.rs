@@ -1,4 +1,4 @@
-//! What URLs are signed with.
+//! Keys of signed URLs.
 
 use std::fmt;
 use std::fs::File;
@@ -26,14 +26,14 @@ pub struct SignedUrls {
 pub struct SigningKey {
     /// Letters, digits, `-` and `_`.
     pub id: String,
-    /// What the file holds, without line ends behind it.
+    /// The contents of the file, without line ends at its end.
     pub secret: Secret,
 }
 
-/// Reads the file of a key; says also whether every user of this machine may.
+/// Reads the file of a key, and returns whether every user of this machine may read it.
 ///
 /// # Errors
-/// What the system says, or that this is no file of a key.
+/// The system's error, or that the file is no key.
 pub fn read_key_file(path: &Path) -> io::Result<(Vec<u8>, bool)> {
     const READABLE_BY_OTHERS: u32 = 0o004;
     let found = path.metadata()?;
@@ -48,7 +48,7 @@ pub fn read_key_file(path: &Path) -> io::Result<(Vec<u8>, bool)> {
     Ok((bytes, found.mode() & READABLE_BY_OTHERS != 0))
 }
 
-/// The bytes of a key as they stand in its file; `None` if they are too few.
+/// The secret in the bytes of a key's file; `None` if it is too short.
 pub fn secret_of_file(mut bytes: Vec<u8>) -> Option<Secret> {
     let end = bytes.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
     bytes.truncate(end);

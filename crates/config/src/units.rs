@@ -1,4 +1,4 @@
-//! Sizes and times as an operator writes them.
+//! Sizes and times in configurations and options.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,20 +19,20 @@ pub(crate) struct Time(
     pub(crate) Duration,
 );
 
-/// Reads a time as configurations have it.
+/// Parses a time such as `30s`.
 ///
 /// # Errors
-/// What is wrong and what to write instead.
+/// The fault and its remedy.
 pub fn time(text: &str) -> Result<Duration, String> {
     Time::parse(text).map(|time| time.0).map_err(|UnitError { what, instead }| format!("{what}; {instead}"))
 }
 
-/// Text that is not the quantity it should be, and what to write instead.
+/// Text that is no size or time, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnitError {
-    /// What is wrong.
+    /// The fault.
     pub(crate) what: String,
-    /// What to write instead, such as `write 64KiB`.
+    /// The remedy, such as `write 64KiB`.
     pub(crate) instead: String,
 }
 
@@ -59,7 +59,7 @@ impl Size {
     /// Reads a size.
     ///
     /// # Errors
-    /// What is wrong with it and how to write it.
+    /// The fault and its remedy.
     pub(crate) fn parse(text: &str) -> Result<Self, UnitError> {
         let (number, unit) =
             split(text, "a size", "write a whole number with KiB, MiB or GiB, such as 64KiB")?;
@@ -79,7 +79,7 @@ impl Time {
     /// Reads a span of time.
     ///
     /// # Errors
-    /// What is wrong with it and how to write it.
+    /// The fault and its remedy.
     pub(crate) fn parse(text: &str) -> Result<Self, UnitError> {
         let (number, unit) =
             split(text, "a time", "write a whole number with ms, s, m, h or d, such as 30s")?;
@@ -94,6 +94,13 @@ impl Time {
         })?;
         Ok(Self(Duration::from_millis(milliseconds)))
     }
+}
+
+/// A size with a decimal unit, such as `1MB`, with the binary unit that was probably meant: `1MiB`.
+pub(crate) fn binary_unit(text: &str) -> Option<String> {
+    let (number, unit) = split(text, "", "").ok()?;
+    let first = unit.strip_suffix('B').filter(|first| first.len() == 1)?;
+    Some(format!("{number}{first}iB"))
 }
 
 impl fmt::Display for Size {
@@ -121,7 +128,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// Number and unit. A space between them is let pass: nobody can mean anything else by it.
+/// Splits a number from its unit. A space between them is accepted.
 fn split<'t>(text: &'t str, kind: &str, instead: &str) -> Result<(u64, &'t str), UnitError> {
     let fault = || UnitError { what: format!("`{text}` is not {kind}"), instead: instead.to_owned() };
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -272,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back_the_same(bytes: u64, milliseconds: u64) {
+        fn printed_units_are_read_back_the_same(bytes: u64, milliseconds: u64) {
             let size = Size(bytes);
             prop_assert_eq!(Size::parse(&size.to_string()), Ok(size));
             let time = Time(Duration::from_millis(milliseconds));

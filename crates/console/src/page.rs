@@ -1,15 +1,15 @@
-//! The index page: what there is to see here. One document with its style inside.
+//! The index page: one document with links to everything else.
 
 use serde_json::Value;
 
-use crate::Health;
+use crate::backend::Readiness;
 
 /// The page in HTML.
-pub(crate) fn index(health: Health, status: &Value) -> String {
-    let (state, words) = match health {
-        Health::Ready => ("ready", "serving"),
-        Health::Starting => ("starting", "starting"),
-        Health::Draining => ("draining", "draining: finishing what it has begun"),
+pub(crate) fn index(readiness: Readiness, status: &Value) -> String {
+    let (state, words) = match readiness {
+        Readiness::Ready => ("ready", "serving"),
+        Readiness::Starting => ("starting", "starting"),
+        Readiness::Draining => ("draining", "draining: running responses finish"),
     };
     let version = status["version"].as_str().map(escape).unwrap_or_default();
     let uptime = status["uptime_seconds"].as_u64().map(|seconds| format!(", up {}", duration(seconds)));
@@ -21,7 +21,7 @@ pub(crate) fn index(health: Health, status: &Value) -> String {
 
 const PAGE: &str = include_str!("page.html");
 
-/// The two largest units that matter.
+/// The two largest units.
 fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -42,20 +42,20 @@ mod tests {
     #[test]
     fn the_page_shows_state_version_and_uptime() {
         let status = serde_json::json!({"version": "1.2.3", "uptime_seconds": 90_061});
-        let page = index(Health::Draining, &status);
+        let page = index(Readiness::Draining, &status);
         assert!(page.contains("1.2.3") && page.contains("up 1 d 1 h") && page.contains("draining"));
         assert!(!page.contains("{version}") && !page.contains("{state}") && !page.contains("{uptime}"));
     }
 
     #[test]
     fn a_status_without_these_fields_leaves_them_out() {
-        let page = index(Health::Ready, &Value::Null);
+        let page = index(Readiness::Ready, &Value::Null);
         assert!(page.contains("serving") && !page.contains(", up"));
     }
 
     #[test]
-    fn text_of_the_source_cannot_become_markup() {
-        let page = index(Health::Ready, &serde_json::json!({"version": "<script>\"&"}));
+    fn text_of_the_backend_cannot_become_markup() {
+        let page = index(Readiness::Ready, &serde_json::json!({"version": "<script>\"&"}));
         assert!(page.contains("&lt;script&gt;&quot;&amp;"));
     }
 

@@ -1,13 +1,14 @@
-//! Purging: `POST /cache/purge?url=…`, or the method PURGE with the URL itself as caches are used to.
+//! Purging: `POST /cache/purge?url=…`, or the method PURGE with the URL itself as other caches have it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 
-use crate::answer::{json, not_from_a_web_page, plain};
-use crate::{Purge, PurgeError, Source};
+use crate::backend::{Backend, Purge, PurgeError, PurgeTarget};
+use crate::guard::refuse_web_page;
+use crate::response::{json, method_not_allowed, plain};
 
 /// Where POST purges.
 pub(crate) const PATH: &str = "/cache/purge";
@@ -16,54 +17,72 @@ const HOW: &str = "write /cache/purge?url=URL, ?prefix=URL, ?tag=TAG or ?everyth
                    stale; a URL with & or % in it has to be percent-encoded\n";
 
 /// `POST /cache/purge?url=https://video.example.com/a.mp4`
-pub(crate) fn by_query<B>(request: &Request<B>, source: &dyn Source) -> Response<String> {
+pub(crate) async fn by_query<B>(request: &Request<B>, backend: Arc<dyn Backend>) -> Response<String> {
     if request.method() != Method::POST {
-        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only POST\n");
-        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
-        return response;
+        return method_not_allowed("POST", "only POST\n");
     }
-    let (mut wanted, mut soft) = (None, false);
-    for parameter in request.uri().query().unwrap_or_default().split('&').filter(|one| !one.is_empty()) {
-        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let Some(value) = decoded(value) else { return plain(StatusCode::BAD_REQUEST, HOW) };
-        match name {
-            "soft" => soft = value != "0",
-            "url" | "prefix" | "tag" if wanted.is_none() && !value.is_empty() => wanted = Some((name, value)),
-            "everything" if wanted.is_none() => wanted = Some((name, Cow::Borrowed(""))),
-            _ => return plain(StatusCode::BAD_REQUEST, HOW),
-        }
-    }
-    match wanted {
-        Some((kind, value)) => carry_out(request, source, Purge { kind, value: &value, soft }),
+    match parse(request.uri().query().unwrap_or_default()) {
+        Some(purge) => carry_out(request, backend, purge).await,
         None => plain(StatusCode::BAD_REQUEST, HOW),
     }
 }
 
 /// `PURGE /a.mp4` with Host, or with the whole URL. A field `Soft-Purge: 1` makes it only stale.
-pub(crate) fn by_method<B>(request: &Request<B>, source: &dyn Source) -> Response<String> {
+pub(crate) async fn by_method<B>(request: &Request<B>, backend: Arc<dyn Backend>) -> Response<String> {
     let field = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let host = request.uri().authority().map(|authority| authority.as_str()).or_else(|| field("host"));
     let Some(host) = host.filter(|host| !host.is_empty()) else {
         return plain(StatusCode::BAD_REQUEST, "a PURGE needs a Host: that of the site\n");
     };
-    let url = format!("http://{host}{target}");
     let soft = field("soft-purge").is_some_and(|value| value != "0");
-    carry_out(request, source, Purge { kind: "url", value: &url, soft })
+    let target = PurgeTarget::Url(format!("http://{host}{target}"));
+    carry_out(request, backend, Purge { target, soft }).await
 }
 
-fn carry_out<B>(request: &Request<B>, source: &dyn Source, purge: Purge<'_>) -> Response<String> {
-    if let Some(refusal) = not_from_a_web_page(request) {
+/// Reads the query; `None` unless it names exactly one target.
+fn parse(query: &str) -> Option<Purge> {
+    let (mut target, mut soft) = (None, false);
+    for parameter in query.split('&').filter(|one| !one.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let value = decoded(value)?;
+        if name == "soft" {
+            soft = value != "0";
+            continue;
+        }
+        let named = match name {
+            "everything" => PurgeTarget::Everything,
+            _ if value.is_empty() => return None,
+            "url" => PurgeTarget::Url(value.into_owned()),
+            "prefix" => PurgeTarget::Prefix(value.into_owned()),
+            "tag" => PurgeTarget::Tag(value.into_owned()),
+            _ => return None,
+        };
+        if target.replace(named).is_some() {
+            return None;
+        }
+    }
+    target.map(|target| Purge { target, soft })
+}
+
+async fn carry_out<B>(request: &Request<B>, backend: Arc<dyn Backend>, purge: Purge) -> Response<String> {
+    if let Some(refusal) = refuse_web_page(request) {
         return refusal;
     }
-    match source.purge(&purge) {
-        Ok(answer) => json(StatusCode::OK, &answer),
-        Err(PurgeError::Wrong(what)) => json(StatusCode::BAD_REQUEST, &json!({"error": what})),
-        Err(PurgeError::Failed(what)) => json(StatusCode::INTERNAL_SERVER_ERROR, &json!({"error": what})),
+    // A purge waits for a disk; health checks do not wait with it.
+    let purged = tokio::task::spawn_blocking(move || backend.purge(&purge)).await;
+    match purged {
+        Ok(Ok(result)) => json(StatusCode::OK, &result),
+        Ok(Err(PurgeError::Wrong(what))) => json(StatusCode::BAD_REQUEST, &json!({"error": what})),
+        Ok(Err(PurgeError::Failed(what))) => json(StatusCode::INTERNAL_SERVER_ERROR, &json!({"error": what})),
+        Err(error) => {
+            tracing::error!(%error, "a purge was not finished");
+            json(StatusCode::INTERNAL_SERVER_ERROR, &json!({"error": "the purge was not finished"}))
+        }
     }
 }
 
-/// Decodes percent-encoding once; `None` if it is broken or what comes out is no text.
+/// Decodes percent-encoding once; `None` if it is malformed or does not decode to UTF-8.
 fn decoded(value: &str) -> Option<Cow<'_, str>> {
     if !value.contains('%') {
         return Some(Cow::Borrowed(value));
@@ -79,4 +98,21 @@ fn decoded(value: &str) -> Option<Cow<'_, str>> {
         }
     }
     String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_names_one_target() {
+        let url = |value: &str, soft| Some(Purge { target: PurgeTarget::Url(value.to_owned()), soft });
+        assert_eq!(parse("url=/a%26b"), url("/a&b", false));
+        assert_eq!(parse("soft=1&url=/a"), url("/a", true));
+        assert_eq!(parse("everything"), Some(Purge { target: PurgeTarget::Everything, soft: false }));
+        for wrong in ["", "url=", "url=/a&tag=b", "everything=1&everything=1", "url=%zz", "url=%ff", "uri=/a"]
+        {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -8,18 +8,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use penstock_console::{Console, Health, Limits, Purge, PurgeError, Source, start};
+use penstock_console::{Backend, Console, ConsoleLimits, Purge, PurgeError, PurgeTarget, Readiness};
 use serde_json::{Value, json};
 
 /// Something to show.
 struct Program {
-    health: Mutex<Health>,
+    readiness: Mutex<Readiness>,
     mode: Mutex<String>,
     metrics: String,
     fails: AtomicBool,
+    /// A purge of `slow` waits for it.
+    disk: Mutex<()>,
+    /// Whether a purge of `slow` has begun.
+    purging: AtomicBool,
 }
 
-impl Source for Program {
+impl Backend for Program {
     fn metrics(&self) -> String {
         assert!(!self.fails.load(Ordering::Relaxed), "a fault of the program, made by the test");
         self.metrics.clone()
@@ -29,8 +33,8 @@ impl Source for Program {
         json!({"version": "1.2.3", "uptime_seconds": 61, "connections": {"open": 7}})
     }
 
-    fn health(&self) -> Health {
-        *self.health.lock().unwrap()
+    fn readiness(&self) -> Readiness {
+        *self.readiness.lock().unwrap()
     }
 
     fn chacha20(&self) -> Value {
@@ -45,17 +49,33 @@ impl Source for Program {
         Ok(self.chacha20())
     }
 
-    fn purge(&self, purge: &Purge<'_>) -> Result<Value, PurgeError> {
-        match purge.value {
+    fn purge(&self, purge: &Purge) -> Result<Value, PurgeError> {
+        let (kind, value) = match &purge.target {
+            PurgeTarget::Url(value) => ("url", value.as_str()),
+            PurgeTarget::Prefix(value) => ("prefix", value.as_str()),
+            PurgeTarget::Tag(value) => ("tag", value.as_str()),
+            PurgeTarget::Everything => ("everything", ""),
+        };
+        match value {
             "wrong" => Err(PurgeError::Wrong("`wrong` is no URL".to_owned())),
             "full" => Err(PurgeError::Failed("the disk is full".to_owned())),
-            value => Ok(json!({"kind": purge.kind, "value": value, "soft": purge.soft})),
+            "slow" => {
+                self.purging.store(true, Ordering::Relaxed);
+                drop(self.disk.lock().unwrap());
+                Ok(json!({}))
+            }
+            value => Ok(json!({"kind": kind, "value": value, "soft": purge.soft})),
         }
+    }
+
+    fn is_own_name(&self, name: &str) -> bool {
+        name == "edge1.example.com"
     }
 }
 
-const LIMITS: Limits = Limits {
+const LIMITS: ConsoleLimits = ConsoleLimits {
     connections: 8,
+    head_deadline: Duration::from_secs(60),
     deadline: Duration::from_secs(60),
     head_bytes: 8192,
     accept_retry: Duration::from_millis(100),
@@ -63,37 +83,39 @@ const LIMITS: Limits = Limits {
 
 fn program() -> Arc<Program> {
     Arc::new(Program {
-        health: Mutex::new(Health::Ready),
+        readiness: Mutex::new(Readiness::Ready),
         mode: Mutex::new("client".to_owned()),
         metrics: "# TYPE up gauge\nup 1\n".to_owned(),
         fails: AtomicBool::new(false),
+        disk: Mutex::default(),
+        purging: AtomicBool::new(false),
     })
 }
 
-fn console(program: &Arc<Program>, limits: Limits) -> Console {
+fn console(program: &Arc<Program>, limits: ConsoleLimits) -> Console {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let source: Arc<dyn Source> = Arc::<Program>::clone(program);
-    start(listener, source, limits).unwrap()
+    let backend: Arc<dyn Backend> = Arc::<Program>::clone(program);
+    Console::start(listener, backend, limits).unwrap()
 }
 
-struct Answer {
+struct Reply {
     status: u16,
     head: String,
     body: String,
 }
 
 /// Sends bytes and reads until the console closes.
-fn exchange(address: SocketAddr, request: &[u8]) -> Answer {
+fn exchange(address: SocketAddr, request: &[u8]) -> Reply {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    Reply { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
 }
 
-fn ask(console: &Console, method: &str, path: &str) -> Answer {
+fn ask(console: &Console, method: &str, path: &str) -> Reply {
     let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     exchange(console.address(), request.as_bytes())
 }
@@ -113,11 +135,11 @@ fn health_is_200_only_while_serving() {
     let program = program();
     let console = console(&program, LIMITS);
     for (health, status, body) in [
-        (Health::Starting, 503, "starting\n"),
-        (Health::Ready, 200, "ok\n"),
-        (Health::Draining, 503, "draining\n"),
+        (Readiness::Starting, 503, "starting\n"),
+        (Readiness::Ready, 200, "ok\n"),
+        (Readiness::Draining, 503, "draining\n"),
     ] {
-        *program.health.lock().unwrap() = health;
+        *program.readiness.lock().unwrap() = health;
         let answer = ask(&console, "GET", "/healthz");
         assert_eq!((answer.status, answer.body.as_str()), (status, body));
     }
@@ -247,10 +269,12 @@ fn a_head_over_8_kib_is_431_and_garbage_is_400() {
 fn curl_reads_a_large_scrape_whole() {
     let metrics = "penstock_requests_total{status=\"2xx\"} 1\n".repeat(100_000);
     let program = Arc::new(Program {
-        health: Mutex::new(Health::Ready),
+        readiness: Mutex::new(Readiness::Ready),
         mode: Mutex::default(),
         metrics: metrics.clone(),
         fails: AtomicBool::new(false),
+        disk: Mutex::default(),
+        purging: AtomicBool::new(false),
     });
     let console = console(&program, LIMITS);
     let url = format!("http://{}/metrics", console.address());
@@ -295,35 +319,141 @@ fn slow_clients_do_not_hold_up_others() {
     }
 }
 
+/// A connection whose purge has begun and waits for the disk.
+fn slow_purge(console: &Console, program: &Program) -> TcpStream {
+    let mut stream = TcpStream::connect(console.address()).unwrap();
+    stream.write_all(b"POST /cache/purge?url=slow HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    while !program.purging.load(Ordering::Relaxed) {
+        std::thread::yield_now();
+    }
+    stream
+}
+
+/// Reads until the console closes; the bytes that came.
+fn closed(mut stream: TcpStream) -> Vec<u8> {
+    let mut text = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut text) {
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    }
+    text
+}
+
 #[test]
-fn slow_clients_in_all_places_are_closed_at_their_deadline_and_the_next_is_served() {
-    let limits = Limits { connections: 4, deadline: Duration::from_secs(1), ..LIMITS };
-    let console = console(&program(), limits);
-    let slow = slow_clients(&console, 2 * limits.connections);
-    // It waits in the backlog behind two rounds of slow ones.
+fn more_half_open_connections_than_allowed_do_not_hold_up_a_health_check() {
+    let console = console(&program(), LIMITS);
+    let slow = slow_clients(&console, 4 * LIMITS.connections);
     assert_eq!(ask(&console, "GET", "/healthz").status, 200);
-    for mut stream in slow {
-        let mut text = Vec::new();
-        match stream.read_to_end(&mut text) {
-            Ok(_) => assert!(text.is_empty()),
-            Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset),
+    // All but the newest were closed for those that came later.
+    for stream in slow.into_iter().take(3 * LIMITS.connections) {
+        assert_eq!(closed(stream), b"");
+    }
+}
+
+#[test]
+fn a_client_that_waits_for_its_answer_is_not_closed_for_a_new_one() {
+    let program = program();
+    let console = console(&program, LIMITS);
+    let disk = program.disk.lock().unwrap();
+    let mut purge = slow_purge(&console, &program);
+    let slow = slow_clients(&console, 2 * LIMITS.connections);
+    assert_eq!(ask(&console, "GET", "/healthz").status, 200);
+    drop(disk);
+    let mut text = String::new();
+    purge.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    drop(slow);
+}
+
+#[test]
+fn a_purge_that_waits_for_a_disk_does_not_hold_up_a_health_check() {
+    let program = program();
+    let console = console(&program, LIMITS);
+    let disk = program.disk.lock().unwrap();
+    let mut purge = slow_purge(&console, &program);
+    for _ in 0..4 {
+        assert_eq!(ask(&console, "GET", "/healthz").status, 200);
+    }
+    drop(disk);
+    let mut text = String::new();
+    purge.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+}
+
+#[test]
+fn a_head_that_does_not_end_is_closed_at_its_deadline() {
+    let limits = ConsoleLimits { head_deadline: Duration::from_millis(100), ..LIMITS };
+    let console = console(&program(), limits);
+    for stream in slow_clients(&console, 2) {
+        assert_eq!(closed(stream), b"");
+    }
+    assert_eq!(ask(&console, "GET", "/healthz").status, 200);
+}
+
+#[test]
+fn a_foreign_name_in_host_is_refused_everywhere_but_in_health_checks() {
+    let console = console(&program(), LIMITS);
+    let status = |host: &str, method: &str, path: &str| {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        exchange(console.address(), request.as_bytes()).status
+    };
+    let own = [
+        "localhost:9600",
+        "LOCALHOST.",
+        "127.0.0.1",
+        "192.0.2.7:9600",
+        "[2001:db8::1]:9600",
+        "edge1.example.com",
+    ];
+    for host in own {
+        assert_eq!(status(host, "GET", "/metrics"), 200, "{host}");
+    }
+    for host in ["evil.example", "evil.example:9600", "localhost.evil.example", "127.0.0.1.evil.example", ""]
+    {
+        for path in ["/", "/metrics", "/status.json", "/ciphers/chacha20", "/nowhere"] {
+            assert_eq!(status(host, "GET", path), 421, "{host} {path}");
         }
+        assert_eq!(status(host, "POST", "/cache/purge?everything=1"), 421, "{host}");
+        assert_eq!(status(host, "GET", "/healthz"), 200, "{host}");
+    }
+    // A proxy's form of the target counts as well.
+    let request = b"GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(exchange(console.address(), request).status, 421);
+}
+
+#[test]
+fn requests_of_a_page_of_another_origin_change_nothing() {
+    let program = program();
+    let console = console(&program, LIMITS);
+    let status = |line: &str, site: &str| {
+        let request = format!("{line} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: {site}\r\n\r\n");
+        exchange(console.address(), request.as_bytes()).status
+    };
+    for line in ["POST /cache/purge?everything=1", "PURGE /a", "POST /ciphers/chacha20?mode=never"] {
+        for foreign in ["cross-site", "same-site", "odd"] {
+            assert_eq!(status(line, foreign), 403, "{line} {foreign}");
+        }
+    }
+    assert_eq!(*program.mode.lock().unwrap(), "client");
+    for own in ["same-origin", "none"] {
+        assert_eq!(status("POST /cache/purge?everything=1", own), 200, "{own}");
     }
 }
 
 #[test]
 fn a_client_that_stops_reading_is_closed_at_the_deadline() {
     let program = Arc::new(Program {
-        health: Mutex::new(Health::Ready),
+        readiness: Mutex::new(Readiness::Ready),
         mode: Mutex::default(),
         metrics: "x".repeat(32 << 20), // more than the socket buffers of both sides hold
         fails: AtomicBool::new(false),
+        disk: Mutex::default(),
+        purging: AtomicBool::new(false),
     });
-    let limits = Limits { connections: 1, deadline: Duration::from_secs(1), ..LIMITS };
+    let limits = ConsoleLimits { connections: 1, deadline: Duration::from_secs(1), ..LIMITS };
     let console = console(&program, limits);
     let mut stuck = TcpStream::connect(console.address()).unwrap();
     stuck.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    // The only place is free again although the first client has read nothing.
+    // The only slot is free again although the first client has read nothing.
     assert_eq!(ask(&console, "GET", "/healthz").status, 200);
     let mut received = Vec::new();
     drop(stuck.read_to_end(&mut received));
@@ -331,7 +461,7 @@ fn a_client_that_stops_reading_is_closed_at_the_deadline() {
 }
 
 #[test]
-fn a_panic_in_the_source_costs_only_its_own_connection() {
+fn a_panic_in_the_backend_costs_only_its_own_connection() {
     let program = program();
     let console = console(&program, LIMITS);
     program.fails.store(true, Ordering::Relaxed);

@@ -1,8 +1,9 @@
 //! The access log: one JSON line for each response, written by a thread of its own.
 //!
-//! A worker hands a [`Record`] over and goes on: it never waits, neither for the disk nor for the log thread. When the
-//! queue is full the record is dropped and counted. A full disk costs records, which are counted too, and nothing else.
+//! A worker queues a [`Record`] and never waits for the disk or the log thread. A full queue drops the record and counts
+//! it. A full disk loses records, which are counted too, and has no other effect.
 
+mod queue;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -10,20 +11,20 @@ mod writer;
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use penstock_config::limits;
 
-use crate::metrics::{LogCounters, LogLoss};
+use crate::metrics::LogCounters;
+pub use queue::Sink;
 pub use record::{Record, Text};
 use writer::{LogFile, Writer};
 
-/// The log thread and its file. Dropping it writes what is queued and ends the thread; keep it where waiting for the
-/// disk is allowed, and give the workers a [`Sink`] each.
+/// The log thread and its file. Dropping it writes the queued records and ends the thread. The owner may wait for the
+/// disk; each worker has a [`Sink`].
 #[derive(Debug)]
 pub struct AccessLog {
     sink: Sink,
@@ -33,33 +34,14 @@ pub struct AccessLog {
     close_deadline: Duration,
 }
 
-/// A worker's end of the log. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Sink {
-    /// `None` only wakes the thread, to look at what is asked of it.
-    queue: SyncSender<Option<Box<Record>>>,
-    shared: Arc<Shared>,
-    text_bytes_max: usize,
-}
-
-/// What the workers, the owner and the log thread share.
-#[derive(Debug)]
-struct Shared {
-    counters: Arc<LogCounters>,
-    /// Bytes of client text in the queue: the number of records alone would not bound its memory well.
-    text_bytes: AtomicUsize,
-    reopen: AtomicBool,
-    stop: AtomicBool,
-}
-
 /// The bounds of the log.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     queue_records: usize,
     queue_text_bytes: usize,
-    /// How long the thread lets records gather after the first, so that many share one wake-up and one write.
+    /// The time from the first record of a batch to its write: many records then share one wake-up and one write.
     gather: Duration,
-    /// How long closing waits for the disk.
+    /// The longest time that closing waits for the disk.
     close_deadline: Duration,
 }
 
@@ -71,60 +53,44 @@ const LIMITS: Limits = Limits {
 };
 
 impl AccessLog {
-    /// Opens (or creates) the file for appending and starts the log thread. What becomes of the records is counted in
-    /// `counters`.
+    /// Opens or creates the file for appending and starts the log thread. `counters` count the records written and
+    /// dropped.
     ///
     /// # Errors
-    /// When the file cannot be opened or the thread cannot be started.
+    /// If the file cannot be opened, is a named pipe without a reader, or the thread cannot be started.
     pub fn open(path: &Path, counters: Arc<LogCounters>) -> io::Result<Self> {
         Self::with_limits(path, counters, LIMITS)
     }
 
     fn with_limits(path: &Path, counters: Arc<LogCounters>, limits: Limits) -> io::Result<Self> {
         let file = LogFile::open(path)?;
-        let (queue, records) = mpsc::sync_channel(limits.queue_records);
+        let (sink, records) = queue::queue(limits.queue_records, limits.queue_text_bytes, counters);
         let (ending, ended) = mpsc::channel();
-        let shared = Arc::new(Shared {
-            counters,
-            text_bytes: AtomicUsize::new(0),
-            reopen: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-        });
-        let writer = Writer::new(file, records, Arc::clone(&shared), limits.gather);
+        let writer = Writer::new(file, records, Arc::clone(&sink.shared), limits.gather);
         let thread = thread::Builder::new().name("access-log".to_owned()).spawn(move || {
             writer.run();
             drop(ending);
         })?;
-        let sink = Sink { queue, shared, text_bytes_max: limits.queue_text_bytes };
         let close_deadline = limits.close_deadline;
         Ok(Self { sink, thread: Some(thread), ended: Mutex::new(ended), close_deadline })
     }
 
-    /// A worker's end.
+    /// Returns a worker's end of the queue.
     #[must_use]
     pub fn sink(&self) -> Sink {
         self.sink.clone()
     }
 
-    /// Has the log thread open the path anew, after a rotation. Returns at once; records queued after this call go to
-    /// the new file. When it cannot be opened, the old one stays in use.
+    /// Has the log thread open the path again, after a rotation, and returns at once. Records queued after this call go
+    /// to the new file. If it cannot be opened, the old file stays in use.
     pub fn reopen(&self) {
-        self.ask(&self.sink.shared.reopen);
-    }
-
-    /// Sets a flag and makes sure that the thread looks at it.
-    fn ask(&self, flag: &AtomicBool) {
-        flag.store(true, Ordering::Release);
-        match self.sink.queue.try_send(None) {
-            // A full queue means that the thread is at work, and it looks at the flags between two writes.
-            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
-        }
+        self.sink.signal(&self.sink.shared.reopen);
     }
 }
 
 impl Drop for AccessLog {
     fn drop(&mut self) {
-        self.ask(&self.sink.shared.stop);
+        self.sink.signal(&self.sink.shared.stop);
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         match ended.recv_timeout(self.close_deadline) {
             Err(RecvTimeoutError::Timeout) => {
@@ -136,31 +102,5 @@ impl Drop for AccessLog {
                 }
             }
         }
-    }
-}
-
-impl Sink {
-    /// Queues a record, or drops and counts it. Never waits.
-    pub fn record(&self, record: Record) {
-        let bytes = record.text_bytes();
-        let shared = &self.shared;
-        if shared.text_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.text_bytes_max {
-            shared.give_back(bytes);
-            shared.counters.lost(LogLoss::QueueFull, 1);
-            return;
-        }
-        let loss = match self.queue.try_send(Some(Box::new(record))) {
-            Ok(()) => return,
-            Err(TrySendError::Full(_)) => LogLoss::QueueFull,
-            Err(TrySendError::Disconnected(_)) => LogLoss::Closed,
-        };
-        shared.give_back(bytes);
-        shared.counters.lost(loss, 1);
-    }
-}
-
-impl Shared {
-    fn give_back(&self, bytes: usize) {
-        self.text_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_config::certificate_files::{CertificateFiles, Found, Stamp, Unusable, scan};
+use penstock_config::certificate_files::{CertificateFiles, FoundCertificate, Stamp, Unusable, scan};
 use penstock_config::{Tls, limits};
 use penstock_sys::watch::{Stop, Watch, Woken};
 use penstock_tls::certificate::{Certificate, CertificateError, Summary};
-use penstock_tls::{Acceptor, DefaultFor, Load, Offered, Source};
+use penstock_tls::{Acceptor, CertificateSource, DefaultFor, LoadCertificate, OfferedCertificate};
 
-use crate::metrics::{CertificateExpiry, Observatory, ReloadOutcome};
+use crate::metrics::{CertificateExpiry, Metrics, ReloadOutcome};
 
 /// All certificates of a configuration and where they come from.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ struct Directory {
     path: PathBuf,
     /// It and those below it.
     below: Vec<PathBuf>,
-    found: Vec<Arc<Found>>,
+    found: Vec<Arc<FoundCertificate>>,
     unusable: Vec<Unusable>,
     /// By its chain; the same one again for as long as its files do not change.
     lazy: HashMap<PathBuf, Arc<OnDisk>>,
@@ -50,12 +50,12 @@ struct Directory {
 /// A certificate that is read when a client needs it.
 #[derive(Debug)]
 struct OnDisk {
-    found: Arc<Found>,
+    found: Arc<FoundCertificate>,
     /// Why it could not be used when it was needed; said once.
     failed: Mutex<Option<Unusable>>,
 }
 
-impl Load for OnDisk {
+impl LoadCertificate for OnDisk {
     fn load(&self) -> Result<Certificate, CertificateError> {
         self.found.files.load().inspect_err(|error| {
             let chain = self.found.files.chain.clone();
@@ -69,7 +69,7 @@ impl Load for OnDisk {
 }
 
 impl Holdings {
-    /// What the configuration found.
+    /// Starts with the certificates that the configuration names.
     pub(crate) fn new(tls: &Tls) -> Self {
         let named = tls.certificates.iter().map(|one| Named {
             certificate: Arc::clone(&one.certificate),
@@ -87,10 +87,10 @@ impl Holdings {
         Self { named: named.collect(), directories: directories.collect() }
     }
 
-    /// What clients can be shown.
-    pub(crate) fn offered(&mut self) -> Vec<Offered> {
-        let mut offered: Vec<Offered> =
-            self.named.iter().map(|one| Offered::loaded(&one.certificate, one.default)).collect();
+    /// The certificates that can be sent to clients.
+    pub(crate) fn offered(&mut self) -> Vec<OfferedCertificate> {
+        let mut offered: Vec<OfferedCertificate> =
+            self.named.iter().map(|one| OfferedCertificate::loaded(&one.certificate, one.default)).collect();
         for directory in &mut self.directories {
             directory.offer(&mut offered);
         }
@@ -98,16 +98,16 @@ impl Holdings {
     }
 
     /// Shows all of it in the metrics.
-    pub(crate) fn show(&self, observatory: &Observatory) {
+    pub(crate) fn show(&self, metrics: &Metrics) {
         let named = self.named.iter().map(|one| one.certificate.summary());
         let found = self.directories.iter().flat_map(|directory| &directory.found);
         let summaries = named.chain(found.map(|one| &one.summary));
-        observatory.set_certificates(summaries.map(|summary| expiry(summary)).collect());
+        metrics.set_certificates(summaries.map(|summary| expiry(summary)).collect());
         let mut faults = HashMap::new();
         for unusable in self.unusable() {
             *faults.entry(unusable.reason).or_insert(0) += 1;
         }
-        observatory.set_certificate_faults(faults.into_iter().collect());
+        metrics.set_certificate_faults(faults.into_iter().collect());
     }
 
     /// Reads what has changed.
@@ -156,7 +156,7 @@ impl Holdings {
     }
 }
 
-/// What a look at the files has shown.
+/// The result of reading the files.
 struct Refreshed {
     changed: bool,
     /// Some were not there before.
@@ -192,7 +192,7 @@ impl Directory {
     fn refresh(&mut self) -> bool {
         match scan(&self.path, &self.found, true) {
             Ok(scan) => {
-                let before: HashSet<*const Found> = self.found.iter().map(Arc::as_ptr).collect();
+                let before: HashSet<*const FoundCertificate> = self.found.iter().map(Arc::as_ptr).collect();
                 let new = scan.found.iter().filter(|one| !before.contains(&Arc::as_ptr(one))).count();
                 let gone = before.len() + new - scan.found.len();
                 if new + gone > 0 {
@@ -215,16 +215,16 @@ impl Directory {
         }
     }
 
-    fn offer(&mut self, offered: &mut Vec<Offered>) {
+    fn offer(&mut self, offered: &mut Vec<OfferedCertificate>) {
         let mut before = std::mem::take(&mut self.lazy);
         for found in &self.found {
             let known = before.remove(&found.files.chain).filter(|known| Arc::ptr_eq(&known.found, found));
             let lazy = known
                 .unwrap_or_else(|| Arc::new(OnDisk { found: Arc::clone(found), failed: Mutex::default() }));
-            offered.push(Offered {
+            offered.push(OfferedCertificate {
                 summary: Arc::clone(&found.summary),
                 default: DefaultFor::Unmarked,
-                source: Source::Lazy(Arc::clone(&lazy) as Arc<dyn Load>),
+                source: CertificateSource::Lazy(Arc::clone(&lazy) as Arc<dyn LoadCertificate>),
             });
             self.lazy.insert(found.files.chain.clone(), lazy);
         }
@@ -251,15 +251,15 @@ impl Follower {
     /// Follows the files of these certificates for this acceptor.
     ///
     /// # Errors
-    /// When the system has no room for a thread or a watch.
+    /// When the system has no space for a thread or a watch.
     pub(crate) fn start(
         holdings: Holdings,
         acceptor: Arc<Acceptor>,
-        observatory: Arc<Observatory>,
+        metrics: Arc<Metrics>,
     ) -> io::Result<Self> {
         let watch = Watch::new()?;
         let stop = watch.stop();
-        let following = Following { holdings, acceptor, observatory, watch, watched: BTreeSet::new() };
+        let following = FollowerThread { holdings, acceptor, metrics, watch, watched: BTreeSet::new() };
         let thread = std::thread::Builder::new().name("cert-files".into()).spawn(move || following.run())?;
         Ok(Self { stop, thread: Some(thread) })
     }
@@ -268,20 +268,20 @@ impl Follower {
 impl Drop for Follower {
     fn drop(&mut self) {
         self.stop.stop();
-        // It may be reading thousands of files; nobody needs to wait for that.
+        // The thread may be reading thousands of files, so the server does not wait for its end.
         drop(self.thread.take());
     }
 }
 
-struct Following {
+struct FollowerThread {
     holdings: Holdings,
     acceptor: Arc<Acceptor>,
-    observatory: Arc<Observatory>,
+    metrics: Arc<Metrics>,
     watch: Watch,
     watched: BTreeSet<PathBuf>,
 }
 
-impl Following {
+impl FollowerThread {
     fn run(mut self) {
         loop {
             self.look();
@@ -303,18 +303,18 @@ impl Following {
     fn look(&mut self) {
         let refreshed = self.holdings.refresh();
         if refreshed.has_faults {
-            self.observatory.certificates_changed(ReloadOutcome::Rejected);
+            self.metrics.certificates_changed(ReloadOutcome::Rejected);
         }
         if refreshed.changed {
             match self.acceptor.replace_certificates(self.holdings.offered()) {
-                Ok(()) => self.observatory.certificates_changed(ReloadOutcome::Applied),
+                Ok(()) => self.metrics.certificates_changed(ReloadOutcome::Applied),
                 Err(error) => {
                     tracing::warn!("the changed certificates are not used: {error}");
-                    self.observatory.certificates_changed(ReloadOutcome::Rejected);
+                    self.metrics.certificates_changed(ReloadOutcome::Rejected);
                 }
             }
         }
-        self.holdings.show(&self.observatory);
+        self.holdings.show(&self.metrics);
     }
 
     /// Watches all directories there are now; whether there are new ones.

@@ -1,7 +1,8 @@
-//! Who gets ChaCha20-Poly1305: as configured, as ordered through the admin listener, or as the CPU allows.
+//! Chooses clients for ChaCha20-Poly1305: as configured, as ordered through the admin listener, or as the CPU allows.
 //!
 //! It costs a server two to three times as much as AES-GCM, so giving phones AES-GCM too is the cheapest way to carry
-//! more traffic. Nobody is turned away: who offers nothing but ChaCha20 gets it at any time.
+//! more traffic. A client that offers only ChaCha20
+//! gets it at any time.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -28,7 +29,7 @@ const BETWEEN_OBSERVATIONS: Duration = Duration::from_millis(900);
 /// Decides, and tells all handshakes.
 #[derive(Debug)]
 pub struct ChaCha20Control {
-    /// What the handshakes read.
+    /// The value that handshakes read.
     switch: Arc<ChaCha20Switch>,
     state: Mutex<State>,
     switches: [AtomicU64; Cause::ALL.len()],
@@ -44,7 +45,7 @@ struct State {
     observed: Option<Instant>,
 }
 
-/// Who made ChaCha20 the last choice, or brought it back.
+/// The cause of a change of the last choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The start or a reload.
@@ -99,7 +100,7 @@ impl ChaCha20Control {
         Self { switch: Arc::default(), state: Mutex::new(state), switches: Default::default() }
     }
 
-    /// What the handshakes read.
+    /// The value that handshakes read.
     pub(crate) fn switch(&self) -> Arc<ChaCha20Switch> {
         Arc::clone(&self.switch)
     }

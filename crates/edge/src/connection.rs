@@ -1,7 +1,5 @@
-//! One connection, from accept to close.
-//!
-//! PROXY header, handshake, then requests one after the other, then a close that does not cut off the last
-//! answer. Everything a client can do wrong ends here, in a counter.
+//! One connection behind its handshake: reading with bounds, KeyUpdates, and a close that does not cut off the last
+//! response. Protocol errors of the client end here, in a counter.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -9,75 +7,72 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_egress::Outlet;
-use penstock_http::{Rejection, Status, head_length};
 use penstock_tls::Ja4;
 use penstock_tls::{Received, alert};
 use tokio::net::TcpStream;
 use tokio::task::coop::consume_budget;
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::early::Early;
+use crate::connection_count::IdleEntry;
+use crate::early::UnfinishedHandshake;
+use crate::egress_path::EgressPath;
 use crate::inbound::Inbound;
-use crate::metrics::{Direction, HandshakeFacts, OutletKind};
-use crate::sealing::Way;
+use crate::metrics::{Direction, HandshakeFacts, OutletKind, ShortReason};
 use crate::settings::Settings;
+use crate::untaken::{Untaken, drop_untaken, untaken_bytes};
 use crate::worker::Worker;
 
-/// One client that is past its handshake.
+/// A connection behind its handshake.
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     pub(crate) socket: Rc<TcpStream>,
     pub(crate) inbound: Inbound,
     pub(crate) outlet: Outlet,
-    pub(crate) way: Way,
-    /// Received and not yet used: the start of a head, pipelined requests. No memory while idle.
+    pub(crate) path: EgressPath,
+    /// Bytes received and not yet used: the start of a head, pipelined requests. No memory while idle.
     pub(crate) inbox: Vec<u8>,
-    /// Who is there: behind a balancer, the client it names.
+    /// The client; behind a balancer, the one that the balancer names.
     pub(crate) client: SocketAddr,
-    /// What the handshake agreed on; `None` for plain HTTP.
+    /// Parameters of the TLS session; `None` for plain HTTP.
     pub(crate) tls: Option<HandshakeFacts>,
-    /// The client has yet to finish its handshake.
-    pub(crate) early: Option<Early>,
-    /// What its ClientHello tells about the client's software, where the access log is to have it.
+    /// The handshake, if the client has yet to finish it.
+    pub(crate) unfinished_handshake: Option<UnfinishedHandshake>,
+    /// JA4 fingerprint of the ClientHello, if the access log is to have it.
     pub(crate) ja4: Option<Ja4>,
     /// The name in the certificate that the client has shown.
     pub(crate) client_certificate: Option<Box<str>>,
     /// Requests answered so far.
     pub(crate) requests: u64,
+    /// The end of the last response, if the client may have yet to take it.
+    pub(crate) untaken: Option<Untaken>,
+    /// When the connection was established.
+    since: Instant,
     key_updates: KeyUpdates,
-    /// The client has ended its side.
+    /// Whether the client has closed its sending direction.
     ended: bool,
-    /// The alert to end with because of what the client did.
-    parting: Option<u8>,
+    /// The alert that answers an error of the client.
+    closing_alert: Option<u8>,
+    /// Whether the connection ends in the middle of a response, and the client must see that.
+    is_broken_off: bool,
 }
 
-/// What reading brought.
+/// The outcome of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pulled {
+pub(crate) enum ReadOutcome {
     /// The inbox has grown.
     Bytes,
     /// Nothing at the moment.
     Nothing,
-    /// The client has ended its side.
+    /// The client has closed its sending direction.
     Ended,
-    /// The client broke the protocol; answer with this alert if there is one.
+    /// The client sent too many KeyUpdates.
+    KeyUpdates,
+    /// The client broke the protocol. The alert, if there is one, is the answer.
     Broken(Option<u8>),
 }
 
-/// What comes next on a connection.
-enum Next {
-    /// A whole request head.
-    Head(Vec<u8>),
-    /// Something that is not a request.
-    Refused(Rejection),
-    /// The end, with the alert to send.
-    Close(u8),
-}
-
-const CLOSE_NOTIFY: u8 = 0;
-const UNEXPECTED_MESSAGE: u8 = 10;
-/// First byte of a TLS handshake record.
-const TLS_HANDSHAKE: u8 = 0x16;
+pub(crate) const CLOSE_NOTIFY: u8 = 0;
+pub(crate) const UNEXPECTED_MESSAGE: u8 = 10;
 
 impl Connection {
     pub(crate) fn new(
@@ -85,7 +80,7 @@ impl Connection {
         socket: Rc<TcpStream>,
         inbound: Inbound,
         outlet: Outlet,
-        way: Way,
+        path: EgressPath,
         client: SocketAddr,
         tls: Option<HandshakeFacts>,
     ) -> Self {
@@ -95,108 +90,46 @@ impl Connection {
             socket,
             inbound,
             outlet,
-            way,
+            path,
             inbox: Vec::new(),
             client,
             tls,
-            early: None,
+            unfinished_handshake: None,
             ja4: None,
             client_certificate: None,
             requests: 0,
+            untaken: None,
+            since: Instant::now(),
             key_updates,
             ended: false,
-            parting: None,
+            closing_alert: None,
+            is_broken_off: false,
         }
     }
 
-    /// Answers requests until one side has had enough, then closes.
-    ///
-    /// What is not waiting for a request is boxed: an idle connection must not carry the room that answers take.
-    pub(crate) async fn serve(mut self) {
-        let last_alert = loop {
-            let settings = self.worker.settings();
-            match self.next_head(&settings).await {
-                Next::Head(head) => {
-                    if !Box::pin(self.answer(&head, &settings)).await {
-                        break CLOSE_NOTIFY;
-                    }
-                }
-                Next::Refused(rejection) => {
-                    let answered = self.answer_rejected(rejection, Instant::now(), &settings);
-                    if !Box::pin(answered).await {
-                        break CLOSE_NOTIFY;
-                    }
-                }
-                Next::Close(alert) => break alert,
+    /// Waits for bytes; false once the deadline has passed. An idle connection also wakes when the worker drains, or when
+    /// its place is needed.
+    pub(crate) async fn wait_for_bytes(&self, deadline: Instant, idle: Option<&IdleEntry>) -> bool {
+        let evicted = async {
+            match idle {
+                Some(idle) => idle.evicted().await,
+                None => std::future::pending().await,
             }
-            if self.outlet.ending().is_some() {
-                break CLOSE_NOTIFY;
-            }
-            // Who asks faster than it is answered never makes us wait; the other connections must get their turn.
-            consume_budget().await;
         };
-        Box::pin(self.close(last_alert)).await;
-    }
-
-    /// Waits for the next whole head. The deadline counts from its first byte, in total.
-    async fn next_head(&mut self, settings: &Settings) -> Next {
-        let mut scanned = 0;
-        let mut deadline = Instant::now() + settings.limits.idle_timeout;
-        loop {
-            if !self.inbox.is_empty() {
-                match head_length(&self.inbox, scanned, &settings.head) {
-                    Ok(Some(length)) => return Next::Head(self.take_from_inbox(length)),
-                    Ok(None) if scanned == 0 => deadline = Instant::now() + settings.limits.head_deadline,
-                    Ok(None) => {}
-                    Err(rejection) => return Next::Refused(self.name_the_fault(rejection)),
-                }
-                scanned = self.inbox.len();
-            } else if self.worker.is_draining() {
-                return Next::Close(CLOSE_NOTIFY);
-            }
-            match self.pull() {
-                // A record may hold a single byte, and thousands of them may have arrived.
-                Pulled::Bytes => consume_budget().await,
-                Pulled::Ended => return Next::Close(CLOSE_NOTIFY),
-                Pulled::Broken(alert) => return Next::Close(alert.unwrap_or(CLOSE_NOTIFY)),
-                Pulled::Nothing => {
-                    // Nothing to answer yet: what the handshake left to say goes alone.
-                    if self.outlet.flush().is_err() {
-                        return Next::Close(CLOSE_NOTIFY);
-                    }
-                    let begun = !self.inbox.is_empty();
-                    if !begun && self.outlet.ending().is_some() {
-                        return Next::Close(CLOSE_NOTIFY);
-                    }
-                    let unfinished = self.early_deadline();
-                    let until = unfinished.map_or(deadline, |early| deadline.min(early));
-                    if !self.wait_for_bytes(until, !begun).await {
-                        if unfinished.is_some() {
-                            self.worker.shard.early_request("abandoned");
-                            return Next::Close(CLOSE_NOTIFY);
-                        }
-                        return if begun { Next::Refused(HEAD_TOO_SLOW) } else { Next::Close(CLOSE_NOTIFY) };
-                    }
-                }
-            }
-        }
-    }
-
-    /// False once the deadline has passed. An idle connection also wakes up when the worker drains.
-    pub(crate) async fn wait_for_bytes(&self, deadline: Instant, idle: bool) -> bool {
         tokio::select! {
             biased;
-            // An error of the socket shows up again when it is read.
+            // An error of the socket is found when it is read.
             _ = self.socket.readable() => true,
-            () = self.worker.drain_begun(), if idle => true,
+            () = self.worker.drain_begun(), if idle.is_some() => true,
+            () = evicted => true,
             () = sleep_until(deadline.into()) => false,
         }
     }
 
-    /// Reads what has arrived into the inbox, and sees to KeyUpdates on the way.
-    pub(crate) fn pull(&mut self) -> Pulled {
+    /// Reads into the inbox without waiting, and answers KeyUpdates.
+    pub(crate) fn read(&mut self) -> ReadOutcome {
         if self.ended {
-            return Pulled::Ended;
+            return ReadOutcome::Ended;
         }
         let (inbound, inbox) = (&mut self.inbound, &mut self.inbox);
         let received = self.worker.with_scratch(|scratch| {
@@ -207,30 +140,34 @@ impl Connection {
             received
         });
         self.notice_finished_handshake();
-        if let Some(alert) = self.follow_key_updates() {
-            return Pulled::Broken(Some(alert));
+        if let Some(end) = self.follow_key_updates() {
+            return end;
         }
         match received {
-            Received::Bytes(_) => Pulled::Bytes,
-            Received::Nothing => Pulled::Nothing,
+            Received::Bytes(_) => ReadOutcome::Bytes,
+            Received::Nothing => ReadOutcome::Nothing,
             Received::Closed { notified } => {
                 if notified && self.tls.is_some() {
                     self.worker.shard.alert(Direction::Received, alert::name(CLOSE_NOTIFY));
                 }
                 self.ended = true;
-                Pulled::Ended
+                ReadOutcome::Ended
+            }
+            Received::Failed { .. } if self.inbound.tls().is_some_and(|tls| tls.exceeds_key_updates()) => {
+                tracing::debug!("{} sent more than 32 KeyUpdates in a row: the connection ends", self.client);
+                ReadOutcome::KeyUpdates
             }
             Received::Failed { alert } => {
                 if let Some(number) = self.inbound.tls().and_then(penstock_tls::Receiver::alert_received) {
                     self.worker.shard.alert(Direction::Received, alert::name(number));
                 }
-                Pulled::Broken(alert)
+                ReadOutcome::Broken(alert)
             }
         }
     }
 
-    /// Answers KeyUpdates that ask for it; too many end the connection with the alert that is returned.
-    fn follow_key_updates(&mut self) -> Option<u8> {
+    /// Answers KeyUpdates that ask for it. Returns how the connection ends, if it does.
+    fn follow_key_updates(&mut self) -> Option<ReadOutcome> {
         let receiver = self.inbound.tls()?;
         let seen = receiver.key_updates();
         if seen == self.key_updates.seen {
@@ -241,26 +178,107 @@ impl Connection {
             self.worker.shard.key_update();
         }
         if !self.key_updates.count(seen, Instant::now()) {
-            return Some(UNEXPECTED_MESSAGE);
+            tracing::debug!(
+                "{} sent more than {} KeyUpdates in a minute: the connection ends",
+                self.client,
+                limits::KEY_UPDATES_PER_MINUTE
+            );
+            return Some(ReadOutcome::KeyUpdates);
         }
-        // What cannot leave now leaves with the next response.
+        // A full socket takes the KeyUpdate with the next response.
         let answered = !requested || self.outlet.update_keys().and_then(|()| self.outlet.flush()).is_ok();
-        (!answered).then_some(CLOSE_NOTIFY)
+        (!answered).then_some(ReadOutcome::Broken(Some(CLOSE_NOTIFY)))
     }
 
-    /// Whether more may be read: what a client sends ahead is bounded by one head's worth, or by the little that
-    /// stands before the end of its handshake.
-    pub(crate) fn listens(&self, settings: &Settings) -> bool {
-        !self.ended && (self.inbox.len() < settings.head.head_bytes || self.early.is_some())
+    /// Waits for the client's end of the handshake; false if it does not come in time.
+    pub(crate) async fn finish_handshake(&mut self) -> bool {
+        while let Some(deadline) = self.early_deadline() {
+            match self.read() {
+                // Bounded: the library takes no more early data than its tickets announce.
+                ReadOutcome::Bytes => consume_budget().await,
+                ReadOutcome::Broken(alert) => {
+                    self.set_closing_alert(alert);
+                    return false;
+                }
+                ReadOutcome::KeyUpdates => {
+                    self.set_closing_alert(Some(UNEXPECTED_MESSAGE));
+                    return false;
+                }
+                ReadOutcome::Ended => return false,
+                ReadOutcome::Nothing if self.unfinished_handshake.is_none() => {}
+                // The client may wait for the rest of the server's messages.
+                ReadOutcome::Nothing if self.outlet.flush().is_err() => return false,
+                ReadOutcome::Nothing => {
+                    if !self.wait_for_bytes(deadline, None).await {
+                        self.worker.shard.early_request("abandoned");
+                        return false;
+                    }
+                }
+            }
+        }
+        true
     }
 
-    /// Says goodbye with this alert, if there is one.
-    pub(crate) fn part_with(&mut self, alert: Option<u8>) {
-        self.parting = self.parting.or(alert);
+    /// When the client has to have finished its handshake; `None` if it has.
+    pub(crate) fn early_deadline(&self) -> Option<Instant> {
+        self.unfinished_handshake.as_ref().map(|unfinished| unfinished.deadline)
     }
 
-    /// Takes the first bytes out of the inbox, which gives its memory back when nothing is left.
-    fn take_from_inbox(&mut self, length: usize) -> Vec<u8> {
+    /// Whether the client has been too slow to take the end of the last response out of the socket buffer. The connection
+    /// then has to be closed; the kernel drops the rest.
+    pub(crate) fn is_untaken_given_up(&mut self) -> bool {
+        let bytes = untaken_bytes(&self.socket);
+        if bytes == 0 {
+            self.untaken = None;
+        }
+        let is_given_up = self.untaken.as_mut().is_some_and(|untaken| untaken.is_given_up(bytes));
+        if is_given_up {
+            self.worker.shard.short_response(ShortReason::TooSlow);
+            drop_untaken(&self.socket);
+            self.untaken = None;
+            self.ended = true;
+        }
+        is_given_up
+    }
+
+    /// Gives the connection up for another client. It does not linger: its place is taken already.
+    pub(crate) fn give_up_place(&mut self) {
+        self.untaken = None;
+        self.ended = true;
+    }
+
+    /// Until when a drain waits for the first request: a client that has just connected sends it without knowing of the
+    /// drain. A silent client holds its connection for so long, no longer.
+    pub(crate) fn first_request_deadline(&self) -> Instant {
+        self.since + Duration::from_secs(limits::DRAIN_FIRST_REQUEST_SECONDS)
+    }
+
+    /// Drops the unfinished handshake once its end has been read.
+    fn notice_finished_handshake(&mut self) {
+        let is_early = || self.inbound.tls().is_some_and(penstock_tls::Receiver::in_early_data);
+        if self.unfinished_handshake.is_some() && !is_early() {
+            self.unfinished_handshake = None;
+        }
+    }
+
+    /// Whether more may be read: a client may send one head ahead, or the rest of its handshake.
+    pub(crate) fn may_read(&self, settings: &Settings) -> bool {
+        !self.ended && (self.inbox.len() < settings.head.head_bytes || self.unfinished_handshake.is_some())
+    }
+
+    /// Closes with this alert, unless there is one already.
+    pub(crate) fn set_closing_alert(&mut self, alert: Option<u8>) {
+        self.closing_alert = self.closing_alert.or(alert);
+    }
+
+    /// Ends the connection so that the client does not take a part of a body for the whole: without close_notify, or with
+    /// a reset.
+    pub(crate) fn break_off(&mut self) {
+        self.is_broken_off = true;
+    }
+
+    /// Takes the first bytes out of the inbox. An empty inbox has no memory.
+    pub(crate) fn take_from_inbox(&mut self, length: usize) -> Vec<u8> {
         let rest = self.inbox.split_off(length);
         std::mem::replace(&mut self.inbox, rest)
     }
@@ -269,17 +287,7 @@ impl Connection {
         drop(self.take_from_inbox(length));
     }
 
-    /// Bytes that are no HTTP because they are TLS deserve a name of their own.
-    fn name_the_fault(&self, rejection: Rejection) -> Rejection {
-        match self.inbox.first() {
-            Some(&TLS_HANDSHAKE) if self.tls.is_none() => {
-                Rejection { reason: "tls_on_plain_port", ..rejection }
-            }
-            _ => rejection,
-        }
-    }
-
-    /// How this connection sends, for counters and logs.
+    /// The outlet, for counters and logs.
     pub(crate) fn outlet_kind(&self) -> OutletKind {
         match self.outlet.kind() {
             penstock_egress::OutletKind::Plain => OutletKind::Plain,
@@ -288,40 +296,52 @@ impl Connection {
         }
     }
 
-    /// Waits until `deadline` for more bytes; false if there will be none in time.
-    pub(crate) async fn pull_until(&mut self, deadline: Instant) -> bool {
+    /// Waits until `deadline` for more bytes; false if none come in time.
+    pub(crate) async fn read_until(&mut self, deadline: Instant) -> bool {
         loop {
-            match self.pull() {
-                Pulled::Bytes => {
+            match self.read() {
+                ReadOutcome::Bytes => {
                     consume_budget().await;
                     return true;
                 }
-                Pulled::Ended | Pulled::Broken(_) => return false,
-                Pulled::Nothing if !self.wait_for_bytes(deadline, false).await => return false,
-                Pulled::Nothing => {}
+                ReadOutcome::Ended | ReadOutcome::KeyUpdates | ReadOutcome::Broken(_) => return false,
+                ReadOutcome::Nothing if !self.wait_for_bytes(deadline, None).await => return false,
+                ReadOutcome::Nothing => {}
             }
         }
     }
 
-    /// Says goodbye and waits a moment for the client to do the same: a socket closed with unread bytes is reset,
-    /// and the reset can overtake the last answer (RFC 9112 §9.6).
-    async fn close(mut self, number: u8) {
+    /// Closes the connection. Waits a moment for the client to close too: a socket closed with unread bytes is reset, and
+    /// the reset can overtake the last response (RFC 9112 §9.6).
+    pub(crate) async fn close(mut self, number: u8) {
         if let Some(reason) = self.outlet.ending() {
             self.worker.shard.egress_ended(reason);
         }
-        let number = self.parting.unwrap_or(number);
+        let deadline = Instant::now() + Duration::from_secs(limits::LINGER_SECONDS);
+        if self.is_broken_off {
+            self.outlet.break_off();
+            // The socket is not shut down in order, which would look like an end of the body.
+            drop(timeout_at(deadline.into(), self.flush()).await);
+            return;
+        }
+        let number = self.closing_alert.unwrap_or(number);
         self.outlet.alert(number);
         if self.tls.is_some() {
             self.worker.shard.alert(Direction::Sent, alert::name(number));
         }
-        let deadline = Instant::now() + Duration::from_secs(limits::LINGER_SECONDS);
         let flushed = timeout_at(deadline.into(), self.flush()).await;
-        if !matches!(flushed, Ok(true)) || self.ended {
-            return;
+        // The TLS state is no longer needed: only the socket lingers.
+        let Self { socket, worker, ended, untaken, .. } = self;
+        if matches!(flushed, Ok(true)) && !ended {
+            linger(&worker, &socket, deadline).await;
         }
-        // The library is of no use any more; the socket alone lingers.
-        let Self { socket, worker, .. } = self;
-        linger(&worker, &socket, deadline).await;
+        // A few bytes are left to the kernel: waiting would delay the end of every connection by a round trip.
+        if let Some(untaken) = untaken
+            && untaken_bytes(&socket) > limits::UNTAKEN_BYTES_AT_CLOSE
+        {
+            let _end_of_stream = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Write);
+            untaken.until_taken(&socket).await;
+        }
     }
 
     async fn flush(&mut self) -> bool {
@@ -338,10 +358,7 @@ impl Connection {
     }
 }
 
-const HEAD_TOO_SLOW: Rejection =
-    Rejection { status: Status::RequestTimeout, reason: "head_too_slow", close: true };
-
-/// Ends our side and reads what the client still sends, within bounds.
+/// Closes the sending direction and reads the client's last bytes, within bounds.
 pub(crate) async fn linger(worker: &Worker, socket: &TcpStream, deadline: Instant) {
     if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
         return;
@@ -358,7 +375,7 @@ pub(crate) async fn linger(worker: &Worker, socket: &TcpStream, deadline: Instan
     }
 }
 
-/// Bounds how often a client may have keys changed: each change costs it nothing and us two derivations.
+/// Bounds the rate of KeyUpdates: each costs the client nothing and the server two derivations.
 #[derive(Debug, Default)]
 struct KeyUpdates {
     seen: u32,
@@ -367,7 +384,7 @@ struct KeyUpdates {
 }
 
 impl KeyUpdates {
-    /// Takes note of a new total; false if that is too many for one minute.
+    /// Counts a new total; false if it is too many for one minute.
     fn count(&mut self, total: u32, now: Instant) -> bool {
         let fresh = total.saturating_sub(self.seen);
         self.seen = total;
@@ -393,18 +410,5 @@ mod tests {
         assert!(updates.count(limits::KEY_UPDATES_PER_MINUTE, start));
         assert!(!updates.count(limits::KEY_UPDATES_PER_MINUTE + 1, start + Duration::from_secs(59)));
         assert!(updates.count(limits::KEY_UPDATES_PER_MINUTE + 2, start + Duration::from_secs(60)));
-    }
-
-    fn size_of_future<F>(_: impl FnOnce(Connection) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    #[test]
-    fn an_idle_connection_carries_no_answer() {
-        let bytes = size_of_future(Connection::serve);
-        assert!(
-            bytes <= 2048,
-            "{bytes} bytes for each connection, busy or not: is something large not boxed?"
-        );
     }
 }

@@ -11,30 +11,33 @@ use penstock_tls::{Established, HandshakeFailure, alert};
 use tokio::net::TcpStream;
 use tokio::time::timeout_at;
 
+use crate::collect::labels;
 use crate::connection::{Connection, linger};
-use crate::early::Early;
+use crate::early::UnfinishedHandshake;
+use crate::egress_path::EgressPath;
+use crate::http1::plain_http_on_tls_port;
 use crate::inbound::Inbound;
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, Refusal};
-use crate::sealing::Way;
+use crate::networks::Entry;
 use crate::settings::Settings;
 use crate::worker::{Listening, Worker};
 
-/// Why this way of sending was taken, for `penstock_egress_connections_total`.
+/// The reason of the egress path, for `penstock_egress_connections_total`.
 const NO_TLS: &str = "no_tls";
 
-/// Brings a socket to the point where requests can be read; `None` if it never got there, which is counted.
+/// Makes a connection of a socket, with its place among the connections of the client's network; `None` if handshake or PROXY header fail, which is counted.
 pub(crate) async fn establish(
     worker: &Rc<Worker>,
     listening: &Listening,
     socket: TcpStream,
     peer: SocketAddr,
-) -> Option<Connection> {
+) -> Option<(Connection, Entry)> {
     let socket = Rc::new(socket);
     let settings = worker.settings();
-    let (client, early) = if listening.proxy_protocol {
+    let (client, prefix) = if listening.proxy_protocol {
         let deadline = Instant::now() + Duration::from_secs(limits::PROXY_HEADER_DEADLINE_SECONDS);
         match timeout_at(deadline.into(), read_proxy_header(worker, &socket)).await {
-            Ok(Some((client, early))) => (client.unwrap_or(peer), early),
+            Ok(Some((client, prefix))) => (client.unwrap_or(peer), prefix),
             Ok(None) | Err(_) => {
                 worker.shard.rejected("no_proxy_header");
                 return None;
@@ -43,17 +46,23 @@ pub(crate) async fn establish(
     } else {
         (peer, Vec::new())
     };
-    if listening.tls {
-        handshake(worker, &settings, socket, early, client).await
+    let most = settings.limits.connections_per_network;
+    let Ok(place) = worker.connected.enter(client.ip(), most) else {
+        worker.shard.refused(Refusal::Network);
+        return None;
+    };
+    let connection = if listening.tls {
+        handshake(worker, &settings, socket, prefix, client).await
     } else {
-        let way = Way::decided(worker, OutletKind::Plain, NO_TLS);
+        let path = EgressPath::decided(worker, OutletKind::Plain, NO_TLS);
         let outlet = Outlet::plain(Rc::clone(&socket), settings.outlet);
-        let inbound = Inbound::Plain { socket: Rc::clone(&socket), early };
-        Some(Connection::new(Rc::clone(worker), socket, inbound, outlet, way, client, None))
-    }
+        let inbound = Inbound::Plain { socket: Rc::clone(&socket), prefix };
+        Some(Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, None))
+    };
+    Some((connection?, place))
 }
 
-/// The client that the balancer names, if it names one, and the bytes that came behind the header.
+/// The client that the balancer names, if it names one, and the bytes behind the header.
 async fn read_proxy_header(worker: &Worker, socket: &TcpStream) -> Option<(Option<SocketAddr>, Vec<u8>)> {
     let mut received = Vec::new();
     loop {
@@ -79,7 +88,7 @@ async fn handshake(
     worker: &Rc<Worker>,
     settings: &Settings,
     socket: Rc<TcpStream>,
-    early: Vec<u8>,
+    prefix: Vec<u8>,
     client: SocketAddr,
 ) -> Option<Connection> {
     let Ok(_counted) = worker.networks.enter(client.ip(), worker.handshakes_per_network()) else {
@@ -89,7 +98,8 @@ async fn handshake(
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     let acceptor = settings.acceptor.as_ref()?;
     let outcome =
-        timeout_at(deadline.into(), acceptor.accept(Rc::clone(&socket), early, &worker.turns)).await;
+        timeout_at(deadline.into(), acceptor.accept(Rc::clone(&socket), prefix, &worker.signing_limiter))
+            .await;
     match outcome.unwrap_or(Err(HandshakeFailure::silent("timeout"))) {
         Ok(established) => take_over(worker, settings, socket, established, client, deadline),
         Err(failure) => {
@@ -113,15 +123,15 @@ fn take_over(
         worker.shard.handshake_queued();
     }
     if let Some(wait) = facts.lookup_wait {
-        worker.shard.waited_for_session(wait);
+        worker.shard.waited_for_session(labels::session_wait(wait));
     }
-    worker.shard.early_data(facts.early_data);
-    let early = Early::after(facts.early_data, settings, deadline);
+    labels::count_early_data(&worker.shard, facts.early_data);
+    let unfinished = UnfinishedHandshake::after(facts.early_data, settings, deadline);
     if facts.retried {
         worker.shard.hello_retried();
     }
     let (extensions, ja4, client_certificate) = (facts.extensions, facts.ja4, facts.client_certificate);
-    worker.shard.tickets(&facts.tickets);
+    labels::count_tickets(&worker.shard, &facts.tickets);
     let facts = HandshakeFacts {
         version: facts.version,
         cipher: facts.cipher,
@@ -130,19 +140,19 @@ fn take_over(
         certificate: facts.certificate,
     };
     let after = worker.recent_clients.last(client.ip(), Instant::now());
-    worker.shard.handshake_done(&facts, &timing, after);
-    worker.shard.extensions(&extensions, facts.resumed);
+    worker.shard.handshake_done(&facts, &labels::timing(&timing), after);
+    worker.shard.extensions(&labels::extensions(&extensions), facts.resumed);
     let choice = settings.kernel.choose_for(&keys);
     let Ok(mut outlet) = Outlet::user_space(Rc::clone(&socket), keys, settings.outlet) else {
         worker.shard.handshake_failed("keys_unavailable");
         return None;
     };
     outlet.begin_with(tickets);
-    let way = Way::of(worker, &mut outlet, choice, &settings.kernel);
+    let path = EgressPath::of(worker, &mut outlet, choice, &settings.kernel);
     let inbound = Inbound::Tls(Box::new(receiver));
     let mut connection =
-        Connection::new(Rc::clone(worker), socket, inbound, outlet, way, client, Some(facts));
-    connection.early = early;
+        Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, Some(facts));
+    connection.unfinished_handshake = unfinished;
     connection.ja4 = ja4;
     connection.client_certificate = client_certificate.map(String::into_boxed_str);
     Some(connection)
@@ -162,11 +172,11 @@ fn count_failure(worker: &Worker, failure: &HandshakeFailure) {
     tracing::debug!(%failure, "handshake failed");
 }
 
-/// Ends a failed handshake so that its alert arrives; who spoke plain HTTP gets an answer it can read.
+/// Ends a failed handshake so that its alert arrives. A client of plain HTTP gets an answer in plain HTTP.
 async fn part(worker: &Worker, settings: &Settings, socket: &TcpStream, failure: &HandshakeFailure) {
     if failure.is_plain_http() {
-        let answer = crate::respond::plain_http_on_tls_port(worker);
-        // A fresh socket takes a few hundred bytes at once; a client that sees to it that it does not goes without.
+        let answer = plain_http_on_tls_port(worker);
+        // A new socket takes a few hundred bytes at once, unless the client prevents it.
         drop(socket.try_write(&answer));
     }
     if failure.alert_sent.is_some() || failure.is_plain_http() {

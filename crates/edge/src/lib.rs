@@ -1,52 +1,55 @@
-//! Sites, listeners, workers, one connection, one request.
+//! Workers, accept, handshake, connections, sending.
 //!
-//! The way of a hit through this crate: [`worker`] accepts, `establish` brings the socket through its handshake,
-//! `connection` reads request heads, `exchange` handles one of them, `respond` decides the answer, and `transmit`
-//! drives it out. [`Server`] starts and ends all of that.
+//! A connection's way through this crate: [`accept`] takes it in, `establish` brings it through its handshake, `http1` reads
+//! its requests and has each answered by the content path, and `drive` sends the response. [`Server`] starts, reloads and
+//! ends all of that.
 //!
-//! This crate has never seen a command line, a signal or YAML.
+//! ```no_run
+//! # fn example(config: &penstock_config::Config) -> Result<(), penstock_edge::StartError> {
+//! let server = penstock_edge::Server::start(config)?;
+//! println!("serving at {:?}", server.addresses());
+//! server.drain();
+//! server.wait();
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
+mod accept;
+pub mod access_log;
+mod background;
+mod certificates;
 mod chacha20;
-mod keeper;
+mod client_budget;
+mod collect;
+mod connection;
+mod connection_count;
+mod cutter;
+mod date;
+mod drive;
+mod early;
+mod egress_path;
+mod establish;
+mod http1;
+mod inbound;
+mod kernel_tls;
 mod networks;
 mod pressure;
-mod remembered;
+mod recent_clients;
 mod server;
 mod settings;
-mod site;
-mod ticket_keeper;
-
-mod task;
+mod start_error;
 mod thread;
+mod tls_state;
+mod untaken;
 mod worker;
 
-mod establish;
-mod inbound;
-
-mod connection;
-mod early;
-mod exchange;
-mod passing;
-
-mod compress;
-mod recent_clients;
-mod respond;
-mod sealing;
-
-mod transmit;
-
-mod cached;
-mod certificates;
-mod clock;
-
-pub mod access_log;
-pub mod metrics;
-pub mod signed_urls;
-
-pub use cached::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, WrittenObject, contents};
-#[doc(hidden)]
-pub use cached::{fuzz_description, fuzz_origin_response};
 pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
-pub use sealing::measure_limits;
-pub use server::{Server, StartError};
+pub use collect::Collector;
+pub use kernel_tls::measure_limits;
+pub use penstock_content::{
+    PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, contents, signed_urls,
+};
+pub use penstock_metrics as metrics;
+pub use server::Server;
+pub use start_error::StartError;

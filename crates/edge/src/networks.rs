@@ -1,11 +1,11 @@
-//! How many handshakes each client network has in flight: a table of those that have any, bounded by the number of
-//! handshakes in flight altogether.
+//! How many of something each client network has: handshakes in flight, forwarded requests. A table has only networks that
+//! have any, so it is bounded by the number of those altogether.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What one customer of a provider usually has, or a small company: /24 of IPv4, /56 of IPv6.
+/// The usual network of one customer of a provider, or of a small company: /24 of IPv4, /56 of IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Network {
     V4([u8; 3]),
@@ -29,42 +29,41 @@ impl Network {
     }
 }
 
-/// Counts the handshakes of one worker by network.
+/// Counts by network. Workers may share it: a lock is held for one look at the table.
 #[derive(Debug, Default)]
-pub(crate) struct Networks(RefCell<HashMap<Network, usize>>);
+pub(crate) struct Networks(Mutex<HashMap<Network, usize>>);
 
-/// The network has as many handshakes in flight as it may.
+/// The network has as many as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NetworkFull;
 
 impl Networks {
-    /// Counts a handshake for as long as what comes back lives. No more than `most` of a network at a time; zero is no
-    /// limit.
-    pub(crate) fn enter(&self, client: IpAddr, most: usize) -> Result<Entry<'_>, NetworkFull> {
-        let Some(network) = Network::of(client).filter(|_| most > 0) else {
-            return Ok(Entry { networks: self, network: None });
-        };
-        let mut counts = self.0.borrow_mut();
+    /// Counts one more for as long as the entry lives. No more than `most` of a network at a time; zero is no limit.
+    pub(crate) fn enter(self: &Arc<Self>, client: IpAddr, most: usize) -> Result<Entry, NetworkFull> {
+        let Some(network) = Network::of(client).filter(|_| most > 0) else { return Ok(Entry(None)) };
+        let mut counts = self.counts();
         let count = counts.entry(network).or_insert(0);
         if *count >= most {
             return Err(NetworkFull);
         }
         *count += 1;
-        Ok(Entry { networks: self, network: Some(network) })
+        drop(counts);
+        Ok(Entry(Some((Arc::clone(self), network))))
+    }
+
+    fn counts(&self) -> MutexGuard<'_, HashMap<Network, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A handshake that is counted.
+/// One that is counted; `None` if its network is not limited.
 #[derive(Debug)]
-pub(crate) struct Entry<'n> {
-    networks: &'n Networks,
-    network: Option<Network>,
-}
+pub(crate) struct Entry(Option<(Arc<Networks>, Network)>);
 
-impl Drop for Entry<'_> {
+impl Drop for Entry {
     fn drop(&mut self) {
-        let Some(network) = self.network else { return };
-        let mut counts = self.networks.0.borrow_mut();
+        let Some((networks, network)) = self.0.take() else { return };
+        let mut counts = networks.counts();
         if let Some(count) = counts.get_mut(&network) {
             *count -= 1;
             if *count == 0 {
@@ -89,7 +88,7 @@ mod tests {
             ("192.0.2.1", "::ffff:192.0.2.9", "198.51.100.1"),
             ("2001:db8:0:1::1", "2001:db8:0:ff:1:2:3:4", "2001:db8:0:100::1"),
         ] {
-            let networks = Networks::default();
+            let networks = Arc::new(Networks::default());
             let held = networks.enter(ip(first), 1).unwrap();
             assert_eq!(networks.enter(ip(neighbour), 1).unwrap_err(), NetworkFull, "{neighbour}");
             assert!(networks.enter(ip(stranger), 1).is_ok(), "{stranger}");
@@ -100,26 +99,26 @@ mod tests {
 
     #[test]
     fn the_table_holds_only_networks_with_handshakes_in_flight() {
-        let networks = Networks::default();
+        let networks = Arc::new(Networks::default());
         let held: Vec<_> =
             (0..=255).map(|third| networks.enter(ip(&format!("10.0.{third}.1")), 2).unwrap()).collect();
         let twice = networks.enter(ip("10.0.0.2"), 2).unwrap();
         assert!(networks.enter(ip("10.0.0.3"), 2).is_err(), "a refusal counts nothing");
-        assert_eq!(networks.0.borrow().len(), 256);
+        assert_eq!(networks.counts().len(), 256);
         drop(held);
-        assert_eq!(networks.0.borrow().len(), 1);
+        assert_eq!(networks.counts().len(), 1);
         drop(twice);
-        assert!(networks.0.borrow().is_empty());
+        assert!(networks.counts().is_empty());
     }
 
     #[test]
     fn this_machine_and_a_limit_of_zero_are_not_limited() {
-        let networks = Networks::default();
+        let networks = Arc::new(Networks::default());
         let held = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"].map(|client| {
             let first = networks.enter(ip(client), 1);
             (first, networks.enter(ip(client), 1))
         });
         assert!(held.iter().all(|(first, second)| first.is_ok() && second.is_ok()));
-        assert!(networks.enter(ip("192.0.2.1"), 0).is_ok() && networks.0.borrow().is_empty());
+        assert!(networks.enter(ip("192.0.2.1"), 0).is_ok() && networks.counts().is_empty());
     }
 }

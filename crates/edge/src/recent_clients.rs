@@ -1,4 +1,4 @@
-//! What clients were answered last, to tell why they shake hands again: browsers close their connection after a 4xx,
+//! The last response to each client, which explains its next handshake: browsers close their connection after a 4xx,
 //! so errors of a manifest become handshakes.
 //!
 //! One table for all workers, since the kernel hands a client's next connection to any of them. It has no locks: a
@@ -36,8 +36,8 @@ pub(crate) struct RecentClients<H> {
 struct Set([AtomicU64; WAYS]);
 
 impl<H: BuildHasher> RecentClients<H> {
-    /// Remembers about `clients` of them, each for `believed_for`. `hasher` has to be keyed with randomness, so that
-    /// nobody can choose addresses that push others out.
+    /// Remembers about `clients` of them, each for `believed_for`. `hasher` has to be keyed with randomness, so that a
+    /// client cannot choose addresses that evict others.
     pub(crate) fn new(clients: usize, believed_for: Duration, hasher: H, start: Instant) -> Self {
         let sets = (0..clients.div_ceil(WAYS).max(1)).map(|_| Set::default()).collect();
         Self { sets, hasher, start, believed_for }
@@ -56,7 +56,7 @@ impl<H: BuildHasher> RecentClients<H> {
         for slot in &set.0 {
             let held = slot.load(Relaxed);
             if held == entry {
-                // Workers that serve the same address share this line as long as nobody writes to it.
+                // Workers that serve the same address share this line while it is not written to.
                 return;
             }
             if held >> TAG_SHIFT == tag && held != 0 {

@@ -1,53 +1,56 @@
 //! All workers together: start, reload, drain, stop.
 
 use std::collections::hash_map::RandomState;
-use std::fmt;
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use penstock_cache::{DiskError, TierError};
 use penstock_config::{Config, Listener, limits};
+use penstock_content::{PurgeFailure, PurgeOrder, Purged};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
-use penstock_sys::socket::{ListenError, listen, probe_free};
-use penstock_tls::tickets::{NoRandomness, TicketKeyring};
+use penstock_sys::socket::{listen, probe_free};
+use penstock_tls::tickets::TicketKeyring;
+use rustix::process::{Resource, getrlimit};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access_log::AccessLog;
-use crate::cached::{PurgeFailure, PurgeOrder, Purged};
+use crate::background::refresh::Refresher;
+use crate::background::tickets::TicketRotation;
 use crate::certificates::Follower;
-use crate::keeper::Keeper;
-use crate::metrics::{Observatory, Protocol, ReloadOutcome};
+use crate::collect::labels::purge_kind;
+use crate::collect::{Collector, Parts};
+use crate::connection_count::ConnectionCount;
+use crate::kernel_tls::KtlsSupport;
+use crate::metrics::{Metrics, Protocol, ReloadOutcome};
 use crate::recent_clients::RecentClients;
-use crate::remembered::Remembered;
-use crate::sealing::{KernelLacks, Sealers};
 use crate::settings::Settings;
+use crate::start_error::StartError;
 use crate::thread::{Change, Command, Opened, spawn};
-use crate::ticket_keeper::TicketKeeper;
+use crate::tls_state::TlsState;
 use crate::worker::{Common, Listening};
 
 /// A running server.
 pub struct Server {
-    observatory: Arc<Observatory>,
-    tickets: TicketKeeper,
-    remembered: Remembered,
+    metrics: Arc<Metrics>,
+    collector: Arc<Collector>,
+    tickets: TicketRotation,
+    tls_state: TlsState,
     control: Mutex<Control>,
 }
 
-/// What changes while the server runs; only the control thread touches it.
+/// The state that changes while the server runs; only the control thread touches it.
 struct Control {
     workers: Vec<UnboundedSender<Command>>,
-    /// Taken by whoever waits for them.
+    /// Taken by the caller that waits for them.
     threads: Vec<JoinHandle<()>>,
     listeners: Vec<Bound>,
     access_log: Option<(PathBuf, AccessLog)>,
     settings: Arc<Settings>,
-    sealers: Sealers,
+    ktls: KtlsSupport,
     /// Taken when the server has ended.
-    keeper: Option<Keeper>,
+    refresher: Option<Refresher>,
     /// Follows the certificates' files for the settings in force.
     follower: Option<Follower>,
 }
@@ -60,64 +63,6 @@ struct Bound {
     address: SocketAddr,
 }
 
-/// Why a server could not start, or a reload could not be applied.
-#[derive(Debug)]
-pub enum StartError {
-    /// A listener could not be opened.
-    Listen(ListenError),
-    /// The directory of a site could not be opened.
-    Site(penstock_sys::root::RootError),
-    /// The cache could not be opened.
-    Cache(TierError),
-    /// The disk tier of the cache could not be opened.
-    Disk(DiskError),
-    /// The TLS settings cannot be used together.
-    Tls(penstock_tls::ContextError),
-    /// The kernel was to seal and cannot.
-    Kernel(KernelLacks),
-    /// The key log could not be opened.
-    KeyLog {
-        /// The file named in the configuration.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The access log could not be opened.
-    AccessLog {
-        /// The file named in the configuration.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A thread or its runtime could not be made.
-    Thread(io::Error),
-    /// No session ticket key could be made.
-    Randomness(NoRandomness),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Listen(error) => error.fmt(f),
-            Self::Site(error) => write!(f, "cannot open the directory of a site: {error}"),
-            Self::Cache(error) => error.fmt(f),
-            Self::Disk(error) => error.fmt(f),
-            Self::Tls(error) => error.fmt(f),
-            Self::Kernel(lacks) => lacks.fmt(f),
-            Self::KeyLog { path, source } => {
-                write!(f, "cannot open the TLS key log {}: {source}", path.display())
-            }
-            Self::AccessLog { path, source } => {
-                write!(f, "cannot open the access log {}: {source}", path.display())
-            }
-            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
-            Self::Randomness(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
-
 impl Server {
     /// Opens every listener in every worker and starts to serve.
     ///
@@ -126,71 +71,51 @@ impl Server {
     pub fn start(config: &Config) -> Result<Self, StartError> {
         penstock_sys::map::install_sigbus_handler().map_err(StartError::Thread)?;
         let workers = config.workers.get();
-        let observatory = Observatory::new(workers);
-        let tickets = TicketKeeper::start(&config.tls.tickets, &observatory)?;
-        let remembered = Remembered::begin(Instant::now());
-        observatory.set_sessions(Arc::clone(&remembered.sessions));
-        let access_log = open_access_log(config, &observatory)?;
-        let mut sealers = Sealers::default();
-        observatory.chacha20().configure(config.tls.chacha20);
+        let metrics = Metrics::new(workers);
+        let tickets = TicketRotation::start(&config.tls.tickets, &metrics)?;
+        let tls_state = TlsState::begin(Instant::now());
+        let collector = Collector::new(Arc::clone(&metrics), &tls_state);
+        let access_log = open_access_log(config, &metrics)?;
+        let mut ktls = KtlsSupport::default();
+        collector.chacha20().configure(config.tls.chacha20);
         let log = access_log.as_ref();
         let ring = tickets.ring();
-        let settings = prepare(config, None, ring, &remembered, log, &mut sealers, &observatory)?;
-        if let Some(costs) = sealers.costs() {
-            observatory.set_costs(costs);
+        let settings = prepare(config, None, ring, &tls_state, log, &mut ktls, &collector)?;
+        if let Some(costs) = ktls.costs() {
+            collector.set_costs(costs);
         }
-        let keeper = Keeper::start(config, &settings, &remembered.staples, observatory.keeper());
-        let keeper = keeper.map_err(StartError::Thread)?;
-        observatory.keeper().set_staples(Arc::clone(&remembered.staples));
-        let io = IoThreads::start(IoLimits {
-            threads: limits::IO_THREADS,
-            queued: limits::IO_QUEUE,
-            queued_later: limits::READ_AHEAD_QUEUE,
-        });
-        let common = Common {
-            io: Arc::new(io.map_err(StartError::Thread)?),
-            compressed: Arc::default(),
-            recent_clients: Arc::new(RecentClients::new(
-                limits::RECENT_CLIENTS,
-                Duration::from_secs(limits::RECENT_CLIENT_SECONDS),
-                RandomState::new(),
-                Instant::now(),
-            )),
-            workers,
-            remembered: remembered.clone(),
-            observatory: Arc::clone(&observatory),
-            start: Instant::now(),
-        };
-
+        let refresher = Refresher::start(config, &settings, &tls_state.staples, metrics.background());
+        let refresher = refresher.map_err(StartError::Thread)?;
+        let common = common(config, &tls_state, &collector)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
         for written in &config.listeners {
-            listeners.push(open_everywhere(written, &observatory, &mut openings)?);
+            listeners.push(open_everywhere(written, &metrics, &mut openings)?);
         }
         let cores = if config.affinity { crate::thread::usable_cores() } else { Vec::new() };
         let (mut senders, mut threads) = (Vec::new(), Vec::new());
         for (number, opened) in openings.into_iter().enumerate() {
             let core = cores.get(number % cores.len().max(1)).copied();
-            let shard = observatory.shard(number);
+            let shard = metrics.shard(number);
             let change = Change { settings: Arc::clone(&settings), opened, closed: Vec::new() };
             let spawned = spawn(number, core, shard, change, common.clone());
             let (commands, thread) = spawned.map_err(StartError::Thread)?;
             senders.push(commands);
             threads.push(thread);
         }
-        show_tier(&observatory, &settings);
-        let follower = follow_certificates(&settings, &observatory)?;
+        show_parts(&collector, &metrics, &settings);
+        let follower = follow_certificates(&settings, &metrics)?;
         let control = Control {
             workers: senders,
             threads,
             listeners,
             access_log,
             settings,
-            sealers,
-            keeper: Some(keeper),
+            ktls,
+            refresher: Some(refresher),
             follower,
         };
-        Ok(Self { observatory, tickets, remembered, control: Mutex::new(control) })
+        Ok(Self { metrics, collector, tickets, tls_state, control: Mutex::new(control) })
     }
 
     /// Puts another configuration in force without dropping a connection. The number of workers and their cores
@@ -201,13 +126,13 @@ impl Server {
     pub fn reload(&self, config: &Config) -> Result<(), StartError> {
         let outcome = self.apply(config);
         let label = if outcome.is_ok() { ReloadOutcome::Applied } else { ReloadOutcome::Rejected };
-        self.observatory.reloaded(label, SystemTime::now());
+        self.metrics.reloaded(label, SystemTime::now());
         outcome
     }
 
     /// Counts a reload that failed before there was a configuration to apply.
     pub fn reload_failed(&self) {
-        self.observatory.reloaded(ReloadOutcome::Rejected, SystemTime::now());
+        self.metrics.reloaded(ReloadOutcome::Rejected, SystemTime::now());
     }
 
     fn apply(&self, config: &Config) -> Result<(), StartError> {
@@ -219,13 +144,13 @@ impl Server {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        let new_log = if keeps_log { None } else { open_access_log(config, &self.observatory)? };
+        let new_log = if keeps_log { None } else { open_access_log(config, &self.metrics)? };
         let log = if keeps_log { control.access_log.as_ref() } else { new_log.as_ref() };
         let previous = Arc::clone(&control.settings);
-        let (ring, remembered) = (self.tickets.ring(), &self.remembered);
-        let (previous, sealers) = (Some(&*previous), &mut control.sealers);
-        let settings = prepare(config, previous, ring, remembered, log, sealers, &self.observatory)?;
-        let follower = follow_certificates(&settings, &self.observatory)?;
+        let (ring, tls_state) = (self.tickets.ring(), &self.tls_state);
+        let (previous, ktls) = (Some(&*previous), &mut control.ktls);
+        let settings = prepare(config, previous, ring, tls_state, log, ktls, &self.collector)?;
+        let follower = follow_certificates(&settings, &self.metrics)?;
         let mut openings: Vec<Vec<Opened>> = control.workers.iter().map(|_| Vec::new()).collect();
         let (mut kept, mut added): (Vec<Bound>, Vec<Bound>) = (Vec::new(), Vec::new());
         for written in &config.listeners {
@@ -244,8 +169,8 @@ impl Server {
             .collect();
         kept.extend(added);
         control.listeners = kept;
-        if let Some(keeper) = &control.keeper {
-            keeper.change(config, &settings, &remembered.staples);
+        if let Some(refresher) = &control.refresher {
+            refresher.change(config, &settings, &tls_state.staples);
         }
         for (commands, opened) in control.workers.iter().zip(openings) {
             let change = Change { settings: Arc::clone(&settings), opened, closed: closed.clone() };
@@ -253,9 +178,9 @@ impl Server {
             drop(commands.send(Command::Change(change)));
         }
         control.settings = settings;
-        self.observatory.chacha20().configure(config.tls.chacha20);
+        self.collector.chacha20().configure(config.tls.chacha20);
         self.tickets.configure(&config.tls.tickets);
-        show_tier(&self.observatory, &control.settings);
+        show_parts(&self.collector, &self.metrics, &control.settings);
         control.follower = follower;
         let replaced_log = if keeps_log {
             if let Some((_, log)) = &control.access_log {
@@ -280,12 +205,22 @@ impl Server {
         openings: &mut [Vec<Opened>],
     ) -> Result<Bound, StartError> {
         if open.iter().any(|bound| bound.address.port() == written.address.port()) {
-            return open_shared(written, &self.observatory, openings);
+            return open_shared(written, &self.metrics, openings);
         }
-        open_everywhere(written, &self.observatory, openings)
+        open_everywhere(written, &self.metrics, openings)
     }
 
-    /// Stops accepting, ends idle connections, and lets running responses finish within the drain deadline.
+    /// Opens the access log again, after another program has renamed it.
+    pub fn reopen_logs(&self) {
+        if let Some((_, log)) = &self.control().access_log {
+            log.reopen();
+        }
+    }
+
+    /// Closes the listeners, ends idle connections, and lets running responses finish within the drain deadline.
+    ///
+    /// A connection without a request yet gets its first response if the request comes within
+    /// [`limits::DRAIN_FIRST_REQUEST_SECONDS`] from its handshake on.
     pub fn drain(&self) {
         let control = self.control();
         let deadline = Instant::now() + control.settings.limits.drain_deadline;
@@ -312,7 +247,7 @@ impl Server {
             }
         }
         let mut control = self.control();
-        let ended = (control.access_log.take(), control.keeper.take());
+        let ended = (control.access_log.take(), control.refresher.take());
         if let Some(store) = &control.settings.store {
             store.leave();
         }
@@ -333,13 +268,18 @@ impl Server {
         let settings = Arc::clone(&self.control().settings);
         let Some(store) = &settings.store else { return Ok(Purged { objects: 0 }) };
         let outcome = store.purge(order, &settings.sites);
-        self.observatory.purged(order, outcome.as_ref().map_or(0, |purged| purged.objects));
+        self.metrics.purged(purge_kind(&order.what), outcome.as_ref().map_or(0, |purged| purged.objects));
         outcome
     }
 
     /// The counters of all workers.
-    pub fn observatory(&self) -> &Arc<Observatory> {
-        &self.observatory
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Collects the state of the server's parts for metrics.
+    pub fn collector(&self) -> &Arc<Collector> {
+        &self.collector
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
@@ -347,27 +287,54 @@ impl Server {
     }
 }
 
+/// State that the workers will share.
+fn common(config: &Config, tls_state: &TlsState, collector: &Arc<Collector>) -> Result<Common, StartError> {
+    let workers = config.workers.get();
+    let io = IoThreads::start(IoLimits {
+        threads: limits::IO_THREADS,
+        queued: limits::IO_QUEUE,
+        queued_later: limits::READ_AHEAD_QUEUE,
+    });
+    Ok(Common {
+        io: Arc::new(io.map_err(StartError::Thread)?),
+        compressed: Arc::default(),
+        recent_clients: Arc::new(RecentClients::new(
+            limits::RECENT_CLIENTS,
+            Duration::from_secs(limits::RECENT_CLIENT_SECONDS),
+            RandomState::new(),
+            Instant::now(),
+        )),
+        forwarded: Arc::default(),
+        connected: Arc::default(),
+        connections: Arc::new(ConnectionCount::new(
+            getrlimit(Resource::Nofile).current,
+            config.limits.open_files.saturating_mul(workers),
+        )),
+        workers,
+        tls_state: tls_state.clone(),
+        collector: Arc::clone(collector),
+        start: Instant::now(),
+    })
+}
+
 fn prepare(
     config: &Config,
     previous: Option<&Settings>,
     tickets: &Arc<TicketKeyring>,
-    remembered: &Remembered,
+    tls_state: &TlsState,
     access_log: Option<&(PathBuf, AccessLog)>,
-    sealers: &mut Sealers,
-    observatory: &Observatory,
+    ktls: &mut KtlsSupport,
+    collector: &Collector,
 ) -> Result<Arc<Settings>, StartError> {
     let sink = access_log.map(|(_, log)| log.sink());
-    let kernel = sealers.plan(config).map_err(StartError::Kernel)?;
-    let chacha20 = observatory.chacha20().switch();
-    Settings::prepare(config, previous, tickets, remembered, sink, kernel, chacha20).map(Arc::new)
+    let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
+    let chacha20 = collector.chacha20().switch();
+    Settings::prepare(config, previous, tickets, tls_state, sink, kernel, chacha20).map(Arc::new)
 }
 
-fn open_access_log(
-    config: &Config,
-    observatory: &Observatory,
-) -> Result<Option<(PathBuf, AccessLog)>, StartError> {
+fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<(PathBuf, AccessLog)>, StartError> {
     let open = |path: &Path| {
-        let log = AccessLog::open(path, observatory.access_log())
+        let log = AccessLog::open(path, metrics.access_log())
             .map_err(|source| StartError::AccessLog { path: path.to_owned(), source })?;
         Ok((path.to_owned(), log))
     };
@@ -377,18 +344,18 @@ fn open_access_log(
 /// Opens a listener in every worker after making sure that no other program has its port.
 fn open_everywhere(
     written: &Listener,
-    observatory: &Observatory,
+    metrics: &Metrics,
     openings: &mut [Vec<Opened>],
 ) -> Result<Bound, StartError> {
     if written.address.port() != 0 {
         probe_free(written.address).map_err(StartError::Listen)?;
     }
-    open_shared(written, observatory, openings)
+    open_shared(written, metrics, openings)
 }
 
 fn open_shared(
     written: &Listener,
-    observatory: &Observatory,
+    metrics: &Metrics,
     openings: &mut [Vec<Opened>],
 ) -> Result<Bound, StartError> {
     let mut address = written.address;
@@ -399,7 +366,7 @@ fn open_shared(
         sockets.push(socket);
     }
     let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
-    let id = observatory.listener(&address.to_string(), protocol);
+    let id = metrics.listener(&address.to_string(), protocol);
     let listening = Listening { id, tls: written.tls, proxy_protocol: written.proxy_protocol };
     for (opened, socket) in openings.iter_mut().zip(sockets) {
         opened.push(Opened { address, socket, listening });
@@ -407,25 +374,19 @@ fn open_shared(
     Ok(Bound { written: written.clone(), address })
 }
 
-/// Shows new clients what lies in the certificates' files from now on; `None` where nobody speaks TLS.
-fn follow_certificates(
-    settings: &Settings,
-    observatory: &Arc<Observatory>,
-) -> Result<Option<Follower>, StartError> {
+/// Follows the files of certificates for new connections; `None` without a TLS listener.
+fn follow_certificates(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Option<Follower>, StartError> {
     let holdings = settings.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(holdings) = holdings else { return Ok(None) };
-    holdings.show(observatory);
+    holdings.show(metrics);
     let Some(acceptor) = &settings.acceptor else { return Ok(None) };
-    Follower::start(holdings, Arc::clone(acceptor), Arc::clone(observatory))
-        .map(Some)
-        .map_err(StartError::Thread)
+    Follower::start(holdings, Arc::clone(acceptor), Arc::clone(metrics)).map(Some).map_err(StartError::Thread)
 }
 
-fn show_tier(observatory: &Observatory, settings: &Settings) {
-    observatory.set_origins(settings.sites.origins());
+fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
+    let cache = settings.store.as_ref().map(|store| (Arc::clone(store.tier()), Arc::clone(store.purges())));
+    collector.set_parts(Parts { origins: settings.sites.origins().cloned().collect(), cache });
     if let Some(store) = &settings.store {
-        observatory.set_tier(Arc::clone(&store.tier));
-        observatory.set_purges(Arc::clone(&store.purges));
-        observatory.set_prefetches(Arc::clone(&store.prefetches));
+        metrics.set_prefetches(Arc::clone(store.prefetches()));
     }
 }

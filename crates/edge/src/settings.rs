@@ -1,56 +1,55 @@
-//! What one configuration means to the workers: everything prepared, nothing left to look up.
+//! Settings of the workers, prepared from a configuration.
 
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use penstock_config::{Config, Limits, Origin, SessionCache, limits};
+use penstock_content::{SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
 use penstock_tls::early_data::EarlyDataPolicy;
-use penstock_tls::session_store::{SessionKeeping, SessionStore};
+use penstock_tls::session_store::{SessionStorage, SessionStore};
 use penstock_tls::strikes::{StrikeLimits, StrikeRegister};
 use penstock_tls::tickets::TicketKeyring;
-use penstock_tls::{Acceptor, ChaCha20Switch, Offered};
+use penstock_tls::{Acceptor, ChaCha20Switch, OfferedCertificate};
 
 use crate::access_log::Sink;
-use crate::cached::Store;
 use crate::certificates::Holdings;
-use crate::remembered::Remembered;
-use crate::server::StartError;
-use crate::site::SiteTable;
+use crate::start_error::StartError;
+use crate::tls_state::TlsState;
 
-/// One generation of settings. A reload makes a new one; connections take it up with their next request.
+/// One generation of settings. A reload makes a new one; connections use it from their next request on.
 pub(crate) struct Settings {
     pub(crate) sites: SiteTable,
-    /// `None` if no site has ever needed one.
-    pub(crate) store: Option<Store>,
-    /// `None` if no listener speaks TLS.
+    /// The cache; `None` if no site has needed one since the start.
+    pub(crate) store: Option<Arc<Store>>,
+    /// `None` if no listener uses TLS.
     pub(crate) acceptor: Option<Arc<Acceptor>>,
-    /// The certificates it began with, until somebody follows them.
+    /// The certificates at the start, until a thread follows their files.
     pub(crate) holdings: Mutex<Option<Holdings>>,
     pub(crate) limits: Limits,
     pub(crate) head: HeadLimits,
     pub(crate) outlet: OutletLimits,
     pub(crate) kernel: KernelPlan,
-    /// How much early data is acted upon before the handshake is finished.
+    /// Bytes of early data that are answered before the handshake is finished.
     pub(crate) early_data_bytes: usize,
-    /// Tells replays of early data.
+    /// Detects replays of early data.
     strikes: Option<Arc<StrikeRegister<RandomState>>>,
     pub(crate) access_log: Option<Sink>,
 }
 
 impl Settings {
-    /// Prepares a configuration. `tickets` outlive it, so that a reload does not end resumption; what `previous` has
-    /// open is used again.
+    /// Prepares a configuration. `tickets` outlive it, so that a reload does not end resumption. Files and directories that
+    /// `previous` has open are used again.
     ///
     /// # Errors
-    /// What cannot be opened or used.
+    /// See [`StartError`].
     pub(crate) fn prepare(
         config: &Config,
         previous: Option<&Self>,
         tickets: &Arc<TicketKeyring>,
-        remembered: &Remembered,
+        tls_state: &TlsState,
         access_log: Option<Sink>,
         kernel: KernelPlan,
         chacha20: Arc<ChaCha20Switch>,
@@ -63,7 +62,7 @@ impl Settings {
         let sites = SiteTable::open(&config.sites, known, store.as_ref());
         let acceptor = if wants_tls {
             let (certificates, strikes) = (holdings.offered(), strikes.as_ref());
-            Some(Arc::new(acceptor(config, certificates, tickets, remembered, chacha20, strikes)?))
+            Some(Arc::new(acceptor(config, certificates, tickets, tls_state, chacha20, strikes)?))
         } else {
             None
         };
@@ -94,19 +93,19 @@ impl Settings {
     }
 }
 
-/// The cache, opened once: what is in it outlives every reload.
-fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Store>, StartError> {
+/// The cache, opened once. It outlives reloads.
+fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<Store>>, StartError> {
     if let Some(store) = previous.and_then(|settings| settings.store.as_ref()) {
-        if !store.is_as_written(&config.cache) {
+        if !store.is_configured_as(&config.cache) {
             tracing::warn!("the `cache` section has changed; that takes effect with the next start");
         }
-        return Ok(Some(store.clone()));
+        return Ok(Some(Arc::clone(store)));
     }
     let needed = config.sites.iter().any(|site| matches!(site.origin, Origin::Http(_)));
-    if needed { Store::open(&config.cache).map(Some) } else { Ok(None) }
+    if needed { Store::open(&config.cache).map(Some).map_err(StartError::Cache) } else { Ok(None) }
 }
 
-/// The register of replays goes on through reloads. One that begins knows that it has missed what came before.
+/// The strike register. It outlives reloads; a new one treats early data of tickets from before its start as replays.
 fn strikes(config: &Config, previous: Option<&Settings>) -> Option<Arc<StrikeRegister<RandomState>>> {
     config.tls.early_data.filter(|early| early.anti_replay)?;
     let kept = previous.and_then(|settings| settings.strikes.clone());
@@ -123,9 +122,9 @@ fn strikes(config: &Config, previous: Option<&Settings>) -> Option<Arc<StrikeReg
 
 fn acceptor(
     config: &Config,
-    certificates: Vec<Offered>,
+    certificates: Vec<OfferedCertificate>,
     tickets: &Arc<TicketKeyring>,
-    remembered: &Remembered,
+    tls_state: &TlsState,
     chacha20: Arc<ChaCha20Switch>,
     strikes: Option<&Arc<StrikeRegister<RandomState>>>,
 ) -> Result<Acceptor, StartError> {
@@ -136,14 +135,14 @@ fn acceptor(
         )),
         None => None,
     };
-    let session_keeping = match config.tls.session_cache {
+    let session_storage = match config.tls.session_cache {
         SessionCache::None => None,
-        SessionCache::Internal => Some(SessionKeeping {
-            store: Arc::clone(&remembered.sessions) as Arc<dyn SessionStore>,
+        SessionCache::Internal => Some(SessionStorage {
+            store: Arc::clone(&tls_state.sessions) as Arc<dyn SessionStore>,
             lookup_deadline: Duration::from_millis(limits::SESSION_LOOKUP_DEADLINE_MILLISECONDS),
         }),
     };
-    Acceptor::new(penstock_tls::Settings {
+    Acceptor::new(penstock_tls::AcceptorSettings {
         certificates,
         prepared_certificates: limits::PREPARED_CERTIFICATES,
         oldest: config.tls.oldest,
@@ -155,12 +154,13 @@ fn acceptor(
         suites: config.tls.suites.clone(),
         chacha20,
         tickets: Some(Arc::clone(tickets)),
-        session_keeping,
+        session_storage,
         early_data: config.tls.early_data.map(|_| EarlyDataPolicy { strikes: strikes.cloned() }),
         compressions: config.tls.certificate_compression.clone(),
         compressed_bytes_max: limits::COMPRESSED_CERTIFICATE_BYTES,
+        client_hello_bytes_max: limits::CLIENT_HELLO_BYTES,
         session_lifetime: config.tls.tickets.policy.lifetime(),
-        staples: Arc::clone(&remembered.staples),
+        staples: Arc::clone(&tls_state.staples),
         client_certificates: config.tls.client_certificates.clone(),
         key_log,
     })

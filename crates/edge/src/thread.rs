@@ -14,11 +14,12 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle as TaskHandle, LocalSet, spawn_local};
 use tokio::time::timeout_at;
 
-use crate::metrics::{Shard, ShortReason};
+use crate::accept::accept;
+use crate::metrics::Shard;
 use crate::settings::Settings;
-use crate::worker::{Common, Listening, Worker, accept, report};
+use crate::worker::{Common, Listening, Worker, report};
 
-/// What a worker is told. The channel is unbounded, but only an operator's signals fill it.
+/// A command to a worker. The channel is unbounded, but only an operator's signals fill it.
 pub(crate) enum Command {
     Change(Change),
     /// Ends once the last connection has, or at the deadline.
@@ -51,7 +52,7 @@ pub(crate) fn usable_cores() -> Vec<usize> {
 /// Starts a worker.
 ///
 /// # Errors
-/// When the system has no room for another thread or event queue.
+/// When the system has no space for another thread or event queue.
 pub(crate) fn spawn(
     number: usize,
     core: Option<usize>,
@@ -85,7 +86,7 @@ async fn run(shard: Arc<Shard>, first: Change, common: Common, mut commands: Unb
     listeners.change(&worker, first, &common);
     spawn_local(report(Rc::clone(&worker), common.clone()));
     let rounds = Rc::clone(&worker);
-    spawn_local(async move { rounds.turns.begin_rounds().await });
+    spawn_local(async move { rounds.signing_limiter.run_rounds().await });
     let deadline = loop {
         match commands.recv().await {
             Some(Command::Change(change)) => listeners.change(&worker, change, &common),
@@ -99,9 +100,7 @@ async fn run(shard: Arc<Shard>, first: Change, common: Common, mut commands: Unb
         _ = timeout_at(deadline.into(), worker.until_empty()) => {}
         () = stop_command(&mut commands) => {}
     }
-    for _ in 0..worker.open_connections() {
-        worker.shard.short_response(ShortReason::Drain);
-    }
+    worker.cut_responses().await;
 }
 
 /// Waits for an operator who has lost patience; for ever if there is none.

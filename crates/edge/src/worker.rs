@@ -1,62 +1,67 @@
-//! A worker: one thread, one core, one runtime. It accepts, and everything of a connection stays on it.
+//! A worker: one thread, one core, one runtime. A connection stays on the worker that accepted it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
-use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use penstock_config::{Limits, limits};
+use penstock_content::{Clock, CompressedManifests, Context};
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
 use penstock_origin::residency::{Residency, ResidencyLimits};
-use penstock_tls::{HandshakeRate, Turns};
-use tokio::net::TcpStream;
-use tokio::sync::{Notify, oneshot};
+use penstock_tls::{HandshakeRate, SigningLimiter};
+use tokio::sync::Notify;
 
-use crate::clock::Clock;
-use crate::compress::CompressedManifests;
-use crate::establish::establish;
-use crate::metrics::{ListenerId, Observatory, Refusal, Shard};
+use crate::collect::{Collector, labels};
+use crate::connection_count::{ConnectionCount, IdleConnections};
+use crate::cutter::Cutter;
+use crate::date::DateCache;
+use crate::metrics::{ListenerId, Shard};
 use crate::networks::Networks;
 use crate::recent_clients::RecentClients;
-use crate::remembered::Remembered;
 use crate::settings::Settings;
-use crate::task;
+use crate::tls_state::TlsState;
 
 /// Settings whose references are counted by this worker alone, so that a request touches no other core's memory.
 pub(crate) type CountedHere = Rc<Arc<Settings>>;
 
-/// What the connections of one worker share. It never leaves its thread, so nothing in it is locked.
+/// State that the connections of one worker share. It stays on its thread, so nothing in it is locked.
 pub(crate) struct Worker {
     pub(crate) shard: Arc<Shard>,
-    pub(crate) files: OpenFiles,
+    /// The content path's surroundings.
+    pub(crate) content: Rc<Context>,
     pub(crate) residency: Residency,
-    pub(crate) compressed: Arc<CompressedManifests>,
     pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
     pub(crate) io: Arc<IoThreads>,
     /// Connections to origins.
-    pub(crate) origins: Connections,
-    pub(crate) clock: Clock,
-    /// Whose turn it is to sign.
-    pub(crate) turns: Turns,
+    origins: Rc<Connections>,
+    pub(crate) date: DateCache,
+    /// Limits the signatures of full handshakes.
+    pub(crate) signing_limiter: SigningLimiter,
     /// Handshakes in flight by client network.
-    pub(crate) networks: Networks,
+    pub(crate) networks: Arc<Networks>,
+    /// Forwarded requests of all workers by client network.
+    pub(crate) forwarded: Arc<Networks>,
     settings: RefCell<CountedHere>,
     scratch: RefCell<Vec<u8>>,
-    /// This worker's share of the connection limit.
-    connections_max: Cell<usize>,
+    /// Open connections of all workers by client network.
+    pub(crate) connected: Arc<Networks>,
+    /// Open connections of all workers.
+    all_connections: Arc<ConnectionCount>,
+    /// Idle connections of this worker.
+    pub(crate) idle: Rc<IdleConnections>,
     workers: usize,
     connections: Cell<usize>,
     handshakes: Cell<usize>,
     draining: Cell<bool>,
     drain: Notify,
-    /// Wakes whoever waits for the last connection.
+    /// Notified when the last connection closes.
     emptied: Notify,
+    /// Ends responses that are being sent.
+    cut: Cutter,
 }
 
 /// A listener as a connection sees it.
@@ -67,16 +72,19 @@ pub(crate) struct Listening {
     pub(crate) proxy_protocol: bool,
 }
 
-/// What all workers share.
+/// State that all workers share.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) io: Arc<IoThreads>,
     pub(crate) compressed: Arc<CompressedManifests>,
     pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
+    pub(crate) forwarded: Arc<Networks>,
+    pub(crate) connected: Arc<Networks>,
+    pub(crate) connections: Arc<ConnectionCount>,
     pub(crate) workers: usize,
-    pub(crate) remembered: Remembered,
-    pub(crate) observatory: Arc<Observatory>,
-    /// Where the time of all workers begins.
+    pub(crate) tls_state: TlsState,
+    pub(crate) collector: Arc<Collector>,
+    /// Origin of the workers' monotonic time.
     pub(crate) start: Instant,
 }
 
@@ -98,28 +106,52 @@ fn open_files_limits(max_files: usize) -> OpenFilesLimits {
 impl Worker {
     pub(crate) fn new(shard: Arc<Shard>, settings: Arc<Settings>, common: &Common) -> Self {
         let limits = settings.limits;
+        let origins = Rc::new(Connections::default());
+        let content = Context {
+            clock: Clock::system(),
+            metrics: Arc::clone(&shard),
+            files: OpenFiles::new(Arc::clone(&common.io), open_files_limits(limits.open_files)),
+            compressed: Arc::clone(&common.compressed),
+            io: Arc::clone(&common.io),
+            origins: Box::new(Rc::clone(&origins)),
+            waiters_per_fill: Cell::new(limits.waiters_per_fill),
+            random: penstock_tls::random_number,
+        };
         Self {
             shard,
-            files: OpenFiles::new(Arc::clone(&common.io), open_files_limits(limits.open_files)),
+            content: Rc::new(content),
             residency: Residency::new(Arc::clone(&common.io), RESIDENCY, common.start),
-            compressed: Arc::clone(&common.compressed),
             recent_clients: Arc::clone(&common.recent_clients),
             io: Arc::clone(&common.io),
-            origins: Connections::default(),
-            clock: Clock::new(),
-            turns: Turns::new(limits::SIGNATURES_PER_ROUND),
-            networks: Networks::default(),
+            origins,
+            date: DateCache::new(),
+            signing_limiter: SigningLimiter::new(limits::SIGNATURES_PER_ROUND),
+            networks: Arc::default(),
+            forwarded: Arc::clone(&common.forwarded),
             workers: common.workers,
-            connections_max: Cell::new(share_of(limits.connections, common.workers)),
+            connected: Arc::clone(&common.connected),
+            all_connections: Arc::clone(&common.connections),
+            idle: Rc::default(),
             settings: RefCell::new(Rc::new(settings)),
-            // A TLS record's worth: the library hands out one record at a time.
+            // One TLS record: the library returns one at a time.
             scratch: RefCell::new(vec![0; limits::RECORD_PLAINTEXT_BYTES]),
             connections: Cell::new(0),
             handshakes: Cell::new(0),
             draining: Cell::new(false),
             drain: Notify::new(),
             emptied: Notify::new(),
+            cut: Cutter::default(),
         }
+    }
+
+    /// Sends a response, unless the drain deadline cuts it. Returns false if it was cut.
+    pub(crate) async fn send_until_cut(&self, sending: impl Future<Output = ()>) -> bool {
+        self.cut.run(sending).await
+    }
+
+    /// Cuts the responses that are being sent, and waits until each has been logged.
+    pub(crate) async fn cut_responses(&self) {
+        self.cut.cut().await;
     }
 
     /// The settings in force.
@@ -129,16 +161,31 @@ impl Worker {
 
     /// Puts new settings in force for the next request of each connection.
     pub(crate) fn set_settings(&self, settings: Arc<Settings>, workers: usize) {
-        self.connections_max.set(share_of(settings.limits.connections, workers));
-        self.turns.set_rate(handshake_rate(&settings.limits, workers), Instant::now());
+        self.signing_limiter.set_rate(handshake_rate(&settings.limits, workers), Instant::now());
+        self.content.waiters_per_fill.set(settings.limits.waiters_per_fill);
         *self.settings.borrow_mut() = Rc::new(settings);
     }
 
-    /// This worker's share of the handshakes that one client network may have in flight; zero is no limit.
+    /// Whether there is a place for one more connection. If all are taken, the longest idle connection of this worker is
+    /// told to end.
+    pub(crate) fn has_place(&self) -> bool {
+        let most = self.settings.borrow().limits.connections;
+        !self.all_connections.is_full(most) || self.idle.evict_longest()
+    }
+
+    /// Handshakes that are going on.
+    pub(crate) fn handshakes_in_flight(&self) -> usize {
+        self.handshakes.get()
+    }
+
+    /// The handshakes that one client network may have in flight on this worker; zero is no limit. A network never holds
+    /// more places than are free, so it cannot take the last ones from other networks.
     pub(crate) fn handshakes_per_network(&self) -> usize {
-        match self.settings.borrow().limits.handshakes_per_network {
+        let limits = &self.settings.borrow().limits;
+        let free = limits.handshakes_in_flight.saturating_sub(self.handshakes.get());
+        match limits.handshakes_per_network {
             0 => 0,
-            limit => share_of(limit, self.workers),
+            limit => share_of(limit, self.workers).min(free.max(1)),
         }
     }
 
@@ -158,7 +205,7 @@ impl Worker {
         self.emptied.notify_waiters();
     }
 
-    /// Waits until the drain begins; for ever if it has begun already.
+    /// Waits until the drain begins; forever if it has begun already.
     pub(crate) async fn drain_begun(&self) {
         self.drain.notified().await;
     }
@@ -169,43 +216,11 @@ impl Worker {
             self.emptied.notified().await;
         }
     }
-
-    /// Connections that are open now.
-    pub(crate) fn open_connections(&self) -> usize {
-        self.connections.get()
-    }
-
-    /// Takes care of an accepted socket, or closes it because a limit is reached.
-    pub(crate) fn take_in(self: &Rc<Self>, listening: Listening, socket: TcpStream, peer: SocketAddr) {
-        let settings = self.settings();
-        if self.draining.get() {
-            return self.shard.refused(Refusal::Draining);
-        }
-        if self.connections.get() >= self.connections_max.get() {
-            return self.shard.refused(Refusal::Limit);
-        }
-        if listening.tls && self.handshakes.get() >= settings.limits.handshakes_in_flight {
-            return self.shard.refused(Refusal::Handshakes);
-        }
-        let presence = Presence::enter(Rc::clone(self), listening.id);
-        let worker = Rc::clone(self);
-        task::begin(async move {
-            let presence = presence;
-            // Boxed, and gone before the first request: an idle connection must not carry its handshake.
-            let handshaking = HandshakeInFlight::enter(&worker, listening.tls);
-            let connection = Box::pin(establish(&worker, &listening, socket, peer)).await;
-            drop(handshaking);
-            if let Some(connection) = connection {
-                connection.serve().await;
-            }
-            drop(presence);
-        });
-    }
 }
 
 /// Each worker gets the same share, rounded up: the kernel spreads connections evenly but not exactly.
-fn share_of(connections: usize, workers: usize) -> usize {
-    connections.div_ceil(workers.max(1)).max(1)
+fn share_of(handshakes: usize, workers: usize) -> usize {
+    handshakes.div_ceil(workers.max(1)).max(1)
 }
 
 /// This worker's share of the rate. Half of the handshakes in flight may wait, so that the others still get in.
@@ -216,14 +231,15 @@ fn handshake_rate(limits: &Limits, workers: usize) -> Option<HandshakeRate> {
 }
 
 /// Counts a connection for as long as it lives, however it ends.
-struct Presence {
+pub(crate) struct Presence {
     worker: Rc<Worker>,
     listener: ListenerId,
 }
 
 impl Presence {
-    fn enter(worker: Rc<Worker>, listener: ListenerId) -> Self {
+    pub(crate) fn enter(worker: Rc<Worker>, listener: ListenerId) -> Self {
         worker.connections.set(worker.connections.get() + 1);
+        worker.all_connections.opened();
         worker.shard.connection_opened(listener);
         Self { worker, listener }
     }
@@ -232,11 +248,12 @@ impl Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The runtime catches it: a fault of ours ends one connection, never the worker.
+            // The runtime catches it: a panic ends one connection, not the worker.
             self.worker.shard.panicked();
         }
         let left = self.worker.connections.get().saturating_sub(1);
         self.worker.connections.set(left);
+        self.worker.all_connections.closed();
         self.worker.shard.connection_closed(self.listener);
         if left == 0 {
             self.worker.emptied.notify_waiters();
@@ -245,10 +262,10 @@ impl Drop for Presence {
 }
 
 /// Counts a handshake for as long as it lasts.
-struct HandshakeInFlight<'w>(Option<&'w Worker>);
+pub(crate) struct HandshakeInFlight<'w>(Option<&'w Worker>);
 
 impl<'w> HandshakeInFlight<'w> {
-    fn enter(worker: &'w Worker, tls: bool) -> Self {
+    pub(crate) fn enter(worker: &'w Worker, tls: bool) -> Self {
         if !tls {
             return Self(None);
         }
@@ -261,89 +278,6 @@ impl Drop for HandshakeInFlight<'_> {
     fn drop(&mut self) {
         if let Some(worker) = self.0 {
             worker.handshakes.set(worker.handshakes.get().saturating_sub(1));
-        }
-    }
-}
-
-/// Accepts on one listener until `closing` is dropped or sent to, then takes in who waits already.
-pub(crate) async fn accept(
-    worker: Rc<Worker>,
-    listener: tokio::net::TcpListener,
-    listening: Listening,
-    closing: oneshot::Receiver<()>,
-) {
-    tokio::select! {
-        biased;
-        _ = closing => {}
-        () = accept_for_ever(&worker, &listener, listening) => {}
-    }
-    // Closing the socket would reset the connections in its queue.
-    while let Poll::Ready(Ok((socket, peer))) = poll_accept_once(&listener).await {
-        worker.take_in(listening, socket, peer);
-    }
-}
-
-/// One attempt that never waits.
-async fn poll_accept_once(listener: &tokio::net::TcpListener) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-    std::future::poll_fn(|context| Poll::Ready(listener.poll_accept(context))).await
-}
-
-#[expect(clippy::infinite_loop, reason = "ended by dropping it")]
-async fn accept_for_ever(worker: &Rc<Worker>, listener: &tokio::net::TcpListener, listening: Listening) {
-    let mut reserve = Reserve::new();
-    let mut in_a_row = 0;
-    loop {
-        match listener.accept().await {
-            Ok((socket, peer)) => {
-                worker.take_in(listening, socket, peer);
-                in_a_row += 1;
-                if in_a_row >= limits::ACCEPTS_PER_TURN {
-                    in_a_row = 0;
-                    tokio::task::yield_now().await;
-                }
-            }
-            Err(error) if is_out_of_descriptors(&error) => {
-                worker.shard.accept_error("out_of_descriptors");
-                reserve.turn_one_away(worker, listener).await;
-            }
-            // The client gave up while it waited in the queue.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
-                worker.shard.accept_error("aborted");
-            }
-            Err(error) => {
-                worker.shard.accept_error("other");
-                tracing::debug!(%error, "accept failed");
-                tokio::time::sleep(Duration::from_millis(limits::ACCEPT_RETRY_MILLISECONDS)).await;
-            }
-        }
-    }
-}
-
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let errno = rustix::io::Errno::from_io_error(error);
-    matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
-}
-
-/// A descriptor kept for the moment when there are no more: without it, waiting connections could neither be
-/// accepted nor refused, and the listener would be readable for ever.
-struct Reserve(Option<std::fs::File>);
-
-impl Reserve {
-    fn new() -> Self {
-        Self(std::fs::File::open("/dev/null").ok())
-    }
-
-    /// Gives the reserve up for one connection, closes that, and takes the reserve back.
-    async fn turn_one_away(&mut self, worker: &Worker, listener: &tokio::net::TcpListener) {
-        self.0 = None;
-        if let Poll::Ready(Ok(connection)) = poll_accept_once(listener).await {
-            drop(connection);
-            worker.shard.refused(Refusal::Descriptors);
-        }
-        self.0 = std::fs::File::open("/dev/null").ok();
-        if self.0.is_none() {
-            // Somebody else took it; give connections time to end.
-            tokio::time::sleep(Duration::from_millis(limits::ACCEPT_RETRY_MILLISECONDS)).await;
         }
     }
 }
@@ -366,16 +300,17 @@ pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
     loop {
         tick.tick().await;
         worker.shard.busy(thread_cpu_time(), started.elapsed());
-        common.observatory.observe_pressure(Instant::now());
+        common.collector.observe_pressure(Instant::now());
         if let Some(before) = Instant::now().checked_sub(IDLE_FILE) {
-            worker.files.close_idle(before);
+            worker.content.files.close_idle(before);
         }
         worker.origins.close_idle(Instant::now(), IDLE_ORIGIN);
         worker.shard.origin_retries(worker.origins.retries());
         for origin in worker.settings().sites.origins() {
             origin.check_health(Instant::now());
         }
-        worker.shard.files(&worker.files.counters(), &worker.residency.counters());
-        common.remembered.sweep();
+        let counts = labels::files(&worker.content.files.counters(), &worker.residency.counters());
+        worker.shard.files(&counts);
+        common.tls_state.sweep();
     }
 }

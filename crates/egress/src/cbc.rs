@@ -6,9 +6,9 @@ use penstock_sys::aead::Plaintext;
 use penstock_sys::cbc::{ADDITIONAL_BYTES, BLOCK_BYTES, CbcKeys, CbcSealingKey, CbcVersion, MAC_BYTES};
 
 use crate::batch::Batch;
-use crate::outlet::SendError;
+use crate::framing::{ContentType, HEADER_BYTES};
 use crate::pace::RECORD_BYTES;
-use crate::record::{ContentType, HEADER_BYTES};
+use crate::send_error::SendError;
 
 /// The most that one record adds.
 const RECORD_OVERHEAD_BYTES: usize = HEADER_BYTES + BLOCK_BYTES + MAC_BYTES + BLOCK_BYTES;
@@ -17,8 +17,8 @@ const RECORD_OVERHEAD_BYTES: usize = HEADER_BYTES + BLOCK_BYTES + MAC_BYTES + BL
 pub(crate) const OVERHEAD_BYTES: usize = 2 * RECORD_OVERHEAD_BYTES;
 
 thread_local! {
-    // MAC and cipher read the plaintext one after the other: what changed in between would make a record that the
-    // client takes for forged. So a mapped file is copied first.
+    // MAC and cipher read the plaintext one after the other: a change in between would make a record that the client
+    // takes for forged. So a mapped file is copied first.
     static COPY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct CbcSealer {
     key: CbcSealingKey,
     version: CbcVersion,
     sequence: u64,
-    /// Sealing failed: nobody could read what follows a gap.
+    /// Sealing failed: no client can read records behind a gap.
     broken: bool,
 }
 
@@ -59,9 +59,9 @@ impl CbcSealer {
         sealed
     }
 
-    /// In TLS 1.0 the network knows the vector of the next record in advance, and whoever can choose what comes next in a
-    /// response could test guesses with it (CVE-2011-3389). A record of one byte before the rest takes that away, for its
-    /// MAC cannot be foreseen.
+    /// In TLS 1.0 an observer knows the initialisation vector of the next record in advance, and an attacker that chooses
+    /// the next bytes of a response could test guesses with it (CVE-2011-3389). A record of one byte before the rest
+    /// prevents this, since its MAC cannot be predicted.
     fn seal_bytes(&mut self, content: ContentType, bytes: &[u8], batch: &mut Batch) -> Result<(), SendError> {
         let splits = self.version == CbcVersion::Tls10 && content == ContentType::ApplicationData;
         match bytes.split_at_checked(1).filter(|(_, rest)| splits && !rest.is_empty()) {
@@ -78,8 +78,7 @@ impl CbcSealer {
         let mut additional = [0; ADDITIONAL_BYTES];
         additional[..8].copy_from_slice(&self.sequence.to_be_bytes());
         additional[8..].copy_from_slice(&[content as u8, major, minor]);
-        let room = bytes.len() + RECORD_OVERHEAD_BYTES;
-        let space = batch.space(room).ok_or(SendError::Internal)?;
+        let space = batch.space(bytes.len() + RECORD_OVERHEAD_BYTES).ok_or(SendError::Internal)?;
         let (header, body) = space.split_at_mut(HEADER_BYTES);
         let sealed = self.key.seal(&additional, bytes, body).ok_or(SendError::Internal)?;
         let [high, low] = u16::try_from(sealed).map_err(|_| SendError::Internal)?.to_be_bytes();

@@ -1,13 +1,13 @@
-//! Who seals, the kernel or this program: pure policy. Never wrong, only slower or faster.
+//! The choice between sealing by the kernel and in user space: pure policy. Either is correct.
 
 use penstock_sys::aead::Cipher;
 use penstock_sys::ktls::Support;
-use penstock_sys::traffic::{SendKeys, Version};
+use penstock_sys::traffic::{ProtocolVersion, SendKeys};
 
-use crate::kernel::KernelAbilities;
+use crate::abilities::KernelAbilities;
 use crate::measure::Costs;
 
-/// What the operator wants (`tls.kernel`).
+/// The operator's setting (`tls.kernel`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// The kernel where it is faster here.
@@ -18,14 +18,14 @@ pub enum Wish {
     Off,
 }
 
-/// All that the choice depends on and that is the same for every connection.
+/// Inputs of the choice that are the same for every connection.
 #[derive(Clone, Debug)]
 pub struct KernelPlan {
-    /// What the operator wants.
+    /// The operator's setting.
     pub wish: Wish,
-    /// What the kernel can do.
+    /// Features of the kernel.
     pub support: Support,
-    /// What each way costs here; only [`Wish::Auto`] asks.
+    /// Measured costs; used with [`Wish::Auto`] only.
     pub costs: Option<Costs>,
     /// Whether network cards seal here, so that pages which never change need no copy.
     pub device: bool,
@@ -33,9 +33,9 @@ pub struct KernelPlan {
     pub body_bytes_min: u64,
 }
 
-/// Who seals, and why in the words of `penstock_egress_connections_total`.
+/// The sealer of a connection, and the reason as a label of `penstock_egress_connections_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum SealerChoice {
     /// The kernel, from the first byte.
     Kernel(&'static str),
     /// The kernel from the first response with a large body on, for this reason; this program until then.
@@ -44,52 +44,52 @@ pub enum Choice {
     UserSpace(&'static str),
 }
 
-/// Why a connection of an old client stays in user space: no kernel has its ciphers.
+/// The reason why a connection with a CBC suite stays in user space: no kernel has these ciphers.
 pub(crate) const CBC_SUITE: &str = "cbc_suite";
 
 impl KernelPlan {
     /// Chooses for a connection with these keys.
-    pub fn choose_for(&self, keys: &SendKeys) -> Choice {
+    pub fn choose_for(&self, keys: &SendKeys) -> SealerChoice {
         match keys {
             SendKeys::Aead(keys) => self.choose(keys.version, keys.cipher),
-            SendKeys::Cbc(_) => Choice::UserSpace(CBC_SUITE),
+            SendKeys::Cbc(_) => SealerChoice::UserSpace(CBC_SUITE),
         }
     }
 
     /// Chooses for a connection with this record format and cipher.
-    pub fn choose(&self, version: Version, cipher: Cipher) -> Choice {
+    pub fn choose(&self, version: ProtocolVersion, cipher: Cipher) -> SealerChoice {
         if self.wish == Wish::Off {
-            return Choice::UserSpace("configured_off");
+            return SealerChoice::UserSpace("configured_off");
         }
         if !self.support.ulp {
-            return Choice::UserSpace("kernel_lacks_tls");
+            return SealerChoice::UserSpace("kernel_lacks_tls");
         }
         if !self.support.accepts(version, cipher) {
-            return Choice::UserSpace("cipher_not_in_kernel");
+            return SealerChoice::UserSpace("cipher_not_in_kernel");
         }
         if self.wish == Wish::On {
-            return Choice::Kernel("configured_on");
+            return SealerChoice::Kernel("configured_on");
         }
         if self.device {
-            return Choice::KernelForBodies("network_card_seals");
+            return SealerChoice::KernelForBodies("network_card_seals");
         }
         let cost = self.costs.as_ref().map(|costs| costs.of(cipher));
         match cost.map(|cost| (cost.kernel_send, cost.user_space_send)) {
             Some((Some(kernel), Some(user_space))) if kernel > user_space => {
-                Choice::KernelForBodies("kernel_measured_faster")
+                SealerChoice::KernelForBodies("kernel_measured_faster")
             }
-            Some((Some(_), Some(_))) => Choice::UserSpace("kernel_measured_slower"),
-            _ => Choice::UserSpace("kernel_not_measured"),
+            Some((Some(_), Some(_))) => SealerChoice::UserSpace("kernel_measured_slower"),
+            _ => SealerChoice::UserSpace("kernel_not_measured"),
         }
     }
 
-    /// Whether a response with so many bytes of files is worth entering the kernel for. What lies in memory, and
-    /// what is small, costs less where it is sealed now.
+    /// Whether a response with so many bytes of files is worth entering the kernel for. Small bodies and bodies in memory
+    /// cost less in user space.
     pub fn is_worth_entering(&self, movable_bytes: u64) -> bool {
         movable_bytes >= self.body_bytes_min
     }
 
-    /// What the kernel can do for a connection that enters it.
+    /// Features for a connection that enters the kernel.
     pub fn abilities(&self) -> KernelAbilities {
         KernelAbilities { rekey: self.support.rekey, zerocopy: self.device }
     }
@@ -110,7 +110,10 @@ mod tests {
             wish,
             support: Support {
                 ulp: true,
-                accepted: vec![(Version::Tls13, Cipher::Aes128Gcm), (Version::Tls12, Cipher::Aes128Gcm)],
+                accepted: vec![
+                    (ProtocolVersion::Tls13, Cipher::Aes128Gcm),
+                    (ProtocolVersion::Tls12, Cipher::Aes128Gcm),
+                ],
                 rekey: false,
             },
             costs: Some(Costs { aes_128_gcm: cost, ..Costs::default() }),
@@ -119,42 +122,45 @@ mod tests {
         }
     }
 
-    fn choose(plan: &KernelPlan) -> Choice {
-        plan.choose(Version::Tls13, Cipher::Aes128Gcm)
+    fn choose(plan: &KernelPlan) -> SealerChoice {
+        plan.choose(ProtocolVersion::Tls13, Cipher::Aes128Gcm)
     }
 
     #[test]
     fn auto_follows_the_measurement() {
-        assert_eq!(choose(&plan(Wish::Auto, 3e9, 2e9)), Choice::KernelForBodies("kernel_measured_faster"));
-        assert_eq!(choose(&plan(Wish::Auto, 2e9, 3e9)), Choice::UserSpace("kernel_measured_slower"));
-        assert_eq!(choose(&plan(Wish::Auto, 2e9, 2e9)), Choice::UserSpace("kernel_measured_slower"));
+        assert_eq!(
+            choose(&plan(Wish::Auto, 3e9, 2e9)),
+            SealerChoice::KernelForBodies("kernel_measured_faster")
+        );
+        assert_eq!(choose(&plan(Wish::Auto, 2e9, 3e9)), SealerChoice::UserSpace("kernel_measured_slower"));
+        assert_eq!(choose(&plan(Wish::Auto, 2e9, 2e9)), SealerChoice::UserSpace("kernel_measured_slower"));
     }
 
     #[test]
     fn auto_without_a_measurement_stays_in_user_space() {
         let unmeasured = KernelPlan { costs: None, ..plan(Wish::Auto, 3e9, 2e9) };
-        assert_eq!(choose(&unmeasured), Choice::UserSpace("kernel_not_measured"));
-        assert_eq!(choose(&plan(Wish::Auto, 0.0, 2e9)), Choice::UserSpace("kernel_not_measured"));
+        assert_eq!(choose(&unmeasured), SealerChoice::UserSpace("kernel_not_measured"));
+        assert_eq!(choose(&plan(Wish::Auto, 0.0, 2e9)), SealerChoice::UserSpace("kernel_not_measured"));
     }
 
     #[test]
     fn on_asks_for_nothing_but_support() {
-        assert_eq!(choose(&plan(Wish::On, 1e9, 2e9)), Choice::Kernel("configured_on"));
-        let other = plan(Wish::On, 1e9, 2e9).choose(Version::Tls13, Cipher::ChaCha20Poly1305);
-        assert_eq!(other, Choice::UserSpace("cipher_not_in_kernel"));
+        assert_eq!(choose(&plan(Wish::On, 1e9, 2e9)), SealerChoice::Kernel("configured_on"));
+        let other = plan(Wish::On, 1e9, 2e9).choose(ProtocolVersion::Tls13, Cipher::ChaCha20Poly1305);
+        assert_eq!(other, SealerChoice::UserSpace("cipher_not_in_kernel"));
     }
 
     #[test]
     fn off_is_off_and_no_support_is_named_before_the_measurement() {
-        assert_eq!(choose(&plan(Wish::Off, 3e9, 2e9)), Choice::UserSpace("configured_off"));
+        assert_eq!(choose(&plan(Wish::Off, 3e9, 2e9)), SealerChoice::UserSpace("configured_off"));
         let lacking = KernelPlan { support: Support::default(), ..plan(Wish::Auto, 3e9, 2e9) };
-        assert_eq!(choose(&lacking), Choice::UserSpace("kernel_lacks_tls"));
+        assert_eq!(choose(&lacking), SealerChoice::UserSpace("kernel_lacks_tls"));
     }
 
     #[test]
     fn a_card_that_seals_decides_whatever_the_cpu_would_cost() {
         let card = KernelPlan { device: true, ..plan(Wish::Auto, 1e9, 2e9) };
-        assert_eq!(choose(&card), Choice::KernelForBodies("network_card_seals"));
+        assert_eq!(choose(&card), SealerChoice::KernelForBodies("network_card_seals"));
     }
 
     #[test]

@@ -1,32 +1,25 @@
-//! The kernel seals: file pages go from the page cache to the network without entering this program.
+//! Sealing by the kernel: file pages go from the page cache to the network without entering this program.
 //!
-//! Records that carry no application data (alerts, KeyUpdates) are owed until the kernel takes them, in order.
+//! Records without application data (alerts, KeyUpdates) wait in order until the kernel takes them.
 
 use std::io;
 use std::time::Duration;
 
 use penstock_sys::aead::Cipher;
 use penstock_sys::ktls;
-use penstock_sys::traffic::{TrafficKeys, Version};
+use penstock_sys::traffic::{ProtocolVersion, TrafficKeys};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use crate::outlet::{SendError, Step};
+use crate::abilities::KernelAbilities;
+use crate::framing::{ContentType, KEY_UPDATE, alert_message};
 use crate::pace::{OutletLimits, RECORD_BYTES};
 use crate::plain;
-use crate::record::{ContentType, KEY_UPDATE, alert_message};
+use crate::send_error::SendError;
+use crate::step::Step;
 use crate::transmission::{Front, Transmission};
-
-/// What this machine's kernel can do beyond sealing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelAbilities {
-    /// It can change keys on a connection (Linux 6.14).
-    pub rekey: bool,
-    /// A network card seals, and may read the pages of files that never change while they are sent.
-    pub zerocopy: bool,
-}
 
 pub(crate) struct Kernel {
     keys: TrafficKeys,
@@ -51,7 +44,7 @@ struct Owed {
 }
 
 impl Kernel {
-    /// Gives the keys to the kernel, or says in a word why it did not take them.
+    /// Gives the keys to the kernel, or returns the reason why it did not take them.
     pub(crate) fn enter(
         socket: &TcpStream,
         keys: &TrafficKeys,
@@ -113,12 +106,12 @@ impl Kernel {
         Ok(step)
     }
 
-    /// Has the keys changed, or the connection ended, while there is still room for one response.
+    /// Changes the keys, or ends the connection, while one more response is still within the limit.
     fn watch_wear(&mut self) {
         if self.sealed < self.sealed_max - self.sealed_max / 16 {
             return;
         }
-        if self.abilities.rekey && self.keys.version == Version::Tls13 {
+        if self.abilities.rekey && self.keys.version == ProtocolVersion::Tls13 {
             self.owed.key_update = !self.ended;
         } else {
             self.ending.get_or_insert("keys_worn_out");
@@ -176,7 +169,7 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Keys the kernel anew. The client has been told already, so a failure leaves nothing that it could read.
+    /// Gives the next keys to the kernel. The client has been told already, so it cannot read anything after a failure.
     fn change_keys(&mut self, socket: &TcpStream) -> Result<(), SendError> {
         let changed = self
             .keys
@@ -192,7 +185,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// False if there is no room.
+    /// False if the socket has no space.
     fn send_record(
         &mut self,
         socket: &TcpStream,
@@ -200,9 +193,9 @@ impl Kernel {
         message: &[u8],
     ) -> Result<bool, SendError> {
         let sent = socket.try_io(Interest::WRITABLE, || {
-            // The kernel takes a record as soon as one byte fits, and sends the rest from a list of its own when
-            // there is room. That list is lost when the connection is closed, so the last record waits until the
-            // socket has room for it and for what is in the list.
+            // The kernel takes a record as soon as one byte fits, and sends the rest later from a list of its own. That
+            // list is lost when the connection is closed, so the last record waits until the socket has space for it and
+            // for the list.
             if !has_room(socket)? {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
@@ -222,11 +215,11 @@ impl Kernel {
     }
 }
 
-/// Has TCP send what it holds back for a fuller packet.
+/// Makes TCP send bytes that it holds back for a fuller packet.
 ///
-/// A kernel that seals waits for room without doing so. With a send buffer or `TCP_NOTSENT_LOWAT` smaller than what TCP
-/// likes to send at once (64 KiB), nothing would be on its way whose acknowledgement makes room, and both sides would
-/// wait for ever: seen on Linux 6.1. Setting the option again pushes, whatever it was.
+/// A kernel that seals waits for space without doing so. With a send buffer or `TCP_NOTSENT_LOWAT` below 64 KiB, no
+/// packet would be in flight whose acknowledgement frees space, and both sides would wait for ever: seen on Linux 6.1.
+/// Setting the option again pushes, whatever its value.
 fn push(socket: &TcpStream) {
     // Fails only on a connection that is over, which the next call notices.
     let _pushed = socket.set_nodelay(true);

@@ -1,28 +1,49 @@
 //! Sealed bytes out: how a response leaves the machine.
 //!
 //! A response is a [`Transmission`]: a head and a description of its body. An [`Outlet`] moves it to the socket one
-//! step at a time and never waits: whoever drives it (the connection, on the floor above) waits for the socket,
-//! for cold pages or for its deadline in one place.
+//! step at a time and never waits. The connection that drives the outlet waits for the socket, for cold pages, or for
+//! its deadline:
 //!
-//! This crate has never seen a request, a header field or a configuration file.
+//! ```no_run
+//! # use penstock_egress::{Outlet, SendError, Step, Transmission};
+//! # async fn send(outlet: &mut Outlet, socket: &tokio::net::TcpStream, mut response: Transmission) -> Result<(), SendError> {
+//! loop {
+//!     match outlet.advance(&mut response, std::time::Instant::now())? {
+//!         Step::Sent(_) => {}
+//!         Step::Blocked => socket.writable().await?,
+//!         Step::Cold(extent) => response.warmed(extent.len), // once the pages are in memory
+//!         Step::Starved => if let Some(source) = response.source() { source.socket().readable().await? },
+//!         Step::Done => return Ok(()),
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! The crate must not depend on requests, header fields or configuration files.
 #![forbid(unsafe_code)]
 
+mod abilities;
 mod batch;
 mod cbc;
 mod choice;
+mod framing;
 mod kernel;
 pub mod measure;
 mod outlet;
 mod pace;
 mod plain;
 mod record;
-mod source;
+mod send_error;
+mod socket_source;
+mod step;
 mod transmission;
 mod user_space;
 
-pub use choice::{Choice, KernelPlan, Wish};
-pub use kernel::KernelAbilities;
-pub use outlet::{Entry, Outlet, OutletKind, SendError, Step};
+pub use abilities::KernelAbilities;
+pub use choice::{KernelPlan, SealerChoice, Wish};
+pub use outlet::{KernelEntry, Outlet, OutletKind};
 pub use pace::OutletLimits;
-pub use source::Source;
-pub use transmission::{Lent, Part, Transmission};
+pub use send_error::SendError;
+pub use socket_source::SocketSource;
+pub use step::Step;
+pub use transmission::{ExternalBytes, Part, Transmission};

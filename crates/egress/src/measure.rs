@@ -1,4 +1,4 @@
-//! What sending costs on this machine: measured, not guessed from the name of the CPU.
+//! Measures the cost of sending on this machine.
 //!
 //! Every figure is CPU time of the sending thread (user and kernel) per byte of body, so that neither a busy
 //! neighbour nor a slow reader decides. Of several short rounds the best one counts: noise only ever adds.
@@ -17,8 +17,9 @@ use rustix::fs::MemfdFlags;
 use rustix::time::ClockId;
 
 use crate::batch::Batch;
+use crate::framing::ContentType;
 use crate::pace::RECORD_BYTES;
-use crate::record::{ContentType, OVERHEAD_BYTES, Sealer};
+use crate::record::{OVERHEAD_BYTES, Sealer};
 
 pub use summary::{CipherOrder, Cost, Costs, Rate, Sample, best, cipher_order};
 
@@ -37,7 +38,7 @@ pub struct MeasureLimits {
     pub round_cpu: Duration,
     /// Wall time after which all rounds of one measurement end, whatever they have got so far.
     pub patience: Duration,
-    /// Bytes of the file that is sent over and over. More than the CPU's caches hold, to see what large bodies cost.
+    /// Bytes of the file that is sent over and over. More than the CPU's caches hold, as large bodies are.
     pub source_bytes: usize,
     /// Ciphertext per `send` in user space, in bytes.
     pub batch_bytes: usize,
@@ -47,7 +48,7 @@ pub struct MeasureLimits {
     pub end_to_end: bool,
 }
 
-/// Measures each cipher each way. What cannot be measured here is `None`.
+/// Measures each cipher on each path. A cost that cannot be measured here is `None`.
 ///
 /// Blocks its thread for at most 9 times [`MeasureLimits::patience`] (3 with only sealing), usually for
 /// `rounds * round_cpu` instead. A worker must not call it.

@@ -1,22 +1,25 @@
-//! The type that sends.
+//! Sends transmissions on one connection.
 
-use std::fmt;
-use std::io;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use penstock_sys::file::Extent;
 use penstock_sys::traffic::SendKeys;
 use tokio::net::TcpStream;
 
+use crate::abilities::KernelAbilities;
 use crate::choice::CBC_SUITE;
-use crate::kernel::{Kernel, KernelAbilities};
+use crate::kernel::Kernel;
 use crate::pace::OutletLimits;
 use crate::plain;
+use crate::send_error::SendError;
+use crate::step::Step;
 use crate::transmission::Transmission;
 use crate::user_space::UserSpace;
 
-/// Takes responses to one socket. What starts in user space may enter the kernel once; nothing else changes.
+/// The alert of a response that breaks off (RFC 8446 §6.2).
+const INTERNAL_ERROR: u8 = 80;
+
+/// Sends responses to one socket. An outlet that seals in user space may enter the kernel once.
 pub struct Outlet {
     socket: Rc<TcpStream>,
     limits: OutletLimits,
@@ -30,7 +33,7 @@ enum Kind {
     Kernel(Box<Kernel>),
 }
 
-/// How bytes leave, in the words of metrics.
+/// The egress path of a connection, as a label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutletKind {
     /// Unencrypted: `sendfile`.
@@ -41,77 +44,15 @@ pub enum OutletKind {
     Kernel,
 }
 
-/// What came of [`Outlet::enter_kernel`].
+/// Result of [`Outlet::enter_kernel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum KernelEntry {
     /// The kernel has the keys; this is a kernel outlet from now on.
     Entered,
     /// Sealed bytes have to leave first; ask again before the next response.
     NotYet,
     /// The kernel did not take the keys, for this reason, and will not: nothing has changed.
     Refused(&'static str),
-}
-
-/// What one step achieved, and what to do before the next.
-#[derive(Debug)]
-pub enum Step {
-    /// This many bytes of the transmission were taken over; go on.
-    Sent(usize),
-    /// The socket is full: wait until it is writable.
-    Blocked,
-    /// The first bytes of this may have to be read from disk: see to it that a window of them is in memory, call
-    /// [`Transmission::warmed`] with its length, go on.
-    Cold(Extent),
-    /// The other socket that the next bytes come from has none: wait until [`Transmission::source`] is readable.
-    Starved,
-    /// All of the transmission has been given to the kernel.
-    Done,
-}
-
-/// Why a transmission ended early. The connection cannot be used for another response.
-#[derive(Debug)]
-pub enum SendError {
-    /// The file became shorter than it was when the head was sent, or the source of the body ended early.
-    Truncated,
-    /// The client has closed or reset the connection.
-    Gone,
-    /// Another error of the socket or the file.
-    Io(io::Error),
-    /// The keys have sealed as much as is safe and the protocol version has no way to change them.
-    KeysWornOut,
-    /// The crypto library refused to work.
-    Internal,
-    /// The kernel gave up sealing; this is its reason, in the words of metrics.
-    Kernel(&'static str),
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Truncated => f.write_str("the file was truncated while it was sent"),
-            Self::Gone => f.write_str("the client closed the connection"),
-            Self::Io(error) => write!(f, "sending failed: {error}"),
-            Self::KeysWornOut => f.write_str("the keys reached their limit of records and cannot be changed"),
-            Self::Internal => f.write_str("the crypto library refused to seal a record"),
-            Self::Kernel(reason) => write!(f, "the kernel gave up sealing: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for SendError {}
-
-impl From<io::Error> for SendError {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::NotConnected
-            | io::ErrorKind::TimedOut => Self::Gone,
-            io::ErrorKind::UnexpectedEof => Self::Truncated,
-            _ => Self::Io(error),
-        }
-    }
 }
 
 impl Outlet {
@@ -133,15 +74,15 @@ impl Outlet {
         Ok(Self { socket, limits, kind: Kind::UserSpace(Box::new(sealing)) })
     }
 
-    /// Has records that are sealed already leave before anything else, in the same packet if it is there in time:
-    /// what the handshake has left to say. Only a fresh user-space outlet takes them.
+    /// Sends records that the handshake has sealed already before all others, in the same packet as the first response if
+    /// that comes in time. Only a new user-space outlet takes them.
     pub fn begin_with(&mut self, sealed: Vec<u8>) {
         if let Kind::UserSpace(sealing) = &mut self.kind {
             sealing.begin_with(sealed);
         }
     }
 
-    /// Which way this outlet sends.
+    /// The egress path of this outlet.
     pub fn kind(&self) -> OutletKind {
         match self.kind {
             Kind::Plain => OutletKind::Plain,
@@ -150,19 +91,21 @@ impl Outlet {
         }
     }
 
-    /// Gives the keys to the kernel, between two responses. There is no way back.
-    pub fn enter_kernel(&mut self, abilities: KernelAbilities) -> Entry {
-        let Kind::UserSpace(sealing) = &mut self.kind else { return Entry::Refused("not_in_user_space") };
+    /// Gives the keys to the kernel, between two responses. This cannot be undone.
+    pub fn enter_kernel(&mut self, abilities: KernelAbilities) -> KernelEntry {
+        let Kind::UserSpace(sealing) = &mut self.kind else {
+            return KernelEntry::Refused("not_in_user_space");
+        };
         if !matches!(sealing.flush(&self.socket), Ok(true)) {
-            return Entry::NotYet;
+            return KernelEntry::NotYet;
         }
-        let Some(keys) = sealing.keys() else { return Entry::Refused(CBC_SUITE) };
+        let Some(keys) = sealing.keys() else { return KernelEntry::Refused(CBC_SUITE) };
         match Kernel::enter(&self.socket, keys, &self.limits, abilities) {
             Ok(kernel) => {
                 self.kind = Kind::Kernel(Box::new(kernel));
-                Entry::Entered
+                KernelEntry::Entered
             }
-            Err(reason) => Entry::Refused(reason),
+            Err(reason) => KernelEntry::Refused(reason),
         }
     }
 
@@ -187,7 +130,7 @@ impl Outlet {
         }
     }
 
-    /// Answers a client's KeyUpdate with our own and changes the keys (RFC 8446 §4.6.3). The message leaves
+    /// Answers a client's KeyUpdate with a KeyUpdate and changes the keys (RFC 8446 §4.6.3). The message leaves
     /// before the next bytes that are sealed. Nothing to do without TLS 1.3. Where the kernel cannot change
     /// keys, [`Self::ending`] says so from then on.
     ///
@@ -213,7 +156,19 @@ impl Outlet {
         }
     }
 
-    /// Tries to send what is sealed already; true once nothing is left.
+    /// Ends the connection in the middle of a response, so that the client cannot take a body that is delimited by the
+    /// end of the connection for whole (RFC 9112 §9.8): with the alert internal_error instead of close_notify, and on
+    /// plain connections with a reset. Follow it by [`Self::flush`] as after an alert, and drop the socket.
+    pub fn break_off(&mut self) {
+        if let Kind::Plain = self.kind {
+            // Fails only on a connection that is over.
+            let _reset = rustix::net::sockopt::set_socket_linger(&*self.socket, Some(Duration::ZERO));
+        } else {
+            self.alert(INTERNAL_ERROR);
+        }
+    }
+
+    /// Tries to send bytes that are sealed already; true once none is left.
     ///
     /// # Errors
     /// [`SendError::Gone`], [`SendError::Io`] or [`SendError::Kernel`].

@@ -1,8 +1,8 @@
-//! How large a record and how large a batch should be: pure policy.
+//! Sizes of records and batches: pure policy.
 
 use std::time::{Duration, Instant};
 
-/// What an outlet may do at once. The numbers stand in the configuration's limits.
+/// Bounds of one step of an outlet. The numbers stand in the configuration's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutletLimits {
     /// Ciphertext sealed before one `send`, at least, in bytes.
@@ -52,7 +52,7 @@ impl Pace {
         self.batch_bytes
     }
 
-    /// Tells that sending goes on at `now`.
+    /// Notes that sending goes on at `now`.
     pub(crate) fn resume(&mut self, limits: &OutletLimits, now: Instant) {
         let idle = self.last_send.is_some_and(|last| now.saturating_duration_since(last) >= limits.idle);
         if idle {
@@ -61,15 +61,15 @@ impl Pace {
         self.last_send = Some(now);
     }
 
-    /// Tells that a record with this much plaintext was sealed.
+    /// Notes that a record with so much plaintext was sealed.
     pub(crate) fn sealed(&mut self, plaintext_bytes: usize) {
         self.sent_since_idle = self.sent_since_idle.saturating_add(plaintext_bytes as u64);
     }
 
-    /// Tells how much of a batch the socket took.
+    /// Notes how much of a batch the socket took.
     ///
-    /// What it does not take must be kept per connection, so the batch follows what the reader really drains:
-    /// ten thousand slow readers then hold little more than the smallest batch each.
+    /// The rest is kept per connection, so the size of a batch follows the rate of the reader: ten thousand slow readers
+    /// hold little more than the smallest batch each.
     pub(crate) fn taken(&mut self, limits: &OutletLimits, offered: usize, taken: usize) {
         if taken < offered {
             self.batch_bytes = taken.clamp(limits.batch_bytes_min, limits.batch_bytes_max);

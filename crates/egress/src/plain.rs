@@ -1,4 +1,4 @@
-//! Sending without encryption of our own: the kernel moves file pages to the socket.
+//! Sending without sealing in user space: the kernel moves file pages to the socket.
 
 use std::io;
 
@@ -7,8 +7,9 @@ use rustix::net::SendFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use crate::outlet::{SendError, Step};
 use crate::pace::OutletLimits;
+use crate::send_error::SendError;
+use crate::step::Step;
 use crate::transmission::{Front, Transmission};
 
 /// Moves the front of `transmission` with one system call, two where it comes from another socket.
@@ -24,6 +25,7 @@ pub(crate) fn advance(
         None | Some(Front::Cold) => return Ok(Step::Done),
         // A head waits for its body, so that they share a packet.
         Some(Front::Memory(bytes)) => send_some(socket, bytes, transmission.continues_at_once()),
+        Some(Front::Warm(_)) if transmission.has_changed_while_sent() => return Err(SendError::Truncated),
         Some(Front::Warm(warm)) => {
             let window = limits.batch_bytes_max;
             let wanted = usize::try_from(warm.len).map_or(window, |len| len.min(window));

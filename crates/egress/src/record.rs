@@ -4,39 +4,18 @@
 //! stand in [`cbc`].
 
 use penstock_sys::aead::{Cipher, NONCE_BYTES, Plaintext, SealError, SealingKey, TAG_BYTES};
-use penstock_sys::traffic::{SendKeys, TrafficKeys, Version};
+use penstock_sys::traffic::{ProtocolVersion, SendKeys, TrafficKeys};
 
 use crate::batch::Batch;
 use crate::cbc::{self, CbcSealer};
-use crate::outlet::SendError;
+use crate::framing::{ContentType, HEADER_BYTES};
+use crate::send_error::SendError;
 
-pub(crate) const HEADER_BYTES: usize = 5;
 const EXPLICIT_NONCE_BYTES: usize = 8;
 
 /// The most bytes a record adds to its plaintext.
 pub(crate) const OVERHEAD_BYTES: usize = cbc::OVERHEAD_BYTES;
 const _: () = assert!(OVERHEAD_BYTES >= HEADER_BYTES + EXPLICIT_NONCE_BYTES + 1 + TAG_BYTES);
-
-/// What a record carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum ContentType {
-    Alert = 21,
-    Handshake = 22,
-    ApplicationData = 23,
-}
-
-/// KeyUpdate with update_not_requested (RFC 8446 §4.6.3).
-pub(crate) const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
-
-const ALERT_WARNING: u8 = 1;
-const ALERT_FATAL: u8 = 2;
-const CLOSE_NOTIFY: u8 = 0;
-
-/// Level and number of an alert (RFC 8446 §6): only close_notify is no reason to worry.
-pub(crate) fn alert_message(number: u8) -> [u8; 2] {
-    [if number == CLOSE_NOTIFY { ALERT_WARNING } else { ALERT_FATAL }, number]
-}
 
 /// Seals records in order with one generation of keys.
 pub(crate) enum Sealer {
@@ -132,11 +111,11 @@ impl AeadSealer {
             return Err(SendError::KeysWornOut);
         }
         let sealed = match self.keys.version {
-            Version::Tls13 => self.seal_tls13(content, plaintext, batch),
-            Version::Tls12 => self.seal_tls12(content, plaintext, batch),
+            ProtocolVersion::Tls13 => self.seal_tls13(content, plaintext, batch),
+            ProtocolVersion::Tls12 => self.seal_tls12(content, plaintext, batch),
         };
         let sealed = sealed.map_err(|error| {
-            // A nonce must never serve twice, and nobody could read what follows a gap: these keys are done.
+            // A nonce must never be used twice, and no client can read records behind a gap: these keys end here.
             self.last_sequence = self.keys.sequence;
             match error {
                 SealError::Truncated => SendError::Truncated,

@@ -1,11 +1,11 @@
-//! One response on its way out: what is left to send, described rather than carried.
+//! One response while it is sent: a description of the bytes that are left.
 
 use std::fmt;
 use std::sync::Arc;
 
 use penstock_sys::file::{Extent, OpenFile};
 
-use crate::source::Source;
+use crate::socket_source::SocketSource;
 
 /// A piece of a response.
 #[derive(Debug)]
@@ -14,31 +14,32 @@ pub enum Part {
     Owned(Vec<u8>),
     /// Bytes in memory that many responses share: compressed manifests, status pages.
     Shared(Arc<[u8]>),
-    /// Bytes in memory that are somebody else's.
-    Lent(Lent),
+    /// Bytes in memory with another owner.
+    External(ExternalBytes),
     /// Bytes of a file.
     Extent(Extent),
     /// Bytes that arrive on another socket.
-    Source(Source),
+    Source(SocketSource),
 }
 
-/// Bytes in memory that are somebody else's, such as a piece of what an origin sent: given back when they have been sent.
-pub struct Lent(Box<dyn AsRef<[u8]> + Send + Sync>);
+/// Bytes in memory with another owner, such as a piece of an origin's response. They are dropped once they are sent.
+pub struct ExternalBytes(Box<dyn AsRef<[u8]> + Send + Sync>);
 
-impl Lent {
+impl ExternalBytes {
     /// Bytes that stay the same until this is dropped.
     pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Box::new(bytes))
     }
 
-    fn bytes(&self) -> &[u8] {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
         (*self.0).as_ref()
     }
 }
 
-impl fmt::Debug for Lent {
+impl fmt::Debug for ExternalBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lent").field("len", &self.bytes().len()).finish_non_exhaustive()
+        f.debug_struct("ExternalBytes").field("len", &self.bytes().len()).finish_non_exhaustive()
     }
 }
 
@@ -47,14 +48,14 @@ impl Part {
         match self {
             Self::Owned(bytes) => bytes.len() as u64,
             Self::Shared(bytes) => bytes.len() as u64,
-            Self::Lent(lent) => lent.bytes().len() as u64,
+            Self::External(external) => external.bytes().len() as u64,
             Self::Extent(extent) => extent.len,
             Self::Source(source) => source.len(),
         }
     }
 }
 
-/// What can be sent next.
+/// The next bytes to send.
 pub(crate) enum Front<'a> {
     Memory(&'a [u8]),
     /// Bytes of a file that are known to be in the page cache; never empty.
@@ -65,7 +66,7 @@ pub(crate) enum Front<'a> {
     Source,
 }
 
-/// A stretch of a file that can be read without blocking.
+/// Bytes of a file that can be read without blocking.
 #[derive(Clone, Copy)]
 pub(crate) struct Warm<'a> {
     pub(crate) file: &'a OpenFile,
@@ -101,20 +102,20 @@ impl Transmission {
         self.remaining
     }
 
-    /// The files that were to be sent, for whoever sees to it that closing them blocks nobody.
+    /// The files of this transmission, so that the caller can close them on a thread that may block.
     pub fn into_files(self) -> impl Iterator<Item = Arc<OpenFile>> {
         self.parts.into_iter().filter_map(|part| match part {
             Part::Extent(extent) => Some(extent.file),
-            Part::Owned(_) | Part::Shared(_) | Part::Lent(_) | Part::Source(_) => None,
+            Part::Owned(_) | Part::Shared(_) | Part::External(_) | Part::Source(_) => None,
         })
     }
 
-    /// Tells that the first `bytes` of the extent last reported as cold are in the page cache now.
+    /// Notes that the first `bytes` of the extent last reported as cold are in the page cache now.
     pub fn warmed(&mut self, bytes: u64) {
         self.warm = bytes;
     }
 
-    /// The rest of the next extent, if nobody knows whether its first bytes can be read without blocking.
+    /// The rest of the next extent, if it is unknown whether its first bytes can be read without blocking.
     ///
     /// Looks past a head that has not been sent yet, so that head and body can leave together.
     pub(crate) fn cold(&self) -> Option<Extent> {
@@ -137,11 +138,20 @@ impl Transmission {
         None
     }
 
+    /// Whether the file that is being sent has changed since its first bytes were sent. The first window is as fresh as
+    /// the lookup of the file, so that small files cost no system call.
+    pub(crate) fn has_changed_while_sent(&self) -> bool {
+        match self.parts.get(self.at) {
+            Some(Part::Extent(extent)) if self.offset > 0 => !extent.file.is_intact(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn front(&self) -> Option<Front<'_>> {
         Some(match self.parts.get(self.at)? {
             Part::Owned(bytes) => Front::Memory(tail(bytes, self.offset)),
             Part::Shared(bytes) => Front::Memory(tail(bytes, self.offset)),
-            Part::Lent(lent) => Front::Memory(tail(lent.bytes(), self.offset)),
+            Part::External(external) => Front::Memory(tail(external.bytes(), self.offset)),
             Part::Source(_) => Front::Source,
             Part::Extent(_) if self.warm == 0 => Front::Cold,
             Part::Extent(extent) => Front::Warm(Warm {
@@ -153,21 +163,21 @@ impl Transmission {
     }
 
     /// The socket that the next bytes come from, to wait for after [`Step::Starved`](crate::Step::Starved).
-    pub fn source(&self) -> Option<&Source> {
+    pub fn source(&self) -> Option<&SocketSource> {
         match self.parts.get(self.at)? {
             Part::Source(source) => Some(source),
-            Part::Owned(_) | Part::Shared(_) | Part::Lent(_) | Part::Extent(_) => None,
+            Part::Owned(_) | Part::Shared(_) | Part::External(_) | Part::Extent(_) => None,
         }
     }
 
     /// The source at the front, and how many bytes of it are still to be sent.
-    pub(crate) fn source_mut(&mut self) -> Option<(&mut Source, u64)> {
+    pub(crate) fn source_mut(&mut self) -> Option<(&mut SocketSource, u64)> {
         match self.parts.get_mut(self.at)? {
             Part::Source(source) => {
                 let left = source.len() - self.offset;
                 Some((source, left))
             }
-            Part::Owned(_) | Part::Shared(_) | Part::Lent(_) | Part::Extent(_) => None,
+            Part::Owned(_) | Part::Shared(_) | Part::External(_) | Part::Extent(_) => None,
         }
     }
 
@@ -184,13 +194,13 @@ impl Transmission {
         sum
     }
 
-    /// Whether what follows the front part is at hand, so that the two may share a packet.
+    /// Whether the part behind the front one is available, so that the two may share a packet.
     pub(crate) fn continues_at_once(&self) -> bool {
         let next = self.parts.iter().skip(self.at + 1).find(|part| part.len() > 0);
         next.is_some_and(|part| !matches!(part, Part::Source(_)))
     }
 
-    /// Tells that `bytes` of the front part have been handed over.
+    /// Notes that `bytes` of the front part were taken.
     pub(crate) fn advance(&mut self, bytes: usize) {
         let bytes = bytes as u64;
         if let Some(Part::Extent(_)) = self.parts.get(self.at) {

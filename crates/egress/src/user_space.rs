@@ -9,13 +9,15 @@ use penstock_sys::traffic::{SendKeys, TrafficKeys};
 use tokio::net::TcpStream;
 
 use crate::batch::{Batch, with_batch};
-use crate::outlet::{SendError, Step};
+use crate::framing::{ContentType, KEY_UPDATE, alert_message};
 use crate::pace::{OutletLimits, Pace, RECORD_BYTES};
 use crate::plain::send_some;
-use crate::record::{ContentType, KEY_UPDATE, OVERHEAD_BYTES, Sealer, alert_message};
+use crate::record::{OVERHEAD_BYTES, Sealer};
+use crate::send_error::SendError;
+use crate::step::Step;
 use crate::transmission::{Front, Transmission, Warm};
 
-/// Room for one record of any kind plus a KeyUpdate and an alert.
+/// Space for one record of any kind plus a KeyUpdate and an alert.
 const SLACK_BYTES: usize = RECORD_BYTES + 4 * OVERHEAD_BYTES + LEFT_OVER_BYTES_MAX;
 /// Sealed bytes that wait for the next batch rather than for a `send` of their own.
 const LEFT_OVER_BYTES_MAX: usize = 4096;
@@ -60,6 +62,9 @@ impl UserSpace {
         if let Some(extent) = transmission.cold() {
             return Ok(Step::Cold(extent));
         }
+        if transmission.has_changed_while_sent() {
+            return Err(SendError::Truncated);
+        }
         self.pace.resume(limits, now);
         with_batch(|batch| {
             batch.begin(limits.batch_bytes_max + SLACK_BYTES);
@@ -77,7 +82,7 @@ impl UserSpace {
         })
     }
 
-    /// Moves what little is left over into the batch: session tickets then share a packet with the first response.
+    /// Moves sealed bytes that are left over into the batch, so that session tickets share a packet with the response.
     fn put_left_over(&mut self, batch: &mut Batch) {
         let left = self.unsent_bytes();
         if let Some(space) = batch.space(left) {
@@ -169,15 +174,15 @@ impl UserSpace {
         GATHER.with_borrow_mut(|gather| {
             gather.clear();
             while gather.len() < record_bytes {
-                let room = record_bytes - gather.len();
+                let space = record_bytes - gather.len();
                 let count = match transmission.front() {
                     None | Some(Front::Cold | Front::Source) => break,
                     Some(Front::Memory(memory)) => {
-                        let count = memory.len().min(room);
+                        let count = memory.len().min(space);
                         gather.extend_from_slice(&memory[..count]);
                         count
                     }
-                    Some(Front::Warm(warm)) => copy_warm(warm, room, gather)?,
+                    Some(Front::Warm(warm)) => copy_warm(warm, space, gather)?,
                 };
                 transmission.advance(count);
             }
@@ -186,7 +191,7 @@ impl UserSpace {
         })
     }
 
-    /// One record of what the source of the body has just now. Returns the bytes of plaintext, 0 if there are none.
+    /// One record of the bytes that the source of the body has now. Returns the bytes of plaintext, 0 if it has none.
     fn seal_source(
         &mut self,
         batch: &mut Batch,
@@ -203,7 +208,7 @@ impl UserSpace {
         })
     }
 
-    /// Offers the batch to the socket and keeps what it does not take.
+    /// Offers the batch to the socket and keeps the rest.
     fn offer(&mut self, socket: &TcpStream, batch: &Batch) -> Result<usize, SendError> {
         let taken = match send_some(socket, batch.filled(), false) {
             Ok(count) => count,
@@ -268,8 +273,8 @@ impl UserSpace {
     }
 }
 
-fn copy_warm(warm: Warm<'_>, room: usize, gather: &mut Vec<u8>) -> Result<usize, SendError> {
-    let window = warm.file.window(warm.offset, warm.len.min(room as u64))?;
+fn copy_warm(warm: Warm<'_>, space: usize, gather: &mut Vec<u8>) -> Result<usize, SendError> {
+    let window = warm.file.window(warm.offset, warm.len.min(space as u64))?;
     let start = gather.len();
     gather.resize(start + window.len(), 0);
     window.copy_to(&mut gather[start..]).map_err(|_| SendError::Truncated)?;

@@ -1,4 +1,4 @@
-//! What leaves the user-space outlet, opened again record by record with the client's half of the keys.
+//! Records that leave the user-space outlet, each opened with the client's half of the keys.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
 use std::io::Read;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use boring::aead::{AeadCtx, Algorithm};
-use penstock_egress::{Outlet, OutletLimits, Part, SendError, Source, Step, Transmission};
+use penstock_egress::{Outlet, OutletLimits, Part, SendError, SocketSource, Step, Transmission};
 use penstock_sys::aead::Cipher;
 use penstock_sys::file::{Extent, OpenFile};
-use penstock_sys::traffic::{Secret, TrafficKeys, Version};
+use penstock_sys::traffic::{ProtocolVersion, Secret, TrafficKeys};
 use tokio::net::{TcpListener, TcpStream};
 
 const LIMITS: OutletLimits = OutletLimits {
@@ -27,13 +27,13 @@ const APPLICATION_DATA: u8 = 23;
 const HANDSHAKE: u8 = 22;
 const ALERT: u8 = 21;
 
-fn keys(version: Version, cipher: Cipher) -> TrafficKeys {
+fn keys(version: ProtocolVersion, cipher: Cipher) -> TrafficKeys {
     match version {
-        Version::Tls13 => {
+        ProtocolVersion::Tls13 => {
             let length = if cipher == Cipher::Aes256Gcm { 48 } else { 32 };
             TrafficKeys::tls13(cipher, Secret::new(vec![7; length]), 2).unwrap()
         }
-        Version::Tls12 => {
+        ProtocolVersion::Tls12 => {
             let iv = if cipher == Cipher::ChaCha20Poly1305 { 12 } else { 4 };
             let block: Vec<u8> =
                 (0..2 * (cipher.key_bytes() + iv)).map(|i| u8::try_from(i).unwrap()).collect();
@@ -134,7 +134,7 @@ fn open_one(keys: &TrafficKeys, record: &[u8]) -> Record {
     let (header, payload) = record.split_at(5);
     let sequence = keys.sequence.to_be_bytes();
     let mut nonce = [0; 12];
-    let explicit = keys.version == Version::Tls12 && keys.cipher != Cipher::ChaCha20Poly1305;
+    let explicit = keys.version == ProtocolVersion::Tls12 && keys.cipher != Cipher::ChaCha20Poly1305;
     let sealed = if explicit {
         nonce[..4].copy_from_slice(keys.iv.expose());
         nonce[4..].copy_from_slice(&payload[..8]);
@@ -145,8 +145,8 @@ fn open_one(keys: &TrafficKeys, record: &[u8]) -> Record {
         payload
     };
     let additional = match keys.version {
-        Version::Tls13 => header.to_vec(),
-        Version::Tls12 => {
+        ProtocolVersion::Tls13 => header.to_vec(),
+        ProtocolVersion::Tls12 => {
             let plain = u16::try_from(sealed.len() - 16).unwrap().to_be_bytes();
             [&sequence[..], &header[..3], &plain[..]].concat()
         }
@@ -158,8 +158,8 @@ fn open_one(keys: &TrafficKeys, record: &[u8]) -> Record {
         .open_in_place_mut(&nonce, &mut plaintext, tag, &additional)
         .expect("the record opens with the keys in force");
     let kind = match keys.version {
-        Version::Tls13 => plaintext.pop().unwrap(),
-        Version::Tls12 => header[0],
+        ProtocolVersion::Tls13 => plaintext.pop().unwrap(),
+        ProtocolVersion::Tls12 => header[0],
     };
     Record { kind, plaintext }
 }
@@ -172,13 +172,13 @@ fn data_of(records: &[Record]) -> Vec<u8> {
         .collect()
 }
 
-const ALL: [(Version, Cipher); 6] = [
-    (Version::Tls13, Cipher::Aes128Gcm),
-    (Version::Tls13, Cipher::Aes256Gcm),
-    (Version::Tls13, Cipher::ChaCha20Poly1305),
-    (Version::Tls12, Cipher::Aes128Gcm),
-    (Version::Tls12, Cipher::Aes256Gcm),
-    (Version::Tls12, Cipher::ChaCha20Poly1305),
+const ALL: [(ProtocolVersion, Cipher); 6] = [
+    (ProtocolVersion::Tls13, Cipher::Aes128Gcm),
+    (ProtocolVersion::Tls13, Cipher::Aes256Gcm),
+    (ProtocolVersion::Tls13, Cipher::ChaCha20Poly1305),
+    (ProtocolVersion::Tls12, Cipher::Aes128Gcm),
+    (ProtocolVersion::Tls12, Cipher::Aes256Gcm),
+    (ProtocolVersion::Tls12, Cipher::ChaCha20Poly1305),
 ];
 
 #[test]
@@ -208,13 +208,13 @@ fn a_reader_that_drains_slowly_gets_every_byte_once() {
     let received = run(async {
         let (socket, reader) = pair(Duration::from_micros(300)).await;
         socket2::SockRef::from(&*socket).set_send_buffer_size(16 * 1024).unwrap();
-        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
         let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
         send(&mut outlet, &socket, vec![Part::Extent(Extent::whole(file))]).await.unwrap();
         finish(outlet, socket).await;
         reader
     });
-    let records = open_all(keys(Version::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
+    let records = open_all(keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
     assert_eq!(data_of(&records), body);
 }
 
@@ -224,14 +224,14 @@ fn the_first_records_fit_a_packet_and_later_ones_are_full() {
     let (_kept, file) = file_of(&body);
     let received = run(async {
         let (socket, reader) = pair(Duration::ZERO).await;
-        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
         let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
         let parts = vec![Part::Owned(vec![b'h'; 300]), Part::Extent(Extent::whole(file))];
         send(&mut outlet, &socket, parts).await.unwrap();
         finish(outlet, socket).await;
         reader
     });
-    let records = open_all(keys(Version::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
+    let records = open_all(keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
     assert_eq!(records[0].plaintext.len(), 1360, "the head shares its record with the body");
     let small = records.iter().take_while(|record| record.plaintext.len() == 1360).count();
     assert_eq!(small, (64 * 1024usize).div_ceil(1360));
@@ -245,14 +245,14 @@ fn a_small_response_is_one_record() {
     let (_kept, file) = file_of(&body);
     let received = run(async {
         let (socket, reader) = pair(Duration::ZERO).await;
-        let keys = keys(Version::Tls12, Cipher::Aes256Gcm);
+        let keys = keys(ProtocolVersion::Tls12, Cipher::Aes256Gcm);
         let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
         let parts = vec![Part::Owned(vec![b'h'; 300]), Part::Extent(Extent::whole(file))];
         send(&mut outlet, &socket, parts).await.unwrap();
         finish(outlet, socket).await;
         reader
     });
-    let records = open_all(keys(Version::Tls12, Cipher::Aes256Gcm), &received.join().unwrap());
+    let records = open_all(keys(ProtocolVersion::Tls12, Cipher::Aes256Gcm), &received.join().unwrap());
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].plaintext.len(), 1300);
 }
@@ -261,7 +261,7 @@ fn a_small_response_is_one_record() {
 fn a_key_update_takes_effect_with_the_next_record() {
     let received = run(async {
         let (socket, reader) = pair(Duration::ZERO).await;
-        let keys = keys(Version::Tls13, Cipher::ChaCha20Poly1305);
+        let keys = keys(ProtocolVersion::Tls13, Cipher::ChaCha20Poly1305);
         let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
         for text in [b"one", b"two"] {
             send(&mut outlet, &socket, vec![Part::Shared(Arc::from(&text[..]))]).await.unwrap();
@@ -271,7 +271,7 @@ fn a_key_update_takes_effect_with_the_next_record() {
         finish(outlet, socket).await;
         reader
     });
-    let records = open_all(keys(Version::Tls13, Cipher::ChaCha20Poly1305), &received.join().unwrap());
+    let records = open_all(keys(ProtocolVersion::Tls13, Cipher::ChaCha20Poly1305), &received.join().unwrap());
     let kinds: Vec<u8> = records.iter().map(|record| record.kind).collect();
     assert_eq!(kinds, [APPLICATION_DATA, HANDSHAKE, APPLICATION_DATA, HANDSHAKE, APPLICATION_DATA]);
     assert_eq!(data_of(&records), b"onetwothree");
@@ -280,7 +280,7 @@ fn a_key_update_takes_effect_with_the_next_record() {
 #[test]
 fn worn_out_keys_are_changed_in_tls13_and_end_the_connection_in_tls12() {
     let limits = OutletLimits { records_per_key: 10, small_record_phase_bytes: 0, ..LIMITS };
-    for version in [Version::Tls13, Version::Tls12] {
+    for version in [ProtocolVersion::Tls13, ProtocolVersion::Tls12] {
         let body = content(50 * 16 * 1024);
         let (_kept, file) = file_of(&body);
         let (received, outcome) = run(async {
@@ -293,13 +293,13 @@ fn worn_out_keys_are_changed_in_tls13_and_end_the_connection_in_tls12() {
         });
         let records = open_all(keys(version, Cipher::Aes128Gcm), &received.join().unwrap());
         match version {
-            Version::Tls13 => {
+            ProtocolVersion::Tls13 => {
                 outcome.unwrap();
                 assert_eq!(data_of(&records), body);
                 let updates = records.iter().filter(|record| record.kind == HANDSHAKE).count();
                 assert_eq!(updates, 50 / 9, "each generation carries nine records and its KeyUpdate");
             }
-            Version::Tls12 => {
+            ProtocolVersion::Tls12 => {
                 assert!(matches!(outcome, Err(SendError::KeysWornOut)));
                 assert!(records.len() < 10);
             }
@@ -313,7 +313,7 @@ fn a_file_truncated_under_way_ends_the_transmission_and_sends_nothing_of_the_hol
     let (kept, file) = file_of(&body);
     let (received, outcome) = run(async {
         let (socket, reader) = pair(Duration::ZERO).await;
-        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
         let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
         let mut transmission = Transmission::new(vec![Part::Extent(Extent::whole(file))]);
         let mut steps = 0;
@@ -338,7 +338,7 @@ fn a_file_truncated_under_way_ends_the_transmission_and_sends_nothing_of_the_hol
         (reader, outcome)
     });
     assert!(matches!(outcome, Err(SendError::Truncated)), "{outcome:?}");
-    let sent = data_of(&open_all(keys(Version::Tls13, Cipher::Aes128Gcm), &received.join().unwrap()));
+    let sent = data_of(&open_all(keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm), &received.join().unwrap()));
     assert!(!sent.is_empty() && sent.len() < body.len());
     assert_eq!(sent, body[..sent.len()]);
 }
@@ -347,7 +347,7 @@ fn a_file_truncated_under_way_ends_the_transmission_and_sends_nothing_of_the_hol
 fn after_an_alert_nothing_more_is_sent() {
     run(async {
         let (socket, _reader) = pair(Duration::ZERO).await;
-        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
         let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
         outlet.alert(0);
         let outcome = send(&mut outlet, &socket, vec![Part::Owned(b"late".to_vec())]).await;
@@ -356,10 +356,25 @@ fn after_an_alert_nothing_more_is_sent() {
 }
 
 #[test]
-fn what_the_handshake_left_to_say_leaves_first() {
+fn a_response_that_breaks_off_ends_in_a_fatal_alert_and_not_in_close_notify() {
+    let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
     let received = run(async {
         let (socket, reader) = pair(Duration::ZERO).await;
-        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys.clone(), LIMITS).unwrap();
+        send(&mut outlet, &socket, vec![Part::Owned(b"cut".to_vec())]).await.unwrap();
+        outlet.break_off();
+        finish(outlet, socket).await;
+        reader
+    });
+    let records = open_all(keys, &received.join().unwrap());
+    assert_eq!(records.last(), Some(&Record { kind: 21, plaintext: vec![2, 80] }));
+}
+
+#[test]
+fn bytes_left_by_the_handshake_are_sent_first() {
+    let received = run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
         let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
         outlet.begin_with(b"tickets".to_vec());
         send(&mut outlet, &socket, vec![Part::Owned(b"answer".to_vec())]).await.unwrap();
@@ -368,7 +383,7 @@ fn what_the_handshake_left_to_say_leaves_first() {
     });
     let received = received.join().unwrap();
     let records = received.strip_prefix(b"tickets").expect("the tickets come first");
-    assert_eq!(data_of(&open_all(keys(Version::Tls13, Cipher::Aes128Gcm), records)), b"answer");
+    assert_eq!(data_of(&open_all(keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm), records)), b"answer");
 }
 
 /// A socket on which `bytes` arrive in pieces, and then its end.
@@ -393,15 +408,15 @@ fn a_body_from_another_socket_is_read_and_sealed() {
     let wanted = body.clone();
     let received = run(async {
         let (socket, reader) = pair(Duration::ZERO).await;
-        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
         let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
-        let source = Source::new(source_of(body).await, 1_000_003);
+        let source = SocketSource::new(source_of(body).await, 1_000_003);
         let parts = vec![Part::Owned(b"head".to_vec()), Part::Source(source), Part::Owned(b"tail".to_vec())];
         send(&mut outlet, &socket, parts).await.unwrap();
         finish(outlet, socket).await;
         reader
     });
-    let records = open_all(keys(Version::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
+    let records = open_all(keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
     assert_eq!(data_of(&records), [b"head", &wanted[..], b"tail"].concat());
 }
 
@@ -411,16 +426,16 @@ fn a_source_that_ends_early_cuts_the_body_and_leaves_every_record_readable() {
     let wanted = body.clone();
     let received = run(async {
         let (socket, reader) = pair(Duration::ZERO).await;
-        let keys = keys(Version::Tls13, Cipher::Aes128Gcm);
+        let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
         let mut outlet = Outlet::user_space(Rc::clone(&socket), keys, LIMITS).unwrap();
-        let source = Source::new(source_of(body).await, 100_001);
+        let source = SocketSource::new(source_of(body).await, 100_001);
         let outcome = send(&mut outlet, &socket, vec![Part::Source(source)]).await;
         assert!(matches!(outcome, Err(SendError::Truncated)), "{outcome:?}");
         outlet.alert(80);
         finish(outlet, socket).await;
         reader
     });
-    let records = open_all(keys(Version::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
+    let records = open_all(keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm), &received.join().unwrap());
     assert_eq!(data_of(&records), wanted);
     let last = records.last().unwrap();
     assert_eq!((last.kind, &last.plaintext[..]), (ALERT, &[2, 80][..]));

@@ -1,8 +1,12 @@
-//! What a shared cache may do with a response (RFC 9111), as a function of its fields and of time.
+//! Storage and freshness of a response in a shared cache (RFC 9111), as a function of its fields and of time.
+
+mod update;
 
 use std::time::{Duration, SystemTime};
 
 use crate::digits::saturating_decimal;
+
+pub use update::{fields, updated_lines};
 
 /// The directives of a response's Cache-Control that a shared cache obeys (RFC 9111 §5.2.2, RFC 5861).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +82,7 @@ impl Directives {
         let seconds = || {
             let digits = argument.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
             let seconds = saturating_decimal(digits.unwrap_or(argument)).unwrap_or(0);
-            // RFC 9111 §1.2.2: what is too large counts as this.
+            // RFC 9111 §1.2.2: a larger number counts as this.
             Duration::from_secs(seconds.min(1 << 31))
         };
         match name.trim_ascii().to_ascii_lowercase().as_slice() {
@@ -97,8 +101,8 @@ impl Directives {
     }
 }
 
-/// The value of a request's field in the one spelling that stands for all with the same meaning, as far as that is
-/// known; `None` if there is nothing in it, or more than anybody needs.
+/// The value of a request's field in a normal form that values of the same meaning share, as far as that is known;
+/// `None` if it is empty or longer than 256 bytes.
 pub fn normalised<'v>(name: &str, values: impl Iterator<Item = &'v [u8]>) -> Option<String> {
     const BYTES_MAX: usize = 256;
     let mut parts: Vec<String> = Vec::new();
@@ -131,6 +135,12 @@ pub fn normalised<'v>(name: &str, values: impl Iterator<Item = &'v [u8]>) -> Opt
     (!value.is_empty() && value.len() <= BYTES_MAX).then_some(value)
 }
 
+/// Whether a member of Vary is `*`: then no later request matches the response (RFC 9111 §4.1).
+pub fn varies_by_everything<'v>(values: impl Iterator<Item = &'v [u8]>) -> bool {
+    let mut values = values;
+    values.any(|value| elements(value).any(|element| element == b"*"))
+}
+
 /// The elements of a comma-separated list; a comma inside quotes belongs to its element.
 fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut quoted = false;
@@ -143,7 +153,7 @@ fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|element| !element.is_empty())
 }
 
-/// What was received, as far as caching is concerned.
+/// The parts of a response that decide about caching.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'r> {
     /// Status code.
@@ -152,17 +162,17 @@ pub struct Response<'r> {
     pub directives: Directives,
     /// Whether it has Set-Cookie.
     pub sets_cookie: bool,
-    /// Whether it has `Vary: *`.
+    /// Whether a member of Vary is `*`.
     pub varies_by_everything: bool,
     /// Value of Expires.
     pub expires: Option<&'r str>,
     /// Value of Date.
     pub date: Option<&'r str>,
-    /// Value of Age.
+    /// Value of Age: its first line.
     pub age: Option<&'r str>,
 }
 
-/// How long things are kept when their origin does not say.
+/// Lifetimes of responses whose origin names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultLifetimes {
     /// Of a 200 and of redirections that are permanent.
@@ -176,11 +186,11 @@ pub struct DefaultLifetimes {
 /// Whether and for how long a response may be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// For nobody but who asked for it.
+    /// For the client that asked for it only.
     Private,
-    /// For all who ask at the same time, and for nobody later.
+    /// For clients that ask at the same time, and for no later one.
     Passing,
-    /// For everybody.
+    /// For all clients.
     Shared(Lifetime),
 }
 
@@ -197,12 +207,34 @@ pub struct Lifetime {
     pub stale_if_error: Duration,
 }
 
-impl Response<'_> {
+impl<'r> Response<'r> {
+    /// Reads the fields of a response. A targeted CDN-Cache-Control replaces Cache-Control and Expires (RFC 9213 §2.2).
+    pub fn read(status: u16, fields: impl Iterator<Item = (&'r str, &'r [u8])> + Clone) -> Self {
+        let all = |name: &'static str| {
+            fields.clone().filter(move |(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        };
+        let first = |name| all(name).next().and_then(|value| str::from_utf8(value).ok());
+        let targeted = Directives::parse_targeted(all("cdn-cache-control"));
+        Self {
+            status,
+            directives: targeted.unwrap_or_else(|| Directives::parse(all("cache-control"))),
+            sets_cookie: all("set-cookie").next().is_some(),
+            varies_by_everything: varies_by_everything(all("vary")),
+            expires: first("expires").filter(|_| targeted.is_none()),
+            date: first("date"),
+            age: first("age"),
+        }
+    }
     /// Decides by RFC 9111 §3 and §4.2. A request with Authorization needs more; see there.
     pub fn storage(&self, now: SystemTime, default: DefaultLifetimes) -> Storage {
         let directives = &self.directives;
         // 425 is about how one client asked (RFC 8470 §5.2).
-        if directives.no_store || directives.private || self.sets_cookie || self.status == 425 {
+        if directives.no_store
+            || directives.private
+            || self.sets_cookie
+            || self.varies_by_everything
+            || self.status == 425
+        {
             return Storage::Private;
         }
         let usual = match self.status {
@@ -211,11 +243,13 @@ impl Response<'_> {
             _ => None,
         };
         let told = self.told_lifetime(now);
-        if self.varies_by_everything || self.status == 206 || self.status < 200 {
+        if self.status == 206 || self.status < 200 {
             return Storage::Passing;
         }
         let Some(total) = told.or(usual).filter(|_| self.status != 304) else { return Storage::Passing };
-        let age = self.age.and_then(|age| saturating_decimal(age.trim().as_bytes())).unwrap_or(0);
+        // The first member of a list counts (RFC 9111 §5.1).
+        let age = self.age.and_then(|age| age.split(',').next());
+        let age = age.and_then(|age| saturating_decimal(age.trim().as_bytes())).unwrap_or(0);
         let age = Duration::from_secs(age.min(1 << 31));
         let total = if directives.no_cache { Duration::ZERO } else { total };
         let beyond = |extra: Duration| match directives.must_revalidate || directives.no_cache {

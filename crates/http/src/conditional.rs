@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{Method, Request};
 
-/// What tells one state of a representation from another.
+/// Validators of one state of a representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validators<'v> {
     /// The entity tag as it stands in the ETag field, with its quotes (and `W/` if it is weak).
@@ -13,7 +13,7 @@ pub struct Validators<'v> {
     pub modified: SystemTime,
 }
 
-/// What the conditions of a request come to.
+/// Result of the conditions of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
     /// Serve the representation. Range counts only if `ranges_allowed`; otherwise send all of it.

@@ -17,7 +17,7 @@ pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
     (value != u64::MAX).then_some(value)
 }
 
-/// 1*DIGIT of any size; what does not fit into 64 bits is the largest number that does.
+/// 1*DIGIT of any size; a number beyond 64 bits saturates.
 pub(crate) fn saturating_decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Which content coding a client takes (RFC 9110 §12.5.3).
+//! Choice of a content coding (RFC 9110 §12.5.3).
 
 /// A content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,8 +27,8 @@ impl Encoding {
     }
 }
 
-/// Chooses the coding that the client likes best among `offered` and identity; between equals the
-/// earlier one offered wins, and identity comes last.
+/// Chooses the coding with the highest weight among `offered` and identity. Between equals the earlier one offered
+/// wins, and identity comes last.
 ///
 /// Without a field, and where the client refuses everything there is, the answer is identity: a
 /// manifest that may play is better than a 406 that cannot.
@@ -45,7 +45,7 @@ pub fn negotiate(accept_encoding: Option<&str>, offered: &[Encoding]) -> Encodin
     best.0
 }
 
-/// How much the client likes a coding, in thousandths; 0 refuses it.
+/// The weight of a coding in thousandths; 0 refuses it.
 fn weight_of(accepted: &str, coding: Encoding) -> u16 {
     let mut wildcard = None;
     for element in accepted.split(',') {
@@ -61,7 +61,7 @@ fn weight_of(accepted: &str, coding: Encoding) -> u16 {
         }
     }
     match (coding, wildcard) {
-        // Identity is acceptable unless refused (§12.5.3), but nobody asked for it.
+        // Identity is acceptable unless refused (§12.5.3), with the lowest weight.
         (Encoding::Identity, Some(0)) => 0,
         (Encoding::Identity, _) => 1,
         (_, wildcard) => wildcard.unwrap_or(0),

@@ -1,16 +1,21 @@
 //! The wire format of HTTP/1.1: bytes in, types out.
 //!
-//! This crate knows nothing of sockets, TLS, files or tasks. The edge feeds it the bytes it has
-//! received and writes out the bytes it gets back; every question about time, randomness and
-//! limits is answered by an argument.
+//! [`head_length`] finds the end of a head, [`Request::parse`] turns it into a [`Request`] that cannot be wrong,
+//! [`conditional::evaluate`] and [`range::select`] decide which part of a representation answers it, and [`HeadWriter`]
+//! writes the head of the response. A [`Rejection`] names the status of a refused request.
 //!
-//! The way of a request through it: [`head_length`] finds where the head ends, [`Request::parse`]
-//! turns the head into a [`Request`] that cannot be wrong, [`conditional::evaluate`] and
-//! [`range::select`] decide what part of a file answers it, and [`HeadWriter`] writes the head of
-//! the answer. What is refused comes back as a [`Rejection`], which says with which status.
+//! ```
+//! # use penstock_http::{HeadLimits, Request, head_length};
+//! let limits = HeadLimits { head_bytes: 8192, fields: 64, target_bytes: 4096 };
+//! let bytes = b"GET /%66ilm.mp4?t=1 HTTP/1.1\r\nHost: vod.example.com\r\n\r\n";
+//! let length = head_length(bytes, 0, &limits)?.expect("the head is whole");
+//! let request = Request::parse(&bytes[..length], &limits)?;
+//! assert_eq!((request.host(), request.raw_path()), ("vod.example.com", "/film.mp4"));
+//! # Ok::<(), penstock_http::Rejection>(())
+//! ```
 //!
-//! It is stricter than RFC 9112 asks wherever leniency would let two programs read the same bytes
-//! differently: no bare LF, no folded lines, no repeated framing fields.
+//! Time, randomness and limits are arguments. Where two programs could read the same bytes differently, the parser is
+//! stricter than RFC 9112: no bare LF, no folded lines, no repeated framing fields.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +24,7 @@ pub mod caching;
 pub mod conditional;
 pub mod encoding;
 pub mod limits;
+pub mod m3u8;
 pub mod manifest;
 pub mod multipart;
 pub mod origin_url;
@@ -29,17 +35,20 @@ pub mod request;
 pub mod response;
 pub mod status;
 pub mod types;
+pub mod uri;
 
 mod digits;
 mod fuzz;
 mod rejection;
+mod xml_duration;
 
 pub use encoding::Encoding;
 #[doc(hidden)]
-pub use fuzz::{fuzz_fields, fuzz_manifest, fuzz_url};
+pub use fuzz::{fuzz_fields, fuzz_manifest, fuzz_request_head, fuzz_url};
 pub use limits::HeadLimits;
 pub use origin_url::{OriginUrl, OriginUrlFault};
 pub use rejection::Rejection;
-pub use request::{Method, Path, PathFault, Request, RequestBody, Version, head_length};
+pub use request::{BodyFraming, HttpVersion, Method, Path, PathFault, Request, head_length};
 pub use response::HeadWriter;
 pub use status::Status;
+pub use xml_duration::{nine_fraction_digits, xml_duration};

@@ -1,18 +1,21 @@
-//! Manifests of streams: HLS playlists (RFC 8216) and DASH descriptions (ISO/IEC 23009-1), as far as a cache has to
-//! understand them: how long they hold, how far they reach, and what comes after what.
+//! Manifests of streams: HLS playlists (RFC 8216) and DASH descriptions (ISO/IEC 23009-1), as far as a cache needs
+//! them: their freshness, their last position, and the order of segments.
 //!
-//! What is read here was written by somebody else's packager. Nothing in it is believed beyond these limits: bytes in
-//! are bounded by the caller, and what comes out is bounded by what went in.
+//! Input is untrusted: the caller bounds its length, and the output is never longer than the input.
 
 mod dash;
 mod delivery;
 mod hls;
+mod position;
 mod resolve;
 
 use std::time::Duration;
 
+use crate::m3u8::{BOM, FIRST_LINE};
+
 pub use delivery::{BadDirective, Delivery, Skip};
-pub use hls::{Playlist, Position, Reach};
+pub use hls::{Playlist, Reach};
+pub use position::Position;
 pub use resolve::resolve;
 
 /// The longest freshness a manifest gives itself; a target duration beyond ten minutes is a mistake.
@@ -31,7 +34,7 @@ pub enum Likeness {
     None,
 }
 
-/// What a manifest says.
+/// A manifest, as far as a cache needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manifest {
     /// An HLS multivariant playlist: it names playlists, and seldom changes.
@@ -85,7 +88,7 @@ impl Manifest {
     /// Reads a whole manifest; `None` if it is none.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let body = without_bom(body);
-        if body.starts_with(hls::FIRST_LINE) { hls::parse(body) } else { dash::parse(body) }
+        if body.starts_with(FIRST_LINE) { hls::parse(body) } else { dash::parse(body) }
     }
 
     /// Whether the stream is still going on, and with it the manifest.
@@ -97,7 +100,7 @@ impl Manifest {
         }
     }
 
-    /// How long it holds by what it says itself: half the target duration of a live playlist, which is how soon
+    /// Its freshness by its own contents: half the target duration of a live playlist, which is how soon
     /// players ask again for one that had nothing new (RFC 8216 §6.3.4), or `minimumUpdatePeriod`. `None` if it says
     /// nothing, as those that do not change.
     pub fn fresh(&self) -> Option<Duration> {
@@ -117,9 +120,6 @@ impl Manifest {
         }
     }
 }
-
-/// The byte order mark of UTF-8, which some editors put in front.
-const BOM: &[u8] = b"\xef\xbb\xbf";
 
 fn without_bom(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(BOM).unwrap_or(bytes)

@@ -102,7 +102,7 @@ impl<'a> Multipart<'a> {
     }
 }
 
-/// What stands before a part's boundary. The line break belongs to the delimiter; in front of the first
+/// The bytes before a part's boundary. The line break belongs to the delimiter; in front of the first
 /// one there is nothing to break.
 fn opening(index: usize) -> &'static str {
     if index == 0 { &OPEN[2..] } else { OPEN }

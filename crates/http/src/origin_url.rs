@@ -12,7 +12,7 @@ pub struct OriginUrl {
     base: String,
 }
 
-/// What is wrong with the URL of an origin.
+/// The fault of an origin's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginUrlFault {
     /// It begins neither with `http://` nor with `https://`.
@@ -80,6 +80,11 @@ impl OriginUrl {
         self.secure
     }
 
+    /// Whether both name the same scheme, host and port.
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        (self.secure, self.port) == (other.secure, other.port) && self.host.eq_ignore_ascii_case(&other.host)
+    }
+
     /// The same server, with nothing in front of its paths.
     pub fn at_root(&self) -> Self {
         Self { base: String::new(), ..self.clone() }
@@ -106,7 +111,7 @@ impl OriginUrl {
         &self.authority
     }
 
-    /// What stands in front of every path; without a slash at its end.
+    /// The path in front of every request's; without a slash at its end.
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -136,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn faults_of_origin_urls_are_named() {
         for (written, fault) in [
             ("10.0.0.5:8080", OriginUrlFault::Scheme),
             ("ftp://origin", OriginUrlFault::Scheme),

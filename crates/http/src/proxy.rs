@@ -10,7 +10,7 @@ const V1_START: &[u8] = b"PROXY";
 /// The longest line of version 1, CRLF included.
 const V1_BYTES_MAX: usize = 107;
 
-/// What a header says.
+/// Contents of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyHeader {
     /// The client behind the balancer; `None` for connections of the balancer itself (its health checks) and for
@@ -20,7 +20,7 @@ pub struct ProxyHeader {
     pub length: usize,
 }
 
-/// The bytes are no PROXY header: somebody connected past the balancer.
+/// The bytes are no PROXY header: the client did not connect through the balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotProxied;
 
@@ -72,7 +72,7 @@ fn client_of_v2(header: &v2::Header<'_>) -> Option<SocketAddr> {
     }
 }
 
-/// Body of the fuzz target: no input panics, and what is read lies inside the input.
+/// Body of the fuzz target: no input panics, and the header lies inside the input.
 pub fn fuzz_proxy_header(input: &[u8]) {
     if let Ok(Some(header)) = read(input, 4096) {
         assert!(header.length <= input.len());

@@ -1,6 +1,6 @@
-//! Query strings: what of them tells one object from another, and taking one parameter out.
+//! Query strings: the part of them that belongs to a key, and taking one parameter out.
 //!
-//! A parameter is what stands between two `&`; its name ends at the first `=`. Names are compared as they are written:
+//! A parameter stands between two `&`; its name ends at the first `=`. Names are compared as they are written:
 //! `%61=1` is not `a=1`, which at worst makes two objects of one.
 
 use std::borrow::Cow;
@@ -41,8 +41,8 @@ pub enum Name {
 }
 
 impl Name {
-    /// Reads a name; a `*` at its end stands for any further letters. `None` if it is empty or has what no name can
-    /// have.
+    /// Reads a name; a `*` at its end stands for any further letters. `None` if it is empty or has bytes that no
+    /// name can have.
     pub fn parse(written: &str) -> Option<Self> {
         let bare = written.strip_suffix('*');
         let name = bare.unwrap_or(written);
@@ -68,7 +68,7 @@ impl Name {
 const DELIVERY_DIRECTIVES: &str = "_HLS_";
 
 impl QueryRules {
-    /// What is left of a query, in the order that counts; `None` if that is nothing. Delivery directives of HLS
+    /// The part of a query that counts, in the order that counts; `None` if that is nothing. Delivery directives of HLS
     /// always count.
     pub fn apply<'q>(&self, query: Option<&'q str>) -> Option<Cow<'q, str>> {
         let query = query?;
@@ -89,7 +89,7 @@ impl QueryRules {
         let mut left: Vec<&str> =
             query.split('&').filter(|parameter| !parameter.is_empty()).filter(counts).collect();
         if self.sorted {
-            // Stable: what has one name keeps its order, which often means something.
+            // Stable: parameters of one name keep their order, which may have a meaning.
             left.sort_by_key(|parameter| name(parameter));
         }
         (!left.is_empty()).then(|| Cow::Owned(left.join("&")))
@@ -114,7 +114,7 @@ pub fn take<'q>(query: &'q str, wanted: &str) -> Option<Taken<'q>> {
     Some(Taken { value, rest: (!rest.is_empty()).then(|| rest.join("&")) })
 }
 
-/// Decodes percent-encoding once; `None` if it is broken or what comes out is no text. A `+` stays one.
+/// Decodes percent-encoding once; `None` if it is broken or the result is no text. A `+` stays one.
 pub fn decoded(value: &str) -> Option<Cow<'_, str>> {
     if !value.contains('%') {
         return Some(Cow::Borrowed(value));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_count_is_gone_and_so_is_an_empty_query() {
+    fn ignored_parameters_and_empty_queries_are_removed() {
         let query = "v=2&utm_source=x&session=9&v=3&utm=1&flag";
         let ignored = Counting::Except(names(&["utm_*", "session"]));
         assert_eq!(left(ignored.clone(), false, query).as_deref(), Some("v=2&v=3&utm=1&flag"));

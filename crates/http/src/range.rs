@@ -36,7 +36,7 @@ fn parse(header: &str, length: u64, max_ranges: usize) -> Option<Ranges> {
         return None;
     }
     if !set.contains(',') && max_ranges > 0 {
-        // What nearly every client sends; it needs no list.
+        // Nearly every client sends one range, which needs no list.
         return Some(match spec(set.trim_ascii(), length)? {
             Some(range) => Ranges::One(range),
             None => Ranges::Unsatisfiable,

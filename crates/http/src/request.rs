@@ -3,14 +3,19 @@
 mod diagnose;
 mod head;
 mod host;
+mod known;
+mod line;
 mod parse;
 mod path;
 mod target;
 
 pub use head::head_length;
+pub use line::{BodyFraming, HttpVersion, Method};
 pub use path::{Path, PathFault};
 
-use crate::{Encoding, HeadLimits};
+use std::borrow::Cow;
+
+use known::KnownFields;
 
 /// A request head that passed every check. It borrows the bytes it was parsed from.
 ///
@@ -18,78 +23,17 @@ use crate::{Encoding, HeadLimits};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'h> {
     method: Method<'h>,
-    version: Version,
+    version: HttpVersion,
     raw_target: &'h str,
-    raw_path: &'h str,
-    query: Option<&'h str>,
+    raw_path: Cow<'h, str>,
+    query: Option<Cow<'h, str>>,
     path: Result<Path<'h>, PathFault>,
     host: &'h str,
-    body: RequestBody,
+    body: BodyFraming,
     keep_alive: bool,
     expect_continue: bool,
-    known: Known<'h>,
+    known: KnownFields<'h>,
     field_lines: &'h [u8],
-}
-
-/// The request method. Names are case-sensitive (RFC 9110 §9.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method<'h> {
-    /// GET
-    Get,
-    /// HEAD
-    Head,
-    /// OPTIONS
-    Options,
-    /// Any other token, as it was sent.
-    Other(&'h str),
-}
-
-impl<'h> Method<'h> {
-    /// The method's name as it stands on the request line.
-    pub const fn name(&self) -> &'h str {
-        match self {
-            Self::Get => "GET",
-            Self::Head => "HEAD",
-            Self::Options => "OPTIONS",
-            Self::Other(name) => name,
-        }
-    }
-}
-
-/// The protocol version of a request. Anything else is rejected with 505.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// HTTP/1.0
-    Http10,
-    /// HTTP/1.1
-    Http11,
-}
-
-/// How the body that follows the head is delimited (RFC 9112 §6.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestBody {
-    /// There is none: the next request starts right behind the head.
-    None,
-    /// So many bytes, at least one.
-    Length(u64),
-    /// The chunked coding.
-    Chunked,
-}
-
-/// Values of the fields that somebody asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Known<'h> {
-    range: Option<&'h str>,
-    if_range: Option<&'h str>,
-    if_match: Option<&'h str>,
-    if_none_match: Option<&'h str>,
-    if_modified_since: Option<&'h str>,
-    if_unmodified_since: Option<&'h str>,
-    accept_encoding: Option<&'h str>,
-    origin: Option<&'h str>,
-    user_agent: Option<&'h str>,
-    referer: Option<&'h str>,
-    early_data: bool,
 }
 
 impl<'h> Request<'h> {
@@ -99,7 +43,7 @@ impl<'h> Request<'h> {
     }
 
     /// The protocol version.
-    pub const fn version(&self) -> Version {
+    pub const fn version(&self) -> HttpVersion {
         self.version
     }
 
@@ -116,30 +60,31 @@ impl<'h> Request<'h> {
         self.path.as_ref().map_err(|&fault| fault)
     }
 
-    /// The request target exactly as it was sent: for logs and for asking an origin.
+    /// The request target exactly as it was sent: for logs only, since equivalent targets differ in it.
     pub const fn raw_target(&self) -> &'h str {
         self.raw_target
     }
 
-    /// The path part of the target as it was sent, still percent-encoded, without query; it starts
-    /// with `/` unless [`path`](Self::path) says [`PathFault::NotAPath`].
-    pub const fn raw_path(&self) -> &'h str {
-        self.raw_path
+    /// The path part of the target in its [normal form](crate::uri::normalise), still percent-encoded, without query; it
+    /// starts with `/` unless [`path`](Self::path) says [`PathFault::NotAPath`].
+    pub fn raw_path(&self) -> &str {
+        &self.raw_path
     }
 
-    /// What stands behind the first `?` of the target.
-    pub const fn query(&self) -> Option<&'h str> {
-        self.query
+    /// The part of the target behind its first `?`, in its [normal form](crate::uri::normalise).
+    pub fn query(&self) -> Option<&str> {
+        self.query.as_deref()
     }
 
-    /// The same request for another path and query, as if they stood in its target. [`raw_target`](Self::raw_target)
-    /// stays what was sent.
+    /// The same request for another path and query, both in their [normal form](crate::uri::normalise).
+    /// [`raw_target`](Self::raw_target) stays as it was sent.
     pub fn with_target<'b>(&self, raw_path: &'b str, query: Option<&'b str>) -> Request<'b>
     where
         'h: 'b,
     {
         let request: Request<'b> = self.clone();
-        Request { raw_path, query, path: Path::parse(raw_path), ..request }
+        let path = Path::parse(raw_path);
+        Request { raw_path: Cow::Borrowed(raw_path), query: query.map(Cow::Borrowed), path, ..request }
     }
 
     /// Whether this is `OPTIONS *`: a question about the server as a whole.
@@ -148,7 +93,7 @@ impl<'h> Request<'h> {
     }
 
     /// How the body is delimited. It must be read (or the connection closed) before the next request.
-    pub const fn body(&self) -> RequestBody {
+    pub const fn body(&self) -> BodyFraming {
         self.body
     }
 
@@ -212,7 +157,7 @@ impl<'h> Request<'h> {
         self.known.referer
     }
 
-    /// Whether somebody in front of us says that this came as early data and may be a replay: Early-Data, whose only
+    /// Whether a proxy in front received this request as early data, so that it may be a replay: Early-Data, whose only
     /// value is 1 (RFC 8470 §5.1).
     pub const fn came_early(&self) -> bool {
         self.known.early_data
@@ -231,34 +176,6 @@ impl<'h> Request<'h> {
     /// The values of all lines of one field, in order. `name` in any case.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &'h [u8]> {
         self.fields().filter(move |(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-    }
-}
-
-/// The body of the fuzz target `request_head`: no input may panic, and a head fed in two pieces must
-/// be judged as it is when fed at once.
-#[doc(hidden)]
-pub fn fuzz_request_head(input: &[u8]) {
-    let limits = HeadLimits { head_bytes: 1024, fields: 16, target_bytes: 256 };
-    let Some((&cut, bytes)) = input.split_first() else { return };
-    let whole = head_length(bytes, 0, &limits);
-    let cut = usize::from(cut).min(bytes.len());
-    let in_two = match head_length(&bytes[..cut], 0, &limits) {
-        Ok(None) => head_length(bytes, cut, &limits),
-        decided => decided,
-    };
-    assert_eq!(whole, in_two);
-    let Ok(Some(length)) = whole else { return };
-    let Ok(request) = Request::parse(&bytes[..length], &limits) else { return };
-    if let Ok(path) = request.path() {
-        path.assert_safe();
-    }
-    let now = std::time::SystemTime::UNIX_EPOCH;
-    crate::conditional::evaluate(&request, &crate::conditional::Validators { etag: "\"1\"", modified: now });
-    crate::range::select(request.range(), u64::from(bytes[0]), 16);
-    crate::encoding::negotiate(request.accept_encoding(), &[Encoding::Brotli, Encoding::Gzip]);
-    let mut skipper = crate::body::BodySkipper::new(request.body(), 1 << 16);
-    if let Ok(skipped) = skipper.skip(&bytes[length..]) {
-        assert!(skipped.done || skipped.consumed == bytes.len() - length);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writing a response head.
 
+use std::fmt;
 use std::io::Write as _;
 use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,7 +16,7 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The last second that an HTTP date can name: 9999-12-31 23:59:59, in seconds since 1970.
 const DATE_SECONDS_MAX: u64 = 253_402_300_799;
 
-/// Writes a response head straight into a buffer, behind what is already there. The head is whole
+/// Appends a response head to a buffer. The head is whole
 /// only after [`finish`](Self::finish).
 ///
 /// No value can break out of its line: control characters in it become spaces.
@@ -46,6 +47,11 @@ impl<'o> HeadWriter<'o> {
         Self { out }
     }
 
+    /// Continues a head, or writes fields that become part of one.
+    pub fn continuing(out: &'o mut Vec<u8>) -> Self {
+        Self { out }
+    }
+
     /// Field lines that were parsed out of a message before, each with its line end.
     pub fn lines(&mut self, lines: &[u8]) -> &mut Self {
         self.out.extend_from_slice(lines);
@@ -73,6 +79,15 @@ impl<'o> HeadWriter<'o> {
                 *byte = b' ';
             }
         }
+        self.end_line()
+    }
+
+    /// One field whose value is text of the program's own, such as a number.
+    pub fn display(&mut self, name: &'static str, value: impl fmt::Display) -> &mut Self {
+        self.name(name);
+        // Writing into a Vec cannot fail.
+        let written = write!(self.out, "{value}");
+        debug_assert!(written.is_ok());
         self.end_line()
     }
 
@@ -135,8 +150,8 @@ impl<'o> HeadWriter<'o> {
     }
 }
 
-/// A time as Date and Last-Modified have it (RFC 9110 §5.6.7). What no HTTP date can name, such as the
-/// odd modification times that file systems hold, becomes the nearest one that can.
+/// A time as Date and Last-Modified have it (RFC 9110 §5.6.7). A time that no HTTP date can name, as
+/// file systems may hold, becomes the nearest one that can.
 pub fn http_date(time: SystemTime) -> String {
     date_within_range(time).to_string()
 }
@@ -144,7 +159,7 @@ pub fn http_date(time: SystemTime) -> String {
 /// A strong entity tag, with its quotes, for the state of a file: `size` in bytes, time of the last
 /// change to the nanosecond, and inode, so that a file replaced within one tick is still told apart.
 pub fn etag(size: u64, mtime: SystemTime, inode: u64) -> String {
-    // Written digit by digit: with `format!` it was a fortieth of what a small response costs.
+    // Written digit by digit: with `format!` it took a fortieth of the time of a small response.
     let mut tag = String::with_capacity(ETAG_ROOM_BYTES);
     tag.push('"');
     push_hexadecimal(&mut tag, u128::from(size));
@@ -162,7 +177,7 @@ pub fn etag(size: u64, mtime: SystemTime, inode: u64) -> String {
     tag
 }
 
-/// Room for the usual tag and the name of an encoding.
+/// Capacity for the usual tag and the name of an encoding.
 const ETAG_ROOM_BYTES: usize = 64;
 
 /// Lower case, without leading zeros.

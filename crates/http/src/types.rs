@@ -96,7 +96,7 @@ pub fn is_text_compressible(file_name: impl AsRef<[u8]>) -> bool {
     )
 }
 
-/// What follows the last dot, in lower case; empty if that is longer than any known.
+/// The extension in lower case; empty if it is longer than any known.
 fn extension<'l>(file_name: &[u8], lower: &'l mut [u8; EXTENSION_BYTES_MAX]) -> &'l [u8] {
     let Some(dot) = memchr::memrchr(b'.', file_name) else { return &[] };
     let extension = &file_name[dot + 1..];

@@ -1,4 +1,4 @@
-//! What sealing alone costs: `cargo run --release -p penstock-load --example sealing`.
+//! Measures the cost of sealing alone: `cargo run --release -p penstock-load --example sealing`.
 //!
 //! Seals one GiB in records of 16 KiB, as the server does, from memory that is larger than the processor's caches into
 //! a buffer that is not, and prints the processor time. No socket, no file, nothing else.
@@ -24,16 +24,17 @@ fn main() {
 }
 
 fn seal(key: &SealingKey, source: &[u8], out: &mut [u8], bytes: usize) {
-    let room = RECORD_BYTES + 1 + TAG_BYTES;
+    let sealed_bytes = RECORD_BYTES + 1 + TAG_BYTES;
     let mut place = 0;
     for number in 0..bytes / RECORD_BYTES {
         let mut nonce = [0; NONCE_BYTES];
         nonce[4..].copy_from_slice(&(number as u64).to_be_bytes());
         let start = number * RECORD_BYTES % source.len();
         let record = Plaintext::Memory(&source[start..start + RECORD_BYTES]);
-        let sealed = key.seal(&nonce, &[23, 3, 3, 64, 17], record, &[23], &mut out[place..place + room]);
+        let sealed =
+            key.seal(&nonce, &[23, 3, 3, 64, 17], record, &[23], &mut out[place..place + sealed_bytes]);
         assert!(sealed.is_ok(), "the library refused to seal");
-        place = if place + 2 * room > out.len() { 0 } else { place + room };
+        place = if place + 2 * sealed_bytes > out.len() { 0 } else { place + sealed_bytes };
     }
 }
 

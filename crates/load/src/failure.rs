@@ -1,40 +1,40 @@
-//! What can go wrong with one operation, named so that it can be counted.
+//! The kinds of failures.
 
 use std::borrow::Cow;
 use std::io;
 
 use penstock_tls::alert;
 
-/// Why something failed. Each has its own line in the report.
+/// Why an operation failed. The report has a line for each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Failure {
-    /// Nobody listens there.
+pub enum LoadFailure {
+    /// Nothing is listening at the address.
     ConnectRefused,
     /// TCP was not connected in time.
     ConnectTimeout,
-    /// No route to that host or network.
+    /// There is no route to the host or network.
     ConnectUnreachable,
-    /// This machine has no free port towards that address: too many connections in too short a time.
+    /// This machine has no free port towards the address.
     NoLocalPort,
-    /// This process may not open more files.
+    /// This process may open no more files.
     NoDescriptors,
-    /// TCP failed otherwise.
+    /// TCP failed in another way.
     ConnectFailed,
-    /// The handshake was not over in time.
+    /// The handshake did not complete in time.
     HandshakeTimeout,
-    /// The server ended the connection within the handshake.
+    /// The server ended the connection during the handshake.
     HandshakeClosed,
-    /// The server reset the connection within the handshake.
+    /// The server reset the connection during the handshake.
     HandshakeReset,
-    /// The server refused the handshake with this alert; in TLS 1.3 this may come in place of the response.
+    /// The server refused the handshake with this alert. In TLS 1.3 it may arrive instead of the response.
     HandshakeAlert(u8),
-    /// The certificate is not to be trusted.
+    /// The certificate is not trusted.
     CertificateRejected,
-    /// What the server said in the handshake is no TLS, or breaks its rules.
+    /// The server's handshake violates TLS, or is not TLS.
     HandshakeInvalid,
     /// The connection ended while the request was sent.
     RequestNotSent,
-    /// No byte of the response came in time.
+    /// The head of the response did not arrive in time.
     ResponseTimeout,
     /// The server ended the connection before the first byte of its response.
     ClosedBeforeResponse,
@@ -42,35 +42,39 @@ pub enum Failure {
     ResetBeforeResponse,
     /// The response is not HTTP/1.1.
     ResponseMalformed,
-    /// The head of the response is longer than any that makes sense, or never ends.
+    /// The head of the response is too long, or has too many fields.
     HeadTooLarge,
-    /// The server ended the connection within the head of its response.
+    /// The server ended the connection within the head of the response.
     HeadCut,
-    /// The body stopped coming.
+    /// The body paused for too long.
     BodyTimeout,
     /// The body is shorter than its head said.
     BodyShort,
     /// The server reset the connection within the body.
     BodyReset,
-    /// More bytes came than the head said.
+    /// The body is longer than its head said.
     BodyLong,
-    /// A record could not be opened, or the server sent an alert within its response.
+    /// A record could not be opened, or an alert arrived within the response.
     TlsBroken,
-    /// The whole response came, but its status is 4xx.
+    /// The response is whole, with a status of 4xx.
     StatusClient,
-    /// The whole response came, but its status is 5xx.
+    /// The response is whole, with a status of 5xx.
     StatusServer,
-    /// A range was asked for and the answer is not 206.
+    /// The request had a range, and the status is not 206.
     RangeIgnored,
-    /// The body's checksum is not the one expected.
+    /// The body does not have the expected checksum.
     BodyWrong,
-    /// A manifest cannot be read.
+    /// A manifest cannot be read, or is too large.
     ManifestInvalid,
-    /// A file of media has no index that can be used.
+    /// A playlist delta update was offered, asked for, and refused with 400.
+    DeltaRefused,
+    /// A playlist delta update skips segments that the playlist before it did not list.
+    DeltaMismatch,
+    /// A media file has no usable index.
     IndexInvalid,
 }
 
-impl Failure {
+impl LoadFailure {
     /// The name in reports.
     pub fn name(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
@@ -108,67 +112,72 @@ impl Failure {
             Self::RangeIgnored => "range_ignored",
             Self::BodyWrong => "body_wrong",
             Self::ManifestInvalid => "manifest_invalid",
+            Self::DeltaRefused => "delta_refused",
+            Self::DeltaMismatch => "delta_mismatch",
             Self::IndexInvalid => "index_invalid",
         })
     }
 
-    /// What is wrong with a whole response, by its status.
-    pub fn of_status(status: u16) -> Option<Self> {
+    /// The fault of a whole response, by its status and by whether it answers a request for a delta update.
+    pub fn of_status(status: u16, is_delta: bool) -> Option<Self> {
         match status {
+            400 if is_delta => Some(Self::DeltaRefused),
             400..500 => Some(Self::StatusClient),
             500..600 => Some(Self::StatusServer),
             _ => None,
         }
     }
 
-    /// What it means, and what to do about it.
+    /// The meaning, and a remedy.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::ConnectRefused => "nobody listens there: is it the right port, and does the server run?",
+            Self::ConnectRefused => "nothing is listening there: check the port, and that the server runs",
             Self::ConnectTimeout => {
                 "no answer to a connection in time: a firewall, or a full backlog (--timeout)"
             }
-            Self::ConnectUnreachable => "there is no way to that address",
-            Self::NoLocalPort => "no port is left towards that address: more --address, or fewer connections",
-            Self::NoDescriptors => {
-                "this process may open no more files: raise `ulimit -n`, or lower --connections"
+            Self::ConnectUnreachable => "no route to that address",
+            Self::NoLocalPort => {
+                "this machine has no free port towards that address: use more --address, or fewer connections"
             }
+            Self::NoDescriptors => "too many open files: raise `ulimit -n`, or lower --connections",
             Self::ConnectFailed => "TCP could not be connected",
-            Self::HandshakeTimeout => "the handshake was not over in time (--timeout)",
-            Self::HandshakeClosed => "the server ended the connection within the handshake",
-            Self::HandshakeReset => "the server reset the connection within the handshake",
+            Self::HandshakeTimeout => "the handshake did not complete in time (--timeout)",
+            Self::HandshakeClosed => "the server ended the connection during the handshake",
+            Self::HandshakeReset => "the server reset the connection during the handshake",
             Self::HandshakeAlert(number) => alert_meaning(number),
             Self::CertificateRejected => {
-                "--ca trusts an authority, --sni names the server, --insecure asks nothing"
+                "trust its authority with --ca, name the server with --sni, or accept any with --insecure"
             }
-            Self::HandshakeInvalid => "the server broke the rules of TLS, or speaks plain HTTP on this port",
+            Self::HandshakeInvalid => "the server violates TLS, or speaks plain HTTP on this port",
             Self::RequestNotSent => "the connection ended while the request was sent",
-            Self::ResponseTimeout => "no byte of the response came in time (--timeout)",
+            Self::ResponseTimeout => "the head of the response did not arrive in time (--timeout)",
             Self::ClosedBeforeResponse => "the server ended the connection instead of answering",
             Self::ResetBeforeResponse => "the server reset the connection instead of answering",
-            Self::ResponseMalformed => "the response is not HTTP/1.1: does another protocol live there?",
+            Self::ResponseMalformed => "the response is not HTTP/1.1; is this the port of another protocol?",
             Self::HeadTooLarge => "the head of the response has more than 64 KiB, or too many fields",
             Self::HeadCut => "the connection ended within the head of the response",
-            Self::BodyTimeout => "the body stopped coming (--timeout)",
+            Self::BodyTimeout => "the body paused for too long (--timeout)",
             Self::BodyShort => "the connection ended before the end of the body",
             Self::BodyReset => "the server reset the connection within the body",
-            Self::BodyLong => "more bytes came than the head of the response said",
-            Self::TlsBroken => "a record could not be opened, or an alert came within the response",
-            Self::StatusClient => "the server found fault with the request: look at the URL",
-            Self::StatusServer => "the server failed",
-            Self::RangeIgnored => "a range was asked for, and all of the object came",
-            Self::BodyWrong => "the body is not the one it should be",
-            Self::ManifestInvalid => "the manifest cannot be read",
+            Self::BodyLong => "the body is longer than the head of the response said",
+            Self::TlsBroken => "a record could not be opened, or an alert arrived within the response",
+            Self::StatusClient => "client error: check the URL",
+            Self::StatusServer => "server error",
+            Self::RangeIgnored => "the request had a range, and the server sent the whole object",
+            Self::BodyWrong => "the body does not have the expected checksum",
+            Self::ManifestInvalid => "the manifest cannot be read, or is too large",
+            Self::DeltaRefused => "400 to _HLS_skip=YES, though the playlist offers CAN-SKIP-UNTIL",
+            Self::DeltaMismatch => "a delta update skips segments that the playlist before it did not list",
             Self::IndexInvalid => "the index of a media file cannot be read",
         }
     }
 
-    /// Whether the connection could not even be opened.
+    /// Whether the connection could not be opened.
     pub fn is_before_request(self) -> bool {
         self <= Self::HandshakeInvalid
     }
 
-    /// What a failed `connect` means.
+    /// The kind of a failed `connect`.
     pub(crate) fn of_connect(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::ConnectionRefused => Self::ConnectRefused,
@@ -181,14 +190,14 @@ impl Failure {
     }
 }
 
-/// What a server usually means by refusing a handshake with this alert (RFC 8446 §6.2).
+/// The usual meaning of an alert that refuses a handshake (RFC 8446 §6.2).
 fn alert_meaning(number: u8) -> &'static str {
     match number {
         40 => {
-            "the server takes nothing of what was offered (--tls, --cipher, --group, --signature-algorithm), or wants a \
+            "the server accepts nothing of the offer (--tls, --cipher, --group, --signature-algorithm), or wants a \
              --client-certificate"
         }
-        42..=46 | 48 => "the server does not take the client's certificate",
+        42..=46 | 48 => "the server rejects the client's certificate",
         70 => "the server does not speak this version: --tls",
         112 => "the server does not know this name: --sni",
         116 => "the server wants a certificate: --client-certificate with --client-key",
@@ -202,7 +211,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(code, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }
 
-/// The server reset the connection, as opposed to ending it.
+/// Whether the server reset the connection, as opposed to ending it.
 pub(crate) fn is_reset(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
@@ -213,24 +222,24 @@ mod tests {
 
     #[test]
     fn an_alert_is_named_by_its_word_or_its_number() {
-        assert_eq!(Failure::HandshakeAlert(40).name(), "handshake_alert_handshake_failure");
-        assert_eq!(Failure::HandshakeAlert(255).name(), "handshake_alert_255");
+        assert_eq!(LoadFailure::HandshakeAlert(40).name(), "handshake_alert_handshake_failure");
+        assert_eq!(LoadFailure::HandshakeAlert(255).name(), "handshake_alert_255");
     }
 
     #[test]
-    fn what_happens_before_the_request_is_told_from_what_happens_after() {
-        assert!(Failure::ConnectRefused.is_before_request());
-        assert!(Failure::HandshakeInvalid.is_before_request());
-        assert!(!Failure::RequestNotSent.is_before_request());
-        assert!(!Failure::StatusServer.is_before_request());
+    fn failures_before_the_request_are_told_from_later_ones() {
+        assert!(LoadFailure::ConnectRefused.is_before_request());
+        assert!(LoadFailure::HandshakeInvalid.is_before_request());
+        assert!(!LoadFailure::RequestNotSent.is_before_request());
+        assert!(!LoadFailure::StatusServer.is_before_request());
     }
 
     #[test]
     fn a_failed_connect_is_named_by_its_cause() {
-        let of = |errno: rustix::io::Errno| Failure::of_connect(&io::Error::from(errno));
-        assert_eq!(of(rustix::io::Errno::CONNREFUSED), Failure::ConnectRefused);
-        assert_eq!(of(rustix::io::Errno::ADDRNOTAVAIL), Failure::NoLocalPort);
-        assert_eq!(of(rustix::io::Errno::MFILE), Failure::NoDescriptors);
-        assert_eq!(of(rustix::io::Errno::HOSTUNREACH), Failure::ConnectUnreachable);
+        let of = |errno: rustix::io::Errno| LoadFailure::of_connect(&io::Error::from(errno));
+        assert_eq!(of(rustix::io::Errno::CONNREFUSED), LoadFailure::ConnectRefused);
+        assert_eq!(of(rustix::io::Errno::ADDRNOTAVAIL), LoadFailure::NoLocalPort);
+        assert_eq!(of(rustix::io::Errno::MFILE), LoadFailure::NoDescriptors);
+        assert_eq!(of(rustix::io::Errno::HOSTUNREACH), LoadFailure::ConnectUnreachable);
     }
 }

@@ -1,22 +1,22 @@
-//! What a fuzzer calls: what a server may send to a load generator.
+//! Fuzz targets: what a server may send.
 
 use std::time::Duration;
 
-use crate::Failure;
-use crate::player::Manifest;
-use crate::player::hls::Playlist;
-use crate::player::{Segment, Segments};
-use crate::response::Receiver;
-use crate::target::Target;
+use crate::failure::LoadFailure;
+use crate::player::hls::HlsPlaylist;
+use crate::player::manifest::ParsedManifest;
+use crate::player::segments::{MediaSegment, SegmentList};
+use crate::response::ResponseReader;
+use crate::target::TargetUrl;
 
-/// What came of a response: status, body, whether and how it ended, and how many bytes were its own.
-type Received = Result<(u16, Vec<u8>, bool, usize), Failure>;
+/// Status, body, whether the connection is kept, and the bytes that belong to the response.
+type ReceivedResponse = Result<(u16, Vec<u8>, bool, usize), LoadFailure>;
 
-/// The body of the fuzz target `load_response`: one byte of choices and a response. However it is cut, it means the
-/// same.
+/// The body of the fuzz target `load_response`: one byte of choices and a response. Every way to cut the bytes gives the same
+/// result.
 ///
 /// # Panics
-/// When it does not.
+/// If it does not.
 pub fn fuzz_response(input: &[u8]) {
     let Some((&choices, bytes)) = input.split_first() else { return };
     let for_head = choices & 1 != 0;
@@ -28,8 +28,8 @@ pub fn fuzz_response(input: &[u8]) {
     }
 }
 
-fn receive(bytes: &[u8], for_head: bool, piece: usize) -> Received {
-    let mut receiver = Receiver::default();
+fn receive(bytes: &[u8], for_head: bool, piece: usize) -> ReceivedResponse {
+    let mut receiver = ResponseReader::default();
     receiver.expect(for_head);
     let (mut body, mut used) = (Vec::new(), 0);
     for piece in bytes.chunks(piece) {
@@ -43,22 +43,29 @@ fn receive(bytes: &[u8], for_head: bool, piece: usize) -> Received {
     Ok((head.status, body, head.keeps_alive, used))
 }
 
-/// The body of the fuzz target `load_manifest`: an HLS playlist or a DASH description, of which all is fetched. No time
-/// and no number in it may be too much.
+/// The body of the fuzz target `load_manifest`: an HLS playlist or a DASH description, whose segments are listed. Times and
+/// numbers of any size are handled.
 ///
 /// # Panics
-/// When one is.
+/// If one is not.
 pub fn fuzz_manifest(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
-    let place: Target = "https://a.example/live/index.mpd?x=1".parse().expect("it is a URL");
+    let place: TargetUrl = "https://a.example/live/index.mpd?x=1".parse().expect("it is a URL");
     let now = Duration::from_secs(1_800_000_000);
-    match Manifest::parse(text, &place) {
+    match ParsedManifest::parse(text, &place) {
         None => {}
-        Some(Manifest::Hls(Playlist::Master(variants))) => {
+        Some(ParsedManifest::Hls(HlsPlaylist::Multivariant(variants))) => {
             variants.iter().for_each(|variant| fetched(&place, &variant.uri));
         }
-        Some(Manifest::Hls(Playlist::Media(segments))) => taken(&place, &segments),
-        Some(Manifest::Dash(presentation)) => {
+        Some(ParsedManifest::Hls(HlsPlaylist::Media(segments))) => {
+            taken(&place, &segments);
+            // As a delta update of itself without the skip.
+            let before = SegmentList { skipped: 0, ..(*segments).clone() };
+            if let Some(merged) = segments.after(&before) {
+                taken(&place, &merged);
+            }
+        }
+        Some(ParsedManifest::Dash(presentation)) => {
             let levels = presentation.variants().len();
             assert!(levels > 0, "nothing to play");
             for (level, moment) in [(0, now), (levels - 1, Duration::ZERO), (levels - 1, now * 2)] {
@@ -73,19 +80,46 @@ pub fn fuzz_manifest(input: &[u8]) {
     }
 }
 
-fn taken(place: &Target, segments: &Segments) {
+fn taken(place: &TargetUrl, segments: &SegmentList) {
     assert!(segments.list.len() <= 200_000, "{} segments", segments.list.len());
     let edges = segments.list.iter().take(3).chain(segments.list.iter().rev().take(3));
-    for Segment { uri, before, .. } in edges {
+    for MediaSegment { uri, before, .. } in edges {
         fetched(place, uri);
         before.iter().for_each(|companion| fetched(place, &companion.uri));
     }
 }
 
-/// Where a reference leads is a URL again, and one that means itself.
-fn fetched(place: &Target, reference: &str) {
+/// A resolved reference is a URL that parses to itself.
+fn fetched(place: &TargetUrl, reference: &str) {
     let Ok(target) = place.join(reference) else { return };
-    if target.path.bytes().all(|byte| byte.is_ascii_graphic()) && !target.path.contains('#') {
-        assert_eq!(target.to_string().parse().as_ref(), Ok(&target), "{reference}");
+    assert_eq!(target.to_string().parse().as_ref(), Ok(&target), "{reference}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_of_the_fuzz_targets_hold() {
+        for (folder, target) in [
+            ("load_manifest", fuzz_manifest as fn(&[u8])),
+            ("load_response", fuzz_response),
+            ("load_index", crate::player::dash::fuzz_index),
+        ] {
+            let folder = format!("{}/../../fuzz/seeds/{folder}", env!("CARGO_MANIFEST_DIR"));
+            let seeds: Vec<_> = std::fs::read_dir(folder).unwrap().collect();
+            assert!(!seeds.is_empty());
+            for seed in seeds {
+                let bytes = std::fs::read(seed.unwrap().path()).unwrap();
+                target(&bytes);
+                // Every cut, and every byte changed.
+                for place in (0..bytes.len()).step_by(bytes.len() / 200 + 1) {
+                    target(&bytes[..place]);
+                    let mut changed = bytes.clone();
+                    changed[place] ^= 0x15;
+                    target(&changed);
+                }
+            }
+        }
     }
 }

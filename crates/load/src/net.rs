@@ -7,7 +7,7 @@ mod link;
 mod pipe;
 mod sessions;
 
-pub(crate) use connector::{Connector, Opening, server_name};
-pub(crate) use exchange::{Answer, Exchange, Pace};
-pub(crate) use link::Link;
-pub(crate) use sessions::{Sessions, from_hex};
+pub(crate) use connector::{ConnectReport, Connector, server_name};
+pub(crate) use exchange::{BodyPace, RequestExchange, ResponseSummary};
+pub(crate) use link::ClientConnection;
+pub(crate) use sessions::{SessionPool, from_hex};

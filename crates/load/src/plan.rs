@@ -1,108 +1,131 @@
-//! What a run is to do, all of it decided before it begins.
+//! The plan of a run, complete before the run starts.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::target::Target;
+use crate::player::config::PlayerConfig;
+use crate::target::TargetUrl;
 use crate::workload::Workload;
 
-/// A whole run.
+/// A plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where to.
-    pub target: Target,
-    /// The addresses that stand for the target, taken in turn.
+    /// The URL to load.
+    pub target: TargetUrl,
+    /// The addresses of the server, used in turn.
     pub addresses: Vec<SocketAddr>,
-    /// How TLS is spoken.
-    pub tls: Tls,
-    /// What is done again and again.
-    pub mode: Mode,
-    /// What is asked for.
+    /// The options of TLS.
+    pub tls: TlsPlan,
+    /// The kind of operations.
+    pub mode: LoadMode,
+    /// The requests.
     pub workload: Workload,
-    /// Connections at the same time.
+    /// Concurrent connections.
     pub connections: usize,
-    /// Threads that share them.
+    /// Threads, which share the connections.
     pub threads: usize,
-    /// When the run is over, if it has not done everything before.
+    /// The time after which no operation starts.
     pub duration: Option<Duration>,
-    /// How many operations to do in all.
+    /// The number of operations in all.
     pub operations: Option<u64>,
-    /// Operations that begin per second, whatever the server does; else each connection goes on as it can.
+    /// Operations that start per second (open loop); `None` starts one as soon as a connection is free (closed loop).
     pub rate: Option<f64>,
-    /// How long one step (connecting, handshake, waiting for bytes) may take.
+    /// How long connecting, a handshake, a response head, or a pause in a body may take.
     pub timeout: Duration,
-    /// Where sessions are kept from one run to the next.
+    /// The file that keeps sessions from one run to the next.
     pub sessions: Option<PathBuf>,
-    /// Makes the random choices the same in each run.
+    /// How connections end.
+    pub ending: ConnectionEnding,
+    /// The seed of random choices.
     pub seed: u64,
 }
 
-/// What one operation is.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// A connection, a handshake, perhaps a small request, and the end.
+pub enum LoadMode {
+    /// Connect, handshake, optionally a small request, end.
     Handshakes {
-        /// Whether a request follows.
+        /// Whether a request follows the handshake.
         request: bool,
     },
     /// A request.
     Requests,
-    /// A body, as fast as it comes or as fast as this, in bits per second.
+    /// A body, at full speed or at a bitrate.
     Download {
-        /// At most so many bits per second and stream.
+        /// The most bits per second of a connection.
         bitrate: Option<u64>,
     },
-    /// A player from its start to its end.
-    Playback(crate::player::Habits),
+    /// A player from its arrival to its departure.
+    Playback(PlayerConfig),
 }
 
-/// How TLS is spoken.
+/// The options of TLS.
 #[derive(Clone, Debug, Default)]
-pub struct Tls {
-    /// The only version offered; else 1.2 and 1.3.
-    pub version: Option<Version>,
-    /// Suites by their names, best first.
+pub struct TlsPlan {
+    /// The only version that is offered; `None` offers 1.2 and 1.3.
+    pub version: Option<OfferedVersion>,
+    /// Names of cipher suites, best first.
     pub ciphers: Vec<String>,
-    /// Groups by their names, best first.
+    /// Names of groups, best first.
     pub groups: Vec<String>,
-    /// Signature algorithms by their names, best first.
+    /// Names of signature algorithms, best first.
     pub signature_algorithms: Vec<String>,
-    /// The server name that is sent and, unless `insecure`, that the certificate must have; `None`: the target's host.
+    /// The server name that is sent and, unless `insecure`, verified; `None` is the host of the URL.
     pub server_name: Option<String>,
-    /// ALPN names, best first.
+    /// ALPN protocols, best first.
     pub alpn: Vec<String>,
     /// The client's certificate chain and key (PEM).
     pub client_certificate: Option<(PathBuf, PathBuf)>,
-    /// Authorities to trust beside the system's (PEM).
+    /// Authorities that are trusted beside the system's (PEM).
     pub authorities: Option<PathBuf>,
-    /// Trust every certificate.
+    /// Trusts every certificate.
     pub insecure: bool,
-    /// How handshakes are shortened.
+    /// How sessions are resumed.
     pub resume: Resume,
-    /// Whether tickets are neither asked for nor taken, so that servers keep sessions of TLS 1.2 themselves.
+    /// Requests no tickets, so that servers keep sessions of TLS 1.2 themselves.
     pub no_tickets: bool,
 }
 
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// RFC 5246.
+pub enum OfferedVersion {
+    /// TLS 1.2 (RFC 5246).
     Tls12,
-    /// RFC 8446.
+    /// TLS 1.3 (RFC 8446).
     Tls13,
 }
 
-/// How handshakes are shortened, once there is a session to offer.
+/// How the generator ends a connection. The two cost a server differently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConnectionEnding {
+    /// By close_notify (over TLS) and FIN, then reading until the server ends its side.
+    #[default]
+    CloseNotify,
+    /// By RST, without close_notify.
+    Reset,
+}
+
+impl ConnectionEnding {
+    /// The name in options and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CloseNotify => "close-notify",
+            Self::Reset => "reset",
+        }
+    }
+}
+
+/// How sessions are resumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resume {
-    /// Every handshake is a full one.
+    /// Not at all: every handshake is full.
     #[default]
     None,
     /// By ticket (RFC 5077, RFC 8446 §2.2).
     Ticket,
-    /// By session ID, which only TLS 1.2 has.
+    /// By session ID (TLS 1.2 only).
     Id,
-    /// By ticket, and the request goes out with the first flight (RFC 8446 §2.3).
+    /// By ticket, with the request in the first flight (RFC 8446 §2.3).
     EarlyData,
 }

@@ -1,11 +1,11 @@
-//! Times, sizes and rates as they are typed.
+//! Times, sizes and rates on the command line.
 
 use std::time::Duration;
 
 /// Reads `250ms`, `3s`, `2m`, `1h`; a plain number is seconds, as with other generators.
 ///
 /// # Errors
-/// How to write it.
+/// Shows valid examples.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
     let seconds = scaled(text, &units).filter(|seconds| *seconds <= 1e9);
@@ -15,7 +15,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// Reads `1000`, `64KiB`, `1MB`.
 ///
 /// # Errors
-/// How to write it.
+/// Shows valid examples.
 pub fn bytes(text: &str) -> Result<u64, String> {
     const K: f64 = 1024.0;
     let units = [
@@ -38,7 +38,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 /// Reads a bitrate, `5Mbit` or `1.5Gbit`, in bits per second.
 ///
 /// # Errors
-/// How to write it.
+/// Shows valid examples.
 pub fn bitrate(text: &str) -> Result<u64, String> {
     let text = text.strip_suffix("/s").unwrap_or(text);
     let units =
@@ -47,10 +47,10 @@ pub fn bitrate(text: &str) -> Result<u64, String> {
     bits.map(whole).ok_or_else(|| "write a bitrate such as 800kbit, 5Mbit or 1.5Gbit".to_owned())
 }
 
-/// Reads how often per second something begins: `500`, `0.5`.
+/// Reads a rate per second, `500` or `0.5`.
 ///
 /// # Errors
-/// How to write it.
+/// Shows valid examples.
 pub fn rate(text: &str) -> Result<f64, String> {
     let rate = scaled(text, &[("k", 1e3), ("/s", 1.0), ("", 1.0)]);
     rate.filter(|rate| (1e-3..=1e7).contains(rate))
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn malformed_quantities_are_refused() {
         for text in ["", "s", "-1s", "1d", "1 s", "1e9999s", "..", "3.4.5s"] {
             assert!(duration(text).is_err(), "{text}");
         }

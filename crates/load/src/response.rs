@@ -1,26 +1,26 @@
-//! A response as it comes in, piece by piece (RFC 9112 §6). Bodies are counted, not kept.
+//! Reads a response as it arrives (RFC 9112 §6). Bodies are counted, not kept.
 
-use crate::failure::Failure;
+use crate::failure::LoadFailure;
 
-/// The longest head that is read; servers that need more are wrong.
+/// The longest head, interim responses included.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const FIELDS_MAX: usize = 128;
-/// Digits of a chunk's size with its extensions.
+/// The longest line with the size of a chunk and its extensions.
 const CHUNK_LINE_BYTES_MAX: usize = 4096;
 
-/// What the head of a response said.
+/// The head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct ResponseHead {
     /// The status.
     pub status: u16,
-    /// Whether the connection may be used again after this response.
+    /// Whether the connection can carry another request.
     pub keeps_alive: bool,
     framing: Framing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
-    /// So many bytes are still to come.
+    /// The bytes that are left.
     Length(u64),
     Chunked(Chunk),
     UntilClose,
@@ -28,7 +28,7 @@ enum Framing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
-    /// The line with the size, of which so many bytes were seen.
+    /// The line with the size, of which this many bytes were seen.
     Size {
         value: u64,
         digits: u8,
@@ -36,9 +36,9 @@ enum Chunk {
         in_extension: bool,
     },
     Data(u64),
-    /// The line end behind the data, of which so many bytes are missing.
+    /// The line end after the data, of which this many bytes are missing.
     DataEnd(u8),
-    /// Trailer lines; how many bytes the present one has, without its line end.
+    /// Trailer lines: the length of the present one without its line end, and of all.
     Trailer {
         length: usize,
         total: usize,
@@ -47,26 +47,26 @@ enum Chunk {
 
 /// Reads one response after another.
 #[derive(Debug, Default)]
-pub struct Receiver {
+pub struct ResponseReader {
     partial: Vec<u8>,
-    /// Bytes of interim responses: a server may not send them for ever.
+    /// Bytes of interim responses, which count towards the limit of the head.
     interim: usize,
-    head: Option<Head>,
+    head: Option<ResponseHead>,
     for_head: bool,
     done: bool,
 }
 
-impl Receiver {
-    /// Begins with the next response, which has no body if the request was HEAD.
+impl ResponseReader {
+    /// Starts a response; the response to HEAD has no body.
     pub fn expect(&mut self, for_head: bool) {
         *self = Self { for_head, ..Self::default() };
     }
 
-    /// Takes bytes as they came. `body` gets the body's; returns how many bytes belong to this response.
+    /// Takes bytes as they arrived. `body` gets those of the body. Returns how many bytes belong to this response.
     ///
     /// # Errors
-    /// When this is not HTTP/1.1.
-    pub fn feed(&mut self, bytes: &[u8], mut body: impl FnMut(&[u8])) -> Result<usize, Failure> {
+    /// If the bytes are not HTTP/1.1.
+    pub fn feed(&mut self, bytes: &[u8], mut body: impl FnMut(&[u8])) -> Result<usize, LoadFailure> {
         let mut used = 0;
         while !self.done && self.head.is_none() {
             match self.feed_head(&bytes[used..])? {
@@ -80,59 +80,59 @@ impl Receiver {
         Ok(used)
     }
 
-    /// What the server's end of the connection means now.
+    /// Takes the end of the connection.
     ///
     /// # Errors
-    /// When it cut the response.
-    pub fn end(&mut self) -> Result<(), Failure> {
+    /// If it cuts the response.
+    pub fn end(&mut self) -> Result<(), LoadFailure> {
         match &self.head {
             _ if self.done => Ok(()),
-            Some(Head { framing: Framing::UntilClose, .. }) => {
+            Some(ResponseHead { framing: Framing::UntilClose, .. }) => {
                 self.done = true;
                 Ok(())
             }
-            Some(_) => Err(Failure::BodyShort),
-            None if self.partial.is_empty() => Err(Failure::ClosedBeforeResponse),
-            None => Err(Failure::HeadCut),
+            Some(_) => Err(LoadFailure::BodyShort),
+            None if self.partial.is_empty() => Err(LoadFailure::ClosedBeforeResponse),
+            None => Err(LoadFailure::HeadCut),
         }
     }
 
-    /// Whether the whole response is here.
+    /// Whether the response is whole.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Whether any byte of it has come.
+    /// Whether any byte of it has arrived.
     pub fn has_begun(&self) -> bool {
         self.head.is_some() || !self.partial.is_empty()
     }
 
-    /// Its head, once that is whole.
-    pub fn head(&self) -> Option<&Head> {
+    /// The head, once it is whole.
+    pub fn head(&self) -> Option<&ResponseHead> {
         self.head.as_ref()
     }
 
-    /// `None` when the head needs more bytes, else how many of these it took.
-    fn feed_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+    /// Returns how many of these bytes belong to the head; `None` if it needs more.
+    fn feed_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, LoadFailure> {
         let before = self.partial.len();
-        let room = HEAD_BYTES_MAX - before - self.interim;
-        self.partial.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let space = HEAD_BYTES_MAX - before - self.interim;
+        self.partial.extend_from_slice(&bytes[..bytes.len().min(space)]);
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut response = httparse::Response::new(&mut fields);
         let length = match response.parse(&self.partial) {
             Ok(httparse::Status::Complete(length)) => length,
-            Ok(httparse::Status::Partial) if bytes.len() < room => return Ok(None),
+            Ok(httparse::Status::Partial) if bytes.len() < space => return Ok(None),
             Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-                return Err(Failure::HeadTooLarge);
+                return Err(LoadFailure::HeadTooLarge);
             }
-            Err(_) => return Err(Failure::ResponseMalformed),
+            Err(_) => return Err(LoadFailure::ResponseMalformed),
         };
-        let head = Head::read(&response, self.for_head)?;
+        let head = ResponseHead::read(&response, self.for_head)?;
         self.partial.clear();
         match head.status {
-            // Nobody asked for another protocol.
-            101 => return Err(Failure::ResponseMalformed),
-            // Interim responses are followed by the real one.
+            // The client offers no other protocol.
+            101 => return Err(LoadFailure::ResponseMalformed),
+            // An interim response is followed by the final one.
             100..200 => self.interim += length,
             _ => {
                 self.done = head.framing == Framing::Length(0);
@@ -142,7 +142,7 @@ impl Receiver {
         Ok(Some(length - before))
     }
 
-    fn feed_body(&mut self, bytes: &[u8], body: &mut impl FnMut(&[u8])) -> Result<usize, Failure> {
+    fn feed_body(&mut self, bytes: &[u8], body: &mut impl FnMut(&[u8])) -> Result<usize, LoadFailure> {
         let Some(head) = &mut self.head else { return Ok(0) };
         match &mut head.framing {
             Framing::UntilClose => {
@@ -173,18 +173,18 @@ fn take(bytes: &[u8], left: &mut u64, body: &mut impl FnMut(&[u8])) -> usize {
     count
 }
 
-impl Head {
-    fn read(response: &httparse::Response<'_, '_>, for_head: bool) -> Result<Self, Failure> {
-        let status = response.code.ok_or(Failure::ResponseMalformed)?;
+impl ResponseHead {
+    fn read(response: &httparse::Response<'_, '_>, for_head: bool) -> Result<Self, LoadFailure> {
+        let status = response.code.ok_or(LoadFailure::ResponseMalformed)?;
         let mut length = None;
         let mut chunked = false;
         let mut keeps_alive = response.version == Some(1);
         for field in response.headers.iter() {
             let value = str::from_utf8(field.value).unwrap_or_default().trim();
             if field.name.eq_ignore_ascii_case("content-length") {
-                let value = value.parse().map_err(|_| Failure::ResponseMalformed)?;
+                let value = value.parse().map_err(|_| LoadFailure::ResponseMalformed)?;
                 if length.replace(value).is_some_and(|other| other != value) {
-                    return Err(Failure::ResponseMalformed);
+                    return Err(LoadFailure::ResponseMalformed);
                 }
             } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
                 chunked = has_token(value, "chunked");
@@ -210,8 +210,8 @@ fn has_token(list: &str, token: &str) -> bool {
 impl Chunk {
     const SIZE: Self = Self::Size { value: 0, digits: 0, seen: 0, in_extension: false };
 
-    /// How many bytes were taken and what comes next; `None` after the last trailer line.
-    fn feed(self, bytes: &[u8], body: &mut impl FnMut(&[u8])) -> Result<(usize, Option<Self>), Failure> {
+    /// Returns how many bytes were taken, and the next state; `None` after the last trailer line.
+    fn feed(self, bytes: &[u8], body: &mut impl FnMut(&[u8])) -> Result<(usize, Option<Self>), LoadFailure> {
         match self {
             Self::Data(mut left) => {
                 let taken = take(bytes, &mut left, body);
@@ -220,10 +220,10 @@ impl Chunk {
             Self::DataEnd(missing) => match (missing, bytes[0]) {
                 (2, b'\r') => Ok((1, Some(Self::DataEnd(1)))),
                 (1, b'\n') => Ok((1, Some(Self::SIZE))),
-                _ => Err(Failure::ResponseMalformed),
+                _ => Err(LoadFailure::ResponseMalformed),
             },
             Self::Trailer { length, total } => match bytes[0] {
-                _ if total >= HEAD_BYTES_MAX => Err(Failure::ResponseMalformed),
+                _ if total >= HEAD_BYTES_MAX => Err(LoadFailure::ResponseMalformed),
                 b'\n' if length == 0 => Ok((1, None)),
                 b'\n' => Ok((1, Some(Self::Trailer { length: 0, total: total + 1 }))),
                 b'\r' => Ok((1, Some(Self::Trailer { length, total: total + 1 }))),
@@ -235,9 +235,15 @@ impl Chunk {
         }
     }
 
-    fn feed_size(byte: u8, value: u64, digits: u8, seen: usize, in_extension: bool) -> Result<Self, Failure> {
+    fn feed_size(
+        byte: u8,
+        value: u64,
+        digits: u8,
+        seen: usize,
+        in_extension: bool,
+    ) -> Result<Self, LoadFailure> {
         if seen >= CHUNK_LINE_BYTES_MAX {
-            return Err(Failure::ResponseMalformed);
+            return Err(LoadFailure::ResponseMalformed);
         }
         let seen = seen + 1;
         let digit = char::from(byte).to_digit(16).filter(|_| !in_extension);
@@ -257,7 +263,7 @@ impl Chunk {
                 Ok(Self::Size { value, digits, seen, in_extension: true })
             }
             _ if in_extension && byte != b'\n' => Ok(Self::Size { value, digits, seen, in_extension }),
-            _ => Err(Failure::ResponseMalformed),
+            _ => Err(LoadFailure::ResponseMalformed),
         }
     }
 }

@@ -1,139 +1,67 @@
-//! Threads and time: a run from its first connection to its outcome.
+//! A run: threads, intervals, and the result.
 
-mod shared;
-mod starts;
-mod worker;
+mod result;
+mod stop;
+mod thread;
 
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use tokio::sync::watch;
 
-use crate::net::{Connector, Sessions, server_name};
+pub use self::result::{Interval, RunResult};
+pub use self::stop::StopSignal;
+use crate::latencies::Latencies;
+use crate::net::{Connector, SessionPool, server_name};
 use crate::plan::Plan;
-use crate::tally::{Latencies, Tally};
+use crate::tally::Tally;
+use crate::worker::RunState;
 
-pub(crate) use shared::Shared;
-pub(crate) use worker::Worker;
-
-/// What came out.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Everything counted.
-    pub tally: Tally,
-    /// From the first start to the last end.
-    pub elapsed: Duration,
-    /// CPU time that this process spent meanwhile.
-    pub cpu: Duration,
-    /// One for each second.
-    pub moments: Vec<Moment>,
-    /// Operations that the end of the run cut off.
-    pub unfinished: u64,
-    /// Why the figures say nothing about the server, if so.
-    pub void: Option<String>,
-}
-
-/// One second of a run, or a little more or less.
-#[derive(Clone, Debug)]
-pub struct Moment {
-    /// When it ended, after the beginning.
-    pub at: Duration,
-    /// How long it was.
-    pub length: Duration,
-    /// Operations that ended in it.
-    pub operations: u64,
-    /// Failures in it.
-    pub errors: u64,
-    /// Bytes of bodies in it.
-    pub bytes: u64,
-    /// CPU time of this process in it.
-    pub cpu: Duration,
-    /// Median of the latencies.
-    pub p50: Duration,
-    /// Their 99th percentile.
-    pub p99: Duration,
-}
-
-impl Moment {
-    /// Adds what is too short to be a moment of its own.
-    fn add_rest(&mut self, rest: &Self) {
-        self.at = rest.at;
-        self.length += rest.length;
-        self.operations += rest.operations;
-        self.errors += rest.errors;
-        self.bytes += rest.bytes;
-        self.cpu += rest.cpu;
-    }
-}
-
-/// Ends a run from outside: its figures up to then are its outcome.
-#[derive(Clone, Debug)]
-pub struct Stop(watch::Sender<bool>);
-
-impl Default for Stop {
-    fn default() -> Self {
-        Self(watch::Sender::new(false))
-    }
-}
-
-impl Stop {
-    /// Ends the run.
-    pub fn stop(&self) {
-        self.0.send_replace(true);
-    }
-
-    fn watch(&self) -> watch::Receiver<bool> {
-        self.0.subscribe()
-    }
-}
-
-/// How often progress is looked at.
+/// The length of an interval.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Less says nothing by itself: what is left at the end belongs to the moment before.
+/// A shorter rest belongs to the interval before it.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A day and a half of moments; a longer run has no plot of what comes after.
-const MOMENTS_MAX: usize = 131_072;
+/// The most intervals that are kept: a day and a half.
+const INTERVALS_MAX: usize = 131_072;
 
-/// Does what the plan says. `observe` is told of every second and its latencies.
+/// Carries out a plan. `observe` gets each interval, its latencies, and the counters so far.
 ///
 /// # Errors
-/// What about the plan cannot be done, and which option to change.
+/// Says what about the plan is impossible, and which option to change.
 pub fn run(
     plan: Plan,
-    stop: &Stop,
-    mut observe: impl FnMut(&Moment, &Latencies, &Tally),
-) -> Result<Outcome, String> {
+    stop: &StopSignal,
+    mut observe: impl FnMut(&Interval, &Latencies, &Tally),
+) -> Result<RunResult, String> {
     let name = server_name(&plan.tls, &plan.target.host).to_owned();
-    let sessions = Arc::new(Sessions::default());
+    let sessions = Arc::new(SessionPool::default());
     if let Some(file) = &plan.sessions {
-        // Writing them at once tells before the run, not after it, whether that can be done.
+        // A file that cannot be written is reported before the run.
         let kept = sessions.load(file, &name).and_then(|()| sessions.save(file, &name));
         kept.map_err(|error| format!("--sessions {}: {error}", file.display()))?;
     }
     let plan = Arc::new(plan);
     let connectors = (0..plan.threads).map(|_| Connector::new(&plan, Arc::clone(&sessions)));
     let connectors = connectors.collect::<Result<Vec<_>, String>>()?;
-    // Reading authorities takes its time, which belongs to no rate and delays no start.
+    // Reading authorities takes time, which must not delay starts.
     let cpu_before = process_cpu();
-    let shared = Arc::new(Shared::new(&plan));
+    let shared = Arc::new(RunState::new(&plan));
     let mut threads = Vec::new();
     for (index, connector) in connectors.into_iter().enumerate() {
         let (plan, shared, watch) = (Arc::clone(&plan), Arc::clone(&shared), stop.watch());
-        let spawned = thread::Builder::new()
+        let spawned = std::thread::Builder::new()
             .name(format!("load-{index}"))
-            .spawn(move || worker::run(&plan, &shared, index, connector, watch));
+            .spawn(move || thread::run(&plan, &shared, index, connector, watch));
         threads.push(spawned.map_err(|error| format!("cannot start a thread: {error}"))?);
     }
-    let mut progress = Progress::new(&shared);
-    while !threads.iter().all(thread::JoinHandle::is_finished) {
+    let mut progress = IntervalRecorder::new(&shared);
+    while !threads.iter().all(std::thread::JoinHandle::is_finished) {
         shared.wait_for_end(TICK, plan.threads);
         if progress.at.elapsed() >= SHORT {
-            let (moment, recent) = progress.tick(&shared);
-            observe(&moment, &recent, &progress.last);
+            let (interval, recent) = progress.tick(&shared);
+            observe(&interval, &recent, &progress.last);
         }
     }
     let mut ended = shared.began;
@@ -143,18 +71,18 @@ pub fn run(
             .map_err(|_| "a thread of the generator broke off; this is a fault in it".to_owned())?;
         ended = ended.max(end?);
     }
-    let (moment, recent) = progress.tick(&shared);
+    let (interval, recent) = progress.tick(&shared);
     if recent.count() > 0 {
-        observe(&moment, &recent, &progress.last);
+        observe(&interval, &recent, &progress.last);
     }
     let tally = shared.sum();
     if let Some(file) = &plan.sessions {
         sessions.save(file, &name).map_err(|error| format!("--sessions {}: {error}", file.display()))?;
     }
-    Ok(Outcome {
+    Ok(RunResult {
         elapsed: ended - shared.began,
         cpu: process_cpu().saturating_sub(cpu_before),
-        moments: progress.moments,
+        intervals: progress.intervals,
         unfinished: tally.in_flight + shared.backlog(),
         void: tally.punctuality.fault(),
         tally,
@@ -166,26 +94,26 @@ fn process_cpu() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// What was already told.
-struct Progress {
+/// Cuts a run into intervals.
+struct IntervalRecorder {
     at: Instant,
     cpu: Duration,
     last: Tally,
-    moments: Vec<Moment>,
+    intervals: Vec<Interval>,
 }
 
-impl Progress {
-    fn new(shared: &Shared) -> Self {
-        Self { at: shared.began, cpu: process_cpu(), last: Tally::default(), moments: Vec::new() }
+impl IntervalRecorder {
+    fn new(shared: &RunState) -> Self {
+        Self { at: shared.began, cpu: process_cpu(), last: Tally::default(), intervals: Vec::new() }
     }
 
-    /// The moment since the last one.
-    fn tick(&mut self, shared: &Shared) -> (Moment, Latencies) {
+    /// Returns the time since the last interval as an interval, with its latencies.
+    fn tick(&mut self, shared: &RunState) -> (Interval, Latencies) {
         let now = Instant::now();
         let length = now - self.at;
-        let (tally, recent) = shared.look();
+        let (tally, recent, distance) = shared.look();
         let cpu = process_cpu();
-        let moment = Moment {
+        let interval = Interval {
             at: now - shared.began,
             length,
             operations: recent.count(),
@@ -194,14 +122,17 @@ impl Progress {
             cpu: cpu.saturating_sub(self.cpu),
             p50: recent.percentile(50.0),
             p99: recent.percentile(99.0),
+            stalls: tally.playback.stalls - self.last.playback.stalls,
+            stalled: tally.playback.stalled_now,
+            live_distance: distance.percentile(50.0),
         };
         (self.at, self.cpu, self.last) = (now, cpu, tally);
-        let is_full = self.moments.len() >= MOMENTS_MAX;
-        match self.moments.last_mut() {
-            Some(last) if length < SHORT => last.add_rest(&moment),
+        let is_full = self.intervals.len() >= INTERVALS_MAX;
+        match self.intervals.last_mut() {
+            Some(last) if length < SHORT => last.add_rest(&interval),
             _ if is_full => {}
-            _ => self.moments.push(moment.clone()),
+            _ => self.intervals.push(interval.clone()),
         }
-        (moment, recent)
+        (interval, recent)
     }
 }

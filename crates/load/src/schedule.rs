@@ -1,8 +1,8 @@
-//! When operations are due in an open loop, and whether the generator kept to it.
+//! The schedule of an open loop, and how punctual the generator was.
 
 use std::time::Duration;
 
-/// Starts at even distances, whatever the server does. A thread takes every n-th of them.
+/// Starts at equal distances, independent of the server. A thread takes every n-th of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     rate: f64,
@@ -11,12 +11,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// So many starts per second, of which this is thread `thread` of `threads`.
+    /// `rate` starts per second; this is thread `thread` of `threads`.
     pub fn new(rate: f64, thread: usize, threads: usize) -> Self {
         Self { rate, first: thread as u64, step: threads.max(1) as u64 }
     }
 
-    /// When this thread's start number `index` is due, after the beginning of the run.
+    /// The time of start `index` of this thread, relative to the start of the run.
     pub fn due(&self, index: u64) -> Duration {
         let number = self.first + index * self.step;
         #[expect(clippy::cast_precision_loss, reason = "exact to 2^53 starts")]
@@ -24,34 +24,34 @@ impl Schedule {
     }
 }
 
-/// Later than this is late: the latencies of such a start would be the generator's own.
+/// The lateness from which a start is late: its latency would be the generator's own.
 pub const LATE: Duration = Duration::from_millis(5);
 
-/// The share of late starts, in percent, from which a run says nothing about the server.
+/// The share of late starts, in percent, above which a run is void.
 const LATE_PERCENT_MAX: u64 = 1;
 
-/// How punctual the generator itself was. Waiting for the server to free a connection is not its fault.
+/// How punctual the generator was. Waiting for a free connection is the server's doing and does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Punctuality {
     /// Starts that became due.
     pub starts: u64,
-    /// Those that the generator noticed late.
+    /// Starts that were noticed late.
     pub late: u64,
-    /// By how much at worst.
+    /// The largest lateness.
     pub worst: Duration,
-    /// Starts that found every connection busy, and waited.
+    /// Starts that found all connections busy.
     pub queued: u64,
 }
 
 impl Punctuality {
-    /// Notes a start by how late it was noticed.
+    /// Adds a start with its lateness.
     pub fn note(&mut self, lateness: Duration) {
         self.starts += 1;
         self.late += u64::from(lateness > LATE);
         self.worst = self.worst.max(lateness);
     }
 
-    /// Adds what another thread noted.
+    /// Adds the starts of another thread.
     pub fn add(&mut self, other: &Self) {
         self.starts += other.starts;
         self.late += other.late;

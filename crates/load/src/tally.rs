@@ -1,88 +1,28 @@
-//! What is counted while a run goes on.
+//! The counters of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
-use crate::failure::Failure;
+use crate::failure::LoadFailure;
+use crate::latencies::Latencies;
+use crate::player::totals::PlaybackTotals;
 use crate::schedule::Punctuality;
 
-/// Latencies in nanoseconds, to three digits.
-#[derive(Clone)]
-pub struct Latencies(Histogram<u64>);
+/// The longest description of a failure.
+const DETAIL_CHARACTERS_MAX: usize = 1000;
 
-impl fmt::Debug for Latencies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} latencies to {:?}", self.count(), self.max())
-    }
-}
+/// The most addresses with counters of their own.
+const ADDRESSES_MAX: usize = 10_000;
+const OTHER_ADDRESSES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// Nothing is waited for longer; what exceeds it is counted as this.
-const LATENCY_NANOSECONDS_MAX: u64 = 3_600_000_000_000;
-const DIGITS: u8 = 3;
-
-impl Default for Latencies {
-    #[expect(clippy::expect_used, reason = "the bounds are constants, and right: a test makes one")]
-    fn default() -> Self {
-        Self(Histogram::new_with_bounds(1, LATENCY_NANOSECONDS_MAX, DIGITS).expect("the bounds are right"))
-    }
-}
-
-impl Latencies {
-    /// Notes one.
-    pub fn note(&mut self, latency: Duration) {
-        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX).max(1));
-    }
-
-    /// Adds all of another.
-    pub fn add(&mut self, other: &Self) {
-        let added = self.0.add(&other.0);
-        debug_assert!(added.is_ok(), "both have the same bounds");
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> u64 {
-        self.0.len()
-    }
-
-    /// The latency that this share of all does not exceed, in percent; zero if there are none.
-    pub fn percentile(&self, percent: f64) -> Duration {
-        if self.0.is_empty() {
-            return Duration::ZERO;
-        }
-        Duration::from_nanos(self.0.value_at_percentile(percent).min(self.0.max()))
-    }
-
-    /// The mean.
-    pub fn mean(&self) -> Duration {
-        Duration::from_secs_f64(self.0.mean() / 1e9)
-    }
-
-    /// The shortest, exact to three digits.
-    pub fn min(&self) -> Duration {
-        Duration::from_nanos(if self.0.is_empty() { 0 } else { self.0.min() })
-    }
-
-    /// The longest.
-    pub fn max(&self) -> Duration {
-        Duration::from_nanos(self.0.max())
-    }
-
-    /// The histogram below.
-    pub fn histogram(&self) -> &Histogram<u64> {
-        &self.0
-    }
-}
-
-/// What one address was seen to do.
+/// The counters of one address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerAddress {
     /// Handshakes that succeeded.
     pub handshakes: u64,
-    /// Those of them that resumed a session.
+    /// Handshakes that resumed a session.
     pub resumed: u64,
     /// Handshakes that offered a session.
     pub offered: u64,
@@ -90,7 +30,7 @@ pub struct PerAddress {
     pub errors: u64,
 }
 
-/// Everything counted by one thread, or of all together.
+/// The counters of a thread, or of all threads.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// TCP connections that were opened.
@@ -99,11 +39,11 @@ pub struct Tally {
     pub handshakes: u64,
     /// Handshakes that resumed a session.
     pub resumed: u64,
-    /// Handshakes that offered one.
+    /// Handshakes that offered a session.
     pub offered: u64,
     /// Connections on which early data was sent.
     pub early_data_sent: u64,
-    /// Connections on which the server took it.
+    /// Connections on which the server accepted early data.
     pub early_data_accepted: u64,
     /// Whole responses, whatever their status.
     pub requests: u64,
@@ -113,72 +53,79 @@ pub struct Tally {
     pub retried: u64,
     /// Operations under way.
     pub in_flight: u64,
-    /// Operations that came to a response with which nothing was wrong, or to the handshake that was all they wanted.
+    /// Operations that ended without a fault: a whole response, or the handshake if no request follows.
     pub succeeded: u64,
     /// Failures by kind.
-    pub errors: BTreeMap<Failure, u64>,
-    /// What was said of the first one of a kind, where there is more to say than its name.
-    pub details: BTreeMap<Failure, String>,
+    pub errors: BTreeMap<LoadFailure, u64>,
+    /// The first case of each kind, where there is more to say than its name.
+    pub details: BTreeMap<LoadFailure, String>,
     /// Whole responses by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// Handshakes by what was agreed on: `TLSv1.3 TLS_AES_128_GCM_SHA256 X25519 …`.
+    /// Handshakes by their parameters: `TLSv1.3 TLS_AES_128_GCM_SHA256 X25519 …`.
     pub agreed: BTreeMap<String, u64>,
-    /// By address.
+    /// Counters by address.
     pub addresses: BTreeMap<SocketAddr, PerAddress>,
-    /// Until TCP is connected.
+    /// From the start to the TCP connection.
     pub tcp: Latencies,
-    /// From there until the handshake is over.
+    /// From the TCP connection to the end of the handshake.
     pub tls: Latencies,
     /// From sending the request to the first byte of the response.
     pub first_byte: Latencies,
     /// From when the operation was due to its end.
     pub total: Latencies,
-    /// The same since the last look at it.
+    /// The same since the last interval.
     pub recent: Latencies,
+    /// The distances of players from the live edge since the last interval.
+    pub recent_distance: Latencies,
     /// How punctual an open loop was.
     pub punctuality: Punctuality,
-    /// What players went through.
-    pub playback: crate::player::Totals,
+    /// The figures of players.
+    pub playback: PlaybackTotals,
 }
 
 impl Tally {
     /// Counts a failure.
-    pub fn fail(&mut self, failure: Failure) {
+    pub fn fail(&mut self, failure: LoadFailure) {
         *self.errors.entry(failure).or_default() += 1;
     }
 
     /// Counts a whole response.
-    pub fn respond(&mut self, status: u16) {
+    pub fn respond(&mut self, status: u16, is_delta: bool) {
         self.requests += 1;
         *self.statuses.entry(status).or_default() += 1;
-        if let Some(failure) = Failure::of_status(status) {
+        if let Some(failure) = LoadFailure::of_status(status, is_delta) {
             self.fail(failure);
         }
     }
 
-    /// Says where a failure was seen, and keeps what is said of the first one of its kind.
-    pub fn blame(&mut self, address: SocketAddr, failure: Failure, detail: &dyn fmt::Display) {
+    /// Counts a failure at an address, and keeps the first case of its kind.
+    pub fn blame(&mut self, address: SocketAddr, failure: LoadFailure, detail: &dyn fmt::Display) {
         self.at(address).errors += 1;
-        self.details.entry(failure).or_insert_with(|| format!("{address}: {detail}"));
+        self.details.entry(failure).or_insert_with(|| {
+            // A manifest may name a path of megabytes.
+            format!("{address}: {detail}").chars().take(DETAIL_CHARACTERS_MAX).collect()
+        });
     }
 
-    /// Notes how long a whole operation took.
+    /// Adds the latency of a whole operation.
     pub fn finish(&mut self, total: Duration) {
         self.total.note(total);
         self.recent.note(total);
     }
 
-    /// All failures.
+    /// The number of failures.
     pub fn errors_total(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// What was counted under an address.
+    /// The counters of an address. Manifests may name any number of servers: addresses beyond a limit share one entry.
     pub fn at(&mut self, address: SocketAddr) -> &mut PerAddress {
+        let is_full = self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&address);
+        let address = if is_full { OTHER_ADDRESSES } else { address };
         self.addresses.entry(address).or_default()
     }
 
-    /// Adds all of another thread's.
+    /// Adds the counters of another thread.
     pub fn add(&mut self, other: &Self) {
         self.connections += other.connections;
         self.handshakes += other.handshakes;
@@ -209,6 +156,7 @@ impl Tally {
         self.first_byte.add(&other.first_byte);
         self.total.add(&other.total);
         self.recent.add(&other.recent);
+        self.recent_distance.add(&other.recent_distance);
         self.punctuality.add(&other.punctuality);
         self.playback.add(&other.playback);
     }
@@ -224,81 +172,15 @@ fn add_counts<K: Ord + Clone>(ours: &mut BTreeMap<K, u64>, theirs: &BTreeMap<K, 
 mod tests {
     use super::*;
 
-    fn is_within(found: Duration, wanted: Duration, share: f64) -> bool {
-        (found.as_secs_f64() - wanted.as_secs_f64()).abs() <= wanted.as_secs_f64() * share
-    }
-
-    #[test]
-    fn percentiles_of_an_even_distribution_are_where_they_should_be() {
-        let mut latencies = Latencies::default();
-        for microseconds in 1..=100_000 {
-            latencies.note(Duration::from_micros(microseconds));
-        }
-        for (percent, wanted) in [(50.0, 50_000), (90.0, 90_000), (99.0, 99_000), (99.9, 99_900)] {
-            let found = latencies.percentile(percent);
-            assert!(is_within(found, Duration::from_micros(wanted), 0.002), "{percent}: {found:?}");
-        }
-        assert!(is_within(latencies.mean(), Duration::from_micros(50_000), 0.002));
-        assert!(is_within(latencies.min(), Duration::from_micros(1), 0.002));
-        assert!(is_within(latencies.max(), Duration::from_micros(100_000), 0.002));
-    }
-
-    #[test]
-    fn percentiles_of_an_exponential_distribution_are_where_they_should_be() {
-        let mut latencies = Latencies::default();
-        let mut random = crate::random::Random::new(11);
-        for _ in 0..200_000 {
-            latencies.note(random.pause(Duration::from_millis(10)));
-        }
-        for percent in [50.0, 90.0, 99.0] {
-            let factor = -(1.0_f64 - percent / 100.0).ln();
-            let found = latencies.percentile(percent);
-            assert!(
-                is_within(found, Duration::from_millis(10).mul_f64(factor), 0.03),
-                "{percent}: {found:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_rare_slow_answer_shows_in_the_last_percentiles_only() {
-        let mut latencies = Latencies::default();
-        for _ in 0..9_990 {
-            latencies.note(Duration::from_millis(1));
-        }
-        for _ in 0..10 {
-            latencies.note(Duration::from_secs(2));
-        }
-        assert!(is_within(latencies.percentile(99.0), Duration::from_millis(1), 0.002));
-        assert!(is_within(latencies.percentile(99.95), Duration::from_secs(2), 0.002));
-    }
-
-    #[test]
-    fn latencies_of_two_threads_add_up() {
-        let (mut one, mut other) = (Latencies::default(), Latencies::default());
-        one.note(Duration::from_millis(1));
-        other.note(Duration::from_secs(7200));
-        one.add(&other);
-        assert_eq!(one.count(), 2);
-        assert!(is_within(one.max(), Duration::from_secs(3600), 0.002), "the longest that is told apart");
-    }
-
-    #[test]
-    fn without_latencies_everything_is_zero() {
-        let latencies = Latencies::default();
-        assert_eq!(latencies.percentile(99.0), Duration::ZERO);
-        assert_eq!((latencies.min(), latencies.max(), latencies.mean()), Default::default());
-    }
-
     #[test]
     fn a_response_of_an_error_is_a_response_and_an_error() {
         let mut tally = Tally::default();
         for status in [200, 206, 304, 404, 500, 503] {
-            tally.respond(status);
+            tally.respond(status, false);
         }
         assert_eq!(tally.requests, 6);
-        assert_eq!(tally.errors[&Failure::StatusClient], 1);
-        assert_eq!(tally.errors[&Failure::StatusServer], 2);
+        assert_eq!(tally.errors[&LoadFailure::StatusClient], 1);
+        assert_eq!(tally.errors[&LoadFailure::StatusServer], 2);
         let mut sum = tally.clone();
         sum.add(&tally);
         assert_eq!((sum.requests, sum.errors_total(), sum.statuses[&404]), (12, 6, 2));
@@ -308,13 +190,25 @@ mod tests {
     fn of_each_kind_of_failure_the_first_is_described() {
         let (mut one, mut other) = (Tally::default(), Tally::default());
         let address = SocketAddr::from(([127, 0, 0, 1], 9));
-        one.blame(address, Failure::ConnectRefused, &"the first");
-        one.blame(address, Failure::ConnectRefused, &"the second");
-        other.blame(address, Failure::ConnectRefused, &"of another thread");
-        other.blame(address, Failure::HeadCut, &"there");
+        one.blame(address, LoadFailure::ConnectRefused, &"the first");
+        one.blame(address, LoadFailure::ConnectRefused, &"the second");
+        other.blame(address, LoadFailure::ConnectRefused, &"of another thread");
+        other.blame(address, LoadFailure::HeadCut, &"there");
+        other.blame(address, LoadFailure::BodyShort, &"x".repeat(1_000_000));
+        assert_eq!(other.details[&LoadFailure::BodyShort].len(), DETAIL_CHARACTERS_MAX);
         one.add(&other);
-        assert_eq!(one.details[&Failure::ConnectRefused], "127.0.0.1:9: the first");
-        assert_eq!(one.details[&Failure::HeadCut], "127.0.0.1:9: there");
-        assert_eq!(one.addresses[&address].errors, 4);
+        assert_eq!(one.details[&LoadFailure::ConnectRefused], "127.0.0.1:9: the first");
+        assert_eq!(one.details[&LoadFailure::HeadCut], "127.0.0.1:9: there");
+        assert_eq!(one.addresses[&address].errors, 5);
+    }
+
+    #[test]
+    fn addresses_beyond_a_limit_share_one_entry() {
+        let mut tally = Tally::default();
+        for number in 0..20_000_u32 {
+            tally.at(SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(number + 1)), 443)).errors += 1;
+        }
+        assert_eq!(tally.addresses.len(), ADDRESSES_MAX + 1);
+        assert_eq!(tally.addresses[&OTHER_ADDRESSES].errors, 10_000);
     }
 }

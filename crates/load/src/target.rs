@@ -1,22 +1,23 @@
-//! Where requests go: a URL taken apart.
+//! URLs of servers and objects.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 /// An `http` or `https` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetUrl {
     /// Whether it is `https`.
     pub tls: bool,
-    /// A name or an IP address, IPv6 without brackets.
+    /// The host name or IP address, IPv6 without brackets.
     pub host: String,
-    /// The port, that of the scheme if none is written.
+    /// The port; by default that of the scheme.
     pub port: u16,
-    /// Path and query, beginning with a slash.
+    /// Path and query, starting with a slash.
     pub path: String,
 }
 
-impl FromStr for Target {
+impl FromStr for TargetUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -50,7 +51,7 @@ impl FromStr for Target {
     }
 }
 
-/// Host without brackets, and what stands behind the colon.
+/// Splits host, without brackets, and port.
 fn split_authority(authority: &str) -> Result<(&str, Option<&str>), String> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -65,25 +66,29 @@ fn split_authority(authority: &str) -> Result<(&str, Option<&str>), String> {
     if host.is_empty() { Err("the URL names no host".to_owned()) } else { Ok((host, port)) }
 }
 
-impl Target {
-    /// What the Host field says: the port only where it is not the scheme's.
+impl TargetUrl {
+    /// The value of the Host field: with the port unless it is that of the scheme.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let usual = if self.tls { 443 } else { 80 };
         if self.port == usual { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// Whether a connection to the other target could be used for this one.
+    /// Whether a connection to the server of `other` can carry requests for this URL.
     pub fn same_server(&self, other: &Self) -> bool {
         self.tls == other.tls && self.port == other.port && self.host.eq_ignore_ascii_case(&other.host)
     }
 
-    /// The target that a reference in a document at this target means (RFC 3986 §5.2).
+    /// Resolves a reference in a document at this URL (RFC 3986 §5.2). Characters that no request line may have are
+    /// percent-encoded.
     ///
     /// # Errors
-    /// When it is a URL that cannot be used.
+    /// If the result is not a usable URL.
     pub fn join(&self, reference: &str) -> Result<Self, String> {
-        if reference.contains("://") {
+        let reference = &percent_encoded(reference);
+        let is_scheme =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        if reference.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme)) {
             return reference.parse();
         }
         let reference = reference.split('#').next().unwrap_or_default();
@@ -104,7 +109,23 @@ impl Target {
     }
 }
 
-/// Removes `.` and `..` (RFC 3986 §5.2.4) from a path, and leaves the query alone.
+/// Encodes control characters, spaces and characters beyond ASCII (RFC 3986 §2.1).
+fn percent_encoded(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Cow::Borrowed(text);
+    }
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Cow::Owned(encoded)
+}
+
+/// Removes `.` and `..` from a path (RFC 3986 §5.2.4). The query stays.
 fn without_dots(path: &str) -> String {
     let (path, query) = match path.find('?') {
         Some(at) => path.split_at(at),
@@ -129,7 +150,7 @@ fn without_dots(path: &str) -> String {
     format!("/{}{query}", kept.join("/"))
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for TargetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "https" } else { "http" };
         write!(f, "{scheme}://{}{}", self.authority(), self.path)
@@ -140,7 +161,7 @@ impl fmt::Display for Target {
 mod tests {
     use super::*;
 
-    fn target(text: &str) -> Target {
+    fn target(text: &str) -> TargetUrl {
         text.parse().unwrap()
     }
 
@@ -161,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_what_to_write() {
+    fn malformed_urls_are_refused_with_a_remedy() {
         for (text, part) in [
             ("localhost:8443", "begins with https://"),
             ("ftp://a/", "begins with https://"),
@@ -171,7 +192,7 @@ mod tests {
             ("https://me@a/", "user name"),
             ("https://a/b c", "%20"),
         ] {
-            let said = text.parse::<Target>().unwrap_err();
+            let said = text.parse::<TargetUrl>().unwrap_err();
             assert!(said.contains(part), "{text}: {said}");
         }
     }
@@ -187,6 +208,7 @@ mod tests {
             ("//g", "http://g/"),
             ("?y", "http://a/b/c/d;p?y"),
             ("g?y", "http://a/b/c/g?y"),
+            ("g?u=http://x/", "http://a/b/c/g?u=http://x/"),
             ("..", "http://a/b/"),
             ("../g", "http://a/b/g"),
             ("../../g", "http://a/g"),
@@ -195,6 +217,22 @@ mod tests {
             ("https://x/y", "https://x/y"),
         ] {
             assert_eq!(base.join(reference).unwrap().to_string(), wanted, "{reference}");
+        }
+    }
+
+    #[test]
+    fn a_reference_cannot_break_the_request_line_or_the_terminal() {
+        let base = target("http://a/b/c");
+        for (reference, wanted) in [
+            ("d e", "http://a/b/d%20e"),
+            ("d\r\nX: y", "http://a/b/d%0D%0AX:%20y"),
+            ("\u{1b}[2J", "http://a/b/%1B[2J"),
+            ("/ä", "http://a/%C3%A4"),
+            ("https://x/y\nz", "https://x/y%0Az"),
+        ] {
+            let found = base.join(reference).unwrap();
+            assert_eq!(found.to_string(), wanted);
+            assert_eq!(target(wanted), found);
         }
     }
 }

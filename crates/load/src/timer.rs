@@ -1,5 +1,5 @@
-//! Waits to the microsecond: the runtime's own timers know milliseconds only, which an open loop would add to every
-//! latency it measures.
+//! A timer with a resolution of microseconds: the runtime's timers have milliseconds, which an open loop would add to
+//! each latency.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,12 +10,12 @@ use rustix::time::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// A timer of the kernel.
+/// A timer of the kernel (`timerfd`).
 #[derive(Debug)]
 pub(crate) struct Timer(AsyncFd<OwnedFd>);
 
 impl Timer {
-    /// Must be called inside a runtime.
+    /// Must be called within a runtime.
     pub(crate) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -26,7 +26,7 @@ impl Timer {
         Ok(Self(AsyncFd::new(timer)?))
     }
 
-    /// Waits until then.
+    /// Waits until this time.
     pub(crate) async fn until(&self, then: Instant) -> io::Result<()> {
         loop {
             let left = then.saturating_duration_since(Instant::now());
@@ -41,7 +41,7 @@ impl Timer {
             let once = Itimerspec { it_interval: zero, it_value: value };
             timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &once)?;
             let mut guard = self.0.readable().await?;
-            // Reading makes it wait anew; what is read is how often it fired.
+            // Reading rearms the descriptor; the number of expirations is dropped.
             match rustix::io::read(self.0.get_ref(), &mut [0_u8; 8]) {
                 Ok(_) | Err(rustix::io::Errno::AGAIN) => {}
                 Err(error) => return Err(error.into()),

@@ -1,68 +1,69 @@
-//! What is asked for: which object, with which method, which bytes of it.
+//! The requests of a run: objects, methods, ranges.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::random::{Random, Zipf};
+use crate::target::TargetUrl;
 
-/// What requests are made of.
+/// The requests of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
-    /// Paths, each of which may have `{}` for the number of an object.
+    /// Paths; `{}` in them stands for the number of an object.
     pub paths: Vec<String>,
-    /// How many objects `{}` stands for.
+    /// The number of objects that `{}` stands for.
     pub objects: u64,
-    /// In which order they are asked for.
-    pub order: Order,
+    /// The order of objects.
+    pub order: ObjectOrder,
     /// Methods with their weights.
     pub methods: Vec<(String, u32)>,
-    /// Which bytes.
-    pub range: Range,
-    /// More fields, `Name: value`.
+    /// The byte ranges.
+    pub range: RangeChoice,
+    /// Additional fields, `Name: value`.
     pub fields: Vec<String>,
-    /// The Host field.
+    /// The value of the Host field.
     pub host: String,
-    /// Each request on a connection of its own.
+    /// Whether each request uses a new connection.
     pub connection_each: bool,
-    /// The mean pause between a response and the next request; random as between people.
+    /// The mean pause between a response and the next request, exponentially distributed.
     pub think: Duration,
-    /// What bodies are compared with.
+    /// The expected bodies.
     pub checksum: Checksum,
 }
 
-/// In which order objects are asked for.
+/// The order in which objects are requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Order {
-    /// One after the other, over all connections.
+pub enum ObjectOrder {
+    /// One after the other, across all connections.
     #[default]
     InTurn,
     /// Each as likely as any other.
     Random,
-    /// The first ones most, with this exponent.
+    /// By popularity (Zipf's distribution), with this exponent.
     Zipf(f64),
 }
 
-/// Which bytes of an object are asked for.
+/// The byte range of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Range {
-    /// All.
+pub enum RangeChoice {
+    /// None: the whole object.
     #[default]
     Whole,
-    /// Always these: what follows `bytes=` (RFC 9110 §14.1.2).
+    /// Always this one: the value of Range after `bytes=` (RFC 9110 §14.1.2).
     Fixed(String),
-    /// So many bytes from a random place of objects of that size.
+    /// A random range.
     Random {
-        /// Bytes of each range.
+        /// Bytes of the range.
         length: u64,
-        /// Bytes of each object.
+        /// Bytes of the object.
         size: u64,
     },
 }
 
-/// What bodies are compared with.
+/// The expected bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// Nothing.
+    /// They are not compared.
     #[default]
     Off,
     /// The first body of the same object and range.
@@ -71,22 +72,24 @@ pub enum Checksum {
     Exactly([u8; 32]),
 }
 
-/// One request, ready to be sent.
+/// A request that is ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct PreparedRequest {
     /// Its head.
     pub bytes: Vec<u8>,
-    /// Whether the answer has no body by its meaning.
+    /// Whether the response has no body because the method is HEAD.
     pub for_head: bool,
-    /// Whether the answer has to be 206.
+    /// Whether it asks for a playlist delta update.
+    pub is_delta: bool,
+    /// Whether the status must be 206.
     pub ranged: bool,
-    /// Object and range, the same for requests with the same body.
+    /// Object and range; equal for requests with the same body.
     pub object: String,
 }
 
-/// Chooses requests. A thread has one, so that threads never wait for each other.
+/// Chooses requests. Each thread has its own.
 #[derive(Debug)]
-pub struct Chooser {
+pub struct RequestChooser {
     workload: Arc<Workload>,
     random: Random,
     zipf: Option<Zipf>,
@@ -96,12 +99,12 @@ pub struct Chooser {
     step: u64,
 }
 
-impl Chooser {
-    /// For thread `thread` of `threads`: together they take objects in turn.
+impl RequestChooser {
+    /// The chooser of thread `thread` of `threads`; together they take objects in turn.
     pub fn new(workload: Arc<Workload>, seed: u64, thread: usize, threads: usize) -> Self {
         let objects = workload.count();
         let zipf = match workload.order {
-            Order::Zipf(exponent) => Some(Zipf::new(objects, exponent)),
+            ObjectOrder::Zipf(exponent) => Zipf::new(objects, exponent),
             _ => None,
         };
         let methods_total = workload.methods.iter().map(|(_, weight)| u64::from(*weight)).sum();
@@ -111,10 +114,10 @@ impl Chooser {
     }
 
     /// The next request.
-    pub fn choose(&mut self) -> Request {
+    pub fn choose(&mut self) -> PreparedRequest {
         let object = match (self.workload.order, &self.zipf) {
             (_, Some(zipf)) => zipf.choose(&mut self.random),
-            (Order::Random, _) => self.random.below(self.objects),
+            (ObjectOrder::Random, _) => self.random.below(self.objects),
             _ => {
                 let object = self.next % self.objects;
                 self.next = self.next.wrapping_add(self.step);
@@ -124,9 +127,9 @@ impl Chooser {
         let path = self.workload.path(object);
         let method = self.method();
         let range = match &self.workload.range {
-            Range::Whole => None,
-            Range::Fixed(range) => Some(range.clone()),
-            Range::Random { length, size } => {
+            RangeChoice::Whole => None,
+            RangeChoice::Fixed(range) => Some(range.clone()),
+            RangeChoice::Random { length, size } => {
                 let length = (*length).clamp(1, *size);
                 let first = self.random.below(size - length + 1);
                 Some(format!("{first}-{}", first + length - 1))
@@ -135,7 +138,7 @@ impl Chooser {
         self.workload.request(&method, &path, range.as_deref())
     }
 
-    /// How long to pause before the next request.
+    /// The pause before the next request.
     pub fn think(&mut self) -> Duration {
         let mean = self.workload.think;
         if mean.is_zero() { mean } else { self.random.pause(mean) }
@@ -154,17 +157,17 @@ impl Chooser {
 }
 
 impl Workload {
-    /// One path, and nothing special.
+    /// One path without options.
     pub fn simple(host: String, path: &str) -> Self {
         Self { paths: vec![path.to_owned()], objects: 1, host, ..Self::default() }
     }
 
-    /// How many different objects there are.
+    /// The number of different objects.
     fn count(&self) -> u64 {
         (self.paths.len() as u64).max(1) * self.objects.max(1)
     }
 
-    /// Object numbers run through the paths first, so that a list and a template can be mixed.
+    /// The path of an object. Consecutive numbers have different paths of the list.
     fn path(&self, object: u64) -> String {
         let paths = (self.paths.len() as u64).max(1);
         let place = usize::try_from(object % paths).unwrap_or(0);
@@ -172,13 +175,13 @@ impl Workload {
         if path.contains("{}") { path.replace("{}", &(object / paths).to_string()) } else { path.to_owned() }
     }
 
-    /// A request for these bytes of this path.
-    pub fn request(&self, method: &str, path: &str, range: Option<&str>) -> Request {
+    /// A request for a byte range of a path.
+    pub fn request(&self, method: &str, path: &str, range: Option<&str>) -> PreparedRequest {
         self.request_at(&self.host, method, path, range)
     }
 
-    /// The same, at another host.
-    pub fn request_at(&self, host: &str, method: &str, path: &str, range: Option<&str>) -> Request {
+    /// The same at another host.
+    pub fn request_at(&self, host: &str, method: &str, path: &str, range: Option<&str>) -> PreparedRequest {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
         let names = |name: &str| {
             let is_it = |field: &&String| {
@@ -189,7 +192,7 @@ impl Workload {
         if !names("User-Agent") {
             head.push_str("User-Agent: penstock-load\r\n");
         }
-        // RFC 9110 §8.6: who sends nothing where a body is usual says so.
+        // RFC 9110 §8.6: methods that usually have content say if they have none.
         if matches!(method, "POST" | "PUT" | "PATCH") && !names("Content-Length") {
             head.push_str("Content-Length: 0\r\n");
         }
@@ -201,20 +204,21 @@ impl Workload {
             head.push_str("\r\n");
         }
         head.push_str("\r\n");
-        Request {
+        PreparedRequest {
             bytes: head.into_bytes(),
             for_head: method == "HEAD",
+            is_delta: false,
             ranged: range.is_some(),
             object: format!("{path} {}", range.unwrap_or_default()),
         }
     }
 }
 
-/// Reads a list of paths: one in each line, empty lines and those with `#` left out.
+/// Reads a list of paths, one per line, without empty lines and comments (`#`).
 ///
 /// # Errors
-/// Which line is no path or URL of the target.
-pub fn paths(text: &str, target: &crate::Target) -> Result<Vec<String>, String> {
+/// Names the line that is not a path or URL of the target.
+pub fn paths(text: &str, target: &TargetUrl) -> Result<Vec<String>, String> {
     let mut paths = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -236,8 +240,8 @@ mod tests {
 
     use super::*;
 
-    fn chooser(workload: Workload) -> Chooser {
-        Chooser::new(Arc::new(workload), 1, 0, 1)
+    fn chooser(workload: Workload) -> RequestChooser {
+        RequestChooser::new(Arc::new(workload), 1, 0, 1)
     }
 
     fn objects(workload: Workload, count: usize) -> Vec<String> {
@@ -278,7 +282,7 @@ mod tests {
     #[test]
     fn threads_share_the_objects_in_turn() {
         let workload = Arc::new(Workload { objects: 4, ..Workload::simple(String::new(), "/{}") });
-        let mut second = Chooser::new(workload, 1, 1, 2);
+        let mut second = RequestChooser::new(workload, 1, 1, 2);
         assert_eq!(second.choose().object, "/1 ");
         assert_eq!(second.choose().object, "/3 ");
         assert_eq!(second.choose().object, "/1 ");
@@ -288,7 +292,7 @@ mod tests {
     fn zipf_asks_for_the_first_object_most() {
         let mut workload = Workload::simple(String::new(), "/{}");
         workload.objects = 100;
-        workload.order = Order::Zipf(1.0);
+        workload.order = ObjectOrder::Zipf(1.0);
         let mut counts = BTreeMap::<_, u32>::new();
         for object in objects(workload, 10_000) {
             *counts.entry(object).or_default() += 1;
@@ -308,7 +312,7 @@ mod tests {
     #[test]
     fn random_ranges_stay_inside_the_object() {
         let mut workload = Workload::simple(String::new(), "/");
-        workload.range = Range::Random { length: 100, size: 1000 };
+        workload.range = RangeChoice::Random { length: 100, size: 1000 };
         let mut chooser = chooser(workload);
         for _ in 0..1000 {
             let request = chooser.choose();
@@ -323,14 +327,14 @@ mod tests {
     fn own_fields_replace_the_usual_ones() {
         let mut workload = Workload::simple("a".to_owned(), "/");
         workload.fields = vec!["user-agent: me".to_owned(), "X: y".to_owned()];
-        workload.range = Range::Fixed("0-9".to_owned());
+        workload.range = RangeChoice::Fixed("0-9".to_owned());
         let text = String::from_utf8(chooser(workload).choose().bytes).unwrap();
         assert_eq!(text, "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9\r\nuser-agent: me\r\nX: y\r\n\r\n");
     }
 
     #[test]
     fn a_list_of_urls_must_belong_to_the_target() {
-        let target: crate::Target = "https://a:8443/".parse().unwrap();
+        let target: TargetUrl = "https://a:8443/".parse().unwrap();
         let list = paths("# a comment\n/x\n\nhttps://a:8443/y?z\n", &target).unwrap();
         assert_eq!(list, ["/x", "/y?z"]);
         let said = paths("/x\nhttps://b/y\n", &target).unwrap_err();

@@ -1,4 +1,4 @@
-//! Directories of files, and the memo of open files that spares most requests every system call.
+//! Directories of files, and a cache of open files that spares most requests every system call.
 
 mod open_files;
 
@@ -16,12 +16,12 @@ pub use open_files::{OpenFiles, OpenFilesCounters, OpenFilesLimits};
 #[derive(Clone, Debug)]
 pub struct Directory {
     root: Arc<Root>,
-    // Tells directories apart in a memo, also one opened anew at the same path.
+    // Tells directories apart in a cache, also one opened again at the same path.
     id: u64,
 }
 
 impl Directory {
-    /// Takes hold of the directory at `path`. Blocks: for the start of the program and the reload.
+    /// Opens the directory at `path`. Blocks: for the start of the program and the reload.
     ///
     /// # Errors
     /// See [`RootError`].
@@ -31,8 +31,8 @@ impl Directory {
         Ok(Self { root, id: NEXT.fetch_add(1, Ordering::Relaxed) })
     }
 
-    /// Takes hold of the directory at `path`, as one of `known` if it is the same: what a memo knows about its files
-    /// then stays true. Blocks like [`Self::open`].
+    /// Opens the directory at `path`, or returns the one of `known` that is the same, so that cached files stay valid.
+    /// Blocks like [`Self::open`].
     ///
     /// # Errors
     /// See [`RootError`].
@@ -47,7 +47,7 @@ impl Directory {
 /// Why a path has no file to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupError {
-    /// There is nothing of this name: 404.
+    /// No file has this name: 404.
     NotFound,
     /// The path or a symbolic link leads out of the directory: 404.
     OutsideRoot,
@@ -55,18 +55,18 @@ pub enum LookupError {
     NotRegular,
     /// It is a directory: the edge redirects to the path with a slash, or looks for an index.
     IsDirectory,
-    /// We may not read it: 403.
+    /// The process may not read it: 403.
     Forbidden,
     /// No descriptor is left: 503.
     TooManyOpenFiles,
-    /// The I/O threads have too much to do: 503.
+    /// The queue of the I/O threads is full: 503.
     Busy,
-    /// The system said something else, for example that the disk failed: 500.
+    /// Another error of the system, such as a failed disk: 500.
     Failed(io::ErrorKind),
 }
 
 impl LookupError {
-    /// Whether the file system said this about the path, so that it holds for the next request as well.
+    /// Whether the error belongs to the path, so that it holds for the next request as well.
     fn is_about_the_path(self) -> bool {
         match self {
             Self::NotFound | Self::OutsideRoot | Self::NotRegular | Self::IsDirectory | Self::Forbidden => {

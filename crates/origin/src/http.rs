@@ -1,35 +1,49 @@
 //! HTTP origins: other servers as a source of bytes (RFC 9110, RFC 9112).
 //!
-//! An [`HttpOrigin`] is what was configured and what is known of its servers; all workers share it. [`Connections`]
-//! are those that one worker keeps open. [`Connections::fetch`] asks for something, [`Connections::pass`] passes a
-//! request with a body on.
+//! An [`HttpOrigin`] is shared by all workers. [`Connections`] belong to one worker; they fetch responses and pass
+//! requests with a body on:
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use penstock_origin::http::{Connections, Fetch, HttpOrigin, OriginError};
+//! # async fn first_segment(connections: &Connections, origin: &Arc<HttpOrigin>) -> Result<Vec<u8>, OriginError> {
+//! let mut response = connections.fetch(origin, &Fetch::get("/live/1.m4s")).await?;
+//! let mut body = Vec::new();
+//! while let Some(piece) = response.next().await? {
+//!     body.extend_from_slice(&piece);
+//! }
+//! # Ok(body)
+//! # }
+//! ```
 
-mod answer;
 mod balance;
 mod body;
-mod checks;
 mod connections;
 mod dial;
 mod error;
+mod exchange;
 mod fetch;
+mod framing;
 mod fuzz;
+mod health_checks;
+mod origin;
+mod pool;
+mod rate;
 mod redirect;
+mod response;
 mod s3;
-mod target;
+mod server;
+mod settings;
+mod stream;
 
-pub use answer::Answer;
-pub use balance::{HealthLimits, Tried};
-pub use body::{BodySender, NobodyTakes, RequestBody, request_body};
-pub use checks::Checks;
+pub use balance::TriedServers;
+pub use body::{BodySender, RequestBody, RequestEnded, request_body};
 pub use connections::Connections;
-pub use error::OriginError;
+pub use error::{OriginError, OriginFault};
 pub use fetch::{Fetch, Method};
+pub use framing::Framing;
 #[doc(hidden)]
-pub use fuzz::fuzz_answer;
-pub use s3::S3Bucket;
-pub use target::{HttpOrigin, OriginLimits, OriginSettings, TargetSeen};
-
-/// Whether a target says with it that it cannot answer now, and another might.
-fn is_gateway_error(status: u16) -> bool {
-    matches!(status, 502..=504)
-}
+pub use fuzz::fuzz_response;
+pub use origin::{HttpOrigin, ServerStatus};
+pub use response::OriginResponse;
+pub use settings::{HealthCheck, HealthLimits, MinimumRate, OriginLimits, OriginSettings, S3Bucket};

@@ -1,4 +1,4 @@
-//! A few threads that wait for disks, so that workers do not have to.
+//! Threads for blocking calls on files, so that workers never wait for a disk.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,18 +24,18 @@ impl fmt::Display for Busy {
 
 impl std::error::Error for Busy {}
 
-/// How much may be under way and wait.
+/// Bounds of an [`IoThreads`].
 #[derive(Clone, Copy, Debug)]
 pub struct IoLimits {
     /// Number of threads, at least one: how many requests the disks see at once.
     pub threads: usize,
-    /// Jobs that somebody waits for, beyond those under way.
+    /// Awaited jobs that may be queued, beyond those under way.
     pub queued: usize,
-    /// Jobs that nobody waits for; they run when no other is queued.
+    /// Background jobs that may be queued; they run when no awaited job is queued.
     pub queued_later: usize,
 }
 
-/// What the threads did since they were started, and what they are doing.
+/// Counts since the start, and the present load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCounters {
     /// Jobs begun.
@@ -52,22 +52,22 @@ pub struct IoCounters {
 
 /// A pool of threads for blocking calls, shared by all workers.
 ///
-/// tokio's `spawn_blocking` would do, but its queue has no bound: under a flood of cold requests it grows until
-/// memory is gone, and each request is answered long after its client has left. Here a full queue says so.
+/// The queue of tokio's `spawn_blocking` has no bound: under a flood of cold requests it grows until memory is gone.
+/// Here a full queue returns [`Busy`].
 ///
-/// Dropping it ends the threads. Nobody waits for the job that a thread is in the middle of, since a dead
-/// network file system may hold it forever; jobs still queued are forgotten, and their answers are [`Busy`].
+/// Dropping it ends the threads without waiting for jobs under way, since a dead network file system may hold them
+/// forever. Queued jobs are dropped, and their results are [`Busy`].
 pub struct IoThreads {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
 }
 
 impl IoThreads {
     /// Starts the threads.
     ///
     /// # Errors
-    /// That of the system when it has no room for another thread; those already started end again.
+    /// The system's error when no thread can be started; those already started end.
     pub fn start(limits: IoLimits) -> io::Result<Self> {
-        let shared = Arc::new(Shared { limits, state: Mutex::default(), work: Condvar::new() });
+        let shared = Arc::new(PoolState { limits, state: Mutex::default(), work: Condvar::new() });
         let pool = Self { shared };
         for index in 0..limits.threads.max(1) {
             let shared = pool.shared.clone();
@@ -76,24 +76,24 @@ impl IoThreads {
         Ok(pool)
     }
 
-    /// Queues a job and returns its answer to be awaited. It runs even if the answer is dropped.
+    /// Queues a job and returns its result as a future. The job runs even if the future is dropped.
     ///
     /// # Errors
-    /// [`Busy`], here or as the answer.
-    pub fn run<T, J>(&self, job: J) -> Result<Answer<T>, Busy>
+    /// [`Busy`], here or as the result.
+    pub fn run<T, J>(&self, job: J) -> Result<JobResult<T>, Busy>
     where
         T: Send + 'static,
         J: FnOnce() -> T + Send + 'static,
     {
         let (sender, receiver) = oneshot::channel();
         self.shared.push(Urgency::Awaited, move || {
-            // When nobody waits any more, the answer is dropped on this thread.
+            // Without a waiter the result is dropped on this thread.
             drop(sender.send(job()));
         })?;
-        Ok(Answer(receiver))
+        Ok(JobResult(receiver))
     }
 
-    /// Queues a job that nobody waits for, behind all that somebody does.
+    /// Queues a background job, which runs behind all awaited ones.
     ///
     /// # Errors
     /// [`Busy`]; the job is dropped.
@@ -104,14 +104,14 @@ impl IoThreads {
     /// Drops a reference to a file, on one of the threads if it is the last one: closing a deleted file may
     /// make its file system free gigabytes, and unmapping a large one takes a while too.
     ///
-    /// When the queue is full it is dropped right here.
+    /// With a full queue it is dropped on the calling thread.
     pub fn discard(&self, file: Arc<OpenFile>) {
         if Arc::strong_count(&file) == 1 && self.run_later(move || drop(file)).is_err() {
-            // The queue gave the job back to be dropped, and the file with it.
+            // The refused job is dropped here, and the file with it.
         }
     }
 
-    /// What the threads did and do.
+    /// Counts and present load.
     pub fn counters(&self) -> IoCounters {
         let state = self.shared.lock();
         IoCounters { queued: state.awaited.len() + state.later.len(), ..state.counters }
@@ -136,11 +136,11 @@ impl fmt::Debug for IoThreads {
     }
 }
 
-/// What a job returns, or [`Busy`] if the threads ended before it ran.
+/// Resolves to the value of a job, or to [`Busy`] if the threads ended before it ran.
 #[derive(Debug)]
-pub struct Answer<T>(oneshot::Receiver<T>);
+pub struct JobResult<T>(oneshot::Receiver<T>);
 
-impl<T> Future for Answer<T> {
+impl<T> Future for JobResult<T> {
     type Output = Result<T, Busy>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -156,21 +156,21 @@ enum Urgency {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-struct Shared {
+struct PoolState {
     limits: IoLimits,
-    state: Mutex<State>,
+    state: Mutex<Queues>,
     work: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Queues {
     awaited: VecDeque<Job>,
     later: VecDeque<Job>,
     closed: bool,
     counters: IoCounters,
 }
 
-impl Shared {
+impl PoolState {
     fn push(&self, urgency: Urgency, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
         let job: Job = Box::new(job);
         let mut guard = self.lock();
@@ -197,7 +197,7 @@ impl Shared {
                 state.counters.begun += 1;
                 state.counters.running += 1;
                 drop(state);
-                // A panic must not cost the pool a thread. The job's answer is lost, which its waiter sees.
+                // A panic must not cost the pool a thread. The waiter of the job gets `Busy`.
                 let panicked = catch_unwind(AssertUnwindSafe(job)).is_err();
                 state = self.lock();
                 state.counters.running -= 1;
@@ -210,8 +210,8 @@ impl Shared {
         }
     }
 
-    /// No job runs under the lock, so a poisoned one holds nothing half done.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    /// No job runs under the lock, so a poisoned lock guards a consistent state.
+    fn lock(&self) -> MutexGuard<'_, Queues> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

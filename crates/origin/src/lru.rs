@@ -1,155 +1,109 @@
-//! A bounded table of what is known about paths, which forgets what was used least recently.
+//! A bounded table by directory and path, which evicts the least recently used value.
 
-use std::collections::HashMap;
-use std::rc::Rc;
+use std::borrow::Borrow;
+use std::hash::{Hash, Hasher};
 
-/// End of the list.
-const NONE: usize = usize::MAX;
+use ::lru::LruCache;
 
-/// Values by directory and path; every operation takes constant time.
-///
-/// The slots are dense: removing one moves the last into its place. They form a list from newest to oldest.
+/// Values by directory and path. Lookups borrow the path.
 pub(crate) struct Lru<V> {
     capacity: usize,
-    index: HashMap<u64, HashMap<Rc<str>, usize>>,
-    slots: Vec<Slot<V>>,
-    newest: usize,
-    oldest: usize,
+    values: LruCache<PathKey, V>,
 }
 
-struct Slot<V> {
-    directory: u64,
-    path: Rc<str>,
-    value: V,
-    newer: usize,
-    older: usize,
+/// A value that left the table.
+pub(crate) enum Gone<V> {
+    /// Another value took its path.
+    Replaced(V),
+    /// The table was full.
+    Evicted(V),
 }
 
 impl<V> Lru<V> {
     /// An empty table for at most `capacity` values, and at least one.
     pub(crate) fn new(capacity: usize) -> Self {
-        Self {
-            capacity: capacity.max(1),
-            index: HashMap::new(),
-            slots: Vec::new(),
-            newest: NONE,
-            oldest: NONE,
-        }
+        // A bounded cache of the library would allocate its whole table now.
+        Self { capacity: capacity.max(1), values: LruCache::unbounded() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.values.len()
     }
 
     /// The value, which becomes the newest.
     pub(crate) fn get(&mut self, directory: u64, path: &str) -> Option<&mut V> {
-        let at = self.find(directory, path)?;
-        if at != self.newest {
-            self.unlink(at);
-            self.link_newest(at);
-        }
-        Some(&mut self.slots[at].value)
+        self.values.get_mut(&(directory, path) as &dyn KeyParts)
     }
 
-    /// Stores a value as the newest and returns the one that had to go: that of the same path, or else the
-    /// oldest of a full table.
+    /// Stores a value as the newest and returns the one that left: that of the same path, or the oldest of a full table.
     pub(crate) fn insert(&mut self, directory: u64, path: &str, value: V) -> Option<Gone<V>> {
-        let gone = if let Some(at) = self.find(directory, path) {
-            Some(Gone::Replaced(self.remove_slot(at)))
-        } else if self.slots.len() >= self.capacity {
-            Some(Gone::Evicted(self.remove_slot(self.oldest)))
-        } else {
-            None
-        };
-        let path: Rc<str> = path.into();
-        let at = self.slots.len();
-        self.slots.push(Slot { directory, path: path.clone(), value, newer: NONE, older: NONE });
-        self.index.entry(directory).or_default().insert(path, at);
-        self.link_newest(at);
-        gone
+        let key = PathKey { directory, path: path.into() };
+        if let Some(replaced) = self.values.put(key, value) {
+            return Some(Gone::Replaced(replaced));
+        }
+        let full = self.values.len() > self.capacity;
+        full.then(|| self.values.pop_lru()).flatten().map(|(_, evicted)| Gone::Evicted(evicted))
     }
 
     /// Takes out the oldest value if `is_due` says so.
     pub(crate) fn take_oldest_if(&mut self, is_due: impl FnOnce(&V) -> bool) -> Option<V> {
-        let due = is_due(&self.slots.get(self.oldest)?.value);
-        due.then(|| self.remove_slot(self.oldest))
+        let due = is_due(self.values.peek_lru()?.1);
+        due.then(|| self.values.pop_lru()).flatten().map(|(_, value)| value)
     }
 
     pub(crate) fn remove(&mut self, directory: u64, path: &str) -> Option<V> {
-        let at = self.find(directory, path)?;
-        Some(self.remove_slot(at))
-    }
-
-    fn find(&self, directory: u64, path: &str) -> Option<usize> {
-        self.index.get(&directory)?.get(path).copied()
-    }
-
-    fn remove_slot(&mut self, at: usize) -> V {
-        self.unlink(at);
-        let slot = self.slots.swap_remove(at);
-        if let Some(paths) = self.index.get_mut(&slot.directory) {
-            paths.remove(&slot.path);
-            if paths.is_empty() {
-                self.index.remove(&slot.directory);
-            }
-        }
-        if at < self.slots.len() {
-            self.moved_to(at);
-        }
-        slot.value
-    }
-
-    /// Makes everything that pointed to the last slot point to its new place.
-    fn moved_to(&mut self, at: usize) {
-        let Slot { directory, newer, older, .. } = self.slots[at];
-        self.set_older_of(newer, at);
-        self.set_newer_of(older, at);
-        let place = self.index.get_mut(&directory).and_then(|paths| paths.get_mut(&self.slots[at].path));
-        if let Some(place) = place {
-            *place = at;
-        }
-    }
-
-    fn unlink(&mut self, at: usize) {
-        let Slot { newer, older, .. } = self.slots[at];
-        self.set_older_of(newer, older);
-        self.set_newer_of(older, newer);
-    }
-
-    fn link_newest(&mut self, at: usize) {
-        let second = self.newest;
-        self.slots[at].newer = NONE;
-        self.slots[at].older = second;
-        self.newest = at;
-        self.set_newer_of(second, at);
-    }
-
-    /// Sets the link from `at` towards older slots; the one from before the newest is `self.newest`.
-    fn set_older_of(&mut self, at: usize, to: usize) {
-        if at == NONE {
-            self.newest = to;
-        } else {
-            self.slots[at].older = to;
-        }
-    }
-
-    /// Sets the link from `at` towards newer slots; the one from behind the oldest is `self.oldest`.
-    fn set_newer_of(&mut self, at: usize, to: usize) {
-        if at == NONE {
-            self.oldest = to;
-        } else {
-            self.slots[at].newer = to;
-        }
+        self.values.pop(&(directory, path) as &dyn KeyParts)
     }
 }
 
-/// A value that left the table.
-pub(crate) enum Gone<V> {
-    /// Another took its path.
-    Replaced(V),
-    /// The table was full.
-    Evicted(V),
+#[derive(PartialEq, Eq)]
+struct PathKey {
+    directory: u64,
+    path: Box<str>,
 }
+
+/// A key by its parts, so that a lookup allocates nothing.
+trait KeyParts {
+    fn parts(&self) -> (u64, &str);
+}
+
+impl KeyParts for PathKey {
+    fn parts(&self) -> (u64, &str) {
+        (self.directory, &self.path)
+    }
+}
+
+impl KeyParts for (u64, &str) {
+    fn parts(&self) -> (u64, &str) {
+        *self
+    }
+}
+
+impl<'k> Borrow<dyn KeyParts + 'k> for PathKey {
+    fn borrow(&self) -> &(dyn KeyParts + 'k) {
+        self
+    }
+}
+
+impl Hash for PathKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl Hash for dyn KeyParts + '_ {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+impl PartialEq for dyn KeyParts + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn KeyParts + '_ {}
 
 #[cfg(test)]
 mod tests {
@@ -182,7 +136,7 @@ mod tests {
         assert_eq!(lru.remove(1, "a"), Some(1));
         assert_eq!(lru.get(1, "a"), None);
         assert_eq!(lru.get(2, "a"), Some(&mut 2));
-        assert_eq!(lru.index.len(), 1);
+        assert_eq!(lru.len(), 1);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Making sure that the bytes sent next are in memory, and that those after them soon will be.
+//! Loads the next bytes of a response into the page cache, and reads ahead of it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use penstock_sys::file::{Extent, OpenFile};
 
-use crate::io_threads::{Answer, Busy, IoThreads};
+use crate::io_threads::{Busy, IoThreads, JobResult};
 
-/// How far to read ahead, and what to believe without asking.
+/// Bounds of reading ahead and of asking the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct ResidencyLimits {
     /// Bytes read ahead after the first window that was not in memory.
     pub first_ahead: u64,
     /// Most bytes read ahead of the window being sent; it doubles from `first_ahead` up to here.
     pub most_ahead: u64,
-    /// Files up to this many bytes are checked as a whole, and the answer is believed for `believed_for`.
+    /// Files up to this many bytes are checked as a whole; the result holds for `believed_for`.
     pub small_file: u64,
-    /// How long a small file found in memory is taken to stay there.
+    /// How long a small file found in memory is assumed to stay there.
     pub believed_for: Duration,
 }
 
@@ -28,7 +28,7 @@ pub struct ResidencyLimits {
 pub enum NotResident {
     /// The file became shorter: the response ends here, and the connection with it.
     Truncated,
-    /// The I/O threads have too much to do.
+    /// The queue of the I/O threads is full.
     Busy,
     /// The disk or file system failed.
     Failed(io::ErrorKind),
@@ -55,7 +55,7 @@ impl From<io::Error> for NotResident {
     }
 }
 
-/// What a worker's checks found since the start.
+/// Counts of a worker's checks since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResidencyCounters {
     /// Windows taken to be in memory because a small file was found there shortly before.
@@ -70,14 +70,14 @@ pub struct ResidencyCounters {
     pub ahead_bytes: u64,
 }
 
-/// How one response gets on: kept by whoever sends it, made anew (`default`) for each.
+/// Read-ahead state of one response; begins as `default`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stream {
     /// Up to where bytes were asked to be read ahead; 0 while everything was in memory.
     ahead_to: u64,
     /// How far ahead of the window they were asked for the last time; 0 while everything was in memory.
     ahead: u64,
-    /// End of the last window, which tells a sequential reader.
+    /// End of the last window; a sequential reader continues there.
     sent_to: u64,
 }
 
@@ -90,16 +90,16 @@ pub struct Residency {
 }
 
 impl Residency {
-    /// Sends loads to `io`. `start` is any time that is the same for all who share files.
+    /// Sends loads to `io`. `start` must be the same time for all workers that share files.
     pub fn new(io: Arc<IoThreads>, limits: ResidencyLimits, start: Instant) -> Self {
         Self { io, limits, start, counters: Cell::default() }
     }
 
     /// Returns once the next window of `body`, `len` bytes from `offset` in its file, is in the page cache.
     ///
-    /// That is at once if it is there already. Otherwise the I/O threads load it, and read on behind it up to
-    /// the end of `body` while the caller sends; the further the longer the stream stays sequential. Under
-    /// memory pressure pages may be gone again before they are sent, which then costs the worker a wait.
+    /// Returns at once if it is there already. Otherwise the I/O threads load it and read ahead up to the end of `body`,
+    /// further ahead the longer the stream stays sequential. Under memory pressure pages may leave memory before they
+    /// are sent, which costs the worker a wait.
     ///
     /// # Errors
     /// See [`NotResident`]. Nothing may be sent from the file after `Truncated`.
@@ -121,7 +121,7 @@ impl Residency {
         let end = offset.saturating_add(len);
         let sequential = stream.sent_to == offset;
         stream.sent_to = end;
-        // An error of the question is no answer; the load will say what is wrong.
+        // After an error of the check, the load returns the cause.
         if file.is_resident(offset, len).unwrap_or(false) {
             self.count(|counters| counters.resident += 1);
             self.keep_ahead(stream, body, end);
@@ -135,7 +135,7 @@ impl Residency {
         Ok(())
     }
 
-    /// What the checks found.
+    /// Counts of the checks.
     pub fn counters(&self) -> ResidencyCounters {
         self.counters.get()
     }
@@ -162,7 +162,7 @@ impl Residency {
         file: &Arc<OpenFile>,
         offset: u64,
         len: u64,
-    ) -> Result<Answer<io::Result<()>>, NotResident> {
+    ) -> Result<JobResult<io::Result<()>>, NotResident> {
         let file = file.clone();
         let load = self.io.run(move || file.load(offset, len)).map_err(|Busy| NotResident::Busy)?;
         self.count(|counters| {
@@ -172,14 +172,14 @@ impl Residency {
         Ok(load)
     }
 
-    /// In a stream that met the disk: asks for more once half of what was asked for is used up.
+    /// Reads further ahead of a stream that needed the disk, once half of the last read-ahead is used.
     fn keep_ahead(&self, stream: &mut Stream, body: &Extent, end: u64) {
         if stream.ahead > 0 && stream.ahead_to.saturating_sub(end) < stream.ahead / 2 {
             self.read_on(stream, body, end, stream.ahead.saturating_mul(2));
         }
     }
 
-    /// Asks for the bytes up to `ahead`, or as near as the limits allow, behind `end`.
+    /// Reads up to `ahead` bytes behind `end`, within the limits.
     fn read_on(&self, stream: &mut Stream, body: &Extent, end: u64, ahead: u64) {
         let ahead = ahead.max(self.limits.first_ahead).min(self.limits.most_ahead);
         let from =

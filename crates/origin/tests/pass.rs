@@ -1,6 +1,8 @@
 //! Requests with bodies on their way through.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
+mod common;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, channel};
@@ -9,10 +11,11 @@ use std::time::Duration;
 
 use penstock_http::OriginUrl;
 use penstock_origin::http::{
-    Connections, Fetch, HealthLimits, HttpOrigin, Method, OriginError, OriginLimits, OriginSettings,
-    request_body,
+    Connections, Fetch, HttpOrigin, Method, OriginError, OriginLimits, OriginSettings, request_body,
 };
 use std::sync::Arc;
+
+use common::LIMITS;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -36,35 +39,20 @@ fn server(end: &'static str, answer: &'static str) -> (SocketAddr, Receiver<Stri
     (address, told)
 }
 
-fn origin(targets: &[SocketAddr]) -> Arc<HttpOrigin> {
+fn origin(servers: &[SocketAddr]) -> Arc<HttpOrigin> {
+    impatient_origin(servers, MINUTE)
+}
+
+fn impatient_origin(servers: &[SocketAddr], first_byte: Duration) -> Arc<HttpOrigin> {
     let url = |address: &SocketAddr| (OriginUrl::parse(&format!("http://{address}")).unwrap(), 1);
     HttpOrigin::new(OriginSettings {
-        targets: targets.iter().map(url).collect(),
+        servers: servers.iter().map(url).collect(),
         host: Some("origin.example".to_owned()),
         authorities: None,
         s3: None,
-        checks: None,
-        limits: OriginLimits {
-            connect: MINUTE,
-            first_byte: MINUTE,
-            between_bytes: MINUTE,
-            head_bytes: 65_536,
-            read_bytes: 256 * 1024,
-            head_fields: 100,
-            idle_connections: 4,
-            connections: 4,
-            waiting: 4,
-            retries: 3,
-            redirects: 3,
-            sessions: 4,
-            health: HealthLimits {
-                unhealthy_after: 3,
-                healthy_after: 1,
-                backoff: MINUTE,
-                backoff_max: MINUTE,
-                checked: false,
-            },
-        },
+        redirect_hosts: Vec::new(),
+        health_check: None,
+        limits: OriginLimits { first_byte, retries: 3, ..LIMITS },
     })
 }
 
@@ -161,4 +149,23 @@ fn redirections_of_a_post_are_not_followed() {
     );
     let answer = post(&origin(&[address]), &["hello ", "worlds"], Some(12), true);
     assert_eq!(answer, Ok((307, String::new())));
+}
+
+#[test]
+fn a_client_that_stops_sending_is_no_fault_of_the_server() {
+    let (address, _told) = server("worlds", ANSWER);
+    let origin = impatient_origin(&[address], Duration::from_millis(50));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let connections = Connections::default();
+        for _ in 0..4 {
+            let (sender, body) = request_body(Some(12));
+            sender.send("hello ").await.unwrap();
+            let fetch = Fetch { method: Method::POST, ..Fetch::get("/form") };
+            let outcome = connections.pass(&origin, &fetch, body).await;
+            assert_eq!(outcome.err(), Some(OriginError::Abandoned));
+            drop(sender);
+        }
+    });
+    assert!(origin.server_status()[0].up);
 }

@@ -1,10 +1,11 @@
-//! What can be typed. Help, completions and manual pages are made from this.
+//! The command line. Help, completions and manual pages are generated from it.
 
 mod cache;
 mod ech;
 mod load;
 mod sign;
 mod tickets;
+mod values;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -12,17 +13,18 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use penstock_config::limits;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::Targets;
 
-pub(crate) use cache::{Cache, CacheCommand, List, Look, Purge};
-pub(crate) use ech::{Ech, EchCommand};
+pub(crate) use cache::{CacheArgs, CacheCommand, ListArgs, PurgeArgs, TierArgs};
+pub(crate) use ech::{EchArgs, EchCommand};
 pub(crate) use load::{
-    Address, Common, Load, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions,
-    TlsVersion,
+    CommonOptions, ConnectAddress, EndBy, Load, LoadCommand, ObjectOptions, OrderBy, OutputOptions,
+    PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
 };
-pub(crate) use sign::{Sign, TokenPlace};
-pub(crate) use tickets::{Keys, Tickets, TicketsCommand};
+pub(crate) use sign::{SignArgs, TokenPlace};
+use values::{address, levels, workers};
+
+pub(crate) use tickets::{KeysArgs, TicketsArgs, TicketsCommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,7 +42,8 @@ Examples:
   penstock serve --root ./video --admin 127.0.0.1:9600 --workers 1
 
 Signals: SIGTERM and SIGINT let running responses finish, then stop; a second one stops at once.
-SIGHUP reads the configuration and the certificates again; if something is wrong with them, nothing changes.";
+SIGHUP reads the configuration and the certificates again; if they have a fault, nothing changes.
+SIGUSR1 opens the access log again, after logrotate has renamed it. SIGUSR2 is ignored.";
 
 const CHECK_EXAMPLES: &str = "\
 Example:
@@ -53,8 +56,9 @@ Examples:
   penstock doctor
   penstock doctor --json | jq '.findings[] | select(.verdict != \"ok\")'
   penstock doctor --quick --strict      in a check that runs often
+  penstock doctor -c penstock.yaml      with the warnings of a configuration on this machine
 
-It changes no setting and needs no privileges. As root it may load the kernel's modules for TLS, by asking for them.";
+It changes no setting and needs no privileges. As root its probes may make the kernel load its modules for TLS.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -73,7 +77,7 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "penstock", version = env!("PENSTOCK_VERSION"), after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Arguments {
-    /// What is logged to stderr: off, error, warn, info, debug, trace; or by part: info,penstock_tls=debug.
+    /// Log level of stderr: off, error, warn, info, debug, trace; or by crate: info,penstock_tls=debug.
     #[arg(long, global = true, env = "PENSTOCK_LOG", default_value = "info", value_name = "LEVEL", value_parser = levels)]
     pub(crate) log_level: Targets,
 
@@ -84,27 +88,27 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve, from a configuration file or just a directory.
-    Serve(Serve),
+    Serve(ServeArgs),
 
-    /// Say what is wrong with a configuration file, with the line and what to write instead.
-    Check(Check),
+    /// Check a configuration file: print each fault with its line and a remedy.
+    Check(CheckArgs),
 
-    /// Say what this machine can do for Penstock, and what is in the way.
-    Doctor(Doctor),
+    /// Examine this machine: kernel TLS, ciphers, sockets, limits, files, and commands that improve them.
+    Doctor(DoctorArgs),
 
     /// Rotate and show the session ticket keys that servers share as files.
-    Tickets(Tickets),
+    Tickets(TicketsArgs),
 
-    /// Make keys of encrypted ClientHellos, and what DNS says about them.
-    Ech(Ech),
+    /// Make keys for Encrypted ClientHello, and print their DNS record.
+    Ech(EchArgs),
 
-    /// Look at what is cached, and tell a running server what to forget.
-    Cache(Cache),
+    /// List and verify cached objects, and purge them from a running server.
+    Cache(CacheArgs),
 
     /// Sign a URL for a site with signed_urls.
-    Sign(Sign),
+    Sign(SignArgs),
 
-    /// Put load on an HTTPS server and say how it took it.
+    /// Put load on an HTTPS server and report latencies, failures and resumption.
     Load(Box<Load>),
 
     /// Print the completions of a shell.
@@ -117,7 +121,7 @@ pub(crate) enum Command {
     /// Print the manual page, or write the pages of all commands into a directory.
     #[command(after_help = MAN_EXAMPLES)]
     Man {
-        /// Where to write penstock.1, penstock-serve.1 and so on.
+        /// The directory for penstock.1, penstock-serve.1 and so on.
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
@@ -125,21 +129,16 @@ pub(crate) enum Command {
 
 #[derive(Args, Debug)]
 #[command(after_help = SERVE_EXAMPLES)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
-    pub(crate) from: From,
+    pub(crate) from: ServeInput,
 
-    /// Where to listen; port 0 lets the system choose.
-    #[arg(
-        long,
-        value_name = "ADDR",
-        default_value = "127.0.0.1:8443",
-        conflicts_with = "config",
-        value_parser = address,
-    )]
-    pub(crate) listen: SocketAddr,
+    /// Address and port, which may be given several times; port 0 lets the system choose. The default is port 8443 of
+    /// 127.0.0.1 and, where there is IPv6, of ::1.
+    #[arg(long, value_name = "ADDR", conflicts_with = "config", value_parser = address)]
+    pub(crate) listen: Vec<SocketAddr>,
 
-    /// Plain HTTP. Otherwise HTTPS with a certificate made for this run.
+    /// Plain HTTP. The default is HTTPS with a self-signed certificate.
     #[arg(long, conflicts_with = "config")]
     pub(crate) plain: bool,
 
@@ -147,14 +146,14 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", conflicts_with = "config", value_parser = workers)]
     pub(crate) workers: Option<NonZeroUsize>,
 
-    /// Where to answer /healthz and /metrics.
+    /// Address of the admin listener: /healthz and /metrics.
     #[arg(long, value_name = "ADDR", conflicts_with = "config", value_parser = address)]
     pub(crate) admin: Option<SocketAddr>,
 }
 
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
-pub(crate) struct From {
+pub(crate) struct ServeInput {
     /// The configuration file (YAML).
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -166,44 +165,30 @@ pub(crate) struct From {
 
 #[derive(Args, Debug)]
 #[command(after_help = CHECK_EXAMPLES)]
-pub(crate) struct Check {
+pub(crate) struct CheckArgs {
     /// The configuration file (YAML).
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: PathBuf,
 }
 
-pub(super) fn workers(text: &str) -> Result<NonZeroUsize, String> {
-    let number = text.parse().ok().filter(|number: &NonZeroUsize| number.get() <= limits::WORKERS_MAX);
-    number.ok_or_else(|| format!("write a number from 1 to {}", limits::WORKERS_MAX))
-}
-
 #[derive(Args, Debug)]
 #[command(after_help = DOCTOR_EXAMPLES)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// Print JSON for programs instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Examine this configuration (YAML) as well.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 
     /// Do not measure the ciphers, which takes about a second.
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Exit with 1 if anything could be better.
+    /// Exit with 1 if any finding asks for a change.
     #[arg(long)]
     pub(crate) strict: bool,
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:8443 or [::]:8443".to_owned())
-}
-
-/// `Targets` alone would take a misspelt level for the name of a part and log all of that, which is nothing.
-fn levels(text: &str) -> Result<Targets, String> {
-    let misspelt = |part: &&str| !part.contains('=') && part.parse::<LevelFilter>().is_err();
-    match (text.split(',').find(misspelt), text.parse()) {
-        (None, Ok(levels)) => Ok(levels),
-        _ => Err("write off, error, warn, info, debug or trace, or info,penstock_tls=debug".to_owned()),
-    }
 }
 
 #[cfg(test)]
@@ -213,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
     }
 }

@@ -1,4 +1,4 @@
-//! What the program can do, one file each.
+//! The commands, one file each.
 
 pub(crate) mod cache;
 pub(crate) mod check;

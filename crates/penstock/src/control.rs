@@ -1,4 +1,4 @@
-//! The control thread: it waits for signals and says what happens next.
+//! The control thread: turns signals into actions of the service.
 
 use std::future;
 use std::io;
@@ -11,15 +11,18 @@ use tokio::sync::oneshot;
 
 use crate::systemd;
 
-/// What is controlled.
+/// The controlled service.
 pub(crate) trait Service {
-    /// Reads the configuration again; says itself how that went.
+    /// Reads the configuration again, and logs the result.
     fn reload(&mut self);
 
-    /// Begins to end: what runs may finish.
+    /// Opens log files again, after another program has renamed them.
+    fn reopen_logs(&mut self);
+
+    /// Stops accepting; running responses may finish.
     fn drain(&mut self);
 
-    /// What blocks until everything has ended; called after [`Self::drain`].
+    /// A function that blocks until everything has ended; called after [`Self::drain`].
     fn wait(&self) -> impl FnOnce() + Send + 'static;
 
     /// Ends everything at once.
@@ -36,12 +39,17 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    user1: Signal,
+    user2: Signal,
 }
 
-/// All that can happen to a running server from outside.
+/// An event for a running server.
 enum Event {
     Terminate,
     Reload,
+    ReopenLogs,
+    /// SIGUSR2, which will mean to hand over to a new binary.
+    HandOver,
     /// Every worker has ended.
     Ended,
 }
@@ -58,6 +66,8 @@ impl Control {
                 terminate: signal(SignalKind::terminate())?,
                 interrupt: signal(SignalKind::interrupt())?,
                 hangup: signal(SignalKind::hangup())?,
+                user1: signal(SignalKind::user_defined1())?,
+                user2: signal(SignalKind::user_defined2())?,
             }
         };
         Ok(Self { runtime, signals })
@@ -80,10 +90,16 @@ async fn obey(mut signals: Signals, mut service: impl Service) {
                 service.reload();
                 systemd::ready();
             }
+            Event::ReopenLogs => service.reopen_logs(),
+            Event::HandOver => {
+                tracing::warn!(
+                    "SIGUSR2 is ignored: this version cannot hand over to a new binary; restart it instead"
+                );
+            }
             Event::Terminate => match &mut ended {
                 None => {
                     systemd::stopping();
-                    // First, so that whoever reads the line finds the health check saying the same.
+                    // Before the line in the log, so that health checks agree with it.
                     service.drain();
                     tracing::info!("draining: running responses may finish; another signal stops at once");
                     ended = Some(watch(service.wait()));
@@ -108,7 +124,7 @@ impl Signals {
     async fn next_event(&mut self, ended: Option<&mut oneshot::Receiver<()>>) -> Event {
         let ended = async {
             match ended {
-                // Nothing is ever sent: that the waiting thread has let go of its end is the message.
+                // Nothing is ever sent: the waiting thread drops its end.
                 Some(ended) => drop(ended.await.is_err()),
                 None => future::pending().await,
             }
@@ -117,12 +133,14 @@ impl Signals {
             _ = self.terminate.recv() => Event::Terminate,
             _ = self.interrupt.recv() => Event::Terminate,
             _ = self.hangup.recv() => Event::Reload,
+            _ = self.user1.recv() => Event::ReopenLogs,
+            _ = self.user2.recv() => Event::HandOver,
             () = ended => Event::Ended,
         }
     }
 }
 
-/// Runs what blocks on a thread of its own, so that signals are still heard.
+/// Runs a blocking function on a thread of its own, so that signals are still handled.
 fn watch(wait: impl FnOnce() + Send + 'static) -> oneshot::Receiver<()> {
     let (sender, receiver) = oneshot::channel::<()>();
     let spawned = thread::Builder::new().name("drain".to_owned()).spawn(move || {

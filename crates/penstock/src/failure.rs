@@ -21,9 +21,9 @@ pub(crate) enum Failure {
     Config(Vec<Fault>),
     /// The machine did not give what it should.
     Machine {
-        /// What was being done, such as `start the signal handlers`.
+        /// The action that failed, such as `start the signal handlers`.
         action: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// An option cannot be used as it was typed.
@@ -43,7 +43,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// What `map_err` takes: an error of the machine while doing `action`.
+    /// An argument for `map_err`: an error of the machine during `action`.
     pub(crate) fn machine(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();
         move |source| Self::Machine { action, source }
@@ -70,7 +70,7 @@ impl fmt::Display for Failure {
             Self::Usage(fault) => write!(f, "penstock: {fault}"),
             Self::Load(fault) => write!(f, "penstock: {fault}"),
             Self::Damaged { count } => {
-                write!(f, "penstock: {count} damaged; a server fetches that anew when it is asked for")
+                write!(f, "penstock: {count} damaged; a server fetches them again on their next request")
             }
             Self::Findings { count: 1 } => f.write_str("penstock: 1 thing could be better"),
             Self::Findings { count } => write!(f, "penstock: {count} things could be better"),
@@ -80,7 +80,7 @@ impl fmt::Display for Failure {
 
 /// Prints what clap has to say: help and version to stdout with 0, wrong usage to stderr with 2.
 pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
-    // There is nobody left to tell when the terminal is gone.
+    // If the terminal is gone, the message has no reader.
     drop(error.print());
     if error.use_stderr() { ExitCode::from(WRONG_INPUT) } else { ExitCode::SUCCESS }
 }

@@ -1,12 +1,14 @@
-//! The program: command line, order of start-up, signals. What is decided here is only what to call.
+//! The program: command line, order of start-up, signals.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod arguments;
 mod commands;
 mod control;
 mod descriptors;
 mod failure;
 mod logging;
+mod privileges;
 mod self_signed;
 mod systemd;
 mod terminal;

@@ -1,6 +1,6 @@
-//! A certificate made for one run, for trying things out.
+//! A self-signed certificate for one run.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use penstock_tls::certificate::{Certificate, CertificateError};
@@ -11,10 +11,10 @@ use rcgen::{
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Longer than anybody keeps a test running, shorter than what any client refuses.
+/// Longer than any test run, shorter than any client's limit.
 const VALID_DAYS: u32 = 90;
 
-/// Why no certificate could be made.
+/// Why there is no certificate.
 #[derive(Debug)]
 pub(crate) enum SelfSignedError {
     Make(rcgen::Error),
@@ -32,21 +32,20 @@ impl std::fmt::Display for SelfSignedError {
 
 impl std::error::Error for SelfSignedError {}
 
-/// An ECDSA P-256 certificate for this machine's own names and for `address`. It exists only in memory.
-pub(crate) fn certificate(address: IpAddr, now: SystemTime) -> Result<Certificate, SelfSignedError> {
-    let (chain, key) = make(address, now).map_err(SelfSignedError::Make)?;
+/// An ECDSA P-256 certificate for `localhost`, loopback and `addresses`. It exists only in memory.
+pub(crate) fn certificate(addresses: &[SocketAddr], now: SystemTime) -> Result<Certificate, SelfSignedError> {
+    let (chain, key) = make(addresses, now).map_err(SelfSignedError::Make)?;
     Certificate::from_pem(chain.as_bytes(), key.as_bytes()).map_err(SelfSignedError::Use)
 }
 
-fn make(address: IpAddr, now: SystemTime) -> Result<(String, String), rcgen::Error> {
+fn make(listen: &[SocketAddr], now: SystemTime) -> Result<(String, String), rcgen::Error> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut params = CertificateParams::new(vec!["localhost".to_owned()])?;
     let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-    if !address.is_unspecified() && !address.is_loopback() {
-        addresses.push(address);
-    }
+    let others = listen.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
+    addresses.extend(others);
     params.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
-    params.distinguished_name.push(DnType::CommonName, "Penstock, made for one run");
+    params.distinguished_name.push(DnType::CommonName, "Penstock, self-signed for one run");
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     // A day back, for clients whose clock is behind.
@@ -63,7 +62,7 @@ mod tests {
     #[test]
     fn it_names_the_machine_and_ends_after_ninety_days() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-        let made = certificate("192.0.2.7".parse().unwrap(), now).unwrap();
+        let made = certificate(&["192.0.2.7:443".parse().unwrap()], now).unwrap();
         assert_eq!(made.names(), ["localhost"]);
         assert_eq!(made.not_after(), Some(now + DAY * 90));
         assert_eq!(made.kind().label(), "ecdsa");
@@ -72,7 +71,7 @@ mod tests {
     #[test]
     fn two_runs_have_two_keys() {
         let now = SystemTime::now();
-        let (one, two) = (make(Ipv4Addr::UNSPECIFIED.into(), now), make(Ipv4Addr::UNSPECIFIED.into(), now));
+        let (one, two) = (make(&[], now), make(&[], now));
         assert_ne!(one.unwrap().1, two.unwrap().1);
     }
 }

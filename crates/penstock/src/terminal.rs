@@ -1,4 +1,4 @@
-//! Words for people. A closed pipe or terminal is their choice, so failing to write is no failure.
+//! Output to the terminal. A closed pipe is the reader's choice, so a failed write is no error.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -6,12 +6,12 @@ use std::os::fd::AsFd;
 const GREEN: &str = "\x1b[32m";
 const PLAIN: &str = "\x1b[0m";
 
-/// A line on stdout.
+/// Prints a line to stdout.
 pub(crate) fn say(line: &str) {
     drop(writeln!(io::stdout(), "{line}"));
 }
 
-/// A line on stdout that says all is well: green on a terminal.
+/// Prints a line of success to stdout, green on a terminal.
 pub(crate) fn say_well(line: &str) {
     if is_colourful(io::stdout().is_terminal()) {
         say(&format!("{GREEN}{line}{PLAIN}"));
@@ -20,7 +20,7 @@ pub(crate) fn say_well(line: &str) {
     }
 }
 
-/// A line on stderr.
+/// Prints a line to stderr.
 pub(crate) fn complain(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
 }

@@ -4,13 +4,11 @@
 //! compiler that builds the program.
 #![expect(clippy::unwrap_used, reason = "in a test it is the assertion")]
 
-mod harness;
-
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use harness::Random;
+use penstock_testkit::Random;
 
 /// Mutations tried of each target.
 const TRIES: usize = 3000;
@@ -18,7 +16,7 @@ const TRIES: usize = 3000;
 /// Longer inputs are cut: what they would find, shorter ones do.
 const INPUT_BYTES_MAX: usize = 4096;
 
-/// What parsers stumble over, of all formats at once.
+/// Difficult input for parsers of all formats.
 const WORDS: [&[u8]; 32] = [
     b"\r\n",
     b"\n",
@@ -86,17 +84,17 @@ fn body_of(target: &str) -> fn(&[u8]) {
         "cache_files" => penstock_cache::fuzz_cache_files,
         "client_hello" => penstock_tls::fuzz_client_hello,
         "config" => penstock_config::fuzz_config,
-        "description" => penstock_edge::fuzz_description,
+        "description" => penstock_content::fuzz_description,
         "fields" => penstock_http::fuzz_fields,
         "load_index" => penstock_load::fuzz_index,
         "load_manifest" => penstock_load::fuzz_manifest,
         "load_response" => penstock_load::fuzz_response,
         "manifest" => penstock_http::fuzz_manifest,
         "ocsp_response" => penstock_tls::fuzz_ocsp_response,
-        "origin_response" => penstock_edge::fuzz_origin_response,
+        "origin_response" => penstock_content::fuzz_origin_response,
         "proxy_header" => penstock_http::proxy::fuzz_proxy_header,
-        "request_head" => penstock_http::request::fuzz_request_head,
-        "signed_url" => penstock_edge::signed_urls::fuzz_signed_urls,
+        "request_head" => penstock_http::fuzz_request_head,
+        "signed_url" => penstock_content::signed_urls::fuzz_signed_urls,
         "ticket_keys" => penstock_tls::fuzz_ticket_keys,
         "url" => penstock_http::fuzz_url,
         other => panic!("fuzz/ has a target `{other}`, whose body this test does not know"),

@@ -3,8 +3,6 @@
 //! `PENSTOCK_SOAK_SECONDS` sets how long it lasts; 30 by default.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
-mod harness;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,17 +10,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use boring::ssl::SslVersion;
-use harness::{Client, Content, Random, Server, Setup, TlsOptions, until};
+use penstock_testkit::{Client, Content, Random, Server, Setup, TlsOptions, until};
 use rustix::process::Signal;
 
 const CLIENTS: u64 = 1000;
-/// What a slow reader asks for.
+/// The path that a slow reader requests.
 const SLOW_BYTES: u64 = 300_000;
 const RELOAD_EVERY: Duration = Duration::from_secs(4);
-/// What may stay behind in memory: pages that the allocator keeps for the next thousand, not what clients hold.
+/// The memory that may remain: pages that the allocator keeps for the next thousand clients, not the clients' own.
 const KEPT_BYTES_MAX: u64 = 160 * 1024 * 1024;
 
-/// What the clients did, to see that the soak was one.
+/// Counts of the clients, to verify that the soak had load.
 #[derive(Default)]
 struct Tally {
     whole: AtomicU64,
@@ -112,7 +110,7 @@ fn a_thousand_mixed_clients_leave_nothing_behind() {
     assert_eq!(metrics.sum("penstock_connections_refused_total", &[]), 0.0);
     for (what, count) in scene.tally.all() {
         println!("{count:>8} {what}");
-        assert!(count > 0, "nobody got to try: {what}");
+        assert!(count > 0, "no client got to try: {what}");
     }
 }
 
@@ -170,7 +168,7 @@ fn use_connection<S: Read + Write>(scene: &Scene<'_>, random: &mut Random, mut c
             }
             8 => read_slowly(scene, random, &mut client),
             9 | 10 => {
-                client.send("GET /large.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+                client.ask("/large.mp4");
                 let mut some = vec![0; usize::try_from(1 + random.below(100_000)).unwrap()];
                 client.stream.read_exact(&mut some).unwrap();
                 Tally::add(&scene.tally.aborted);

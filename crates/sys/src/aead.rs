@@ -73,7 +73,7 @@ impl Plaintext<'_> {
 pub enum SealError {
     /// The mapped file became shorter while it was read; nothing of the output may be sent.
     Truncated,
-    /// The library refused, which a correct caller never sees; nothing of the output may be sent.
+    /// The library refused because of a caller's error; nothing of the output may be sent.
     Library,
 }
 

@@ -1,14 +1,14 @@
-//! Sealing records with AES-CBC and HMAC-SHA-1, for clients that know nothing newer.
+//! Sealing records with AES-CBC and HMAC-SHA-1, for clients without AEAD ciphers.
 //!
 //! RFC 2246 §6.2.3.2 for TLS 1.0, RFC 4346 §6.2.3.2 and RFC 5246 §6.2.3.2 for the versions that begin each record with
-//! its own initialisation vector. The library does all of it, padding included; we only send.
+//! its own initialisation vector. The library implements all of it, padding included; records are only sealed.
 
 use std::fmt;
 use std::ptr;
 
 use boring_sys as ffi;
 
-use crate::traffic::Secret;
+use crate::secret::Secret;
 
 /// Bytes of a block, of an initialisation vector, and the most that padding adds.
 pub const BLOCK_BYTES: usize = 16;
@@ -19,7 +19,7 @@ pub const MAC_BYTES: usize = 20;
 /// The bytes that are authenticated before a record's length: sequence number, content type, version.
 pub const ADDITIONAL_BYTES: usize = 11;
 
-/// What protects records, always with HMAC-SHA-1.
+/// The cipher of records, always with HMAC-SHA-1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CbcCipher {
     /// AES-128 in CBC mode.
@@ -40,7 +40,7 @@ impl CbcCipher {
 /// The versions of TLS that have such suites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CbcVersion {
-    /// TLS 1.0: each record goes on where the last one ended.
+    /// TLS 1.0: the last block of a record is the vector of the next.
     Tls10,
     /// TLS 1.1: each record begins with an initialisation vector of its own.
     Tls11,
@@ -49,7 +49,7 @@ pub enum CbcVersion {
 }
 
 impl CbcVersion {
-    /// As it stands in the head of a record.
+    /// The version in the header of a record.
     pub fn number(self) -> [u8; 2] {
         match self {
             Self::Tls10 => [3, 1],
@@ -64,7 +64,7 @@ impl CbcVersion {
     }
 }
 
-/// All it takes to seal the next record towards the client.
+/// State for sealing the next record to the client.
 #[derive(Clone, Debug)]
 pub struct CbcKeys {
     /// The record format.
@@ -92,7 +92,7 @@ impl CbcKeys {
         if block.len() != 2 * (MAC_BYTES + key + implicit) {
             return None;
         }
-        // MAC key of the client, of the server; then so the keys of the cipher, and vectors that are spent by now.
+        // MAC keys of client and server, then cipher keys, then vectors that are no longer used.
         let server_key = 2 * MAC_BYTES + key;
         let mut material = Vec::with_capacity(MAC_BYTES + key + implicit);
         material.extend_from_slice(&block[MAC_BYTES..2 * MAC_BYTES]);
@@ -106,7 +106,7 @@ impl CbcKeys {
 
 /// A key ready to seal one record after the other.
 pub struct CbcSealingKey {
-    /// Boxed, for the library keeps state in it that we do not move about.
+    /// Boxed, because the library keeps state in it that must not move.
     context: Box<ffi::EVP_AEAD_CTX>,
     version: CbcVersion,
 }
@@ -118,7 +118,7 @@ impl fmt::Debug for CbcSealingKey {
 }
 
 impl CbcSealingKey {
-    /// `None` if the library refuses, which it does only without memory.
+    /// `None` if the library is out of memory.
     pub fn new(keys: &CbcKeys) -> Option<Self> {
         let algorithm = match (keys.cipher, keys.version) {
             (CbcCipher::Aes128, CbcVersion::Tls10) => ffi::EVP_aead_aes_128_cbc_sha1_tls_implicit_iv,
@@ -149,8 +149,8 @@ impl CbcSealingKey {
         (done == 1).then_some(key)
     }
 
-    /// Writes the vector, the sealed plaintext, its MAC and padding into `out` and returns their bytes. `None` if they
-    /// do not fit; the connection then cannot go on.
+    /// Writes the vector, the sealed plaintext, its MAC and padding into `out` and returns their length. `None` if they
+    /// do not fit; the connection then cannot continue.
     pub fn seal(
         &mut self,
         additional: &[u8; ADDITIONAL_BYTES],
@@ -184,12 +184,12 @@ impl CbcSealingKey {
     }
 }
 
-/// The library's word for "as many as the algorithm has".
+/// The library's constant for the default length of the tag.
 const TAG_BYTES_AS_USUAL: usize = 0;
 
 impl Drop for CbcSealingKey {
     fn drop(&mut self) {
-        // SAFETY: the context is initialised or zero, and nobody uses it afterwards.
+        // SAFETY: the context is initialised or zero, and it is not used afterwards.
         unsafe { ffi::EVP_AEAD_CTX_cleanup(&raw mut *self.context) };
     }
 }
@@ -211,7 +211,7 @@ mod tests {
         (CbcKeys::new(version, cipher, &Secret::new(block), &[9; BLOCK_BYTES], 1).unwrap(), server_key)
     }
 
-    /// Decrypts without a look at MAC and padding.
+    /// Decrypts without checking MAC and padding.
     fn decrypt(cipher: CbcCipher, key: &[u8], iv: &[u8], sealed: &[u8]) -> Vec<u8> {
         let algorithm = match cipher {
             CbcCipher::Aes128 => Cipher::aes_128_cbc(),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn keys_and_buffers_of_the_wrong_size_are_refused() {
         let (keys, _) = keys(CbcVersion::Tls12, CbcCipher::Aes128);
         let mut sealing = CbcSealingKey::new(&keys).unwrap();
         assert_eq!(sealing.seal(&ADDITIONAL, &[0; 64], &mut [0; 64]), None);

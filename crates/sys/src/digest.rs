@@ -1,6 +1,6 @@
 //! SHA-256, for keys that must not collide and for signatures that must not be forged.
 
-/// SHA-256 of all parts one behind the other, each with its length in front, so that no two lists of parts meet.
+/// SHA-256 of all parts, each after its length, so that different lists have different inputs.
 pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = boring::sha::Sha256::new();
     for part in parts {
@@ -15,7 +15,7 @@ pub fn hmac_sha256(key: &[u8], message: &[u8]) -> Option<[u8; 32]> {
     boring::hash::hmac_sha256(key, message).ok()
 }
 
-/// Whether two signatures are the same, found out in the same time wherever they differ.
+/// Compares two signatures in constant time.
 pub fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     boring::memcmp::eq(one, other)
 }
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_part_ends_counts() {
+    fn the_digest_depends_on_the_boundaries_of_parts() {
         assert_ne!(sha256(&[b"ab", b"c"]), sha256(&[b"a", b"bc"]));
         assert_ne!(sha256(&[b""]), sha256(&[]));
         assert_eq!(sha256(&[b"a", b"b"]), sha256(&[b"a", b"b"]));

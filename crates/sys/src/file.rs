@@ -11,27 +11,11 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FileType, Stat};
 
-use crate::map::{self, Mapping};
+pub use crate::map::{Truncated, Window};
 
-/// The file became shorter than it was when it was opened, or its disk failed under a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Truncated;
+use crate::map::Mapping;
 
-impl fmt::Display for Truncated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the file became shorter while it was read")
-    }
-}
-
-impl std::error::Error for Truncated {}
-
-impl From<Truncated> for io::Error {
-    fn from(truncated: Truncated) -> Self {
-        Self::new(io::ErrorKind::UnexpectedEof, truncated)
-    }
-}
-
-/// What tells one version of a file from another.
+/// Distinguishes versions of a file.
 ///
 /// Two writes of the same length within one tick of the file system's clock (milliseconds) look the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +54,7 @@ pub struct OpenFile {
     residency: AtomicU8,
     resident_until: AtomicU64,
     immutable: bool,
+    has_other_writers: bool,
 }
 
 impl OpenFile {
@@ -89,17 +74,24 @@ impl OpenFile {
             residency: AtomicU8::new(resident::UNTRIED),
             resident_until: AtomicU64::new(0),
             immutable: false,
+            has_other_writers: false,
         })
     }
 
-    /// The same file with the caller's promise that nobody changes its bytes as long as it is open. Never true of
+    /// Marks the file as one that other programs may write, so that [`Self::is_intact`] looks at it.
+    #[must_use]
+    pub fn with_other_writers(self) -> Self {
+        Self { has_other_writers: true, ..self }
+    }
+
+    /// Marks the file as immutable: the caller promises that its bytes never change while it is open. Never true of
     /// files that other programs write.
     #[must_use]
     pub fn promise_immutable(self) -> Self {
         Self { immutable: true, ..self }
     }
 
-    /// Whether somebody promised that the bytes never change.
+    /// Whether the bytes were promised never to change.
     pub fn is_immutable(&self) -> bool {
         self.immutable
     }
@@ -114,7 +106,7 @@ impl OpenFile {
         self.identity.size == 0
     }
 
-    /// What tells this version of the file from another.
+    /// Distinguishes this version of the file from others.
     pub fn identity(&self) -> Identity {
         self.identity
     }
@@ -159,7 +151,7 @@ impl OpenFile {
         }
         let offset = usize::try_from(offset).map_err(|_| outside())?;
         let len = usize::try_from(len).map_err(|_| outside())?;
-        Ok(Window { mapping, offset, len })
+        Ok(Window::new(mapping, offset, len))
     }
 
     /// Whether a read through the mapping met the end of a file that had become shorter.
@@ -169,14 +161,26 @@ impl OpenFile {
         self.mapping.get().is_some_and(Mapping::is_truncated)
     }
 
-    /// A word kept with the file for whoever caches the answer of [`OpenFile::is_resident`]; 0 at first.
-    ///
-    /// Its unit is the caller's.
+    /// Whether the file has kept its bytes since it was opened, as far as `fstat` shows: it has not become shorter, and
+    /// has not been rewritten at the same length. A file that grows is intact, and so is one that no other program
+    /// writes, which costs no system call.
+    pub fn is_intact(&self) -> bool {
+        if !self.has_other_writers {
+            return true;
+        }
+        rustix::fs::fstat(&self.fd).is_ok_and(|stat| {
+            let now = Identity::of(&stat);
+            now.size > self.identity.size
+                || (now.size == self.identity.size && now.modified == self.identity.modified)
+        })
+    }
+
+    /// A number kept with the file for a cache of [`OpenFile::is_resident`]; 0 at first. The caller chooses its unit.
     pub fn resident_until(&self) -> u64 {
         self.resident_until.load(Ordering::Relaxed)
     }
 
-    /// Sets the word that [`OpenFile::resident_until`] returns.
+    /// Sets the number that [`OpenFile::resident_until`] returns.
     pub fn set_resident_until(&self, value: u64) {
         self.resident_until.store(value, Ordering::Relaxed);
     }
@@ -223,54 +227,6 @@ impl Extent {
     pub fn whole(file: Arc<OpenFile>) -> Self {
         let len = file.len();
         Self { file, offset: 0, len }
-    }
-}
-
-/// Some bytes of a mapped file.
-///
-/// There is no way to a `&[u8]`: another process may change or shorten the file at any time, and a slice
-/// promises that neither happens.
-#[derive(Clone, Copy)]
-pub struct Window<'a> {
-    mapping: &'a Mapping,
-    offset: usize,
-    len: usize,
-}
-
-impl<'a> Window<'a> {
-    /// Number of bytes.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Copies the first `dst.len()` bytes, or all if there are fewer, and returns how many.
-    ///
-    /// # Errors
-    /// [`Truncated`] if the file became shorter; `dst` then holds rubbish.
-    pub fn copy_to(&self, dst: &mut [u8]) -> Result<usize, Truncated> {
-        let len = self.len.min(dst.len());
-        map::guarded(*self, || self.mapping.copy(self.offset, &mut dst[..len]))?;
-        Ok(len)
-    }
-
-    /// First byte; valid for `len()` reads inside [`map::guarded`] and nowhere else.
-    pub(crate) fn as_ptr(&self) -> *const u8 {
-        self.mapping.as_ptr().wrapping_add(self.offset)
-    }
-
-    pub(crate) fn mapping(&self) -> &'a Mapping {
-        self.mapping
-    }
-}
-
-impl fmt::Debug for Window<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Window").field("offset", &self.offset).field("len", &self.len).finish_non_exhaustive()
     }
 }
 

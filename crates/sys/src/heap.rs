@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counting for each thread. To be made a test's `#[global_allocator]`.
@@ -17,6 +18,11 @@ pub fn live_bytes() -> isize {
     LIVE.get()
 }
 
+/// Allocations and reallocations of this thread so far.
+pub fn allocations() -> u64 {
+    ALLOCATIONS.get()
+}
+
 /// A block of glibc has eight bytes of its own, is a multiple of sixteen, and at least two of those.
 fn block(size: usize) -> isize {
     isize::try_from((size + 8).next_multiple_of(16).max(32)).unwrap_or(isize::MAX)
@@ -26,11 +32,16 @@ fn count(bytes: isize) {
     LIVE.set(LIVE.get().wrapping_add(bytes));
 }
 
+fn count_allocation(bytes: isize) {
+    count(bytes);
+    ALLOCATIONS.set(ALLOCATIONS.get().wrapping_add(1));
+}
+
 // SAFETY: all calls go on to the system's allocator as they came, and counting asks for no memory: the cell is made at
 // compile time and nothing is dropped at a thread's end.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(block(layout.size()));
+        count_allocation(block(layout.size()));
         // SAFETY: the caller promises what the system's allocator asks for.
         unsafe { System.alloc(layout) }
     }
@@ -42,7 +53,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(block(size) - block(layout.size()));
+        count_allocation(block(size) - block(layout.size()));
         // SAFETY: as for `dealloc`, and the caller promises a size that is not zero.
         unsafe { System.realloc(pointer, layout, size) }
     }

@@ -1,7 +1,7 @@
-//! X25519 by AWS-LC in the place of BoringSSL's: its code is a quarter faster, and X25519 is a third of a handshake.
+//! X25519 of AWS-LC instead of BoringSSL's: its code is a quarter faster, and X25519 is a third of a handshake.
 //!
-//! BoringSSL has no hook for key shares. Where `penstock` is linked, `--wrap` (`crates/penstock/build.rs`) turns its calls
-//! of `X25519` and `X25519_keypair` into calls of these two. The functions of both libraries are the same in name,
+//! BoringSSL has no hook for key shares. The linker option `--wrap` of `penstock` (`crates/penstock/build.rs`) redirects its
+//! calls of `X25519` and `X25519_keypair` to these two functions. The functions of both libraries are the same in name,
 //! arguments and meaning, since AWS-LC descends from BoringSSL.
 
 use std::ffi::c_int;
@@ -31,21 +31,21 @@ unsafe extern "C" fn __wrap_X25519_keypair(out_public: *mut u8, out_private: *mu
 mod tests {
     use super::*;
 
-    type Key = [u8; 32];
+    type Bytes32 = [u8; 32];
 
-    fn bytes(hex: &str) -> Key {
+    fn bytes(hex: &str) -> Bytes32 {
         let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
         std::array::from_fn(|place| byte(2 * place))
     }
 
-    fn shared(private: &Key, peer: &Key) -> Option<Key> {
+    fn shared(private: &Bytes32, peer: &Bytes32) -> Option<Bytes32> {
         let mut out = [0; 32];
         // SAFETY: all three are arrays of 32 bytes.
         let done = unsafe { __wrap_X25519(out.as_mut_ptr(), private.as_ptr(), peer.as_ptr()) };
         (done == 1).then_some(out)
     }
 
-    fn key_pair() -> (Key, Key) {
+    fn key_pair() -> (Bytes32, Bytes32) {
         let (mut public, mut private) = ([0; 32], [0; 32]);
         // SAFETY: both are arrays of 32 bytes.
         unsafe { __wrap_X25519_keypair(public.as_mut_ptr(), private.as_mut_ptr()) };

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use zeroize::Zeroizing;
 
 use crate::aead::{Cipher, NONCE_BYTES};
-use crate::traffic::{TrafficKeys, Version};
+use crate::traffic::{ProtocolVersion, TrafficKeys};
 
 pub use probe::{Support, probe};
 pub use statistics::{Statistics, statistics};
@@ -59,7 +59,7 @@ pub fn set_send_keys(socket: impl AsFd, keys: &TrafficKeys) -> io::Result<()> {
 /// again makes two different records with one nonce.
 ///
 /// # Errors
-/// What the system said; kernels before 6.0 do not know the option.
+/// The error of the system; kernels before 6.0 do not know the option.
 pub fn set_zerocopy_sendfile(socket: impl AsFd, allowed: bool) -> io::Result<()> {
     let value = c_int::from(allowed).to_ne_bytes();
     set_option(socket.as_fd(), libc::SOL_TLS, libc::TLS_TX_ZEROCOPY_RO, &value)
@@ -116,11 +116,13 @@ fn crypto_info(keys: &TrafficKeys) -> Option<Zeroizing<Vec<u8>>> {
     let sequence = keys.sequence.to_be_bytes();
     let (salt, iv): (&[u8], &[u8]) = match (keys.cipher, keys.version) {
         (Cipher::ChaCha20Poly1305, _) if iv.len() == NONCE_BYTES => (&[], iv),
-        (Cipher::Aes128Gcm | Cipher::Aes256Gcm, Version::Tls13) if iv.len() == NONCE_BYTES => {
+        (Cipher::Aes128Gcm | Cipher::Aes256Gcm, ProtocolVersion::Tls13) if iv.len() == NONCE_BYTES => {
             iv.split_at(SALT_BYTES)
         }
         // The explicit half of the nonce is the sequence number, as in user space, so none is used twice.
-        (Cipher::Aes128Gcm | Cipher::Aes256Gcm, Version::Tls12) if iv.len() == SALT_BYTES => (iv, &sequence),
+        (Cipher::Aes128Gcm | Cipher::Aes256Gcm, ProtocolVersion::Tls12) if iv.len() == SALT_BYTES => {
+            (iv, &sequence)
+        }
         _ => return None,
     };
     let mut info = Zeroizing::new(Vec::with_capacity(CRYPTO_INFO_BYTES_MAX));
@@ -132,10 +134,10 @@ fn crypto_info(keys: &TrafficKeys) -> Option<Zeroizing<Vec<u8>>> {
     Some(info)
 }
 
-fn version_number(version: Version) -> u16 {
+fn version_number(version: ProtocolVersion) -> u16 {
     match version {
-        Version::Tls12 => VERSION_1_2,
-        Version::Tls13 => VERSION_1_3,
+        ProtocolVersion::Tls12 => VERSION_1_2,
+        ProtocolVersion::Tls13 => VERSION_1_3,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Linux and BoringSSL calls behind safe types; the only crate with `unsafe` code.
 //!
-//! Each `unsafe` block is one operation with its reason. Nothing here decides anything: policy stands on the
-//! floors above.
+//! Each `unsafe` block is one operation with its reason. This crate has no policy: that belongs to the layers above.
 #![allow(unsafe_code, reason = "this crate exists to hold it")]
 
 pub mod aead;
@@ -14,6 +13,7 @@ pub mod ktls;
 pub mod machine;
 pub mod map;
 pub mod root;
+mod secret;
 pub mod socket;
 pub mod ssl;
 pub mod traffic;

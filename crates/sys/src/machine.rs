@@ -1,4 +1,4 @@
-//! What this machine is: facts that decide how fast an edge can be, read without privileges.
+//! Facts about this machine that decide how fast an edge can be, read without privileges.
 //!
 //! Nothing here judges. Every fact may be missing (another architecture, a container without `/proc`, an old
 //! kernel), and whatever the system writes into its files is taken as text from a stranger.
@@ -15,11 +15,11 @@ use std::path::Path;
 
 pub use cpu::{Cpu, CpuFeature, has_aes_hardware};
 pub use interfaces::{Interface, Offload};
-pub use kernel_tls::{KernelTls, Setting, TlsModule};
+pub use kernel_tls::{KernelTls, TlsModule};
 pub use probes::{Answer, Descriptors, FileCalls};
 pub use source::Source;
 pub use sysctls::Sysctls;
-pub use text::{KernelVersion, chosen};
+pub use text::{KernelVersion, Setting, chosen};
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
@@ -32,7 +32,7 @@ pub struct Machine {
     pub kernel_version: Option<KernelVersion>,
     /// The processor.
     pub cpu: Cpu,
-    /// What the kernel says about its TLS.
+    /// The kernel's description of its TLS.
     pub kernel_tls: KernelTls,
     /// Network interfaces, without loopback.
     pub interfaces: Vec<Interface>,
@@ -44,9 +44,9 @@ pub struct Machine {
     pub memory: Memory,
     /// System calls that decide how files are read.
     pub file_calls: FileCalls,
-    /// What the kernel tells the time by.
+    /// The clock source of the kernel.
     pub clock_source: Option<String>,
-    /// What else it could tell the time by.
+    /// The other clock sources.
     pub clock_sources: Vec<String>,
     /// NUMA nodes with their own memory.
     pub numa_nodes: Option<usize>,

@@ -10,6 +10,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -20,14 +21,30 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_f
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::file::{Truncated, Window};
+/// The file became shorter than it was when it was opened, or its disk failed under a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truncated;
+
+impl fmt::Display for Truncated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the file became shorter while it was read")
+    }
+}
+
+impl std::error::Error for Truncated {}
+
+impl From<Truncated> for io::Error {
+    fn from(truncated: Truncated) -> Self {
+        Self::new(io::ErrorKind::UnexpectedEof, truncated)
+    }
+}
 
 /// Installs the process-wide `SIGBUS` handler; calls after the first do nothing.
 ///
 /// The program calls it at start. Mapping a file calls it too, so that no guard is ever without its handler.
 ///
 /// # Errors
-/// What `sigaction` said.
+/// The error of `sigaction`.
 pub fn install_sigbus_handler() -> io::Result<()> {
     static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
     INSTALLED
@@ -112,6 +129,59 @@ impl Drop for Mapping {
     }
 }
 
+/// Some bytes of a mapped file.
+///
+/// There is no way to a `&[u8]`: another process may change or shorten the file at any time, and a slice
+/// promises that neither happens.
+#[derive(Clone, Copy)]
+pub struct Window<'a> {
+    mapping: &'a Mapping,
+    offset: usize,
+    len: usize,
+}
+
+impl<'a> Window<'a> {
+    /// Bytes that the caller has checked to lie inside the mapping.
+    pub(crate) fn new(mapping: &'a Mapping, offset: usize, len: usize) -> Self {
+        Self { mapping, offset, len }
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies the first `dst.len()` bytes, or all if there are fewer, and returns how many.
+    ///
+    /// # Errors
+    /// [`Truncated`] if the file became shorter; `dst` then holds rubbish.
+    pub fn copy_to(&self, dst: &mut [u8]) -> Result<usize, Truncated> {
+        let len = self.len.min(dst.len());
+        guarded(*self, || self.mapping.copy(self.offset, &mut dst[..len]))?;
+        Ok(len)
+    }
+
+    /// First byte; valid for `len()` reads inside [`guarded`] and nowhere else.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.mapping.as_ptr().wrapping_add(self.offset)
+    }
+
+    pub(crate) fn mapping(&self) -> &'a Mapping {
+        self.mapping
+    }
+}
+
+impl fmt::Debug for Window<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Window").field("offset", &self.offset).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
 /// Size of a page, in bytes.
 ///
 /// From the C library, because rustix reads the auxiliary vector itself and cannot do so under valgrind, with which
@@ -122,7 +192,7 @@ pub(crate) fn page_bytes() -> usize {
     usize::try_from(bytes).unwrap_or(4096)
 }
 
-/// What the handler needs to know about the read that a thread is in the middle of.
+/// Data for the handler about the read that a thread is executing.
 ///
 /// Atomics, because a handler on the same thread reads them between any two instructions.
 struct Guarded {
@@ -196,7 +266,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, _context: *mu
             return;
         }
     }
-    // Nobody expected this. Returning repeats the faulting instruction, now with the default action; a signal
+    // Unexpected. Returning repeats the faulting instruction, now with the default action; a signal
     // that a process sent has no such instruction and is raised again.
     if set_action(libc::SIG_DFL, 0).is_err() {
         std::process::abort();

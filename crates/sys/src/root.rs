@@ -20,11 +20,11 @@ pub enum RootError {
     NotFound,
     /// It is something else.
     NotADirectory,
-    /// We may not look into it.
+    /// The user of this process may not search it.
     Forbidden,
     /// The kernel does not have `openat2` (before Linux 5.6), or a system call filter hides it.
     NoOpenat2,
-    /// What the system said.
+    /// The error of the system.
     Other(io::Error),
 }
 
@@ -50,7 +50,7 @@ impl std::error::Error for RootError {}
 pub enum OpenError {
     /// There is nothing of this name.
     NotFound,
-    /// We may not read it, or not pass through one of its directories.
+    /// The user of this process may not read it, or may not search one of its directories.
     Forbidden,
     /// It is a directory.
     IsDirectory,
@@ -62,7 +62,7 @@ pub enum OpenError {
     OutsideRoot,
     /// The process or the system has no descriptor left.
     TooManyOpenFiles,
-    /// What the system said.
+    /// The error of the system.
     Other(io::Error),
 }
 
@@ -126,8 +126,8 @@ impl Root {
         self.identify(path, nonblocking)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = self.resolve(path, flags, nonblocking)?;
-        // Somebody may have put another file there since the look. `from_fd` looks at what was really opened.
-        OpenFile::from_fd(fd).map_err(|error| match error.kind() {
+        // Another file may be there since the check. `from_fd` looks at what was really opened.
+        OpenFile::from_fd(fd).map(OpenFile::with_other_writers).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => OpenError::NotRegular,
             _ => OpenError::Other(error),
         })
@@ -136,7 +136,7 @@ impl Root {
     /// Whether both are the same directory, under whatever path they were opened.
     ///
     /// # Errors
-    /// What `fstat` said.
+    /// The error of `fstat`.
     pub fn is_same(&self, other: &Self) -> io::Result<bool> {
         let (ours, theirs) = (rustix::fs::fstat(&self.0)?, rustix::fs::fstat(&other.0)?);
         Ok((ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -32,9 +32,9 @@ pub struct ListenOptions {
 pub struct ListenError {
     /// The address of the listener.
     pub address: SocketAddr,
-    /// What was being set or done, named as in the configuration.
+    /// The option or operation that failed, named as in the configuration.
     pub step: &'static str,
-    /// What the system said.
+    /// The error of the system.
     pub source: io::Error,
 }
 
@@ -124,6 +124,17 @@ fn new_socket(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// Bytes of a TCP connection that the peer has not acknowledged, unsent ones included (`SIOCOUTQ` of tcp(7)).
+///
+/// # Errors
+/// What the system said.
+pub fn unacknowledged(socket: impl AsFd) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open, and the pointer is valid for the `int` that this request writes.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 { Ok(u64::try_from(bytes).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+}
+
 fn set_tcp_option(socket: &Socket, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
     // SAFETY: the descriptor is open, and the pointer is valid for `length` bytes.
@@ -186,6 +197,28 @@ mod tests {
         assert!(socket.tcp_congestion().unwrap().starts_with(b"reno"));
         assert!(socket.tcp_nodelay().unwrap());
         drop(client.join().unwrap());
+    }
+
+    #[test]
+    fn bytes_that_the_peer_does_not_take_are_unacknowledged() {
+        use std::io::{Read, Write};
+        let listener = TcpListener::bind(loopback()).unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        assert_eq!(unacknowledged(&accepted).unwrap(), 0);
+        accepted.set_nonblocking(true).unwrap();
+        let piece = vec![0; 65536];
+        let mut sent = 0;
+        while let Ok(count) = accepted.write(&piece) {
+            sent += count as u64;
+        }
+        let held = unacknowledged(&accepted).unwrap();
+        assert!(held > 0 && held < sent, "{held} of {sent}");
+        client.read_exact(&mut vec![0; usize::try_from(sent).unwrap()]).unwrap();
+        // The last acknowledgement is on its way.
+        while unacknowledged(&accepted).unwrap() > 0 {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

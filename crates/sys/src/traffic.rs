@@ -2,58 +2,28 @@
 //!
 //! RFC 8446 §7.1-§7.3 for TLS 1.3, RFC 5246 §6.3 with RFC 5288 and RFC 7905 for TLS 1.2.
 
-use std::fmt;
-
 use boring::hash::MessageDigest;
 use boring::hkdf::HkdfSuite;
-use zeroize::Zeroize;
 
 use crate::aead::{Cipher, NONCE_BYTES};
 use crate::cbc::CbcKeys;
+pub use crate::secret::Secret;
 
 /// Which record format a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Version {
+pub enum ProtocolVersion {
     /// TLS 1.2 (RFC 5246), AEAD ciphers only.
     Tls12,
     /// TLS 1.3 (RFC 8446).
     Tls13,
 }
 
-/// Secret bytes that are wiped when dropped and never printed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Vec<u8>);
-
-impl Secret {
-    /// Takes ownership of secret bytes.
-    pub fn new(bytes: Vec<u8>) -> Self {
-        Self(bytes)
-    }
-
-    /// The bytes, for the code that keys a cipher with them.
-    pub fn expose(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl Drop for Secret {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
-
-/// What a finished handshake leaves to send with.
+/// The sending state that a finished handshake leaves.
 #[derive(Clone, Debug)]
 pub enum SendKeys {
-    /// Of an AEAD suite: all that anybody should use.
+    /// Keys of an AEAD suite.
     Aead(TrafficKeys),
-    /// Of a CBC suite, which only clients from before 2013 or so need.
+    /// Keys of a CBC suite, for clients from before about 2013.
     Cbc(CbcKeys),
 }
 
@@ -73,7 +43,7 @@ impl From<CbcKeys> for SendKeys {
 #[derive(Clone, Debug)]
 pub struct TrafficKeys {
     /// The record format.
-    pub version: Version,
+    pub version: ProtocolVersion,
     /// The cipher.
     pub cipher: Cipher,
     /// The key of `cipher`.
@@ -91,7 +61,7 @@ impl TrafficKeys {
     pub fn tls13(cipher: Cipher, secret: Secret, sequence: u64) -> Option<Self> {
         let key = expand_label(cipher, &secret, "key", cipher.key_bytes())?;
         let iv = expand_label(cipher, &secret, "iv", NONCE_BYTES)?;
-        Some(Self { version: Version::Tls13, cipher, key, iv, sequence, secret: Some(secret) })
+        Some(Self { version: ProtocolVersion::Tls13, cipher, key, iv, sequence, secret: Some(secret) })
     }
 
     /// The server's half of a TLS 1.2 key block; `None` if the block has another length than the cipher asks.
@@ -108,7 +78,7 @@ impl TrafficKeys {
         // client key, server key, client IV, server IV: AEAD ciphers have no MAC keys.
         let key = Secret::new(block[key_bytes..2 * key_bytes].to_vec());
         let iv = Secret::new(block[2 * key_bytes + iv_bytes..].to_vec());
-        Some(Self { version: Version::Tls12, cipher, key, iv, sequence, secret: None })
+        Some(Self { version: ProtocolVersion::Tls12, cipher, key, iv, sequence, secret: None })
     }
 
     /// The keys after a KeyUpdate (RFC 8446 §7.2); `None` in TLS 1.2, which has none.

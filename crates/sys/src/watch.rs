@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 /// Watches directories, not what is below their directories.
 ///
-/// It tells only that something has changed, not what: whoever is woken looks for himself, so that nothing is missed
+/// It tells only that something has changed, not what: the woken task looks itself, so that nothing is missed
 /// when the kernel's queue overflows or a file is changed through another name.
 #[derive(Debug)]
 pub struct Watch {
@@ -39,7 +39,7 @@ impl Watch {
     /// Watches nothing yet.
     ///
     /// # Errors
-    /// When the system has no room for another watch of this user.
+    /// When the system has no capacity for another watch of this user.
     pub fn new() -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -49,7 +49,7 @@ impl Watch {
     /// Watches a directory from now on; watching it twice changes nothing.
     ///
     /// # Errors
-    /// When it is none, or the system has no room for more watches of this user.
+    /// When it is none, or the system has no capacity for more watches of this user.
     pub fn add(&self, directory: &Path) -> io::Result<()> {
         let changes = WatchFlags::CREATE
             | WatchFlags::DELETE
@@ -63,7 +63,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What ends the waiting.
+    /// The event that ends the wait.
     pub fn stop(&self) -> Stop {
         Stop(Arc::clone(&self.stop))
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_cannot_be_watched() {
+    fn only_directories_can_be_watched() {
         let directory = tempfile::tempdir().unwrap();
         let watch = Watch::new().unwrap();
         assert!(watch.add(&directory.path().join("missing")).is_err());

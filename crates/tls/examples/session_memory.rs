@@ -1,4 +1,5 @@
-//! What a session costs in the internal cache: `cargo run --release -p penstock-tls --example session_memory`.
+//! Measures the memory of a session in the internal cache:
+//! `cargo run --release -p penstock-tls --example session_memory`.
 //!
 //! Fills the cache with 200,000 sessions of the size of real ones and compares the memory of this process.
 #![expect(clippy::print_stdout, reason = "this is what it is for")]
@@ -23,7 +24,7 @@ fn main() {
     let before = resident_bytes();
     for _ in 0..SESSIONS {
         let id: Vec<u8> = (0..4).flat_map(|_| penstock_tls::random_number().to_le_bytes()).collect();
-        cache.keep(SessionKey { id: &id, server_name: Some("video.example.com") }, &session, 0);
+        cache.insert(SessionKey { id: &id, server_name: Some("video.example.com") }, &session, 0);
     }
     let grown = resident_bytes().saturating_sub(before);
     let counts = cache.counts();

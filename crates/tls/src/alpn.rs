@@ -1,38 +1,37 @@
-//! Which application protocol is agreed on (ALPN, RFC 7301).
+//! Negotiation of the application protocol (ALPN, RFC 7301).
 
-/// What is answered to an offer.
+/// Decision about an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice<'a> {
-    /// This one, which we speak.
+pub(crate) enum AlpnDecision<'a> {
+    /// This one.
     Agreed(&'a [u8]),
-    /// None, and the handshake goes on: such a client speaks some HTTP, and HTTP/1.1 needs no agreement.
+    /// None; the handshake continues, because the client understands HTTP/1.1 without negotiation.
     NoneNeeded,
-    /// None, and the handshake ends: the client came for another service that a certificate of ours is good for
-    /// too. Going on would let an attacker who redirected it turn one protocol's bytes into another's (ALPACA).
+    /// None; the handshake ends with `no_application_protocol` (RFC 7301 §3.2). A client of another HTTP version would
+    /// not understand the response. A client of another service may have been redirected by an attacker (ALPACA).
     Foreign,
 }
 
-/// The answer to an offer: the list of the extension, each name behind its length. The library has checked it.
-pub(crate) fn choose(offered: &[u8]) -> Choice<'_> {
-    let mut speaks_http = false;
+/// Decides on the list of the extension, each name after its length. The library has checked the list.
+pub(crate) fn choose(offered: &[u8]) -> AlpnDecision<'_> {
+    let mut speaks_http_1 = false;
     let mut foreign = false;
     for name in names(offered) {
         if name == b"http/1.1" {
-            return Choice::Agreed(name);
+            return AlpnDecision::Agreed(name);
         }
-        speaks_http |= is_http(name);
+        speaks_http_1 |= is_http_1(name);
         foreign |= !is_grease(name);
     }
-    if foreign && !speaks_http { Choice::Foreign } else { Choice::NoneNeeded }
+    if foreign && !speaks_http_1 { AlpnDecision::Foreign } else { AlpnDecision::NoneNeeded }
 }
 
-/// Other versions of HTTP and its forerunner, drafts included (`h2-16`, `spdy/3.1`).
-fn is_http(name: &[u8]) -> bool {
-    let families: [&[u8]; 4] = [b"http/", b"h2", b"h3", b"spdy/"];
-    families.iter().any(|family| name.starts_with(family))
+/// Versions of HTTP whose clients understand an HTTP/1.1 response: `http/1.0`, `http/0.9`.
+fn is_http_1(name: &[u8]) -> bool {
+    name.starts_with(b"http/")
 }
 
-/// Names that clients make up so that servers stay used to unknown ones (RFC 8701 §3).
+/// Reserved names that clients send to keep servers tolerant (GREASE, RFC 8701 §3).
 fn is_grease(name: &[u8]) -> bool {
     matches!(name, [first, second] if first == second && first & 0x0f == 0x0a)
 }
@@ -54,12 +53,12 @@ mod tests {
         let list: Vec<u8> =
             names.iter().flat_map(|name| [&[u8::try_from(name.len()).unwrap()], *name].concat()).collect();
         match choose(&list) {
-            Choice::Agreed(name) => {
+            AlpnDecision::Agreed(name) => {
                 assert_eq!(name, b"http/1.1");
                 "agreed"
             }
-            Choice::NoneNeeded => "none",
-            Choice::Foreign => "alert",
+            AlpnDecision::NoneNeeded => "none",
+            AlpnDecision::Foreign => "alert",
         }
     }
 
@@ -71,8 +70,8 @@ mod tests {
     }
 
     #[test]
-    fn who_speaks_another_http_is_served_without_an_agreement() {
-        for offer in [&b"h2"[..], b"h2-16", b"h3", b"http/1.0", b"http/0.9", b"spdy/3.1"] {
+    fn clients_of_an_older_http_version_are_served_without_alpn() {
+        for offer in [&b"http/1.0"[..], b"http/0.9"] {
             assert_eq!(answer(&[offer]), "none");
             assert_eq!(answer(&[b"\x8a\x8a", offer]), "none");
             assert_eq!(answer(&[b"ftp", offer]), "none");
@@ -80,18 +79,29 @@ mod tests {
     }
 
     #[test]
-    fn who_came_for_another_service_is_turned_away() {
-        for offer in [&b"ftp"[..], b"acme-tls/1", b"imap", b"smtp", b"xmpp-client", b"HTTP/1.1", b"\x0a\x1a"]
-        {
+    fn clients_of_another_protocol_get_an_alert() {
+        for offer in [
+            &b"h2"[..],
+            b"h2-16",
+            b"h3",
+            b"spdy/3.1",
+            b"ftp",
+            b"acme-tls/1",
+            b"imap",
+            b"smtp",
+            b"xmpp-client",
+            b"HTTP/1.1",
+            b"\x0a\x1a",
+        ] {
             assert_eq!(answer(&[offer]), "alert");
             assert_eq!(answer(&[b"\x8a\x8a", offer]), "alert");
         }
     }
 
     #[test]
-    fn an_offer_of_nothing_but_made_up_names_is_no_offer() {
+    fn an_offer_of_grease_names_only_is_no_offer() {
         assert_eq!(answer(&[b"\x0a\x0a", b"\xfa\xfa"]), "none");
-        assert_eq!(choose(&[]), Choice::NoneNeeded);
-        assert_eq!(choose(&[9, b'h']), Choice::NoneNeeded);
+        assert_eq!(choose(&[]), AlpnDecision::NoneNeeded);
+        assert_eq!(choose(&[9, b'h']), AlpnDecision::NoneNeeded);
     }
 }

@@ -1,25 +1,25 @@
-//! Which certificate answers which server name.
+//! Index of certificates by server name.
 
 use std::collections::HashMap;
 
 use crate::certificate::Algorithm;
 use crate::signatures::Verifiable;
 
-/// Where a certificate stands in the list it was given in.
-pub(crate) type Place = usize;
+/// Index of a certificate in the list of its generation.
+pub(crate) type CertificateIndex = usize;
 
-/// The certificates that answer one name, at most one per kind of key.
+/// The certificates for one name, at most one per kind of key.
 #[derive(Clone, Copy, Debug, Default)]
-struct Candidates([Option<Place>; Algorithm::ALL.len()]);
+struct Candidates([Option<CertificateIndex>; Algorithm::ALL.len()]);
 
 impl Candidates {
-    fn add(&mut self, algorithm: Algorithm, place: Place) {
-        // The first one listed wins, so that the order in the configuration means something.
+    fn add(&mut self, algorithm: Algorithm, place: CertificateIndex) {
+        // The first one listed wins: the order of the configuration is the preference.
         self.0[algorithm as usize].get_or_insert(place);
     }
 
-    /// Those whose signatures can be verified, or those whose cannot; the cheapest for the server first.
-    fn that(self, can_be_verified: bool, by: Verifiable) -> impl Iterator<Item = Place> {
+    /// Certificates whose signatures the client can verify, or cannot; the cheapest to sign with first.
+    fn that(self, can_be_verified: bool, by: Verifiable) -> impl Iterator<Item = CertificateIndex> {
         let fits = move |algorithm: &Algorithm| by.has(*algorithm) == can_be_verified;
         Algorithm::ALL.into_iter().filter(fits).filter_map(move |algorithm| self.0[algorithm as usize])
     }
@@ -29,15 +29,15 @@ impl Candidates {
 #[derive(Debug, Default)]
 pub(crate) struct NameIndex {
     exact: HashMap<String, Candidates>,
-    /// By the part behind `*.`.
+    /// By the part after `*.`.
     wildcard: HashMap<String, Candidates>,
     default: Candidates,
     no_sni: Candidates,
 }
 
 impl NameIndex {
-    /// Enters a certificate under its names.
-    pub(crate) fn add(&mut self, names: &[String], algorithm: Algorithm, place: Place) {
+    /// Adds a certificate under its names.
+    pub(crate) fn add(&mut self, names: &[String], algorithm: Algorithm, place: CertificateIndex) {
         for name in names {
             match name.strip_prefix("*.") {
                 Some(parent) => self.wildcard.entry(parent.to_owned()).or_default().add(algorithm, place),
@@ -46,24 +46,24 @@ impl NameIndex {
         }
     }
 
-    /// Has this certificate answer clients that send no or an unknown name.
-    pub(crate) fn add_default(&mut self, algorithm: Algorithm, place: Place) {
+    /// Adds a certificate for clients that send no name or an unknown one.
+    pub(crate) fn add_default(&mut self, algorithm: Algorithm, place: CertificateIndex) {
         self.default.add(algorithm, place);
     }
 
-    /// Has this certificate answer clients that send no name, before the default.
-    pub(crate) fn add_for_no_sni(&mut self, algorithm: Algorithm, place: Place) {
+    /// Adds a certificate for clients that send no name; it precedes the default.
+    pub(crate) fn add_for_no_sni(&mut self, algorithm: Algorithm, place: CertificateIndex) {
         self.no_sni.add(algorithm, place);
     }
 
-    /// The certificates for a client, best first. Another than the first is for when that cannot be used.
+    /// The certificates for a client, best first; the others are fallbacks if the first cannot be loaded.
     ///
-    /// Where the client can verify none, there still are some: the library then finds out and sends the right alert.
+    /// Certificates that the client cannot verify come last: the library then sends the right alert.
     pub(crate) fn choose(
         &self,
         server_name: Option<&str>,
         verifiable: Verifiable,
-    ) -> impl Iterator<Item = Place> {
+    ) -> impl Iterator<Item = CertificateIndex> {
         let own = match server_name {
             Some(name) => self.named(name),
             None => [Some(self.no_sni), Some(self.default)],
@@ -74,20 +74,20 @@ impl NameIndex {
         fitting.chain(others).chain(self.default.that(true, verifiable))
     }
 
-    /// Whether a certificate bears the name.
-    pub(crate) fn bears(&self, name: &str) -> bool {
-        self.bearing(name).into_iter().any(|found| found.is_some())
+    /// Whether a certificate covers the name.
+    pub(crate) fn covers(&self, name: &str) -> bool {
+        self.covering(name).into_iter().any(|found| found.is_some())
     }
 
-    /// The candidates that bear the name; the default if there are none.
+    /// The candidates that cover the name; the default if there are none.
     fn named(&self, name: &str) -> [Option<Candidates>; 2] {
-        match self.bearing(name) {
+        match self.covering(name) {
             [None, None] => [Some(self.default), None],
-            bearing => bearing,
+            covering => covering,
         }
     }
 
-    fn bearing(&self, name: &str) -> [Option<Candidates>; 2] {
+    fn covering(&self, name: &str) -> [Option<Candidates>; 2] {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let exact = self.exact.get(&name).copied();
         // A wildcard covers one label (RFC 6125 §6.4.3).
@@ -110,7 +110,7 @@ mod tests {
         index
     }
 
-    fn first(index: &NameIndex, name: Option<&str>, verifiable: &[Algorithm]) -> Option<Place> {
+    fn first(index: &NameIndex, name: Option<&str>, verifiable: &[Algorithm]) -> Option<CertificateIndex> {
         index.choose(name, Verifiable::only(verifiable)).next()
     }
 
@@ -118,7 +118,7 @@ mod tests {
     const OLD: &[Algorithm] = &[Rsa];
 
     #[test]
-    fn ecdsa_goes_to_those_who_accept_it_and_rsa_to_the_others() {
+    fn clients_that_accept_ecdsa_get_it_and_others_get_rsa() {
         assert_eq!(first(&index(), Some("a.test"), NEW), Some(1));
         assert_eq!(first(&index(), Some("a.test"), OLD), Some(0));
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_for_clients_without_a_name_is_for_nobody_else() {
+    fn a_certificate_for_clients_without_a_name_is_for_no_other_client() {
         let mut index = index();
         index.add_for_no_sni(Rsa, 9);
         assert_eq!(first(&index, None, NEW), Some(9));

@@ -12,21 +12,19 @@ use boring::pkey::{HasPublic, Id, PKey, PKeyRef, Private};
 use boring::x509::X509;
 use penstock_sys::ssl::moment;
 
-use crate::ocsp::{Identity, NoIdentity};
-
 /// A leaf certificate, the intermediates to send with it, and the key that signs for it.
 ///
-/// Whoever holds one need not check again: the key matches the leaf.
+/// The key matches the leaf: the constructors check it.
 pub struct Certificate {
     leaf: X509,
     intermediates: Vec<X509>,
-    /// Whoever signed the leaf, if the chain says; it may be a root, which is not sent.
+    /// The issuer of the leaf, if the chain contains it; it may be a root, which is not sent.
     issuer: Option<X509>,
     key: PKey<Private>,
     summary: Arc<Summary>,
 }
 
-/// What a leaf says about itself: enough to know whom it is for, without its key.
+/// The facts of a leaf certificate: its names, kind of key and end of validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     names: Vec<String>,
@@ -38,7 +36,7 @@ impl Summary {
     /// Reads the first certificate of a PEM chain.
     ///
     /// # Errors
-    /// What is wrong with the chain; see [`CertificateError`].
+    /// The fault of the chain; see [`CertificateError`].
     pub fn from_pem(chain_pem: &[u8]) -> Result<Self, CertificateError> {
         if !chain_pem.windows(BEGIN_CERTIFICATE.len()).any(|window| window == BEGIN_CERTIFICATE) {
             return Err(CertificateError::ChainEmpty);
@@ -111,12 +109,12 @@ impl Algorithm {
     }
 }
 
-/// The kind of private key, which decides what a full handshake costs.
+/// The kind of private key, which determines the cost of a full handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyKind {
     /// Elliptic curve keys: cheap for the server.
     Ecdsa,
-    /// RSA keys: about ten times the signing cost of ECDSA P-256, but every client knows them.
+    /// RSA keys: about ten times the signing cost of ECDSA P-256, but every client supports them.
     Rsa,
     /// Anything else the library can sign with, such as Ed25519.
     Other,
@@ -137,7 +135,7 @@ impl Certificate {
     /// Reads a PEM chain (leaf first) and its PEM key.
     ///
     /// # Errors
-    /// What is wrong and with which file; see [`CertificateError`].
+    /// The fault and its file; see [`CertificateError`].
     pub fn load(chain: &Path, key: &Path) -> Result<Self, CertificateError> {
         let chain_pem = std::fs::read(chain)
             .map_err(|source| CertificateError::ChainUnreadable { path: chain.to_owned(), source })?;
@@ -146,10 +144,10 @@ impl Certificate {
         Self::from_pem(&chain_pem, &key_pem)
     }
 
-    /// The same from memory.
+    /// Reads both from memory.
     ///
     /// # Errors
-    /// See [`CertificateError`]; never one of the two that speak of unreadable files.
+    /// See [`CertificateError`]; never one of the two about unreadable files.
     pub fn from_pem(chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, CertificateError> {
         let mut chain = X509::stack_from_pem(chain_pem).map_err(|error| malformed_chain(&error))?.into_iter();
         let leaf = chain.next().ok_or(CertificateError::ChainEmpty)?;
@@ -160,13 +158,13 @@ impl Certificate {
             return Err(CertificateError::KeyMismatch);
         }
         let issuer = chain.clone().find(|one| one.issued(&leaf).is_ok());
-        // The root is in every client's store already; sending it costs bytes in the first flight.
+        // Clients have the root already, and it costs bytes of the first flight.
         let intermediates = chain.filter(|certificate| !is_self_issued(certificate)).collect();
         let summary = Arc::new(Summary::of(&leaf)?);
         Ok(Self { leaf, intermediates, issuer, key, summary })
     }
 
-    /// What its leaf says about itself.
+    /// The summary of its leaf.
     pub fn summary(&self) -> &Arc<Summary> {
         &self.summary
     }
@@ -190,18 +188,15 @@ impl Certificate {
         &self.leaf
     }
 
-    /// The SHA-256 digest of the leaf; zeros if it cannot be made, which only a lack of memory does.
+    /// The SHA-256 digest of the leaf; zeros without memory.
     pub(crate) fn fingerprint(&self) -> [u8; 32] {
         let digest = self.leaf.digest(MessageDigest::sha256());
         digest.ok().and_then(|digest| digest.as_ref().try_into().ok()).unwrap_or_default()
     }
 
-    /// What it is in OCSP.
-    ///
-    /// # Errors
-    /// When its form is beyond what we read.
-    pub fn ocsp_identity(&self) -> Result<Identity, NoIdentity> {
-        Identity::of(&self.leaf, self.issuer.as_ref())
+    /// The certificate that signed the leaf, if the chain contains it.
+    pub(crate) fn issuer(&self) -> Option<&X509> {
+        self.issuer.as_ref()
     }
 
     pub(crate) fn intermediates(&self) -> &[X509] {
@@ -256,24 +251,24 @@ pub enum CertificateError {
     ChainUnreadable {
         /// The file named in the configuration.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The key file could not be read.
     KeyUnreadable {
         /// The file named in the configuration.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The chain is not PEM certificates.
     ChainMalformed {
-        /// What the parser said.
+        /// The error of the parser.
         detail: String,
     },
     /// The key is not an unencrypted PEM private key.
     KeyMalformed {
-        /// What the parser said.
+        /// The error of the parser.
         detail: String,
     },
     /// The chain holds no certificate.

@@ -1,8 +1,8 @@
-//! Certificates of clients: which are asked for, who must have signed them, and whose they are.
+//! Client certificates: whether they are required, which authorities are trusted, and the name of the client.
 //!
-//! The library checks the chain within the handshake. A full handshake of TLS 1.3 ends here only with the client's
-//! Finished, which comes behind its certificate, and early data is only taken in resumed sessions, whose client was
-//! verified: so no request is read of anybody who has yet to be verified.
+//! The library checks the chain within the handshake. A full handshake of TLS 1.3 ends with the client's Finished, after
+//! its certificate, and early data is accepted in resumed sessions only, whose client was verified. So no request of an
+//! unverified client is read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use boring::nid::Nid;
 use boring::ssl::{SslContextBuilder, SslRef, SslVerifyMode};
 use boring::stack::Stack;
 use boring::x509::store::{X509Store, X509StoreBuilder};
-use boring::x509::{X509, X509Name, X509Ref};
+use boring::x509::{X509, X509Name, X509Ref, X509StoreContext, X509StoreContextRef};
 use penstock_sys::digest::sha256;
-use penstock_sys::ssl::refuse_revoked;
+use penstock_sys::ssl::{moment, refuse_revoked, shorten_session};
 
-/// Whether a client may do without a certificate.
+/// Whether clients need a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificateMode {
-    /// It may; one that it sends must be good all the same.
+    /// No, but a certificate that is sent must be valid.
     Optional,
-    /// It may not.
+    /// Yes.
     Required,
 }
 
@@ -37,18 +37,18 @@ impl ClientCertificateMode {
     }
 }
 
-/// Bounds on what clients send, and are sent, about certificates.
+/// Limits on client certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientCertificateLimits {
     /// Intermediate certificates between a client's and the authority's.
     pub depth: u32,
     /// Bytes of a client's name.
     pub name_bytes: usize,
-    /// Bytes of the names of authorities that clients are sent; of more, none are sent, and clients choose by themselves.
+    /// Bytes of names of authorities sent to clients; a longer list is not sent, and clients choose by themselves.
     pub authority_names_bytes: usize,
 }
 
-/// Which certificates clients are asked for.
+/// Rules for client certificates.
 #[derive(Clone)]
 pub struct ClientCertificates(Arc<Rules>);
 
@@ -90,10 +90,10 @@ impl fmt::Debug for ClientCertificates {
 }
 
 impl ClientCertificates {
-    /// Trusts the authorities of a PEM file, and nobody else.
+    /// Trusts the authorities of a PEM file only.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The fault of the file.
     pub fn new(
         authorities_pem: &[u8],
         mode: ClientCertificateMode,
@@ -112,11 +112,11 @@ impl ClientCertificates {
         Ok(Self(Arc::new(Rules { authorities, trusted, mode, limits, sessions, lists_end: None })))
     }
 
-    /// The same, and refuses who is on the lists of a PEM file (CRLs, RFC 5280 section 5). Every authority of a chain
-    /// then needs a list, and none of them may be too old.
+    /// Adds the revocation lists of a PEM file (CRLs, RFC 5280 §5). Every authority of a chain then needs a list that is
+    /// not past its `nextUpdate`.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The fault of the file.
     pub fn refusing_revoked(&self, lists_pem: &[u8]) -> Result<Self, RevocationsError> {
         let rules = &*self.0;
         let mut store = builder_of(&rules.authorities).map_err(|_| RevocationsError::Malformed)?;
@@ -134,21 +134,27 @@ impl ClientCertificates {
         })))
     }
 
-    /// When the first of the lists is too old to be believed: from then on its authority's clients are refused.
+    /// The earliest `nextUpdate` of the lists; afterwards the clients of that authority are refused.
     pub fn lists_end(&self) -> Option<SystemTime> {
         self.0.lists_end
     }
 
-    /// What sessions are marked with: one that was agreed on under other rules is not resumed, whatever its ticket says.
+    /// Identifies these rules in sessions: a session under other rules is not resumed.
     pub(crate) fn session_id_context(&self) -> &[u8] {
         &self.0.sessions
     }
 
     pub(crate) fn ask(&self, builder: &mut SslContextBuilder) -> Result<(), ErrorStack> {
         let rules = &*self.0;
-        builder.set_verify(match rules.mode {
+        let mode = match rules.mode {
             ClientCertificateMode::Optional => SslVerifyMode::PEER,
             ClientCertificateMode::Required => SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT,
+        };
+        builder.set_verify_callback(mode, |is_valid, context| {
+            if is_valid {
+                end_session_with_certificate(context);
+            }
+            is_valid
         });
         builder.set_verify_depth(rules.limits.depth);
         builder.set_cert_store_ref(&rules.trusted);
@@ -165,11 +171,21 @@ impl ClientCertificates {
         Ok(())
     }
 
-    /// Whose certificate the client has shown, now or when its session began; `None` if it has shown none.
+    /// The name in the client's certificate, of this handshake or of the original one of the session.
     pub(crate) fn name_of_client(&self, connection: &SslRef) -> Option<String> {
         let certificate = connection.peer_certificate()?;
         let name = name_in(&certificate);
         Some(bounded(&name, self.0.limits.name_bytes))
+    }
+}
+
+/// Ends the session with the validity of the certificate that has just been verified, because a resumed session shows no
+/// certificate. Called for each certificate of the chain.
+fn end_session_with_certificate(context: &X509StoreContextRef) {
+    let connection = X509StoreContext::ssl_idx().ok().and_then(|index| context.ex_data(index));
+    let end = context.current_cert().and_then(|certificate| moment(certificate.not_after()));
+    if let (Some(connection), Some(end)) = (connection, end) {
+        shorten_session(connection, end.duration_since(SystemTime::now()).unwrap_or_default());
     }
 }
 
@@ -194,7 +210,7 @@ fn name_in(certificate: &X509Ref) -> String {
     others.next().unwrap_or("unnamed").to_owned()
 }
 
-/// At most so many bytes, with nothing in them that a terminal would obey.
+/// Truncates to `bytes` and replaces control characters.
 fn bounded(name: &str, bytes: usize) -> String {
     let mut shown = String::new();
     for character in name.chars() {

@@ -6,19 +6,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use penstock_sys::ssl;
 
-/// How a Certificate message may be compressed.
+/// Algorithms that compress Certificate messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// Brotli: what Chromium and Safari offer.
     Brotli,
     /// Zstandard.
     Zstd,
-    /// zlib: what nearly every client that knows compression offers.
+    /// zlib: offered by nearly every client with certificate compression.
     Zlib,
 }
 
 impl Compression {
-    /// All of them, the tightest first.
+    /// All algorithms, the tightest first.
     pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Zlib];
 
     /// The word used in the configuration, logs and metrics.
@@ -60,24 +60,24 @@ impl Compression {
     }
 }
 
-/// Tight, since it happens once per chain, but not the slowest: it happens on a worker.
+/// A high level, because each chain is compressed once, but not the slowest, because a worker does it.
 const BROTLI_QUALITY: u32 = 9;
-/// 64 KiB, the logarithm of it: longer than any chain.
+/// Logarithm of the window, 64 KiB: longer than any chain.
 const BROTLI_WINDOW: u32 = 16;
 const ZSTD_LEVEL: i32 = 19;
 
-/// Compressed messages of all certificates. A message changes when its staple does, so old ones pile up and are
-/// thrown away all together when there are too many bytes: what is in use is soon there again.
+/// Compressed messages of all certificates. A message changes with its staple, so old ones accumulate. Above the limit in
+/// bytes all are dropped; those in use are soon compressed again.
 #[derive(Debug)]
 pub(crate) struct CompressedMessages {
     bytes_max: usize,
-    kept: RwLock<Kept>,
+    kept: RwLock<CachedMessage>,
 }
 
 type ByMessage = HashMap<Box<[u8]>, Arc<[u8]>>;
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedMessage {
     by_message: [ByMessage; Compression::ALL.len()],
     bytes: usize,
 }
@@ -96,7 +96,7 @@ impl CompressedMessages {
         let bytes = message.len() + compressed.len();
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         if kept.bytes + bytes > self.bytes_max {
-            *kept = Kept::default();
+            *kept = CachedMessage::default();
         }
         if bytes <= self.bytes_max
             && kept.by_message[compression as usize].insert(message.into(), Arc::clone(compressed)).is_none()
@@ -149,7 +149,7 @@ mod tests {
             assert!(compressed.len() < message.len() / 2, "{compression:?}: {}", compressed.len());
             assert_eq!(unpacked(compression, &compressed), message);
         }
-        assert_eq!(messages.compress(7, &message), None, "an algorithm nobody knows");
+        assert_eq!(messages.compress(7, &message), None, "an unknown algorithm");
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_stays_bounded_and_a_message_beyond_the_bound_is_still_compressed() {
+    fn kept_messages_are_bounded_and_a_larger_message_is_still_compressed() {
         let messages = CompressedMessages::new(1000);
         for number in 0..100_u32 {
             messages.compress(ssl::ZLIB, &number.to_be_bytes().repeat(20)).unwrap();

@@ -1,8 +1,8 @@
-//! Early data (0-RTT, RFC 8446 §2.3): what became of it in a handshake.
+//! Early data (0-RTT, RFC 8446 §2.3).
 //!
-//! The library decides first, and what it refuses the client sends again. What it takes may be a copy that somebody
-//! else sends; only a handshake that is finished proves the client. So early data that could be a replay is not thrown
-//! away but delayed: it counts as said when the handshake is finished (RFC 8470 §3), which a replay never is.
+//! The library decides first; the client repeats what it rejects. Accepted early data may be a replay, because only a
+//! finished handshake authenticates the client. Early data that could be a replay is therefore delayed until the
+//! handshake is finished (RFC 8470 §3); the handshake of a replay never finishes.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -11,34 +11,34 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use boring::ssl::SslRef;
 use penstock_sys::ssl::{self, EarlyDataReason};
 
-use crate::strikes::{StrikeRegister, Verdict};
+use crate::strikes::{StrikeRegister, StrikeResult};
 
-/// How early data is taken.
+/// Policy for early data.
 #[derive(Clone, Debug)]
 pub struct EarlyDataPolicy {
-    /// Tells replays; `None` takes them for what they say they are.
+    /// Detects replays; `None` accepts them.
     pub strikes: Option<Arc<StrikeRegister<RandomState>>>,
 }
 
-/// What became of a client's early data.
+/// Outcome of early data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EarlyData {
-    /// There was none.
+pub enum EarlyDataOutcome {
+    /// The client sent none.
     None,
-    /// It was thrown away, for this reason; the client sends it again.
+    /// Rejected for this reason; the client repeats the data after the handshake.
     Rejected(&'static str),
-    /// It may be acted upon only when the handshake is finished, for this reason.
+    /// Processed after the end of the handshake only, for this reason.
     Delayed(&'static str),
-    /// It may be acted upon at once.
+    /// Processed at once.
     Accepted,
 }
 
-/// What became of the early data of a handshake that has come as far as this.
-pub(crate) fn outcome(connection: &SslRef, policy: Option<&EarlyDataPolicy>) -> EarlyData {
+/// The outcome at the end of the server's handshake.
+pub(crate) fn outcome(connection: &SslRef, policy: Option<&EarlyDataPolicy>) -> EarlyDataOutcome {
     if !ssl::notes(connection).is_some_and(ssl::Notes::early_data_offered) {
-        return EarlyData::None;
+        return EarlyDataOutcome::None;
     }
-    EarlyData::Rejected(match ssl::early_data_reason(connection) {
+    EarlyDataOutcome::Rejected(match ssl::early_data_reason(connection) {
         EarlyDataReason::Accepted => return judge(connection, policy),
         EarlyDataReason::Disabled => "off",
         EarlyDataReason::ProtocolVersion => "version",
@@ -51,20 +51,20 @@ pub(crate) fn outcome(connection: &SslRef, policy: Option<&EarlyDataPolicy>) -> 
     })
 }
 
-fn judge(connection: &SslRef, policy: Option<&EarlyDataPolicy>) -> EarlyData {
+fn judge(connection: &SslRef, policy: Option<&EarlyDataPolicy>) -> EarlyDataOutcome {
     let Some(register) = policy.and_then(|policy| policy.strikes.as_ref()) else {
-        return EarlyData::Accepted;
+        return EarlyDataOutcome::Accepted;
     };
-    // Proven by the binder, which the library has checked: nobody can send the rest again under another number.
+    // The binder, which the library has checked, covers this number: a copy of the hello cannot carry another one.
     let mut random = [0; 32];
     let length = connection.client_random(&mut random);
     // The clock that the library reads for the ages of tickets.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     match register.strike(&random[..length], ssl::ticket_age_skew(connection), now) {
-        Verdict::Fresh => EarlyData::Accepted,
-        Verdict::Replayed => EarlyData::Delayed("replayed"),
-        Verdict::BeforeStart => EarlyData::Delayed("before_start"),
-        Verdict::Full => EarlyData::Delayed("register_full"),
-        Verdict::ClockSetBack => EarlyData::Delayed("clock_set_back"),
+        StrikeResult::Fresh => EarlyDataOutcome::Accepted,
+        StrikeResult::Replayed => EarlyDataOutcome::Delayed("replayed"),
+        StrikeResult::BeforeStart => EarlyDataOutcome::Delayed("before_start"),
+        StrikeResult::Full => EarlyDataOutcome::Delayed("register_full"),
+        StrikeResult::ClockSetBack => EarlyDataOutcome::Delayed("clock_set_back"),
     }
 }

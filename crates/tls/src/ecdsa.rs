@@ -86,9 +86,9 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_sign_is_left_to_the_library() {
+    fn unsupported_signatures_are_left_to_the_library() {
         let signer = EcdsaSigner::of(&key(Nid::X9_62_PRIME256V1)).unwrap();
-        let sign = |scheme, room: &mut [u8]| signer.sign(scheme, b"other", room);
+        let sign = |scheme, space: &mut [u8]| signer.sign(scheme, b"other", space);
         assert_eq!(sign(SslSignatureAlgorithm::ECDSA_SECP384R1_SHA384, &mut [0; 150]), None);
         assert_eq!(sign(SslSignatureAlgorithm::ECDSA_SHA1, &mut [0; 150]), None);
         assert_eq!(sign(SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256, &mut [0; 8]), None);

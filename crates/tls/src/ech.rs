@@ -1,17 +1,18 @@
-//! Encrypted ClientHello (RFC 9849): keys as files in the form of RFC 9934, and what DNS says about them.
+//! Encrypted ClientHello (RFC 9849): key files (RFC 9934) and values of DNS records (RFC 9848).
 
 use std::ffi::CString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use boring::base64::encode_block;
 use boring::error::ErrorStack;
 use boring::pkey::{Id, PKey};
 use boring::ssl::SslEchKeys;
 use penstock_sys::ssl;
 use zeroize::Zeroizing;
 
-use crate::context::Acceptor;
+use crate::acceptor::Acceptor;
 
 /// A private key and the configurations that clients encrypt to.
 #[derive(Clone)]
@@ -28,7 +29,7 @@ impl fmt::Debug for EchKey {
     }
 }
 
-/// What is wrong with a file.
+/// The fault of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoEchKey(pub &'static str);
 
@@ -44,10 +45,10 @@ const END: &str = "-----END ECHCONFIG-----";
 const VERSION: [u8; 2] = [0xfe, 0x0d];
 
 impl EchKey {
-    /// A new key for clients that pretend to want `public_name`. Names up to `longest_name` bytes look alike.
+    /// Generates a key for `public_name`. Server names up to `longest_name` bytes have the same encrypted length.
     ///
     /// # Errors
-    /// When that is no host name.
+    /// If `public_name` is not a host name.
     pub fn generate(public_name: &str, id: u8, longest_name: usize) -> Result<Self, NoEchKey> {
         let no_key = |_| NoEchKey("the public name is not a host name");
         let mut secret = Zeroizing::new(vec![0; 32]);
@@ -64,7 +65,7 @@ impl EchKey {
     /// Reads a file: a PKCS #8 private key, then an ECHConfigList (RFC 9934).
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The file has no usable key; the error says why.
     pub fn from_pem(pem: &str) -> Result<Self, NoEchKey> {
         let key = PKey::private_key_from_pem(pem.as_bytes())
             .map_err(|_| NoEchKey("it holds no private key without a password"))?;
@@ -85,10 +86,10 @@ impl EchKey {
 
     /// The file.
     pub fn to_pem(&self) -> Zeroizing<String> {
-        // What stands before the secret in PKCS #8 for X25519 (RFC 8410 §7).
+        // The prefix of an X25519 secret in PKCS #8 (RFC 8410 §7).
         const PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x6e, 4, 0x22, 4, 0x20];
         let key = Zeroizing::new([&PKCS8[..], &self.secret].concat());
-        let (key, list) = (Zeroizing::new(crate::base64(&key)), lines(&crate::base64(&self.list)));
+        let (key, list) = (Zeroizing::new(encode_block(&key)), lines(&encode_block(&self.list)));
         Zeroizing::new(format!(
             "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n{BEGIN}\n{list}{END}\n",
             *key
@@ -97,16 +98,16 @@ impl EchKey {
 
     /// The value of `ech=` in an HTTPS record (RFC 9848).
     pub fn dns_value(&self) -> String {
-        crate::base64(&self.list)
+        encode_block(&self.list)
     }
 
-    /// The numbers by which clients name the configurations.
+    /// The config_id of each configuration.
     pub fn ids(&self) -> Vec<u8> {
         // version, length, then the number
         self.configs().filter_map(|config| config.get(4).copied()).collect()
     }
 
-    /// The names that clients pretend to want.
+    /// The public name of each configuration.
     pub fn public_names(&self) -> Vec<String> {
         let name = |config: &[u8]| {
             let behind_id = config.get(7..)?;
@@ -118,7 +119,7 @@ impl EchKey {
         self.configs().filter_map(name).collect()
     }
 
-    /// Each ECHConfig of a version that we know.
+    /// The ECHConfigs of supported versions.
     fn configs(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.list.get(2..).unwrap_or_default();
         std::iter::from_fn(move || {
@@ -141,7 +142,7 @@ impl EchKey {
     }
 }
 
-/// What stands behind a vector with a two-byte length.
+/// The bytes after a vector with a two-byte length.
 fn behind(bytes: &[u8]) -> Option<&[u8]> {
     let length = usize::from(u16::from_be_bytes([*bytes.first()?, *bytes.get(1)?]));
     bytes.get(2 + length..)
@@ -159,17 +160,17 @@ fn lines(base64: &str) -> String {
     text
 }
 
-/// What a directory holds.
+/// The contents of a directory.
 #[derive(Debug, Default)]
-pub struct Directory {
+pub struct EchDirectory {
     /// Its keys, the newest first.
     pub keys: Vec<EchKey>,
     /// Files that are no keys, and why.
     pub ignored: Vec<(PathBuf, String)>,
 }
 
-impl Directory {
-    /// Reads every `*.pem` of a directory, up to so many and so many bytes each.
+impl EchDirectory {
+    /// Reads the `*.pem` files of a directory: at most `files_max`, each of at most `bytes_max` bytes.
     ///
     /// # Errors
     /// When the directory cannot be listed.
@@ -183,7 +184,7 @@ impl Directory {
             let modified = path.metadata().and_then(|metadata| metadata.modified());
             found.push((modified.unwrap_or(SystemTime::UNIX_EPOCH), path));
         }
-        // Of files as old as each other the last name is the newest: the names we make begin with the time.
+        // Names begin with the time, so they order files of the same age.
         found.sort_by(|one, other| other.cmp(one));
         let mut directory = Self::default();
         for (place, (_, path)) in found.into_iter().enumerate() {
@@ -208,8 +209,8 @@ fn read(path: &Path, bytes_max: u64) -> Result<EchKey, String> {
 }
 
 impl Acceptor {
-    /// Opens hellos with these keys from now on; the first is what clients with a wrong one are told to use. Nothing
-    /// changes when there is none.
+    /// Decrypts ClientHellos with these keys from now on. The first one is the retry configuration for clients with an
+    /// old key. An empty list changes nothing.
     ///
     /// # Errors
     /// When the library refuses them; the old ones then stay.
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_with_a_reason() {
+    fn a_file_without_a_key_is_refused_with_a_reason() {
         let (one, other) =
             (EchKey::generate("a.example", 1, 64).unwrap(), EchKey::generate("b.example", 2, 64).unwrap());
         let mixed = EchKey { secret: one.secret.clone(), list: other.list };

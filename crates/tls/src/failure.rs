@@ -1,4 +1,4 @@
-//! Why a handshake did not happen, in words that can be counted.
+//! Failures of handshakes, as labels of metrics.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use boring::ssl::Error;
 
 use crate::alert;
 
-/// A failed handshake. Always the peer's or the network's doing: counted, never logged at a level that wakes.
+/// A failed handshake. The client or the network caused it, so it is counted and logged at DEBUG only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandshakeFailure {
-    /// A word from a fixed set, for metrics.
+    /// Label from a fixed set.
     pub reason: &'static str,
     /// The alert that was sent to the client.
     pub alert_sent: Option<u8>,
     /// The alert that the client sent.
     pub alert_received: Option<u8>,
-    /// Whether the client had been asked for a second ClientHello.
+    /// Whether the server requested a second ClientHello.
     pub retried: bool,
 }
 
 impl HandshakeFailure {
-    /// A failure that no alert tells of.
+    /// A failure without an alert.
     pub fn silent(reason: &'static str) -> Self {
         Self { reason, alert_sent: None, alert_received: None, retried: false }
     }
 
-    /// Whether the client spoke plain HTTP, so that an answer in plain HTTP will be understood.
+    /// Whether the client sent plain HTTP, and so understands a response in plain HTTP.
     pub fn is_plain_http(&self) -> bool {
         self.reason == "http_request"
     }
@@ -40,7 +40,8 @@ impl HandshakeFailure {
         let library =
             error.ssl_error().and_then(|stack| stack.errors().first()).and_then(|first| first.reason());
         let reason = match (alert_sent, alert_received, library) {
-            // Who sends an alert has ended it, whatever warnings came before.
+            // The side that sends an alert ended the handshake, even after warnings of the other side.
+            (Some(70), ..) => "unsupported_version",
             (Some(_), _, Some(reason)) => label(reason),
             (_, Some(number), _) => alert_label(number),
             (_, None, Some(reason)) => label(reason),
@@ -61,7 +62,7 @@ impl fmt::Display for HandshakeFailure {
     }
 }
 
-/// Folds the library's many reasons into the few that an operator acts on.
+/// Maps the library's reasons to the few that an operator can act on.
 fn label(reason: &str) -> &'static str {
     match reason {
         "HTTP_REQUEST" | "HTTPS_PROXY_REQUEST" => "http_request",
@@ -74,6 +75,7 @@ fn label(reason: &str) -> &'static str {
         "NO_COMMON_SIGNATURE_ALGORITHMS" => "no_shared_signature_algorithm",
         "NO_CERTIFICATE_SET" | "UNKNOWN_CERTIFICATE_TYPE" => "no_certificate",
         "PEER_DID_NOT_RETURN_A_CERTIFICATE" => "no_client_certificate",
+        "NO_APPLICATION_PROTOCOL" => "no_application_protocol",
         "CERTIFICATE_VERIFY_FAILED" => "client_certificate_rejected",
         "CONNECTION_REJECTED" => "rejected",
         "DECRYPTION_FAILED_OR_BAD_RECORD_MAC"

@@ -1,5 +1,4 @@
-//! What a fuzzer calls: our own reading of a ClientHello, which the library hands us piece by piece; files of ticket
-//! keys; answers of OCSP responders.
+//! Bodies of the fuzz targets: fields of a ClientHello, files of ticket keys, OCSP responses.
 
 use std::cell::Cell;
 use std::time::{Duration, SystemTime};
@@ -7,16 +6,16 @@ use std::time::{Duration, SystemTime};
 use boring::x509::X509;
 use penstock_sys::traffic::Secret;
 
-use crate::alpn::{self, Choice};
+use crate::alpn::{self, AlpnDecision};
 use crate::candidates::NameIndex;
 use crate::certificate::Algorithm;
 use crate::hello;
 use crate::ja4::Ja4;
-use crate::ocsp::{self, Identity};
-use crate::session_cache::{Outcome, SessionCache, SessionCacheLimits};
+use crate::ocsp::{self, OcspIdentity};
+use crate::session_cache::{CacheLookup, SessionCache, SessionCacheLimits};
 use crate::session_store::SessionKey;
 use crate::signatures::{SignatureRules, Verifiable};
-use crate::suites::{Orders, SUITES};
+use crate::suites::{SUITES, SuiteOrders};
 use crate::tickets::key_file;
 
 /// Body of the fuzz target: no input panics, and what is answered was in the input.
@@ -33,7 +32,7 @@ pub fn fuzz_client_hello(input: &[u8]) {
     };
     let (suites, schemes, names, versions, ticket, name) =
         (piece(), piece(), piece(), piece(), piece(), piece());
-    let orders = Orders::new(&SUITES.iter().collect::<Vec<_>>());
+    let orders = SuiteOrders::new(&SUITES.iter().collect::<Vec<_>>());
     if orders.for_client(suites, false).is_some() {
         let chacha20 = [[0x13, 0x03], [0xcc, 0xa8], [0xcc, 0xa9]];
         assert!(suites.chunks_exact(2).any(|suite| chacha20.iter().any(|one| one == suite)));
@@ -51,7 +50,7 @@ pub fn fuzz_client_hello(input: &[u8]) {
     for algorithm in Algorithm::ALL {
         assert!(!verifiable.has(algorithm) || schemes.len() >= 4, "{algorithm:?} without a scheme");
     }
-    if let Choice::Agreed(agreed) = alpn::choose(names) {
+    if let AlpnDecision::Agreed(agreed) = alpn::choose(names) {
         assert_eq!(agreed, b"http/1.1");
     }
     let extension = |number| match number {
@@ -99,12 +98,15 @@ pub fn fuzz_ticket_keys(input: &[u8]) {
     let cache = SessionCache::new(limits);
     let name = str::from_utf8(name).ok();
     let key = SessionKey { id, server_name: name };
-    cache.keep(key, session, 1);
-    assert!(matches!(cache.find(key, 2), Outcome::Hit(found) if found.expose() == session));
+    cache.insert(key, session, 1);
+    assert!(matches!(cache.find(key, 2), CacheLookup::Hit(found) if found.expose() == session));
     let other = name.map(|name| format!("{name}x"));
-    assert_eq!(cache.find(SessionKey { id, server_name: other.as_deref().or(Some("x")) }, 2), Outcome::Miss);
-    assert_eq!(cache.find(SessionKey { id: &input[..31], server_name: name }, 2), Outcome::Miss);
-    assert_eq!(cache.find(key, 10), Outcome::Expired);
+    assert_eq!(
+        cache.find(SessionKey { id, server_name: other.as_deref().or(Some("x")) }, 2),
+        CacheLookup::Miss
+    );
+    assert_eq!(cache.find(SessionKey { id: &input[..31], server_name: name }, 2), CacheLookup::Miss);
+    assert_eq!(cache.find(key, 10), CacheLookup::Expired);
 }
 
 /// The body of the fuzz target `ocsp_response`: a certificate and its issuer, each behind a length of two bytes, and a
@@ -119,7 +121,7 @@ pub fn fuzz_ocsp_response(input: &[u8]) {
     };
     let Some(leaf) = piece() else { return };
     let issuer = piece();
-    let Ok(identity) = Identity::of(&leaf, issuer.as_ref()) else { return };
+    let Ok(identity) = OcspIdentity::of(&leaf, issuer.as_ref()) else { return };
     let question = identity.request();
     assert!(question.is_none_or(|question| !question.is_empty()));
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_900_000_000);

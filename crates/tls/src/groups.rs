@@ -1,8 +1,8 @@
-//! Which key exchange group is agreed on, when the client has guessed another than ours.
+//! Order of key exchange groups for a client whose key shares miss the preferred group.
 
 use crate::settings::Group;
 
-/// The order of groups for a client whose key shares miss the group we like best, `None` where the usual order does.
+/// The order of groups for a client whose key shares miss the preferred group; `None` if the default order fits.
 ///
 /// The library takes the first of our groups that the client knows, and if there is no key share for it asks for one
 /// (RFC 8446 §4.1.4): a round trip, and for a phone on a mobile network easily 100 ms. Groups for which there is a

@@ -1,6 +1,4 @@
-//! What a ClientHello says about its client, read from the raw fields.
-//!
-//! Everything here is a pure function of bytes a stranger sent: malformed fields read as "says nothing".
+//! Reads raw fields of a ClientHello. Malformed fields count as absent.
 
 /// Whether the client offers to resume a session: by ticket in any version, or by session ID in TLS 1.2.
 ///
@@ -10,15 +8,21 @@ pub fn offers_resumption<'h>(hello: &[u8], extension: impl Fn(u16) -> Option<&'h
         return true;
     }
     let has_ticket = extension(extension::SESSION_TICKET).is_some_and(|ticket| !ticket.is_empty());
-    // A list of two-byte versions behind its one-byte length.
+    // A list of two-byte versions after its one-byte length.
     let versions =
         extension(extension::SUPPORTED_VERSIONS).and_then(|body| body.get(1..)).unwrap_or_default();
-    // There, session IDs are random for the sake of middleboxes (RFC 8446 appendix D.4).
+    // TLS 1.3 clients send random session IDs for middlebox compatibility (RFC 8446 appendix D.4).
     let is_tls13 = versions.chunks_exact(2).any(|version| version == [3, 4]);
     has_ticket || !is_tls13 && hello.get(SESSION_ID_LENGTH_AT).is_some_and(|length| *length > 0)
 }
 
-/// Behind the version and the random number (RFC 8446 §4.1.2).
+/// Whether `legacy_version` is 0x0300 or less, which ends the handshake whatever the extensions offer
+/// (RFC 8446 appendix D.5).
+pub(crate) fn has_obsolete_version(hello: &[u8]) -> bool {
+    hello.first_chunk::<2>().is_none_or(|version| u16::from_be_bytes(*version) <= 0x0300)
+}
+
+/// Offset after the version and the random number (RFC 8446 §4.1.2).
 const SESSION_ID_LENGTH_AT: usize = 2 + 32;
 
 /// Extensions by their numbers in the IANA registry.
@@ -80,6 +84,16 @@ mod tests {
             assert_eq!(offers_resumption(&hello_with_id(id), found), offers, "{id} {extensions:?}");
         }
         assert!(!offers_resumption(&[], |_| None));
+    }
+
+    #[test]
+    fn ssl_3_and_older_are_obsolete() {
+        for (version, obsolete) in
+            [(0x0000, true), (0x0002, true), (0x0300, true), (0x0301, false), (0x0303, false)]
+        {
+            assert_eq!(has_obsolete_version(&u16::to_be_bytes(version)), obsolete, "{version:04x}");
+        }
+        assert!(has_obsolete_version(&[3]));
     }
 
     #[test]

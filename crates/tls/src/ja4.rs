@@ -1,4 +1,4 @@
-//! JA4: what a ClientHello tells about the software that sent it, as a short text.
+//! JA4: a fingerprint of the client software, computed from its ClientHello.
 //!
 //! The algorithm is FoxIO's JA4 for TLS clients: `t13d1516h2_8daaf6152771_e5627efa2ab1` is a readable part, the suites,
 //! and the extensions with the signature algorithms; both lists are hashed, the first two sorted, so that clients which
@@ -18,7 +18,7 @@ const HASH_LENGTH: usize = 12;
 impl Ja4 {
     /// The fingerprint of a ClientHello over TCP: the message without its header. `None` if it is cut short.
     pub fn of(hello: &[u8]) -> Option<Self> {
-        let hello = Hello::read(hello)?;
+        let hello = HelloFields::read(hello)?;
         let mut readable = String::with_capacity(LENGTH);
         readable.push('t');
         readable.push_str(hello.version());
@@ -59,13 +59,13 @@ const ALPN: u16 = 16;
 const SUPPORTED_VERSIONS: u16 = 43;
 
 /// The parts of a ClientHello that count, without GREASE (RFC 8446 §4.1.2).
-struct Hello<'h> {
+struct HelloFields<'h> {
     legacy_version: u16,
     suites: Vec<u16>,
     extensions: Vec<(u16, &'h [u8])>,
 }
 
-impl<'h> Hello<'h> {
+impl<'h> HelloFields<'h> {
     fn read(hello: &'h [u8]) -> Option<Self> {
         let mut rest = hello;
         let legacy_version = number(take(&mut rest, 2)?);
@@ -124,7 +124,7 @@ fn take<'h>(rest: &mut &'h [u8], count: usize) -> Option<&'h [u8]> {
     Some(taken)
 }
 
-/// What stands behind its length of one or two bytes.
+/// Returns the content behind its length of one or two bytes.
 fn with_length<'h>(rest: &mut &'h [u8], length_bytes: usize) -> Option<&'h [u8]> {
     let length = take(rest, length_bytes)?.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
     take(rest, length)
@@ -274,7 +274,7 @@ mod tests {
         let whole = CHROME.bytes();
         for length in 0..whole.len() {
             let cut = Ja4::of(&whole[..length]);
-            // Only where the extensions begin it looks like one that has none.
+            // Cut at the start of the extensions, it looks like a hello without any.
             assert!(cut.is_none() || cut.unwrap().as_str().contains("i1500"), "{length}: {cut:?}");
         }
     }

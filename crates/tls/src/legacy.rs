@@ -1,10 +1,10 @@
-//! What clients from before TLS 1.2 and its AEADs need: old versions, old suites, signatures over SHA-1.
+//! Support for clients without TLS 1.2 or AEADs: old versions, old suites, signatures over SHA-1.
 //!
-//! RFC 8996 and RFC 9155 forbid all of it, and nothing of it is spoken unless the operator names an old version.
+//! RFC 8996 and RFC 9155 deprecate all of it. It is off unless the configuration names an old version.
 
 use penstock_sys::cbc::{CbcCipher, CbcKeys, CbcVersion};
 use penstock_sys::ssl;
-use penstock_sys::traffic::Version;
+use penstock_sys::traffic::ProtocolVersion;
 
 use boring::ssl::{SslRef, SslSignatureAlgorithm, SslVersion};
 
@@ -41,12 +41,12 @@ pub static LEGACY_SUITES: [Suite; 6] = [
 
 const fn ecdsa(number: u16, name: &'static str, openssl_name: &'static str, cipher: CbcCipher) -> Suite {
     let protection = Protection::Cbc(cipher);
-    Suite { number, name, openssl_name, version: Version::Tls12, protection, ecdsa: true, rsa: false }
+    Suite { number, name, openssl_name, version: ProtocolVersion::Tls12, protection, ecdsa: true, rsa: false }
 }
 
 const fn rsa(number: u16, name: &'static str, openssl_name: &'static str, cipher: CbcCipher) -> Suite {
     let protection = Protection::Cbc(cipher);
-    Suite { number, name, openssl_name, version: Version::Tls12, protection, ecdsa: false, rsa: true }
+    Suite { number, name, openssl_name, version: ProtocolVersion::Tls12, protection, ecdsa: false, rsa: true }
 }
 
 impl Suite {
@@ -56,7 +56,7 @@ impl Suite {
     }
 }
 
-/// The signatures that we make where old clients are not served: RFC 9155 forbids SHA-1 in TLS 1.2.
+/// The signature schemes without old clients: RFC 9155 forbids SHA-1 in TLS 1.2.
 pub(crate) const MODERN_SIGNATURES: [SslSignatureAlgorithm; 10] = [
     SslSignatureAlgorithm::ED25519,
     SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256,

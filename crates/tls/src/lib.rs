@@ -1,21 +1,32 @@
 //! TLS handshakes: from a ClientHello to traffic secrets.
 //!
-//! [`Acceptor::accept`] is the only way in. What comes out is [`Established`]: the keys to send with, which leave
-//! this crate for good, a [`Receiver`] that stays in the library, and the facts of the handshake.
+//! [`Acceptor::accept`] performs a handshake. It returns [`Established`]: the keys for sending, a [`Receiver`] that
+//! decrypts what the client sends, and the facts. [`Outbound`] is the client side, for connections to other servers.
 //!
-//! [`Outbound`] is the other side: our own connections to servers, whose certificates it verifies.
+//! ```no_run
+//! # use std::{rc::Rc, error::Error};
+//! # use penstock_tls::{Acceptor, AcceptorSettings, SigningLimiter};
+//! # async fn serve(settings: AcceptorSettings, socket: Rc<tokio::net::TcpStream>) -> Result<(), Box<dyn Error>> {
+//! let acceptor = Acceptor::new(settings)?;
+//! let limiter = SigningLimiter::new(4);
+//! let established = acceptor.accept(socket, Vec::new(), &limiter).await.map_err(|failure| failure.to_string())?;
+//! println!("{} {}", established.facts.version, established.facts.cipher);
+//! # Ok(()) }
+//! ```
 //!
-//! This crate has never seen HTTP, a file or a response.
+//! This crate knows nothing of HTTP, files or responses.
 #![forbid(unsafe_code)]
 
-mod accept;
+mod acceptor;
 pub mod alert;
 mod alpn;
 mod candidates;
 pub mod certificate;
+mod certificate_store;
 mod client_certificates;
 mod compression;
 mod context;
+mod context_selector;
 pub mod early_data;
 mod ecdsa;
 pub mod ech;
@@ -23,55 +34,54 @@ mod extensions;
 mod failure;
 mod fuzz;
 mod groups;
+mod handshake;
 pub mod hello;
 mod ja4;
 mod legacy;
+mod load_signal;
+mod negotiated;
 pub mod ocsp;
+mod offered_certificate;
 mod outbound;
+mod random;
 mod rate;
 mod receiver;
 mod rsa;
 pub mod session_cache;
+mod session_key;
 pub mod session_store;
 mod settings;
-mod shelf;
 mod signatures;
 mod signing;
+mod signing_limiter;
 pub mod strikes;
 mod suites;
 pub mod tickets;
-mod turns;
 mod wire;
 
-pub use accept::{Established, Facts, Timing};
+pub use acceptor::Acceptor;
 pub use client_certificates::{
     AuthoritiesError, ClientCertificateLimits, ClientCertificateMode, ClientCertificates, RevocationsError,
 };
 pub use compression::Compression;
-pub use context::{Acceptor, ContextError};
-pub use extensions::{EncryptedHello, Extensions, Staple};
+pub use context::ContextError;
+pub use extensions::{EncryptedHello, Extensions, StapleStatus};
 pub use failure::HandshakeFailure;
 #[doc(hidden)]
 pub use fuzz::{fuzz_client_hello, fuzz_ocsp_response, fuzz_ticket_keys};
+pub use handshake::Established;
 pub use ja4::Ja4;
 pub use legacy::{LEGACY_SUITES, Legacy};
+pub use negotiated::{Negotiated, Timing};
+pub use offered_certificate::{CertificateSource, DefaultFor, LoadCertificate, OfferedCertificate};
 pub use outbound::{Authorities, Outbound, OutboundError, OutboundStream};
+pub use random::random_number;
 pub use rate::HandshakeRate;
 pub use receiver::{Received, Receiver};
-pub use settings::{ChaCha20, Group, KeyLog, Settings};
-pub use shelf::{DefaultFor, Load, Offered, Source};
+pub use settings::{AcceptorSettings, ChaCha20, Group, KeyLog};
+pub use signing_limiter::SigningLimiter;
 pub use suites::{ChaCha20Switch, Protection, SUITES, Suite};
-pub use turns::Turns;
 pub use wire::receive;
-
-/// A random number, for what must be unlikely rather than secret; 0 if the system has no randomness to give.
-pub fn random_number() -> u64 {
-    let mut bytes = [0; 8];
-    match boring::rand::rand_bytes(&mut bytes) {
-        Ok(()) => u64::from_ne_bytes(bytes),
-        Err(_) => 0,
-    }
-}
 
 /// Base64 (RFC 4648 §4).
 pub fn base64(bytes: &[u8]) -> String {

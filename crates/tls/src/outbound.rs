@@ -1,6 +1,6 @@
-//! TLS of our own connections to other servers: their certificates are verified, their sessions resumed.
+//! TLS connections to other servers: certificates are verified, sessions resumed.
 //!
-//! These connections carry no viewer's bytes that have to be fast out, so the library both sends and receives.
+//! The library both sends and receives, because these connections are not on the path to viewers.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,12 +18,12 @@ use penstock_sys::ssl::client;
 use tokio::net::TcpStream;
 use tokio_boring::SslStreamBuilder;
 
-use crate::AuthoritiesError;
+use crate::client_certificates::AuthoritiesError;
 
 /// A connection with another server.
 pub type OutboundStream = tokio_boring::SslStream<TcpStream>;
 
-/// Whose signatures on servers' certificates are believed. A clone is the same.
+/// Trusted authorities of server certificates. Clones share the store.
 #[derive(Clone)]
 pub struct Authorities(Arc<Trusted>);
 
@@ -34,10 +34,10 @@ struct Trusted {
 }
 
 impl Authorities {
-    /// Those of a PEM file, and nobody else.
+    /// Trusts the certificates of a PEM file only.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The fault of the file.
     pub fn from_pem(pem: &[u8]) -> Result<Self, AuthoritiesError> {
         let certificates = X509::stack_from_pem(pem).map_err(|_| AuthoritiesError::Malformed)?;
         if certificates.is_empty() {
@@ -51,11 +51,10 @@ impl Authorities {
         Ok(Self(Arc::new(trusted)))
     }
 
-    /// Those that the system trusts: of the file that `SSL_CERT_FILE` names, or where distributions keep it. Reads a
-    /// file.
+    /// Reads the trust store of the system: the file named by `SSL_CERT_FILE`, or that of the distribution.
     ///
     /// # Errors
-    /// The files that were looked for, of which none has a certificate.
+    /// The files that were tried; none contains a certificate.
     pub fn of_system() -> Result<Self, Vec<PathBuf>> {
         // The usual place of a file with all of them: Debian, Fedora, SUSE, Alpine.
         const USUAL: [&str; 4] = [
@@ -72,7 +71,7 @@ impl Authorities {
         places.iter().find_map(read).ok_or(places)
     }
 
-    /// How many there are.
+    /// Number of authorities.
     pub fn count(&self) -> usize {
         self.0.count
     }
@@ -92,12 +91,12 @@ impl fmt::Debug for Authorities {
     }
 }
 
-/// Why there is no TLS with another server.
+/// Why a TLS connection to another server failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutboundError {
     /// Its certificate does not verify, for this reason.
     Certificate(String),
-    /// It is no TLS 1.2 or newer, it refused, or it went away.
+    /// The server does not support TLS 1.2, refused, or disconnected.
     Handshake(String),
 }
 
@@ -112,17 +111,17 @@ impl fmt::Display for OutboundError {
 
 impl std::error::Error for OutboundError {}
 
-/// How one server is spoken to. Shared by all workers, so that they share its sessions.
+/// TLS client of one server. Shared by all workers, together with its sessions.
 pub struct Outbound {
     context: SslContext,
     name: String,
-    sessions: Arc<Sessions>,
+    sessions: Arc<ServerSessions>,
 }
 
 /// Sessions of one server, newest last.
-struct Sessions(Mutex<VecDeque<SslSession>>, usize);
+struct ServerSessions(Mutex<VecDeque<SslSession>>, usize);
 
-impl Sessions {
+impl ServerSessions {
     fn put(&self, session: SslSession) {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while sessions.len() >= self.1 {
@@ -139,13 +138,13 @@ impl Sessions {
 }
 
 impl Outbound {
-    /// For a server of that host name or IP address, whose certificate must name it. At most `sessions_max` sessions
-    /// are kept.
+    /// A client for the server `name`, a host name or IP address that its certificate must contain. At most
+    /// `sessions_max` sessions are kept.
     ///
     /// # Errors
-    /// What the library says.
+    /// The error of the library.
     pub fn new(authorities: &Authorities, name: &str, sessions_max: usize) -> Result<Self, ErrorStack> {
-        let sessions = Arc::new(Sessions(Mutex::default(), sessions_max.max(1)));
+        let sessions = Arc::new(ServerSessions(Mutex::default(), sessions_max.max(1)));
         let mut context = SslContext::builder(SslMethod::tls())?;
         context.set_min_proto_version(Some(SslVersion::TLS1_2))?;
         context.set_verify(SslVerifyMode::PEER);
@@ -155,12 +154,12 @@ impl Outbound {
         let kept = Arc::clone(&sessions);
         context.set_new_session_callback(move |_, session| kept.put(session));
         let made = Self { context: context.build(), name: name.to_owned(), sessions };
-        // A name that cannot be checked is found out now and not at the first viewer.
+        // Detects an invalid name now and not at the first connection.
         made.prepare()?;
         Ok(made)
     }
 
-    /// Shakes hands over a connection that has just been opened.
+    /// Performs the handshake on a new connection.
     ///
     /// # Errors
     /// See [`OutboundError`].

@@ -1,21 +1,21 @@
-//! How many full handshakes in a second: a token bucket that lends to those who can wait a little.
+//! Rate of full handshakes: a token bucket that lets a bounded number of handshakes wait for a token.
 
 use std::time::{Duration, Instant};
 
 /// The limit on one worker's full handshakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandshakeRate {
-    /// The time from one handshake to the next.
+    /// Time between two handshakes.
     pub interval: Duration,
-    /// A pause of so long is made up for at once.
+    /// The longest pause that is made up for at once.
     pub burst: Duration,
-    /// Nobody waits longer than this for a place; who would have to is turned away.
+    /// A handshake that would wait longer than this is refused.
     pub wait_max: Duration,
 }
 
 impl HandshakeRate {
-    /// So many in a second, of which at most `waiting_max` wait, each no longer than `wait_max`. `None` where no rate
-    /// is asked for.
+    /// Allows `handshakes` per second; at most `waiting_max` more wait, each no longer than `wait_max`. Returns `None`
+    /// if `handshakes` is not a positive number.
     #[must_use]
     pub fn per_second(handshakes: f64, waiting_max: usize, wait_max: Duration) -> Option<Self> {
         if !handshakes.is_finite() || handshakes <= 0.0 {
@@ -27,22 +27,22 @@ impl HandshakeRate {
     }
 }
 
-/// What becomes of a full handshake.
+/// Decision about a full handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It goes on.
+pub(crate) enum RateDecision {
+    /// Continue.
     Now,
-    /// It goes on after so long. Its place is taken.
+    /// Continue after this time. The token is taken.
     After(Duration),
-    /// It is turned away.
+    /// Refuse.
     Refused,
 }
 
-/// How much of a rate is used up.
+/// Token bucket of a rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     rate: HandshakeRate,
-    /// When all handshakes so far would be done if they came one interval after the other.
+    /// When all handshakes so far would end, one per interval.
     done_at: Instant,
 }
 
@@ -55,28 +55,28 @@ impl Bucket {
         self.rate
     }
 
-    /// Whether a handshake could go on now.
-    pub(crate) fn has_place(&self, now: Instant) -> bool {
+    /// Whether a handshake could continue now.
+    pub(crate) fn has_capacity(&self, now: Instant) -> bool {
         self.wait(now).is_zero()
     }
 
-    /// A handshake that went on takes its place.
+    /// Takes the token of a handshake that continued.
     pub(crate) fn take(&mut self, now: Instant) {
         self.done_at = self.done_at.max(now) + self.rate.interval;
     }
 
-    /// Decides on a handshake, and takes a place for it if there is one.
-    pub(crate) fn ask(&mut self, now: Instant) -> Verdict {
+    /// Decides on a handshake, and takes its token unless it is refused.
+    pub(crate) fn admit(&mut self, now: Instant) -> RateDecision {
         let wait = self.wait(now);
         if wait > self.rate.wait_max {
-            return Verdict::Refused;
+            return RateDecision::Refused;
         }
         self.take(now);
-        if wait.is_zero() { Verdict::Now } else { Verdict::After(wait) }
+        if wait.is_zero() { RateDecision::Now } else { RateDecision::After(wait) }
     }
 
     fn wait(&self, now: Instant) -> Duration {
-        // A place takes an interval, and all of it has to fit the burst.
+        // A token is worth an interval, which has to fit the burst as a whole.
         let ahead = self.done_at.saturating_duration_since(now) + self.rate.interval;
         ahead.saturating_sub(self.rate.burst.max(self.rate.interval))
     }
@@ -99,11 +99,11 @@ mod tests {
     fn a_second_s_worth_passes_at_once_the_next_wait_and_the_rest_are_refused() {
         let start = Instant::now();
         let mut bucket = Bucket::new(ten(), start);
-        let verdicts: Vec<Verdict> = (0..17).map(|_| bucket.ask(start)).collect();
-        assert_eq!(verdicts[..10], [Verdict::Now; 10]);
-        let waits = (1..=5).map(|place| Verdict::After(milliseconds(100 * place)));
+        let verdicts: Vec<RateDecision> = (0..17).map(|_| bucket.admit(start)).collect();
+        assert_eq!(verdicts[..10], [RateDecision::Now; 10]);
+        let waits = (1..=5).map(|place| RateDecision::After(milliseconds(100 * place)));
         assert_eq!(verdicts[10..15], waits.collect::<Vec<_>>());
-        assert_eq!(verdicts[15..], [Verdict::Refused; 2]);
+        assert_eq!(verdicts[15..], [RateDecision::Refused; 2]);
     }
 
     #[test]
@@ -112,8 +112,8 @@ mod tests {
             let start = Instant::now();
             let mut bucket = Bucket::new(ten(), start);
             let steps = 10_000 / interval;
-            let asked = (0..=steps).map(|step| bucket.ask(start + milliseconds(step * interval)));
-            let passed = asked.filter(|verdict| *verdict != Verdict::Refused).count();
+            let asked = (0..=steps).map(|step| bucket.admit(start + milliseconds(step * interval)));
+            let passed = asked.filter(|verdict| *verdict != RateDecision::Refused).count();
             assert_eq!(passed, wanted, "one every {interval} ms");
         }
     }
@@ -123,7 +123,7 @@ mod tests {
         let start = Instant::now();
         let mut bucket = Bucket::new(ten(), start);
         let later = start + Duration::from_secs(3600);
-        let at_once = (0..100).filter(|_| bucket.ask(later) == Verdict::Now).count();
+        let at_once = (0..100).filter(|_| bucket.admit(later) == RateDecision::Now).count();
         assert_eq!(at_once, 10);
     }
 
@@ -132,16 +132,16 @@ mod tests {
         let rate = HandshakeRate::per_second(0.5, 100, Duration::from_secs(5)).unwrap();
         let start = Instant::now();
         let mut bucket = Bucket::new(rate, start);
-        assert!(bucket.has_place(start));
-        assert_eq!(bucket.ask(start), Verdict::Now);
-        assert!(!bucket.has_place(start));
-        assert_eq!(bucket.ask(start), Verdict::After(Duration::from_secs(2)));
-        assert_eq!(bucket.ask(start), Verdict::After(Duration::from_secs(4)));
-        assert_eq!(bucket.ask(start), Verdict::Refused);
+        assert!(bucket.has_capacity(start));
+        assert_eq!(bucket.admit(start), RateDecision::Now);
+        assert!(!bucket.has_capacity(start));
+        assert_eq!(bucket.admit(start), RateDecision::After(Duration::from_secs(2)));
+        assert_eq!(bucket.admit(start), RateDecision::After(Duration::from_secs(4)));
+        assert_eq!(bucket.admit(start), RateDecision::Refused);
     }
 
     #[test]
-    fn nobody_waits_longer_than_allowed_even_if_few_wait() {
+    fn no_handshake_waits_longer_than_allowed_even_if_few_wait() {
         let rate = HandshakeRate::per_second(1.0, 1000, Duration::from_secs(2)).unwrap();
         assert_eq!(rate.wait_max, Duration::from_secs(2));
         assert_eq!(ten().wait_max, milliseconds(500));

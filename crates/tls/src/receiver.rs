@@ -1,37 +1,41 @@
-//! What stays in the library after the handshake: reading what the client sends.
+//! Receiving after the handshake, which stays in the library.
 
 use boring::ssl::{ErrorCode, SslStream};
 use penstock_sys::ssl;
 
 use crate::wire::Wire;
 
-/// Decrypts what the client sends. The library can no longer write: sending has been taken over.
+/// Decrypts what the client sends. It never writes to the socket.
 pub struct Receiver {
     stream: SslStream<Wire>,
+    exceeds_key_updates: bool,
 }
 
-/// The outcome of one attempt to read.
+/// Result of one attempt to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// This many bytes of application data, at least one.
+    /// Number of bytes of application data, at least one.
     Bytes(usize),
-    /// Nothing at the moment: wait until the socket is readable.
+    /// No data yet: wait until the socket is readable.
     Nothing,
-    /// The client said close_notify, or ended TCP without it (`notified: false`).
+    /// The client will send no more: close_notify, or FIN without it (`notified: false`).
+    ///
+    /// This ends one direction only (RFC 8446 §6.1): the server still sends its responses and its own closing alert.
     Closed {
-        /// Whether a close_notify came, which proves that nobody cut the stream short.
+        /// Whether a close_notify arrived, which proves that the stream was not truncated.
         notified: bool,
     },
-    /// The client broke the protocol or the connection; answer with this alert if there is one.
+    /// The client broke the protocol, sent an error alert, or reset the connection. Both directions end, with `alert` if
+    /// there is one.
     Failed {
-        /// The alert the library would have sent (RFC 8446 §6.2).
+        /// The alert that the library would have sent (RFC 8446 §6.2).
         alert: Option<u8>,
     },
 }
 
 impl Receiver {
     pub(crate) fn new(stream: SslStream<Wire>) -> Self {
-        Self { stream }
+        Self { stream, exceeds_key_updates: false }
     }
 
     /// Reads application data without blocking. `into` must not be empty.
@@ -45,27 +49,36 @@ impl Receiver {
             ErrorCode::WANT_READ => Received::Nothing,
             ErrorCode::ZERO_RETURN => Received::Closed { notified: true },
             _ if self.stream.get_ref().at_end() => Received::Closed { notified: false },
-            _ => Received::Failed { alert: ssl::notes(self.stream.ssl()).and_then(ssl::Notes::alert_sent) },
+            _ => {
+                let reason = error.ssl_error().and_then(|stack| stack.errors().first()?.reason());
+                self.exceeds_key_updates |= reason == Some("TOO_MANY_KEY_UPDATES");
+                Received::Failed { alert: ssl::notes(self.stream.ssl()).and_then(ssl::Notes::alert_sent) }
+            }
         }
     }
 
-    /// Whether bytes have been read from the socket that the library has not decrypted yet; the socket's
-    /// readiness then says nothing about whether [`Self::try_receive`] has something.
+    /// Whether the last failure was the library's limit of 32 KeyUpdates in a row without application data.
+    pub fn exceeds_key_updates(&self) -> bool {
+        self.exceeds_key_updates
+    }
+
+    /// Whether bytes read from the socket are not decrypted yet. [`Self::try_receive`] may then return data although the
+    /// socket is not readable.
     pub fn has_buffered(&self) -> bool {
         self.stream.get_ref().has_received() || self.stream.ssl().pending() > 0
     }
 
-    /// Whether the client has yet to finish its handshake: then what it sends is early data, and may be a replay.
+    /// Whether the client has not finished its handshake: its data is early data and may be a replay.
     pub fn in_early_data(&self) -> bool {
         ssl::in_early_data(self.stream.ssl())
     }
 
-    /// How many KeyUpdate messages the client has sent in all.
+    /// Number of KeyUpdate messages received.
     pub fn key_updates(&self) -> u32 {
         ssl::notes(self.stream.ssl()).map_or(0, ssl::Notes::key_updates)
     }
 
-    /// Whether the client has asked, since the last call, that we change our keys too (RFC 8446 §4.6.3).
+    /// Whether the client has requested a KeyUpdate of the server since the last call (RFC 8446 §4.6.3).
     pub fn take_key_update_request(&self) -> bool {
         ssl::notes(self.stream.ssl()).is_some_and(|notes| notes.take_key_update_requests() > 0)
     }

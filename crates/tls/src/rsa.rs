@@ -87,10 +87,10 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_sign_is_left_to_the_library() {
+    fn unsupported_signatures_are_left_to_the_library() {
         let signer = RsaSigner::of(&key(2048)).unwrap();
         assert_eq!(signer.sign(SslSignatureAlgorithm::RSA_PKCS1_SHA1, b"old", &mut [0; 512]), None);
-        assert_eq!(signer.sign(SslSignatureAlgorithm::RSA_PKCS1_SHA256, b"no room", &mut [0; 100]), None);
+        assert_eq!(signer.sign(SslSignatureAlgorithm::RSA_PKCS1_SHA256, b"no space", &mut [0; 100]), None);
         assert!(RsaSigner::of(&key(1024)).is_none());
     }
 }

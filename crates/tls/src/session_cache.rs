@@ -1,8 +1,7 @@
-//! Sessions of TLS 1.2 in memory, for clients without tickets.
+//! TLS 1.2 sessions in memory, for clients without tickets.
 //!
-//! Pure policy: time and limits are arguments. The sessions are spread over many shards with a short lock each, by
-//! their identifiers, which are random; so workers hardly ever meet. All sessions live equally long, so that the
-//! order of their arrival is the order of their end, and everything is done in constant time.
+//! Time and limits are arguments. Sessions are spread over shards by their random identifiers, so locks rarely contend.
+//! All sessions have the same lifetime, so they expire in order of insertion, and every operation takes constant time.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -12,25 +11,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use penstock_sys::traffic::Secret;
 use zeroize::Zeroizing;
 
-use crate::session_store::SessionKey;
+use crate::session_key::SessionKey;
 
 /// Bounds of a [`SessionCache`].
 #[derive(Clone, Copy, Debug)]
 pub struct SessionCacheLimits {
     /// Sessions in all; at least one for each shard.
     pub sessions: usize,
-    /// Bytes of memory in all, with what keeping them costs.
+    /// Bytes of memory in all, overhead included.
     pub bytes: usize,
     /// How long a session can be resumed.
     pub lifetime_seconds: u32,
-    /// Parts with a lock of their own.
+    /// Number of shards, each with its own lock.
     pub shards: usize,
 }
 
 /// Sessions by identifier and server name. Shared by all workers.
 #[derive(Debug)]
 pub struct SessionCache {
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<SessionShard>]>,
     /// The shard that is swept next.
     next_swept: AtomicUsize,
     lifetime_seconds: u32,
@@ -38,37 +37,37 @@ pub struct SessionCache {
     bytes_per_shard: usize,
 }
 
-/// What a lookup found.
+/// Result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CacheLookup {
     /// The session.
     Hit(Secret),
     /// No such session, or none for this server name.
     Miss,
-    /// A session that has outlived its time.
+    /// A session past its lifetime.
     Expired,
 }
 
-/// What a [`SessionCache`] holds and has done.
+/// Gauges and counters of a [`SessionCache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCacheCounts {
     /// Sessions held.
     pub sessions: u64,
-    /// Bytes held, with what keeping them costs.
+    /// Bytes held, overhead included.
     pub bytes: u64,
-    /// Sessions taken in.
+    /// Sessions inserted.
     pub stored: u64,
     /// Lookups that found their session.
     pub hits: u64,
     /// Lookups that found none.
     pub misses: u64,
-    /// Lookups that came too late.
+    /// Lookups of expired sessions.
     pub expired: u64,
-    /// Sessions that had to go before their time.
+    /// Sessions evicted before the end of their lifetime.
     pub evicted: u64,
 }
 
-/// What a session costs beside its own bytes: its place in the table and in the order, and the allocator's share.
+/// Overhead of a session: its entries in the table and the queue, and the allocator's share.
 /// Measured by the example `session_memory`.
 const OVERHEAD_BYTES: usize = 64;
 
@@ -91,8 +90,8 @@ impl SessionCache {
         }
     }
 
-    /// Keeps a session; the oldest ones make room for it. `now` counts seconds from any fixed moment.
-    pub fn keep(&self, key: SessionKey<'_>, session: &[u8], now: u32) {
+    /// Inserts a session and evicts the oldest ones above the limits. `now` counts seconds from any fixed moment.
+    pub fn insert(&self, key: SessionKey<'_>, session: &[u8], now: u32) {
         let Some((shard, place)) = self.place_of(key.id) else { return };
         let entry = pack(key, session, now.saturating_add(self.lifetime_seconds));
         let cost = entry.len() + OVERHEAD_BYTES;
@@ -110,22 +109,22 @@ impl SessionCache {
         shard.insert(place, entry);
     }
 
-    /// Looks a session up.
-    pub fn find(&self, key: SessionKey<'_>, now: u32) -> Outcome {
+    /// Looks up a session and counts the result.
+    pub fn find(&self, key: SessionKey<'_>, now: u32) -> CacheLookup {
         let Some((shard, place)) = self.place_of(key.id) else {
             lock(&self.shards[0]).misses += 1;
-            return Outcome::Miss;
+            return CacheLookup::Miss;
         };
         let mut shard = lock(shard);
         let outcome = match shard.sessions.get(&place).and_then(|entry| unpack(key, entry)) {
-            Some((ends_at, _)) if ends_at <= now => Outcome::Expired,
-            Some((_, session)) => Outcome::Hit(Secret::new(session.to_vec())),
-            None => Outcome::Miss,
+            Some((ends_at, _)) if ends_at <= now => CacheLookup::Expired,
+            Some((_, session)) => CacheLookup::Hit(Secret::new(session.to_vec())),
+            None => CacheLookup::Miss,
         };
         match outcome {
-            Outcome::Hit(_) => shard.hits += 1,
-            Outcome::Miss => shard.misses += 1,
-            Outcome::Expired => {
+            CacheLookup::Hit(_) => shard.hits += 1,
+            CacheLookup::Miss => shard.misses += 1,
+            CacheLookup::Expired => {
                 shard.expired += 1;
                 shard.remove_expired(now);
             }
@@ -133,13 +132,13 @@ impl SessionCache {
         outcome
     }
 
-    /// Removes what has outlived its time from the next shard. Called about once a second it reaches all of them.
+    /// Removes expired sessions from the next shard. Called about once a second, it reaches all of them.
     pub fn sweep(&self, now: u32) {
         let next = self.next_swept.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         lock(&self.shards[next]).remove_expired(now);
     }
 
-    /// What is held and has been done.
+    /// The current gauges and counters.
     pub fn counts(&self) -> SessionCacheCounts {
         let mut counts = SessionCacheCounts::default();
         for shard in &self.shards {
@@ -155,8 +154,8 @@ impl SessionCache {
         counts
     }
 
-    /// Where a session belongs; `None` for an identifier that we never made.
-    fn place_of(&self, id: &[u8]) -> Option<(&Mutex<Shard>, u64)> {
+    /// Shard and table key of a session; `None` for an identifier of foreign length.
+    fn place_of(&self, id: &[u8]) -> Option<(&Mutex<SessionShard>, u64)> {
         let (place, rest) = id.split_first_chunk::<8>().filter(|_| id.len() == ID_BYTES)?;
         let (spread, _) = rest.split_first_chunk::<2>()?;
         let shard = usize::from(u16::from_le_bytes(*spread)) % self.shards.len();
@@ -166,9 +165,9 @@ impl SessionCache {
 
 /// The sessions of some identifiers.
 #[derive(Debug, Default)]
-struct Shard {
+struct SessionShard {
     /// By the first bytes of their identifiers, which are random and need no hashing.
-    sessions: HashMap<u64, Entry, BuildHasherDefault<AsItIs>>,
+    sessions: HashMap<u64, SessionEntry, BuildHasherDefault<AsItIs>>,
     /// The keys of `sessions`, oldest first.
     order: VecDeque<u64>,
     bytes: usize,
@@ -180,14 +179,14 @@ struct Shard {
 }
 
 /// One session in one allocation: see [`pack`].
-type Entry = Zeroizing<Box<[u8]>>;
+type SessionEntry = Zeroizing<Box<[u8]>>;
 
-impl Shard {
-    fn insert(&mut self, place: u64, entry: Entry) {
+impl SessionShard {
+    fn insert(&mut self, place: u64, entry: SessionEntry) {
         self.bytes += entry.len() + OVERHEAD_BYTES;
         self.stored += 1;
         match self.sessions.insert(place, entry) {
-            // As good as impossible; the new one takes over the place of the old one in the order.
+            // Practically impossible; the new session takes the position of the old one in the order.
             Some(old) => self.bytes -= old.len() + OVERHEAD_BYTES,
             None => self.order.push_back(place),
         }
@@ -212,12 +211,12 @@ impl Shard {
     }
 }
 
-/// The end of its life, the server name as a digest, the rest of the identifier, the session.
-fn pack(key: SessionKey<'_>, session: &[u8], ends_at: u32) -> Entry {
+/// Concatenates expiry, digest of the server name, rest of the identifier, and session.
+fn pack(key: SessionKey<'_>, session: &[u8], ends_at: u32) -> SessionEntry {
     let parts = [&ends_at.to_le_bytes(), &name_digest(key.server_name)[..], &key.id[8..], session];
     let mut entry = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
     parts.iter().for_each(|part| entry.extend_from_slice(part));
-    // Of just the right capacity, so nothing is copied and left behind.
+    // The capacity is exact, so no copy is left behind.
     Zeroizing::new(entry.into_boxed_slice())
 }
 
@@ -258,7 +257,7 @@ impl Hasher for AsItIs {
     }
 }
 
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+fn lock(shard: &Mutex<SessionShard>) -> MutexGuard<'_, SessionShard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

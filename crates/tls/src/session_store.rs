@@ -1,6 +1,6 @@
-//! Where sessions of TLS 1.2 are kept: in this process, or one day somewhere that takes its time to answer.
+//! Stores of TLS 1.2 sessions.
 //!
-//! A lookup may answer later. Its handshake then waits, until a deadline, and its worker goes on with others.
+//! A lookup may complete later. Its handshake then waits until a deadline, while the worker serves others.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,54 +9,47 @@ use std::time::{Duration, Instant};
 
 use boring::ex_data::Index;
 use boring::ssl::{NameType, Ssl, SslRef};
-use penstock_sys::ssl::{Found, Sessions};
+use penstock_sys::ssl::{SessionAnswer, SessionCallbacks};
 use penstock_sys::traffic::Secret;
 
-use crate::session_cache::{Outcome, SessionCache};
+use crate::session_cache::{CacheLookup, SessionCache};
 
-/// What a session is kept under. A session resumes only under the server name that it was made for (RFC 6066 §3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SessionKey<'k> {
-    /// The session identifier: random bytes if we made it, anything if a client did.
-    pub id: &'k [u8],
-    /// The server name that the client asked for.
-    pub server_name: Option<&'k str>,
-}
+pub use crate::session_key::SessionKey;
 
-/// A session that is on its way; `None` if there is none.
+/// A lookup that completes later; `None` if there is no such session.
 pub type LaterSession = Pin<Box<dyn Future<Output = Option<Secret>> + Send>>;
 
 /// The answer of a [`SessionStore`].
-pub enum Lookup {
+pub enum StoreAnswer {
     /// Known at once; `None` if there is no such session.
     Now(Option<Secret>),
     /// Known later.
     Later(LaterSession),
 }
 
-/// Keeps sessions. Called on the workers: it must not block them.
+/// A store of sessions. Called on the workers: it must not block.
 pub trait SessionStore: Send + Sync + 'static {
     /// The session that a client offers to resume.
-    fn find(&self, key: SessionKey<'_>) -> Lookup;
-    /// Takes a new session in, if it likes to.
-    fn keep(&self, key: SessionKey<'_>, session: Secret);
+    fn find(&self, key: SessionKey<'_>) -> StoreAnswer;
+    /// Stores a new session; the store may refuse it.
+    fn insert(&self, key: SessionKey<'_>, session: Secret);
 }
 
-/// The cache of this process: it answers at once.
+/// The cache of this process; its lookups complete at once.
 #[derive(Debug)]
 pub struct InternalStore {
-    /// The sessions, with what has been counted.
+    /// The sessions and their counters.
     pub cache: SessionCache,
     start: Instant,
 }
 
 impl InternalStore {
-    /// A store on this cache; its time begins now.
+    /// A store of the sessions in `cache`; `now` is the origin of its clock.
     pub fn new(cache: SessionCache, now: Instant) -> Self {
         Self { cache, start: now }
     }
 
-    /// Removes a part of what has outlived its time; see [`SessionCache::sweep`].
+    /// Removes some expired sessions; see [`SessionCache::sweep`].
     pub fn sweep(&self) {
         self.cache.sweep(self.now());
     }
@@ -67,36 +60,36 @@ impl InternalStore {
 }
 
 impl SessionStore for InternalStore {
-    fn find(&self, key: SessionKey<'_>) -> Lookup {
-        Lookup::Now(match self.cache.find(key, self.now()) {
-            Outcome::Hit(session) => Some(session),
-            Outcome::Miss | Outcome::Expired => None,
+    fn find(&self, key: SessionKey<'_>) -> StoreAnswer {
+        StoreAnswer::Now(match self.cache.find(key, self.now()) {
+            CacheLookup::Hit(session) => Some(session),
+            CacheLookup::Miss | CacheLookup::Expired => None,
         })
     }
 
-    fn keep(&self, key: SessionKey<'_>, session: Secret) {
-        self.cache.keep(key, session.expose(), self.now());
+    fn insert(&self, key: SessionKey<'_>, session: Secret) {
+        self.cache.insert(key, session.expose(), self.now());
     }
 }
 
-/// A store, and how long handshakes wait for its answers.
+/// A store, and how long handshakes wait for it.
 #[derive(Clone)]
-pub struct SessionKeeping {
-    /// Who keeps the sessions.
+pub struct SessionStorage {
+    /// Stores the sessions.
     pub store: Arc<dyn SessionStore>,
-    /// After this a handshake goes on as a full one.
+    /// After this time a handshake continues as a full one.
     pub lookup_deadline: Duration,
 }
 
-impl std::fmt::Debug for SessionKeeping {
+impl std::fmt::Debug for SessionStorage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionKeeping")
+        f.debug_struct("SessionStorage")
             .field("lookup_deadline", &self.lookup_deadline)
             .finish_non_exhaustive()
     }
 }
 
-/// How a handshake had to wait for a session.
+/// How a handshake waited for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupWait {
     /// The store answered in time.
@@ -105,27 +98,27 @@ pub enum LookupWait {
     TimedOut,
 }
 
-/// Speaks for a store towards the library.
-pub(crate) struct Desk(pub(crate) Arc<dyn SessionStore>);
+/// Adapts a store to the callbacks of the library.
+pub(crate) struct SessionLookup(pub(crate) Arc<dyn SessionStore>);
 
-impl Sessions for Desk {
-    fn find(&self, connection: &SslRef, id: &[u8]) -> Found {
-        let Some(asked) = asked(connection) else { return Found::Nothing };
+impl SessionCallbacks for SessionLookup {
+    fn find(&self, connection: &SslRef, id: &[u8]) -> SessionAnswer {
+        let Some(asked) = asked(connection) else { return SessionAnswer::Nothing };
         let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Asked::Answered(answer, _) = &mut *asked {
-            return answer.take().map_or(Found::Nothing, Found::Session);
+        if let StoreQuery::Answered(answer, _) = &mut *asked {
+            return answer.take().map_or(SessionAnswer::Nothing, SessionAnswer::Session);
         }
         match self.0.find(key_of(connection, id)) {
-            Lookup::Now(answer) => answer.map_or(Found::Nothing, Found::Session),
-            Lookup::Later(answer) => {
-                *asked = Asked::Waiting(answer);
-                Found::Pending
+            StoreAnswer::Now(answer) => answer.map_or(SessionAnswer::Nothing, SessionAnswer::Session),
+            StoreAnswer::Later(answer) => {
+                *asked = StoreQuery::Waiting(answer);
+                SessionAnswer::Pending
             }
         }
     }
 
-    fn keep(&self, connection: &SslRef, id: &[u8], session: Secret) {
-        self.0.keep(key_of(connection, id), session);
+    fn insert(&self, connection: &SslRef, id: &[u8], session: Secret) {
+        self.0.insert(key_of(connection, id), session);
     }
 }
 
@@ -133,49 +126,49 @@ fn key_of<'k>(connection: &'k SslRef, id: &'k [u8]) -> SessionKey<'k> {
     SessionKey { id, server_name: connection.servername(NameType::HOST_NAME) }
 }
 
-/// What one handshake has asked of the store.
+/// State of the lookup of one handshake.
 #[derive(Default)]
-enum Asked {
+enum StoreQuery {
     #[default]
     Nothing,
     Waiting(LaterSession),
     Answered(Option<Secret>, LookupWait),
 }
 
-/// Waits for the session that the library has asked for.
+/// Waits for the session that the library asked for.
 pub(crate) async fn wait_for_session(connection: &SslRef, deadline: Duration) {
     let Some(asked) = asked(connection) else { return };
     let waiting = match std::mem::take(&mut *asked.lock().unwrap_or_else(PoisonError::into_inner)) {
-        Asked::Waiting(waiting) => waiting,
-        Asked::Nothing | Asked::Answered(..) => return,
+        StoreQuery::Waiting(waiting) => waiting,
+        StoreQuery::Nothing | StoreQuery::Answered(..) => return,
     };
     let answered = match tokio::time::timeout(deadline, waiting).await {
-        Ok(session) => Asked::Answered(session, LookupWait::Answered),
-        Err(_) => Asked::Answered(None, LookupWait::TimedOut),
+        Ok(session) => StoreQuery::Answered(session, LookupWait::Answered),
+        Err(_) => StoreQuery::Answered(None, LookupWait::TimedOut),
     };
     *asked.lock().unwrap_or_else(PoisonError::into_inner) = answered;
 }
 
-/// How the handshake of this connection had to wait for a session; `None` if it had not.
+/// How the handshake waited for a session; `None` if it did not.
 pub(crate) fn lookup_wait(connection: &SslRef) -> Option<LookupWait> {
     match &*asked(connection)?.lock().unwrap_or_else(PoisonError::into_inner) {
-        Asked::Answered(_, wait) => Some(*wait),
-        Asked::Nothing | Asked::Waiting(_) => None,
+        StoreQuery::Answered(_, wait) => Some(*wait),
+        StoreQuery::Nothing | StoreQuery::Waiting(_) => None,
     }
 }
 
-/// Lets a new connection ask; without it no session is ever found.
-pub(crate) fn attach_question(ssl: &mut SslRef) {
+/// Attaches the lookup state to a new connection; without it no session is found.
+pub(crate) fn attach_query(ssl: &mut SslRef) {
     if let Some(index) = asked_index() {
-        ssl.set_ex_data(index, Mutex::new(Asked::Nothing));
+        ssl.set_ex_data(index, Mutex::new(StoreQuery::Nothing));
     }
 }
 
-fn asked(ssl: &SslRef) -> Option<&Mutex<Asked>> {
+fn asked(ssl: &SslRef) -> Option<&Mutex<StoreQuery>> {
     ssl.ex_data(asked_index()?)
 }
 
-fn asked_index() -> Option<Index<Ssl, Mutex<Asked>>> {
-    static INDEX: OnceLock<Option<Index<Ssl, Mutex<Asked>>>> = OnceLock::new();
+fn asked_index() -> Option<Index<Ssl, Mutex<StoreQuery>>> {
+    static INDEX: OnceLock<Option<Index<Ssl, Mutex<StoreQuery>>>> = OnceLock::new();
     *INDEX.get_or_init(|| Ssl::new_ex_index().ok())
 }

@@ -1,18 +1,18 @@
-//! The policy of all handshakes of a listener, as it was configured.
+//! Configured policy for all handshakes of a listener.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use penstock_sys::traffic::Version;
+use penstock_sys::traffic::ProtocolVersion;
 
 use crate::client_certificates::ClientCertificates;
 use crate::compression::Compression;
 use crate::early_data::EarlyDataPolicy;
 use crate::legacy::Legacy;
 use crate::ocsp::Staples;
-use crate::session_store::SessionKeeping;
-use crate::shelf::Offered;
+use crate::offered_certificate::OfferedCertificate;
+use crate::session_store::SessionStorage;
 use crate::suites::{ChaCha20Switch, Suite};
 use crate::tickets::TicketKeyring;
 
@@ -25,7 +25,7 @@ pub enum Group {
     X25519,
     /// NIST P-256.
     P256,
-    /// NIST P-384: several times as expensive as the others, for clients that know nothing else.
+    /// NIST P-384: several times as expensive as the others, for clients that support no other group.
     P384,
 }
 
@@ -50,12 +50,12 @@ impl Group {
     }
 }
 
-/// Who gets ChaCha20-Poly1305, which costs a server two to three times as much as AES-GCM with AES hardware.
+/// Which clients get ChaCha20-Poly1305; with AES hardware it costs the server two to three times as much as AES-GCM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChaCha20 {
     /// Clients that prefer it, because they have no AES hardware.
     Client,
-    /// Nobody who offers another cipher.
+    /// Clients that offer no other cipher.
     Never,
     /// Clients that prefer it, as long as the CPU has time for it.
     Auto,
@@ -82,10 +82,10 @@ impl ChaCha20 {
 pub struct KeyLog(Mutex<std::fs::File>);
 
 impl KeyLog {
-    /// Opens the file for appending; whoever can read it can read all traffic.
+    /// Opens the file for appending. Its readers can decrypt all traffic.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the system.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;
         let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
@@ -102,44 +102,53 @@ impl KeyLog {
 
 /// The policy of all handshakes of a listener.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct AcceptorSettings {
     /// Certificates in order of the configuration.
-    pub certificates: Vec<Offered>,
-    /// How many of those that are read when they are needed stay in memory.
+    pub certificates: Vec<OfferedCertificate>,
+    /// Limit on lazily loaded certificates in memory.
     pub prepared_certificates: usize,
-    /// The oldest version spoken, of those that should be.
-    pub oldest: Version,
-    /// The oldest version spoken to old clients, with suites and signatures for them; `None` nothing of it.
+    /// The oldest version of TLS, apart from `legacy`.
+    pub oldest: ProtocolVersion,
+    /// The oldest version for old clients, with their suites and signatures; `None` disables all of it.
     pub legacy: Option<Legacy>,
-    /// The newest version spoken.
-    pub newest: Version,
+    /// The newest version of TLS.
+    pub newest: ProtocolVersion,
+    /// Limit on a ClientHello, in bytes; the library always accepts 16 KiB.
+    pub client_hello_bytes_max: usize,
     /// Key exchange groups in order of preference.
     pub groups: Vec<Group>,
-    /// Whether a client that sent no key share of the group we like best is asked for one, although it sent one of
-    /// another group that we speak.
+    /// Whether to request a key share of the preferred group although the client sent a usable one of another group.
     pub asks_for_best_group: bool,
-    /// Suites spoken, each version's in order of preference; at least one for each version spoken.
+    /// Enabled suites, in order of preference per version; at least one for each enabled version.
     pub suites: Vec<&'static Suite>,
-    /// Whether ChaCha20-Poly1305 is the last choice at the moment.
+    /// Whether ChaCha20-Poly1305 is currently the last choice.
     pub chacha20: Arc<ChaCha20Switch>,
     /// Session ticket keys; `None` turns resumption off.
     pub tickets: Option<Arc<TicketKeyring>>,
-    /// Who keeps sessions of TLS 1.2 for clients without tickets; `None` nobody.
-    pub session_keeping: Option<SessionKeeping>,
-    /// How certificates may be compressed, the preferred way first; empty: not at all.
+    /// Stores TLS 1.2 sessions of clients without tickets; `None` stores none.
+    pub session_storage: Option<SessionStorage>,
+    /// Algorithms for certificate compression, preferred first; empty disables it.
     pub compressions: Vec<Compression>,
-    /// Bytes of compressed certificates kept.
+    /// Limit on compressed certificates in memory, in bytes.
     pub compressed_bytes_max: usize,
     /// How long a session may be resumed; a ticket must not outlive its key.
     pub session_lifetime: Duration,
-    /// What is stapled to certificates.
+    /// OCSP responses of the certificates.
     pub staples: Arc<Staples>,
-    /// How early data is taken; `None` not at all.
+    /// Policy for early data; `None` rejects it.
     pub early_data: Option<EarlyDataPolicy>,
-    /// Whether clients are told apart by their ClientHello, for [`Facts::ja4`](crate::Facts::ja4).
+    /// Whether to compute [`Negotiated::ja4`](crate::Negotiated::ja4).
     pub ja4: bool,
-    /// Which certificates clients are asked for; `None` if they are not.
+    /// Rules for client certificates; `None` requests none.
     pub client_certificates: Option<ClientCertificates>,
-    /// Where secrets are logged; `None` nowhere.
+    /// Log of session secrets; `None` logs none.
     pub key_log: Option<Arc<KeyLog>>,
+}
+
+impl AcceptorSettings {
+    /// Identifies the sessions that these settings may resume: those agreed on under the same rules for client
+    /// certificates.
+    pub(crate) fn session_family(&self) -> &[u8] {
+        self.client_certificates.as_ref().map_or(b"penstock", ClientCertificates::session_id_context)
+    }
 }

@@ -8,7 +8,7 @@ use crate::suites::SignedBy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verifiable(u8);
 
-/// Which signatures we make.
+/// The signatures that the server makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SignatureRules {
     /// TLS 1.3 is spoken.
@@ -70,7 +70,7 @@ impl Verifiable {
     }
 
     /// Without the extension a client takes SHA-1 with every key that goes with its suites (RFC 5246 §7.4.1.4.1), and
-    /// gets none where we do not sign that (RFC 9155 §4). The curve of an ECDSA certificate has to be among its groups
+    /// gets none if the server does not sign with SHA-1 (RFC 9155 §4). The curve of an ECDSA certificate has to be among its groups
     /// (RFC 8422 §5.1).
     fn in_tls12(suites: SignedBy, schemes: Option<&[u8]>, groups: &[u8], sha1: bool) -> Self {
         let made = |offered: u16| sha1 || !scheme::WITH_SHA1.contains(&offered);
@@ -84,7 +84,7 @@ impl Verifiable {
             Algorithm::P256 => ecdsa && has_group(group::P256),
             Algorithm::P384 => ecdsa && has_group(group::P384),
             Algorithm::P521 => ecdsa && has_group(group::P521),
-            // It borrows the suites of ECDSA (RFC 8422 §5.10), and nobody takes it by default.
+            // Ed25519 uses the suites of ECDSA (RFC 8422 §5.10), and no client accepts it by default.
             Algorithm::Ed25519 => {
                 schemes.is_some() && suites.ecdsa && has_scheme(&|offered| offered == scheme::ED25519)
             }
@@ -183,11 +183,11 @@ mod tests {
         assert_eq!(tls12(BOTH, &[0x0804], &[23]), [Rsa], "RSA-PSS only");
         assert_eq!(tls12(BOTH, &[0x0807], &[29]), [Ed25519]);
         assert_eq!(tls12(RSA, &[0x0807], &[29]), []);
-        assert_eq!(tls12(NONE, &[0x0403, 0x0401], &[23]), [], "only suites we do not speak");
+        assert_eq!(tls12(NONE, &[0x0403, 0x0401], &[23]), [], "only suites that the server does not have");
     }
 
     #[test]
-    fn a_client_that_names_no_signatures_takes_sha_1_with_the_keys_of_its_suites_where_we_sign_that() {
+    fn a_client_without_signature_algorithms_takes_sha_1_if_the_server_makes_such_signatures() {
         let old =
             |suites, groups, sha1| Hello { tls13: false, suites, schemes: None, groups, sha1 }.verifies();
         assert_eq!(old(RSA, &[23], true), [Rsa]);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_over_sha_1_count_only_where_we_make_them() {
+    fn signatures_over_sha_1_count_only_if_the_server_makes_them() {
         let schemes = Some(&[0x0203, 0x0201][..]);
         let old = |sha1| Hello { tls13: false, suites: BOTH, schemes, groups: &[23], sha1 }.verifies();
         assert_eq!(old(true), [P256, Rsa]);

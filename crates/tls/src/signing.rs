@@ -1,7 +1,7 @@
-//! Private key operations: a step of the handshake that waits for its turn and is timed.
+//! Private key operations: timed, and allowed by a permit.
 //!
-//! The library asks [`Signing`] for a signature. If the handshake has a turn (see [`Turns`](crate::turns::Turns)) it is
-//! made at once; otherwise the library stops, and [`accept`](crate::Acceptor::accept) goes on when there is one.
+//! The library asks [`Signing`] for a signature. With a permit of the [`SigningLimiter`](crate::SigningLimiter) it is made
+//! at once; otherwise the library suspends, and [`Acceptor::accept`](crate::Acceptor::accept) resumes with a permit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -18,13 +18,13 @@ use boring::ssl::{PrivateKeyMethod, PrivateKeyMethodError, Ssl, SslRef, SslSigna
 
 use crate::ecdsa::EcdsaSigner;
 use crate::ja4::Ja4;
+use crate::load_signal::LoadSignal;
 use crate::rsa::RsaSigner;
-use crate::shelf::Gate;
 
 /// The private key of a certificate.
 pub(crate) struct Signing {
     key: PKey<Private>,
-    /// The same key for a faster signer, if it is of a kind for which there is one.
+    /// Faster implementations for the same key, by its kind.
     rsa: Option<RsaSigner>,
     ecdsa: Option<EcdsaSigner>,
 }
@@ -49,14 +49,14 @@ impl Signing {
         fast.map_or_else(|| sign(&self.key, algorithm, input, output), Ok)
     }
 
-    /// Without a look at the padding.
+    /// Decrypts without checking the padding, which the library does.
     fn decrypt(&self, input: &[u8], output: &mut [u8]) -> Result<usize, ErrorStack> {
         self.key.rsa()?.private_decrypt(input, output, Padding::NONE)
     }
 
-    /// Does one private key operation and notes how long it took.
+    /// Runs one private key operation and records its duration.
     fn timed(
-        progress: Option<&Progress>,
+        progress: Option<&HandshakeProgress>,
         operate: impl FnOnce() -> Result<usize, ErrorStack>,
     ) -> Result<usize, PrivateKeyMethodError> {
         let started = Instant::now();
@@ -77,15 +77,15 @@ impl PrivateKeyMethod for Signing {
         output: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
         let progress = progress(ssl);
-        if let Some(progress) = progress.filter(|progress| !progress.spend_turn()) {
-            *progress.lock() = Some(Waiting::Signature(algorithm, input.to_vec()));
+        if let Some(progress) = progress.filter(|progress| !progress.consume_permit()) {
+            *progress.lock() = Some(PendingOperation::Signature(algorithm, input.to_vec()));
             return Err(PrivateKeyMethodError::RETRY);
         }
         Self::timed(progress, || self.sign(algorithm, input, output))
     }
 
-    /// Only suites without forward secrecy decrypt with the private key. The library looks at what comes out, and so
-    /// that its time tells nothing (RFC 5246 §7.4.7.1).
+    /// Used by suites without forward secrecy only. The library checks the result in constant time
+    /// (RFC 5246 §7.4.7.1).
     fn decrypt(
         &self,
         ssl: &mut SslRef,
@@ -93,8 +93,8 @@ impl PrivateKeyMethod for Signing {
         output: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
         let progress = progress(ssl);
-        if let Some(progress) = progress.filter(|progress| !progress.spend_turn()) {
-            *progress.lock() = Some(Waiting::Decryption(input.to_vec()));
+        if let Some(progress) = progress.filter(|progress| !progress.consume_permit()) {
+            *progress.lock() = Some(PendingOperation::Decryption(input.to_vec()));
             return Err(PrivateKeyMethodError::RETRY);
         }
         Self::timed(progress, || self.decrypt(input, output))
@@ -102,73 +102,84 @@ impl PrivateKeyMethod for Signing {
 
     fn complete(&self, ssl: &mut SslRef, output: &mut [u8]) -> Result<usize, PrivateKeyMethodError> {
         let progress = progress(ssl).ok_or(PrivateKeyMethodError::FAILURE)?;
-        if !progress.spend_turn() {
+        if !progress.consume_permit() {
             return Err(PrivateKeyMethodError::RETRY);
         }
         let waiting = progress.lock().take().ok_or(PrivateKeyMethodError::FAILURE)?;
         Self::timed(Some(progress), || match waiting {
-            Waiting::Signature(algorithm, input) => self.sign(algorithm, &input, output),
-            Waiting::Decryption(input) => self.decrypt(&input, output),
+            PendingOperation::Signature(algorithm, input) => self.sign(algorithm, &input, output),
+            PendingOperation::Decryption(input) => self.decrypt(&input, output),
         })
     }
 }
 
-/// The input of an operation of the private key that waits for its turn.
+/// A private key operation that waits for a permit.
 #[derive(Debug)]
-enum Waiting {
+enum PendingOperation {
     Signature(SslSignatureAlgorithm, Vec<u8>),
     Decryption(Vec<u8>),
 }
 
-/// What one handshake may do now, and what it has done.
+/// State of one handshake between calls of the library.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
-    has_turn: AtomicBool,
-    waiting: Mutex<Option<Waiting>>,
+pub(crate) struct HandshakeProgress {
+    has_permit: AtomicBool,
+    waiting: Mutex<Option<PendingOperation>>,
     signing_nanoseconds: AtomicU64,
-    /// Where the handshake waits for its certificate.
-    gate: Mutex<Option<Gate>>,
+    /// The load that the handshake waits for.
+    pending_load: Mutex<Option<LoadSignal>>,
     ja4: OnceLock<Option<Ja4>>,
+    refuses_version: AtomicBool,
 }
 
-impl Progress {
-    /// Says whether the next call of the library may make a signature.
-    pub(crate) fn set_turn(&self, has_turn: bool) {
-        self.has_turn.store(has_turn, Relaxed);
+impl HandshakeProgress {
+    /// Sets whether the next call of the library may sign.
+    pub(crate) fn set_permit(&self, has_permit: bool) {
+        self.has_permit.store(has_permit, Relaxed);
     }
 
-    /// Whether a signature may be made now.
-    pub(crate) fn has_turn(&self) -> bool {
-        self.has_turn.load(Relaxed)
+    /// Whether the handshake may sign now.
+    pub(crate) fn has_permit(&self) -> bool {
+        self.has_permit.load(Relaxed)
     }
 
-    /// How long the private key was at work.
+    /// Time spent in private key operations.
     pub(crate) fn signing(&self) -> Duration {
         Duration::from_nanos(self.signing_nanoseconds.load(Relaxed))
     }
 
-    /// Has the handshake wait until its certificate has been read.
-    pub(crate) fn set_gate(&self, gate: Gate) {
-        *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = Some(gate);
+    /// Suspends the handshake until its certificate has been loaded.
+    pub(crate) fn set_pending_load(&self, signal: LoadSignal) {
+        *self.pending_load.lock().unwrap_or_else(PoisonError::into_inner) = Some(signal);
     }
 
-    /// What the handshake waits for, if that is its certificate.
-    pub(crate) fn take_gate(&self) -> Option<Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Takes the signal of the load that the handshake waits for.
+    pub(crate) fn take_pending_load(&self) -> Option<LoadSignal> {
+        self.pending_load.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// What the ClientHello tells about its software, where that is asked for.
+    /// The JA4 fingerprint, if the settings ask for it.
     pub(crate) fn ja4(&self) -> Option<Ja4> {
         self.ja4.get().copied().flatten()
     }
 
-    /// Reads that from the first ClientHello; the callback may come several times.
+    /// Computes the fingerprint of the first ClientHello; later calls do nothing.
     pub(crate) fn note_ja4(&self, hello: &[u8]) {
         self.ja4.get_or_init(|| Ja4::of(hello));
     }
 
-    fn spend_turn(&self) -> bool {
-        self.has_turn.swap(false, Relaxed)
+    /// Ends the handshake with the alert `protocol_version`.
+    pub(crate) fn refuse_version(&self) {
+        self.refuses_version.store(true, Relaxed);
+    }
+
+    /// Whether the handshake ends with the alert `protocol_version`.
+    pub(crate) fn refuses_version(&self) -> bool {
+        self.refuses_version.load(Relaxed)
+    }
+
+    fn consume_permit(&self) -> bool {
+        self.has_permit.swap(false, Relaxed)
     }
 
     fn signed_for(&self, duration: Duration) {
@@ -176,29 +187,29 @@ impl Progress {
         self.signing_nanoseconds.fetch_add(nanoseconds, Relaxed);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Waiting>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<PendingOperation>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Gives a new connection its [`Progress`]; without it signatures are made at once and not timed.
+/// Attaches [`HandshakeProgress`] to a new connection. Without it, signatures need no permit and are not timed.
 pub(crate) fn attach_progress(ssl: &mut SslRef) {
     if let Some(index) = progress_index() {
-        ssl.set_ex_data(index, Progress::default());
+        ssl.set_ex_data(index, HandshakeProgress::default());
     }
 }
 
 /// The progress of a connection.
-pub(crate) fn progress(ssl: &SslRef) -> Option<&Progress> {
+pub(crate) fn progress(ssl: &SslRef) -> Option<&HandshakeProgress> {
     ssl.ex_data(progress_index()?)
 }
 
-fn progress_index() -> Option<Index<Ssl, Progress>> {
-    static INDEX: OnceLock<Option<Index<Ssl, Progress>>> = OnceLock::new();
+fn progress_index() -> Option<Index<Ssl, HandshakeProgress>> {
+    static INDEX: OnceLock<Option<Index<Ssl, HandshakeProgress>>> = OnceLock::new();
     *INDEX.get_or_init(|| Ssl::new_ex_index().ok())
 }
 
-/// Signs as RFC 8446 §4.2.3 names it. The library has made sure that the algorithm suits the key.
+/// Signs with a scheme of RFC 8446 §4.2.3. The library has checked that it suits the key.
 fn sign(
     key: &PKey<Private>,
     algorithm: SslSignatureAlgorithm,
@@ -230,7 +241,7 @@ fn digest_of(algorithm: SslSignatureAlgorithm) -> Option<MessageDigest> {
         Scheme::RSA_PKCS1_SHA512 | Scheme::ECDSA_SECP521R1_SHA512 | Scheme::RSA_PSS_RSAE_SHA512 => {
             Some(MessageDigest::sha512())
         }
-        // Ed25519 hashes by itself.
+        // Ed25519 includes its hash.
         _ => None,
     }
 }

@@ -1,6 +1,4 @@
-//! The cipher suites that can be spoken, and in which order they are offered to whom.
-//!
-//! Those of old clients stand in [`legacy`](crate::legacy).
+//! Cipher suites and their order per client. Suites of old clients are in [`legacy`](crate::legacy).
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,7 +8,7 @@ use boring::ssl::{SslContextBuilder, SslRef};
 use penstock_sys::aead::Cipher;
 use penstock_sys::cbc::CbcCipher;
 use penstock_sys::ssl;
-use penstock_sys::traffic::Version;
+use penstock_sys::traffic::ProtocolVersion;
 
 use crate::hello::numbers;
 
@@ -21,11 +19,11 @@ pub struct Suite {
     pub number: u16,
     /// Its name in the IANA registry.
     pub name: &'static str,
-    /// What OpenSSL calls it.
+    /// The name in OpenSSL.
     pub openssl_name: &'static str,
     /// The version of TLS that speaks it; those of 1.2 may be known to older ones too.
-    pub version: Version,
-    /// What records are sealed with.
+    pub version: ProtocolVersion,
+    /// The cipher that seals records.
     pub protection: Protection,
     /// Whether it goes with an ECDSA certificate.
     pub ecdsa: bool,
@@ -33,7 +31,7 @@ pub struct Suite {
     pub rsa: bool,
 }
 
-/// What records are sealed with.
+/// The cipher that seals records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// An AEAD.
@@ -42,8 +40,7 @@ pub enum Protection {
     Cbc(CbcCipher),
 }
 
-/// All suites in our order of preference: AES-128 first, because it is the cheapest to seal and strong enough for
-/// everybody.
+/// All suites in order of preference: AES-128 first, because it is the cheapest to seal and strong enough.
 pub static SUITES: [Suite; 9] = [
     tls13(0x1301, "TLS_AES_128_GCM_SHA256", Cipher::Aes128Gcm),
     tls13(0x1302, "TLS_AES_256_GCM_SHA384", Cipher::Aes256Gcm),
@@ -79,22 +76,30 @@ pub static SUITES: [Suite; 9] = [
 const fn tls13(number: u16, name: &'static str, cipher: Cipher) -> Suite {
     // OpenSSL took these names over.
     let protection = Protection::Aead(cipher);
-    Suite { number, name, openssl_name: name, version: Version::Tls13, protection, ecdsa: true, rsa: true }
+    Suite {
+        number,
+        name,
+        openssl_name: name,
+        version: ProtocolVersion::Tls13,
+        protection,
+        ecdsa: true,
+        rsa: true,
+    }
 }
 
 const fn ecdsa(number: u16, name: &'static str, openssl_name: &'static str, cipher: Cipher) -> Suite {
     let protection = Protection::Aead(cipher);
-    Suite { number, name, openssl_name, version: Version::Tls12, protection, ecdsa: true, rsa: false }
+    Suite { number, name, openssl_name, version: ProtocolVersion::Tls12, protection, ecdsa: true, rsa: false }
 }
 
 const fn rsa(number: u16, name: &'static str, openssl_name: &'static str, cipher: Cipher) -> Suite {
     let protection = Protection::Aead(cipher);
-    Suite { number, name, openssl_name, version: Version::Tls12, protection, ecdsa: false, rsa: true }
+    Suite { number, name, openssl_name, version: ProtocolVersion::Tls12, protection, ecdsa: false, rsa: true }
 }
 
 impl Suite {
     /// All modern suites of a version in our order of preference.
-    pub fn all(version: Version) -> Vec<&'static Self> {
+    pub fn all(version: ProtocolVersion) -> Vec<&'static Self> {
         SUITES.iter().filter(|suite| suite.version == version).collect()
     }
 
@@ -119,14 +124,14 @@ impl ChaCha20Switch {
     }
 }
 
-/// What is spoken, in the order for each kind of client.
+/// The enabled suites, in the order for each kind of client.
 #[derive(Debug)]
-pub(crate) struct Orders {
+pub(crate) struct SuiteOrders {
     spoken: Vec<&'static Suite>,
-    as_listed: Order,
+    as_listed: SuiteOrder,
     /// `None` where it would not differ from `as_listed`.
-    chacha20_first: Option<Order>,
-    chacha20_last: Option<Order>,
+    chacha20_first: Option<SuiteOrder>,
+    chacha20_last: Option<SuiteOrder>,
 }
 
 /// Kinds of keys that suites of TLS 1.2 are signed with.
@@ -138,33 +143,33 @@ pub(crate) struct SignedBy {
 
 /// The suites of both versions, best first.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct SuiteOrder {
     tls13: Vec<u16>,
     tls12: CString,
 }
 
-impl Orders {
+impl SuiteOrders {
     /// Of suites in the operator's order, each version's in its own.
     pub(crate) fn new(suites: &[&'static Suite]) -> Self {
-        let as_listed = Order::of(suites);
+        let as_listed = SuiteOrder::of(suites);
         let (chacha20, others): (Vec<&Suite>, Vec<&Suite>) =
             suites.iter().partition(|suite| suite.is_chacha20());
-        let differing = |order: Order| (order != as_listed).then_some(order);
-        let chacha20_first = differing(Order::of(&[&chacha20[..], &others[..]].concat()));
-        let chacha20_last = differing(Order::of(&[&others[..], &chacha20[..]].concat()));
+        let differing = |order: SuiteOrder| (order != as_listed).then_some(order);
+        let chacha20_first = differing(SuiteOrder::of(&[&chacha20[..], &others[..]].concat()));
+        let chacha20_last = differing(SuiteOrder::of(&[&others[..], &chacha20[..]].concat()));
         Self { spoken: suites.to_vec(), as_listed, chacha20_first, chacha20_last }
     }
 
-    /// The order for all who get no other.
-    pub(crate) fn as_listed(&self) -> &Order {
+    /// The default order.
+    pub(crate) fn as_listed(&self) -> &SuiteOrder {
         &self.as_listed
     }
 
     /// The order for a client that offers these suites, if it is another than the usual one.
     ///
-    /// Clients without AES hardware lead with ChaCha20, and only for them it is the cheaper cipher. GREASE values
-    /// (RFC 8701) and suites we do not speak are passed over.
-    pub(crate) fn for_client(&self, offered: &[u8], chacha20_last: bool) -> Option<&Order> {
+    /// Clients without AES hardware list ChaCha20 first; it is cheaper for them only. GREASE values (RFC 8701) and
+    /// unsupported suites are skipped.
+    pub(crate) fn for_client(&self, offered: &[u8], chacha20_last: bool) -> Option<&SuiteOrder> {
         if chacha20_last {
             return self.chacha20_last.as_ref();
         }
@@ -172,10 +177,10 @@ impl Orders {
         self.chacha20_first.as_ref().filter(|_| first_choice.is_some_and(Suite::is_chacha20))
     }
 
-    /// What the offered TLS 1.2 suites are signed with, of those that we speak.
+    /// The kinds of keys of the offered TLS 1.2 suites that the server supports.
     pub(crate) fn signed_by(&self, offered: &[u8]) -> SignedBy {
         let common = numbers(offered).filter_map(|number| self.spoken(number));
-        let tls12 = common.filter(|suite| suite.version == Version::Tls12);
+        let tls12 = common.filter(|suite| suite.version == ProtocolVersion::Tls12);
         tls12.fold(SignedBy::default(), |found, suite| SignedBy {
             ecdsa: found.ecdsa || suite.ecdsa,
             rsa: found.rsa || suite.rsa,
@@ -187,17 +192,17 @@ impl Orders {
     }
 }
 
-impl Order {
+impl SuiteOrder {
     fn of(suites: &[&Suite]) -> Self {
         let version = |version| suites.iter().filter(move |suite| suite.version == version);
-        let tls12: Vec<&str> = version(Version::Tls12).map(|suite| suite.openssl_name).collect();
+        let tls12: Vec<&str> = version(ProtocolVersion::Tls12).map(|suite| suite.openssl_name).collect();
         Self {
-            tls13: version(Version::Tls13).map(|suite| suite.number).collect(),
+            tls13: version(ProtocolVersion::Tls13).map(|suite| suite.number).collect(),
             tls12: CString::new(tls12.join(":")).unwrap_or_default(),
         }
     }
 
-    /// Puts this order in force for all connections of a context.
+    /// Sets this order for all connections of a context.
     pub(crate) fn set_for_context(&self, builder: &mut SslContextBuilder) -> Result<(), ErrorStack> {
         if !self.tls12.is_empty() {
             ssl::set_tls12_suites_of_context(builder, &self.tls12)?;
@@ -208,7 +213,7 @@ impl Order {
         Ok(())
     }
 
-    /// The same for one connection.
+    /// Sets this order for one connection.
     pub(crate) fn set(&self, connection: &mut SslRef) -> Result<(), ErrorStack> {
         if !self.tls12.is_empty() {
             ssl::set_tls12_suites(connection, &self.tls12)?;
@@ -228,16 +233,16 @@ mod tests {
         list.iter().flat_map(|number| number.to_be_bytes()).collect()
     }
 
-    fn orders(numbers: &[u16]) -> Orders {
+    fn orders(numbers: &[u16]) -> SuiteOrders {
         let find = |number: &u16| SUITES.iter().find(|suite| suite.number == *number).unwrap();
-        Orders::new(&numbers.iter().map(find).collect::<Vec<_>>())
+        SuiteOrders::new(&numbers.iter().map(find).collect::<Vec<_>>())
     }
 
-    fn usual() -> Orders {
-        Orders::new(&SUITES.iter().collect::<Vec<_>>())
+    fn usual() -> SuiteOrders {
+        SuiteOrders::new(&SUITES.iter().collect::<Vec<_>>())
     }
 
-    fn first_for(orders: &Orders, offered: &[u16], last: bool) -> u16 {
+    fn first_for(orders: &SuiteOrders, offered: &[u16], last: bool) -> u16 {
         orders.for_client(&offer(offered), last).unwrap_or(orders.as_listed()).tls13[0]
     }
 
@@ -266,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_is_not_spoken() {
+    fn cipher_suites_that_are_not_listed_are_not_negotiated() {
         let without = orders(&[0x1301, 0xc02f]);
         assert!(without.for_client(&offer(&[0x1303, 0x1301]), false).is_none());
         let signed_by = |offered: &[u16]| without.signed_by(&offer(offered));

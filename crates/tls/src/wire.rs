@@ -11,11 +11,11 @@ use tokio::net::TcpStream;
 const SCRATCH_BYTES: usize = 32 * 1024;
 
 thread_local! {
-    // One per worker rather than one per connection: an idle connection holds no buffer.
+    // One buffer per worker: an idle connection holds none.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_BYTES]);
 }
 
-/// Feeds the library from the socket and, until sending is taken over, lets it write.
+/// Connects the library to the socket; it writes only during the handshake.
 pub(crate) struct Wire {
     socket: Rc<TcpStream>,
     /// Bytes read from the socket that the library has not asked for yet; empty on an idle connection.
@@ -23,36 +23,35 @@ pub(crate) struct Wire {
     /// How many of `received` the library has taken.
     taken: usize,
     at_end: bool,
-    writing: Writing,
+    writing: WriteMode,
 }
 
-/// What becomes of what the library writes.
-enum Writing {
-    /// It goes to the socket.
+/// Destination of the bytes that the library writes.
+enum WriteMode {
+    /// The socket.
     Through,
-    /// It is kept, to be sent together with something else.
+    /// A buffer, to be sent with other bytes.
     Kept(Vec<u8>),
-    /// It is dropped, and the library believes it sent: only then it tells which alert it wanted to send.
+    /// None: bytes are dropped, but reported as written, so that the library reports its alerts.
     Dropped,
 }
 
 impl Wire {
     /// `received` is what was read from the socket before the handshake.
     pub(crate) fn new(socket: Rc<TcpStream>, received: Vec<u8>) -> Self {
-        Self { socket, received, taken: 0, at_end: false, writing: Writing::Through }
+        Self { socket, received, taken: 0, at_end: false, writing: WriteMode::Through }
     }
 
-    /// From here on what the library writes is kept.
+    /// Collects what the library writes from now on.
     pub(crate) fn keep_writes(&mut self) {
-        self.writing = Writing::Kept(Vec::new());
+        self.writing = WriteMode::Kept(Vec::new());
     }
 
-    /// From here on whatever the library wants to write is dropped: its idea of the send keys is stale. Returns what
-    /// was kept.
+    /// Drops what the library writes from now on, because its send keys are stale. Returns the collected bytes.
     pub(crate) fn close_write(&mut self) -> Vec<u8> {
-        match std::mem::replace(&mut self.writing, Writing::Dropped) {
-            Writing::Kept(bytes) => bytes,
-            Writing::Through | Writing::Dropped => Vec::new(),
+        match std::mem::replace(&mut self.writing, WriteMode::Dropped) {
+            WriteMode::Kept(bytes) => bytes,
+            WriteMode::Through | WriteMode::Dropped => Vec::new(),
         }
     }
 
@@ -102,9 +101,9 @@ impl Read for Wire {
     }
 }
 
-/// Reads a socket without blocking, past the TLS library.
+/// Reads from a socket without blocking or decrypting.
 ///
-/// A short read also clears the readiness, which saves the read that would only have said "nothing more".
+/// A short read also clears the readiness, which saves a read that would return `WouldBlock`.
 ///
 /// # Errors
 /// `WouldBlock` if nothing has arrived, or what the system said.
@@ -127,12 +126,12 @@ pub fn receive(socket: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
 impl Write for Wire {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.writing {
-            Writing::Through => self.socket.try_write(bytes),
-            Writing::Kept(kept) => {
+            WriteMode::Through => self.socket.try_write(bytes),
+            WriteMode::Kept(kept) => {
                 kept.extend_from_slice(bytes);
                 Ok(bytes.len())
             }
-            Writing::Dropped => Ok(bytes.len()),
+            WriteMode::Dropped => Ok(bytes.len()),
         }
     }
 

@@ -1,15 +1,15 @@
-//! What is written to a disk, and what comes back to memory: pure policies.
+//! Which slices are written to a disk, and which return to memory: pure policies.
 //!
-//! Most things that are asked for once are never asked for again. Written to a disk they would push out what is, and
-//! wear it out; so a slice earns its place by a second request, and by another two its place in memory. A request from
-//! before it had to leave memory counts, as long as the memory tier remembers its name.
+//! Most slices that are requested once are never requested again. Written to a disk they would push out popular ones and
+//! wear it out. So the second request earns a slice its place on a disk, and two more its place in memory. A request
+//! before its eviction from memory counts, as long as the memory tier remembers its name.
 
-/// Requests for a slice in memory, with the one that it was fetched for, that earn it a place on a disk.
+/// Requests for a slice in memory that earn it a place on a disk, with the one that it was fetched for.
 const TO_DISK: u8 = 2;
-/// Requests for a slice on a disk, since it was last read from there, that bring it back to memory.
+/// Requests for a slice on a disk since it was last read that bring it back to memory.
 const TO_MEMORY: u8 = 2;
 
-/// What is known of a slice in memory when it is asked for.
+/// A slice in memory at a request for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InMemory {
     /// Requests so far, this one included.
@@ -22,19 +22,19 @@ pub(crate) struct InMemory {
 }
 
 /// Whether a slice is written to a disk now.
-pub(crate) fn goes_to_disk(slice: InMemory, bytes: u32) -> bool {
+pub(crate) fn is_written(slice: InMemory, bytes: u32) -> bool {
     slice.requests >= TO_DISK
         && !slice.on_disk
-        // Where disks cannot keep up it tries again with the next request.
+        // If the disks cannot keep up, the next request tries again.
         && slice.bytes_in_flight.saturating_add(u64::from(bytes)) <= slice.bytes_in_flight_max
 }
 
-/// Whether a slice that is read from a disk comes back to memory.
-pub(crate) fn comes_to_memory(requests: u8) -> bool {
+/// Whether a slice on a disk returns to memory.
+pub(crate) fn is_promoted(requests: u8) -> bool {
     requests >= TO_MEMORY
 }
 
-/// Which of several disks a new record goes to: by key, as often as a disk is large. `None` if none is in service.
+/// The disk for a new record: by key, in proportion to size. `None` if none is in service.
 pub(crate) fn choose_disk(name: u64, sizes: impl Iterator<Item = (usize, u64)> + Clone) -> Option<usize> {
     let total: u64 = sizes.clone().map(|(_, bytes)| bytes >> 20).sum();
     // A multiplication spreads keys that are alike in their lower bits.

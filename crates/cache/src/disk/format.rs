@@ -1,15 +1,15 @@
-//! How slices lie in a segment, and how a segment says what is in it.
+//! The format of a segment.
 //!
 //! A segment is a file: a header, then records, then, once it is full, a table of its records and a trailer. A record is
 //! a header, the description of the object, and the bytes. All numbers are little-endian, everything has a checksum, and
-//! nothing is ever written over. The header of a record is written after what it speaks of.
+//! nothing is ever overwritten. The header of a record is written after its description and bytes.
 
-use crate::Key;
+use crate::key::Key;
 use crate::numbers::{u32_at, u64_at};
 
-/// What a segment begins with; the last two characters are the version of the format.
+/// The first bytes of a segment; the last two characters are the version of the format.
 const SEGMENT_MAGIC: &[u8; 8] = b"PNSTKD01";
-/// What a full segment ends with.
+/// The last bytes of a full segment.
 const TRAILER_MAGIC: &[u8; 8] = b"PNSTKT01";
 /// Bytes of a segment's header.
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
@@ -19,7 +19,7 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 64;
 pub(crate) const ENTRY_BYTES: usize = 40;
 /// Bytes of the trailer.
 pub(crate) const TRAILER_BYTES: usize = 40;
-/// What begins anywhere in a segment begins at a multiple of this.
+/// The alignment of everything in a segment.
 pub(crate) const UNIT_BYTES: u64 = 8;
 /// The number of the slice in a record that says that all versions of an object up to this one are gone.
 pub(crate) const TOMBSTONE: u32 = u32::MAX;
@@ -108,7 +108,7 @@ impl RecordHeader {
     }
 }
 
-/// What the table of a full segment says of one record.
+/// An entry of the table of a full segment, for one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: Key,

@@ -6,11 +6,11 @@ use super::format::{
     ENTRY_BYTES, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, TRAILER_BYTES,
     Trailer,
 };
-use super::inspect;
+use super::inspect::inspect;
 use super::segment::{Segment, path};
-use crate::fuzz::{Scratch, seal};
-use crate::inspect::Depth;
+use crate::contents::Depth;
 use crate::numbers::u32_at;
+use crate::scratch::{Scratch, seal};
 
 const NUMBER: u32 = 7;
 const SLICE_BYTES: u32 = 4096;
@@ -87,8 +87,8 @@ fn mend_records(file: &mut [u8]) {
 
 /// Makes a table of the last bytes: as many entries as the first of them says.
 fn mend_table(file: &mut Vec<u8>) {
-    let room = file.len() - SEGMENT_HEADER_BYTES;
-    let wanted = usize::from(file.last().copied().unwrap_or(0)).min(room / ENTRY_BYTES);
+    let space = file.len() - SEGMENT_HEADER_BYTES;
+    let wanted = usize::from(file.last().copied().unwrap_or(0)).min(space / ENTRY_BYTES);
     let entries = u32::try_from(wanted).expect("it came from a byte");
     let table = &file[file.len() - wanted * ENTRY_BYTES..];
     let table_checksum = crc32fast::hash(table);

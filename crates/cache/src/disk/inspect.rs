@@ -1,4 +1,4 @@
-//! Looking at a disk from outside.
+//! Inspects a disk from outside.
 
 use std::collections::HashMap;
 use std::io;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::format::{Entry, TOMBSTONE};
 use super::segment::{Segment, Unusable, number_in};
-use crate::Key;
-use crate::inspect::{Contents, Depth, Gathered};
+use crate::contents::{Contents, Depth, Gathered};
+use crate::key::Key;
 
 /// See [`crate::inspect::disk`].
 pub(crate) fn inspect(directory: &Path, depth: Depth) -> io::Result<Contents> {
@@ -19,60 +19,60 @@ pub(crate) fn inspect(directory: &Path, depth: Depth) -> io::Result<Contents> {
         }
     }
     numbers.sort_unstable();
-    let mut look = Look { depth, ..Look::default() };
+    let mut inspection = Inspection { depth, ..Inspection::default() };
     for (number, bytes) in numbers.into_iter().rev() {
         let segment = Segment::new(directory, number, bytes);
-        look.contents.segments += 1;
-        look.contents.file_bytes += bytes;
+        inspection.contents.segments += 1;
+        inspection.contents.file_bytes += bytes;
         match segment.slice_bytes().and_then(|slice_bytes| segment.entries(slice_bytes)) {
             Ok((entries, _)) => {
                 for entry in entries.iter().rev() {
-                    look.take_in(&segment, entry)?;
+                    inspection.add(&segment, entry)?;
                 }
             }
-            Err(Unusable::Damaged) => look.contents.damaged += 1,
+            Err(Unusable::Damaged) => inspection.contents.damaged += 1,
             // A server has dropped it meanwhile.
             Err(Unusable::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
             Err(Unusable::Io(error)) => return Err(error),
         }
         segment.close();
     }
-    let Look { gathered, mut contents, .. } = look;
+    let Inspection { gathered, mut contents, .. } = inspection;
     gathered.into_contents(&mut contents);
     Ok(contents)
 }
 
-struct Look {
+struct Inspection {
     depth: Depth,
     gathered: Gathered,
     contents: Contents,
-    /// Versions up to these are gone.
+    /// Versions up to these were removed.
     gone: HashMap<Key, u64>,
-    /// Slices that have been met; older records of the same do not count.
-    met: HashMap<(Key, u32), ()>,
+    /// Slices already seen; older records of the same do not count.
+    seen: HashMap<(Key, u32), ()>,
 }
 
-impl Default for Look {
+impl Default for Inspection {
     fn default() -> Self {
         Self {
             depth: Depth::Count,
             gathered: Gathered::default(),
             contents: Contents::default(),
             gone: HashMap::new(),
-            met: HashMap::new(),
+            seen: HashMap::new(),
         }
     }
 }
 
-impl Look {
-    fn take_in(&mut self, segment: &Segment, entry: &Entry) -> io::Result<()> {
+impl Inspection {
+    fn add(&mut self, segment: &Segment, entry: &Entry) -> io::Result<()> {
         if entry.slice == TOMBSTONE {
             let upto = self.gone.entry(entry.key).or_default();
             *upto = entry.object.max(*upto);
             return Ok(());
         }
         let is_gone = self.gone.get(&entry.key).is_some_and(|upto| *upto >= entry.object);
-        if is_gone || self.met.insert((entry.key, entry.slice), ()).is_some() {
+        if is_gone || self.seen.insert((entry.key, entry.slice), ()).is_some() {
             return Ok(());
         }
         let described = if self.depth == Depth::Count { None } else { Some(self.read(segment, entry)) };
@@ -98,7 +98,7 @@ impl Look {
         Ok(())
     }
 
-    /// Length and description of the object; with the depth of it, the bytes are compared too.
+    /// Length and description of the object; at [`Depth::Verify`] the bytes are compared too.
     fn read(&self, segment: &Segment, entry: &Entry) -> Result<(u64, Vec<u8>), Unusable> {
         let (file, _) = segment.file()?;
         let (header, description) = segment.describe(&file, entry.place)?;

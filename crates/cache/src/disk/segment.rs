@@ -1,8 +1,9 @@
-//! One segment: a file that is written once from begin to end, read at any place, and in the end deleted.
+//! One segment: a file that is written once from begin to end, read anywhere, and deleted in the end.
 //!
-//! A segment is never written over. Who sends from it holds its open file, and an open file keeps its pages also when
-//! it has been deleted: what a socket has not sent yet stays as it is.
+//! A segment is never overwritten. Its readers hold its open file, and an open file keeps its pages after it was deleted:
+//! bytes that a socket has not sent yet do not change.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -22,23 +23,23 @@ use super::format::{
 /// Bytes read and checked at a time: large enough for a disk, small enough for the L2 cache.
 const STEP_BYTES: usize = 256 * 1024;
 
-/// A segment as readers know it.
+/// A segment for reading.
 pub(crate) struct Segment {
     pub(crate) number: u32,
     path: PathBuf,
     /// Bytes that its file takes.
     pub(crate) bytes: AtomicU64,
     open: Mutex<Option<Arc<OpenFile>>>,
-    /// Its file is or will soon be deleted.
+    /// Whether its file was or will soon be deleted.
     gone: AtomicBool,
 }
 
 /// Why a record cannot be used.
 #[derive(Debug)]
 pub(crate) enum Unusable {
-    /// It is not what it should be: torn, rotten, or another one.
+    /// It is torn, has changed, or is another one.
     Damaged,
-    /// What the system said.
+    /// The error of the system.
     Io(io::Error),
 }
 
@@ -60,9 +61,10 @@ impl Segment {
         })
     }
 
-    /// Its file, if that is open and still to be read.
+    /// Its file, if that is open and was neither deleted nor truncated.
     pub(crate) fn file_if_open(&self) -> Option<Arc<OpenFile>> {
-        if self.gone.load(Ordering::Acquire) { None } else { self.open().clone() }
+        let file = if self.gone.load(Ordering::Acquire) { None } else { self.open().clone() };
+        file.filter(|file| !file.is_truncated())
     }
 
     /// Its file; opens it, which may wait for the disk. The answer also says whether it was closed before.
@@ -75,13 +77,13 @@ impl Segment {
         Ok((file, true))
     }
 
-    /// Closes its file, unless somebody reads from it: then with the last reader.
+    /// Closes its file, at the latest with its last reader.
     pub(crate) fn close(&self) {
         let file = self.open().take();
         drop(file);
     }
 
-    /// Deletes it. Who reads from it may finish.
+    /// Deletes it. Readers may finish.
     pub(crate) fn delete(&self) -> io::Result<()> {
         self.gone.store(true, Ordering::Release);
         self.close();
@@ -149,7 +151,7 @@ impl Segment {
         }
     }
 
-    /// Gives a segment whose writer is gone its table, and the rest of its room back to the system.
+    /// Writes the table of a segment whose writer has ended, and gives the rest of its space back.
     pub(crate) fn finish_for_another(&self, entries: &[Entry]) -> Result<(), Unusable> {
         let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
         let end = match entries.last() {
@@ -181,8 +183,8 @@ impl Segment {
         Ok((header, description))
     }
 
-    /// Reads the bytes of a record, gives them to `take` piece by piece, and says whether they are right. They are in
-    /// the page cache afterwards.
+    /// Reads the bytes of a record piece by piece, passes them to `take`, and compares their checksum. They are in the
+    /// page cache afterwards.
     pub(crate) fn verify(
         &self,
         file: &OpenFile,
@@ -210,6 +212,12 @@ impl Segment {
     }
 }
 
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
 fn read(file: &OpenFile, bytes: &mut [u8], at: u64) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
@@ -229,7 +237,7 @@ fn read_header(file: &File, at: u64, number: u32) -> Result<RecordHeader, Unusab
     RecordHeader::decode(&bytes, number).ok_or(Unusable::Damaged)
 }
 
-/// Where the file of a segment lies.
+/// The path of a segment's file.
 pub(crate) fn path(directory: &Path, number: u32) -> PathBuf {
     directory.join(format!("segment-{number:09}"))
 }
@@ -262,40 +270,40 @@ fn write_table(file: &File, number: u32, entries: &[Entry], end: u64) -> io::Res
 pub(crate) struct Writing {
     pub(crate) segment: Arc<Segment>,
     file: File,
-    room: u64,
+    space: u64,
     end: u64,
     entries: Vec<Entry>,
 }
 
 impl Writing {
-    /// Makes the file, with all its room taken at once so that a full disk shows here.
-    pub(crate) fn begin(directory: &Path, number: u32, slice_bytes: u32, room: u64) -> io::Result<Self> {
+    /// Makes the file and allocates all its space, so that a full disk is detected here.
+    pub(crate) fn begin(directory: &Path, number: u32, slice_bytes: u32, space: u64) -> io::Result<Self> {
         let path = path(directory, number);
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-        let begun = Self::prepare(file, directory, number, slice_bytes, room);
+        let begun = Self::prepare(file, directory, number, slice_bytes, space);
         if begun.is_err() {
-            // Nothing is in it. If it cannot be deleted either, the next start takes it for an empty segment.
+            // It is empty. If it cannot be deleted, the next start finds an empty segment.
             drop(std::fs::remove_file(&path));
         }
         begun
     }
 
-    fn prepare(file: File, directory: &Path, number: u32, slice_bytes: u32, room: u64) -> io::Result<Self> {
-        match fallocate(&file, FallocateFlags::empty(), 0, room) {
+    fn prepare(file: File, directory: &Path, number: u32, slice_bytes: u32, space: u64) -> io::Result<Self> {
+        match fallocate(&file, FallocateFlags::empty(), 0, space) {
             // A file system without it: then the file grows as it is written.
-            Err(Errno::OPNOTSUPP) => file.set_len(room)?,
+            Err(Errno::OPNOTSUPP) => file.set_len(space)?,
             other => other?,
         }
         file.write_all_at(&SegmentHeader { number, slice_bytes }.encode(), 0)?;
-        let segment = Segment::new(directory, number, room);
-        Ok(Self { segment, file, room, end: SEGMENT_HEADER_BYTES as u64, entries: Vec::new() })
+        let segment = Segment::new(directory, number, space);
+        Ok(Self { segment, file, space, end: SEGMENT_HEADER_BYTES as u64, entries: Vec::new() })
     }
 
     /// Whether another record of so many bytes fits, with the table.
     pub(crate) fn fits(&self, record_bytes: u64) -> bool {
         let table = (self.entries.len() + 1) * ENTRY_BYTES + TRAILER_BYTES;
-        self.end + record_bytes + table as u64 <= self.room
+        self.end + record_bytes + table as u64 <= self.space
     }
 
     /// Writes a record and returns its place in units. `fill` gives the bytes piece by piece to its argument, and says
@@ -314,7 +322,7 @@ impl Writing {
             Ok(())
         })?;
         self.file.write_all_at(description, at + RECORD_HEADER_BYTES as u64)?;
-        // Last what makes it visible.
+        // The header last: it makes the record visible.
         self.file.write_all_at(&header.encode(self.segment.number), at)?;
         let place = u32::try_from(at / UNIT_BYTES).map_err(|_| Unusable::Damaged)?;
         self.entries.push(Entry::of(header, place));

@@ -1,4 +1,4 @@
-//! The threads of one disk: a few that read, so that a slow disk holds up nobody but those who wait for it.
+//! The reader threads of one disk, so that a slow disk delays only requests for its slices.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A bounded queue and the threads that work on it. Dropped, they end with what they are at.
+/// A bounded queue and its threads. Dropped, the threads end after their current job.
 pub(crate) struct Readers(Arc<Shared>);
 
 struct Shared {
@@ -36,7 +36,7 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Queues a job and gives its answer to be awaited; `None` if too many wait already.
+    /// Queues a job and returns its pending answer; `None` if the queue is full.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -46,7 +46,7 @@ impl Readers {
         self.push(Box::new(job), self.0.queued_max).then_some(receiver)
     }
 
-    /// Queues a job that nobody waits for, if there is little to do.
+    /// Queues a job without an answer, if the queue is short.
     pub(crate) fn run_if_idle(&self, job: impl FnOnce() + Send + 'static) -> bool {
         self.push(Box::new(job), self.0.queued_max / 4)
     }
@@ -80,7 +80,7 @@ impl Shared {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // A panic is a fault of ours; it must not cost the disk a thread. Its waiter sees that nothing comes.
+                // A panic must not cost the disk a thread. The waiter sees a closed channel.
                 drop(catch_unwind(AssertUnwindSafe(job)));
                 state = self.lock();
             } else if state.closed {

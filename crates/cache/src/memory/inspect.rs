@@ -1,15 +1,17 @@
-//! Looking at a memory tier from outside.
+//! Inspects a memory tier from outside.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::record::{Header, RECORD_BYTES, SlotRecord, place};
-use super::restore::{RECORDS_NAME, SLICES_NAME};
+use super::layout::SlotLayout;
+use super::limits::{DESCRIPTION_BYTES_MAX, TierLimits};
+use super::record::{Header, RECORD_BYTES, RecordKey, SECRET_BYTES, SlotRecord, place};
+use super::record_file::{for_each_record, read_header};
+use super::restore::{KEY_NAME, RECORDS_NAME, SLICES_NAME};
 use super::slot::description_offset;
-use super::{DESCRIPTION_ROOM_BYTES, stride};
-use crate::inspect::{Contents, Depth, Gathered};
+use crate::contents::{Contents, Depth, Gathered};
 
 /// A block as `stat` counts them.
 const BLOCK_BYTES: u64 = 512;
@@ -17,40 +19,39 @@ const BLOCK_BYTES: u64 = 512;
 struct Files {
     records: File,
     slices: File,
-    header: Header,
+    layout: SlotLayout,
+    slice_bytes: u32,
+    key: RecordKey,
 }
 
 /// See [`crate::inspect::memory`].
 pub(crate) fn inspect(directory: &Path, depth: Depth) -> io::Result<Contents> {
     let records = File::open(directory.join(RECORDS_NAME))?;
     let slices = File::open(directory.join(SLICES_NAME))?;
+    let mut secret = [0; SECRET_BYTES];
+    File::open(directory.join(KEY_NAME))?.read_exact_at(&mut secret, 0)?;
     let file_bytes = slices.metadata()?.blocks() * BLOCK_BYTES;
-    let mut header = [0; 28];
-    let read = records.read_exact_at(&mut header, 0);
-    let header = read.ok().and_then(|()| Header::decode(&header));
-    let header = header.filter(|header| slices.metadata().is_ok_and(|slices| slices.ino() == header.inode));
-    let header = header.ok_or_else(|| io::Error::other("its records are damaged or of another version"))?;
-    let files = Files { records, slices, header };
+    let damaged = || io::Error::other("its records are damaged or of another version");
+    let header = read_header(&records)?.ok_or_else(damaged)?;
+    if slices.metadata()?.ino() != header.inode || header.slice_bytes == 0 {
+        return Err(damaged());
+    }
+    let Header { bytes, slice_bytes, .. } = header;
+    let layout = SlotLayout::new(TierLimits { bytes, slice_bytes, scrub_bytes_per_second: 0 });
+    let key = RecordKey::new(secret);
+    let files = Files { records, slices, layout, slice_bytes, key };
     let mut contents = Contents { file_bytes, ..Contents::default() };
     let mut gathered = Gathered::default();
-    // A few pages of records at a time.
-    let mut buffer = vec![0; 1024 * RECORD_BYTES];
-    for first in (0..header.slots).step_by(1024) {
-        let count = (header.slots - first).min(1024) as usize;
-        let bytes = &mut buffer[..count * RECORD_BYTES];
-        files.records.read_exact_at(bytes, place(first))?;
-        for (number, bytes) in (first..).zip(bytes.chunks_exact(RECORD_BYTES)) {
-            if let Some(record) = SlotRecord::decode(bytes) {
-                files.take_in(number, &record, depth, &mut gathered, &mut contents)?;
-            }
-        }
-    }
+    let slots = header.slots.min(files.layout.slots());
+    for_each_record(&files.records, slots, key, |number, record| {
+        files.add(number, &record, depth, &mut gathered, &mut contents)
+    })?;
     gathered.into_contents(&mut contents);
     Ok(contents)
 }
 
 impl Files {
-    fn take_in(
+    fn add(
         &self,
         number: u32,
         record: &SlotRecord,
@@ -59,7 +60,7 @@ impl Files {
         contents: &mut Contents,
     ) -> io::Result<()> {
         if depth == Depth::Verify && !self.is_right(number, record)? {
-            // A server may have given the slot to another slice while we looked.
+            // A server may have given the slot to another slice meanwhile.
             if self.still_says(number, record)? {
                 contents.damaged += 1;
             }
@@ -76,9 +77,11 @@ impl Files {
     }
 
     fn is_right(&self, number: u32, record: &SlotRecord) -> io::Result<bool> {
-        let length = record.length.min(self.header.slice_bytes) as usize;
+        let length = record.length.min(self.slice_bytes) as usize;
         let mut bytes = vec![0; length];
-        self.slices.read_exact_at(&mut bytes, self.start(number))?;
+        if !self.read(&mut bytes, self.start(number))? {
+            return Ok(false);
+        }
         let described = self.description(number, record)?.is_some();
         Ok(described && crc32fast::hash(&bytes) == record.checksum)
     }
@@ -86,17 +89,28 @@ impl Files {
     fn still_says(&self, number: u32, record: &SlotRecord) -> io::Result<bool> {
         let mut bytes = [0; RECORD_BYTES];
         self.records.read_exact_at(&mut bytes, place(number))?;
-        Ok(SlotRecord::decode(&bytes).as_ref() == Some(record))
+        Ok(SlotRecord::decode(&bytes, number, self.key).as_ref() == Some(record))
     }
 
     fn description(&self, number: u32, record: &SlotRecord) -> io::Result<Option<Vec<u8>>> {
-        let mut bytes = vec![0; (record.description as usize).min(DESCRIPTION_ROOM_BYTES)];
-        let at = self.start(number) + description_offset(record.length.min(self.header.slice_bytes));
-        self.slices.read_exact_at(&mut bytes, at)?;
+        let mut bytes = vec![0; (record.description as usize).min(DESCRIPTION_BYTES_MAX)];
+        let at = self.start(number) + description_offset(record.length.min(self.slice_bytes));
+        if !self.read(&mut bytes, at)? {
+            return Ok(None);
+        }
         Ok((crc32fast::hash(&bytes) == record.description_checksum).then_some(bytes))
     }
 
+    /// Reads bytes of the slices. False if the file ends before them.
+    fn read(&self, bytes: &mut [u8], at: u64) -> io::Result<bool> {
+        match self.slices.read_exact_at(bytes, at) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn start(&self, number: u32) -> u64 {
-        u64::from(number) * stride(self.header.slice_bytes)
+        self.layout.start(number)
     }
 }

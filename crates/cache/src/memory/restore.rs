@@ -1,100 +1,113 @@
-//! Opening a memory tier, and finding again what an earlier process left in it.
+//! Opens a memory tier and restores the slices of an earlier process.
 //!
-//! Beside the file of slices lies one of records. A slot is claimed back only if its record is whole, and what no
-//! record claims is given back to the system before anything else is written.
+//! A slot is restored only if its record is whole. All other slots are given back to the system before anything is
+//! written.
 
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::SystemTime;
 
 use penstock_sys::file::OpenFile;
 use rustix::fs::{FlockOperation, flock};
 
-use super::record::{HEADER_BYTES, Header, RECORD_BYTES, SlotRecord, place};
-use super::slot::Slot;
-use super::{
-    DESCRIPTION_ROOM_BYTES, Entry, Holder, MemoryTier, PAGE_BYTES, SLOTS_PER_SLICE, State, TierError,
-    TierLimits, punch, stride,
-};
-use crate::Key;
-use crate::admission::{Admission, Uses};
+use super::files::TierDirectory;
+use super::holder::{ExpectedBytes, Holder};
+use super::layout::SlotLayout;
+use super::limits::{DESCRIPTION_BYTES_MAX, SLICES_MIN, TierError, TierLimits, TierWarning, slice_length};
+use super::record::{Header, RecordKey, SECRET_BYTES, SlotRecord, place};
+use super::record_file::{data, file_bytes, for_each_record, read_header};
+use super::slot::{Slot, description_offset, ghost};
+use super::tier::{MemoryTier, TierFiles, available_bytes, punch};
+use crate::key::{Key, KeyHashing};
 
-/// The files in the tier's directory.
-pub(crate) const SLICES_NAME: &str = "slices";
-pub(crate) const RECORDS_NAME: &str = "records";
+/// Names of the files in the tier's directory.
+pub(super) const SLICES_NAME: &str = "slices";
+pub(super) const RECORDS_NAME: &str = "records";
+pub(super) const KEY_NAME: &str = "key";
 
-/// What an earlier process left in a tier.
+/// The objects of an earlier process.
 #[derive(Default)]
 pub struct Restored {
-    pub(crate) objects: HashMap<Key, Arc<Dormant>>,
-    /// Slices that are there again.
+    pub(crate) objects: HashMap<Key, Arc<Dormant>, KeyHashing>,
+    /// Slices that were restored.
     pub slices: u64,
     /// Bytes of those.
     pub bytes: u64,
-    /// Why what was there could not be kept, if there was anything.
+    /// Why the slices of an earlier process were dropped, if there were any.
     pub dropped: Option<&'static str>,
+    /// Warnings for the operator.
+    pub warning: Option<TierWarning>,
 }
 
-/// Ids begin as nanoseconds since 1970. With one that is greater than this, later ones would run out of numbers.
+/// Ids begin as nanoseconds since 1970. A greater one than this is refused: later ones would run out of numbers.
 const OBJECT_MAX: u64 = u64::MAX / 2;
 
-/// An object of an earlier process that nobody has asked for yet.
+/// An object of an earlier process that was not requested yet.
 pub(crate) struct Dormant {
     pub(crate) object: u64,
     pub(crate) object_length: Option<u64>,
-    slots: Mutex<Vec<Left>>,
+    slots: Mutex<Vec<RestoredSlice>>,
 }
 
-/// A slice that an earlier process left.
-pub(crate) struct Left {
+/// A slice of an earlier process.
+pub(crate) struct RestoredSlice {
     pub(crate) record: SlotRecord,
     pub(crate) slot: Arc<Slot>,
 }
 
 impl Dormant {
-    /// Its slices, and the newest description that came with one of them. It has none afterwards.
-    pub(crate) fn wake(&self) -> Option<(Vec<u8>, Vec<Left>)> {
+    /// Takes its slices, and the newest description that is whole.
+    pub(crate) fn take(&self) -> Option<(Vec<u8>, Vec<RestoredSlice>)> {
         let mut slots = std::mem::take(&mut *self.slots());
         slots.sort_unstable_by_key(|left| std::cmp::Reverse(left.record.revision));
         let description = slots.iter().find_map(|left| left.slot.description(&left.record))?;
         Some((description, slots))
     }
 
-    /// No later process is to know of it either.
-    pub(crate) fn strike_out(&self) {
+    /// Whether all its slices were evicted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots().is_empty()
+    }
+
+    /// Removes its records: a later process must not find it either.
+    pub(crate) fn clear_records(&self) {
         for left in &*self.slots() {
-            left.slot.strike_out();
+            left.slot.clear_record();
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, Vec<Left>> {
+    fn slots(&self) -> MutexGuard<'_, Vec<RestoredSlice>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Holder for Dormant {
-    fn let_go(&self, slice: u32) {
+    fn release_slice(&self, slice: u32) {
         let mut slots = self.slots();
         let place = slots.iter().position(|left| left.record.slice == slice);
         let gone = place.map(|place| slots.swap_remove(place));
         drop(slots);
-        // Without our lock: giving back pages takes a moment.
+        // Without the lock: giving back pages takes a moment.
         drop(gone);
     }
 
     fn is_kept(&self) -> bool {
         true
     }
+
+    fn expected(&self, slice: u32) -> Option<ExpectedBytes> {
+        self.slots().iter().find(|left| left.record.slice == slice).map(|left| left.slot.expected())
+    }
 }
 
 impl MemoryTier {
-    /// Opens the tier in `directory`, which is made if it is missing, with what an earlier process left there. Ids of
-    /// new objects begin with `now`, so that they are newer than all before.
+    /// Opens the tier in `directory`, which is made if it is missing, and restores the objects of an earlier process. Ids
+    /// of new objects begin with `now`, so that they are newer than all before.
     ///
     /// # Errors
     /// See [`TierError`].
@@ -103,91 +116,70 @@ impl MemoryTier {
         limits: TierLimits,
         now: SystemTime,
     ) -> Result<(Arc<Self>, Restored), TierError> {
-        let (slices, records) = (directory.join(SLICES_NAME), directory.join(RECORDS_NAME));
-        let unusable = |path: &Path| {
-            let path = path.to_owned();
+        let unusable = |name: &str| {
+            let path = directory.join(name);
             move |source| TierError::Unusable { path, source }
         };
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(unusable(directory))?;
-        let writing = open_or_create(&slices).map_err(unusable(&slices))?;
+        let opened = TierDirectory::open(directory)?;
+        let writing = opened.open_file(SLICES_NAME)?;
         flock(&writing, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| TierError::InUse(directory.to_owned()))?;
-        let record_file = open_or_create(&records).map_err(unusable(&records))?;
-        let slots = slots(limits);
-        let inode = writing.metadata().map_err(unusable(&slices))?.ino();
-        let header = Header { slice_bytes: limits.slice_bytes, slots, inode };
-        let bytes = u64::from(slots) * stride(limits.slice_bytes);
-        let (found, dropped) = match read_records(&record_file, header).map_err(unusable(&records))? {
-            Ok(found) if writing.metadata().map_err(unusable(&slices))?.len() == bytes => (found, None),
-            Ok(_) => (Vec::new(), Some("its file of slices has another length")),
-            Err(why) => (Vec::new(), why),
-        };
+        let records = opened.open_file(RECORDS_NAME)?;
+        let secret = opened.open_file(KEY_NAME)?;
+        let record_key = read_key(&secret).map_err(unusable(KEY_NAME))?;
+        let available = available_bytes(&writing, [&writing, &records]);
+        let (bytes_max, warning) = space_for(directory, limits, available)?;
+        let layout = SlotLayout::new(limits);
+        let inode = writing.metadata().map_err(unusable(SLICES_NAME))?.ino();
+        let header =
+            Header { bytes: limits.bytes, slice_bytes: limits.slice_bytes, slots: layout.slots(), inode };
+        let (found, dropped) =
+            match read_records(&records, header, record_key).map_err(unusable(RECORDS_NAME))? {
+                Ok(found) => (found, None),
+                Err(why) => (Vec::new(), why),
+            };
         if found.is_empty() {
-            let records_bytes = HEADER_BYTES + u64::from(slots) * RECORD_BYTES as u64;
-            begin_again(&record_file, records_bytes, &header).map_err(unusable(&records))?;
-            writing.set_len(0).map_err(unusable(&slices))?;
-            writing.set_len(bytes).map_err(unusable(&slices))?;
+            clear(&records, &header).map_err(unusable(RECORDS_NAME))?;
+            writing.set_len(0).map_err(unusable(SLICES_NAME))?;
         }
-        // Behind the last slot, where nothing lies.
-        let spare = bytes - PAGE_BYTES;
-        let last_is_free = found.iter().all(|(number, _)| *number != slots - 1);
-        if last_is_free {
-            punch(&writing, spare, PAGE_BYTES).map_err(|_| TierError::NoHoles(directory.to_owned()))?;
+        // If it was truncated, the lost slices are noticed by their checksum.
+        writing.set_len(layout.file_bytes()).map_err(unusable(SLICES_NAME))?;
+        let last = layout.slots() - 1;
+        if found.iter().all(|(number, _)| *number != last) {
+            punch(&writing, &layout.range(last..last + 1))
+                .map_err(|_| TierError::NoHoles(directory.to_owned()))?;
         }
-        let reading = File::open(&slices).map_err(unusable(&slices))?;
-        let reading = OpenFile::from_fd(reading.into()).map_err(unusable(&slices))?;
-        let tier = Arc::new(Self::new(limits, slots, Arc::new(reading), writing, record_file, now));
-        let mut restored = tier.restore(found).map_err(unusable(&slices))?;
-        restored.dropped = dropped;
-        Ok((tier, restored))
+        // Not a copy of the other descriptor, which would share its lock.
+        let reading =
+            OpenFile::from_fd(opened.open_file(SLICES_NAME)?.into()).map_err(unusable(SLICES_NAME))?;
+        let claimed = claims(found, limits.slice_bytes, |slot| layout.space(slot));
+        release_unclaimed(&claimed, &layout, &writing, &records).map_err(unusable(SLICES_NAME))?;
+        let files = TierFiles { reading, writing, records, record_key };
+        let tier = Arc::new(Self::new(limits, bytes_max, files, now));
+        let restored = tier.restore(claimed);
+        Ok((tier, Restored { dropped, warning, ..restored }))
     }
 
-    fn new(
-        limits: TierLimits,
-        slots: u32,
-        reading: Arc<OpenFile>,
-        writing: File,
-        records: File,
-        now: SystemTime,
-    ) -> Self {
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            limits,
-            reading,
-            writing,
-            records,
-            next_object: AtomicU64::new(u64::try_from(now.as_nanos()).unwrap_or(0)),
-            leaving: AtomicBool::new(false),
-            disks: OnceLock::new(),
-            uses: (0..slots).map(|_| Uses::default()).collect(),
-            dropping: OnceLock::new(),
-            bytes: AtomicU64::new(0),
-            evictions: AtomicU64::new(0),
-            refusals: AtomicU64::new(0),
-            state: Mutex::new(State {
-                free: (0..slots).rev().collect(),
-                generation: 0,
-                entries: (0..slots).map(|_| None).collect(),
-                admission: Admission::new(),
-                kept: 0,
-            }),
-        }
+    /// Whether the file system of `directory`, which need not exist, has the space that a tier needs. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Self::open`], as far as the space is concerned.
+    pub fn check_space(directory: &Path, limits: TierLimits) -> Result<Option<TierWarning>, TierError> {
+        let existing = directory.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(directory);
+        let own = [SLICES_NAME, RECORDS_NAME].map(|name| File::open(directory.join(name)));
+        let own = own.iter().filter_map(|file| file.as_ref().ok());
+        let available = File::open(existing).and_then(|existing| available_bytes(&existing, own));
+        space_for(directory, limits, available).map(|(_, warning)| warning)
     }
 
-    /// Takes back what the records claim, and gives the rest to the system.
-    fn restore(self: &Arc<Self>, found: Vec<(u32, SlotRecord)>) -> io::Result<Restored> {
-        let claimed = claims(found, self.limits.slice_bytes);
-        let numbers = claimed.iter().flat_map(|(_, slots)| slots).map(|(number, _)| *number);
-        let mut kept: Vec<u32> = numbers.collect();
-        kept.sort_unstable();
-        self.give_back_between(&kept)?;
+    /// Restores the recorded slots.
+    fn restore(self: &Arc<Self>, claimed: Claims) -> Restored {
+        self.claim_slots(&numbers(&claimed));
         let mut restored = Restored::default();
-        let mut state = self.state();
-        state.free.retain(|number| kept.binary_search(number).is_err());
         for (key, records) in claimed {
             let newest = records.iter().map(|(_, record)| *record).max_by_key(|record| record.revision);
             let Some(newest) = newest else { continue };
-            self.next_object.fetch_max(newest.object + 1, Ordering::Relaxed);
+            self.skip_objects_to(newest.object);
             let dormant = Arc::new(Dormant {
                 object: newest.object,
                 object_length: newest.object_length,
@@ -197,91 +189,117 @@ impl MemoryTier {
             for (number, record) in records {
                 let slot = Slot::restored(self, number, &record);
                 restored.slices += 1;
-                restored.bytes += slot.reserved.load(Ordering::Relaxed);
-                let (generation, slice, holder) = (slot.generation, record.slice, weak.clone());
-                state.entries[number as usize] = Some(Entry { generation, holder, slice });
-                state.admission.enter((number, generation), super::ghost(&key, slice));
-                dormant.slots().push(Left { record, slot });
+                slot.keep(weak.clone(), record.slice, ghost(&key, record.slice));
+                dormant.slots().push(RestoredSlice { record, slot });
             }
             restored.objects.insert(key, dormant);
         }
-        state.kept = restored.slices;
-        self.bytes.store(restored.bytes, Ordering::Relaxed);
-        Ok(restored)
+        restored.bytes = self.counters().bytes;
+        restored
     }
+}
 
-    /// Records without a slice are cleared, and their pages go.
-    fn give_back_between(&self, kept: &[u32]) -> io::Result<()> {
-        let slots = u32::try_from(self.uses.len()).unwrap_or(u32::MAX);
-        let mut from = 0;
-        for next in kept.iter().copied().chain([slots]) {
-            if next > from {
-                let count = u64::from(next - from);
-                // Zeros in whole pages cost nothing, and the edges of others are written.
-                punch(&self.records, place(from), count * RECORD_BYTES as u64)?;
-                punch(&self.writing, u64::from(from) * self.stride(), count * self.stride())?;
-            }
-            from = next + 1;
+/// The secret key of a directory. A new one is made if there is none; it fits no record.
+fn read_key(file: &File) -> io::Result<RecordKey> {
+    let mut secret = [0; SECRET_BYTES];
+    if file.metadata()?.len() != SECRET_BYTES as u64 {
+        File::open("/dev/urandom")?.read_exact(&mut secret)?;
+        file.set_len(0)?;
+        file.write_all_at(&secret, 0)?;
+    }
+    file.read_exact_at(&mut secret, 0)?;
+    Ok(RecordKey::new(secret))
+}
+
+/// The space of a tier of which `available` bytes are there, with a warning if that is less than its limit.
+fn space_for(
+    directory: &Path,
+    limits: TierLimits,
+    available: io::Result<u64>,
+) -> Result<(u64, Option<TierWarning>), TierError> {
+    let path = directory.to_owned();
+    let available = match available {
+        Ok(available) => available,
+        Err(source) => return Err(TierError::Unusable { path, source }),
+    };
+    let needed = limits.bytes.min(SLICES_MIN * u64::from(limits.slice_bytes));
+    if available < needed {
+        return Err(TierError::TooSmall { path, available, needed });
+    }
+    let asked = limits.bytes;
+    let warning = (available < asked).then_some(TierWarning::Shrunk { path, asked, available });
+    Ok((available.min(asked), warning))
+}
+
+/// The slots of an object.
+type Claims = Vec<(Key, Vec<(u32, SlotRecord)>)>;
+
+/// The numbers of all claimed slots, in rising order.
+fn numbers(claimed: &Claims) -> Vec<u32> {
+    let slots = claimed.iter().flat_map(|(_, slots)| slots);
+    let mut numbers: Vec<u32> = slots.map(|(number, _)| *number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Clears the records of all other slots, and gives back their pages.
+fn release_unclaimed(claimed: &Claims, layout: &SlotLayout, slices: &File, records: &File) -> io::Result<()> {
+    let mut from = 0;
+    for next in numbers(claimed).into_iter().chain([layout.slots()]) {
+        if next > from {
+            punch_data(records, &(place(from)..place(next)))?;
+            punch_data(slices, &layout.range(from..next))?;
         }
-        Ok(())
+        from = next + 1;
     }
+    Ok(())
 }
 
-fn open_or_create(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+/// Gives back the pages of a range, if there are any. Looking is cheaper than punching.
+fn punch_data(file: &File, range: &Range<u64>) -> io::Result<()> {
+    if data(file, range.start, range.end)?.is_none() { Ok(()) } else { punch(file, range) }
 }
 
-fn slots(limits: TierLimits) -> u32 {
-    let slots = (limits.bytes / u64::from(limits.slice_bytes)).max(1).saturating_mul(SLOTS_PER_SLICE);
-    u32::try_from(slots).unwrap_or(u32::MAX)
-}
-
-/// An empty file of records.
-fn begin_again(file: &File, bytes: u64, header: &Header) -> io::Result<()> {
+/// Makes an empty file of records.
+fn clear(file: &File, header: &Header) -> io::Result<()> {
     file.set_len(0)?;
-    file.set_len(bytes)?;
+    file.set_len(file_bytes(header.slots))?;
     file.write_all_at(&header.encode(), 0)
 }
 
 type Found = Result<Vec<(u32, SlotRecord)>, Option<&'static str>>;
 
-/// The records of a file, or why they say nothing to a process that wants `wanted`.
-fn read_records(file: &File, wanted: Header) -> io::Result<Found> {
+/// The records of a file, or why they are of no use to a process that expects the header `wanted`.
+fn read_records(file: &File, wanted: Header, key: RecordKey) -> io::Result<Found> {
     let length = file.metadata()?.len();
     if length == 0 {
         return Ok(Err(None));
     }
-    let records = u64::from(wanted.slots) * RECORD_BYTES as u64;
-    let mut header = [0; 28];
-    if length < 28 || file.read_exact_at(&mut header, 0).is_err() {
-        return Ok(Err(Some("its records are damaged")));
-    }
-    match Header::decode(&header) {
+    match read_header(file)? {
         None => return Ok(Err(Some("its records are damaged, or of another version"))),
         Some(header) if header.inode != wanted.inode => {
             return Ok(Err(Some("its file of slices is another")));
         }
         Some(header) if header != wanted => return Ok(Err(Some("its size or slice was another"))),
-        Some(_) if length != HEADER_BYTES + records => return Ok(Err(Some("its records are damaged"))),
+        Some(_) if length != file_bytes(wanted.slots) => return Ok(Err(Some("its records are damaged"))),
         Some(_) => {}
     }
-    let mut bytes = vec![0; usize::try_from(records).unwrap_or(0)];
-    file.read_exact_at(&mut bytes, HEADER_BYTES)?;
-    let decoded = bytes.chunks_exact(RECORD_BYTES).zip(0..).filter_map(|(bytes, number)| {
-        let record = SlotRecord::decode(bytes)?;
-        Some((number, record))
-    });
-    Ok(Ok(decoded.collect()))
+    let mut found = Vec::new();
+    for_each_record(file, wanted.slots, key, |slot, record| {
+        found.push((slot, record));
+        Ok::<_, io::Error>(())
+    })?;
+    Ok(Ok(found))
 }
 
-/// The slots of each object, the oldest object first; of two versions of one the newer, of two places of one slice that
-/// with the newest description.
-fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32) -> Vec<(Key, Vec<(u32, SlotRecord)>)> {
-    let mut objects: HashMap<Key, Vec<(u32, SlotRecord)>> = HashMap::new();
+/// The slots of each object, the oldest object first. Of two versions of an object the newer counts, of two slots of one
+/// slice the one with the newest description.
+fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32, space: impl Fn(u32) -> u64) -> Claims {
+    let mut objects: HashMap<Key, Vec<(u32, SlotRecord)>, KeyHashing> = HashMap::default();
     for (number, record) in found {
         let fits = record.length <= slice_bytes
-            && record.description as usize <= DESCRIPTION_ROOM_BYTES
+            && record.description as usize <= DESCRIPTION_BYTES_MAX
+            && description_offset(record.length) + u64::from(record.description) <= space(number)
             && record.object <= OBJECT_MAX;
         if !fits || record.length == 0 {
             continue;
@@ -296,14 +314,14 @@ fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32) -> Vec<(Key, Vec<(u32
     }
     objects.retain(|_, slots| {
         let newest = slots.iter().map(|(_, record)| record).max_by_key(|record| record.revision);
-        // Without a length it broke off while it came, and nobody can say where it would have ended.
+        // Without a length it broke off on its way, and its end is unknown.
         let Some(length) = newest.and_then(|record| record.object_length) else { return false };
-        // Older ones may have been written when nobody knew the length yet.
+        // Older records may have been written while the length was unknown.
         let agrees = |record: &SlotRecord| {
             record.object_length.is_none_or(|told| told == length)
                 && record.length == slice_length(length, record.slice, slice_bytes)
         };
-        // What it says of the others is only worth believing if it is right itself.
+        // The newest record judges the others, so it must be right itself.
         if !newest.is_some_and(agrees) {
             return false;
         }
@@ -319,13 +337,6 @@ fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32) -> Vec<(Key, Vec<(u32
     objects
 }
 
-/// Bytes of a slice of an object of this length.
-pub(crate) fn slice_length(object_length: u64, slice: u32, slice_bytes: u32) -> u32 {
-    let before = u64::from(slice) * u64::from(slice_bytes);
-    let left = object_length.saturating_sub(before).min(u64::from(slice_bytes));
-    u32::try_from(left).unwrap_or(slice_bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,8 +348,8 @@ mod tests {
         let ids = |claimed: Vec<(Key, Vec<(u32, SlotRecord)>)>| -> Vec<u64> {
             claimed.iter().flat_map(|(_, slots)| slots).map(|(_, record)| record.object).collect()
         };
-        assert_eq!(ids(claims(vec![(0, record(7)), (1, record(u64::MAX))], 4096)), [7]);
-        assert_eq!(ids(claims(vec![(0, record(OBJECT_MAX))], 4096)), [OBJECT_MAX]);
+        assert_eq!(ids(claims(vec![(0, record(7)), (1, record(u64::MAX))], 4096, |_| 8192)), [7]);
+        assert_eq!(ids(claims(vec![(0, record(OBJECT_MAX))], 4096, |_| 8192)), [OBJECT_MAX]);
     }
 
     #[test]
@@ -352,7 +363,7 @@ mod tests {
             ..SlotRecord::default()
         };
         let slots = |found: &[SlotRecord]| -> Vec<u32> {
-            let claimed = claims((0..).zip(found.iter().copied()).collect(), 4096);
+            let claimed = claims((0..).zip(found.iter().copied()).collect(), 4096, |_| 8192);
             claimed.iter().flat_map(|(_, slots)| slots).map(|(number, _)| *number).collect()
         };
         let (first, second) = (record(1, 0, 4096, None), record(2, 1, 10, Some(4106)));

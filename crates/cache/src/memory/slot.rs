@@ -1,83 +1,96 @@
-//! The place of one slice, and of the description of its object behind it.
+//! The place of one slice in the tier's file, and of the description of its object behind it.
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use penstock_sys::file::Extent;
 
+use super::holder::{ExpectedBytes, Holder};
+use super::limits::DESCRIPTION_BYTES_MAX;
 use super::record::SlotRecord;
-use super::{DESCRIPTION_ROOM_BYTES, MemoryTier, PAGE_BYTES};
+use super::tier::MemoryTier;
+use crate::key::{Key, short_name};
 
-/// The place of one slice. Its bytes stay as they are for as long as anybody holds it.
+/// The place of one slice. Its bytes do not change while it is held.
 pub(crate) struct Slot {
-    pub(super) tier: Arc<MemoryTier>,
-    pub(super) number: u32,
-    pub(super) generation: u32,
-    pub(super) reserved: AtomicU64,
+    tier: Arc<MemoryTier>,
+    number: u32,
     written: AtomicU32,
     checksum: AtomicU32,
-    /// Whether a record tells the next process of it.
+    /// The tier's epoch when the bytes were written or last compared with their checksum.
+    epoch: AtomicU8,
+    /// Whether the next process finds a record of it.
     recorded: AtomicBool,
-    /// Requests so far, as many as matter.
+    /// Requests so far, up to [`REQUESTS_MAX`].
     requests: AtomicU8,
-    /// Whether it is on a disk too, or about to be.
+    /// Whether a disk has the slice too, or is about to.
     pub(crate) on_disk: AtomicBool,
 }
 
-/// Requests that are counted. Whoever has had so many is looked up on the disks once more: what stays in memory all
-/// the time is never read from there, and one day the segment that it was written to is the oldest.
+/// Requests that are counted. After so many the slice is looked up on the disks once more: a popular slice is never read
+/// from there, and the segment that it was written to becomes the oldest one day.
 const REQUESTS_MAX: u8 = 200;
 /// Bytes read at a time.
 const STEP_BYTES: usize = 256 * 1024;
+/// Expected length of the description of an object whose slot is chosen before that is known.
+const DESCRIPTION_BYTES: u64 = 768;
 
-/// What a slot is written down with.
+/// The record of a slot, and the description of its object.
 pub(crate) struct Note<'n> {
     pub(crate) record: SlotRecord,
     pub(crate) description: &'n [u8],
 }
 
 impl Slot {
-    pub(super) fn empty(tier: &Arc<MemoryTier>, number: u32, generation: u32, reserved: u64) -> Arc<Self> {
-        Arc::new(Self {
+    /// A slot for `bytes` of one slice; others are evicted for it. `None` if even that does not help.
+    pub(crate) fn reserve(tier: &Arc<MemoryTier>, bytes: u32) -> Option<Arc<Self>> {
+        let number = tier.take_slot(bytes, description_offset(bytes) + DESCRIPTION_BYTES)?;
+        Some(Arc::new(Self::new(tier, number)))
+    }
+
+    fn new(tier: &Arc<MemoryTier>, number: u32) -> Self {
+        Self {
             tier: Arc::clone(tier),
             number,
-            generation,
-            reserved: AtomicU64::new(reserved),
             written: AtomicU32::new(0),
             checksum: AtomicU32::new(0),
+            epoch: AtomicU8::new(tier.epoch()),
             recorded: AtomicBool::new(false),
             requests: AtomicU8::new(0),
             on_disk: AtomicBool::new(false),
-        })
+        }
     }
 
-    /// A slot as an earlier process left it.
+    /// A slot as an earlier process left it. Its bytes are compared with their checksum before they are used.
     pub(super) fn restored(tier: &Arc<MemoryTier>, number: u32, record: &SlotRecord) -> Arc<Self> {
-        let reserved =
-            (description_offset(record.length) + u64::from(record.description)).next_multiple_of(PAGE_BYTES);
-        Arc::new(Self {
-            tier: Arc::clone(tier),
-            number,
-            generation: 0,
-            reserved: AtomicU64::new(reserved),
-            written: AtomicU32::new(record.length),
-            checksum: AtomicU32::new(record.checksum),
-            recorded: AtomicBool::new(true),
-            // Somebody asked for it in the life before.
-            requests: AtomicU8::new(1),
-            on_disk: AtomicBool::new(false),
-        })
+        tier.set_bytes(number, description_offset(record.length) + u64::from(record.description));
+        let slot = Self::new(tier, number);
+        slot.written.store(record.length, Ordering::Relaxed);
+        slot.checksum.store(record.checksum, Ordering::Relaxed);
+        slot.epoch.store(0, Ordering::Relaxed);
+        slot.recorded.store(true, Ordering::Relaxed);
+        // It was requested in the process before.
+        slot.requests.store(1, Ordering::Relaxed);
+        Arc::new(slot)
     }
 
-    /// Writes behind what is written already, as much as has room. Only the one fill of the slice calls this.
+    /// Appends as many bytes as fit. Only the one fill of the slice calls this.
+    ///
+    /// # Errors
+    /// The error of the system, or that earlier bytes may have been lost.
     pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_trusted() {
+            return Err(io::Error::other("the file of slices was truncated"));
+        }
         let written = self.written.load(Ordering::Relaxed);
-        let room = (self.tier.limits.slice_bytes - written) as usize;
-        let bytes = &bytes[..bytes.len().min(room)];
+        let slice_end = u64::from(self.tier.slice_bytes()).min(self.tier.space(self.number));
+        let space = usize::try_from(slice_end.saturating_sub(written.into())).unwrap_or(0);
+        let bytes = &bytes[..bytes.len().min(space)];
         self.tier.write(bytes, self.start() + u64::from(written))?;
-        // Now that they are in the processor's cache; the disk tier and the next process want to know.
+        // Computed now, while the bytes are in the processor's cache.
         let mut hasher = crc32fast::Hasher::new_with_initial(self.checksum.load(Ordering::Relaxed));
         hasher.update(bytes);
         self.checksum.store(hasher.finalize(), Ordering::Relaxed);
@@ -88,20 +101,42 @@ impl Slot {
 
     /// Gives back what was reserved and not written.
     pub(crate) fn settle(&self) {
-        let needed = u64::from(self.written()).next_multiple_of(PAGE_BYTES);
-        self.tier.account(self.reserved.swap(needed, Ordering::Relaxed), needed);
+        self.tier.set_bytes(self.number, self.written().into());
     }
 
-    /// Writes down what is here, for the next process. A description that is too long is not written, and the slice
-    /// then ends with this process.
-    pub(crate) fn note(&self, note: &Note<'_>) {
+    /// This slot, or a copy in a slot of the size that the slice needs with a description of so many bytes. An object
+    /// whose length was unknown fills a whole slot, and there are far fewer of those than of small ones.
+    pub(crate) fn fitted(self: &Arc<Self>, description: usize) -> Arc<Self> {
+        let space = description_offset(self.written()) + description as u64;
+        if !self.tier.is_misplaced(self.number, space) {
+            return Arc::clone(self);
+        }
+        self.copy_to_slot(space).unwrap_or_else(|| Arc::clone(self))
+    }
+
+    fn copy_to_slot(&self, space: u64) -> Option<Arc<Self>> {
+        let copy = Self::new(&self.tier, self.tier.take_slot(self.written(), space)?);
+        let copied = self.copy_to(&mut |bytes| match copy.append(bytes)? {
+            count if count == bytes.len() => Ok(()),
+            _ => Err(io::ErrorKind::WriteZero.into()),
+        });
+        let is_right = copied.is_ok_and(|checksum| checksum == self.checksum());
+        copy.requests.store(self.requests(), Ordering::Relaxed);
+        is_right.then(|| Arc::new(copy))
+    }
+
+    /// Records the slice for the next process. Without space for the description there is no record, and the slice ends
+    /// with this process.
+    pub(crate) fn record(&self, note: &Note<'_>) {
         let (length, description) = (self.written(), note.description);
-        if description.len() > DESCRIPTION_ROOM_BYTES {
+        let at = description_offset(length);
+        let needed = at + description.len() as u64;
+        if description.len() > DESCRIPTION_BYTES_MAX || needed > self.tier.space(self.number) {
+            // An earlier record would have an older description.
+            self.clear_record();
             return;
         }
-        let at = description_offset(length);
-        let needed = (at + description.len() as u64).next_multiple_of(PAGE_BYTES);
-        self.tier.account(self.reserved.swap(needed, Ordering::Relaxed), needed);
+        self.tier.set_bytes(self.number, needed);
         let record = SlotRecord {
             length,
             checksum: self.checksum(),
@@ -109,23 +144,23 @@ impl Slot {
             description_checksum: crc32fast::hash(description),
             ..note.record
         };
-        // First what it speaks of, then the record. One that could not be written is none.
-        if self.tier.write(description, self.start() + at).is_ok() {
+        // The record last: it must not refer to a description that is missing.
+        if self.tier.write_if_space(description, self.start() + at).is_ok() {
             self.recorded.store(true, Ordering::Relaxed);
-            self.tier.write_record(self.number, &record.encode());
+            self.tier.write_record(self.number, &record);
         }
     }
 
-    /// The next process is not to know of it.
-    pub(crate) fn strike_out(&self) {
+    /// Removes the record: the next process must not find the slice.
+    pub(crate) fn clear_record(&self) {
         if self.recorded.swap(false, Ordering::Relaxed) {
             self.tier.clear_record(self.number);
         }
     }
 
-    /// The description that an earlier process wrote; `None` if it is damaged.
+    /// The description that an earlier process persisted; `None` if it is damaged.
     pub(crate) fn description(&self, record: &SlotRecord) -> Option<Vec<u8>> {
-        let length = (record.description as usize).min(DESCRIPTION_ROOM_BYTES);
+        let length = (record.description as usize).min(DESCRIPTION_BYTES_MAX);
         let mut bytes = vec![0; length];
         self.tier.read(&mut bytes, self.start() + description_offset(record.length)).ok()?;
         (crc32fast::hash(&bytes) == record.description_checksum).then_some(bytes)
@@ -135,34 +170,65 @@ impl Slot {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Checksum of the bytes that are written.
+    /// Checksum of the written bytes.
     pub(crate) fn checksum(&self) -> u32 {
         self.checksum.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the slice in the tier's file; `None` if they are not written.
-    pub(crate) fn extent(&self, range: std::ops::Range<u32>) -> Option<Extent> {
-        if range.start > range.end || range.end > self.written() {
+    /// The expected bytes.
+    pub(crate) fn expected(&self) -> ExpectedBytes {
+        ExpectedBytes { length: self.written(), checksum: self.checksum() }
+    }
+
+    /// Whether the bytes are as they were written, as far as is known.
+    pub(crate) fn is_trusted(&self) -> bool {
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        epoch != 0 && epoch == self.tier.epoch()
+    }
+
+    /// Has the bytes compared with their checksum before they are used again: sending them has failed.
+    pub(crate) fn distrust(&self) {
+        self.epoch.store(0, Ordering::Relaxed);
+        self.tier.recover();
+    }
+
+    /// Compares the bytes with their checksum, and trusts them if they are right. Counts them if they are not.
+    pub(crate) fn verify(&self) -> bool {
+        if !self.tier.is_in_service() {
+            return false;
+        }
+        let epoch = self.tier.epoch();
+        let is_right = self.tier.is_as_expected(self.number, self.expected());
+        if is_right {
+            self.epoch.store(epoch, Ordering::Relaxed);
+        } else {
+            self.tier.count_damaged();
+        }
+        is_right
+    }
+
+    /// The place of these bytes of the slice; `None` if they are not written, or may have been lost.
+    pub(crate) fn extent(&self, range: Range<u32>) -> Option<Extent> {
+        if range.start > range.end || range.end > self.written() || !self.is_trusted() {
             return None;
         }
         let offset = self.start() + u64::from(range.start);
-        Extent::new(Arc::clone(&self.tier.reading), offset, u64::from(range.end - range.start))
+        Extent::new(self.tier.file()?, offset, u64::from(range.end - range.start))
     }
 
-    /// Counts a request, and says which it was. The first is what the slice was fetched for and no sign of more.
-    pub(crate) fn count_request(&self) -> u8 {
+    /// Counts a request. The first is the one that the slice was fetched for, and no sign of popularity.
+    pub(crate) fn count_request(&self) {
         let before = self.requests.load(Ordering::Relaxed);
         if before > 0 {
-            self.tier.uses[self.number as usize].add();
+            self.tier.count_use(self.number);
         }
         let mut now = before.saturating_add(1);
         if now > REQUESTS_MAX {
             self.on_disk.store(false, Ordering::Relaxed);
             now = 2;
         }
-        // Two at the same moment may count as one.
+        // Two at the same time may count as one.
         self.requests.store(now, Ordering::Relaxed);
-        now
     }
 
     /// Requests so far.
@@ -170,7 +236,7 @@ impl Slot {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Gives all bytes to `put`, piece by piece, and returns their checksum.
+    /// Passes all bytes to `put`, piece by piece, and returns their checksum.
     pub(crate) fn copy_to(&self, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<u32> {
         let length = self.written() as usize;
         let mut buffer = vec![0; STEP_BYTES.min(length)];
@@ -186,19 +252,38 @@ impl Slot {
         Ok(hasher.finalize())
     }
 
-    pub(super) fn start(&self) -> u64 {
-        u64::from(self.number) * self.tier.stride()
+    /// Keeps the slice in its tier until it is evicted. Returns whether it was evicted before, as far as is remembered.
+    pub(crate) fn keep(&self, holder: Weak<dyn Holder>, slice: u32, ghost: u64) -> bool {
+        self.tier.keep_slot(self.number, holder, slice, ghost)
+    }
+
+    /// Makes `holder` the owner of the slice.
+    pub(crate) fn hand_over(&self, holder: Weak<dyn Holder>) {
+        self.tier.set_holder(self.number, holder);
+    }
+
+    fn start(&self) -> u64 {
+        self.tier.start(self.number)
     }
 }
 
-/// Where the description begins: behind the bytes, and often in their last page.
+/// Offset of the description: behind the bytes, often in their last page.
 pub(super) fn description_offset(length: u32) -> u64 {
     u64::from(length).next_multiple_of(8)
 }
 
+/// The name of a slice after its eviction.
+pub(crate) fn ghost(key: &Key, slice: u32) -> u64 {
+    short_name(key).wrapping_add(u64::from(slice))
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.tier.clone().release(self);
+        if !self.tier.is_preserved() {
+            // Before the bytes go: a record never refers to bytes that are missing.
+            self.clear_record();
+            self.tier.release(self.number);
+        }
     }
 }
 

@@ -6,24 +6,24 @@
 //! 1767225601000000000 soft tag * news
 //! ```
 //!
-//! A last line without its end was never promised to anybody and is cut off. Any other line that cannot be read stands
-//! for a purge of everything: too much is forgotten then, never too little.
+//! A last line without its end was never acknowledged and is cut off. Any other line that cannot be parsed counts as a
+//! purge of everything: too much is removed then, never too little.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{NotKept, Pattern, Purge, What};
+use super::pattern::{NotKept, Pattern, Purge, Scope};
 
 /// The file in its directory.
 const FILE_NAME: &str = "purges";
 const FIRST_LINE: &str = "penstock purges 1";
-/// More than the list can become; what is larger is no such file.
+/// More than the list can become.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// In the year 2262. A later moment is none: nothing could come after the last number there is.
-const MOMENT_MAX: u64 = u64::MAX / 2;
+/// In the year 2262. A later time is invalid: no purge could come after the last number.
+const TIME_MAX: u64 = u64::MAX / 2;
 
 /// A file with the list.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct PurgeFile {
 }
 
 impl PurgeFile {
-    /// Opens the file in a directory, or makes it; `now` is the moment of what cannot be read.
+    /// Opens the file in a directory, or makes it; `now` is the time of lines that cannot be parsed.
     pub(super) fn open(directory: &Path, now: u64) -> Result<(Self, Vec<Purge>), NotKept> {
         let path = directory.join(FILE_NAME);
         let (file, list) = open(&path, now).map_err(|source| NotKept { path: path.clone(), source })?;
@@ -52,9 +52,9 @@ impl PurgeFile {
         written.map_err(|source| NotKept { path: self.path.clone(), source })
     }
 
-    /// Another list takes the place of this one; whole or not at all.
+    /// Replaces the list, whole or not at all.
     pub(super) fn replace(&mut self, list: &[Purge]) -> Result<(), NotKept> {
-        let written = write_anew(&self.path, list);
+        let written = rewrite(&self.path, list);
         self.file = written.map_err(|source| NotKept { path: self.path.clone(), source })?;
         Ok(())
     }
@@ -65,7 +65,7 @@ fn open(path: &Path, now: u64) -> io::Result<(File, Vec<Purge>)> {
     match File::open(path) {
         Ok(file) => drop(file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok((write_anew(path, &[])?, Vec::new()));
+            return Ok((rewrite(path, &[])?, Vec::new()));
         }
         Err(error) => return Err(error),
     }
@@ -73,7 +73,7 @@ fn open(path: &Path, now: u64) -> io::Result<(File, Vec<Purge>)> {
     let mut lines = bytes[..whole].split_inclusive(|byte| *byte == b'\n').map(|line| &line[..line.len() - 1]);
     let known = lines.next() == Some(FIRST_LINE.as_bytes());
     let read: Vec<Option<Purge>> = lines.map(|line| parse(str::from_utf8(line).ok()?)).collect();
-    // What stands for lines that cannot be read is written down, or it would be later at every start.
+    // The replacement of unparsable lines is persisted; otherwise its time would be later at every start.
     let all_read = known && read.iter().all(Option::is_some);
     let mut list: Vec<Purge> = read.into_iter().map(|read| read.unwrap_or_else(|| everything(now))).collect();
     if !known {
@@ -82,10 +82,10 @@ fn open(path: &Path, now: u64) -> io::Result<(File, Vec<Purge>)> {
     if all_read && whole == bytes.len() {
         return Ok((OpenOptions::new().append(true).open(path)?, list));
     }
-    Ok((write_anew(path, &list)?, list))
+    Ok((rewrite(path, &list)?, list))
 }
 
-fn write_anew(path: &Path, list: &[Purge]) -> io::Result<File> {
+fn rewrite(path: &Path, list: &[Purge]) -> io::Result<File> {
     let mut text = format!("{FIRST_LINE}\n");
     list.iter().for_each(|purge| text.push_str(&line(purge)));
     let temporary = path.with_extension("new");
@@ -94,22 +94,22 @@ fn write_anew(path: &Path, list: &[Purge]) -> io::Result<File> {
     file.sync_all()?;
     fs::rename(&temporary, path)?;
     if let Some(directory) = path.parent() {
-        // The new name is only there for good when the directory is.
+        // The new name is durable only when the directory is.
         File::open(directory)?.sync_all()?;
     }
     OpenOptions::new().append(true).open(path)
 }
 
 fn everything(at: u64) -> Purge {
-    Purge { at, soft: false, pattern: Pattern { place: None, what: What::Everything } }
+    Purge { at, soft: false, pattern: Pattern { place: None, scope: Scope::Everything } }
 }
 
 fn line(purge: &Purge) -> String {
-    let (kind, text) = match &purge.pattern.what {
-        What::Name(text) => ("name", text.as_str()),
-        What::Beginning(text) => ("beginning", text.as_str()),
-        What::Tag(text) => ("tag", text.as_str()),
-        What::Everything => ("everything", ""),
+    let (kind, text) = match &purge.pattern.scope {
+        Scope::Name(text) => ("name", text.as_str()),
+        Scope::Prefix(text) => ("beginning", text.as_str()),
+        Scope::Tag(text) => ("tag", text.as_str()),
+        Scope::Everything => ("everything", ""),
     };
     let degree = if purge.soft { "soft" } else { "hard" };
     let place = purge.pattern.place.as_deref().unwrap_or("*");
@@ -118,7 +118,7 @@ fn line(purge: &Purge) -> String {
 
 fn parse(line: &str) -> Option<Purge> {
     let mut words = line.splitn(5, ' ');
-    let at = words.next()?.parse().ok().filter(|at| *at <= MOMENT_MAX)?;
+    let at = words.next()?.parse().ok().filter(|at| *at <= TIME_MAX)?;
     let soft = match words.next()? {
         "soft" => true,
         "hard" => false,
@@ -127,14 +127,14 @@ fn parse(line: &str) -> Option<Purge> {
     let kind = words.next()?;
     let place = unescaped(words.next()?)?;
     let text = unescaped(words.next()?)?;
-    let what = match kind {
-        "name" => What::Name(text),
-        "beginning" => What::Beginning(text),
-        "tag" => What::Tag(text),
-        "everything" => What::Everything,
+    let scope = match kind {
+        "name" => Scope::Name(text),
+        "beginning" => Scope::Prefix(text),
+        "tag" => Scope::Tag(text),
+        "everything" => Scope::Everything,
         _ => return None,
     };
-    Some(Purge { at, soft, pattern: Pattern { place: (place != "*").then_some(place), what } })
+    Some(Purge { at, soft, pattern: Pattern { place: (place != "*").then_some(place), scope } })
 }
 
 /// Neither spaces nor line ends are left in it.

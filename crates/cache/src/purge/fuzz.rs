@@ -4,8 +4,9 @@ use std::fs;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::{Pattern, Purge, PurgeLimits, Purges, Subject, Verdict, What};
-use crate::fuzz::Scratch;
+use super::list::{PurgeLimits, Purges};
+use super::pattern::{Pattern, Purge, PurgeEffect, Scope, Subject};
+use crate::scratch::Scratch;
 
 const LIMITS: PurgeLimits = PurgeLimits { purges: 1000, bytes: 1 << 20 };
 
@@ -17,13 +18,13 @@ pub(crate) fn fuzz_purges(input: &[u8]) {
     let later = |seconds: u64| UNIX_EPOCH + Duration::from_secs(1_900_000_000 + seconds);
     let open =
         |seconds| Purges::open(&[directory.path()], LIMITS, later(seconds)).expect("no bytes make it fail");
-    let list = |purges: &Purges| -> Vec<Purge> { purges.list.read().expect("nobody panicked").to_vec() };
+    let list = |purges: &Purges| -> Vec<Purge> { purges.entries().to_vec() };
     let first = open(0);
     let found = list(&first);
     assert!(found.is_sorted_by_key(|purge| purge.at));
     let lines = input.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     if lines.clone().any(|line| str::from_utf8(line).is_err()) {
-        let everything = |purge: &Purge| purge.pattern.what == What::Everything;
+        let everything = |purge: &Purge| purge.pattern.scope == Scope::Everything;
         assert!(found.iter().any(everything), "what cannot be read is forgotten");
     }
     drop(first);
@@ -31,10 +32,10 @@ pub(crate) fn fuzz_purges(input: &[u8]) {
     assert_eq!(list(&again), found, "another process reads something else");
     let subject = Subject { place: "here", name: "/film", tags: "news" };
     let judged = AtomicU64::new(again.stamp(later(2)));
-    assert_eq!(again.judge(&judged, || subject), Verdict::Good, "nothing speaks of what is new");
-    let pattern = Pattern { place: None, what: What::Tag("news".to_owned()) };
+    assert_eq!(again.judge(&judged, || subject), PurgeEffect::None, "nothing speaks of what is new");
+    let pattern = Pattern { place: None, scope: Scope::Tag("news".to_owned()) };
     again.add(pattern, false, later(2)).expect("it can be written");
-    assert_eq!(again.judge(&judged, || subject), Verdict::Gone, "a purge does not hold");
+    assert_eq!(again.judge(&judged, || subject), PurgeEffect::Gone, "a purge does not hold");
     let expected = list(&again);
     drop(again);
     assert_eq!(list(&open(3)), expected, "a purge is read in another way than it was written");

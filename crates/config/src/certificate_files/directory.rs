@@ -9,14 +9,14 @@ use std::thread;
 
 use penstock_tls::certificate::{CertificateError, Summary};
 
-use super::{CertificateFiles, Found};
+use super::files::{CertificateFiles, FoundCertificate};
 use crate::limits;
 
-/// What lies in a directory.
+/// The contents of a directory.
 #[derive(Debug, Default)]
 pub struct Scan {
     /// Certificates in order of their paths.
-    pub found: Vec<Arc<Found>>,
+    pub found: Vec<Arc<FoundCertificate>>,
     /// Files that look like a certificate and cannot be used as one.
     pub unusable: Vec<Unusable>,
     /// The directory with those below it, to be watched.
@@ -30,22 +30,22 @@ pub struct Unusable {
     pub chain: PathBuf,
     /// One of a few short words, for metrics.
     pub reason: &'static str,
-    /// What is wrong, for people.
+    /// The fault, for people.
     pub what: String,
 }
 
-/// Looks through a directory. What has not changed since `previous` is taken over.
+/// Scans a directory. Certificates that have not changed since `previous` are reused.
 ///
-/// With `thorough` what has changed is read with its key; if that cannot be used and `previous` has an older version of
-/// it, that one stays, which is what one wants in the middle of a renewal.
+/// With `thorough` a changed certificate is read with its key. If it cannot be used, the version in `previous` stays:
+/// a renewal may be half done.
 ///
 /// # Errors
 /// When the directory itself cannot be read.
-pub fn scan(directory: &Path, previous: &[Arc<Found>], thorough: bool) -> io::Result<Scan> {
+pub fn scan(directory: &Path, previous: &[Arc<FoundCertificate>], thorough: bool) -> io::Result<Scan> {
     let mut listing = Listing::default();
-    listing.look_into(directory, LEVELS)?;
+    listing.add_directory(directory, LEVELS)?;
     listing.files.sort_by(|one, other| one.chain.cmp(&other.chain));
-    let known: HashMap<&Path, &Arc<Found>> =
+    let known: HashMap<&Path, &Arc<FoundCertificate>> =
         previous.iter().map(|found| (found.files.chain.as_path(), found)).collect();
     let mut scan = Scan { directories: listing.directories, ..Scan::default() };
     let too_many = listing.files.len().saturating_sub(limits::CERTIFICATES_PER_DIRECTORY);
@@ -71,10 +71,10 @@ pub fn scan(directory: &Path, previous: &[Arc<Found>], thorough: bool) -> io::Re
     Ok(scan)
 }
 
-/// How deep certificates may lie below the directory: `live/NAME/`, `ISSUER/NAME/`.
+/// Levels of directories below the scanned one: `live/NAME/`, `ISSUER/NAME/`.
 const LEVELS: usize = 2;
 
-/// Directories looked through, whatever lies in them.
+/// Directories that are scanned, with certificates in them or not.
 const DIRECTORIES_MAX: usize = 2 * limits::CERTIFICATES_PER_DIRECTORY;
 
 #[derive(Default)]
@@ -84,11 +84,11 @@ struct Listing {
 }
 
 impl Listing {
-    fn look_into(&mut self, directory: &Path, levels: usize) -> io::Result<()> {
+    fn add_directory(&mut self, directory: &Path, levels: usize) -> io::Result<()> {
         self.directories.push(directory.to_owned());
         let mut names = BTreeSet::new();
         for entry in fs::read_dir(directory)? {
-            // A name that is not UTF-8 is none of ours.
+            // Certificates have names in UTF-8.
             if let Ok(name) = entry?.file_name().into_string()
                 && !name.starts_with('.')
             {
@@ -107,8 +107,8 @@ impl Listing {
         for name in names.iter().filter(may_be_directory) {
             let below = directory.join(name);
             if levels > 0 && self.directories.len() < DIRECTORIES_MAX && below.is_dir() {
-                // One that may not be read is none of ours either.
-                drop(self.look_into(&below, levels - 1));
+                // A directory that may not be read holds no certificates for this user.
+                drop(self.add_directory(&below, levels - 1));
             }
         }
         Ok(())
@@ -122,11 +122,11 @@ fn is_file_end(end: &str) -> bool {
 
 const CHAIN_ENDS: [&str; 5] = ["pem", "crt", "cer", "rsa", "ecdsa"];
 
-/// The files that belong together among those of one directory, by their names.
+/// Pairs of chain and key among the names of one directory.
 fn pairs(names: &BTreeSet<String>) -> impl Iterator<Item = (&str, &str)> {
     let certbot = ["fullchain.pem", "privkey.pem"];
     let is_certbot = certbot.iter().all(|name| names.contains(*name));
-    // Beside them lie `cert.pem` and `chain.pem`, which say nothing new.
+    // `cert.pem` and `chain.pem` beside them repeat what `fullchain.pem` has.
     let of_certbot = is_certbot.then_some((certbot[0], certbot[1]));
     let others = names.iter().filter(move |_| !is_certbot).filter_map(|name| {
         let (stem, end) = name.rsplit_once('.')?;
@@ -140,10 +140,14 @@ fn pairs(names: &BTreeSet<String>) -> impl Iterator<Item = (&str, &str)> {
     of_certbot.into_iter().chain(others)
 }
 
-/// `Err(None)` for what is no certificate at all.
-type Examined = Result<Arc<Found>, Option<(&'static str, String)>>;
+/// `Err(None)` for a file that is no certificate at all.
+type Examined = Result<Arc<FoundCertificate>, Option<(&'static str, String)>>;
 
-fn examine(files: &CertificateFiles, known: &HashMap<&Path, &Arc<Found>>, thorough: bool) -> Examined {
+fn examine(
+    files: &CertificateFiles,
+    known: &HashMap<&Path, &Arc<FoundCertificate>>,
+    thorough: bool,
+) -> Examined {
     let stamp = files.stamp();
     if let Some(unchanged) = known.get(files.chain.as_path()).filter(|found| found.stamp == stamp) {
         return Ok(Arc::clone(unchanged));
@@ -152,7 +156,7 @@ fn examine(files: &CertificateFiles, known: &HashMap<&Path, &Arc<Found>>, thorou
     let is_combined = files.chain == files.key;
     let has_key = !is_combined || contains(&chain, b"PRIVATE KEY-----");
     let summary = match Summary::from_pem(&chain) {
-        // A key that lies alone belongs to nothing here, and need not.
+        // A key without a certificate is no fault.
         Err(CertificateError::ChainEmpty) if is_combined && has_key => return Err(None),
         Err(error) => return Err(Some(in_words(&error))),
         Ok(_) if !has_key => {
@@ -164,7 +168,7 @@ fn examine(files: &CertificateFiles, known: &HashMap<&Path, &Arc<Found>>, thorou
     if thorough {
         files.load().map_err(|error| Some(in_words(&error)))?;
     }
-    Ok(Arc::new(Found { files: files.clone(), summary, stamp }))
+    Ok(Arc::new(FoundCertificate { files: files.clone(), summary, stamp }))
 }
 
 fn in_words(error: &CertificateError) -> (&'static str, String) {

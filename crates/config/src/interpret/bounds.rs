@@ -1,4 +1,4 @@
-//! The limits an operator may change, and how far.
+//! Client limits and their ranges.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits::{self, GIB, KIB, MIB};
-use crate::meaning::Limits;
+use crate::model::Limits;
 use crate::raw;
-use crate::section::{Text, place};
+use crate::section::{Text, position};
 
 pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader<'_>) -> Limits {
     let default = Limits::default();
@@ -18,7 +18,6 @@ pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader
     let deadline = Duration::from_millis(100)..=Duration::from_secs(600);
     let fields = 1..=limits::HEAD_FIELDS_MAX;
     let limits = Limits {
-        connections: reader.number("connections", raw.connections.as_ref(), &many, default.connections),
         head_deadline: reader.time(
             "head_deadline",
             raw.head_deadline.as_ref(),
@@ -71,17 +70,24 @@ pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader
             &day(0),
             default.drain_deadline,
         ),
-        ..handshakes(raw, default, reader)
+        ..connections(raw, uploads(raw, default, reader), reader)
     };
     require_target_in_head(&limits, raw.target_bytes.as_ref().or(raw.head_bytes.as_ref()), reader);
     limits
 }
 
-fn handshakes(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> Limits {
+fn connections(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> Limits {
     let many = 1..=u64::from(u32::MAX);
     let any = 0..=u64::from(u32::MAX);
     let deadline = Duration::from_millis(100)..=Duration::from_secs(600);
     Limits {
+        connections: reader.number("connections", raw.connections.as_ref(), &many, default.connections),
+        connections_per_network: reader.number(
+            "connections_per_network",
+            raw.connections_per_network.as_ref(),
+            &any,
+            default.connections_per_network,
+        ),
         handshakes_in_flight: reader.number(
             "handshakes_in_flight",
             raw.handshakes_in_flight.as_ref(),
@@ -110,15 +116,41 @@ fn handshakes(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> Li
     }
 }
 
+fn uploads(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> Limits {
+    let any = 0..=u64::from(u32::MAX);
+    Limits {
+        upload_rate: reader.size("upload_rate", raw.upload_rate.as_ref(), &(0..=GIB), default.upload_rate),
+        upload_rate_grace: reader.time(
+            "upload_rate_grace",
+            raw.upload_rate_grace.as_ref(),
+            &day(1),
+            default.upload_rate_grace,
+        ),
+        upload_deadline: reader.time(
+            "upload_deadline",
+            raw.upload_deadline.as_ref(),
+            &day(1),
+            default.upload_deadline,
+        ),
+        forwarded_per_network: reader.number(
+            "forwarded_per_network",
+            raw.forwarded_per_network.as_ref(),
+            &any,
+            default.forwarded_per_network,
+        ),
+        ..default
+    }
+}
+
 /// From so many seconds to a day.
 fn day(least_seconds: u64) -> RangeInclusive<Duration> {
     Duration::from_secs(least_seconds)..=Duration::from_secs(24 * 3600)
 }
 
-fn require_target_in_head(limits: &Limits, written: Option<&Text>, reader: &mut Reader<'_>) {
-    if let Some(text) = written.filter(|_| limits.target_bytes >= limits.head_bytes) {
+fn require_target_in_head(limits: &Limits, raw: Option<&Text>, reader: &mut Reader<'_>) {
+    if let Some(text) = raw.filter(|_| limits.target_bytes >= limits.head_bytes) {
         let (target, head) = (limits.target_bytes, limits.head_bytes);
         let what = format!("target_bytes ({target}) must be less than head_bytes ({head})");
-        reader.fault(place(text), what, "write a smaller target_bytes or a larger head_bytes");
+        reader.fault(position(text), what, "write a smaller target_bytes or a larger head_bytes");
     }
 }

@@ -1,4 +1,4 @@
-//! The tiers of the cache, and how long things stay in it.
+//! The tiers of the cache, and the freshness of a site's objects.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
-use crate::meaning::{Cache, DiskTier, MemoryTier, SiteCache};
+use crate::model::{Cache, DiskTier, MemoryTier, SiteCache};
 use crate::raw;
-use crate::section::{Sections, place};
-use crate::units::Size;
+use crate::section::{Sections, position};
+use crate::units::{Size, binary_unit};
 
-/// What a slice is a multiple of: memory comes in these.
+/// A slice is a multiple of the page size.
 const PAGE_BYTES: u32 = 4096;
 
 pub(super) fn cache(section: Option<&Spanned<raw::Cache>>, reader: &mut Reader<'_>) -> Cache {
@@ -22,7 +22,8 @@ pub(super) fn cache(section: Option<&Spanned<raw::Cache>>, reader: &mut Reader<'
     if let Some(text) = raw.slice.as_ref().filter(|_| !slice.is_multiple_of(PAGE_BYTES)) {
         let rounded = Size(u64::from(slice.next_multiple_of(PAGE_BYTES)));
         let what = format!("slice: {} is not a multiple of 4KiB", text.value);
-        reader.fault(place(text), what, format!("write {rounded}"));
+        let instead = binary_unit(&text.value).unwrap_or_else(|| rounded.to_string());
+        reader.fault(position(text), what, format!("write {instead}"));
     }
     let memory = memory(raw.memory.as_ref(), slice, reader);
     let disks = disks(raw.disk.as_ref(), slice, &memory, reader);
@@ -38,24 +39,28 @@ fn disks(
     let sections = list.map_or(&[][..], |list| &list.value);
     if let (Some(list), true) = (list, sections.len() > limits::DISK_TIERS_MAX) {
         let what = format!("disk: there are {} directories", sections.len());
-        reader.fault(place(list), what, format!("write at most {}", limits::DISK_TIERS_MAX));
+        reader.fault(position(list), what, format!("write at most {}", limits::DISK_TIERS_MAX));
     }
     let least = limits::DISK_TIER_SLICES_MIN * u64::from(slice);
     let mut disks: Vec<DiskTier> = Vec::new();
     for section in sections {
         let raw = &section.value;
         let Some(text) = &raw.directory else {
-            reader.fault(place(section), "disk: there is no directory", "add directory: /var/cache/penstock");
+            reader.fault(
+                position(section),
+                "disk: there is no directory",
+                "add directory: /var/cache/penstock",
+            );
             continue;
         };
         let directory = reader.path(text);
         let taken = disks.iter().map(|disk| &disk.directory).chain([&memory.directory]);
         if taken.into_iter().any(|other| *other == directory) {
             let what = format!("directory: another tier is in {} already", directory.display());
-            reader.fault(place(text), what, "give each a directory of its own");
+            reader.fault(position(text), what, "give each a directory of its own");
         }
         if raw.size.is_none() {
-            reader.fault(place(section), "disk: there is no size", "add size: 100GiB or what it may take");
+            reader.fault(position(section), "disk: there is no size", "add size: 100GiB or what it may take");
         }
         let size = reader.size("size", raw.size.as_ref(), &(least..=limits::DISK_TIER_BYTES_MAX), least);
         disks.push(DiskTier { directory, size });

@@ -1,4 +1,4 @@
-//! The certificates we answer with, read and proven.
+//! The server's certificates, read and proven.
 
 use std::io;
 use std::path::Path;
@@ -9,26 +9,27 @@ use penstock_tls::DefaultFor;
 use penstock_tls::certificate::{Certificate, CertificateError, KeyKind};
 use serde_saphyr::Spanned;
 
+use super::chains::{self, Mistake};
 use super::ocsp;
 use super::reader::Reader;
-use crate::certificate_files::{CertificateFiles, Found, Scan, Unusable, scan};
+use crate::certificate_files::{CertificateFiles, FoundCertificate, Scan, Unusable, scan};
 use crate::limits;
-use crate::meaning::{CertificateDirectory, ConfiguredCertificate, Ocsp};
+use crate::model::{CertificateDirectory, ConfiguredCertificate, Ocsp};
 use crate::raw;
-use crate::section::{Place, Text, place};
+use crate::section::{Position, Text, position};
 use crate::units::Size;
 
 /// The directories among the certificates.
 pub(super) fn directories(raw: &raw::Tls, reader: &mut Reader<'_>) -> Vec<CertificateDirectory> {
     let sections = raw.certificates.as_ref().map_or(&[][..], |list| &list.value);
-    let written = sections.iter().filter_map(|section| Some((section, section.value.directory.as_ref()?)));
+    let entries = sections.iter().filter_map(|section| Some((section, section.value.directory.as_ref()?)));
     let mut directories = Vec::new();
-    for (section, text) in written {
+    for (section, text) in entries {
         let raw = &section.value;
         for (key, extra) in [("chain", &raw.chain), ("key", &raw.key), ("default", &raw.default)] {
             if let Some(extra) = extra {
                 let what = format!("{key}: a directory has none of its own");
-                reader.fault(place(extra), what, "move it to an entry of its own, without directory");
+                reader.fault(position(extra), what, "move it to an entry of its own, without directory");
             }
         }
         directories.extend(directory(text, reader));
@@ -42,7 +43,7 @@ fn directory(text: &Text, reader: &mut Reader<'_>) -> Option<CertificateDirector
     if reader.faults.len() > faults {
         return None;
     }
-    let here = place(text);
+    let here = position(text);
     match scan(&path, &[], false) {
         Ok(Scan { found, unusable, .. }) => {
             warn_of_unusable(&path, &unusable, here, reader);
@@ -55,7 +56,8 @@ fn directory(text: &Text, reader: &mut Reader<'_>) -> Option<CertificateDirector
                 );
             }
             warn_of_ends(&path, &found, here, reader);
-            Some(CertificateDirectory { path, found, unusable, place: here })
+            warn_of_open_keys(&path, &found, here, reader);
+            Some(CertificateDirectory { path, found, unusable, position: here })
         }
         Err(error) => {
             let what = format!("directory: {} {}", path.display(), unreadable(&error));
@@ -65,19 +67,36 @@ fn directory(text: &Text, reader: &mut Reader<'_>) -> Option<CertificateDirector
     }
 }
 
-fn warn_of_unusable(directory: &Path, unusable: &[Unusable], here: Place, reader: &mut Reader<'_>) {
+fn warn_of_unusable(directory: &Path, unusable: &[Unusable], here: Position, reader: &mut Reader<'_>) {
     for one in unusable.iter().take(limits::CERTIFICATE_FAULTS_NAMED) {
         let what = format!("directory: {}: {}", one.chain.display(), one.what);
-        reader.warning(here, what, "it is left out until it is put right");
+        reader.warning(here, what, "it is left out until the fault is mended");
     }
     let others = unusable.len().saturating_sub(limits::CERTIFICATE_FAULTS_NAMED);
     if others > 0 {
         let what = format!("directory: {others} more certificates in {} cannot be used", directory.display());
-        reader.warning(here, what, "they are left out until they are put right");
+        reader.warning(here, what, "they are left out until the faults are mended");
     }
 }
 
-fn warn_of_ends(directory: &Path, found: &[Arc<Found>], here: Place, reader: &mut Reader<'_>) {
+fn warn_of_open_keys(
+    directory: &Path,
+    found: &[Arc<FoundCertificate>],
+    here: Position,
+    reader: &mut Reader<'_>,
+) {
+    let mut open = found.iter().filter(|one| one.files.key_is_open());
+    let Some(first) = open.next() else { return };
+    let what = format!(
+        "directory: {} keys in {}, the first {}, may be read by every user of this machine",
+        open.count() + 1,
+        directory.display(),
+        first.files.key.display()
+    );
+    reader.warning(here, what, "run chmod 600 on them");
+}
+
+fn warn_of_ends(directory: &Path, found: &[Arc<FoundCertificate>], here: Position, reader: &mut Reader<'_>) {
     let soon = reader.now + Duration::from_secs(limits::CERTIFICATE_WARNING_DAYS * 24 * 3600);
     let ending =
         found.iter().filter_map(|one| Some((one.summary.not_after().filter(|end| *end < soon)?, one)));
@@ -96,7 +115,7 @@ fn warn_of_ends(directory: &Path, found: &[Arc<Found>], here: Place, reader: &mu
     reader.warning(here, what, "renew in time: clients refuse expired ones");
 }
 
-/// In days, as in `expired 3 days ago` or `expires in 5 days`.
+/// The end of a certificate in words, such as `expired 3 days ago` or `expires in 5 days`.
 pub(super) fn when(end: SystemTime, now: SystemTime) -> String {
     const DAY: u64 = 24 * 3600;
     match now.duration_since(end).map(|age| age.as_secs() / DAY) {
@@ -109,29 +128,29 @@ pub(super) fn when(end: SystemTime, now: SystemTime) -> String {
     }
 }
 
-/// `ocsp` is what holds for certificates that do not say otherwise.
+/// `ocsp` applies to certificates without a setting of their own.
 pub(super) fn certificates(
     raw: &raw::Tls,
     ocsp: &Ocsp,
     reader: &mut Reader<'_>,
 ) -> Vec<ConfiguredCertificate> {
     let sections = raw.certificates.as_ref().map_or(&[][..], |list| &list.value);
-    let mut defaults: Vec<(KeyKind, DefaultFor, Place)> = Vec::new();
+    let mut defaults: Vec<(KeyKind, DefaultFor, Position)> = Vec::new();
     let mut certificates = Vec::new();
     for section in sections.iter().filter(|section| section.value.directory.is_none()) {
         let flag = section.value.default.as_ref();
         let default = default_for(flag, reader);
         let Some(mut loaded) = certificate(section, default, reader) else { continue };
-        loaded.ocsp = section.value.ocsp.as_ref().and_then(|written| ocsp::ocsp(written, reader));
+        loaded.ocsp = section.value.ocsp.as_ref().and_then(|raw| ocsp::ocsp(raw, reader));
         let source = loaded.ocsp.as_ref().unwrap_or(ocsp);
-        ocsp::warn(&loaded.certificate, source, place(section), reader);
-        if let Some(here) = flag.filter(|_| default != DefaultFor::Unmarked).map(place) {
-            // Clients without a name still differ in the keys they accept: each kind may have its default.
+        ocsp::warn(&loaded.certificate, source, position(section), reader);
+        if let Some(here) = flag.filter(|_| default != DefaultFor::Unmarked).map(position) {
+            // Clients without SNI still differ in the keys they accept: each kind of key may have its default.
             let kind = loaded.certificate.kind();
             match defaults.iter().find(|(other, same, _)| (*other, *same) == (kind, default)) {
                 Some((_, _, first)) => {
                     let what = format!(
-                        "default: the certificate in line {} is the default for {} keys already",
+                        "default: the certificate on line {} is already the default for {} keys",
                         first.line,
                         kind.label()
                     );
@@ -146,10 +165,10 @@ pub(super) fn certificates(
     certificates
 }
 
-fn default_for(written: Option<&Text>, reader: &mut Reader<'_>) -> DefaultFor {
-    match written {
+fn default_for(raw: Option<&Text>, reader: &mut Reader<'_>) -> DefaultFor {
+    match raw {
         Some(text) if text.value == "no_sni" => DefaultFor::NoSni,
-        _ if reader.flag("default", written, false) => DefaultFor::Unknown,
+        _ if reader.flag("default", raw, false) => DefaultFor::Unknown,
         _ => DefaultFor::Unmarked,
     }
 }
@@ -162,7 +181,7 @@ fn certificate(
     let (Some(chain_text), Some(key_text)) = (&section.value.chain, &section.value.key) else {
         let missing = if section.value.chain.is_none() { "chain" } else { "key" };
         let what = format!("this certificate has no {missing}");
-        reader.fault(place(section), what, format!("add {missing}: FILE.pem"));
+        reader.fault(position(section), what, format!("add {missing}: FILE.pem"));
         return None;
     };
     let (chain, key) = (reader.path(chain_text), reader.path(key_text));
@@ -174,18 +193,26 @@ fn certificate(
     let stamp = files.stamp();
     match files.load() {
         Ok(certificate) => {
-            warn_of_end(&certificate, &files.chain, place(chain_text), reader);
+            warn_of_end(&certificate, &files.chain, position(chain_text), reader);
+            if files.key_is_open() {
+                let what = format!("key: {} may be read by every user of this machine", files.key.display());
+                reader.warning(position(key_text), what, "run chmod 600 on it");
+            }
+            warn_of_order(&files, position(chain_text), reader);
             let certificate = Arc::new(certificate);
             Some(ConfiguredCertificate { certificate, default, ocsp: None, files: Some((files, stamp)) })
         }
         Err(error) => {
-            report(error, (place(chain_text), &files.chain), (place(key_text), &files.key), reader);
+            if report_mistake(&error, &files, (position(chain_text), position(key_text)), reader) {
+                return None;
+            }
+            report(error, (position(chain_text), &files.chain), (position(key_text), &files.key), reader);
             None
         }
     }
 }
 
-/// Reading a device or a pipe could go on for ever. What is missing is left to the one who reads it.
+/// Refuses devices, pipes and large files, whose reading might never end. A missing file is left to its reader.
 pub(super) fn is_plausible(key: &str, text: &Text, path: &Path, reader: &mut Reader<'_>) -> bool {
     let wrong = match path.metadata() {
         Ok(found) if found.is_dir() || found.is_file() && found.len() <= limits::PEM_FILE_BYTES => {
@@ -195,11 +222,15 @@ pub(super) fn is_plausible(key: &str, text: &Text, path: &Path, reader: &mut Rea
         Ok(found) if found.is_file() => format!("is larger than {}", Size(limits::PEM_FILE_BYTES)),
         Ok(_) => "is not a regular file".to_owned(),
     };
-    reader.fault(place(text), format!("{key}: {} {wrong}", path.display()), "write the path of a PEM file");
+    reader.fault(
+        position(text),
+        format!("{key}: {} {wrong}", path.display()),
+        "write the path of a PEM file",
+    );
     false
 }
 
-fn warn_of_end(certificate: &Certificate, chain: &Path, here: Place, reader: &mut Reader<'_>) {
+fn warn_of_end(certificate: &Certificate, chain: &Path, here: Position, reader: &mut Reader<'_>) {
     let soon = reader.now + Duration::from_secs(limits::CERTIFICATE_WARNING_DAYS * 24 * 3600);
     let Some(end) = certificate.not_after().filter(|end| *end < soon) else { return };
     let what = format!("chain: the certificate in {} {}", chain.display(), when(end, reader.now));
@@ -211,10 +242,40 @@ fn warn_of_end(certificate: &Certificate, chain: &Path, here: Place, reader: &mu
     reader.warning(here, what, instead);
 }
 
+/// Clients of TLS 1.2 expect each certificate to certify the one before it (RFC 5246 section 7.4.2).
+fn warn_of_order(files: &CertificateFiles, here: Position, reader: &mut Reader<'_>) {
+    if files.read_both().is_some_and(|(chain, key)| chains::is_out_of_order(&chain, &key)) {
+        let what = format!("chain: the certificates in {} are in the wrong order", files.chain.display());
+        reader.warning(here, what, "put the issuer of each certificate right behind it");
+    }
+}
+
+/// Reports swapped files and a chain that does not begin with its leaf; `false` if the fault is another.
+fn report_mistake(
+    error: &CertificateError,
+    files: &CertificateFiles,
+    (chain_at, key_at): (Position, Position),
+    reader: &mut Reader<'_>,
+) -> bool {
+    let (chain, key) = (files.chain.display(), files.key.display());
+    match files.read_both().and_then(|(chain, key)| chains::mistake(error, &chain, &key)) {
+        Some(Mistake::Swapped) => {
+            let what = format!("chain: {chain} is a private key, and {key} a certificate");
+            reader.fault(chain_at, what, format!("write chain: {key}, key: {chain}"));
+        }
+        Some(Mistake::LeafAt(place)) => {
+            let what = format!("key: {key} belongs to certificate {place} in {chain}, not to the first");
+            reader.fault(key_at, what, "put that certificate first, then its issuer, and so on");
+        }
+        None => return false,
+    }
+    true
+}
+
 fn report(
     error: CertificateError,
-    (chain_at, chain): (Place, &Path),
-    (key_at, key): (Place, &Path),
+    (chain_at, chain): (Position, &Path),
+    (key_at, key): (Position, &Path),
     reader: &mut Reader<'_>,
 ) {
     let (chain, key) = (chain.display(), key.display());
@@ -254,7 +315,7 @@ fn report(
     }
 }
 
-/// What the system said, without its number.
+/// The system's error in words, without its number.
 pub(super) fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist".to_owned(),

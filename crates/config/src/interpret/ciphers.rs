@@ -1,44 +1,44 @@
-//! Which cipher suites are spoken, in which order, and who gets ChaCha20.
+//! Cipher suites in their order, and which clients get ChaCha20.
 
-use penstock_sys::traffic::Version;
+use penstock_sys::traffic::ProtocolVersion;
 use penstock_tls::{ChaCha20, LEGACY_SUITES, SUITES, Suite};
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::raw;
-use crate::section::{Text, Texts, place};
+use crate::section::{Text, Texts, position};
 
-/// The suites in order and who gets ChaCha20; `None` where nothing usable was written.
+/// The suites in order, and which clients get ChaCha20; `None` unless the key has a valid value.
 pub(super) fn ciphers(
     section: Option<&Spanned<raw::Ciphers>>,
     legacy: bool,
     reader: &mut Reader<'_>,
 ) -> (Vec<&'static Suite>, Option<ChaCha20>) {
     let raw = section.map(|section| &section.value);
-    let mut suites = list("tls13", Version::Tls13, raw.and_then(|raw| raw.tls13.as_ref()), reader);
+    let mut suites = list("tls13", ProtocolVersion::Tls13, raw.and_then(|raw| raw.tls13.as_ref()), reader);
     let tls12 = raw.and_then(|raw| raw.tls12.as_ref());
-    suites.extend(list("tls12", Version::Tls12, tls12, reader));
-    if let Some(written) = tls12 {
-        judge_legacy(written, &suites, legacy, reader);
+    suites.extend(list("tls12", ProtocolVersion::Tls12, tls12, reader));
+    if let Some(list) = tls12 {
+        judge_legacy(list, &suites, legacy, reader);
     } else if legacy {
         suites.extend(&LEGACY_SUITES);
     }
-    let chacha20 = raw.and_then(|raw| raw.chacha20.as_ref()).and_then(|text| who_gets_chacha20(text, reader));
+    let chacha20 = raw.and_then(|raw| raw.chacha20.as_ref()).and_then(|text| chacha20_mode(text, reader));
     (suites, chacha20)
 }
 
-/// Suites of old clients belong to old versions, and these know no others.
-fn judge_legacy(written: &Texts, suites: &[&Suite], legacy: bool, reader: &mut Reader<'_>) {
+/// Requires legacy suites with legacy versions, which have no others, and refuses them without.
+fn judge_legacy(list: &Texts, suites: &[&Suite], legacy: bool, reader: &mut Reader<'_>) {
     let old = suites.iter().find(|suite| suite.is_legacy());
     match (old, legacy) {
         (Some(old), false) => {
             let what = format!("tls12: {} is only for clients of TLS 1.0 and 1.1", old.openssl_name);
-            reader.fault(place(written), what, "remove it, or add \"1.0\" and \"1.1\" to versions");
+            reader.fault(position(list), what, "remove it, or add \"1.0\" and \"1.1\" to versions");
         }
         (None, true) => {
             let what = "tls12: TLS 1.1 and older know none of these suites";
             let instead = "add ECDHE-ECDSA-AES128-SHA and ECDHE-RSA-AES128-SHA, or remove the key";
-            reader.fault(place(written), what, instead);
+            reader.fault(position(list), what, instead);
         }
         _ => {}
     }
@@ -46,31 +46,31 @@ fn judge_legacy(written: &Texts, suites: &[&Suite], legacy: bool, reader: &mut R
 
 fn list(
     key: &str,
-    version: Version,
-    written: Option<&Texts>,
+    version: ProtocolVersion,
+    list: Option<&Texts>,
     reader: &mut Reader<'_>,
 ) -> Vec<&'static Suite> {
-    let Some(written) = written else { return Suite::all(version) };
+    let Some(list) = list else { return Suite::all(version) };
     let mut suites: Vec<&'static Suite> = Vec::new();
-    for text in &written.value {
+    for text in &list.value {
         match suite(text.value.as_str(), version) {
             Ok(suite) if suites.contains(&suite) => {
                 let what = format!("{key}: {} is listed twice", text.value);
-                reader.fault(place(text), what, "keep one of them");
+                reader.fault(position(text), what, "keep one of them");
             }
             Ok(suite) => suites.push(suite),
-            Err((what, instead)) => reader.fault(place(text), format!("{key}: {what}"), instead),
+            Err((what, instead)) => reader.fault(position(text), format!("{key}: {what}"), instead),
         }
     }
-    if written.value.is_empty() {
+    if list.value.is_empty() {
         let instead = "remove the key; to leave a version of TLS out, write tls.versions";
-        reader.fault(place(written), format!("{key}: the list is empty"), instead);
+        reader.fault(position(list), format!("{key}: the list is empty"), instead);
     }
     suites
 }
 
-/// The suite of that name, or what is wrong and what to write instead.
-fn suite(name: &str, version: Version) -> Result<&'static Suite, (String, String)> {
+/// The suite of that name, or the fault and its remedy.
+fn suite(name: &str, version: ProtocolVersion) -> Result<&'static Suite, (String, String)> {
     let is_named = |suite: &&Suite| {
         suite.name.eq_ignore_ascii_case(name) || suite.openssl_name.eq_ignore_ascii_case(name)
     };
@@ -78,11 +78,11 @@ fn suite(name: &str, version: Version) -> Result<&'static Suite, (String, String
         if found.version == version {
             return Ok(found);
         }
-        let home = if found.version == Version::Tls13 { "tls13" } else { "tls12" };
+        let home = if found.version == ProtocolVersion::Tls13 { "tls13" } else { "tls12" };
         return Err((format!("{name} is not a suite of this version"), format!("move it to {home}")));
     }
     let what = format!(
-        "`{name}` is no suite that is spoken here: those have forward secrecy and AES-GCM or ChaCha20-Poly1305"
+        "`{name}` is not a supported suite: those have forward secrecy and AES-GCM or ChaCha20-Poly1305"
     );
     let instead = match nearest(name, version) {
         Some(near) => format!("write {near}"),
@@ -94,8 +94,8 @@ fn suite(name: &str, version: Version) -> Result<&'static Suite, (String, String
     Err((what, instead))
 }
 
-/// The name of a suite that is most like this one, in either spelling.
-fn nearest(name: &str, version: Version) -> Option<&'static str> {
+/// The most similar name of a suite, in either spelling.
+fn nearest(name: &str, version: ProtocolVersion) -> Option<&'static str> {
     let name = name.to_ascii_uppercase();
     let tolerated = name.len() / 3;
     Suite::all(version)
@@ -107,11 +107,11 @@ fn nearest(name: &str, version: Version) -> Option<&'static str> {
         .map(|(_, candidate)| candidate)
 }
 
-fn who_gets_chacha20(text: &Text, reader: &mut Reader<'_>) -> Option<ChaCha20> {
+fn chacha20_mode(text: &Text, reader: &mut Reader<'_>) -> Option<ChaCha20> {
     let found = ChaCha20::named(&text.value);
     if found.is_none() {
         let what = format!("chacha20: `{}` is unknown", text.value);
-        reader.fault(place(text), what, "write client, never or auto");
+        reader.fault(position(text), what, "write client, never or auto");
     }
     found
 }

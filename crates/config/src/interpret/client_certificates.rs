@@ -1,4 +1,4 @@
-//! Certificates asked of clients.
+//! Certificates requested from clients.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::certificates::{is_plausible, unreadable, when};
 use super::reader::Reader;
 use crate::limits;
 use crate::raw;
-use crate::section::{Text, place};
+use crate::section::{Text, position};
 
 const LIMITS: ClientCertificateLimits = ClientCertificateLimits {
     depth: limits::CLIENT_CERTIFICATE_DEPTH,
@@ -20,15 +20,15 @@ const LIMITS: ClientCertificateLimits = ClientCertificateLimits {
 };
 
 pub(super) fn client_certificates(
-    written: Option<&Spanned<raw::ClientCertificates>>,
+    raw: Option<&Spanned<raw::ClientCertificates>>,
     reader: &mut Reader<'_>,
 ) -> Option<ClientCertificates> {
-    let section = written?;
+    let section = raw?;
     let mode =
         section.value.mode.as_ref().map_or(Some(ClientCertificateMode::Required), |text| mode(text, reader));
     let Some(text) = &section.value.ca else {
         let what = "client_certificates: no authority is named";
-        reader.fault(place(section), what, "add ca: FILE.pem with the authorities that sign clients");
+        reader.fault(position(section), what, "add ca: FILE.pem with the authorities that sign clients");
         return None;
     };
     let pem = read("ca", text, "a PEM file with the authorities that sign clients", reader)?;
@@ -47,10 +47,10 @@ pub(super) fn client_certificates(
 
 fn refusing_revoked(
     rules: ClientCertificates,
-    written: Option<&Text>,
+    raw: Option<&Text>,
     reader: &mut Reader<'_>,
 ) -> Option<ClientCertificates> {
-    let Some(text) = written else { return Some(rules) };
+    let Some(text) = raw else { return Some(rules) };
     let pem = read("crl", text, "a PEM file with lists of revoked certificates", reader)?;
     let instead = match rules.refusing_revoked(&pem) {
         Ok(rules) => {
@@ -68,14 +68,14 @@ fn refusing_revoked(
     None
 }
 
-/// A list that is too old refuses all clients of its authority: better told before.
+/// Warns before a list becomes too old: an outdated list refuses all clients of its authority.
 fn warn_of_end(rules: &ClientCertificates, text: &Text, reader: &mut Reader<'_>) {
     let soon = reader.now + Duration::from_secs(limits::REVOCATION_WARNING_HOURS * 3600);
     let Some(end) = rules.lists_end().filter(|end| *end < soon) else { return };
     let what = format!("crl: a list in {} {}", reader.path(text).display(), when(end, reader.now));
     let instead =
         "fetch the newer one of its authority and send SIGHUP: with an old one all its clients are refused";
-    reader.warning(place(text), what, instead);
+    reader.warning(position(text), what, instead);
 }
 
 fn read(key: &str, text: &Text, wanted: &str, reader: &mut Reader<'_>) -> Option<Vec<u8>> {
@@ -95,14 +95,14 @@ fn read(key: &str, text: &Text, wanted: &str, reader: &mut Reader<'_>) -> Option
 
 fn wrong(key: &str, text: &Text, (what, instead): (&str, &str), reader: &mut Reader<'_>) {
     let shown = reader.path(text);
-    reader.fault(place(text), format!("{key}: {} {what}", shown.display()), instead);
+    reader.fault(position(text), format!("{key}: {} {what}", shown.display()), instead);
 }
 
 fn mode(text: &Text, reader: &mut Reader<'_>) -> Option<ClientCertificateMode> {
     let mode = ClientCertificateMode::named(&text.value);
     if mode.is_none() {
         let what = format!("mode: `{}` is unknown", text.value);
-        reader.fault(place(text), what, "write optional or required");
+        reader.fault(position(text), what, "write optional or required");
     }
     mode
 }

@@ -1,12 +1,12 @@
-//! How certificates are compressed.
+//! Compression of certificates.
 
 use penstock_tls::Compression;
 
 use super::reader::Reader;
-use super::strays::nearest;
-use crate::section::{Texts, place};
+use super::unknown_keys::nearest;
+use crate::section::{Texts, position};
 
-/// The list as it was written; without faults nothing stands in it twice.
+/// The algorithms in their order; a repeated one is a fault.
 pub(super) fn certificate_compression(list: &Texts, reader: &mut Reader<'_>) -> Vec<Compression> {
     let mut found = Vec::new();
     for text in &list.value {
@@ -14,7 +14,7 @@ pub(super) fn certificate_compression(list: &Texts, reader: &mut Reader<'_>) -> 
         match Compression::ALL.into_iter().find(|known| known.label() == name) {
             Some(known) if found.contains(&known) => {
                 let what = format!("certificate_compression: {name} is listed twice");
-                reader.fault(place(text), what, "keep one of them");
+                reader.fault(position(text), what, "keep one of them");
             }
             Some(known) => found.push(known),
             None => {
@@ -23,7 +23,11 @@ pub(super) fn certificate_compression(list: &Texts, reader: &mut Reader<'_>) -> 
                     || "write brotli, zstd or zlib, or an empty list".to_owned(),
                     |near| format!("write {near}"),
                 );
-                reader.fault(place(text), format!("certificate_compression: `{name}` is unknown"), instead);
+                reader.fault(
+                    position(text),
+                    format!("certificate_compression: `{name}` is unknown"),
+                    instead,
+                );
             }
         }
     }

@@ -2,42 +2,42 @@
 
 use std::path::{Path, PathBuf};
 
-use penstock_sys::traffic::Version;
-use penstock_tls::ech::{Directory, EchKey};
+use penstock_sys::traffic::ProtocolVersion;
+use penstock_tls::ech::{EchDirectory, EchKey};
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
 use crate::raw;
-use crate::section::place;
+use crate::section::position;
 
 pub(super) fn ech(
-    written: Option<&Spanned<raw::Ech>>,
-    newest: Version,
+    raw: Option<&Spanned<raw::Ech>>,
+    newest: ProtocolVersion,
     reader: &mut Reader<'_>,
 ) -> Option<PathBuf> {
-    let section = written?;
-    if newest != Version::Tls13 {
-        reader.fault(place(section), "ech: it needs TLS 1.3", "add \"1.3\" to versions, or remove ech");
+    let section = raw?;
+    if newest != ProtocolVersion::Tls13 {
+        reader.fault(position(section), "ech: it needs TLS 1.3", "add \"1.3\" to versions, or remove ech");
     }
     let Some(text) = &section.value.directory else {
         let instead = "write {directory: ech-keys}, and fill it with: penstock ech new";
-        reader.fault(place(section), "ech: no directory is named", instead);
+        reader.fault(position(section), "ech: no directory is named", instead);
         return None;
     };
     Some(reader.directory("directory", text))
 }
 
-/// Says which public names no certificate is for: clients whose key is outdated believe the right one only from a
-/// server that proves to be the public name (RFC 9849 section 6.1.7).
+/// Warns of public names without a certificate: a client with an outdated key accepts a new one only from a server that
+/// authenticates as the public name (RFC 9849 section 6.1.7).
 pub(super) fn warn<'a>(
-    written: Option<&Spanned<raw::Ech>>,
+    raw: Option<&Spanned<raw::Ech>>,
     directory: Option<&Path>,
     covered: impl Iterator<Item = &'a str> + Clone,
     reader: &mut Reader<'_>,
 ) {
-    let (Some(written), Some(directory)) = (written, directory) else { return };
-    let read = Directory::read(directory, limits::ECH_KEYS_MAX, limits::ECH_FILE_BYTES);
+    let (Some(raw), Some(directory)) = (raw, directory) else { return };
+    let read = EchDirectory::read(directory, limits::ECH_KEYS_MAX, limits::ECH_FILE_BYTES);
     let mut names: Vec<String> =
         read.iter().flat_map(|found| &found.keys).flat_map(EchKey::public_names).collect();
     names.sort_unstable();
@@ -46,12 +46,12 @@ pub(super) fn warn<'a>(
         if !covered.clone().any(|one| covers(one, &name)) {
             let what = format!("ech: no certificate is for the public name {}", name.escape_debug());
             let instead = "add one: clients with an outdated key need it to learn the new one";
-            reader.warning(place(written), what, instead);
+            reader.warning(position(raw), what, instead);
         }
     }
 }
 
-/// Whether a certificate's name is this one, or a wildcard in the place of its first label.
+/// Whether a certificate's name is this one, or a wildcard for its first label.
 fn covers(certificate: &str, name: &str) -> bool {
     let wildcard = certificate.strip_prefix("*.");
     let parent = name.split_once('.').map(|(_, parent)| parent);

@@ -1,4 +1,4 @@
-//! Listeners: where clients connect.
+//! Listeners: the addresses that clients connect to.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,13 +7,12 @@ use penstock_sys::socket::ListenOptions;
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
-use super::start;
 use crate::limits;
-use crate::meaning::{Admin, Listener};
+use crate::model::{Admin, Listener};
 use crate::raw;
-use crate::section::{Place, Text, place};
+use crate::section::{Position, Text, position, start};
 
-/// What a listener has when nothing else is written.
+/// The default options of a listener's socket.
 pub(crate) fn default_options() -> ListenOptions {
     ListenOptions {
         send_buffer: None,
@@ -26,28 +25,28 @@ pub(crate) fn default_options() -> ListenOptions {
     }
 }
 
-/// The listeners, and where each address was written, the admin listener's included.
+/// The listeners, and the position of each address, the admin listener's included.
 pub(super) fn listeners(
     root: &raw::Root,
-    admin: Option<(Admin, Place)>,
+    admin: Option<&(Admin, Position)>,
     reader: &mut Reader<'_>,
-) -> (Vec<Listener>, Vec<(SocketAddr, Place)>) {
-    let written = root.listeners.as_ref().map_or(&[][..], |list| &list.value);
-    if written.is_empty() {
+) -> (Vec<Listener>, Vec<(SocketAddr, Position)>) {
+    let sections = root.listeners.as_ref().map_or(&[][..], |list| &list.value);
+    if sections.is_empty() {
         let instead = "write listeners: [{address: 0.0.0.0:443, tls: true}]";
         reader.fault(start(root.listeners.as_ref()), "there is no listener", instead);
     }
-    let mut taken: Vec<(SocketAddr, Place)> = Vec::new();
+    let mut taken: Vec<(SocketAddr, Position)> = Vec::new();
     let mut listeners = Vec::new();
-    for section in written {
+    for section in sections {
         let Some(listener) = listener(section, reader) else { continue };
-        let here = section.value.address.as_ref().map_or_else(|| place(section), place);
+        let here = section.value.address.as_ref().map_or_else(|| position(section), position);
         claim("address", listener.address, here, &mut taken, reader);
         listeners.push(listener);
         require_certificate(section.value.tls.as_ref(), root, reader);
     }
     if let Some((admin, here)) = admin {
-        claim("admin.address", admin.address, here, &mut taken, reader);
+        claim("admin.address", admin.address, *here, &mut taken, reader);
     }
     (listeners, taken)
 }
@@ -56,13 +55,13 @@ pub(super) fn listeners(
 fn claim(
     key: &str,
     address: SocketAddr,
-    here: Place,
-    taken: &mut Vec<(SocketAddr, Place)>,
+    here: Position,
+    taken: &mut Vec<(SocketAddr, Position)>,
     reader: &mut Reader<'_>,
 ) {
     match taken.iter().find(|(other, _)| *other == address && address.port() != 0) {
         Some((_, first)) => {
-            let what = format!("{key}: {address} is already used in line {}", first.line);
+            let what = format!("{key}: {address} is already used on line {}", first.line);
             reader.fault(here, what, "write another port or remove one of them");
         }
         None => taken.push((address, here)),
@@ -74,7 +73,7 @@ fn require_certificate(flag: Option<&Text>, root: &raw::Root, reader: &mut Reade
     let certificates = root.tls.as_ref().and_then(|tls| tls.value.certificates.as_ref());
     if certificates.is_none_or(|list| list.value.is_empty()) {
         let instead = "add tls: {certificates: [{chain: FILE, key: FILE}]}, or write tls: false";
-        reader.fault(place(flag), "tls: this listener needs a certificate and there is none", instead);
+        reader.fault(position(flag), "tls: this listener needs a certificate and there is none", instead);
     }
 }
 
@@ -83,7 +82,7 @@ fn listener(section: &Spanned<raw::Listener>, reader: &mut Reader<'_>) -> Option
     let address = match &raw.address {
         Some(text) => reader.address("address", text),
         None => {
-            reader.fault(place(section), "this listener has no address", "add address: 0.0.0.0:443");
+            reader.fault(position(section), "this listener has no address", "add address: 0.0.0.0:443");
             None
         }
     };
@@ -117,7 +116,7 @@ fn options(raw: &raw::Listener, reader: &mut Reader<'_>) -> ListenOptions {
     }
 }
 
-/// A name the kernel could know; whether it does turns out when the socket is opened.
+/// A plausible name of an algorithm; the kernel decides when the socket is opened.
 fn congestion(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
     let plausible =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
@@ -126,6 +125,6 @@ fn congestion(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
         return Some(name.clone());
     }
     let what = format!("congestion_control: `{name}` is no name of an algorithm");
-    reader.fault(place(text), what, "write one of net.ipv4.tcp_available_congestion_control, such as bbr");
+    reader.fault(position(text), what, "write one of net.ipv4.tcp_available_congestion_control, such as bbr");
     None
 }

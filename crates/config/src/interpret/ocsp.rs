@@ -1,29 +1,29 @@
-//! Where OCSP responses come from.
+//! Sources of OCSP responses.
 
 use penstock_tls::certificate::Certificate;
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
-use crate::meaning::Ocsp;
+use crate::model::Ocsp;
 use crate::raw;
-use crate::section::{Place, Text, WordOr, place};
+use crate::section::{Position, Text, WordOr, position};
 use crate::units::Size;
 
-pub(super) fn ocsp(written: &Spanned<WordOr<raw::Ocsp>>, reader: &mut Reader<'_>) -> Option<Ocsp> {
-    match &written.value {
+pub(super) fn ocsp(raw: &Spanned<WordOr<raw::Ocsp>>, reader: &mut Reader<'_>) -> Option<Ocsp> {
+    match &raw.value {
         WordOr::Word(word) => match word.as_str() {
             "auto" => Some(Ocsp::Auto),
             "off" | "false" => Some(Ocsp::Off),
             other => {
                 let instead = "write auto, off or {file: staple.der}";
-                reader.fault(place(written), format!("ocsp: `{other}` is unknown"), instead);
+                reader.fault(position(raw), format!("ocsp: `{other}` is unknown"), instead);
                 None
             }
         },
         WordOr::Section(raw::Ocsp { file: Some(text), .. }) => file(text, reader),
         WordOr::Section(_) => {
-            reader.fault(place(written), "ocsp: no file is named", "write {file: staple.der} or auto");
+            reader.fault(position(raw), "ocsp: no file is named", "write {file: staple.der} or auto");
             None
         }
     }
@@ -44,13 +44,13 @@ fn file(text: &Text, reader: &mut Reader<'_>) -> Option<Ocsp> {
             (format!("{shown} cannot be read ({error})"), "make it with: openssl ocsp -respout FILE ...")
         }
     };
-    reader.fault(place(text), format!("file: {what}"), instead);
+    reader.fault(position(text), format!("file: {what}"), instead);
     None
 }
 
-/// Says what keeps a certificate from having a staple although it should.
-pub(super) fn warn(certificate: &Certificate, source: &Ocsp, here: Place, reader: &mut Reader<'_>) {
-    let Ok(identity) = certificate.ocsp_identity() else { return };
+/// Warns if a certificate should have a staple and cannot get one.
+pub(super) fn warn(certificate: &Certificate, source: &Ocsp, here: Position, reader: &mut Reader<'_>) {
+    let Ok(identity) = penstock_tls::ocsp::OcspIdentity::of_certificate(certificate) else { return };
     let wants_one = match source {
         Ocsp::Off => false,
         Ocsp::Auto => identity.responder.is_some(),

@@ -1,31 +1,33 @@
-//! Where the bytes of a site come from.
+//! The origin of a site's bytes.
 
 mod s3;
+mod url;
 
 use std::time::Duration;
 
-use penstock_http::{OriginUrl, OriginUrlFault};
+use penstock_http::OriginUrl;
 use penstock_tls::{Authorities, AuthoritiesError};
 use serde_saphyr::Spanned;
 
+use self::url::url;
 use super::certificates::{is_plausible, unreadable};
 use super::reader::Reader;
 use crate::limits;
-use crate::meaning::{Health, HttpOrigin, Origin, OriginTimeouts};
+use crate::model::{Health, HttpOrigin, Origin, OriginTimeouts};
 use crate::raw;
-use crate::section::{Entries, Place, Text, WordOr, place};
+use crate::section::{Entries, Position, Text, Texts, WordOr, position};
 
 pub(super) fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> Option<Origin> {
-    let instead = "add origin: {directory: /srv/video} or origin: {http: [\"http://10.0.0.5:8080\"]}";
+    let instead = "add origin: {directory: /srv/video} or origin: {http: [\"http://192.0.2.5:8080\"]}";
     let Some(origin) = &section.value.origin else {
-        reader.fault(place(section), "this site has no origin", instead);
+        reader.fault(position(section), "this site has no origin", instead);
         return None;
     };
     let raw = &origin.value;
     let kinds = [
-        ("directory", raw.directory.as_ref().map(place)),
-        ("http", raw.http.as_ref().map(place)),
-        ("s3", raw.s3.as_ref().map(place)),
+        ("directory", raw.directory.as_ref().map(position)),
+        ("http", raw.http.as_ref().map(position)),
+        ("s3", raw.s3.as_ref().map(position)),
     ];
     let mut named = kinds.iter().filter_map(|(kind, here)| Some((kind, (*here)?)));
     let first = named.next();
@@ -44,39 +46,40 @@ pub(super) fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> O
         }
         raw::Origin { http: Some(list), .. } => {
             let targets = targets(list, reader);
-            Some(Origin::Http(Box::new(http(raw, targets, place(list), reader))))
+            Some(Origin::Http(Box::new(http(raw, targets, position(list), reader))))
         }
         raw::Origin { s3: Some(section), .. } => {
             let (s3, target) = s3::bucket(section, reader)?;
             if let Some(host) = &raw.host {
                 let what = "host: a bucket is asked by the name that is signed";
-                reader.fault(place(host), what, "remove it");
+                reader.fault(position(host), what, "remove it");
             }
-            let origin = http(raw, vec![(target, 1)], place(section), reader);
+            let origin = http(raw, vec![(target, 1)], position(section), reader);
             Some(Origin::Http(Box::new(HttpOrigin { s3: Some(s3), ..origin })))
         }
-        // Already reported as not supported yet; a second fault would only repeat it.
+        // `peers` is already reported as not supported yet.
         raw::Origin { peers: Some(_), .. } => None,
         raw::Origin { .. } => {
-            let instead = "add directory: /srv/video or http: [\"http://10.0.0.5:8080\"]";
-            reader.fault(place(origin), "this origin has neither a directory nor http", instead);
+            let instead = "add directory: /srv/video or http: [\"http://192.0.2.5:8080\"]";
+            reader.fault(position(origin), "this origin has neither a directory nor http", instead);
             None
         }
     }
 }
 
 fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
-    let written = [
-        ("host", raw.host.as_ref().map(place)),
-        ("ca", raw.ca.as_ref().map(place)),
-        ("timeouts", raw.timeouts.as_ref().map(place)),
-        ("connections", raw.connections.as_ref().map(place)),
-        ("retries", raw.retries.as_ref().map(place)),
-        ("follow_redirects", raw.follow_redirects.as_ref().map(place)),
-        ("max_unannounced", raw.max_unannounced.as_ref().map(place)),
-        ("health", raw.health.as_ref().map(place)),
+    let entries = [
+        ("host", raw.host.as_ref().map(position)),
+        ("ca", raw.ca.as_ref().map(position)),
+        ("timeouts", raw.timeouts.as_ref().map(position)),
+        ("connections", raw.connections.as_ref().map(position)),
+        ("retries", raw.retries.as_ref().map(position)),
+        ("follow_redirects", raw.follow_redirects.as_ref().map(position)),
+        ("redirect_hosts", raw.redirect_hosts.as_ref().map(position)),
+        ("max_unannounced", raw.max_unannounced.as_ref().map(position)),
+        ("health", raw.health.as_ref().map(position)),
     ];
-    for (key, here) in written {
+    for (key, here) in entries {
         if let Some(here) = here {
             reader.fault(here, format!("{key}: a directory has none"), "remove it, or write http: [...]");
         }
@@ -86,7 +89,7 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
 fn http(
     raw: &raw::Origin,
     targets: Vec<(OriginUrl, u32)>,
-    here: Place,
+    here: Position,
     reader: &mut Reader<'_>,
 ) -> HttpOrigin {
     let secure = targets.iter().any(|(url, _)| url.is_secure());
@@ -98,7 +101,7 @@ fn http(
     );
     let mut authorities = authorities(raw.ca.as_ref(), secure, follow_redirects > 0, here, reader);
     if authorities.is_none() && follow_redirects > 0 {
-        // Where they lead is not known; if it is to https, somebody has to vouch for it.
+        // A redirection may lead to https, whose certificates need authorities.
         authorities = Authorities::of_system().ok();
     }
     let connections = 1..=limits::ORIGIN_CONNECTIONS_MAX;
@@ -120,6 +123,7 @@ fn http(
             limits::ORIGIN_RETRIES,
         ),
         follow_redirects,
+        redirect_hosts: redirect_hosts(raw.redirect_hosts.as_ref(), reader),
         max_unannounced: reader.size(
             "max_unannounced",
             raw.max_unannounced.as_ref(),
@@ -131,14 +135,14 @@ fn http(
     }
 }
 
-fn targets(list: &Entries<raw::Target>, reader: &mut Reader<'_>) -> Vec<(OriginUrl, u32)> {
+fn targets(list: &Entries<raw::OriginServer>, reader: &mut Reader<'_>) -> Vec<(OriginUrl, u32)> {
     if list.value.is_empty() {
-        reader.fault(place(list), "http: the list is empty", "write [\"http://10.0.0.5:8080\"]");
+        reader.fault(position(list), "http: the list is empty", "write [\"http://192.0.2.5:8080\"]");
     }
     if list.value.len() > limits::ORIGIN_TARGETS {
         let what = format!("http: {} servers are too many", list.value.len());
         let instead = format!("write at most {}, or one name for many", limits::ORIGIN_TARGETS);
-        reader.fault(place(list), what, instead);
+        reader.fault(position(list), what, instead);
     }
     let mut targets: Vec<(OriginUrl, u32)> = Vec::new();
     for entry in &list.value {
@@ -151,9 +155,9 @@ fn targets(list: &Entries<raw::Target>, reader: &mut Reader<'_>) -> Vec<(OriginU
                     reader.number("weight", section.weight.as_ref(), &(1..=limits::ORIGIN_WEIGHT_MAX), 1);
                 let Some(text) = &section.url else {
                     reader.fault(
-                        place(entry),
+                        position(entry),
                         "http: this server has no url",
-                        "add url: http://10.0.0.5:8080",
+                        "add url: http://192.0.2.5:8080",
                     );
                     continue;
                 };
@@ -163,7 +167,7 @@ fn targets(list: &Entries<raw::Target>, reader: &mut Reader<'_>) -> Vec<(OriginU
         let Some(url) = url(&text, reader) else { continue };
         if targets.iter().any(|(known, _)| *known == url) {
             let what = format!("http: {} is listed twice", text.value);
-            reader.fault(place(&text), what, "keep one of them");
+            reader.fault(position(&text), what, "keep one of them");
         } else {
             targets.push((url, weight));
         }
@@ -171,39 +175,41 @@ fn targets(list: &Entries<raw::Target>, reader: &mut Reader<'_>) -> Vec<(OriginU
     targets
 }
 
-fn url(text: &Text, reader: &mut Reader<'_>) -> Option<OriginUrl> {
-    let fault = match OriginUrl::parse(&text.value) {
-        Ok(url) => return Some(url),
-        Err(fault) => fault,
-    };
-    let instead = match fault {
-        OriginUrlFault::Scheme if !text.value.contains("://") => format!("write http://{}", text.value),
-        OriginUrlFault::Scheme | OriginUrlFault::Authority | OriginUrlFault::Path => {
-            "write a URL such as http://10.0.0.5:8080 or https://origin.example.com/vod".to_owned()
-        }
-    };
-    reader.fault(place(text), format!("http: `{}` {fault}", text.value), instead);
-    None
-}
-
-/// A name as it may stand in Host, with a port or without.
+/// A value of Host: a name with or without a port.
 fn host(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
-    let written = text.value.as_str();
-    match OriginUrl::parse(&format!("http://{written}")) {
-        Ok(url) if !written.contains('/') => Some(url.authority().to_owned()),
+    let name = text.value.as_str();
+    match OriginUrl::parse(&format!("http://{name}")) {
+        Ok(url) if !name.contains('/') => Some(url.authority().to_owned()),
         _ => {
-            let what = format!("host: `{written}` is not a host name");
-            reader.fault(place(text), what, "write a name such as origin.example.com");
+            let what = format!("host: `{name}` is not a host name");
+            reader.fault(position(text), what, "write a name such as origin.example.com");
             None
         }
     }
+}
+
+fn redirect_hosts(list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String> {
+    let mut hosts = Vec::new();
+    for text in list.iter().flat_map(|list| &list.value) {
+        match OriginUrl::parse(&format!("http://{}", text.value)) {
+            // A redirection may name any port.
+            Ok(url) if url.authority() == text.value && !text.value.contains(':') => {
+                hosts.push(url.host().to_owned());
+            }
+            _ => {
+                let what = format!("redirect_hosts: `{}` is not a host name", text.value);
+                reader.fault(position(text), what, "write a name without port, such as cdn.example.com");
+            }
+        }
+    }
+    hosts
 }
 
 fn authorities(
     file: Option<&Text>,
     secure: bool,
     leads_elsewhere: bool,
-    here: Place,
+    here: Position,
     reader: &mut Reader<'_>,
 ) -> Option<Authorities> {
     let Some(text) = file else {
@@ -224,7 +230,11 @@ fn authorities(
         };
     };
     if !secure && !leads_elsewhere {
-        reader.fault(place(text), "ca: none of these servers speaks https", "remove it, or write https://");
+        reader.fault(
+            position(text),
+            "ca: none of these servers speaks https",
+            "remove it, or write https://",
+        );
         return None;
     }
     let path = reader.path(text);
@@ -244,7 +254,7 @@ fn authorities(
             ),
         },
     };
-    reader.fault(place(text), format!("ca: {} {what}", path.display()), instead);
+    reader.fault(position(text), format!("ca: {} {what}", path.display()), instead);
     None
 }
 
@@ -273,7 +283,7 @@ fn health(section: Option<&Spanned<raw::Health>>, reader: &mut Reader<'_>) -> He
     for (key, text) in [("interval", &raw.interval), ("healthy_after", &raw.healthy_after)] {
         if let (Some(text), None) = (text, &raw.path) {
             let what = format!("{key}: there are no checks without a path");
-            reader.fault(place(text), what, "add path: /healthz, or remove it");
+            reader.fault(position(text), what, "add path: /healthz, or remove it");
         }
     }
     Health {
@@ -300,6 +310,6 @@ fn check_path(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
     if path.starts_with('/') && path.bytes().all(fine) {
         return Some(path.to_owned());
     }
-    reader.fault(place(text), format!("path: `{path}` is not a path"), "write a path such as /healthz");
+    reader.fault(position(text), format!("path: `{path}` is not a path"), "write a path such as /healthz");
     None
 }

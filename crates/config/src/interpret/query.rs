@@ -1,4 +1,4 @@
-//! Which parameters of a query tell one object from another.
+//! The parameters of a query that belong to the cache key, and the fields that requests vary by.
 
 use penstock_http::query::{Counting, Name, QueryRules};
 use serde_saphyr::Spanned;
@@ -6,14 +6,11 @@ use serde_saphyr::Spanned;
 use super::reader::Reader;
 use crate::limits;
 use crate::raw;
-use crate::section::{Texts, WordOr, place};
+use crate::section::{Texts, WordOr, position};
 
-pub(super) fn query(
-    written: Option<&Spanned<WordOr<raw::QueryRules>>>,
-    reader: &mut Reader<'_>,
-) -> QueryRules {
-    let Some(written) = written else { return QueryRules::default() };
-    let section = match &written.value {
+pub(super) fn query(raw: Option<&Spanned<WordOr<raw::QueryRules>>>, reader: &mut Reader<'_>) -> QueryRules {
+    let Some(raw) = raw else { return QueryRules::default() };
+    let section = match &raw.value {
         WordOr::Word(word) => {
             let counting = match word.as_str() {
                 "all" => Counting::All,
@@ -21,7 +18,7 @@ pub(super) fn query(
                 other => {
                     let what = format!("query: `{}` is unknown", other.escape_debug());
                     let instead = "write all, ignore_all, {ignore: [\"utm_*\"]} or {keep: [v]}";
-                    reader.fault(place(written), what, instead);
+                    reader.fault(position(raw), what, instead);
                     Counting::All
                 }
             };
@@ -35,7 +32,7 @@ pub(super) fn query(
         (None, Some(list)) => Counting::Only(names("keep", list, reader)),
         (Some(_), Some(list)) => {
             let what = "keep: this query has an ignore already";
-            reader.fault(place(list), what, "remove one of them: what is not kept is ignored");
+            reader.fault(position(list), what, "remove one of them: what is not kept is ignored");
             Counting::All
         }
     };
@@ -46,7 +43,7 @@ fn names(key: &str, list: &Texts, reader: &mut Reader<'_>) -> Vec<Name> {
     if list.value.len() > limits::QUERY_NAMES_MAX {
         let what = format!("{key}: there are {} names", list.value.len());
         let instead = format!("write at most {}; one may end with * for many", limits::QUERY_NAMES_MAX);
-        reader.fault(place(list), what, instead);
+        reader.fault(position(list), what, instead);
     }
     let mut names = Vec::new();
     for text in &list.value {
@@ -55,14 +52,18 @@ fn names(key: &str, list: &Texts, reader: &mut Reader<'_>) -> Vec<Name> {
             None => {
                 let what =
                     format!("{key}: `{}` cannot be the name of a parameter", text.value.escape_debug());
-                reader.fault(place(text), what, "write a name such as session, or its start such as utm_*");
+                reader.fault(
+                    position(text),
+                    what,
+                    "write a name such as session, or its start such as utm_*",
+                );
             }
         }
     }
     names
 }
 
-/// What cannot differ by client without breaking what is shared: how a request is framed, and which part is asked for.
+/// Fields that must not differ between clients of one object: framing, conditions and ranges.
 const NEVER_PASSED: [&str; 14] = [
     "connection",
     "content-length",
@@ -84,7 +85,7 @@ pub(super) fn vary(list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String>
     let Some(list) = list else { return Vec::new() };
     if list.value.len() > limits::VARY_NAMES_MAX {
         let what = format!("vary: there are {} names", list.value.len());
-        reader.fault(place(list), what, format!("write at most {}", limits::VARY_NAMES_MAX));
+        reader.fault(position(list), what, format!("write at most {}", limits::VARY_NAMES_MAX));
     }
     let mut names: Vec<String> = Vec::new();
     for text in &list.value {
@@ -92,10 +93,14 @@ pub(super) fn vary(list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String>
         let name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         if name.is_empty() || !name.bytes().all(name_byte) {
             let what = format!("vary: `{}` cannot be the name of a field", text.value.escape_debug());
-            reader.fault(place(text), what, "write a name such as Accept-Encoding");
+            reader.fault(position(text), what, "write a name such as Accept-Encoding");
         } else if NEVER_PASSED.contains(&name.as_str()) {
-            let what = format!("vary: {} is never passed on with what is cached", text.value);
-            reader.fault(place(text), what, "remove it: ranges and conditions are answered from the cache");
+            let what = format!("vary: {} is never forwarded for cached objects", text.value);
+            reader.fault(
+                position(text),
+                what,
+                "remove it: ranges and conditions are answered from the cache",
+            );
         } else if !names.contains(&name) {
             names.push(name);
         }

@@ -1,4 +1,4 @@
-//! Reads single values and collects what is wrong with them.
+//! Reads single values and collects their faults.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::fault::Fault;
-use crate::section::{Place, Text, place};
+use crate::section::{Position, Text, position};
 use crate::units::{Size, Time, UnitError};
 
-/// Where a configuration stands and what has been found in it so far.
+/// The file of a configuration and the faults found so far.
 ///
-/// Each method gives a usable value even for a wrong one, so that reading goes on and finds the next fault; whoever
-/// reads must look at `faults` before believing anything.
+/// Each method returns a usable value even for a wrong one, so that reading goes on and finds the next fault. The values
+/// count only if `faults` is empty at the end.
 pub(crate) struct Reader<'p> {
     pub(crate) file: &'p Path,
     pub(crate) now: SystemTime,
@@ -26,22 +26,27 @@ impl<'p> Reader<'p> {
         Self { file, now, faults: Vec::new(), warnings: Vec::new() }
     }
 
-    pub(crate) fn fault(&mut self, place: Place, what: impl Into<String>, instead: impl Into<String>) {
-        let fault = self.note(place, what.into(), instead.into());
+    pub(crate) fn fault(&mut self, position: Position, what: impl Into<String>, instead: impl Into<String>) {
+        let fault = self.note(position, what.into(), instead.into());
         self.faults.push(fault);
     }
 
-    pub(crate) fn warning(&mut self, place: Place, what: impl Into<String>, instead: impl Into<String>) {
-        let warning = self.note(place, what.into(), instead.into());
+    pub(crate) fn warning(
+        &mut self,
+        position: Position,
+        what: impl Into<String>,
+        instead: impl Into<String>,
+    ) {
+        let warning = self.note(position, what.into(), instead.into());
         self.warnings.push(warning);
     }
 
-    fn note(&self, place: Place, what: String, instead: String) -> Fault {
-        Fault { file: self.file.to_owned(), line: place.line, column: place.column, what, instead }
+    fn note(&self, position: Position, what: String, instead: String) -> Fault {
+        Fault { file: self.file.to_owned(), line: position.line, column: position.column, what, instead }
     }
 
-    pub(crate) fn flag(&mut self, key: &str, written: Option<&Text>, default: bool) -> bool {
-        let Some(text) = written else { return default };
+    pub(crate) fn flag(&mut self, key: &str, raw: Option<&Text>, default: bool) -> bool {
+        let Some(text) = raw else { return default };
         match text.value.as_str() {
             "true" => true,
             "false" => false,
@@ -51,7 +56,7 @@ impl<'p> Reader<'p> {
                     "no" | "off" | "0" | "n" | "false" => "write false",
                     _ => "write true or false",
                 };
-                self.fault(place(text), format!("{key}: `{other}` is neither true nor false"), instead);
+                self.fault(position(text), format!("{key}: `{other}` is neither true nor false"), instead);
                 default
             }
         }
@@ -60,25 +65,25 @@ impl<'p> Reader<'p> {
     pub(crate) fn number<N>(
         &mut self,
         key: &str,
-        written: Option<&Text>,
+        raw: Option<&Text>,
         range: &RangeInclusive<u64>,
         default: N,
     ) -> N
     where
         N: TryFrom<u64>,
     {
-        let Some(text) = written else { return default };
+        let Some(text) = raw else { return default };
         let (least, most) = (range.start(), range.end());
         let Ok(number) = text.value.parse::<u64>() else {
             let what = format!("{key}: `{}` is not a whole number", text.value);
-            self.fault(place(text), what, format!("write a number from {least} to {most}"));
+            self.fault(position(text), what, format!("write a number from {least} to {most}"));
             return default;
         };
         match N::try_from(number) {
             Ok(converted) if range.contains(&number) => converted,
             _ => {
                 let instead = format!("write a number from {least} to {most}");
-                self.fault(place(text), format!("{key}: {number} is out of range"), instead);
+                self.fault(position(text), format!("{key}: {number} is out of range"), instead);
                 default
             }
         }
@@ -87,21 +92,21 @@ impl<'p> Reader<'p> {
     pub(crate) fn size<N>(
         &mut self,
         key: &str,
-        written: Option<&Text>,
+        raw: Option<&Text>,
         range: &RangeInclusive<u64>,
         default: N,
     ) -> N
     where
         N: TryFrom<u64>,
     {
-        let Some(text) = written else { return default };
+        let Some(text) = raw else { return default };
         let Some(size) = self.unit(key, text, Size::parse(&text.value)) else { return default };
         match N::try_from(size.0) {
             Ok(converted) if range.contains(&size.0) => converted,
             _ => {
                 let (least, most) = (Size(*range.start()), Size(*range.end()));
                 let instead = format!("write a size from {least} to {most}");
-                self.fault(place(text), format!("{key}: {} is out of range", text.value), instead);
+                self.fault(position(text), format!("{key}: {} is out of range", text.value), instead);
                 default
             }
         }
@@ -110,16 +115,16 @@ impl<'p> Reader<'p> {
     pub(crate) fn time(
         &mut self,
         key: &str,
-        written: Option<&Text>,
+        raw: Option<&Text>,
         range: &RangeInclusive<Duration>,
         default: Duration,
     ) -> Duration {
-        let Some(text) = written else { return default };
+        let Some(text) = raw else { return default };
         let Some(time) = self.unit(key, text, Time::parse(&text.value)) else { return default };
         if !range.contains(&time.0) {
             let (least, most) = (Time(*range.start()), Time(*range.end()));
             let instead = format!("write a time from {least} to {most}");
-            self.fault(place(text), format!("{key}: {} is out of range", text.value), instead);
+            self.fault(position(text), format!("{key}: {} is out of range", text.value), instead);
             return default;
         }
         time.0
@@ -127,7 +132,9 @@ impl<'p> Reader<'p> {
 
     fn unit<Q>(&mut self, key: &str, text: &Text, parsed: Result<Q, UnitError>) -> Option<Q> {
         parsed
-            .map_err(|UnitError { what, instead }| self.fault(place(text), format!("{key}: {what}"), instead))
+            .map_err(|UnitError { what, instead }| {
+                self.fault(position(text), format!("{key}: {what}"), instead)
+            })
             .ok()
     }
 
@@ -145,44 +152,48 @@ impl<'p> Reader<'p> {
             Some(("" | "*", port)) => format!("write 0.0.0.0:{port} or \"[::]:{port}\""),
             _ => "write an IP address and a port, such as 0.0.0.0:443 or \"[::]:443\"".to_owned(),
         };
-        self.fault(place(text), format!("{key}: `{}` is not an IP address with a port", text.value), instead);
+        self.fault(
+            position(text),
+            format!("{key}: `{}` is not an IP address with a port", text.value),
+            instead,
+        );
         None
     }
 
-    /// A path, made absolute. Relative ones start at the directory of the configuration file, so that they mean the
-    /// same from a shell and from systemd.
+    /// An absolute path. Relative ones start at the directory of the configuration file, so that they mean the same in a
+    /// shell and under systemd.
     pub(crate) fn path(&self, text: &Text) -> PathBuf {
         let from = self.file.parent().unwrap_or_else(|| Path::new(""));
         let path = from.join(&text.value);
         std::path::absolute(&path).unwrap_or(path)
     }
 
-    /// A directory that is there and may be entered.
+    /// A directory that exists and may be entered.
     pub(crate) fn directory(&mut self, key: &str, text: &Text) -> PathBuf {
         let path = self.path(text);
-        if let Err((what, instead)) = look_at_directory(&path) {
-            self.fault(place(text), format!("{key}: {what}"), instead);
+        if let Err((what, instead)) = check_directory(&path) {
+            self.fault(position(text), format!("{key}: {what}"), instead);
         }
         path
     }
 
-    /// A file that will be written: it need not be there, but its directory must.
-    pub(crate) fn written_file(&mut self, key: &str, text: &Text) -> PathBuf {
+    /// A file to write: its directory has to exist.
+    pub(crate) fn output_file(&mut self, key: &str, text: &Text) -> PathBuf {
         let path = self.path(text);
         let above = path.parent().unwrap_or(&path);
         if text.value.is_empty() || path.is_dir() {
             let what = format!("{key}: {} is a directory", path.display());
-            self.fault(place(text), what, "write the name of a file");
-        } else if let Err((what, _)) = look_at_directory(above) {
-            self.fault(place(text), format!("{key}: {what}"), "make that directory or write another file");
+            self.fault(position(text), what, "write the name of a file");
+        } else if let Err((what, _)) = check_directory(above) {
+            self.fault(position(text), format!("{key}: {what}"), "make that directory or write another file");
         }
         path
     }
 }
 
-/// What keeps a directory from being used, and what to do about it.
-pub(crate) fn look_at_directory(path: &Path) -> Result<(), (String, &'static str)> {
-    // The dot makes this need permission to search the directory, which serving needs; listing it does not.
+/// Checks that a directory can be used; an error is the fault and its remedy.
+pub(crate) fn check_directory(path: &Path) -> Result<(), (String, &'static str)> {
+    // The dot requires permission to search the directory, which serving needs; listing does not.
     let Err(error) = path.join(".").metadata() else { return Ok(()) };
     let shown = path.display();
     Err(match error.kind() {

@@ -1,4 +1,4 @@
-//! Signed URLs: their keys, and where tokens are looked for.
+//! Signed URLs: their keys, and the places of tokens.
 
 use std::sync::Arc;
 
@@ -9,35 +9,39 @@ use serde_saphyr::Spanned;
 use super::reader::Reader;
 use crate::limits;
 use crate::raw;
-use crate::section::{Text, place};
+use crate::section::{Text, position};
 use crate::signing::{SignedUrls, SigningKey, is_key_id, read_key_file, secret_of_file};
 
-/// The parameter that has the token unless another is named.
+/// The default parameter of the token.
 const PARAMETER: &str = "token";
 
 const NEW_KEY: &str = "make a key with: (umask 077; openssl rand -hex 32 > url-2026a.key)";
 
 pub(super) fn signed_urls(
-    written: Option<&Spanned<raw::SignedUrls>>,
+    raw: Option<&Spanned<raw::SignedUrls>>,
     reader: &mut Reader<'_>,
 ) -> Option<SignedUrls> {
-    let section = written?;
+    let section = raw?;
     let raw = &section.value;
     let list = raw.keys.as_ref().map_or(&[][..], |list| &list.value);
     if list.is_empty() {
         let instead = format!("write keys: [{{id: 2026a, file: url-2026a.key}}]; {NEW_KEY}");
-        reader.fault(place(section), "signed_urls: there is no key", instead);
+        reader.fault(position(section), "signed_urls: there is no key", instead);
     }
     if list.len() > limits::SIGNING_KEYS_MAX {
         let what = format!("signed_urls: there are {} keys", list.len());
-        reader.fault(place(section), what, format!("keep the newest {} or fewer", limits::SIGNING_KEYS_MAX));
+        reader.fault(
+            position(section),
+            what,
+            format!("keep the newest {} or fewer", limits::SIGNING_KEYS_MAX),
+        );
     }
     let mut keys: Vec<Arc<SigningKey>> = Vec::new();
-    for written in list {
-        let Some(key) = key(written, reader) else { continue };
+    for entry in list {
+        let Some(key) = key(entry, reader) else { continue };
         if keys.iter().any(|known| known.id == key.id) {
             let what = format!("id: `{}` is listed twice", key.id);
-            reader.fault(place(written), what, "give each key an id of its own");
+            reader.fault(position(entry), what, "give each key an id of its own");
         }
         keys.push(Arc::new(key));
     }
@@ -50,17 +54,21 @@ pub(super) fn signed_urls(
     })
 }
 
-fn key(written: &Spanned<raw::SigningKey>, reader: &mut Reader<'_>) -> Option<SigningKey> {
-    let raw = &written.value;
+fn key(section: &Spanned<raw::SigningKey>, reader: &mut Reader<'_>) -> Option<SigningKey> {
+    let raw = &section.value;
     let (Some(id), Some(file)) = (&raw.id, &raw.file) else {
         let what = "keys: a key needs an id and a file";
-        reader.fault(place(written), what, "write {id: 2026a, file: url-2026a.key}");
+        reader.fault(position(section), what, "write {id: 2026a, file: url-2026a.key}");
         return None;
     };
     if !is_key_id(&id.value) {
         let what = format!("id: `{}` cannot stand in a URL", id.value.escape_debug());
         let most = limits::SIGNING_KEY_ID_BYTES;
-        reader.fault(place(id), what, format!("write up to {most} letters, digits, - or _, such as 2026a"));
+        reader.fault(
+            position(id),
+            what,
+            format!("write up to {most} letters, digits, - or _, such as 2026a"),
+        );
         return None;
     }
     Some(SigningKey { id: id.value.clone(), secret: secret(file, reader)? })
@@ -72,7 +80,7 @@ fn secret(text: &Text, reader: &mut Reader<'_>) -> Option<Secret> {
         Ok(found) => found,
         Err(error) => {
             reader.fault(
-                place(text),
+                position(text),
                 format!("file: {} cannot be read ({error})", path.display()),
                 format!("write the path of a key's file, or {NEW_KEY}"),
             );
@@ -81,13 +89,13 @@ fn secret(text: &Text, reader: &mut Reader<'_>) -> Option<Secret> {
     };
     if readable_by_others {
         let what = format!("file: {} may be read by every user of this machine", path.display());
-        reader.warning(place(text), what, "run chmod 600 on it; who has it can sign URLs");
+        reader.warning(position(text), what, "run chmod 600 on it: the key signs URLs");
     }
     let secret = secret_of_file(bytes);
     if secret.is_none() {
         let least = limits::SIGNING_KEY_BYTES_MIN;
         let what = format!("file: {} has less than {least} bytes", path.display());
-        reader.fault(place(text), what, NEW_KEY);
+        reader.fault(position(text), what, NEW_KEY);
     }
     secret
 }
@@ -97,7 +105,7 @@ fn parameter<'t>(text: &'t Text, reader: &mut Reader<'_>) -> Option<&'t str> {
         return Some(&text.value);
     }
     let what = format!("parameter: `{}` cannot be a query parameter", text.value.escape_debug());
-    reader.fault(place(text), what, "write a plain name such as token");
+    reader.fault(position(text), what, "write a plain name such as token");
     None
 }
 
@@ -108,6 +116,6 @@ fn cookie<'t>(text: &'t Text, reader: &mut Reader<'_>) -> Option<&'t str> {
         return Some(&text.value);
     }
     let what = format!("cookie: `{}` cannot be the name of a cookie", text.value.escape_debug());
-    reader.fault(place(text), what, "write a plain name such as video_token");
+    reader.fault(position(text), what, "write a plain name such as video_token");
     None
 }

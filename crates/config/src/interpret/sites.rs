@@ -1,4 +1,4 @@
-//! Sites: what is served under which host names.
+//! Sites: content by host name.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,34 +11,33 @@ use super::early_data::early_requests;
 use super::origins::origin;
 use super::reader::Reader;
 use super::signed_urls::signed_urls;
-use super::start;
 use crate::limits;
-use crate::meaning::{Headers, HostPattern, Hsts, Origin, Site};
+use crate::model::{DotFiles, Headers, HostPattern, Hsts, Origin, Site};
 use crate::raw;
-use crate::section::{Place, Sections, Text, WordOr, place};
+use crate::section::{Position, Sections, Text, WordOr, position, start};
 
-/// The file that answers for a directory unless another is named.
+/// The default file of a directory.
 pub(crate) const INDEX: &str = "index.html";
 
 pub(super) fn sites(list: Option<&Sections<raw::Site>>, reader: &mut Reader<'_>) -> Vec<Site> {
-    let written = list.map_or(&[][..], |list| &list.value);
-    if written.is_empty() {
+    let entries = list.map_or(&[][..], |list| &list.value);
+    if entries.is_empty() {
         let instead = "write sites: [{hosts: [\"*\"], origin: {directory: /srv/video}}]";
         reader.fault(start(list), "there is no site", instead);
     }
     let mut taken = HashMap::new();
-    written.iter().filter_map(|section| site(section, &mut taken, reader)).collect()
+    entries.iter().filter_map(|section| site(section, &mut taken, reader)).collect()
 }
 
 fn site(
     section: &Spanned<raw::Site>,
-    taken: &mut HashMap<HostPattern, Place>,
+    taken: &mut HashMap<HostPattern, Position>,
     reader: &mut Reader<'_>,
 ) -> Option<Site> {
     let raw = &section.value;
     let hosts = hosts(section, taken, reader);
     let headers = raw.headers.as_ref().map_or_else(Headers::default, |headers| Headers {
-        hsts: headers.value.hsts.as_ref().and_then(|written| hsts(written, reader)),
+        hsts: headers.value.hsts.as_ref().and_then(|raw| hsts(raw, reader)),
         cors: headers.value.cors.as_ref().and_then(|text| cors(text, reader)),
     });
     let index = raw.index.as_ref().and_then(|text| index(text, reader)).unwrap_or_else(|| INDEX.to_owned());
@@ -46,34 +45,46 @@ fn site(
     let origin = origin(section, reader)?;
     if let (Origin::Directory(_), Some(cache)) = (&origin, &raw.cache) {
         let what = "cache: files of a directory are not cached, the system keeps them in memory by itself";
-        reader.fault(place(cache), what, "remove it, or write origin: {http: [...]}");
+        reader.fault(position(cache), what, "remove it, or write origin: {http: [...]}");
     }
     let early_data = early_requests(raw.early_data.as_ref(), reader);
-    let methods = super::passing::methods(raw.methods.as_ref(), reader);
-    let forwarded = super::passing::forwarded(raw.forwarded.as_ref(), reader);
+    let methods = super::forwarding::methods(raw.methods.as_ref(), reader);
+    let forwarded = super::forwarding::forwarded(raw.forwarded.as_ref(), reader);
     let signed_urls = signed_urls(raw.signed_urls.as_ref(), reader);
-    Some(Site { hosts, origin, cache, methods, forwarded, signed_urls, early_data, index, headers })
+    let dot_files = dot_files(raw.dot_files.as_ref(), reader);
+    Some(Site {
+        hosts,
+        origin,
+        cache,
+        methods,
+        forwarded,
+        signed_urls,
+        early_data,
+        dot_files,
+        index,
+        headers,
+    })
 }
 
 fn hosts(
     section: &Spanned<raw::Site>,
-    taken: &mut HashMap<HostPattern, Place>,
+    taken: &mut HashMap<HostPattern, Position>,
     reader: &mut Reader<'_>,
 ) -> Vec<HostPattern> {
-    let written: Vec<(&str, Place)> = match &section.value.hosts {
-        Some(list) => list.value.iter().map(|text| (text.value.as_str(), place(text))).collect(),
-        None => vec![("*", place(section))],
+    let entries: Vec<(&str, Position)> = match &section.value.hosts {
+        Some(list) => list.value.iter().map(|text| (text.value.as_str(), position(text))).collect(),
+        None => vec![("*", position(section))],
     };
-    if let (Some(list), true) = (&section.value.hosts, written.is_empty()) {
-        reader.fault(place(list), "hosts: the list is empty", "write [\"*\"] for every host");
+    if let (Some(list), true) = (&section.value.hosts, entries.is_empty()) {
+        reader.fault(position(list), "hosts: the list is empty", "write [\"*\"] for every host");
     }
     let mut hosts = Vec::new();
-    for (text, here) in written {
+    for (text, here) in entries {
         match pattern(text) {
             Err((what, instead)) => reader.fault(here, format!("hosts: {what}"), instead),
             Ok(pattern) => match taken.get(&pattern) {
                 Some(first) => {
-                    let what = format!("hosts: `{text}` already stands in line {}", first.line);
+                    let what = format!("hosts: `{text}` is already defined on line {}", first.line);
                     reader.fault(here, what, "remove one of them or write another host");
                 }
                 None => {
@@ -86,7 +97,7 @@ fn hosts(
     hosts
 }
 
-/// Reads a host name; says what is wrong and what to write otherwise.
+/// Parses a host name; an error is the fault and its remedy.
 fn pattern(text: &str) -> Result<HostPattern, (String, String)> {
     let fault = |what: &str, instead: String| Err((format!("`{text}` {what}"), instead));
     if text == "*" {
@@ -125,18 +136,18 @@ fn pattern(text: &str) -> Result<HostPattern, (String, String)> {
     })
 }
 
-fn hsts(written: &Spanned<WordOr<raw::Hsts>>, reader: &mut Reader<'_>) -> Option<Hsts> {
+fn hsts(raw: &Spanned<WordOr<raw::Hsts>>, reader: &mut Reader<'_>) -> Option<Hsts> {
     let range = Duration::ZERO..=Duration::from_secs(limits::HSTS_SECONDS_MAX);
-    let section = match &written.value {
+    let section = match &raw.value {
         WordOr::Word(word) => {
-            let text = Text { value: word.clone(), referenced: written.referenced, defined: written.defined };
+            let text = Text { value: word.clone(), referenced: raw.referenced, defined: raw.defined };
             let max_age = reader.time("hsts", Some(&text), &range, Duration::ZERO);
             return Some(Hsts { max_age, include_subdomains: false, preload: false });
         }
         WordOr::Section(section) => section,
     };
     if section.max_age.is_none() {
-        reader.fault(place(written), "hsts: it has no max_age", "add max_age: 180d");
+        reader.fault(position(raw), "hsts: it has no max_age", "add max_age: 180d");
         return None;
     }
     let hsts = Hsts {
@@ -152,12 +163,12 @@ fn hsts(written: &Spanned<WordOr<raw::Hsts>>, reader: &mut Reader<'_>) -> Option
     {
         let what = "preload: browsers build in only sites with include_subdomains and a max_age of a year";
         let instead = "write {max_age: 365d, include_subdomains: true, preload: true}, or remove preload";
-        reader.fault(place(text), what, instead);
+        reader.fault(position(text), what, instead);
     }
     Some(hsts)
 }
 
-/// `*` or one origin as browsers write it in the Origin field (RFC 6454 §6.2).
+/// `*` or one origin in the form of the Origin field (RFC 6454 §6.2).
 fn cors(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
     let origin = text.value.as_str();
     let rest = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
@@ -172,8 +183,20 @@ fn cors(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
         }
         _ => "write \"*\" or an origin such as https://player.example.com".to_owned(),
     };
-    reader.fault(place(text), format!("cors: `{origin}` is not an origin"), instead);
+    reader.fault(position(text), format!("cors: `{origin}` is not an origin"), instead);
     None
+}
+
+fn dot_files(text: Option<&Text>, reader: &mut Reader<'_>) -> DotFiles {
+    match text.map(|text| (text, text.value.as_str())) {
+        Some((_, "allow")) => return DotFiles::Allow,
+        Some((_, "deny")) | None => {}
+        Some((text, other)) => {
+            let what = format!("dot_files: `{other}` is unknown");
+            reader.fault(position(text), what, "write allow or deny");
+        }
+    }
+    DotFiles::Deny
 }
 
 fn index(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
@@ -183,6 +206,6 @@ fn index(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
         return Some(name.to_owned());
     }
     let what = format!("index: `{}` is not a plain file name", name);
-    reader.fault(place(text), what, "write a name without slashes, such as index.html");
+    reader.fault(position(text), what, "write a name without slashes, such as index.html");
     None
 }

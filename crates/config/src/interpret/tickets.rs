@@ -1,4 +1,4 @@
-//! Session ticket keys: random, or from a directory that is looked at once here.
+//! Session ticket keys: random, or from a directory.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -10,9 +10,9 @@ use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
-use crate::meaning::Tickets;
+use crate::model::Tickets;
 use crate::raw;
-use crate::section::{Place, Text, place};
+use crate::section::{Position, Text, position};
 
 pub(super) fn tickets(section: Option<&Spanned<raw::Tickets>>, reader: &mut Reader<'_>) -> Tickets {
     let default = Tickets::default();
@@ -31,11 +31,11 @@ pub(super) fn tickets(section: Option<&Spanned<raw::Tickets>>, reader: &mut Read
             default.policy.introduction,
         ),
     };
-    let written = raw.rotate.as_ref().or(raw.keep.as_ref());
-    if let Some(text) = written.filter(|_| policy.key_lifetime() > limits::TICKET_LIFETIME) {
+    let bound = raw.rotate.as_ref().or(raw.keep.as_ref());
+    if let Some(text) = bound.filter(|_| policy.key_lifetime() > limits::TICKET_LIFETIME) {
         let what =
             "rotate times keep is more than 7 days, the longest a ticket may live (RFC 8446 section 4.6.1)";
-        reader.fault(place(text), what, "rotate more often or keep fewer keys");
+        reader.fault(position(text), what, "rotate more often or keep fewer keys");
     }
     Tickets { directory: raw.directory.as_ref().map(|text| directory(text, reader)), policy }
 }
@@ -44,13 +44,13 @@ fn directory(text: &Text, reader: &mut Reader<'_>) -> std::path::PathBuf {
     let faults = reader.faults.len();
     let path = reader.directory("directory", text);
     if reader.faults.len() == faults {
-        warn_of_content(&path, place(text), reader);
+        warn_of_content(&path, position(text), reader);
     }
     path
 }
 
-/// What is wrong inside never keeps the server from starting: it is worse to be down than not to resume.
-fn warn_of_content(path: &Path, here: Place, reader: &mut Reader<'_>) {
+/// Warns of faults in the directory. They never keep the server from starting: resumption matters less than service.
+fn warn_of_content(path: &Path, here: Position, reader: &mut Reader<'_>) {
     match TicketDirectory::new(path, Tickets::DIRECTORY_LIMITS).read() {
         Ok(listing) => {
             for complaint in listing.complaints(path) {

@@ -1,4 +1,4 @@
-//! How TLS is spoken, and with which certificates.
+//! The policy of handshakes.
 
 use std::path::PathBuf;
 
@@ -13,19 +13,19 @@ use super::early_data::early_data;
 use super::ech;
 use super::ocsp::ocsp;
 use super::reader::Reader;
-use super::strays::nearest;
 use super::tickets::tickets;
+use super::unknown_keys::nearest;
 use super::versions::{Versions, versions};
-use crate::meaning::{KernelTls, SessionCache, Tls};
+use crate::model::{KernelTls, SessionCache, Tls};
 use crate::raw;
-use crate::section::{Text, Texts, WordOrMore, place};
+use crate::section::{Text, Texts, WordOrMore, position};
 
 pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) -> Tls {
     let default = Tls::default();
     let Some(Spanned { value: raw, .. }) = section else { return default };
     let Versions { oldest, newest, legacy } = versions(raw.versions.as_ref(), reader);
     let (suites, chacha20) = ciphers::ciphers(raw.ciphers.as_ref(), legacy.is_some(), reader);
-    let ocsp = raw.ocsp.as_ref().and_then(|written| ocsp(written, reader)).unwrap_or(default.ocsp);
+    let ocsp = raw.ocsp.as_ref().and_then(|section| ocsp(section, reader)).unwrap_or(default.ocsp);
     let certificates = certificates(raw, &ocsp, reader);
     let certificate_directories = directories(raw, reader);
     let ech = ech::ech(raw.ech.as_ref(), newest, reader);
@@ -67,7 +67,9 @@ fn kernel(text: &Text, reader: &mut Reader<'_>) -> Option<KernelTls> {
         "auto" => return Some(KernelTls::Auto),
         "off" | "false" => return Some(KernelTls::Off),
         "on" | "true" => return Some(KernelTls::On),
-        other => reader.fault(place(text), format!("kernel: `{other}` is unknown"), "write auto, on or off"),
+        other => {
+            reader.fault(position(text), format!("kernel: `{other}` is unknown"), "write auto, on or off")
+        }
     }
     None
 }
@@ -82,14 +84,14 @@ const GROUPS: [(&str, Group); 4] = [
 /// Names of P-256 in other programs' configurations.
 const OTHER_NAMES_OF_P256: [&str; 4] = ["secp256r1", "prime256v1", "p256", "p_256"];
 
-/// `true` if a better group is worth a round trip.
+/// Whether a better group is worth a round trip.
 fn hello_retry(text: &Text, reader: &mut Reader<'_>) -> Option<bool> {
     match text.value.as_str() {
         "needed" => return Some(false),
         "best" => return Some(true),
         other => {
             let what = format!("hello_retry: `{other}` is unknown");
-            reader.fault(place(text), what, "write needed or best");
+            reader.fault(position(text), what, "write needed or best");
         }
     }
     None
@@ -101,7 +103,7 @@ fn groups(list: &Texts, reader: &mut Reader<'_>) -> Vec<Group> {
         let name = text.value.as_str();
         match GROUPS.iter().find(|(known, _)| *known == name) {
             Some((_, group)) if groups.contains(group) => {
-                reader.fault(place(text), format!("groups: {name} is listed twice"), "keep one of them");
+                reader.fault(position(text), format!("groups: {name} is listed twice"), "keep one of them");
             }
             Some((_, group)) => groups.push(*group),
             None => {
@@ -112,36 +114,36 @@ fn groups(list: &Texts, reader: &mut Reader<'_>) -> Vec<Group> {
                     Some(near) => format!("write {near}"),
                     None => "write X25519MLKEM768, X25519, P-256 or P-384".to_owned(),
                 };
-                reader.fault(place(text), format!("groups: `{name}` is unknown"), instead);
+                reader.fault(position(text), format!("groups: `{name}` is unknown"), instead);
             }
         }
     }
     if list.value.is_empty() {
         let instead = "write [X25519MLKEM768, X25519, P-256] or remove the key";
-        reader.fault(place(list), "groups: the list is empty", instead);
+        reader.fault(position(list), "groups: the list is empty", instead);
     }
     groups
 }
 
-fn session_cache(written: Option<&Spanned<WordOrMore>>, reader: &mut Reader<'_>) -> SessionCache {
-    let Some(cache) = written else { return SessionCache::Internal };
+fn session_cache(section: Option<&Spanned<WordOrMore>>, reader: &mut Reader<'_>) -> SessionCache {
+    let Some(cache) = section else { return SessionCache::Internal };
     let instead = "write internal or none";
     match &cache.value {
         WordOrMore::Word(word) if word == "internal" => return SessionCache::Internal,
         WordOrMore::Word(word) if word == "none" => {}
         WordOrMore::Word(word) => {
-            reader.fault(place(cache), format!("session_cache: `{word}` is unknown"), instead);
+            reader.fault(position(cache), format!("session_cache: `{word}` is unknown"), instead);
         }
         WordOrMore::More => {
-            reader.fault(place(cache), "session_cache: a cache elsewhere is not supported yet", instead);
+            reader.fault(position(cache), "session_cache: a cache elsewhere is not supported yet", instead);
         }
     }
     SessionCache::None
 }
 
 fn key_log(text: &Text, reader: &mut Reader<'_>) -> PathBuf {
-    let path = reader.written_file("key_log", text);
-    let what = format!("key_log: whoever can read {} can read all traffic", path.display());
-    reader.warning(place(text), what, "remove it when you are done");
+    let path = reader.output_file("key_log", text);
+    let what = format!("key_log: a reader of {} can decrypt all traffic", path.display());
+    reader.warning(position(text), what, "remove it after debugging");
     path
 }

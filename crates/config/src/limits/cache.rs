@@ -1,6 +1,6 @@
 //! Limits of the cache.
 
-use super::{GIB, KIB, MIB};
+use super::bytes::{GIB, KIB, MIB};
 
 /// Bytes of a slice: what is asked of an origin, kept and dropped as one.
 pub const SLICE_BYTES: u32 = 1024 * 1024;
@@ -23,6 +23,9 @@ pub const MEMORY_TIER_SLICES_MIN: u64 = 16;
 /// The most memory that a configuration may give away.
 pub const MEMORY_TIER_BYTES_MAX: u64 = 4096 * GIB;
 
+/// Bytes that the scrub of the memory tier compares with their checksums in a second: 3 ms of one core.
+pub const MEMORY_SCRUB_BYTES_PER_SECOND: u64 = 16 * MIB;
+
 /// Directories of the disk tier.
 pub const DISK_TIERS_MAX: usize = 16;
 
@@ -36,7 +39,7 @@ pub const DISK_TIER_BYTES_MAX: u64 = 1024 * 1024 * GIB;
 /// them goes that part of what is kept.
 pub const DISK_SEGMENTS: u64 = 64;
 
-/// The least slices that have room in a segment.
+/// The least slices that fit into a segment.
 pub const DISK_SEGMENT_SLICES_MIN: u64 = 4;
 
 /// The largest segment: what is written is on the disk for certain once its segment is full.
@@ -63,8 +66,24 @@ pub const DISK_SCRUB_BYTES_PER_SECOND: u64 = 4 * MIB;
 /// Reads that fail one after the other before a disk is taken out of service.
 pub const DISK_READ_ERRORS_MAX: u32 = 3;
 
-/// Objects that are known at the same time; the oldest is forgotten first.
-pub const OBJECTS: usize = 1_000_000;
+/// Part of the size of the memory tier that the program may use on top, in its own memory, for what it knows of objects:
+/// their descriptions, what they vary by, and the index of the disks. Above it stale objects without slices are evicted
+/// first, then the oldest. An eighth is 512 bytes for each page of the tier, so that small objects can fill it.
+pub const KNOWN_BYTES_SHARE: u64 = 8;
+
+/// The least for that: some 100,000 objects.
+pub const KNOWN_BYTES_MIN: u64 = 64 * MIB;
+
+/// The share of a whole slice on a disk: its entry in the index takes at most 100 bytes, and the index may take three
+/// quarters.
+pub const KNOWN_BYTES_PER_DISK_SLICE: u64 = 134;
+
+/// Bytes that the program may use for what it knows of objects, for tiers of these sizes.
+pub const fn known_bytes(memory_bytes: u64, disk_bytes: u64, slice_bytes: u32) -> u64 {
+    let share = memory_bytes / KNOWN_BYTES_SHARE;
+    let least = if share > KNOWN_BYTES_MIN { share } else { KNOWN_BYTES_MIN };
+    least + disk_bytes / slice_bytes as u64 * KNOWN_BYTES_PER_DISK_SLICE
+}
 
 /// How long an answer is fresh whose origin does not say.
 pub const DEFAULT_TTL_SECONDS: u64 = 60;
@@ -78,7 +97,7 @@ pub const TTL_SECONDS_MAX: u64 = 365 * 24 * 3600;
 /// A manifest that is understood; a longer one is an object like any other, and fresh for a moment.
 pub const MANIFEST_BYTES: u64 = 4 * MIB;
 
-/// How long a manifest may take from its first byte to its last; nobody sees it before.
+/// How long a manifest may take from its first byte to its last; it is sent to clients only when it is complete.
 pub const MANIFEST_SECONDS: u64 = 10;
 
 /// How long something is fresh that is called a manifest and cannot be read as one.
@@ -106,11 +125,11 @@ pub const WAITERS_PER_FILL_MAX: u64 = 10_000_000;
 /// at once and drive out something else.
 pub const FILL_WINDOW_SLICES: u32 = 4;
 
-/// How far a fill goes on behind its last reader's place when that has left, in slices: segments are finished for
-/// whoever comes next, films are not.
+/// Slices that a fill continues behind the position of its last reader after that reader has left: enough to finish a
+/// segment for the next client, not a film.
 pub const FILL_ALONE_SLICES: u64 = 16;
 
-/// How long it then waits for somebody to come.
+/// How long the fill then waits for a new reader.
 pub const FILL_ALONE_MILLISECONDS: u64 = 2000;
 
 /// Readers of one fill that are woken for every piece of it. With more, pieces that come together wake them once.
@@ -126,9 +145,9 @@ pub const FLOW_BYTES: u32 = 512 * 1024;
 /// The same in pieces: chunks can be small.
 pub const FLOW_PIECES: usize = 32;
 
-/// How much of the answer to a request that may have had an effect is still taken when its client has left, so that the
-/// origin is not interrupted.
-pub const FLOW_FOR_NOBODY_BYTES: u64 = 16 * MIB;
+/// Bytes of the response to an unsafe request that are still read after its client has left, so that the origin is not
+/// interrupted.
+pub const FLOW_UNREAD_BYTES: u64 = 16 * MIB;
 
 /// Segments fetched ahead of a viewer.
 pub const PREFETCH_SEGMENTS: usize = 1;
@@ -147,6 +166,13 @@ pub const SUCCESSORS_OF_A_PLAYLIST: usize = 16 * 1024;
 
 /// Segments of a playlist that still grows, from its end; those before were read when they were its end.
 pub const SUCCESSORS_WHILE_LIVE: usize = 64;
+
+/// Faults of fills that an object remembers, each for one slice.
+pub const FILL_FAULTS: usize = 16;
+
+/// Time in milliseconds before a fill asks its origin for the rest of a body that broke off; twice as long after each
+/// attempt that brought nothing.
+pub const FILL_RETRY_MILLISECONDS: u64 = 20;
 
 const _: () = assert!(FILL_WINDOW_SLICES as u64 <= FILL_ALONE_SLICES);
 const _: () = assert!((FILL_WINDOW_SLICES as u64) < MEMORY_TIER_SLICES_MIN);
@@ -170,7 +196,7 @@ const _: () = assert!(MEMORY_TIER_BYTES >= MEMORY_TIER_SLICES_MIN * SLICE_BYTES_
 
 const _: () = assert!(
     DISK_TIER_SLICES_MIN >= 4 * DISK_SEGMENT_SLICES_MIN,
-    "a disk has room for a few segments, of which the oldest goes"
+    "a disk has space for a few segments, of which the oldest is evicted"
 );
 
 const _: () =

@@ -1,6 +1,6 @@
 //! Limits of talking to origins.
 
-use super::{GIB, MIB};
+use super::bytes::{GIB, MIB};
 
 /// Servers of one origin.
 pub const ORIGIN_TARGETS: usize = 64;
@@ -17,6 +17,12 @@ pub const ORIGIN_FIRST_BYTE_SECONDS: u64 = 30;
 /// Between two pieces of a response of an origin.
 pub const ORIGIN_BETWEEN_BYTES_SECONDS: u64 = 10;
 
+/// The least rate of a response body of an origin, in bytes per second, while a reader waits for it.
+pub const ORIGIN_RATE_BYTES: u64 = 512;
+
+/// The time over which that rate is measured, and so the least time after which a body is too slow.
+pub const ORIGIN_RATE_WINDOW_SECONDS: u64 = 30;
+
 /// A response head of an origin.
 pub const ORIGIN_HEAD_BYTES: usize = 64 * 1024;
 
@@ -24,7 +30,7 @@ pub const ORIGIN_HEAD_BYTES: usize = 64 * 1024;
 pub const ORIGIN_HEAD_FIELDS: usize = 100;
 
 /// Bytes that one read of an origin's connection may bring. It begins with 8 KiB and doubles while reads fill it; larger
-/// ones cost less for each byte, since each read sends an acknowledgement and wakes somebody.
+/// ones cost less for each byte, since each read sends an acknowledgement and wakes a task.
 pub const ORIGIN_READ_BYTES: usize = 512 * 1024;
 
 /// Idle connections that one worker keeps to one origin server.
@@ -33,7 +39,7 @@ pub const ORIGIN_IDLE_CONNECTIONS: usize = 64;
 /// How long such a connection is kept: less than the minute after which many servers close theirs.
 pub const ORIGIN_IDLE_SECONDS: u64 = 30;
 
-/// How often one request may come back to what somebody else was to find out or fill, before it is a 502.
+/// How often one request may wait for another request's fetch, before it is a 502.
 pub const ORIGIN_ATTEMPTS: usize = 4;
 
 /// The longest object that is taken from an origin.
@@ -72,7 +78,7 @@ pub const ORIGIN_BACKOFF_SECONDS_MAX: u64 = 60;
 /// The shortest time that an origin can be given.
 pub const ORIGIN_TIMEOUT_MILLISECONDS_MIN: u64 = 10;
 
-/// The longest time that an origin can be given: nobody waits longer for a video.
+/// The longest time that an origin can be given: no viewer waits longer.
 pub const ORIGIN_TIMEOUT_SECONDS_MAX: u64 = 600;
 
 /// How often a server is checked, where checks are asked for.
@@ -85,10 +91,10 @@ pub const ORIGIN_CHECK_SECONDS_MAX: u64 = 600;
 pub const ORIGIN_HEALTHY_AFTER: u32 = 2;
 
 /// How long an object is asked for whole after it has changed between two of its slices.
-pub const UNSTEADY_SECONDS: u64 = 60;
+pub const VOLATILE_SECONDS: u64 = 60;
 
 /// Such objects that are remembered.
-pub const UNSTEADY_OBJECTS: usize = 256;
+pub const VOLATILE_OBJECTS: usize = 256;
 
 /// Redirections that a configuration may have followed in a row.
 pub const ORIGIN_REDIRECTS_MAX: u64 = 10;

@@ -1,6 +1,6 @@
-//! Limits of what HTTP says about caching: keys, signatures, purging.
+//! Limits of HTTP caching: keys, signatures, purging.
 
-use super::KIB;
+use super::bytes::KIB;
 
 /// Keys that one site's URLs may be signed with.
 pub const SIGNING_KEYS_MAX: usize = 16;
@@ -20,32 +20,44 @@ pub const TOKENS_PER_REQUEST: usize = 4;
 /// Names in one rule for queries.
 pub const QUERY_NAMES_MAX: usize = 64;
 
-/// Purges that are remembered for objects that nobody has asked for since.
+/// Purges that are remembered for objects without a request since.
 pub const PURGES: usize = 10_000;
 
-/// Bytes of what those are about.
+/// Bytes of their URLs, prefixes and tags.
 pub const PURGES_BYTES: usize = 8 * 1024 * 1024;
 
-/// What `penstock cache` reads of an answer of the admin listener.
+/// Bytes that `penstock cache` reads of a response of the admin listener.
 pub const ADMIN_ANSWER_BYTES: u64 = 64 * KIB;
 
-/// A request body that is passed on to an origin, unless more or less is asked for.
+/// The default limit of a request body that is forwarded to an origin.
 pub const PASSED_BODY_BYTES: u64 = 16 * 1024 * KIB;
 
-/// What is taken at once of such a body.
+/// Bytes of such a body that a client has to send per second on average.
+pub const UPLOAD_RATE_BYTES_PER_SECOND: u64 = KIB;
+
+/// How long a client may send less than that; also how much time it saves up at most by sending more.
+pub const UPLOAD_RATE_GRACE_SECONDS: u64 = 30;
+
+/// From the head of a request to the end of its body, in total.
+pub const UPLOAD_DEADLINE_SECONDS: u64 = 600;
+
+/// Forwarded requests of one client network at the same time: a quarter of an origin server's connections.
+pub const FORWARDED_PER_NETWORK: usize = 64;
+
+/// Bytes of such a body that are forwarded at once.
 pub const PASSED_PIECE_BYTES: usize = 64 * 1024;
 
-/// Methods that a site passes on.
+/// Methods that a site forwards.
 pub const PASSED_METHODS_MAX: usize = 16;
 
 /// The name of such a method.
 pub const PASSED_METHOD_BYTES: usize = 32;
 
-/// Fields of requests that a site passes on with what is cached.
+/// Fields of requests that a site forwards for cached objects.
 pub const VARY_NAMES_MAX: usize = 16;
 
 /// Variants of one object; the oldest goes.
 pub const VARIANTS: usize = 32;
 
-/// Objects of which it is remembered what they differ by.
+/// Objects whose Vary is remembered.
 pub const VARYING_OBJECTS: usize = 100_000;

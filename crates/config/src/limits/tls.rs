@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::KIB;
+use super::bytes::KIB;
+
+/// Bytes of a ClientHello: large tickets, many extensions and post-quantum key shares are far below. BoringSSL accepts
+/// 16 KiB in any case.
+pub const CLIENT_HELLO_BYTES: usize = 64 * 1024;
 
 /// How often a new session ticket key is made.
 pub const TICKET_KEY_ROTATION_SECONDS: u64 = 12 * 3600;
@@ -41,8 +45,8 @@ pub const TICKET_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How much early data is acted upon before the handshake is finished.
 pub const EARLY_DATA_BYTES: usize = 4 * 1024;
 
-/// ClientHellos with early data that are remembered, so that none is acted upon twice. With room for two minutes of
-/// them, this is 8000 a second.
+/// ClientHellos with early data that are remembered, so that none is acted upon twice. With capacity for two minutes,
+/// this is 8000 a second.
 pub const EARLY_DATA_STRIKES: usize = 1 << 20;
 
 /// They are forgotten in slices of this length.
@@ -133,9 +137,6 @@ pub const CERTIFICATES_RECHECK_SECONDS: u64 = 60;
 
 /// Before the end of a certificate that is warned of.
 pub const CERTIFICATE_WARNING_DAYS: u64 = 14;
-
-/// Certificates whose end is shown one by one in the metrics: those that end first.
-pub const CERTIFICATES_SHOWN: usize = 100;
 
 /// Unusable certificates that are named one by one in the log; of more, only the number is told.
 pub const CERTIFICATE_FAULTS_NAMED: usize = 20;

@@ -1,19 +1,19 @@
-//! Where the bytes of a site come from, as written.
+//! The raw form of an origin.
 
 use serde_saphyr::Spanned;
 
-use crate::section::{Entries, Later, Text, section};
+use crate::section::{Entries, NotYet, Text, Texts, section};
 
 section! {
-    /// Where the bytes of a site come from.
+    /// The origin of a site's bytes.
     Origin {
         /// Files below this directory; nothing outside it is ever served.
         directory: Text, "directory", "this, `http` or `s3`";
-        /// HTTP servers that have the same content: `http://10.0.0.5:8080` or `https://origin.example.com`, with a path to put in front if there is one; or a section with more. What they answer is cached. See [origins.md](origins.md).
-        http: Entries<Target>, "list of URLs or sections", "this, `directory` or `s3`";
-        /// A bucket of an S3-compatible store; requests are signed (AWS Signature Version 4). What it answers is cached.
+        /// HTTP servers that have the same content: `http://192.0.2.5:8080` or `https://origin.example.com`, with a path to put in front if there is one; or a section with more. Their responses are cached. See [origins.md](origins.md).
+        http: Entries<OriginServer>, "list of URLs or sections", "this, `directory` or `s3`";
+        /// A bucket of an S3-compatible store; requests are signed (AWS Signature Version 4). Its responses are cached.
         s3: Spanned<S3>, "section", "this, `directory` or `http`";
-        /// The name these servers are asked by: in Host, and in TLS, where their certificate has to name it.
+        /// The host name in requests to these servers: in Host and in SNI. Their certificates have to contain it.
         host: Text, "host name", "that of each URL";
         /// PEM file: the only authorities that may sign the certificates of `https` servers.
         ca: Text, "file", "the system's authorities";
@@ -23,20 +23,22 @@ section! {
         connections: Text, "number", "256";
         /// How often a GET that failed, or that was answered with 502, 503 or 504, is sent once more, to another server if there is one.
         retries: Text, "number", "1";
-        /// How many redirections are followed in a row; with 0 they are passed on to the viewer and cached like other answers.
+        /// How many redirections are followed in a row; with 0 they are forwarded to the viewer and cached like other responses.
         follow_redirects: Text, "number", "0";
+        /// Hosts to which redirections are followed, beside those of the servers. Authorization and Cookie are never sent to another server than the first.
+        redirect_hosts: Texts, "list of host names", "[]";
         /// A body whose length is not announced: after so much of it the response is cut short, and nothing of it is kept.
         max_unannounced: Text, "size", "8GiB";
         /// When a server is taken out, and when it comes back.
         health: Spanned<Health>, "section", "";
         /// Other Penstock servers on a ring.
-        peers: Later, "name", "off";
+        peers: NotYet, "name", "off";
     }
 }
 
 section! {
     /// A server of an origin.
-    Target {
+    OriginServer {
         /// Its URL.
         url: Text, "URL", "required";
         /// Its share of the requests: a server with 3 gets three times as many as one with 1.
@@ -81,11 +83,11 @@ section! {
         region: Text, "name", "us-east-1";
         /// The bucket's name stands in the path, as most stores other than Amazon's want it; `false`: in front of the host name.
         path_style: Text, "`true`, `false`", "true";
-        /// What stands in front of every path, such as `vod/2026`.
+        /// Prefix of every path, such as `vod/2026`.
         prefix: Text, "path", "no prefix";
         /// File with the access key.
         access_key_file: Text, "file", "`access_key_env` counts";
-        /// File with the secret key; nobody else should be able to read it.
+        /// File with the secret key, readable by its owner only.
         secret_key_file: Text, "file", "`secret_key_env` counts";
         /// Environment variable with the access key.
         access_key_env: Text, "name", "variable AWS_ACCESS_KEY_ID";

@@ -10,7 +10,7 @@ use proptest::sample::select;
 
 const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/config");
 
-/// What configurations are made of, right and wrong.
+/// Parts of configurations, right and wrong.
 const PIECES: [&str; 48] = [
     "\n",
     "\n",

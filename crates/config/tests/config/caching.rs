@@ -10,7 +10,7 @@ fn site(lines: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_queries_is_said() {
+fn faults_of_queries_are_reported() {
     let fixture = Fixture::new();
     for (query, fault) in [
         ("sorted", "query: `sorted` is unknown; write all, ignore_all, {ignore: [\"utm_*\"]} or {keep: [v]}"),
@@ -30,7 +30,7 @@ fn what_is_wrong_with_queries_is_said() {
 }
 
 #[test]
-fn what_is_wrong_with_signing_is_said() {
+fn faults_of_signed_urls_are_reported() {
     let fixture = Fixture::new();
     fs::write(fixture.path().join("short.key"), "0123456789\n\n\n\n\n\n\n").unwrap();
     fs::File::create(fixture.path().join("long.key")).unwrap().set_len(4097).unwrap();
@@ -82,7 +82,7 @@ fn what_is_wrong_with_signing_is_said() {
 }
 
 #[test]
-fn a_key_that_everybody_may_read_is_warned_of() {
+fn a_key_that_every_user_may_read_is_warned_of() {
     let fixture = Fixture::new();
     let file = fixture.path().join("url.key");
     fs::write(&file, "0123456789abcdef").unwrap();
@@ -94,12 +94,12 @@ fn a_key_that_everybody_may_read_is_warned_of() {
 }
 
 #[test]
-fn what_is_wrong_with_passing_on_is_said() {
+fn faults_of_methods_and_forwarding_are_reported() {
     let fixture = Fixture::new();
     for (line, fault) in [
         (
             "methods: [GET]",
-            "methods: GET is never passed on; remove it: GET, HEAD and OPTIONS are answered in any case",
+            "methods: GET is never forwarded; remove it: GET, HEAD and OPTIONS are answered in any case",
         ),
         (
             "methods: [post]",
@@ -112,13 +112,13 @@ fn what_is_wrong_with_passing_on_is_said() {
 }
 
 #[test]
-fn what_is_wrong_with_vary_is_said() {
+fn faults_of_vary_are_reported() {
     let fixture = Fixture::new();
     for (list, fault) in [
         ("[\"a b\"]", "vary: `a b` cannot be the name of a field; write a name such as Accept-Encoding"),
         (
             "[Range]",
-            "vary: Range is never passed on with what is cached; remove it: ranges and conditions are answered from \
+            "vary: Range is never forwarded for cached objects; remove it: ranges and conditions are answered from \
              the cache",
         ),
     ] {

@@ -85,8 +85,8 @@ fn documented_defaults_are_the_real_ones() {
         let meaning = |line: &str| {
             let config = fixture.read(&with_key(&section, line)).unwrap();
             let shown = format!("{config:#?}");
-            // Where the keys stand comes last, and differs.
-            shown.split("written: Written").next().map(str::to_owned)
+            // The positions of keys come last, and differs.
+            shown.split("source: ConfigSource").next().map(str::to_owned)
         };
         assert_eq!(meaning(&format!("{key}: {default}")), meaning(""), "{section}.{key}: {default}");
     }

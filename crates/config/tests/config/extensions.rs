@@ -1,4 +1,4 @@
-//! What is said about `ocsp` and `ech`.
+//! Faults and warnings of `ocsp` and `ech`.
 
 use std::fs;
 

@@ -1,6 +1,7 @@
 //! A directory with a configuration, certificates and something to serve.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use penstock_config::{Config, Fault};
@@ -27,7 +28,9 @@ impl Fixture {
             params.not_after = date_time_ymd(last_year, 1, 1);
             let certificate = params.self_signed(&key).unwrap();
             fs::write(at(&format!("{name}.crt")), certificate.pem()).unwrap();
-            fs::write(at(&format!("{name}.key")), key.serialize_pem()).unwrap();
+            let file = at(&format!("{name}.key"));
+            fs::write(&file, key.serialize_pem()).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         }
         fs::write(at("text.pem"), "nothing to see here\n").unwrap();
         fs::write(at("s3.key"), "a-key\n").unwrap();
@@ -51,7 +54,7 @@ impl Fixture {
         Config::from_text(text, &self.file())
     }
 
-    /// What is said about `text`, with `DIR` for this directory.
+    /// The report on `text`, with `DIR` for this directory.
     pub(crate) fn faults(&self, text: &str) -> Vec<String> {
         self.shown(&self.read(text).expect_err("this text should be wrong"))
     }

@@ -1,4 +1,4 @@
-//! What the configuration means and what is said about a wrong one, through the crate's own door.
+//! The meaning of configurations and the faults of wrong ones, through the crate's public interface.
 #![expect(clippy::unwrap_used, reason = "in a test it is the assertion")]
 
 mod arbitrary;
@@ -7,6 +7,7 @@ mod documents;
 mod extensions;
 mod fixture;
 mod meanings;
+mod mistakes;
 mod structure_faults;
 mod tickets;
 mod value_faults;

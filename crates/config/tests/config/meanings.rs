@@ -1,4 +1,4 @@
-//! What a right configuration means.
+//! The meaning of right configurations.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -153,7 +153,7 @@ fn every_key_of_a_site_arrives() {
     let text = "\
 listeners: [{address: 127.0.0.1:80}]
 sites:
-  - hosts: [Video.Example.COM., \"*.cdn.example.com\", \"[2001:db8:0::1]\", 10.0.0.1]
+  - hosts: [Video.Example.COM., \"*.cdn.example.com\", \"[2001:db8:0::1]\", 192.0.2.1]
     origin: {directory: ./video}
     headers: {hsts: 180d, cors: \"https://player.example.com:8443\"}
     index: master.m3u8
@@ -177,7 +177,7 @@ sites:
             exact("video.example.com"),
             HostPattern::Under("cdn.example.com".to_owned()),
             exact("2001:db8::1"),
-            exact("10.0.0.1"),
+            exact("192.0.2.1"),
         ]
     );
     assert_eq!(config.sites[0].index, "master.m3u8");
@@ -196,6 +196,7 @@ fn every_limit_arrives() {
     let lines = "\
 limits:
   connections: 10
+  connections_per_network: 18
   handshakes_in_flight: 11
   handshakes_per_network: 0
   handshake_rate: 12
@@ -209,6 +210,10 @@ limits:
   head_fields: 13
   target_bytes: 1KiB
   body_bytes: 2KiB
+  upload_rate: 3KiB
+  upload_rate_grace: 7s
+  upload_deadline: 8s
+  forwarded_per_network: 9
   open_files: 16
   waiters_per_fill: 17
   drain_deadline: 0
@@ -216,6 +221,7 @@ limits:
     let limits = Fixture::new().read(&around(lines)).unwrap().limits;
     let wanted = Limits {
         connections: 10,
+        connections_per_network: 18,
         handshakes_in_flight: 11,
         handshakes_per_network: 0,
         handshake_rate: 12,
@@ -229,6 +235,10 @@ limits:
         head_fields: 13,
         target_bytes: 1024,
         body_bytes: 2048,
+        upload_rate: 3072,
+        upload_rate_grace: Duration::from_secs(7),
+        upload_deadline: Duration::from_secs(8),
+        forwarded_per_network: 9,
         open_files: 16,
         waiters_per_fill: 17,
         drain_deadline: Duration::ZERO,
@@ -282,11 +292,11 @@ fn a_directory_alone_is_served_to_every_host() {
     let (chain, key) = (fixture.path().join("ec.crt"), fixture.path().join("ec.key"));
     let certificate = Certificate::load(&chain, &key).unwrap();
     let address = ([127, 0, 0, 1], 8443).into();
-    let secure = Config::for_directory(fixture.path(), address, Some(certificate)).unwrap();
+    let secure = Config::for_directory(fixture.path(), &[address], Some(certificate)).unwrap();
     assert!(secure.listeners[0].tls && secure.tls.certificates[0].default == DefaultFor::Unknown);
     assert_eq!(secure.sites[0].origin, Origin::Directory(fixture.path().to_owned()));
     assert_eq!(secure.sites[0].hosts, [HostPattern::Any]);
-    let plain = Config::for_directory(Path::new("."), address, None).unwrap();
+    let plain = Config::for_directory(Path::new("."), &[address], None).unwrap();
     assert!(!plain.listeners[0].tls && plain.tls.certificates.is_empty());
     let Origin::Directory(root) = &plain.sites[0].origin else { panic!("it is a directory") };
     assert!(root.is_absolute());
@@ -296,12 +306,12 @@ fn a_directory_alone_is_served_to_every_host() {
 fn an_http_origin_has_its_servers_its_lifetimes_and_a_cache() {
     let fixture = Fixture::new();
     let text = "listeners: [{address: 127.0.0.1:0}]\n\
-         sites:\n  - {origin: {http: [\"http://10.0.0.5:8080/vod\"]}, cache: {default_ttl: 10m, missing_ttl: 250ms, prefetch: 3}}\n\
+         sites:\n  - {origin: {http: [\"http://192.0.2.5:8080/vod\"]}, cache: {default_ttl: 10m, missing_ttl: 250ms, prefetch: 3}}\n\
          cache: {slice: 512KiB, memory: {directory: memory, size: 64MiB}}\n";
     let config = fixture.read(text).unwrap();
     let Origin::Http(origin) = &config.sites[0].origin else { panic!("it is HTTP") };
     let (url, weight) = &origin.targets[0];
-    assert_eq!((url.host(), url.port(), url.base(), *weight), ("10.0.0.5", 8080, "/vod", 1));
+    assert_eq!((url.host(), url.port(), url.base(), *weight), ("192.0.2.5", 8080, "/vod", 1));
     assert_eq!(config.sites[0].cache.default_ttl, Duration::from_secs(600));
     assert_eq!(config.sites[0].cache.missing_ttl, Duration::from_millis(250));
     assert_eq!(config.sites[0].cache.prefetch, 3);

@@ -44,12 +44,12 @@ fn all_faults_are_found_at_once_in_order_of_lines() {
     assert_eq!(
         Fixture::new().faults(text),
         [
-            "edge.yaml:1: workers: `0` cannot be; write auto or a number from 1 to 1024",
+            "edge.yaml:1: workers: `0` is not a number of workers; write auto or a number from 1 to 1024",
             "edge.yaml:3: unknown key `addres`; write `address`",
             "edge.yaml:3: this listener has no address; add address: 0.0.0.0:443",
             "edge.yaml:4: backlog: `many` is not a whole number; write a number from 1 to 1048576",
             "edge.yaml:6: this site has no origin; add origin: {directory: /srv/video} or \
-             origin: {http: [\"http://10.0.0.5:8080\"]}",
+             origin: {http: [\"http://192.0.2.5:8080\"]}",
             "edge.yaml:6: hosts: the list is empty; write [\"*\"] for every host",
         ]
     );
@@ -97,13 +97,13 @@ fn a_key_that_resembles_nothing_is_told_what_there_is() {
 }
 
 #[test]
-fn what_is_inside_an_unknown_key_is_not_judged() {
+fn keys_inside_an_unknown_key_are_not_checked() {
     let text = around("nginx:\n  worker_processes: [1, {a: b}]\n  x: *");
     // The lone star is a fault of YAML itself, wherever it stands; without it only the key remains.
     assert_eq!(
         Fixture::new().faults(&text.replace("*", "y")),
         [
-            "edge.yaml:3: unknown key `nginx`; write one of: workers, affinity, listeners, tls, sites, cache, admin, \
+            "edge.yaml:3: unknown key `nginx`; write one of: workers, affinity, user, listeners, tls, sites, cache, admin, \
           log, limits"
         ]
     );
@@ -121,15 +121,15 @@ fn faults_of_http_origins_say_what_to_write() {
     let fixture = Fixture::new();
     for (site, fault) in [
         (
-            "origin: {http: [\"10.0.0.5:8080\"]}",
-            "http: `10.0.0.5:8080` does not begin with http:// or https://; write http://10.0.0.5:8080",
+            "origin: {http: [\"192.0.2.5:8080\"]}",
+            "http: `192.0.2.5:8080` does not begin with http:// or https://; write http://192.0.2.5:8080",
         ),
         (
             "origin: {http: [\"ftp://origin\"]}",
             "http: `ftp://origin` does not begin with http:// or https://; write a URL such as \
-             http://10.0.0.5:8080 or https://origin.example.com/vod",
+             http://192.0.2.5:8080 or https://origin.example.com/vod",
         ),
-        ("origin: {http: [{weight: 2}]}", "http: this server has no url; add url: http://10.0.0.5:8080"),
+        ("origin: {http: [{weight: 2}]}", "http: this server has no url; add url: http://192.0.2.5:8080"),
         (
             "origin: {http: [{url: \"http://a\", weight: 0}]}",
             "weight: 0 is out of range; write a number from 1 to 1000",
@@ -163,7 +163,7 @@ fn faults_of_http_origins_say_what_to_write() {
             "path: `healthz` is not a path; write a path such as /healthz",
         ),
         ("origin: {http: [\"http://a\"], health: {pat: /x}}", "unknown key `pat`; write `path`"),
-        ("origin: {http: []}", "http: the list is empty; write [\"http://10.0.0.5:8080\"]"),
+        ("origin: {http: []}", "http: the list is empty; write [\"http://192.0.2.5:8080\"]"),
         ("origin: {http: [\"http://a\", \"http://a\"]}", "http: http://a is listed twice; keep one of them"),
         (
             "origin: {directory: video, http: [\"http://a\"]}",
@@ -217,26 +217,47 @@ fn a_fault_of_yaml_is_the_only_fault_and_has_its_line() {
         ),
         (
             "tls: {versions: 1.3}",
-            "edge.yaml:3: a list belongs here; write [first, second], or a line `- item` for each",
+            "edge.yaml:3: versions: a list belongs here; write [first, second], or a line `- item` for each",
         ),
         (
             "tls: quick",
-            "edge.yaml:3: a section of keys belongs here; write a line `key: value` for each, indented alike",
+            "edge.yaml:3: tls: a section of keys belongs here; write a line `key: value` for each, indented alike",
         ),
-        ("workers: [1]", "edge.yaml:3: a single value belongs here; write a word, a number or a quoted text"),
+        (
+            "workers: [1]",
+            "edge.yaml:3: workers: a single value belongs here; write a word, a number or a quoted text",
+        ),
         (
             "log: {access: {file: x}}",
-            "edge.yaml:3: a single value belongs here; write a word, a number or a quoted text",
+            "edge.yaml:3: access: a single value belongs here; write a word, a number or a quoted text",
+        ),
+        (
+            "tls:\n  versions:\n  # both\n  - [1.2]",
+            "edge.yaml:6: versions: a single value belongs here; write a word, a number or a quoted text",
         ),
         ("tls: {groups: [~]}", "edge.yaml:3: a value is missing here; write one or remove the item"),
         (
             "---\nworkers: 1",
             "edge.yaml:4: a second document begins here; remove `---` and what follows, or merge it",
         ),
-        ("tls: {groups: [}", "edge.yaml:3: this is not valid YAML: mismatched bracket '[' closed by '}'"),
+        (
+            "tls: {groups: [}",
+            "edge.yaml:3: this is not valid YAML: mismatched bracket '[' closed by '}'; close each [ and { , and \
+             separate items with commas",
+        ),
         (
             "log:\n  access: a\n bad: b",
-            "edge.yaml:5: this is not valid YAML: while parsing a block mapping, did not find expected key",
+            "edge.yaml:5: this is not valid YAML: while parsing a block mapping, did not find expected key; check the \
+             indentation of this line and of the one before it: keys of one section start in one column",
+        ),
+        (
+            "tls:\n  groups:\n    a: b",
+            "edge.yaml:5: groups: a list belongs here; write [first, second], or a line `- item` for each",
+        ),
+        (
+            "log:\n\taccess: a",
+            "edge.yaml:4: this is not valid YAML: tabs disallowed within this context (block indentation); \
+             indent with spaces: YAML does not allow tabs",
         ),
     ] {
         assert_eq!(fixture.faults(&around(lines)), [fault], "{lines}");

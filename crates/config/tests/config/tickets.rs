@@ -27,7 +27,7 @@ fn key() -> Vec<u8> {
     (100..180).collect()
 }
 
-/// What is said about a right configuration that uses this directory.
+/// The report on a right configuration that uses this directory.
 fn warnings(fixture: &Fixture) -> Vec<String> {
     fixture.shown(&fixture.read(&around(KEYS)).unwrap().warnings)
 }
@@ -65,13 +65,13 @@ fn garbage_is_named_with_what_is_wrong() {
 }
 
 #[test]
-fn a_key_that_everybody_may_read_is_a_warning() {
+fn a_key_that_every_user_may_read_is_a_warning() {
     let fixture = with_files(&[("a.key", &key(), 0o644)]);
     assert_eq!(
         warnings(&fixture),
         [
-            "edge.yaml:3: directory: DIR/keys/a.key may be read by every user of this machine; run chmod 600 on it; who \
-          has it can read traffic"
+            "edge.yaml:3: directory: DIR/keys/a.key may be read by every user of this machine; run chmod 600 on it; its \
+             holder can read traffic"
         ]
     );
 }

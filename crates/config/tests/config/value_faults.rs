@@ -36,8 +36,11 @@ fn wrong_units_and_ranges_name_the_key() {
         ("affinity: yes", "affinity: `yes` is neither true nor false; write true"),
         ("affinity: off", "affinity: `off` is neither true nor false; write false"),
         ("affinity: maybe", "affinity: `maybe` is neither true nor false; write true or false"),
-        ("workers: two", "workers: `two` cannot be; write auto or a number from 1 to 1024"),
-        ("workers: 1025", "workers: `1025` cannot be; write auto or a number from 1 to 1024"),
+        ("workers: two", "workers: `two` is not a number of workers; write auto or a number from 1 to 1024"),
+        (
+            "workers: 1025",
+            "workers: `1025` is not a number of workers; write auto or a number from 1 to 1024",
+        ),
     ] {
         assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")], "{lines}");
     }
@@ -51,10 +54,10 @@ fn addresses_are_told_how_to_be_written() {
         (":443", "write 0.0.0.0:443 or \"[::]:443\""),
         ("\"*:443\"", "write 0.0.0.0:443 or \"[::]:443\""),
         ("localhost:8443", "write 127.0.0.1:8443 or \"[::1]:8443\""),
-        ("10.0.0.1", "write 10.0.0.1:443"),
+        ("192.0.2.1", "write 192.0.2.1:443"),
         ("\"::1\"", "write \"[::1]:443\""),
         ("example.com:443", "write an IP address and a port, such as 0.0.0.0:443 or \"[::]:443\""),
-        ("10.0.0.1:70000", "write an IP address and a port, such as 0.0.0.0:443 or \"[::]:443\""),
+        ("192.0.2.1:70000", "write an IP address and a port, such as 0.0.0.0:443 or \"[::]:443\""),
     ] {
         let text = format!("listeners:\n- address: {address}\nsites: [{{origin: {{directory: video}}}}]\n");
         let bare = address.trim_matches('"');
@@ -78,8 +81,8 @@ admin: {address: 127.0.0.1:443}
     assert_eq!(
         Fixture::new().faults(text),
         [
-            "edge.yaml:4: address: 0.0.0.0:443 is already used in line 2; write another port or remove one of them",
-            "edge.yaml:8: admin.address: 127.0.0.1:443 is already used in line 3; write another port or remove \
+            "edge.yaml:4: address: 0.0.0.0:443 is already used on line 2; write another port or remove one of them",
+            "edge.yaml:8: admin.address: 127.0.0.1:443 is already used on line 3; write another port or remove \
              one of them",
         ]
     );
@@ -188,7 +191,7 @@ fn only_one_certificate_of_each_kind_of_key_can_be_the_default() {
     assert_eq!(
         Fixture::new().faults(&around(lines)),
         [
-            "edge.yaml:6: default: the certificate in line 5 is the default for ecdsa keys already; keep one of them; without any, \
+            "edge.yaml:6: default: the certificate on line 5 is already the default for ecdsa keys; keep one of them; without any, \
           the first of each kind of key answers"
         ]
     );
@@ -225,9 +228,7 @@ fn a_key_log_is_a_warning() {
     let config = fixture.read(&around("tls: {key_log: keys.txt}")).unwrap();
     assert_eq!(
         fixture.shown(&config.warnings),
-        [
-            "edge.yaml:3: key_log: whoever can read DIR/keys.txt can read all traffic; remove it when you are done"
-        ]
+        ["edge.yaml:3: key_log: a reader of DIR/keys.txt can decrypt all traffic; remove it after debugging"]
     );
 }
 
@@ -235,7 +236,7 @@ fn a_key_log_is_a_warning() {
 fn tls_words_are_told_what_there_is() {
     let fixture = Fixture::new();
     for (tls, fault) in [
-        ("versions: [\"2\"]", "versions: `2` is no version of TLS; write \"1.2\" or \"1.3\""),
+        ("versions: [\"2\"]", "versions: `2` is not a version of TLS; write \"1.2\" or \"1.3\""),
         ("versions: []", "versions: the list is empty; write [\"1.2\", \"1.3\"]"),
         ("kernel: maybe", "kernel: `maybe` is unknown; write auto, on or off"),
         ("groups: [x25519]", "groups: `x25519` is unknown; write X25519"),
@@ -250,12 +251,12 @@ fn tls_words_are_told_what_there_is() {
         ("ciphers: {chacha20: yes}", "chacha20: `yes` is unknown; write client, never or auto"),
         (
             "ciphers: {tls13: [TLS_AES_128_GCM_SHA265]}",
-            "tls13: `TLS_AES_128_GCM_SHA265` is no suite that is spoken here: those have forward secrecy and AES-GCM or \
+            "tls13: `TLS_AES_128_GCM_SHA265` is not a supported suite: those have forward secrecy and AES-GCM or \
              ChaCha20-Poly1305; write TLS_AES_128_GCM_SHA256",
         ),
         (
             "ciphers: {tls13: [quick]}",
-            "tls13: `quick` is no suite that is spoken here: those have forward secrecy and AES-GCM or ChaCha20-Poly1305; write one of: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, \
+            "tls13: `quick` is not a supported suite: those have forward secrecy and AES-GCM or ChaCha20-Poly1305; write one of: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, \
              TLS_CHACHA20_POLY1305_SHA256",
         ),
         (
@@ -264,12 +265,12 @@ fn tls_words_are_told_what_there_is() {
         ),
         (
             "ciphers: {tls12: [ECDHE-RSA-AES128-SHA256]}",
-            "tls12: `ECDHE-RSA-AES128-SHA256` is no suite that is spoken here: those have forward secrecy and AES-GCM or \
+            "tls12: `ECDHE-RSA-AES128-SHA256` is not a supported suite: those have forward secrecy and AES-GCM or \
              ChaCha20-Poly1305; write ECDHE-RSA-AES128-GCM-SHA256",
         ),
         (
             "ciphers: {tls12: [TLS_RSA_WITH_AES_128_GCM_SHA256]}",
-            "tls12: `TLS_RSA_WITH_AES_128_GCM_SHA256` is no suite that is spoken here: those have forward secrecy and AES-GCM or \
+            "tls12: `TLS_RSA_WITH_AES_128_GCM_SHA256` is not a supported suite: those have forward secrecy and AES-GCM or \
              ChaCha20-Poly1305; write TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
         ),
         (
@@ -372,8 +373,8 @@ sites:
     assert_eq!(
         Fixture::new().faults(text),
         [
-            "edge.yaml:4: hosts: `A.Example.COM.` already stands in line 3; remove one of them or write another host",
-            "edge.yaml:6: hosts: `*` already stands in line 5; remove one of them or write another host",
+            "edge.yaml:4: hosts: `A.Example.COM.` is already defined on line 3; remove one of them or write another host",
+            "edge.yaml:6: hosts: `*` is already defined on line 5; remove one of them or write another host",
         ]
     );
 }
@@ -411,6 +412,7 @@ fn headers_and_index_are_checked() {
             "cors: `https://a\\r\\nX: y` is not an origin; write \"*\" or an origin such as \
              https://player.example.com",
         ),
+        ("dot_files: yes", "dot_files: `yes` is unknown; write allow or deny"),
         ("early_data: on", "early_data: `on` is unknown; write allow or refuse"),
         (
             "index: a/b.html",
@@ -431,7 +433,7 @@ fn headers_and_index_are_checked() {
 #[test]
 fn a_directory_that_is_not_there_cannot_be_served() {
     let fault =
-        Config::for_directory(Path::new("/nowhere/at/all"), ([127, 0, 0, 1], 0).into(), None).unwrap_err();
+        Config::for_directory(Path::new("/nowhere/at/all"), &[([127, 0, 0, 1], 0).into()], None).unwrap_err();
     assert_eq!(
         fault.to_string(),
         "--root: /nowhere/at/all does not exist; make that directory or write the path of another"

@@ -32,9 +32,9 @@ fn old_versions_are_a_warning_and_bring_their_suites() {
 fn old_versions_do_not_come_with_gaps_or_without_their_suites() {
     let fixture = Fixture::new();
     for (tls, fault) in [
-        ("versions: [1.0, 1.2]", "versions: TLS 1.0 is spoken, but not 1.1; add \"1.1\""),
-        ("versions: [1.1]", "versions: old versions are spoken, but not TLS 1.2; add \"1.2\""),
-        ("versions: [1.0, 1.1, 1.3]", "versions: old versions are spoken, but not TLS 1.2; add \"1.2\""),
+        ("versions: [1.0, 1.2]", "versions: TLS 1.0 is enabled without TLS 1.1; add \"1.1\""),
+        ("versions: [1.1]", "versions: old versions are enabled without TLS 1.2; add \"1.2\""),
+        ("versions: [1.0, 1.1, 1.3]", "versions: old versions are enabled without TLS 1.2; add \"1.2\""),
         (
             "ciphers: {tls12: [ECDHE-RSA-AES128-SHA, ECDHE-RSA-AES128-GCM-SHA256]}",
             "tls12: ECDHE-RSA-AES128-SHA is only for clients of TLS 1.0 and 1.1; remove it, or add \"1.0\" and \"1.1\" \

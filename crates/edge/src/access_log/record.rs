@@ -1,34 +1,36 @@
-//! What one response leaves in the log, and how it looks as a line.
+//! A record of one response, and its form as a line of JSON.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
 
 use penstock_tls::Ja4;
 use serde::{Serialize, Serializer};
 
 use crate::metrics::{HandshakeFacts, OutletKind, ShortReason};
 
-/// One response, as it goes to the log.
+/// The record of one response.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// When the head of the request was complete.
     pub time: SystemTime,
-    /// The client's address and port, behind a PROXY header the one it names.
+    /// The client's address and port; with a PROXY header, the ones in the header.
     pub client: SocketAddr,
-    /// The host asked for.
+    /// The requested host.
     pub host: Text,
     /// The method as it was sent.
     pub method: Text,
-    /// The request target as it was sent. The log keeps signatures of signed URLs to itself.
+    /// The request target as it was sent. The line hides the signatures of signed URLs.
     pub target: Text,
     /// The status code of the response.
     pub status: u16,
-    /// Bytes of the body handed to the socket.
+    /// Bytes of the body given to the socket.
     pub body_bytes: u64,
-    /// From the complete head of the request to the last byte handed to the socket.
+    /// From the complete head of the request to the last byte given to the socket.
     pub duration: Duration,
-    /// From the complete head of the request to the first byte handed to the socket.
+    /// From the complete head of the request to the first byte given to the socket.
     pub first_byte: Option<Duration>,
     /// `Referer`
     pub referer: Option<Text>,
@@ -38,25 +40,25 @@ pub struct Record {
     pub range: Option<Text>,
     /// The protocol of the request, such as `HTTP/1.1`.
     pub protocol: &'static str,
-    /// What was agreed in the handshake; `None` on plain HTTP.
+    /// The negotiated parameters of the handshake; `None` on plain HTTP.
     pub tls: Option<HandshakeFacts>,
-    /// Whether the request could be a replay: it came before the end of the handshake, or its sender said so.
+    /// Whether the request may be a replay: it arrived before the end of the handshake, or carried `Early-Data: 1`.
     pub early_data: bool,
-    /// The JA4 fingerprint of the client's TLS; `None` if it is not asked for.
+    /// The JA4 fingerprint of the client's TLS; `None` if the configuration does not ask for it.
     pub ja4: Option<Ja4>,
-    /// The name in the certificate that the client has shown, cut to a bound; `None` if it has shown none.
+    /// The name in the client's certificate, cut to a bound; `None` without a certificate.
     pub client_certificate: Option<Text>,
-    /// Who moved the bytes.
+    /// How the bytes were encrypted and sent.
     pub outlet: OutletKind,
-    /// Which request of its connection this is, from 1.
+    /// The number of the request on its connection, from 1.
     pub request_number: u64,
-    /// How the answer was come by, where a cache was asked.
+    /// The cache status; `None` on sites without a cache.
     pub cache: Option<&'static str>,
-    /// Why the response is short; `None` when it is complete.
+    /// Why the response is short; `None` if it is complete.
     pub short: Option<ShortReason>,
 }
 
-/// Bytes a client sent, cut to a bound; they become text on the log thread.
+/// Bytes from a client, cut to a bound; the log thread decodes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text(Box<[u8]>);
 
@@ -79,12 +81,12 @@ impl Serialize for Text {
     }
 }
 
-/// Text whose signatures of signed URLs are not shown: with the log alone nobody gets at what was signed for somebody
-/// else. What a token allows, and until when, stays to be read.
+/// Text without the signatures of signed URLs, so that access to the log does not give access to signed content. The
+/// rest of a token stays readable.
 struct Unsigned<'a>(&'a Text);
 
 impl Unsigned<'_> {
-    /// As they stand in front of a signature, plain and percent-encoded.
+    /// The beginnings of a signature, plain and percent-encoded.
     const MARKS: [&'static str; 3] = ["hmac=", "hmac%3D", "hmac%3d"];
 
     fn shown(&self) -> Cow<'_, str> {
@@ -130,7 +132,7 @@ impl Record {
     }
 }
 
-/// The fields of a line, in their order. What does not apply is left out.
+/// The fields of a line, in their order. Fields that do not apply are omitted.
 #[derive(Serialize)]
 struct Line<'a> {
     time: String,
@@ -222,25 +224,9 @@ fn milliseconds(duration: Duration) -> f64 {
 /// The time in UTC with milliseconds (RFC 3339); a clock set before 1970 shows 1970.
 fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (seconds, milliseconds) = (since.as_secs(), since.subsec_millis());
-    let (year, month, day) = date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
-}
-
-/// The date of a day counted from 1970-01-01, in the Gregorian calendar.
-///
-/// Years are counted from March, so that the leap day is the last of its year, in eras of 400 years of 146,097 days.
-fn date(days_since_1970: u64) -> (u64, u64, u64) {
-    let days = days_since_1970 + 719_468; // from 0000-03-01
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (year, month, day)
+    let milliseconds = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    // Times beyond the year 9999 are shown as its last second.
+    format!("{:.3}", Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX))
 }
 
 #[cfg(test)]
@@ -263,27 +249,6 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_five_centuries_follows_the_day_before() {
-        let days_in = |year: u64, month: u64| match month {
-            2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
-            2 => 28,
-            4 | 6 | 9 | 11 => 30,
-            _ => 31,
-        };
-        let mut expected = (1970, 1, 1);
-        for day in 0..500 * 365 {
-            assert_eq!(date(day), expected);
-            expected.2 += 1;
-            if expected.2 > days_in(expected.0, expected.1) {
-                expected = (expected.0, expected.1 + 1, 1);
-            }
-            if expected.1 > 12 {
-                expected = (expected.0 + 1, 1, 1);
-            }
-        }
-    }
-
-    #[test]
     fn a_clock_before_1970_shows_1970() {
         assert_eq!(rfc3339(UNIX_EPOCH - Duration::from_secs(1)), "1970-01-01T00:00:00.000Z");
     }
@@ -295,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_are_hidden_however_they_are_encoded_and_cut() {
+    fn signatures_are_hidden_encoded_or_not_and_when_cut() {
         let shown = |text: &str| Unsigned(&Text::cut(text.as_bytes(), 1024)).shown().into_owned();
         let signature = "0123456789abcdefABCDEF";
         for (written, expected) in [

@@ -1,16 +1,17 @@
-//! The log with real files, a real full disk and a reader that stands still.
+//! The log with real files, a full disk and a reader that does not read.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::*;
-use crate::metrics::{HandshakeFacts, OutletKind, ShortReason};
+use crate::metrics::{HandshakeFacts, LogLoss, OutletKind, ShortReason};
 
 fn record(target: &[u8]) -> Record {
     Record {
@@ -44,19 +45,19 @@ fn record(target: &[u8]) -> Record {
     }
 }
 
-/// A log in a directory of its own.
-struct Place {
-    directory: TempDir,
+/// A temporary directory with a log.
+struct LogDirectory {
+    root: TempDir,
     counters: Arc<LogCounters>,
 }
 
-impl Place {
+impl LogDirectory {
     fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), counters: Arc::default() }
+        Self { root: tempfile::tempdir().unwrap(), counters: Arc::default() }
     }
 
     fn path(&self) -> PathBuf {
-        self.directory.path().join("access.jsonl")
+        self.root.path().join("access.jsonl")
     }
 
     fn open(&self) -> AccessLog {
@@ -82,23 +83,23 @@ fn lines(text: &str) -> Vec<Value> {
 
 #[test]
 fn the_signatures_of_signed_urls_stay_out_of_the_log() {
-    let place = Place::new();
-    let log = place.open();
+    let directory = LogDirectory::new();
+    let log = directory.open();
     let signed = b"https://video.example/token=exp=9~path=%2F~hmac=5f6c/a.m3u8";
     log.sink().record(Record {
         referer: Some(Text::cut(signed, 256)),
         ..record(b"/a.ts?token=exp=9~path=/~hmac=5f6c")
     });
     drop(log);
-    let [line] = lines(&fs::read_to_string(place.path()).unwrap()).try_into().unwrap();
+    let [line] = lines(&fs::read_to_string(directory.path()).unwrap()).try_into().unwrap();
     assert_eq!(line["target"], "/a.ts?token=exp=9~path=/~hmac=hidden");
     assert_eq!(line["referer"], "https://video.example/token=exp=9~path=%2F~hmac=hidden/a.m3u8");
 }
 
 #[test]
 fn a_record_is_one_line_of_json_with_all_fields() {
-    let place = Place::new();
-    let log = place.open();
+    let directory = LogDirectory::new();
+    let log = directory.open();
     log.sink().record(record(b"/live/seg.m4s?t=1"));
     drop(log);
     let expected = serde_json::json!({
@@ -122,22 +123,22 @@ fn a_record_is_one_line_of_json_with_all_fields() {
         "cache": "hit",
         "outcome": "complete",
     });
-    assert_eq!(lines(&fs::read_to_string(place.path()).unwrap()), [expected]);
-    assert_eq!(place.counters.total_written(), 1);
+    assert_eq!(lines(&fs::read_to_string(directory.path()).unwrap()), [expected]);
+    assert_eq!(directory.counters.total_written(), 1);
 }
 
 #[test]
 fn docs_access_log_md_names_every_field() {
     let page = include_str!("../../../../docs/access-log.md");
-    let place = Place::new();
-    let log = place.open();
+    let directory = LogDirectory::new();
+    let log = directory.open();
     log.sink().record(Record {
         early_data: true,
         client_certificate: Some(Text::cut(b"a", 1)),
         ..record(b"/")
     });
     drop(log);
-    let [line] = lines(&fs::read_to_string(place.path()).unwrap()).try_into().unwrap();
+    let [line] = lines(&fs::read_to_string(directory.path()).unwrap()).try_into().unwrap();
     let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     for field in fields(&line).into_iter().chain(fields(&line["tls"])) {
         let named = [format!("`{field}`"), format!("`tls.{field}`")].iter().any(|name| page.contains(name));
@@ -149,9 +150,9 @@ fn docs_access_log_md_names_every_field() {
 }
 
 #[test]
-fn what_does_not_apply_is_left_out_and_a_short_response_says_why() {
-    let place = Place::new();
-    let log = place.open();
+fn fields_that_do_not_apply_are_omitted_and_a_short_response_has_its_reason() {
+    let directory = LogDirectory::new();
+    let log = directory.open();
     let bare = Record {
         first_byte: None,
         referer: None,
@@ -166,7 +167,7 @@ fn what_does_not_apply_is_left_out_and_a_short_response_says_why() {
     };
     log.sink().record(bare);
     drop(log);
-    let line = &lines(&fs::read_to_string(place.path()).unwrap())[0];
+    let line = &lines(&fs::read_to_string(directory.path()).unwrap())[0];
     assert_eq!(line["outcome"], "too_slow");
     assert_eq!(line["outlet"], "plain");
     for absent in ["ttfb_ms", "referer", "user_agent", "range", "tls"] {
@@ -176,12 +177,12 @@ fn what_does_not_apply_is_left_out_and_a_short_response_says_why() {
 
 #[test]
 fn hostile_bytes_can_neither_end_a_line_nor_forge_a_field() {
-    let place = Place::new();
-    let log = place.open();
+    let directory = LogDirectory::new();
+    let log = directory.open();
     let hostile = b"/\n{\"status\":200}\r\"\\\x00\x1b[31m\xff\xc3\x28\x7f";
     log.sink().record(record(hostile));
     drop(log);
-    let text = fs::read_to_string(place.path()).unwrap();
+    let text = fs::read_to_string(directory.path()).unwrap();
     assert_eq!(text.matches('\n').count(), 1);
     assert!(!text.contains(['\r', '\0', '\x1b']));
     let line = &lines(&text)[0];
@@ -193,8 +194,8 @@ fn hostile_bytes_can_neither_end_a_line_nor_forge_a_field() {
 fn records_of_many_workers_arrive_whole() {
     const WORKERS: u64 = 4;
     const RECORDS: u64 = 1_000;
-    let place = Place::new();
-    let log = place.open();
+    let directory = LogDirectory::new();
+    let log = directory.open();
     thread::scope(|scope| {
         for worker in 0..WORKERS {
             let sink = log.sink();
@@ -206,7 +207,7 @@ fn records_of_many_workers_arrive_whole() {
         }
     });
     drop(log);
-    let written = lines(&fs::read_to_string(place.path()).unwrap());
+    let written = lines(&fs::read_to_string(directory.path()).unwrap());
     assert_eq!(written.len() as u64, WORKERS * RECORDS);
     for worker in 0..WORKERS {
         let prefix = format!("/{worker}/");
@@ -220,79 +221,87 @@ fn records_of_many_workers_arrive_whole() {
 
 #[test]
 fn a_log_is_appended_to() {
-    let place = Place::new();
+    let directory = LogDirectory::new();
     for _ in 0..2 {
-        place.open().sink().record(record(b"/"));
+        directory.open().sink().record(record(b"/"));
     }
-    assert_eq!(lines(&fs::read_to_string(place.path()).unwrap()).len(), 2);
+    assert_eq!(lines(&fs::read_to_string(directory.path()).unwrap()).len(), 2);
 }
 
 #[test]
 fn after_a_rotation_new_records_go_to_the_new_file() {
-    let place = Place::new();
-    let log = place.open();
+    let directory = LogDirectory::new();
+    let log = directory.open();
     let sink = log.sink();
     sink.record(record(b"/old"));
-    place.await_written(1);
-    let rotated = place.directory.path().join("access.jsonl.1");
-    fs::rename(place.path(), &rotated).unwrap();
+    directory.await_written(1);
+    let rotated = directory.root.path().join("access.jsonl.1");
+    fs::rename(directory.path(), &rotated).unwrap();
     log.reopen();
     sink.record(record(b"/new"));
     drop(log);
     assert_eq!(lines(&fs::read_to_string(rotated).unwrap())[0]["target"], "/old");
-    let new = lines(&fs::read_to_string(place.path()).unwrap());
+    let new = lines(&fs::read_to_string(directory.path()).unwrap());
     assert_eq!(new.len(), 1);
     assert_eq!(new[0]["target"], "/new");
 }
 
 #[test]
-fn a_log_that_cannot_be_reopened_goes_on_in_the_old_file() {
-    let place = Place::new();
-    let log = place.open();
-    let rotated = place.directory.path().join("access.jsonl.1");
-    fs::rename(place.path(), &rotated).unwrap();
-    fs::create_dir(place.path()).unwrap();
+fn a_log_that_cannot_be_reopened_continues_in_the_old_file() {
+    let directory = LogDirectory::new();
+    let log = directory.open();
+    let rotated = directory.root.path().join("access.jsonl.1");
+    fs::rename(directory.path(), &rotated).unwrap();
+    fs::create_dir(directory.path()).unwrap();
     log.reopen();
     log.sink().record(record(b"/still"));
     drop(log);
     assert_eq!(lines(&fs::read_to_string(rotated).unwrap()).len(), 1);
-    assert_eq!(place.lost(LogLoss::WriteError), 0);
+    assert_eq!(directory.lost(LogLoss::WriteError), 0);
 }
 
 #[test]
-fn a_full_disk_costs_the_records_and_nothing_else() {
-    let place = Place::new();
-    let log = AccessLog::open(Path::new("/dev/full"), Arc::clone(&place.counters)).unwrap();
+fn a_full_disk_loses_the_records_and_has_no_other_effect() {
+    let directory = LogDirectory::new();
+    let log = AccessLog::open(Path::new("/dev/full"), Arc::clone(&directory.counters)).unwrap();
     let sink = log.sink();
     for _ in 0..100 {
         sink.record(record(b"/"));
     }
     drop(log);
-    assert_eq!(place.lost(LogLoss::WriteError), 100);
-    assert_eq!(place.counters.total_written(), 0);
+    assert_eq!(directory.lost(LogLoss::WriteError), 100);
+    assert_eq!(directory.counters.total_written(), 0);
 }
 
 #[test]
 fn a_file_that_cannot_be_opened_is_an_error_at_once() {
-    let place = Place::new();
-    let path = place.directory.path().join("missing/access.jsonl");
-    let error = AccessLog::open(&path, Arc::clone(&place.counters)).unwrap_err();
+    let directory = LogDirectory::new();
+    let path = directory.root.path().join("missing/access.jsonl");
+    let error = AccessLog::open(&path, Arc::clone(&directory.counters)).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }
 
 #[test]
+fn a_named_pipe_without_a_reader_is_an_error_at_once() {
+    let directory = LogDirectory::new();
+    assert!(Command::new("mkfifo").arg(directory.path()).status().unwrap().success());
+    let error = AccessLog::open(&directory.path(), Arc::clone(&directory.counters)).unwrap_err();
+    assert_eq!(error.to_string(), "it is a named pipe that no process reads");
+}
+
+#[test]
 fn records_after_the_end_are_counted_as_lost() {
-    let place = Place::new();
-    let log = place.open();
+    let directory = LogDirectory::new();
+    let log = directory.open();
     let sink = log.sink();
     drop(log);
     sink.record(record(b"/"));
-    assert_eq!(place.lost(LogLoss::Closed), 1);
+    assert_eq!(directory.lost(LogLoss::Closed), 1);
 }
 
-/// A log into a pipe that is full and that nobody reads: its thread is stuck in its first write.
+/// A log that writes to a full pipe without a reader: its thread is stuck in the first write.
 struct StuckLog {
-    place: Place,
+    directory: LogDirectory,
     log: AccessLog,
     pipe: fs::File,
     filled: usize,
@@ -300,18 +309,18 @@ struct StuckLog {
 
 impl StuckLog {
     fn new(limits: Limits) -> Self {
-        let place = Place::new();
-        assert!(Command::new("mkfifo").arg(place.path()).status().unwrap().success());
-        // Open for both, so that neither this nor the log waits for the other end.
-        let mut pipe = OpenOptions::new().read(true).write(true).open(place.path()).unwrap();
+        let directory = LogDirectory::new();
+        assert!(Command::new("mkfifo").arg(directory.path()).status().unwrap().success());
+        // Opened for reading too, so that the log finds a reader.
+        let mut pipe = OpenOptions::new().read(true).write(true).open(directory.path()).unwrap();
         let filled = rustix::pipe::fcntl_getpipe_size(&pipe).unwrap();
         pipe.write_all(&vec![b' '; filled]).unwrap();
-        let log = AccessLog::with_limits(&place.path(), Arc::clone(&place.counters), limits).unwrap();
-        Self { place, log, pipe, filled }
+        let log = AccessLog::with_limits(&directory.path(), Arc::clone(&directory.counters), limits).unwrap();
+        Self { directory, log, pipe, filled }
     }
 }
 
-/// Reads what the pipe was filled with, and then so many lines.
+/// Reads the filling of the pipe and then `expected` lines.
 fn read_lines(mut pipe: fs::File, filled: usize, expected: u64) -> String {
     pipe.read_exact(&mut vec![0; filled]).unwrap();
     let mut text = Vec::new();
@@ -336,49 +345,49 @@ const SMALL: Limits = Limits {
 
 #[test]
 fn a_full_queue_drops_records_and_counts_every_one() {
-    const RECORDS: u64 = 2_000; // more than the thread gathers for one write
-    let StuckLog { place, log, pipe, filled } = StuckLog::new(SMALL);
+    const RECORDS: u64 = 2_000; // more than one batch
+    let StuckLog { directory, log, pipe, filled } = StuckLog::new(SMALL);
     let sink = log.sink();
     for _ in 0..RECORDS {
         sink.record(record(&[b'a'; 400]));
     }
-    let lost = place.lost(LogLoss::QueueFull);
+    let lost = directory.lost(LogLoss::QueueFull);
     assert!(lost > 0);
 
-    // When the reader goes on, all that was not counted as lost comes through.
+    // When the reader continues, all records that were not counted as lost arrive.
     let reader = thread::spawn(move || read_lines(pipe, filled, RECORDS - lost));
     drop(log);
     assert_eq!(lines(&reader.join().unwrap()).len() as u64, RECORDS - lost);
-    assert_eq!(place.counters.total_written(), RECORDS - lost);
-    assert_eq!(place.lost(LogLoss::QueueFull), lost);
+    assert_eq!(directory.counters.total_written(), RECORDS - lost);
+    assert_eq!(directory.lost(LogLoss::QueueFull), lost);
 }
 
 #[test]
 fn the_queue_is_bounded_in_bytes_too() {
     const RECORDS: u64 = 4_000;
     let limits = Limits { queue_records: 8192, queue_text_bytes: 10_000, ..SMALL };
-    let StuckLog { place, log, pipe, filled } = StuckLog::new(limits);
+    let StuckLog { directory, log, pipe, filled } = StuckLog::new(limits);
     let sink = log.sink();
     for _ in 0..RECORDS {
         sink.record(record(&[b'a'; 900]));
         assert!(sink.shared.text_bytes.load(Ordering::Relaxed) <= limits.queue_text_bytes);
     }
-    let lost = place.lost(LogLoss::QueueFull);
+    let lost = directory.lost(LogLoss::QueueFull);
     assert!(lost > 0);
     let reader = thread::spawn(move || read_lines(pipe, filled, RECORDS - lost));
     drop(log);
     assert_eq!(lines(&reader.join().unwrap()).len() as u64, RECORDS - lost);
-    assert_eq!(sink.shared.text_bytes.load(Ordering::Relaxed), 0, "all of the queue's bytes were given back");
+    assert_eq!(sink.shared.text_bytes.load(Ordering::Relaxed), 0, "all bytes of the queue are released");
 }
 
 #[test]
-fn closing_gives_up_on_a_disk_that_does_not_answer() {
+fn closing_does_not_wait_longer_than_its_deadline_for_a_stuck_disk() {
     let limits = Limits { close_deadline: Duration::from_millis(20), ..SMALL };
-    let StuckLog { place, log, pipe, filled } = StuckLog::new(limits);
+    let StuckLog { directory, log, pipe, filled } = StuckLog::new(limits);
     log.sink().record(record(b"/"));
     drop(log);
-    assert_eq!(place.counters.total_written(), 0);
-    // When the disk answers after all, the thread still writes what it had.
+    assert_eq!(directory.counters.total_written(), 0);
+    // When the disk answers, the thread still writes its batch.
     assert_eq!(lines(&read_lines(pipe, filled, 1)).len(), 1);
-    place.await_written(1);
+    directory.await_written(1);
 }

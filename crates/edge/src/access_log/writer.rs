@@ -1,4 +1,4 @@
-//! The log thread: takes records from the queue, makes lines of them, and appends them to the file.
+//! The log thread: takes records from the queue, formats them as lines, and appends them to the file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,13 +11,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
-use super::{Record, Shared};
+use super::queue::Shared;
+use super::record::Record;
 use crate::metrics::LogLoss;
 
-const COMPLAINT_INTERVAL: Duration = Duration::from_secs(limits::ACCESS_LOG_COMPLAINT_SECONDS);
+const WARNING_INTERVAL: Duration = Duration::from_secs(limits::ACCESS_LOG_COMPLAINT_SECONDS);
 
-/// The thread's state.
+/// The state of the log thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     file: LogFile,
@@ -25,27 +28,27 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     gather: Duration,
     batch: Batch,
-    complaints: Complaints,
+    warnings: Warnings,
 }
 
-/// The open file, and where it came from.
+/// The open file and its path.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
     file: File,
 }
 
-/// Whole lines that wait to be written.
+/// Complete lines that wait to be written.
 #[derive(Debug, Default)]
 struct Batch {
     lines: Vec<u8>,
-    /// The last write stopped in the middle of a line: the next one must begin on a line of its own.
+    /// The last write stopped within a line, so the next one must begin with a line end.
     torn: bool,
 }
 
-/// Says when it is time to tell of a fault again.
+/// Limits how often a lasting fault is logged.
 #[derive(Debug, Default)]
-struct Complaints {
+struct Warnings {
     last: Option<Instant>,
 }
 
@@ -56,10 +59,10 @@ impl Writer {
         shared: Arc<Shared>,
         gather: Duration,
     ) -> Self {
-        Self { file, records, shared, gather, batch: Batch::default(), complaints: Complaints::default() }
+        Self { file, records, shared, gather, batch: Batch::default(), warnings: Warnings::default() }
     }
 
-    /// Works until it is told to stop, then writes what is left.
+    /// Writes records until the log is closed, then writes the rest of the queue.
     pub(super) fn run(mut self) {
         while let Ok(first) = self.records.recv() {
             self.add(first);
@@ -68,7 +71,7 @@ impl Writer {
             }
             self.write_all_queued();
             if self.shared.stop.load(Ordering::Acquire) {
-                // What was queued before the request to stop is still in the queue.
+                // Records that were queued before the stop flag was set are still in the queue.
                 self.write_all_queued();
                 return;
             }
@@ -88,7 +91,7 @@ impl Writer {
         }
     }
 
-    /// Takes records until the batch or the queue is at its end, and says whether the queue may hold more.
+    /// Takes records until the batch is full or the queue empty. Returns whether the queue may hold more.
     fn fill_batch(&mut self) -> bool {
         while self.batch.lines.len() < limits::ACCESS_LOG_BATCH_BYTES {
             match self.records.try_recv() {
@@ -101,7 +104,7 @@ impl Writer {
 
     fn add(&mut self, record: Option<Box<Record>>) {
         let Some(record) = record else { return };
-        self.shared.give_back(record.text_bytes());
+        self.shared.release(record.text_bytes());
         let whole = self.batch.lines.len();
         if let Err(error) = record.write_line(&mut self.batch.lines) {
             self.batch.lines.truncate(whole);
@@ -119,7 +122,7 @@ impl Writer {
 
     fn lost(&mut self, records: u64, error: &io::Error) {
         self.shared.counters.lost(LogLoss::WriteError, records);
-        if self.complaints.due(Instant::now()) {
+        if self.warnings.due(Instant::now()) {
             let path = self.file.path.display();
             let total = self.shared.counters.total_lost(LogLoss::WriteError);
             tracing::warn!(%path, %error, total, "cannot write the access log; its records are lost");
@@ -141,16 +144,30 @@ impl Writer {
 }
 
 impl LogFile {
-    /// Opens for appending; a new file is not readable for everyone, because it holds the addresses of clients.
+    /// Opens a file for appending. A new file is readable by owner and group only, because it contains the addresses of
+    /// clients.
+    ///
+    /// # Errors
+    /// The error of the system; and for a named pipe that no process reads, since opening it would wait for a reader.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).mode(0o640).open(path)?;
+        let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+        let mut options = OpenOptions::new();
+        let options = options.append(true).create(true).mode(0o640).custom_flags(nonblocking);
+        let file = options.open(path).map_err(|error| {
+            if Errno::from_io_error(&error) == Some(Errno::NXIO) {
+                return io::Error::new(error.kind(), "it is a named pipe that no process reads");
+            }
+            error
+        })?;
+        // Only opening must not wait: the log thread may.
+        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
         Ok(Self { path: path.to_owned(), file })
     }
 }
 
 impl Batch {
-    /// Writes all lines and forgets them, also those that could not be written: a full disk must not make the memory
-    /// grow. Returns how many lines were written whole and, after an error, how many were lost.
+    /// Writes all lines and drops them, also those that could not be written: a full disk must not make the memory
+    /// grow. Returns the number of lines written completely and, after an error, the number of lost ones.
     fn write(&mut self, file: &mut impl Write) -> (u64, Result<(), (u64, io::Error)>) {
         if self.lines.is_empty() {
             return (0, Ok(()));
@@ -159,7 +176,7 @@ impl Batch {
             self.lines.insert(0, b'\n');
         }
         let (written, result) = write_fully(file, &self.lines);
-        // The line end before the first line ends the torn one, which was counted as lost.
+        // The line end before the first line belongs to the torn line, which was counted as lost.
         let first = usize::from(self.torn);
         let whole = lines_in(self.lines.get(first..written).unwrap_or_default());
         let lost = lines_in(&self.lines[written.max(first)..]);
@@ -171,7 +188,7 @@ impl Batch {
     }
 }
 
-/// Writes as much as possible, and says how much that was.
+/// Writes as many bytes as possible and returns their number.
 fn write_fully(file: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     while written < bytes.len() {
@@ -189,9 +206,9 @@ fn lines_in(bytes: &[u8]) -> u64 {
     bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
 }
 
-impl Complaints {
+impl Warnings {
     fn due(&mut self, now: Instant) -> bool {
-        let due = self.last.is_none_or(|last| now.saturating_duration_since(last) >= COMPLAINT_INTERVAL);
+        let due = self.last.is_none_or(|last| now.saturating_duration_since(last) >= WARNING_INTERVAL);
         if due {
             self.last = Some(now);
         }
@@ -203,20 +220,20 @@ impl Complaints {
 mod tests {
     use super::*;
 
-    /// A disk with room for some bytes: a real one that becomes full in the middle of a line is hard to come by.
+    /// A disk with space for some bytes, since a real disk rarely becomes full within a line.
     struct Disk {
-        held: Vec<u8>,
-        room: usize,
+        written: Vec<u8>,
+        space: usize,
     }
 
     impl Write for Disk {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let fits = bytes.len().min(self.room);
+            let fits = bytes.len().min(self.space);
             if fits == 0 {
                 return Err(io::ErrorKind::StorageFull.into());
             }
-            self.room -= fits;
-            self.held.extend_from_slice(&bytes[..fits]);
+            self.space -= fits;
+            self.written.extend_from_slice(&bytes[..fits]);
             Ok(fits)
         }
 
@@ -233,49 +250,49 @@ mod tests {
 
     #[test]
     fn a_line_that_was_cut_by_a_full_disk_does_not_spoil_the_next() {
-        let mut disk = Disk { held: Vec::new(), room: 6 };
+        let mut disk = Disk { written: Vec::new(), space: 6 };
         let mut batch = Batch::default();
         assert_eq!(write(&mut batch, &mut disk, "one\ntwo\nsix\n"), (1, 2));
         assert_eq!(write(&mut batch, &mut disk, "ten\n"), (0, 1));
-        disk.room = 100;
+        disk.space = 100;
         assert_eq!(write(&mut batch, &mut disk, "red\nblue\n"), (2, 0));
         assert_eq!(write(&mut batch, &mut disk, "green\n"), (1, 0));
-        assert_eq!(String::from_utf8(disk.held).unwrap(), "one\ntw\nred\nblue\ngreen\n");
+        assert_eq!(String::from_utf8(disk.written).unwrap(), "one\ntw\nred\nblue\ngreen\n");
     }
 
     #[test]
-    fn a_disk_that_fills_at_the_end_of_a_line_leaves_nothing_torn() {
-        let mut disk = Disk { held: Vec::new(), room: 4 };
+    fn a_disk_that_becomes_full_at_the_end_of_a_line_leaves_no_torn_line() {
+        let mut disk = Disk { written: Vec::new(), space: 4 };
         let mut batch = Batch::default();
         assert_eq!(write(&mut batch, &mut disk, "one\ntwo\n"), (1, 1));
-        disk.room = 100;
+        disk.space = 100;
         assert_eq!(write(&mut batch, &mut disk, "six\n"), (1, 0));
-        assert_eq!(String::from_utf8(disk.held).unwrap(), "one\nsix\n");
+        assert_eq!(String::from_utf8(disk.written).unwrap(), "one\nsix\n");
     }
 
     #[test]
-    fn every_place_where_a_disk_can_become_full_counts_each_line_once() {
+    fn each_line_is_counted_once_wherever_the_disk_becomes_full() {
         let lines = "one\ntwo\nthree\n";
-        for room in 0..=lines.len() {
-            let mut disk = Disk { held: Vec::new(), room };
+        for space in 0..=lines.len() {
+            let mut disk = Disk { written: Vec::new(), space };
             let mut batch = Batch::default();
             let (written, lost) = write(&mut batch, &mut disk, lines);
-            assert_eq!(written + lost, 3, "room {room}");
-            disk.room = 1;
-            assert_eq!(write(&mut batch, &mut disk, "four\n"), (0, 1), "room {room}");
-            disk.room = 100;
-            assert_eq!(write(&mut batch, &mut disk, "five\n"), (1, 0), "room {room}");
-            assert!(disk.held.ends_with(b"\nfive\n"), "room {room}");
+            assert_eq!(written + lost, 3, "space {space}");
+            disk.space = 1;
+            assert_eq!(write(&mut batch, &mut disk, "four\n"), (0, 1), "space {space}");
+            disk.space = 100;
+            assert_eq!(write(&mut batch, &mut disk, "five\n"), (1, 0), "space {space}");
+            assert!(disk.written.ends_with(b"\nfive\n"), "space {space}");
         }
     }
 
     #[test]
-    fn a_lasting_fault_is_told_once_a_minute() {
+    fn a_lasting_fault_is_logged_once_a_minute() {
         let start = Instant::now();
-        let mut complaints = Complaints::default();
-        let told: Vec<bool> = [0, 1, 59, 60, 61, 119, 120, 600]
-            .map(|second| complaints.due(start + Duration::from_secs(second)))
+        let mut warnings = Warnings::default();
+        let due: Vec<bool> = [0, 1, 59, 60, 61, 119, 120, 600]
+            .map(|second| warnings.due(start + Duration::from_secs(second)))
             .to_vec();
-        assert_eq!(told, [true, false, false, true, false, false, true, true]);
+        assert_eq!(due, [true, false, false, true, false, false, true, true]);
     }
 }

@@ -60,7 +60,7 @@ impl Pair {
                 break receiver;
             }
         };
-        // A round never hangs: what does not move for as long as all of them may take has failed.
+        // A round never hangs: a write that takes as long as all rounds may take has failed.
         sender.set_write_timeout(Some(limits.patience))?;
         sender.set_nodelay(true)?;
         let reader = thread::Builder::new().name("measure".into()).spawn(move || drain(&receiver))?;
@@ -74,7 +74,7 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        // The end of the sender is what ends the reader.
+        // The end of the sender ends the reader.
         drop(self.sender.take());
         if let Some(reader) = self.reader.take() {
             // A panic of the reader has been printed; there is nothing more to do about it.
@@ -83,7 +83,7 @@ impl Drop for Pair {
     }
 }
 
-/// Takes bytes off the socket without copying them: `MSG_TRUNC` on TCP drops what it counts.
+/// Takes bytes off the socket without copying them: `MSG_TRUNC` on TCP drops the bytes it counts.
 fn drain(receiver: &TcpStream) {
     let mut nothing = vec![0_u8; 256 * 1024];
     while let Ok((_, count)) = rustix::net::recv(receiver, &mut nothing, RecvFlags::TRUNC) {

@@ -1,4 +1,4 @@
-//! What measurements mean: pure functions of numbers.
+//! Evaluation of measurements: pure functions of numbers.
 
 use std::fmt;
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// What one cipher costs. `None` where it was not or could not be measured.
+/// Costs of one cipher. `None` if not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Sealing full records in user space, without sending them.
@@ -48,7 +48,7 @@ pub struct Cost {
     pub kernel_send: Option<Rate>,
 }
 
-/// What each cipher costs.
+/// Costs of each cipher.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Costs {
     /// AES-128 in Galois/Counter mode.

@@ -1,33 +1,33 @@
-use super::{BodySkipper, Skipped};
-use crate::{RequestBody, Status};
+use super::{BodyDecoder, Decoded};
+use crate::{BodyFraming, Status};
 use proptest::prelude::*;
 
 const LIMIT: u64 = 1 << 20;
 
-fn reason_of(body: RequestBody, limit_bytes: u64, bytes: &[u8]) -> (Status, &'static str) {
-    let rejection = BodySkipper::new(body, limit_bytes).skip(bytes).unwrap_err();
+fn reason_of(body: BodyFraming, limit_bytes: u64, bytes: &[u8]) -> (Status, &'static str) {
+    let rejection = BodyDecoder::new(body, limit_bytes).skip(bytes).unwrap_err();
     assert!(rejection.close);
     (rejection.status, rejection.reason)
 }
 
 #[test]
-fn what_follows_the_body_is_left_alone() {
+fn bytes_behind_the_body_are_not_consumed() {
     for (body, content) in [
-        (RequestBody::None, ""),
-        (RequestBody::Length(0), ""),
-        (RequestBody::Length(5), "hello"),
-        (RequestBody::Chunked, "0\r\n\r\n"),
-        (RequestBody::Chunked, "5\r\nhello\r\n0\r\n\r\n"),
-        (RequestBody::Chunked, "A;name=value\r\n0123456789\r\n000\r\n\r\n"),
+        (BodyFraming::None, ""),
+        (BodyFraming::Length(0), ""),
+        (BodyFraming::Length(5), "hello"),
+        (BodyFraming::Chunked, "0\r\n\r\n"),
+        (BodyFraming::Chunked, "5\r\nhello\r\n0\r\n\r\n"),
+        (BodyFraming::Chunked, "A;name=value\r\n0123456789\r\n000\r\n\r\n"),
         (
-            RequestBody::Chunked,
+            BodyFraming::Chunked,
             "a;q=\"x;y\"\r\n\r\n\r\n\r\n\r\n\r\n\r\n0\r\nTrailer: yes\r\nOther: \u{e9}\r\n\r\n",
         ),
-        (RequestBody::Chunked, "0000000000000001\r\n.\r\n0\r\n\r\n"),
+        (BodyFraming::Chunked, "0000000000000001\r\n.\r\n0\r\n\r\n"),
     ] {
         let wire = format!("{content}GET / HTTP/1.1\r\n");
-        let skipped = BodySkipper::new(body, LIMIT).skip(wire.as_bytes());
-        assert_eq!(skipped, Ok(Skipped { consumed: content.len(), done: true }), "{content:?}");
+        let decoded = BodyDecoder::new(body, LIMIT).skip(wire.as_bytes());
+        assert_eq!(decoded, Ok(Decoded { consumed: content.len(), done: true }), "{content:?}");
     }
 }
 
@@ -57,7 +57,7 @@ fn broken_chunk_framing_is_400() {
         ("0\r\n\rX", "chunk_line_end"),
     ] {
         assert_eq!(
-            reason_of(RequestBody::Chunked, LIMIT, content.as_bytes()),
+            reason_of(BodyFraming::Chunked, LIMIT, content.as_bytes()),
             (Status::BadRequest, reason),
             "{content:?}"
         );
@@ -66,7 +66,7 @@ fn broken_chunk_framing_is_400() {
     let trailer = format!("0\r\n{}", "x".repeat(2000));
     for content in [extension, trailer] {
         assert_eq!(
-            reason_of(RequestBody::Chunked, LIMIT, content.as_bytes()),
+            reason_of(BodyFraming::Chunked, LIMIT, content.as_bytes()),
             (Status::BadRequest, "chunk_line_too_long")
         );
     }
@@ -75,20 +75,20 @@ fn broken_chunk_framing_is_400() {
 #[test]
 fn a_body_over_the_limit_is_413_before_it_is_read() {
     let too_large = (Status::ContentTooLarge, "body_too_large");
-    assert_eq!(reason_of(RequestBody::Length(101), 100, b""), too_large);
-    assert_eq!(reason_of(RequestBody::Length(u64::MAX), 100, b""), too_large);
-    assert_eq!(reason_of(RequestBody::Chunked, 100, b"65\r\n"), too_large);
-    assert_eq!(reason_of(RequestBody::Chunked, 100, b"ffffffffffffffff\r\n"), too_large);
-    assert!(BodySkipper::new(RequestBody::Length(100), 100).skip(&[0; 100]).unwrap().done);
+    assert_eq!(reason_of(BodyFraming::Length(101), 100, b""), too_large);
+    assert_eq!(reason_of(BodyFraming::Length(u64::MAX), 100, b""), too_large);
+    assert_eq!(reason_of(BodyFraming::Chunked, 100, b"65\r\n"), too_large);
+    assert_eq!(reason_of(BodyFraming::Chunked, 100, b"ffffffffffffffff\r\n"), too_large);
+    assert!(BodyDecoder::new(BodyFraming::Length(100), 100).skip(&[0; 100]).unwrap().done);
 }
 
 #[test]
 fn framing_counts_towards_the_limit() {
     let chunks = b"1\r\n.\r\n".repeat(100);
-    assert_eq!(reason_of(RequestBody::Chunked, 599, &chunks), (Status::ContentTooLarge, "body_too_large"));
-    assert!(BodySkipper::new(RequestBody::Chunked, 600).skip(&chunks).is_ok());
+    assert_eq!(reason_of(BodyFraming::Chunked, 599, &chunks), (Status::ContentTooLarge, "body_too_large"));
+    assert!(BodyDecoder::new(BodyFraming::Chunked, 600).skip(&chunks).is_ok());
     let trailers = [b"0\r\n".to_vec(), b"A: b\r\n".repeat(1000)].concat();
-    assert_eq!(reason_of(RequestBody::Chunked, 600, &trailers), (Status::ContentTooLarge, "body_too_large"));
+    assert_eq!(reason_of(BodyFraming::Chunked, 600, &trailers), (Status::ContentTooLarge, "body_too_large"));
 }
 
 /// Chunked bodies, whole and spoiled, with something behind them.
@@ -112,16 +112,16 @@ proptest! {
         chunked: bool,
         step in 1_usize..9,
     ) {
-        let body = if chunked { RequestBody::Chunked } else { RequestBody::Length(length) };
-        let whole = BodySkipper::new(body, 200).skip(&wire);
+        let body = if chunked { BodyFraming::Chunked } else { BodyFraming::Length(length) };
+        let whole = BodyDecoder::new(body, 200).skip(&wire);
 
-        let mut skipper = BodySkipper::new(body, 200);
-        let mut in_pieces = skipper.skip(b"");
+        let mut decoder = BodyDecoder::new(body, 200);
+        let mut in_pieces = decoder.skip(b"");
         for piece in wire.chunks(step) {
             let Ok(so_far) = in_pieces else { break };
-            in_pieces = skipper
+            in_pieces = decoder
                 .skip(piece)
-                .map(|now| Skipped { consumed: so_far.consumed + now.consumed, done: now.done });
+                .map(|now| Decoded { consumed: so_far.consumed + now.consumed, done: now.done });
         }
         prop_assert_eq!(whole, in_pieces);
     }
@@ -137,8 +137,8 @@ proptest! {
         wire.extend_from_slice(b"0\r\n\r\n");
         let end = wire.len();
         wire.extend_from_slice(b"0\r\n\r\n");
-        let skipped = BodySkipper::new(RequestBody::Chunked, LIMIT).skip(&wire);
-        prop_assert_eq!(skipped, Ok(Skipped { consumed: end, done: true }));
+        let decoded = BodyDecoder::new(BodyFraming::Chunked, LIMIT).skip(&wire);
+        prop_assert_eq!(decoded, Ok(Decoded { consumed: end, done: true }));
     }
 }
 
@@ -146,7 +146,7 @@ proptest! {
 fn content_is_handed_on_without_its_framing_however_it_is_cut() {
     let wire = b"5;x=y\r\nhello\r\n1\r\n \r\n5\r\nworld\r\n0\r\nTrailer: 1\r\n\r\nGET";
     for cut in 0..wire.len() {
-        let mut reader = BodySkipper::new(RequestBody::Chunked, 1000);
+        let mut reader = BodyDecoder::new(BodyFraming::Chunked, 1000);
         let (mut content, mut consumed, mut done) = (Vec::new(), 0, false);
         for part in [&wire[..cut], &wire[cut..]] {
             let read = reader.read(part, |piece| content.extend_from_slice(piece)).unwrap();
@@ -160,7 +160,34 @@ fn content_is_handed_on_without_its_framing_however_it_is_cut() {
         );
     }
     let mut content = Vec::new();
-    let mut reader = BodySkipper::new(RequestBody::Length(3), 3);
+    let mut reader = BodyDecoder::new(BodyFraming::Length(3), 3);
     assert!(reader.read(b"abcGET", |piece| content.extend_from_slice(piece)).unwrap().done);
     assert_eq!(content, b"abc");
+}
+
+#[test]
+fn a_trailer_that_does_not_end_is_refused_however_it_is_cut() {
+    let line = b"Filler: 0123456789012345678901234567890123456789\r\n";
+    for step in [1, 7, line.len()] {
+        let mut decoder = BodyDecoder::new(BodyFraming::Chunked, u64::MAX);
+        decoder.skip(b"0\r\n").unwrap();
+        let mut sent = 0;
+        let rejection = loop {
+            let failed = line.chunks(step).find_map(|piece| {
+                sent += piece.len();
+                decoder.skip(piece).err()
+            });
+            if let Some(rejection) = failed {
+                break rejection;
+            }
+            assert!(sent < 100_000, "an endless trailer is taken");
+        };
+        assert_eq!((rejection.status, rejection.reason), (Status::BadRequest, "trailer_too_large"));
+    }
+}
+
+#[test]
+fn an_ordinary_trailer_ends_its_body() {
+    let wire = [b"0\r\n".to_vec(), b"Checksum: 0123456789\r\n".repeat(100), b"\r\n".to_vec()].concat();
+    assert!(BodyDecoder::new(BodyFraming::Chunked, u64::MAX).skip(&wire).unwrap().done);
 }

@@ -47,7 +47,7 @@ fn an_expires_that_is_no_date_is_in_the_past() {
 }
 
 #[test]
-fn what_is_for_one_client_is_never_shared() {
+fn a_response_for_one_client_is_never_shared() {
     for value in ["private", "no-store", "max-age=60, private=\"set-cookie, x\"", "public, no-store"] {
         assert_eq!(
             response(200, value).storage(SystemTime::UNIX_EPOCH, DEFAULT),
@@ -62,7 +62,7 @@ fn what_is_for_one_client_is_never_shared() {
 }
 
 #[test]
-fn errors_are_for_those_who_wait_unless_their_origin_says_more() {
+fn errors_are_for_waiting_requests_unless_their_origin_gives_a_lifetime() {
     assert_eq!(response(502, "").storage(SystemTime::UNIX_EPOCH, DEFAULT), Storage::Passing);
     assert_eq!(response(302, "").storage(SystemTime::UNIX_EPOCH, DEFAULT), Storage::Passing);
     assert_eq!(fresh(&response(302, "max-age=9")), Some(9));
@@ -72,6 +72,7 @@ fn errors_are_for_those_who_wait_unless_their_origin_says_more() {
 fn age_is_taken_off() {
     assert_eq!(fresh(&Response { age: Some("20"), ..response(200, "max-age=30") }), Some(10));
     assert_eq!(fresh(&Response { age: Some("99"), ..response(200, "max-age=30") }), Some(0));
+    assert_eq!(fresh(&Response { age: Some("20, 0"), ..response(200, "max-age=30") }), Some(10));
     assert_eq!(fresh(&Response { age: Some("later"), ..response(200, "max-age=30") }), Some(30));
 }
 
@@ -108,4 +109,45 @@ fn a_targeted_field_counts_only_if_it_is_well_formed() {
         assert_eq!(read(wrong), None, "{wrong}");
     }
     assert_eq!(Directives::parse_targeted([].into_iter()), None);
+}
+
+fn read(status: u16, lines: &str) -> Storage {
+    let lines = lines.replace('\n', "\r\n");
+    Response::read(status, fields(lines.as_bytes())).storage(SystemTime::UNIX_EPOCH, DEFAULT)
+}
+
+fn fresh_seconds(storage: Storage) -> Option<u64> {
+    match storage {
+        Storage::Shared(lifetime) => Some(lifetime.fresh.as_secs()),
+        Storage::Private | Storage::Passing => None,
+    }
+}
+
+#[test]
+fn an_age_that_is_a_list_or_repeated_counts_with_its_first_member() {
+    assert_eq!(fresh_seconds(read(200, "cache-control: max-age=9000\nage: 7200, 0\n")), Some(1800));
+    assert_eq!(fresh_seconds(read(200, "cache-control: max-age=9000\nAge: 7200\nAge: 0\n")), Some(1800));
+}
+
+#[test]
+fn a_response_that_varies_by_everything_is_for_one_client() {
+    for vary in ["*", "Foo, *", "*, Foo", "Foo,*", "a\nvary: *", " , * ,"] {
+        assert_eq!(
+            read(200, &format!("cache-control: max-age=60\nvary: {vary}\n")),
+            Storage::Private,
+            "{vary}"
+        );
+    }
+    assert_eq!(fresh_seconds(read(200, "cache-control: max-age=60\nvary: a*, b\n")), Some(60));
+}
+
+#[test]
+fn a_304_without_cache_control_keeps_the_stored_lifetime_and_one_with_it_replaces_it() {
+    let stored = b"cache-control: max-age=7, stale-if-error=3\r\ncontent-type: video/mp4\r\n";
+    let lifetime = |not_modified: &[u8]| {
+        let lines = updated_lines(stored, not_modified);
+        fresh_seconds(Response::read(200, fields(&lines)).storage(SystemTime::UNIX_EPOCH, DEFAULT))
+    };
+    assert_eq!(lifetime(b"x: y\r\n"), Some(7));
+    assert_eq!(lifetime(b"cache-control: max-age=90\r\n"), Some(90));
 }

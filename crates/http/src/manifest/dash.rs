@@ -1,10 +1,9 @@
 //! DASH descriptions: the attributes of the root element are all a cache needs.
 
-use std::time::Duration;
-
 use quick_xml::events::{BytesStart, Event};
 
 use super::Manifest;
+use crate::xml_duration::xml_duration;
 
 /// Everything in front of the root element: declaration, comments, white space.
 const PROLOGUE_BYTES: usize = 4096;
@@ -38,30 +37,9 @@ fn root(element: &BytesStart<'_>) -> Option<Manifest> {
     for attribute in element.attributes().flatten() {
         match attribute.key.as_ref() {
             "type" => live = attribute.value.as_ref() == "dynamic",
-            "minimumUpdatePeriod" => update = duration(&attribute.value),
+            "minimumUpdatePeriod" => update = xml_duration(&attribute.value),
             _ => {}
         }
     }
     Some(Manifest::Dash { live, update })
-}
-
-/// A duration of XML Schema: `PT1M30.5S`. Years and months count as 365 and 30 days.
-fn duration(text: &str) -> Option<Duration> {
-    let text = text.trim().strip_prefix('P')?;
-    let (days, time) = text.split_once('T').unwrap_or((text, ""));
-    let day = 86_400.0;
-    let seconds = sum(days, &[('Y', 365.0 * day), ('M', 30.0 * day), ('W', 7.0 * day), ('D', day)])?
-        + sum(time, &[('H', 3600.0), ('M', 60.0), ('S', 1.0)])?;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-fn sum(mut text: &str, units: &[(char, f64)]) -> Option<f64> {
-    let mut total = 0.0;
-    while !text.is_empty() {
-        let end = text.find(|letter: char| letter.is_ascii_alphabetic())?;
-        let unit = units.iter().find(|(letter, _)| text[end..].starts_with(*letter))?.1;
-        total += text[..end].parse::<f64>().ok()? * unit;
-        text = &text[end + 1..];
-    }
-    Some(total)
 }

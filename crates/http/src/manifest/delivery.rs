@@ -1,19 +1,19 @@
-//! Delivery directives: what a player of low-latency HLS adds to the query of a playlist (RFC 8216, second edition,
+//! Delivery directives: parameters that a player of low-latency HLS adds to the query of a playlist (RFC 8216, second edition,
 //! §6.2.5).
 
-use super::Position;
+use super::position::Position;
 use crate::digits::decimal;
 
-/// What a request for a playlist asks its server to do.
+/// Directives of a request for a playlist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
     /// Hold the answer back until the playlist has this.
     pub wanted: Option<Position>,
-    /// Leave out what the player has.
+    /// Leave out segments that the player has.
     pub skip: Option<Skip>,
 }
 
-/// A playlist without what the player has.
+/// A playlist without the segments that the player has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Skip {
     /// `_HLS_skip=YES`
@@ -31,7 +31,7 @@ const PART: &str = "_HLS_part";
 const SKIP: &str = "_HLS_skip";
 
 impl Delivery {
-    /// Takes the directives out of a query; gives them and what is left.
+    /// Takes the directives out of a query; returns them and the rest.
     ///
     /// # Errors
     /// A number that is none, a part without its segment, or a directive that is there twice.
@@ -44,7 +44,7 @@ impl Delivery {
                 SEGMENT => once(&mut segment, number(value)?)?,
                 PART => once(&mut part, number(value)?)?,
                 SKIP => once(&mut skip, Skip::parse(value)?)?,
-                // Others of this name are for servers we do not know (`_HLS_push`, `_HLS_report`).
+                // Other parameters of this prefix are for other servers (`_HLS_push`, `_HLS_report`).
                 _ => {
                     if !rest.is_empty() {
                         rest.push('&');

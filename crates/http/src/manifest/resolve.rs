@@ -1,10 +1,12 @@
 //! References in a manifest, turned into request targets (RFC 3986 §5.2), on the same server only.
 
+use crate::uri::normalise;
+
 /// The longest target that is made.
 const TARGET_BYTES_MAX: usize = 4096;
 
-/// The target (path and query) that `reference` means in a manifest found at `base`; `None` if it is on another server,
-/// too long, or cannot stand in a request line.
+/// The target (path and query, in its [normal form](crate::uri::normalise)) that `reference` means in a manifest found
+/// at `base`; `None` if it is on another server, too long, or cannot stand in a request line.
 pub fn resolve(base: &str, reference: &str) -> Option<String> {
     let reference = reference.split('#').next().unwrap_or_default();
     let scheme_or_host = reference.starts_with("//")
@@ -13,6 +15,7 @@ pub fn resolve(base: &str, reference: &str) -> Option<String> {
     if reference.is_empty() || scheme_or_host || !plain || base.len() + reference.len() > TARGET_BYTES_MAX {
         return None;
     }
+    let reference = &*normalise(reference);
     let base_path = base.split('?').next().unwrap_or_default();
     if reference.starts_with('?') {
         return Some(format!("{base_path}{reference}"));

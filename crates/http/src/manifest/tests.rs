@@ -25,7 +25,7 @@ fn a_live_playlist_holds_for_half_its_target_duration() {
 }
 
 #[test]
-fn what_has_ended_or_is_a_choice_of_playlists_says_nothing_about_freshness() {
+fn an_ended_or_multivariant_playlist_says_nothing_about_freshness() {
     let ended = format!("{LIVE}#EXT-X-ENDLIST\n");
     let choice = "#EXTM3U\r\n#EXT-X-STREAM-INF:BANDWIDTH=1\r\nlow.m3u8\r\n";
     for text in [ended.as_str(), choice] {
@@ -66,7 +66,7 @@ fn a_dash_description_holds_for_its_minimum_update_period() {
 }
 
 #[test]
-fn what_is_no_manifest_is_none() {
+fn bodies_that_are_no_manifest_are_not_read_as_one() {
     let bodies: [&[u8]; 9] = [
         b"",
         b"#EXTM3U8\n",

@@ -46,7 +46,7 @@ fn forbidden_byte(head: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// What is wrong with the line of one field.
+/// The fault of one field line.
 fn field_fault(line: &[u8]) -> Option<&'static str> {
     if matches!(line, [b' ' | b'\t', ..]) {
         return Some("obs_fold");
@@ -55,7 +55,7 @@ fn field_fault(line: &[u8]) -> Option<&'static str> {
     matches!(name, [.., b' ' | b'\t']).then_some("space_before_colon")
 }
 
-/// Whether the request line is whole but for a version that is well-formed and not ours.
+/// Whether the request line is whole but for a well-formed version that is not supported.
 fn names_another_version(head: &[u8]) -> bool {
     let line = head.split(|&b| b == b'\r').next().unwrap_or_default();
     let mut parts = line.split(|&b| b == b' ').skip(2);

@@ -21,7 +21,7 @@ const EMPTY_LINES_MAX: usize = 4;
 ///
 /// # Errors
 /// 431 if the head does not end within `limits.head_bytes`, 414 if not even its first line fits, 400
-/// for a bare LF and for what cannot be the start of a request, so that garbage (or TLS on the plain
+/// for a bare LF and for bytes that cannot be the start of a request, so that garbage (or TLS on the plain
 /// port) is answered at once instead of after a deadline.
 pub fn head_length(
     bytes: &[u8],
@@ -58,7 +58,7 @@ pub fn head_length(
     Ok(None)
 }
 
-/// Skips the empty lines before a request line, and makes sure that what follows can be one.
+/// Skips the empty lines before a request line, and checks that one can follow.
 /// `None`: more bytes are needed.
 pub(super) fn request_line_start(bytes: &[u8]) -> Result<Option<usize>, Rejection> {
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! The authority of a request: Host, or what an absolute-form target names (RFC 3986 §3.2).
+//! The authority of a request: Host, or the authority of an absolute-form target (RFC 3986 §3.2).
 
 use std::net::Ipv6Addr;
 
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused() {
+    fn text_that_is_no_host_is_refused() {
         let long = "a".repeat(256);
         for authority in [
             "exa mple.com",

@@ -6,14 +6,16 @@ use memchr::{memchr, memchr_iter};
 
 use super::head::{METHOD_BYTES_MAX, request_line_start};
 use super::host::host_of;
-use super::{Known, Method, Path, Request, RequestBody, Version, diagnose, target};
+use super::known::KnownFields;
+use super::line::{BodyFraming, HttpVersion, Method};
+use super::{Path, Request, diagnose, target};
 use crate::digits::decimal;
-use crate::{HeadLimits, Rejection, Status};
+use crate::{HeadLimits, Rejection, Status, uri};
 
 impl<'h> Request<'h> {
     /// Parses one whole head, as delimited by [`head_length`](super::head_length).
     ///
-    /// Nothing is allocated unless the path is percent-encoded.
+    /// Nothing is allocated unless the target is not in its normal form, or its path is percent-encoded.
     ///
     /// # Errors
     /// 400 for malformed syntax and for anything that leaves the framing in doubt (RFC 9112 §6.3,
@@ -41,13 +43,13 @@ impl<'h> Request<'h> {
         else {
             return Err(Rejection::malformed("incomplete_head"));
         };
-        let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
+        let version = if minor == 0 { HttpVersion::Http10 } else { HttpVersion::Http11 };
         let line = RequestLine { method: method_of(method)?, raw_target, version };
         if raw_target.len() > limits.target_bytes {
             return Err(Rejection::closing(Status::UriTooLong, "target_too_long"));
         }
         let lines_start = memchr(b'\n', head).map_or(head.len(), |end| end + 1);
-        assemble(&line, Fields::collect(parsed.headers)?, &head[lines_start..])
+        assemble(&line, FieldValues::collect(parsed.headers)?, &head[lines_start..])
     }
 }
 
@@ -55,13 +57,13 @@ impl<'h> Request<'h> {
 struct RequestLine<'h> {
     method: Method<'h>,
     raw_target: &'h str,
-    version: Version,
+    version: HttpVersion,
 }
 
-/// Judges line and fields together. What touches the framing comes first: those faults close.
+/// Checks line and fields together. Faults of the framing come first, since they close the connection.
 fn assemble<'h>(
     line: &RequestLine<'h>,
-    fields: Fields<'h>,
+    fields: FieldValues<'h>,
     field_lines: &'h [u8],
 ) -> Result<Request<'h>, Rejection> {
     let body = fields.body(line.version)?;
@@ -70,28 +72,32 @@ fn assemble<'h>(
     let keep_alive = fields.keep_alive(line.version);
     // A refusal is written without the request: it has a body, which a client that sent HEAD would take for the
     // next response, and no word of keep-alive, without which HTTP/1.0 expects the end.
-    let refusal_is_unclear = line.method == Method::Head || line.version == Version::Http10;
-    let close = !keep_alive || body != RequestBody::None || refusal_is_unclear;
+    let refusal_is_unclear = line.method == Method::Head || line.version == HttpVersion::Http10;
+    let close = !keep_alive || body != BodyFraming::None || refusal_is_unclear;
     if let Some(reason) = fields.repeated {
         return Err(Rejection { status: Status::BadRequest, reason, close });
     }
-    if fields.expectation == Expectation::Unknown && line.version == Version::Http11 {
+    if fields.expectation == Expectation::Unknown && line.version == HttpVersion::Http11 {
         return Err(Rejection { status: Status::ExpectationFailed, reason: "unknown_expectation", close });
     }
+    let (raw_path, query) = match target.path.starts_with('/') {
+        true => (uri::normalise(target.path), target.query.map(uri::normalise)),
+        false => (target.path.into(), target.query.map(Into::into)),
+    };
     Ok(Request {
         method: line.method,
         version: line.version,
         raw_target: line.raw_target,
-        raw_path: target.path,
-        query: target.query,
+        raw_path,
+        query,
         path: Path::parse(target.path),
         host: target.host.unwrap_or(host),
         body,
         keep_alive,
         // HTTP/1.0 knows no interim responses, and without a body there is nothing to wait for.
         expect_continue: fields.expectation == Expectation::Continue
-            && line.version == Version::Http11
-            && body != RequestBody::None,
+            && line.version == HttpVersion::Http11
+            && body != BodyFraming::None,
         known: fields.known,
         field_lines,
     })
@@ -109,16 +115,16 @@ fn method_of(name: &str) -> Result<Method<'_>, Rejection> {
     }
 }
 
-/// What the field lines say, before the version gives it a meaning.
+/// Values of field lines, before the version gives them a meaning.
 #[derive(Default)]
-struct Fields<'h> {
+struct FieldValues<'h> {
     host: Option<&'h [u8]>,
     content_length: Option<&'h [u8]>,
     transfer_encoding: Option<&'h [u8]>,
     says_close: bool,
     says_keep_alive: bool,
     expectation: Expectation,
-    known: Known<'h>,
+    known: KnownFields<'h>,
     /// The reason for a 400 that does not touch the framing.
     repeated: Option<&'static str>,
 }
@@ -131,7 +137,7 @@ enum Expectation {
     Unknown,
 }
 
-impl<'h> Fields<'h> {
+impl<'h> FieldValues<'h> {
     fn collect(headers: &[httparse::Header<'h>]) -> Result<Self, Rejection> {
         let mut fields = Self::default();
         for header in headers {
@@ -140,8 +146,8 @@ impl<'h> Fields<'h> {
         Ok(fields)
     }
 
-    /// Takes note of one field line. The error is the reason for a 400 that leaves the framing, or
-    /// who is being talked to, in doubt.
+    /// Takes note of one field line. The error is the reason for a 400 that leaves the framing or the host
+    /// in doubt.
     fn add(&mut self, name: &str, value: &'h [u8]) -> Result<(), &'static str> {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         let known = &mut self.known;
@@ -178,7 +184,7 @@ impl<'h> Fields<'h> {
     /// A field that may stand once, whose repetition does no harm beyond this request.
     fn single(
         &mut self,
-        slot: impl for<'s> FnOnce(&'s mut Known<'h>) -> &'s mut Option<&'h str>,
+        slot: impl for<'s> FnOnce(&'s mut KnownFields<'h>) -> &'s mut Option<&'h str>,
         value: &'h [u8],
         repeated: &'static str,
     ) {
@@ -200,34 +206,34 @@ impl<'h> Fields<'h> {
         }
     }
 
-    fn keep_alive(&self, version: Version) -> bool {
-        !self.says_close && (version == Version::Http11 || self.says_keep_alive)
+    fn keep_alive(&self, version: HttpVersion) -> bool {
+        !self.says_close && (version == HttpVersion::Http11 || self.says_keep_alive)
     }
 
     /// How the body is delimited. Every doubt is refused: request smuggling lives on doubts.
-    fn body(&self, version: Version) -> Result<RequestBody, Rejection> {
+    fn body(&self, version: HttpVersion) -> Result<BodyFraming, Rejection> {
         match (self.transfer_encoding, self.content_length) {
-            (None, None) => Ok(RequestBody::None),
+            (None, None) => Ok(BodyFraming::None),
             (Some(_), Some(_)) => Err(Rejection::malformed("content_length_and_transfer_encoding")),
-            (Some(_), None) if version == Version::Http10 => {
+            (Some(_), None) if version == HttpVersion::Http10 => {
                 Err(Rejection::malformed("transfer_encoding_in_http_10"))
             }
-            (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => Ok(RequestBody::Chunked),
+            (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => Ok(BodyFraming::Chunked),
             (Some(_), None) => Err(Rejection::closing(Status::NotImplemented, "unknown_transfer_encoding")),
             (None, Some(digits)) => match decimal(digits) {
                 None => Err(Rejection::malformed("content_length")),
-                Some(0) => Ok(RequestBody::None),
-                Some(length) => Ok(RequestBody::Length(length)),
+                Some(0) => Ok(BodyFraming::None),
+                Some(length) => Ok(BodyFraming::Length(length)),
             },
         }
     }
 
     /// The host that the Host field names. It is checked even where the target's host will win.
-    fn host(&self, version: Version) -> Result<&'h str, Rejection> {
+    fn host(&self, version: HttpVersion) -> Result<&'h str, Rejection> {
         let Some(value) = self.host else {
             return match version {
-                Version::Http10 => Ok(""),
-                Version::Http11 => Err(Rejection::malformed("no_host")),
+                HttpVersion::Http10 => Ok(""),
+                HttpVersion::Http11 => Err(Rejection::malformed("no_host")),
             };
         };
         std::str::from_utf8(value).ok().and_then(host_of).ok_or(Rejection::malformed("host"))

@@ -101,14 +101,14 @@ impl<'h> Path<'h> {
         Ok(Path { bytes: Cow::Owned(bytes), directory_like: false })
     }
 
-    /// The same path without the borrow, for those who outlive the request.
+    /// The same path without the borrow, for callers that outlive the request.
     pub fn into_owned(self) -> Path<'static> {
         Path { bytes: Cow::Owned(self.bytes.into_owned()), directory_like: self.directory_like }
     }
 
     /// Panics if the promise of the type is broken. Written apart from [`check`] on purpose; tests
     /// and fuzzing call it.
-    pub(super) fn assert_safe(&self) {
+    pub(crate) fn assert_safe(&self) {
         assert!(!self.bytes.contains(&0) && !self.bytes.contains(&b'\\'));
         let path = std::path::Path::new(OsStr::from_bytes(&self.bytes));
         let mut plain = std::path::PathBuf::new();
@@ -159,7 +159,7 @@ fn check_segment(segment: &[u8]) -> Result<(), PathFault> {
     if matches!(segment, b"." | b"..") { Err(PathFault::DotSegment) } else { Ok(()) }
 }
 
-/// Decodes percent-encoding once; what comes out is never decoded again.
+/// Decodes percent-encoding once; the result is never decoded again.
 fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, PathFault> {
     let mut decoded = Vec::with_capacity(raw.len());
     let mut rest = raw.iter();

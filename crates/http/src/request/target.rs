@@ -1,40 +1,41 @@
 //! The four forms of a request target (RFC 9112 §3.2).
 
-use super::{Method, host::host_of};
+use super::host::host_of;
+use super::line::Method;
 
 /// A target taken apart.
-pub(super) struct Target<'h> {
+pub(super) struct TargetParts<'h> {
     /// The host that an absolute-form target names.
     pub(super) host: Option<&'h str>,
     /// The path as sent; without a leading slash if the target is none.
     pub(super) path: &'h str,
-    /// What follows the first `?`.
+    /// The part behind the first `?`.
     pub(super) query: Option<&'h str>,
 }
 
 /// Takes `raw` apart; the error is the reason for a 400.
-pub(super) fn split<'h>(method: Method<'h>, raw: &'h str) -> Result<Target<'h>, &'static str> {
+pub(super) fn split<'h>(method: Method<'h>, raw: &'h str) -> Result<TargetParts<'h>, &'static str> {
     if raw.contains('#') {
         return Err("target_fragment");
     }
     if method == Method::Other("CONNECT") {
         return match host_of(raw) {
-            Some(host) if !host.is_empty() => Ok(Target { host: Some(host), path: raw, query: None }),
+            Some(host) if !host.is_empty() => Ok(TargetParts { host: Some(host), path: raw, query: None }),
             _ => Err("target_authority"),
         };
     }
     if raw.starts_with('/') {
         let (path, query) = split_query(raw);
-        return Ok(Target { host: None, path, query });
+        return Ok(TargetParts { host: None, path, query });
     }
     if raw == "*" && method == Method::Options {
-        return Ok(Target { host: None, path: raw, query: None });
+        return Ok(TargetParts { host: None, path: raw, query: None });
     }
     absolute(method, raw)
 }
 
 /// `http://authority/path?query`
-fn absolute<'h>(method: Method<'h>, raw: &'h str) -> Result<Target<'h>, &'static str> {
+fn absolute<'h>(method: Method<'h>, raw: &'h str) -> Result<TargetParts<'h>, &'static str> {
     let (scheme, rest) = raw.split_once("://").ok_or("target_form")?;
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
         return Err("target_scheme");
@@ -48,7 +49,7 @@ fn absolute<'h>(method: Method<'h>, raw: &'h str) -> Result<Target<'h>, &'static
         "" => "/",
         path => path,
     };
-    Ok(Target { host: Some(host), path, query })
+    Ok(TargetParts { host: Some(host), path, query })
 }
 
 fn split_query(target: &str) -> (&str, Option<&str>) {

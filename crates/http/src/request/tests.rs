@@ -1,11 +1,11 @@
-use super::{Method, PathFault, Request, RequestBody, Version, head_length};
+use super::{BodyFraming, HttpVersion, Method, PathFault, Request, head_length};
 use crate::{HeadLimits, Rejection, Status};
 
 mod properties;
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 16 << 10, fields: 100, target_bytes: 8 << 10 };
 
-/// What the edge does with the bytes of one head: find its end, then parse it.
+/// Finds the end of a head and parses it, as the edge does.
 fn judge<'h>(bytes: &'h [u8], limits: &HeadLimits) -> Result<Request<'h>, Rejection> {
     let length = head_length(bytes, 0, limits)?.expect("the test's bytes hold a whole head");
     Request::parse(&bytes[..length], limits)
@@ -42,13 +42,13 @@ fn a_browsers_request_is_read_whole() {
                 If-Unmodified-Since: Sun, 06 Nov 1994 08:49:38 GMT\r\n\r\n";
     let request = accepted(head);
     assert_eq!(request.method(), Method::Get);
-    assert_eq!(request.version(), Version::Http11);
+    assert_eq!(request.version(), HttpVersion::Http11);
     assert_eq!(request.host(), "Video.Example");
     assert_eq!(request.path().unwrap().as_bytes(), b"live/seg 1.m4s");
     assert_eq!(request.raw_path(), "/live/seg%201.m4s");
     assert_eq!(request.query(), Some("token=a/b?c"));
     assert_eq!(request.raw_target(), "/live/seg%201.m4s?token=a/b?c");
-    assert_eq!(request.body(), RequestBody::None);
+    assert_eq!(request.body(), BodyFraming::None);
     assert!(request.keep_alive() && !request.expect_continue() && !request.is_server_wide());
     assert_eq!(request.user_agent(), Some("Browser/1.0 (X; Y)"));
     assert_eq!(request.origin(), Some("https://player.example"));
@@ -65,8 +65,8 @@ fn a_browsers_request_is_read_whole() {
 #[test]
 fn absent_fields_are_none() {
     let request = accepted("GET / HTTP/1.0\r\n\r\n");
-    assert_eq!(request.known, super::Known::default());
-    assert_eq!(request.version(), Version::Http10);
+    assert_eq!(request.known, super::known::KnownFields::default());
+    assert_eq!(request.version(), HttpVersion::Http10);
     assert_eq!(request.host(), "");
     assert_eq!(request.fields().count(), 0);
 }
@@ -172,7 +172,7 @@ fn a_path_that_no_file_can_have_is_still_a_request() {
         assert_eq!(request.path(), Err(fault), "{target}");
         assert!(request.keep_alive(), "{target}");
     }
-    // The query is nobody's path.
+    // The query belongs to no path.
     assert!(accepted(&with_target("GET", "/a?../%00//\\")).path().is_ok());
 }
 
@@ -212,13 +212,13 @@ fn hosts_must_be_one_and_sound() {
 #[test]
 fn bodies_are_delimited_without_doubt() {
     for (fields, body) in [
-        ("", RequestBody::None),
-        ("Content-Length: 0\r\n", RequestBody::None),
-        ("Content-Length: 5\r\n", RequestBody::Length(5)),
-        ("content-length:\t007 \r\n", RequestBody::Length(7)),
-        ("Content-Length: 18446744073709551614\r\n", RequestBody::Length(u64::MAX - 1)),
-        ("Transfer-Encoding: chunked\r\n", RequestBody::Chunked),
-        ("transfer-encoding:  Chunked \r\n", RequestBody::Chunked),
+        ("", BodyFraming::None),
+        ("Content-Length: 0\r\n", BodyFraming::None),
+        ("Content-Length: 5\r\n", BodyFraming::Length(5)),
+        ("content-length:\t007 \r\n", BodyFraming::Length(7)),
+        ("Content-Length: 18446744073709551614\r\n", BodyFraming::Length(u64::MAX - 1)),
+        ("Transfer-Encoding: chunked\r\n", BodyFraming::Chunked),
+        ("transfer-encoding:  Chunked \r\n", BodyFraming::Chunked),
     ] {
         let head = with_fields(fields);
         assert_eq!(accepted(&head).body(), body, "{fields}");
@@ -344,7 +344,7 @@ fn other_versions_are_505() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_at_its_first_byte() {
+fn input_that_cannot_be_a_request_is_refused_at_its_first_byte() {
     for (bytes, reason) in [
         (&b"\x16\x03\x01\x02\x00\x01"[..], "tls_on_plain_port"),
         (b"\r\n\x16", "tls_on_plain_port"),
@@ -414,7 +414,7 @@ fn eight_kibibytes_of_target_are_read_and_one_byte_more_is_414() {
     assert_eq!(accepted(&head_of(LIMITS.target_bytes)).raw_target().len(), LIMITS.target_bytes);
     check_refused(head_of(LIMITS.target_bytes + 1), Status::UriTooLong, "target_too_long");
     check_refused(head_of(2 * LIMITS.target_bytes), Status::UriTooLong, "request_line_too_long");
-    // The whole head over its limit, but because of its first line: that is what the client should hear.
+    // The whole head over its limit, but because of its first line, which the status names.
     check_refused(head_of(3 * LIMITS.target_bytes), Status::UriTooLong, "request_line_too_long");
     let no_line_yet = "GET /".to_owned() + &"x".repeat(LIMITS.target_bytes + 100);
     check_refused(no_line_yet, Status::UriTooLong, "request_line_too_long");
@@ -481,7 +481,7 @@ fn repeated_single_fields_are_400_and_keep_a_sound_connection() {
             assert!(judge(head.as_bytes(), &LIMITS).unwrap_err().close, "{head}");
         }
     }
-    // Lists may be spread over lines, and what is only logged may repeat.
+    // Lists may be spread over lines, and fields that are only logged may repeat.
     let lists = with_fields("If-Match: \"1\"\r\nIf-Match: \"2\"\r\nUser-Agent: a\r\nUser-Agent: b\r\n");
     assert_eq!(accepted(&lists).if_match(), Some("\"1\""));
     assert_eq!(accepted(&lists).user_agent(), Some("a"));
@@ -494,4 +494,25 @@ fn a_value_that_is_not_utf_8_is_present_and_matches_nothing() {
     assert_eq!(request.range(), Some(""));
     assert_eq!(request.user_agent(), Some(""));
     assert_eq!(request.values("user-agent").next(), Some(&b"\xe9"[..]));
+}
+
+#[test]
+fn aliases_of_a_target_become_one() {
+    for target in ["/film.mp4?v=1", "/%66ilm.mp4?v=1", "/fi%6Cm%2emp4?%76=%31"] {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let request = judge(head.as_bytes(), &LIMITS).unwrap();
+        assert_eq!((request.raw_path(), request.query()), ("/film.mp4", Some("v=1")), "{target}");
+        assert_eq!(request.raw_target(), target);
+    }
+}
+
+#[test]
+fn characters_that_no_target_may_have_are_encoded_at_the_door() {
+    for byte in ["<", ">", "\"", "`", "\\", "^", "{", "}", "|", "\u{e9}"] {
+        let head = format!("GET /a{byte}b?c{byte}d HTTP/1.1\r\nHost: a\r\n\r\n");
+        let request = judge(head.as_bytes(), &LIMITS).unwrap();
+        let encoded: String = byte.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        assert_eq!(request.raw_path(), format!("/a{encoded}b"));
+        assert_eq!(request.query(), Some(&*format!("c{encoded}d")));
+    }
 }

@@ -1,23 +1,23 @@
-//! Connections one after the other: each shakes hands, asks for something small, and ends.
+//! One connection after the other, each with a handshake and a small request.
 
 use std::net::SocketAddr;
 
-use super::{Reading, ask, back_off};
-use crate::failure::Failure;
-use crate::net::{Link, Opening};
-use crate::run::Worker;
+use super::ask::{BodyHandling, ask, back_off};
+use crate::failure::LoadFailure;
+use crate::net::{ClientConnection, ConnectReport};
+use crate::worker::LoadThread;
 
-pub(super) async fn slot(worker: &Worker, request: bool) {
+pub(super) async fn slot(worker: &LoadThread, request: bool) {
     while let Some(due) = worker.next_start().await {
         let address = worker.next_address();
         match once(worker, address, request).await {
             Ok((mut link, opening)) => {
                 worker.finish(due, Ok(()));
-                // A ticket may come after all that was wanted: with early data, the response does not wait for it.
+                // A ticket may arrive after the response: with early data the response does not wait for the handshake.
                 if !request || opening.early_data {
                     worker.connector.await_session(&mut link).await;
                 }
-                link.close();
+                worker.end_connection(link).await;
             }
             Err(failure) => {
                 worker.finish(due, Err(failure));
@@ -27,12 +27,16 @@ pub(super) async fn slot(worker: &Worker, request: bool) {
     }
 }
 
-/// The connection is still open when all that was wanted of it is there.
-async fn once(worker: &Worker, address: SocketAddr, request: bool) -> Result<(Link, Opening), Failure> {
+/// Performs one operation. The connection is still open when it returns.
+async fn once(
+    worker: &LoadThread,
+    address: SocketAddr,
+    request: bool,
+) -> Result<(ClientConnection, ConnectReport), LoadFailure> {
     let (mut link, opening) = worker.connect(address).await?;
     if request {
         let request = worker.chooser.borrow_mut().choose();
-        let answered = ask(worker, (&mut link, address), &request, &Reading::DROP).await;
+        let answered = ask(worker, (&mut link, address), &request, &BodyHandling::DROP).await;
         note_early(worker, address, &link, &opening);
         if let Err(failure) = answered {
             worker.blame(address, &link, &request, failure);
@@ -44,7 +48,7 @@ async fn once(worker: &Worker, address: SocketAddr, request: bool) -> Result<(Li
     Ok((link, opening))
 }
 
-fn note_early(worker: &Worker, address: SocketAddr, link: &Link, opening: &Opening) {
+fn note_early(worker: &LoadThread, address: SocketAddr, link: &ClientConnection, opening: &ConnectReport) {
     if opening.early_data && !link.is_in_early_data() {
         worker.note_handshake(address, link, opening);
     }

@@ -1,89 +1,126 @@
-//! Players, each with a connection of its own to each server that its manifest names, for each of its lines.
+//! Players, each with its own connection to each server that its manifest names, for each of its fetch slots.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::requests::{self, Kept};
 use tokio::sync::Notify;
 
-use crate::failure::Failure;
-use crate::player::{Action, Fetch, Habits, Kind, Line, Manifest, Player};
-use crate::run::Worker;
-use crate::target::Target;
+use super::ask::BodyHandling;
+use super::requests::{self, KeptConnection};
+use crate::failure::LoadFailure;
+use crate::net::{BodyPace, ClientConnection};
+use crate::player::config::PlayerConfig;
+use crate::player::manifest::ParsedManifest;
+use crate::player::policy::{Fetch, FetchKind, FetchSlot, ManifestFault, Player, PlayerAction};
+use crate::player::totals::PlayerReport;
+use crate::target::TargetUrl;
+use crate::worker::LoadThread;
 
-/// A larger manifest is none, nor is a larger index.
+/// The largest manifest or index that is read.
 const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// A viewer: comes, watches, leaves, and comes again, until the run is over. `place` is the share of all viewers that
-/// come before this one, from 0 to 1.
-pub(super) async fn slot(worker: &Worker, habits: Habits, place: f64) {
-    tokio::time::sleep(habits.ramp.mul_f64(place)).await;
+/// How often a player reports while it plays.
+const REPORT_PERIOD: Duration = Duration::from_secs(1);
+
+/// Viewers one after the other: each arrives, watches and leaves, until the run is over. `place` is the share of all
+/// viewers that arrive before this one, from 0 to 1.
+pub(super) async fn slot(worker: &LoadThread, config: PlayerConfig, place: f64) {
+    tokio::time::sleep(config.ramp.mul_f64(place)).await;
     while worker.next_start().await.is_some() {
-        watch(worker, habits).await;
+        let kept = watch(worker, config).await;
         worker.leave();
+        let links = kept.into_iter().flat_map(Connections::into_links).collect();
+        worker.end_connections(links).await;
     }
 }
 
-/// One player from its coming to its leaving.
-async fn watch(worker: &Worker, habits: Habits) {
+/// One viewer, from arrival to departure. Returns the connections that are left.
+async fn watch(worker: &LoadThread, config: PlayerConfig) -> [Connections; FetchSlot::ALL.len()] {
     let began = worker.shared.began;
     let wall =
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(began.elapsed());
-    let player = Player::new(habits, worker.plan.target.clone(), began.elapsed()).at(wall);
-    let viewer = Viewer { worker, player: RefCell::new(player), news: Notify::new() };
-    let mut kept: [Connections; Line::ALL.len()] = Default::default();
-    let [main, sound, picture_list, sound_list] = &mut kept;
-    let storm = habits.storm.map(|period| began + next_storm(began.elapsed(), period));
+    let player = Player::new(config, worker.plan.target.clone(), began.elapsed()).at(wall);
+    let viewer =
+        Viewer { worker, player: RefCell::new(player), is_stalled: Cell::new(false), news: Notify::new() };
+    let mut kept: [Connections; FetchSlot::ALL.len()] = Default::default();
+    let [main, audio, video_list, audio_list] = &mut kept;
+    let storm = config.storm.map(|period| began + next_storm(began.elapsed(), period));
     let end = [storm, worker.shared.deadline()].into_iter().flatten().min();
     tokio::select! {
         biased;
-        // A viewer who leaves does not wait for the rest of a segment.
+        // A viewer that leaves does not wait for the rest of a segment.
         () = time_to_leave(worker, end) => {}
-        () = viewer.follow(Line::Main, main) => {}
-        () = viewer.follow(Line::Sound, sound) => {}
-        () = viewer.follow(Line::PictureList, picture_list) => {}
-        () = viewer.follow(Line::SoundList, sound_list) => {}
+        () = viewer.follow(FetchSlot::Main, main) => {}
+        () = viewer.follow(FetchSlot::Audio, audio) => {}
+        () = viewer.follow(FetchSlot::VideoList, video_list) => {}
+        () = viewer.follow(FetchSlot::AudioList, audio_list) => {}
+        () = viewer.report() => {}
     }
-    kept.into_iter().for_each(Connections::close);
-    let totals = viewer.player.into_inner().leave(began.elapsed());
-    worker.tally().playback.add(&totals);
+    viewer.leave();
+    kept
 }
 
-/// A player, and what its lines tell each other.
+/// A player, and how its slots wake each other.
 struct Viewer<'w> {
-    worker: &'w Worker,
+    worker: &'w LoadThread,
     player: RefCell<Player>,
+    /// Whether the totals count this player as stalled.
+    is_stalled: Cell<bool>,
     news: Notify,
 }
 
 impl Viewer<'_> {
-    /// Does what the player wants of one of its lines, until the player leaves.
-    async fn follow(&self, line: Line, kept: &mut Connections) {
+    /// Carries out the actions of one slot, until the player leaves.
+    async fn follow(&self, slot: FetchSlot, kept: &mut Connections) {
         let began = self.worker.shared.began;
         loop {
             let news = self.news.notified();
-            let action = self.player.borrow_mut().act(line, began.elapsed());
+            let action = self.player.borrow_mut().act(slot, began.elapsed());
             match action {
-                Action::Leave => return,
-                Action::Idle => news.await,
-                Action::Wait(then) => {
+                PlayerAction::Leave => return,
+                PlayerAction::Idle => news.await,
+                PlayerAction::Wait(then) => {
                     tokio::select! {
                         () = tokio::time::sleep_until((began + then).into()) => {}
                         () = news => {}
                     }
                 }
-                Action::Fetch(fetch) => {
-                    // Most lines of most players never fetch anything: what that takes is not theirs all the time.
-                    Box::pin(fetch_one(self, line, kept, &fetch)).await;
+                PlayerAction::Fetch(fetch) => {
+                    // Most slots never fetch; boxing the future keeps it out of their size.
+                    Box::pin(fetch_one(self, slot, kept, &fetch)).await;
                     self.news.notify_waiters();
                 }
             }
         }
     }
+
+    /// Adds to the totals while the viewer watches. Never ends.
+    #[expect(clippy::infinite_loop, reason = "the viewer drops it when it leaves")]
+    async fn report(&self) {
+        loop {
+            tokio::time::sleep(REPORT_PERIOD).await;
+            let report = self.player.borrow_mut().report(self.worker.shared.began.elapsed());
+            self.note(&report);
+        }
+    }
+
+    /// Adds the rest to the totals.
+    fn leave(self) {
+        let last = self.player.borrow_mut().report(self.worker.shared.began.elapsed());
+        self.note(&PlayerReport { is_stalled: false, ..last });
+    }
+
+    fn note(&self, report: &PlayerReport) {
+        let mut tally = self.worker.tally();
+        report.live_distance.iter().for_each(|distance| tally.recent_distance.note(*distance));
+        tally.playback.note(report);
+        tally.playback.stalled_now += u64::from(report.is_stalled);
+        tally.playback.stalled_now -= u64::from(self.is_stalled.replace(report.is_stalled));
+    }
 }
 
-/// Ready when the viewer has to leave, whatever the film.
-async fn time_to_leave(worker: &Worker, end: Option<Instant>) {
+/// Ready when the viewer must leave, whatever is playing.
+async fn time_to_leave(worker: &LoadThread, end: Option<Instant>) {
     let passed = async {
         match end {
             Some(end) => tokio::time::sleep_until(end.into()).await,
@@ -96,30 +133,28 @@ async fn time_to_leave(worker: &Worker, end: Option<Instant>) {
     }
 }
 
-/// When all leave the next time.
+/// The next time at which all viewers leave.
 fn next_storm(now: Duration, period: Duration) -> Duration {
     let period = period.max(Duration::from_millis(1));
     let passed = now.as_nanos() / period.as_nanos();
     period.saturating_mul(u32::try_from(passed + 1).unwrap_or(u32::MAX))
 }
 
-/// More servers at the same time are not kept connections to.
+/// The most servers to which a slot keeps connections.
 const SERVERS_MAX: usize = 4;
 
-/// A player's connections, one to each server.
+/// The connections of a slot, one to each server.
 #[derive(Default)]
-struct Connections(Vec<(Target, Option<Kept>)>);
+struct Connections(Vec<(TargetUrl, Option<KeptConnection>)>);
 
 impl Connections {
-    /// The place of the connection to the server of this target.
-    fn to(&mut self, target: &Target) -> &mut Option<Kept> {
+    /// The connection to the server of this URL.
+    fn to(&mut self, target: &TargetUrl) -> &mut Option<KeptConnection> {
         let place = match self.0.iter().position(|(server, _)| server.same_server(target)) {
             Some(place) => place,
             None => {
-                if self.0.len() >= SERVERS_MAX
-                    && let (_, Some(kept)) = self.0.remove(0)
-                {
-                    kept.close();
+                if self.0.len() >= SERVERS_MAX {
+                    drop(self.0.remove(0));
                 }
                 self.0.push((target.clone(), None));
                 self.0.len() - 1
@@ -128,70 +163,110 @@ impl Connections {
         &mut self.0[place].1
     }
 
-    fn close(self) {
-        self.0.into_iter().filter_map(|(_, kept)| kept).for_each(Kept::close);
+    fn into_links(self) -> impl Iterator<Item = ClientConnection> {
+        self.0.into_iter().filter_map(|(_, kept)| kept).map(KeptConnection::into_link)
     }
 }
 
-async fn fetch_one(viewer: &Viewer<'_>, line: Line, kept: &mut Connections, fetch: &Fetch) {
+/// The body of a manifest or an index, up to a limit.
+#[derive(Default)]
+struct ReadBody {
+    bytes: RefCell<Vec<u8>>,
+    length: Cell<u64>,
+    is_too_large: Cell<bool>,
+}
+
+impl ReadBody {
+    fn take(&self, kind: FetchKind, piece: &[u8]) {
+        self.length.set(self.length.get() + piece.len() as u64);
+        if kind == FetchKind::Media {
+            return;
+        }
+        let mut bytes = self.bytes.borrow_mut();
+        if bytes.len() + piece.len() > READ_BYTES_MAX {
+            self.is_too_large.set(true);
+        } else {
+            bytes.extend_from_slice(piece);
+        }
+    }
+}
+
+async fn fetch_one(viewer: &Viewer<'_>, slot: FetchSlot, kept: &mut Connections, fetch: &Fetch) {
     let worker = viewer.worker;
     let began = worker.shared.began;
     let start = Instant::now();
-    let body = RefCell::new(Vec::new());
-    let length = std::cell::Cell::new(0);
-    let keep = |bytes: &[u8]| {
-        length.set(length.get() + bytes.len() as u64);
-        if fetch.kind != Kind::Media && body.borrow().len() + bytes.len() <= READ_BYTES_MAX {
-            body.borrow_mut().extend_from_slice(bytes);
-        }
-    };
+    let body = ReadBody::default();
+    let keep = |bytes: &[u8]| body.take(fetch.kind, bytes);
+    // A manifest or index without end is given up.
+    let pace = |_: u64| if body.is_too_large.get() { BodyPace::Stop } else { BodyPace::Go };
     let is_here = fetch.target.same_server(&worker.plan.target);
     let elsewhere = (!is_here).then_some(&fetch.target);
     let workload = &worker.plan.workload;
-    let request = match elsewhere {
+    let mut request = match elsewhere {
         None => workload.request("GET", &fetch.target.path, fetch.range.as_deref()),
         Some(target) => workload.request_at(&target.authority(), "GET", &target.path, fetch.range.as_deref()),
     };
-    let outcome = requests::fetch(worker, kept.to(&fetch.target), elsewhere, &request, &keep).await;
+    request.is_delta = fetch.kind == FetchKind::DeltaManifest;
+    let handling = BodyHandling { keep: &keep, pace: &pace, ..BodyHandling::DROP };
+    let answered = requests::fetch(worker, kept.to(&fetch.target), elsewhere, &request, &handling).await;
     let now = began.elapsed();
     let mut player = viewer.player.borrow_mut();
-    let taken = match outcome {
-        // Already counted by its status, and so is an index that came with all of its file.
-        Ok(status) if !matches!(status, 200 | 206) || (fetch.kind == Kind::Index && status == 200) => None,
-        Ok(_) => {
-            Some(take(&mut player, line, now, fetch, Body { bytes: body.into_inner(), length: length.get() }))
+    let taken = match answered {
+        Ok(_) | Err(LoadFailure::ResponseTimeout) if body.is_too_large.get() => {
+            Err(Some(if fetch.kind == FetchKind::Index {
+                LoadFailure::IndexInvalid
+            } else {
+                LoadFailure::ManifestInvalid
+            }))
         }
-        Err(failure) => Some(Err(failure)),
+        Ok(400) if request.is_delta => {
+            // Counted by its status.
+            player.refuse_delta(slot);
+            return;
+        }
+        // Counted by its status; an index that came with its whole file is unusable.
+        Ok(status) if !matches!(status, 200 | 206) || (fetch.kind == FetchKind::Index && status == 200) => {
+            Err(None)
+        }
+        Ok(_) => take(&mut player, slot, now, fetch, &body).map_err(Some),
+        Err(failure) => Err(Some(failure)),
     };
     match taken {
-        Some(Ok(())) => worker.tally().finish(start.elapsed()),
-        Some(Err(failure)) => worker.tally().fail(failure),
-        None => {}
-    }
-    if !matches!(taken, Some(Ok(()))) {
-        player.fail(line, now);
-    }
-}
-
-/// What came: its bytes if they are to be read, and how many there were.
-struct Body {
-    bytes: Vec<u8>,
-    length: u64,
-}
-
-/// Tells the player what came.
-fn take(player: &mut Player, line: Line, now: Duration, fetch: &Fetch, body: Body) -> Result<(), Failure> {
-    match fetch.kind {
-        Kind::Manifest => {
-            let manifest =
-                str::from_utf8(&body.bytes).ok().and_then(|text| Manifest::parse(text, &fetch.target));
-            let is_played = manifest.is_some_and(|manifest| player.take_manifest(line, now, manifest));
-            if is_played { Ok(()) } else { Err(Failure::ManifestInvalid) }
+        Ok(()) => worker.tally().finish(start.elapsed()),
+        Err(failure) => {
+            if let Some(failure) = failure {
+                worker.tally().fail(failure);
+            }
+            match failure {
+                Some(LoadFailure::DeltaMismatch) => player.refuse_delta(slot),
+                _ => player.fail(slot, now),
+            }
         }
-        Kind::Index if !player.take_index(now, &body.bytes) => Err(Failure::IndexInvalid),
-        Kind::Index => Ok(()),
-        Kind::Media => {
-            player.take_media(line, now, body.length);
+    }
+}
+
+/// Gives the player what was fetched.
+fn take(
+    player: &mut Player,
+    slot: FetchSlot,
+    now: Duration,
+    fetch: &Fetch,
+    body: &ReadBody,
+) -> Result<(), LoadFailure> {
+    let bytes = body.bytes.borrow();
+    match fetch.kind {
+        FetchKind::Manifest | FetchKind::DeltaManifest => {
+            let text = str::from_utf8(&bytes).map_err(|_| LoadFailure::ManifestInvalid)?;
+            let manifest = ParsedManifest::parse(text, &fetch.target).ok_or(LoadFailure::ManifestInvalid)?;
+            player.take_manifest(slot, now, manifest).map_err(|fault| match fault {
+                ManifestFault::Unplayable => LoadFailure::ManifestInvalid,
+                ManifestFault::DeltaMismatch => LoadFailure::DeltaMismatch,
+            })
+        }
+        FetchKind::Index if !player.take_index(now, &bytes) => Err(LoadFailure::IndexInvalid),
+        FetchKind::Index => Ok(()),
+        FetchKind::Media => {
+            player.take_media(slot, now, body.length.get());
             Ok(())
         }
     }

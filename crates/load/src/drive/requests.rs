@@ -1,47 +1,47 @@
-//! Requests one after the other, on a connection that is kept or on one each.
+//! One request after the other, on a kept connection or on one each.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::{Pace, Reading, ask, back_off};
-use crate::failure::Failure;
-use crate::net::{Answer, Link};
-use crate::run::Worker;
-use crate::target::Target;
-use crate::workload::Request;
+use super::ask::{BodyHandling, ask, back_off};
+use crate::failure::LoadFailure;
+use crate::net::{BodyPace, ClientConnection, ResponseSummary};
+use crate::target::TargetUrl;
+use crate::worker::LoadThread;
+use crate::workload::PreparedRequest;
 
-/// How fast a body may come.
+/// The rate of a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
-    /// In bits per second; else as fast as it comes.
+    /// Bits per second; `None` is full speed.
     pub(super) bitrate: Option<u64>,
 }
 
-/// How often a paced stream reads.
+/// Reads per second of a paced body.
 const READS_PER_SECOND: u64 = 20;
-/// Less is not read at once: it is the size of a record.
+/// The smallest read of a paced body: a TLS record.
 const TURN_BYTES_MIN: u64 = 16 * 1024;
 
-/// A connection that is kept between two requests.
-pub(super) struct Kept {
-    link: Link,
+/// A connection that is kept between requests.
+pub(super) struct KeptConnection {
+    link: ClientConnection,
     address: SocketAddr,
 }
 
-impl Kept {
-    pub(super) fn close(self) {
-        self.link.close();
+impl KeptConnection {
+    pub(super) fn into_link(self) -> ClientConnection {
+        self.link
     }
 }
 
-pub(super) async fn slot(worker: &Worker, pacing: Option<Pacing>) {
-    let mut kept: Option<Kept> = None;
+pub(super) async fn slot(worker: &LoadThread, pacing: Option<Pacing>) {
+    let mut kept: Option<KeptConnection> = None;
     while let Some(due) = worker.next_start().await {
         let request = worker.chooser.borrow_mut().choose();
         match paced(worker, &mut kept, &request, pacing).await {
             Ok(Some(_)) => worker.finish(due, Ok(())),
-            // The end of the run cut it off; it stays in flight, and is told as unfinished.
+            // The end of the run cut the response: it stays in flight and is reported as unfinished.
             Ok(None) => break,
             Err(failure) => {
                 worker.finish(due, Err(failure));
@@ -56,61 +56,64 @@ pub(super) async fn slot(worker: &Worker, pacing: Option<Pacing>) {
         }
     }
     if let Some(kept) = kept {
-        kept.close();
+        worker.end_connection(kept.link).await;
     }
 }
 
-/// One request, and what `keep` is given of its body; the status of the response. `elsewhere` is its server if that is
-/// not the plan's.
+/// Sends one request and returns the status of the response. `elsewhere` is the server if it is not the plan's.
 pub(super) async fn fetch(
-    worker: &Worker,
-    kept: &mut Option<Kept>,
-    elsewhere: Option<&Target>,
-    request: &Request,
-    keep: &dyn Fn(&[u8]),
-) -> Result<u16, Failure> {
-    let answer = once(worker, kept, elsewhere, request, &Reading { keep, ..Reading::DROP }).await?;
-    answer.map(|answer| answer.status).ok_or(Failure::ResponseTimeout)
+    worker: &LoadThread,
+    kept: &mut Option<KeptConnection>,
+    elsewhere: Option<&TargetUrl>,
+    request: &PreparedRequest,
+    handling: &BodyHandling<'_>,
+) -> Result<u16, LoadFailure> {
+    let answer = once(worker, kept, elsewhere, request, handling).await?;
+    answer.map(|answer| answer.status).ok_or(LoadFailure::ResponseTimeout)
 }
 
-/// `None` when the run ended within the response.
+/// Returns `None` if the run ended within the response.
 async fn paced(
-    worker: &Worker,
-    kept: &mut Option<Kept>,
-    request: &Request,
+    worker: &LoadThread,
+    kept: &mut Option<KeptConnection>,
+    request: &PreparedRequest,
     pacing: Option<Pacing>,
-) -> Result<Option<Answer>, Failure> {
+) -> Result<Option<ResponseSummary>, LoadFailure> {
     let bitrate = pacing.and_then(|pacing| pacing.bitrate);
     let begin = Instant::now();
     let so_far = Cell::new(0_u64);
     let pace = |bytes: u64| {
         so_far.set(so_far.get() + bytes);
         if pacing.is_some() && worker.shared.is_over() {
-            return Pace::Stop;
+            return BodyPace::Stop;
         }
         match bitrate.map(|bitrate| ahead(so_far.get(), bitrate, begin.elapsed())) {
-            None | Some(Duration::ZERO) => Pace::Go,
-            Some(pause) => Pace::After(pause),
+            None | Some(Duration::ZERO) => BodyPace::Go,
+            Some(pause) => BodyPace::After(pause),
         }
     };
     let turn_bytes = bitrate.map(|bitrate| (bitrate / 8 / READS_PER_SECOND).max(TURN_BYTES_MIN));
-    once(worker, kept, None, request, &Reading { pace: &pace, turn_bytes, ..Reading::DROP }).await
+    once(worker, kept, None, request, &BodyHandling { pace: &pace, turn_bytes, ..BodyHandling::DROP }).await
 }
 
 async fn once(
-    worker: &Worker,
-    kept: &mut Option<Kept>,
-    elsewhere: Option<&Target>,
-    request: &Request,
-    reading: &Reading<'_>,
-) -> Result<Option<Answer>, Failure> {
+    worker: &LoadThread,
+    kept: &mut Option<KeptConnection>,
+    elsewhere: Option<&TargetUrl>,
+    request: &PreparedRequest,
+    reading: &BodyHandling<'_>,
+) -> Result<Option<ResponseSummary>, LoadFailure> {
     if let Some(mut reused) = kept.take() {
         match ask(worker, (&mut reused.link, reused.address), request, reading).await {
-            // The server had ended the idle connection before it saw the request (RFC 9112 §9.3.1).
-            Err(Failure::ClosedBeforeResponse | Failure::ResetBeforeResponse | Failure::RequestNotSent) => {
+            // The server ended the idle connection before it saw the request (RFC 9112 §9.3.1).
+            Err(
+                LoadFailure::ClosedBeforeResponse
+                | LoadFailure::ResetBeforeResponse
+                | LoadFailure::RequestNotSent,
+            ) => {
                 worker.tally().retried += 1;
             }
-            answered => return settle(worker, kept, (reused, request), answered),
+            answered => return settle(worker, kept, (reused, request), answered).await,
         }
     }
     let address = match elsewhere {
@@ -118,30 +121,32 @@ async fn once(
         Some(target) => worker.look_up(target).await?,
     };
     let (link, opening) = worker.connect_to(elsewhere, address).await?;
-    let mut fresh = Kept { link, address };
+    let mut fresh = KeptConnection { link, address };
     let answered = ask(worker, (&mut fresh.link, fresh.address), request, reading).await;
     if opening.early_data && !fresh.link.is_in_early_data() {
         worker.note_handshake(fresh.address, &fresh.link, &opening);
     }
-    settle(worker, kept, (fresh, request), answered)
+    settle(worker, kept, (fresh, request), answered).await
 }
 
-/// Keeps the connection if that is possible and wanted, or ends it.
-fn settle(
-    worker: &Worker,
-    kept: &mut Option<Kept>,
-    (used, request): (Kept, &Request),
-    answered: Result<Option<Answer>, Failure>,
-) -> Result<Option<Answer>, Failure> {
+/// Keeps the connection if possible and wanted; otherwise ends it.
+async fn settle(
+    worker: &LoadThread,
+    kept: &mut Option<KeptConnection>,
+    (used, request): (KeptConnection, &PreparedRequest),
+    answered: Result<Option<ResponseSummary>, LoadFailure>,
+) -> Result<Option<ResponseSummary>, LoadFailure> {
     match &answered {
         Ok(Some(answer)) if answer.keeps_alive && !worker.plan.workload.connection_each => *kept = Some(used),
-        Ok(_) => used.close(),
+        Ok(Some(_)) => worker.end_connection(used.link).await,
+        // The response was given up: the connection cannot be ended in an orderly way.
+        Ok(None) => drop(used),
         Err(failure) => worker.blame(used.address, &used.link, request, *failure),
     }
     answered
 }
 
-/// How long to wait until so many bytes are no more than the bitrate allows.
+/// The pause until this many bytes fit the bitrate.
 fn ahead(bytes: u64, bitrate: u64, elapsed: Duration) -> Duration {
     #[expect(clippy::cast_precision_loss, reason = "a pause need not be exact")]
     let wanted = Duration::from_secs_f64(bytes as f64 * 8.0 / bitrate as f64);

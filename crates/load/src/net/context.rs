@@ -1,4 +1,4 @@
-//! From the plan to a context of the library, with faults that say which option is wrong.
+//! TLS contexts from a plan. Errors name the option that is wrong.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -11,11 +11,11 @@ use boring::ssl::{
 };
 use penstock_sys::ssl;
 
-use super::sessions::Sessions;
-use crate::plan::{Resume, Tls, Version};
+use super::sessions::SessionPool;
+use crate::plan::{OfferedVersion, Resume, TlsPlan};
 
-/// A context for all connections of a thread. New sessions go into `sessions`.
-pub(super) fn build(tls: &Tls, sessions: &Arc<Sessions>) -> Result<SslContext, String> {
+/// Builds a context for all connections of a thread. New sessions go into `sessions`.
+pub(super) fn build(tls: &TlsPlan, sessions: &Arc<SessionPool>) -> Result<SslContext, String> {
     let mut context = SslContext::builder(SslMethod::tls()).map_err(failed("start TLS"))?;
     set_versions(&mut context, tls)?;
     set_algorithms(&mut context, tls)?;
@@ -37,19 +37,21 @@ pub(super) fn build(tls: &Tls, sessions: &Arc<Sessions>) -> Result<SslContext, S
     Ok(context.build())
 }
 
-fn set_versions(context: &mut SslContextBuilder, tls: &Tls) -> Result<(), String> {
+fn set_versions(context: &mut SslContextBuilder, tls: &TlsPlan) -> Result<(), String> {
     let (min, max) = match (tls.version, tls.resume) {
-        (Some(Version::Tls13), Resume::Id) => {
+        (Some(OfferedVersion::Tls13), Resume::Id) => {
             return Err("TLS 1.3 has no session IDs: write --resume ticket, or --tls 1.2".to_owned());
         }
-        (Some(Version::Tls12), Resume::EarlyData) => {
+        (Some(OfferedVersion::Tls12), Resume::EarlyData) => {
             return Err("TLS 1.2 has no early data: write --tls 1.3".to_owned());
         }
         _ if tls.no_tickets && matches!(tls.resume, Resume::Ticket | Resume::EarlyData) => {
             return Err("--no-tickets leaves nothing to resume by: write --resume id".to_owned());
         }
-        (Some(Version::Tls12), _) | (None, Resume::Id) => (SslVersion::TLS1_2, SslVersion::TLS1_2),
-        (Some(Version::Tls13), _) | (None, Resume::EarlyData) => (SslVersion::TLS1_3, SslVersion::TLS1_3),
+        (Some(OfferedVersion::Tls12), _) | (None, Resume::Id) => (SslVersion::TLS1_2, SslVersion::TLS1_2),
+        (Some(OfferedVersion::Tls13), _) | (None, Resume::EarlyData) => {
+            (SslVersion::TLS1_3, SslVersion::TLS1_3)
+        }
         (None, _) => (SslVersion::TLS1_2, SslVersion::TLS1_3),
     };
     context.set_min_proto_version(Some(min)).map_err(failed("use --tls"))?;
@@ -60,14 +62,14 @@ fn set_versions(context: &mut SslContextBuilder, tls: &Tls) -> Result<(), String
     Ok(())
 }
 
-/// Suites of TLS 1.3 by their numbers in the IANA registry.
+/// Suites of TLS 1.3 with their numbers in the IANA registry.
 const SUITES: [(&str, u16); 3] = [
     ("TLS_AES_128_GCM_SHA256", 0x1301),
     ("TLS_AES_256_GCM_SHA384", 0x1302),
     ("TLS_CHACHA20_POLY1305_SHA256", 0x1303),
 ];
 
-fn set_algorithms(context: &mut SslContextBuilder, tls: &Tls) -> Result<(), String> {
+fn set_algorithms(context: &mut SslContextBuilder, tls: &TlsPlan) -> Result<(), String> {
     let number = |name: &String| SUITES.iter().find(|(known, _)| known == name).map(|(_, number)| *number);
     let suites: Vec<u16> = tls.ciphers.iter().filter_map(number).collect();
     if !suites.is_empty() {
@@ -103,12 +105,12 @@ fn set_algorithms(context: &mut SslContextBuilder, tls: &Tls) -> Result<(), Stri
     Ok(())
 }
 
-fn set_certificates(context: &mut SslContextBuilder, tls: &Tls) -> Result<(), String> {
+fn set_certificates(context: &mut SslContextBuilder, tls: &TlsPlan) -> Result<(), String> {
     if tls.insecure {
         context.set_verify(SslVerifyMode::NONE);
     } else {
         context.set_verify(SslVerifyMode::PEER);
-        // A machine without authorities trusts none, which verification will say.
+        // Without authorities on this machine, verification rejects all certificates and says so.
         drop(context.set_default_verify_paths());
         if let Some(file) = &tls.authorities {
             context.set_ca_file(file).map_err(unreadable("--ca", file))?;
@@ -132,7 +134,7 @@ fn failed(what: &str) -> impl FnOnce(ErrorStack) -> String {
     move |error| format!("cannot {what}: {error}")
 }
 
-/// Each name behind its length (RFC 7301 §3.1).
+/// Encodes names with their lengths (RFC 7301 §3.1).
 fn wire_names(names: &[String]) -> Result<Vec<u8>, String> {
     let mut wire = Vec::new();
     for name in names {
@@ -147,14 +149,14 @@ fn wire_names(names: &[String]) -> Result<Vec<u8>, String> {
 mod tests {
     use super::*;
 
-    fn fault(change: impl FnOnce(&mut Tls)) -> String {
-        let mut tls = Tls { insecure: true, ..Tls::default() };
+    fn fault(change: impl FnOnce(&mut TlsPlan)) -> String {
+        let mut tls = TlsPlan { insecure: true, ..TlsPlan::default() };
         change(&mut tls);
         build(&tls, &Arc::default()).err().unwrap_or_default()
     }
 
     #[test]
-    fn what_the_library_does_not_know_is_named_with_its_option() {
+    fn names_unknown_to_the_library_are_reported_with_their_option() {
         assert_eq!(fault(|_| ()), "");
         assert!(fault(|tls| tls.ciphers = vec!["RC5".to_owned()]).starts_with("--cipher: `RC5` is unknown"));
         assert!(fault(|tls| tls.groups = vec!["P-1".to_owned()]).starts_with("--group: `P-1`"));
@@ -164,7 +166,7 @@ mod tests {
             fault(|tls| tls.authorities = Some("/none".into())).is_empty(),
             "insecure needs no authority"
         );
-        let missing = |tls: &mut Tls| tls.client_certificate = Some(("/none".into(), "/none".into()));
+        let missing = |tls: &mut TlsPlan| tls.client_certificate = Some(("/none".into(), "/none".into()));
         assert!(fault(missing).starts_with("--client-certificate: cannot use /none"));
     }
 
@@ -176,10 +178,10 @@ mod tests {
                 tls.resume = resume;
             })
         };
-        assert!(both(Version::Tls13, Resume::Id).contains("no session IDs"));
-        assert!(both(Version::Tls12, Resume::EarlyData).contains("no early data"));
-        assert_eq!(both(Version::Tls12, Resume::Id), "");
-        assert_eq!(both(Version::Tls13, Resume::Ticket), "");
+        assert!(both(OfferedVersion::Tls13, Resume::Id).contains("no session IDs"));
+        assert!(both(OfferedVersion::Tls12, Resume::EarlyData).contains("no early data"));
+        assert_eq!(both(OfferedVersion::Tls12, Resume::Id), "");
+        assert_eq!(both(OfferedVersion::Tls13, Resume::Ticket), "");
         let without_tickets = |resume| {
             fault(|tls| {
                 tls.no_tickets = true;

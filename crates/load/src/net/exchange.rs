@@ -2,64 +2,68 @@
 
 use std::time::{Duration, Instant};
 
-use super::link::{Input, Link};
-use crate::failure::Failure;
-use crate::response::Receiver;
-use crate::workload::Request;
+use super::link::{ClientConnection, ReadResult};
+use crate::failure::LoadFailure;
+use crate::response::ResponseReader;
+use crate::workload::PreparedRequest;
 
-/// Bytes after which others of this thread get their turn, and the meter is told.
+/// The bytes of a body after which other connections of the thread continue.
 const BYTES_PER_TURN: u64 = 1024 * 1024;
 
-/// A whole response.
+/// The facts of a whole response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseSummary {
     pub(crate) status: u16,
     pub(crate) keeps_alive: bool,
-    /// From sending the request.
+    /// From sending the request to the first byte.
     pub(crate) first_byte: Duration,
 }
 
-/// What an exchange needs beside link and request.
-pub(crate) struct Exchange<'a> {
-    /// How long nothing may come.
+/// The surroundings of a request on a connection.
+pub(crate) struct RequestExchange<'a> {
+    /// How long the server may take for the head, and how long a body may pause.
     pub(crate) timeout: Duration,
-    /// Takes what was read; nothing of it is kept over a pause.
+    /// The buffer of reads; its content is not kept over a pause.
     pub(crate) scratch: &'a std::cell::RefCell<Vec<u8>>,
     /// Gets the body.
     pub(crate) body: &'a mut dyn FnMut(&[u8]),
-    /// Told of every so many bytes of the body; says whether to go on, and when.
-    pub(crate) meter: &'a mut dyn FnMut(u64) -> Pace,
-    /// How much of the body may come before the meter has to be asked.
+    /// Gets the number of new bytes of the body. Says whether to continue, and when.
+    pub(crate) meter: &'a mut dyn FnMut(u64) -> BodyPace,
+    /// The bytes of a body after which the meter is asked.
     pub(crate) turn_bytes: u64,
 }
 
-/// What the meter says.
+/// How a body continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum BodyPace {
     /// At once.
     Go,
-    /// After that long.
+    /// After this time.
     After(Duration),
-    /// The run is over.
+    /// Not at all.
     Stop,
 }
 
-impl<'a> Exchange<'a> {
-    /// An exchange whose body is not paced.
+impl<'a> RequestExchange<'a> {
+    /// Surroundings without a limit of rate.
     pub(crate) fn new(
         timeout: Duration,
         scratch: &'a std::cell::RefCell<Vec<u8>>,
         body: &'a mut dyn FnMut(&[u8]),
-        meter: &'a mut dyn FnMut(u64) -> Pace,
+        meter: &'a mut dyn FnMut(u64) -> BodyPace,
     ) -> Self {
         Self { timeout, scratch, body, meter, turn_bytes: BYTES_PER_TURN }
     }
 
-    /// Sends the request and reads the whole response. `None` when the meter said stop.
-    pub(crate) async fn run(mut self, link: &mut Link, request: &Request) -> Result<Option<Answer>, Failure> {
+    /// Sends the request and reads the whole response. Returns `None` if the meter said stop.
+    pub(crate) async fn run(
+        mut self,
+        link: &mut ClientConnection,
+        request: &PreparedRequest,
+    ) -> Result<Option<ResponseSummary>, LoadFailure> {
         let start = Instant::now();
         link.write(&request.bytes, self.timeout).await?;
-        let mut receiver = Receiver::default();
+        let mut receiver = ResponseReader::default();
         receiver.expect(request.for_head);
         let mut first_byte = None;
         loop {
@@ -68,36 +72,44 @@ impl<'a> Exchange<'a> {
                 first_byte = Some(start.elapsed());
             }
             match turn? {
-                Turn::Done => break,
-                Turn::Spent(Pace::Go) => tokio::task::yield_now().await,
-                Turn::Spent(Pace::After(pause)) => tokio::time::sleep(pause).await,
-                Turn::Spent(Pace::Stop) => return Ok(None),
-                Turn::SendAgain => link.write(&request.bytes, self.timeout).await?,
-                Turn::Wait(waiting) => {
-                    if !link.wait(waiting, self.timeout).await {
-                        let begun = receiver.has_begun();
-                        return Err(if begun { Failure::BodyTimeout } else { Failure::ResponseTimeout });
+                ReadStep::Done => break,
+                ReadStep::Spent(BodyPace::Go) => tokio::task::yield_now().await,
+                ReadStep::Spent(BodyPace::After(pause)) => tokio::time::sleep(pause).await,
+                ReadStep::Spent(BodyPace::Stop) => return Ok(None),
+                ReadStep::SendAgain => link.write(&request.bytes, self.timeout).await?,
+                ReadStep::Wait(waiting) => {
+                    // A head that arrives byte by byte has no more time than one that does not arrive.
+                    let (limit, failure) = match receiver.head() {
+                        None => (self.timeout.saturating_sub(start.elapsed()), LoadFailure::ResponseTimeout),
+                        Some(_) => (self.timeout, LoadFailure::BodyTimeout),
+                    };
+                    if !link.wait(waiting, limit).await {
+                        return Err(failure);
                     }
                 }
             }
         }
-        let head = receiver.head().ok_or(Failure::ResponseMalformed)?;
-        Ok(Some(Answer {
+        let head = receiver.head().ok_or(LoadFailure::ResponseMalformed)?;
+        Ok(Some(ResponseSummary {
             status: head.status,
             keeps_alive: head.keeps_alive,
             first_byte: first_byte.unwrap_or_default(),
         }))
     }
 
-    /// Reads as much as there is, up to the end of the response or of the turn.
-    fn take_turn(&mut self, link: &mut Link, receiver: &mut Receiver) -> Result<Turn, Failure> {
+    /// Reads what has arrived, up to the end of the response or of the turn.
+    fn take_turn(
+        &mut self,
+        link: &mut ClientConnection,
+        receiver: &mut ResponseReader,
+    ) -> Result<ReadStep, LoadFailure> {
         let mut scratch = self.scratch.borrow_mut();
         let mut taken = 0;
         let turn = loop {
             let count = match link.read(&mut scratch) {
-                Input::Bytes(count) => count,
-                Input::Wait(waiting) => break Ok(Turn::Wait(waiting)),
-                Input::EarlyDataRefused => break Ok(Turn::SendAgain),
+                ReadResult::Bytes(count) => count,
+                ReadResult::Wait(waiting) => break Ok(ReadStep::Wait(waiting)),
+                ReadResult::EarlyDataRefused => break Ok(ReadStep::SendAgain),
                 end => break ended(&end, link, receiver),
             };
             let body = &mut self.body;
@@ -107,41 +119,45 @@ impl<'a> Exchange<'a> {
             });
             match used {
                 Err(failure) => break Err(failure),
-                Ok(used) if receiver.is_done() && used < count => break Err(Failure::BodyLong),
-                Ok(_) if receiver.is_done() => break Ok(Turn::Done),
-                Ok(_) if taken >= self.turn_bytes => break Ok(Turn::Spent(Pace::Go)),
+                Ok(used) if receiver.is_done() && used < count => break Err(LoadFailure::BodyLong),
+                Ok(_) if receiver.is_done() => break Ok(ReadStep::Done),
+                Ok(_) if taken >= self.turn_bytes => break Ok(ReadStep::Spent(BodyPace::Go)),
                 Ok(_) => {}
             }
         };
-        let pace = if taken > 0 { (self.meter)(taken) } else { Pace::Go };
+        let pace = if taken > 0 { (self.meter)(taken) } else { BodyPace::Go };
         match turn {
-            Ok(Turn::Spent(_)) => Ok(Turn::Spent(pace)),
-            Ok(Turn::Wait(_)) if pace != Pace::Go => Ok(Turn::Spent(pace)),
+            Ok(ReadStep::Spent(_)) => Ok(ReadStep::Spent(pace)),
+            Ok(ReadStep::Wait(_)) if pace != BodyPace::Go => Ok(ReadStep::Spent(pace)),
             turn => turn,
         }
     }
 }
 
-enum Turn {
+enum ReadStep {
     Done,
-    Spent(Pace),
+    Spent(BodyPace),
     SendAgain,
-    Wait(super::link::Waiting),
+    Wait(super::link::Readiness),
 }
 
-fn ended(how: &Input, link: &Link, receiver: &mut Receiver) -> Result<Turn, Failure> {
+fn ended(
+    how: &ReadResult,
+    link: &ClientConnection,
+    receiver: &mut ResponseReader,
+) -> Result<ReadStep, LoadFailure> {
     let begun = receiver.has_begun();
     match how {
-        Input::End => receiver.end().map(|()| Turn::Done),
-        // Without close_notify an end that the body's length does not confirm may be an attacker's (RFC 9112 §9.8).
-        Input::Cut if begun => Err(Failure::BodyShort),
-        Input::Cut => Err(Failure::ClosedBeforeResponse),
-        Input::Reset if begun => Err(Failure::BodyReset),
-        Input::Reset => Err(Failure::ResetBeforeResponse),
-        // In TLS 1.3 a server refuses a client's certificate only after the client has taken the handshake for over.
+        ReadResult::End => receiver.end().map(|()| ReadStep::Done),
+        // Without close_notify the end of a body that has no length may be an attacker's (RFC 9112 §9.8).
+        ReadResult::Cut if begun => Err(LoadFailure::BodyShort),
+        ReadResult::Cut => Err(LoadFailure::ClosedBeforeResponse),
+        ReadResult::Reset if begun => Err(LoadFailure::BodyReset),
+        ReadResult::Reset => Err(LoadFailure::ResetBeforeResponse),
+        // In TLS 1.3 a server rejects a client's certificate after the client's handshake is complete.
         _ => match link.alert() {
-            Some(number) if !begun => Err(Failure::HandshakeAlert(number)),
-            _ => Err(Failure::TlsBroken),
+            Some(number) if !begun => Err(LoadFailure::HandshakeAlert(number)),
+            _ => Err(LoadFailure::TlsBroken),
         },
     }
 }

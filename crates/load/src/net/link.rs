@@ -1,4 +1,4 @@
-//! One connection, plain or over TLS, on which reading never waits unless told to.
+//! A connection, plain or over TLS. Reads never wait.
 
 use std::io;
 use std::time::Duration;
@@ -9,83 +9,86 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::pipe::Pipe;
-use crate::failure::{Failure, is_reset};
+use super::pipe::ReadAhead;
+use crate::failure::{LoadFailure, is_reset};
+use crate::plan::ConnectionEnding;
 
 /// An open connection.
-pub(crate) enum Link {
-    /// HTTP.
+pub(crate) enum ClientConnection {
+    /// Plain HTTP.
     Plain(TcpStream),
-    /// HTTPS.
-    Tls(Box<SslStream<Pipe>>),
+    /// HTTP over TLS.
+    Tls(Box<SslStream<ReadAhead>>),
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Input {
-    /// So many bytes.
+pub(crate) enum ReadResult {
+    /// This many bytes.
     Bytes(usize),
-    /// Nothing yet.
-    Wait(Waiting),
+    /// No data yet.
+    Wait(Readiness),
     /// The server ended the connection in an orderly way.
     End,
-    /// The connection ended without close_notify, which over TLS may be somebody else's doing.
+    /// The connection ended without close_notify, which over TLS may be an attacker's doing.
     Cut,
     /// The server reset the connection.
     Reset,
-    /// A record could not be opened, or an alert came.
+    /// A record could not be opened, or an alert arrived.
     Broken,
-    /// The server refused early data; the request has to be sent again.
+    /// The server rejected early data; the request must be sent again.
     EarlyDataRefused,
 }
 
-/// What the socket has to become.
+/// The event that a socket is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
+pub(crate) enum Readiness {
     Readable,
     Writable,
 }
 
-/// What the handshake came to.
+/// The result of a handshake.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct HandshakeFacts {
     pub(crate) resumed: bool,
     pub(crate) early_data_accepted: bool,
     pub(crate) agreed: String,
 }
 
-/// Why a connection could not be opened, and what the system, the library or the server said of it.
-pub(crate) type Trouble = (Failure, String);
+/// Why a connection could not be opened, with the words of the system, the library or the alert.
+pub(crate) type ConnectFault = (LoadFailure, String);
 
-impl Link {
-    /// Reads what is there.
-    pub(crate) fn read(&mut self, into: &mut [u8]) -> Input {
+impl ClientConnection {
+    /// Reads what has arrived.
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> ReadResult {
         match self {
             Self::Plain(socket) => match socket.try_read(into) {
-                Ok(0) => Input::End,
-                Ok(count) => Input::Bytes(count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Input::Wait(Waiting::Readable),
-                Err(_) => Input::Reset,
+                Ok(0) => ReadResult::End,
+                Ok(count) => ReadResult::Bytes(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ReadResult::Wait(Readiness::Readable)
+                }
+                Err(_) => ReadResult::Reset,
             },
             Self::Tls(stream) => match stream.ssl_read(into) {
-                Ok(count) => Input::Bytes(count),
+                Ok(count) => ReadResult::Bytes(count),
                 Err(error) => match error.code() {
-                    ErrorCode::ZERO_RETURN => Input::End,
-                    ErrorCode::WANT_READ => Input::Wait(Waiting::Readable),
-                    ErrorCode::WANT_WRITE => Input::Wait(Waiting::Writable),
-                    ErrorCode::SYSCALL if error.io_error().is_none() => Input::Cut,
-                    ErrorCode::SYSCALL => Input::Reset,
+                    ErrorCode::ZERO_RETURN => ReadResult::End,
+                    ErrorCode::WANT_READ => ReadResult::Wait(Readiness::Readable),
+                    ErrorCode::WANT_WRITE => ReadResult::Wait(Readiness::Writable),
+                    ErrorCode::SYSCALL if error.io_error().is_none() => ReadResult::Cut,
+                    ErrorCode::SYSCALL => ReadResult::Reset,
                     code if client::recover_refused_early_data(stream.ssl_mut(), code) => {
-                        Input::EarlyDataRefused
+                        ReadResult::EarlyDataRefused
                     }
-                    _ => Input::Broken,
+                    _ => ReadResult::Broken,
                 },
             },
         }
     }
 
-    /// Writes all of it.
-    pub(crate) async fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), Failure> {
+    /// Writes all bytes.
+    pub(crate) async fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), LoadFailure> {
         let mut written = 0;
         while written < bytes.len() {
             let waiting = match self.write_some(&bytes[written..])? {
@@ -96,50 +99,50 @@ impl Link {
                 Err(waiting) => waiting,
             };
             if !self.wait(waiting, limit).await {
-                return Err(Failure::RequestNotSent);
+                return Err(LoadFailure::RequestNotSent);
             }
         }
         Ok(())
     }
 
-    fn write_some(&mut self, bytes: &[u8]) -> Result<Result<usize, Waiting>, Failure> {
+    fn write_some(&mut self, bytes: &[u8]) -> Result<Result<usize, Readiness>, LoadFailure> {
         match self {
             Self::Plain(socket) => match socket.try_write(bytes) {
                 Ok(count) => Ok(Ok(count)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Err(Waiting::Writable)),
-                Err(_) => Err(Failure::RequestNotSent),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Err(Readiness::Writable)),
+                Err(_) => Err(LoadFailure::RequestNotSent),
             },
             Self::Tls(stream) => match stream.ssl_write(bytes) {
                 Ok(count) => Ok(Ok(count)),
                 Err(error) => match error.code() {
-                    ErrorCode::WANT_READ => Ok(Err(Waiting::Readable)),
-                    ErrorCode::WANT_WRITE => Ok(Err(Waiting::Writable)),
-                    // What was refused is written again in whole: nothing of it was counted as sent.
+                    ErrorCode::WANT_READ => Ok(Err(Readiness::Readable)),
+                    ErrorCode::WANT_WRITE => Ok(Err(Readiness::Writable)),
+                    // Rejected early data was not counted as sent: all of it is written again.
                     code if client::recover_refused_early_data(stream.ssl_mut(), code) => Ok(Ok(0)),
-                    _ => Err(Failure::RequestNotSent),
+                    _ => Err(LoadFailure::RequestNotSent),
                 },
             },
         }
     }
 
-    /// Waits for the socket; false if it took too long.
-    pub(crate) async fn wait(&self, waiting: Waiting, limit: Duration) -> bool {
+    /// Waits for an event. Returns false at the limit.
+    pub(crate) async fn wait(&self, waiting: Readiness, limit: Duration) -> bool {
         let interest = match waiting {
-            Waiting::Readable => Interest::READABLE,
-            Waiting::Writable => Interest::WRITABLE,
+            Readiness::Readable => Interest::READABLE,
+            Readiness::Writable => Interest::WRITABLE,
         };
         timeout(limit, self.socket().ready(interest)).await.is_ok()
     }
 
-    /// Shakes hands. With early data this is over before the server has answered.
-    pub(crate) async fn handshake(&mut self, limit: Duration) -> Result<(), Trouble> {
+    /// Completes the handshake. With early data it returns before the server has answered.
+    pub(crate) async fn handshake(&mut self, limit: Duration) -> Result<(), ConnectFault> {
         match timeout(limit, self.drive_handshake()).await {
             Ok(result) => result,
-            Err(_) => Err((Failure::HandshakeTimeout, format!("{limit:?} were not enough"))),
+            Err(_) => Err((LoadFailure::HandshakeTimeout, format!("{limit:?} were not enough"))),
         }
     }
 
-    async fn drive_handshake(&mut self) -> Result<(), Trouble> {
+    async fn drive_handshake(&mut self) -> Result<(), ConnectFault> {
         let Self::Tls(stream) = self else { return Ok(()) };
         loop {
             let Err(error) = stream.connect() else { return Ok(()) };
@@ -150,12 +153,12 @@ impl Link {
                 _ => return Err(handshake_failure(stream, &error)),
             };
             if let Err(error) = ready {
-                return Err((Failure::HandshakeReset, error.to_string()));
+                return Err((LoadFailure::HandshakeReset, error.to_string()));
             }
         }
     }
 
-    /// Whether the handshake still runs and early data may be sent.
+    /// Whether the handshake is incomplete and early data may be sent.
     pub(crate) fn is_in_early_data(&self) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -163,8 +166,8 @@ impl Link {
         }
     }
 
-    /// What was agreed on; `None` without TLS.
-    pub(crate) fn facts(&self) -> Option<Facts> {
+    /// The result of the handshake; `None` without TLS.
+    pub(crate) fn facts(&self) -> Option<HandshakeFacts> {
         let Self::Tls(stream) = self else { return None };
         let ssl = stream.ssl();
         let cipher = ssl.current_cipher().map_or("?", |cipher| cipher.name());
@@ -173,20 +176,20 @@ impl Link {
             agreed.push(' ');
             agreed.push_str(part);
         }
-        Some(Facts {
+        Some(HandshakeFacts {
             resumed: ssl.session_reused(),
             early_data_accepted: client::early_data_accepted(ssl),
             agreed,
         })
     }
 
-    /// The protocol that was agreed on; `None` if none was.
+    /// The protocol of ALPN, if any.
     pub(crate) fn protocol(&self) -> Option<&str> {
         let Self::Tls(stream) = self else { return None };
         stream.ssl().selected_alpn_protocol().and_then(|name| str::from_utf8(name).ok())
     }
 
-    /// The last alert that the server sent.
+    /// The last alert from the server.
     pub(crate) fn alert(&self) -> Option<u8> {
         match self {
             Self::Plain(_) => None,
@@ -194,11 +197,20 @@ impl Link {
         }
     }
 
-    /// Ends the connection in an orderly way, without waiting for the other side.
-    pub(crate) fn close(self) {
-        if let Self::Tls(mut stream) = self {
-            // A server that is gone does not need our close_notify.
+    /// Ends the connection. After close_notify and FIN it waits for the end of the server's side, but no longer than
+    /// `limit`: closing a socket with unread data would send RST.
+    pub(crate) async fn end(mut self, ending: ConnectionEnding, limit: Duration) {
+        if ending == ConnectionEnding::Reset {
+            _ = rustix::net::sockopt::set_socket_linger(self.socket(), Some(Duration::ZERO));
+            return;
+        }
+        if let Self::Tls(stream) = &mut self {
+            // A server that is gone needs no close_notify.
             drop(stream.shutdown());
+        }
+        let socket = self.socket();
+        if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_ok() {
+            drop(timeout(limit, read_to_end(socket)).await);
         }
     }
 
@@ -210,12 +222,29 @@ impl Link {
     }
 }
 
-fn handshake_failure(stream: &SslStream<Pipe>, error: &boring::ssl::Error) -> Trouble {
+/// Reads and drops what the server still sends, without opening records.
+async fn read_to_end(socket: &TcpStream) {
+    let mut dropped = [0; 4096];
+    loop {
+        match socket.try_read(&mut dropped) {
+            Ok(1..) => tokio::task::yield_now().await,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if socket.readable().await.is_err() {
+                    return;
+                }
+            }
+            Ok(0) | Err(_) => return,
+        }
+    }
+}
+
+fn handshake_failure(stream: &SslStream<ReadAhead>, error: &boring::ssl::Error) -> ConnectFault {
     if let Some(number) = ssl::notes(stream.ssl()).and_then(ssl::Notes::alert_received) {
-        return (Failure::HandshakeAlert(number), format!("the server sent alert {number}"));
+        return (LoadFailure::HandshakeAlert(number), format!("the server sent alert {number}"));
     }
     if let Some(error) = error.io_error() {
-        let failure = if is_reset(error) { Failure::HandshakeReset } else { Failure::HandshakeClosed };
+        let failure =
+            if is_reset(error) { LoadFailure::HandshakeReset } else { LoadFailure::HandshakeClosed };
         return (failure, error.to_string());
     }
     let reasons = error.ssl_error().map(|stack| stack.errors()).unwrap_or_default();
@@ -223,12 +252,12 @@ fn handshake_failure(stream: &SslStream<Pipe>, error: &boring::ssl::Error) -> Tr
     if reasons.contains(&"CERTIFICATE_VERIFY_FAILED") {
         let fault = stream.ssl().verify_result().err();
         return (
-            Failure::CertificateRejected,
+            LoadFailure::CertificateRejected,
             fault.map_or_else(String::new, |fault| fault.error_string().to_owned()),
         );
     }
     if error.code() == ErrorCode::SYSCALL {
-        return (Failure::HandshakeClosed, "no alert came".to_owned());
+        return (LoadFailure::HandshakeClosed, "no alert came".to_owned());
     }
-    (Failure::HandshakeInvalid, reasons.join(", "))
+    (LoadFailure::HandshakeInvalid, reasons.join(", "))
 }

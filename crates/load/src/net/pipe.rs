@@ -1,20 +1,20 @@
-//! A socket that TLS reads through a large buffer: the library alone would take two system calls for each record.
+//! A socket with a large read buffer: BoringSSL alone takes two system calls per record.
 
 use std::io::{self, Read, Write};
 
 use tokio::net::TcpStream;
 
-/// A socket with what was read ahead of it.
+/// A socket and the bytes that were read ahead.
 #[derive(Debug)]
-pub(crate) struct Pipe {
+pub(crate) struct ReadAhead {
     socket: TcpStream,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Pipe {
-    /// Reads at most `buffer_bytes` at once.
+impl ReadAhead {
+    /// Reads at most `buffer_bytes` at a time.
     pub(crate) fn new(socket: TcpStream, buffer_bytes: usize) -> Self {
         Self { socket, buffer: vec![0; buffer_bytes], start: 0, end: 0 }
     }
@@ -25,7 +25,7 @@ impl Pipe {
     }
 }
 
-impl Read for Pipe {
+impl Read for ReadAhead {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.start == self.end {
             self.start = 0;
@@ -39,7 +39,7 @@ impl Read for Pipe {
     }
 }
 
-impl Write for Pipe {
+impl Write for ReadAhead {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.try_write(bytes)
     }

@@ -1,4 +1,4 @@
-//! Sessions that servers gave us, offered again in later handshakes, and kept in a file as an app would.
+//! TLS sessions: kept for later handshakes, and optionally in a file.
 
 use std::collections::VecDeque;
 use std::fs::{self, OpenOptions};
@@ -10,24 +10,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use boring::ssl::SslSession;
 use penstock_sys::ssl::client;
 
-/// More are not kept: the oldest go first.
+/// The most sessions that are kept; the oldest are dropped.
 const SESSIONS_MAX: usize = 10_000;
 
-/// A file with that many sessions of the largest size; a larger one is a mistake.
+/// The largest session file: `SESSIONS_MAX` sessions of the largest size.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-const HEADING: &str = "# TLS sessions of penstock load: whoever reads this can read what they protect.";
+const HEADING: &str = "# TLS sessions of penstock load. They decrypt the connections that resume them.";
 
-/// The sessions at hand, newest last.
+/// The sessions, newest last.
 #[derive(Default)]
-pub(crate) struct Sessions {
+pub(crate) struct SessionPool {
     at_hand: Mutex<VecDeque<SslSession>>,
-    /// Lines of the file about other servers, which go back there.
+    /// Lines of the file that belong to other servers.
     others: Mutex<Vec<String>>,
 }
 
-impl Sessions {
-    /// Keeps one.
+impl SessionPool {
+    /// Adds a session.
     pub(crate) fn put(&self, session: SslSession) {
         let mut sessions = self.lock();
         if sessions.len() >= SESSIONS_MAX {
@@ -36,18 +36,18 @@ impl Sessions {
         sessions.push_back(session);
     }
 
-    /// One to offer. Tickets of TLS 1.3 are offered once (RFC 8446 §C.4), others again and again.
+    /// Takes a session to offer. Tickets of TLS 1.3 are offered once (RFC 8446 §C.4), others repeatedly.
     pub(crate) fn take(&self) -> Option<SslSession> {
         let mut sessions = self.lock();
         if client::is_single_use(sessions.back()?) { sessions.pop_back() } else { sessions.back().cloned() }
     }
 
-    /// How many there are.
+    /// The number of sessions.
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }
 
-    /// Adds those of a file, which may be missing. Sessions of other server names stay where they are.
+    /// Adds the sessions of a file, which may be missing. Sessions of other server names are kept for `save`.
     pub(crate) fn load(&self, file: &Path, server_name: &str) -> io::Result<()> {
         let size = match fs::metadata(file) {
             Ok(metadata) => metadata.len(),
@@ -62,7 +62,7 @@ impl Sessions {
                 continue;
             }
             let fault = || {
-                let text = format!("line {} is no session; remove the file to begin anew", number + 1);
+                let text = format!("line {} is no session; remove the file to start again", number + 1);
                 io::Error::new(io::ErrorKind::InvalidData, text)
             };
             let (name, hex) = line.split_once(' ').ok_or_else(fault)?;
@@ -77,7 +77,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Writes them, readable by the owner only.
+    /// Writes the sessions to a file that only its owner can read.
     pub(crate) fn save(&self, file: &Path, server_name: &str) -> io::Result<()> {
         let mut text = format!("{HEADING}\n");
         self.others().iter().for_each(|line| text.extend([line, "\n"]));
@@ -111,7 +111,7 @@ fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes from hexadecimal digits; `None` if they are none.
+/// Decodes hexadecimal digits; `None` if they are malformed.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let text = text.trim().as_bytes();
     if !text.len().is_multiple_of(2) {
@@ -129,7 +129,7 @@ mod tests {
     fn a_missing_file_is_an_empty_one_and_a_wrong_one_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("sessions");
-        let sessions = Sessions::default();
+        let sessions = SessionPool::default();
         sessions.load(&file, "localhost").unwrap();
         assert_eq!(sessions.count(), 0);
         for wrong in ["localhost", "localhost zz", "localhost 3003"] {

@@ -1,15 +1,15 @@
-//! How much of the film lies ahead of the picture, and when the picture stands still.
+//! The buffer of a player: how much media lies ahead of playback, and when playback stalls.
 
 use std::time::Duration;
 
-/// The buffer of one player. Times are those since the beginning of the run.
+/// The buffer of one player. Times are relative to the start of the run.
 #[derive(Clone, Debug)]
-pub struct Buffer {
+pub struct PlaybackBuffer {
     began: Duration,
     at: Duration,
     ahead: Duration,
     start: Duration,
-    state: State,
+    state: PlaybackState,
     startup: Option<Duration>,
     stalls: u64,
     stalled: Duration,
@@ -18,22 +18,22 @@ pub struct Buffer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum PlaybackState {
     Starting,
     Playing,
     Stalled { since: Duration },
     Ended,
 }
 
-impl Buffer {
-    /// An empty one, whose picture starts once so much is there.
+impl PlaybackBuffer {
+    /// An empty buffer; playback starts once `start` is buffered.
     pub fn new(now: Duration, start: Duration) -> Self {
         Self {
             began: now,
             at: now,
             ahead: Duration::ZERO,
             start,
-            state: State::Starting,
+            state: PlaybackState::Starting,
             startup: None,
             stalls: 0,
             stalled: Duration::ZERO,
@@ -42,7 +42,7 @@ impl Buffer {
         }
     }
 
-    /// No more than this has to be there before the picture starts.
+    /// Lowers the amount that is buffered before playback starts.
     pub fn start_within(&mut self, most: Duration) {
         self.start = self.start.min(most);
     }
@@ -51,7 +51,7 @@ impl Buffer {
     pub fn advance(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.at);
         self.at = self.at.max(now);
-        if self.state != State::Playing {
+        if self.state != PlaybackState::Playing {
             return;
         }
         if passed < self.ahead {
@@ -63,21 +63,21 @@ impl Buffer {
         let empty = now - (passed - self.ahead);
         self.ahead = Duration::ZERO;
         if self.is_complete {
-            self.state = State::Ended;
+            self.state = PlaybackState::Ended;
         } else {
-            self.state = State::Stalled { since: empty };
+            self.state = PlaybackState::Stalled { since: empty };
             self.stalls += 1;
         }
     }
 
-    /// A piece of the film has come.
+    /// Adds media.
     pub fn fill(&mut self, now: Duration, duration: Duration) {
         self.advance(now);
         self.ahead += duration;
         self.start_if_enough();
     }
 
-    /// All of the film has come.
+    /// Notes that all media was added.
     pub fn complete(&mut self, now: Duration) {
         self.advance(now);
         self.is_complete = true;
@@ -88,40 +88,45 @@ impl Buffer {
         let is_enough = self.ahead >= self.start || self.is_complete;
         match self.state {
             _ if !is_enough => {}
-            State::Starting => {
+            PlaybackState::Starting => {
                 self.startup = Some(self.at - self.began);
-                self.state = State::Playing;
+                self.state = PlaybackState::Playing;
             }
-            State::Stalled { since } => {
+            PlaybackState::Stalled { since } => {
                 self.stalled += self.at - since;
-                self.state = State::Playing;
+                self.state = PlaybackState::Playing;
             }
-            State::Playing | State::Ended => {}
+            PlaybackState::Playing | PlaybackState::Ended => {}
         }
         if self.is_complete && self.ahead.is_zero() {
-            self.state = State::Ended;
+            self.state = PlaybackState::Ended;
         }
     }
 
-    /// How much lies ahead of the picture.
+    /// How much media lies ahead of playback.
     pub fn ahead(&self) -> Duration {
         self.ahead
     }
 
-    /// Whether the film is over.
+    /// Whether playback has ended.
     pub fn has_ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == PlaybackState::Ended
     }
 
-    /// From coming to the first picture, if there was one.
+    /// Whether playback has stopped for lack of data.
+    pub fn is_stalled(&self) -> bool {
+        matches!(self.state, PlaybackState::Stalled { .. })
+    }
+
+    /// From arrival to the first picture, if there was one.
     pub fn startup(&self) -> Option<Duration> {
         self.startup
     }
 
-    /// How often the picture stopped, for how long in all, and how long was watched.
+    /// The number of stalls, the time stalled, and the time played.
     pub fn experience(&self) -> (u64, Duration, Duration) {
         let running = match self.state {
-            State::Stalled { since } => self.at - since,
+            PlaybackState::Stalled { since } => self.at - since,
             _ => Duration::ZERO,
         };
         (self.stalls, self.stalled + running, self.played)
@@ -135,8 +140,8 @@ mod tests {
     const S: Duration = Duration::from_secs(1);
 
     #[test]
-    fn the_picture_starts_when_enough_is_there() {
-        let mut buffer = Buffer::new(10 * S, 4 * S);
+    fn playback_starts_when_enough_is_buffered() {
+        let mut buffer = PlaybackBuffer::new(10 * S, 4 * S);
         buffer.fill(11 * S, 2 * S);
         assert_eq!(buffer.startup(), None);
         buffer.fill(12 * S, 2 * S);
@@ -146,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_lasts_from_the_last_frame_until_enough_has_come() {
-        let mut buffer = Buffer::new(Duration::ZERO, 2 * S);
+    fn a_stall_lasts_from_the_last_frame_until_enough_is_buffered() {
+        let mut buffer = PlaybackBuffer::new(Duration::ZERO, 2 * S);
         buffer.fill(S, 2 * S);
-        // Empty at 3 s; the next piece is too little, the one after is enough.
+        // Empty at 3 s; the next segment is too short, the one after is enough.
         buffer.fill(5 * S, S);
         buffer.fill(7 * S, S);
         assert_eq!(buffer.experience(), (1, 4 * S, 2 * S));
@@ -159,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_film_is_no_stall() {
-        let mut buffer = Buffer::new(Duration::ZERO, 2 * S);
+        let mut buffer = PlaybackBuffer::new(Duration::ZERO, 2 * S);
         buffer.fill(S, 3 * S);
         buffer.complete(2 * S);
         buffer.advance(60 * S);
@@ -169,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_film_shorter_than_the_start_still_starts() {
-        let mut buffer = Buffer::new(Duration::ZERO, 10 * S);
+        let mut buffer = PlaybackBuffer::new(Duration::ZERO, 10 * S);
         buffer.fill(S, 3 * S);
         buffer.complete(2 * S);
         assert_eq!(buffer.startup(), Some(2 * S));
@@ -177,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_stall_that_still_lasts_counts_up_to_now() {
-        let mut buffer = Buffer::new(Duration::ZERO, S);
+        let mut buffer = PlaybackBuffer::new(Duration::ZERO, S);
         buffer.fill(S, S);
         buffer.advance(9 * S);
         assert_eq!(buffer.experience(), (1, 7 * S, S));

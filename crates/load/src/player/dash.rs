@@ -1,32 +1,42 @@
-//! DASH descriptions (ISO/IEC 23009-1), as far as fetching needs them: `SegmentTemplate` by number and by time,
+//! DASH descriptions (ISO/IEC 23009-1), as far as fetching needs them: `SegmentTemplate` with numbers and times,
 //! `SegmentTimeline`, `SegmentList`, `SegmentBase`, several periods, live and on demand.
 
 mod index;
+mod representation;
 mod time;
-mod track;
+mod timeline;
+
 mod xml;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use self::index::Piece as IndexPiece;
+use self::index::Subsegment;
 #[doc(hidden)]
 pub use self::index::fuzz_index;
-pub(super) use self::index::{Progress, Search};
-use self::track::{Track, Window};
+pub(super) use self::index::{IndexSearch, SearchStep};
+use self::representation::{AvailabilityWindow, Representation};
 use self::xml::Element;
-use super::{Companion, SEGMENTS_MAX, Segment, Segments, Variant};
-use crate::target::Target;
+use super::segments::{ByteBudget, InitSegment, MediaSegment, SEGMENTS_MAX, SegmentList, Variant};
+use crate::target::TargetUrl;
 
-/// More periods are not looked at.
+/// The most representations of a set that are read.
+const REPRESENTATIONS_MAX: usize = 200;
+
+/// The most periods that are read.
 const PERIODS_MAX: usize = 1000;
 
-/// A live description is not asked for more often than this.
+/// The most memory of a description, and of the segments that it lists at one time.
+const DESCRIPTION_BYTES_MAX: usize = 32 * 1024 * 1024;
+const LIST_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// The shortest time between two requests for a live description.
 const UPDATE_MIN: Duration = Duration::from_millis(500);
 
-/// Where no period of updating is given, a description never changes.
+/// The time between requests if no period is given: the description never changes.
 const NEVER: Duration = Duration::from_secs(365 * 86_400);
 
-/// A film or a live stream, in all its qualities.
+/// A presentation with all its renditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presentation {
     live: Option<Live>,
@@ -36,9 +46,9 @@ pub struct Presentation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Live {
-    /// When it began, since 1970.
+    /// `availabilityStartTime`, since 1970.
     began: Duration,
-    /// How long segments stay.
+    /// `timeShiftBufferDepth`: how long segments stay available.
     depth: Option<Duration>,
     update: Option<Duration>,
 }
@@ -47,13 +57,13 @@ struct Live {
 struct Period {
     start: Duration,
     end: Option<Duration>,
-    /// By bandwidth, the smallest first.
-    pictures: Vec<Track>,
-    sound: Option<Track>,
+    /// By bandwidth, lowest first.
+    videos: Vec<Representation>,
+    audio: Option<Representation>,
 }
 
-/// Reads the description at `place`; `None` if it is none, or none that can be played.
-pub fn parse(text: &str, place: &Target) -> Option<Presentation> {
+/// Reads the description at `place`; `None` if it is none, or cannot be played.
+pub fn parse(text: &str, place: &TargetUrl) -> Option<Presentation> {
     let root = Element::parse(text).filter(|root| root.name == "MPD")?;
     let base = based(place, &root)?;
     let length = |element: &Element, name: &str| element.get(name).and_then(time::duration);
@@ -67,6 +77,7 @@ pub fn parse(text: &str, place: &Target) -> Option<Presentation> {
         _ => None,
     };
     let mut periods: Vec<Period> = Vec::new();
+    let mut budget = ByteBudget::new(DESCRIPTION_BYTES_MAX);
     let mut at = Duration::ZERO;
     for element in root.all("Period").take(PERIODS_MAX) {
         let start = length(element, "start").unwrap_or(at);
@@ -75,32 +86,37 @@ pub fn parse(text: &str, place: &Target) -> Option<Presentation> {
         }
         let end = length(element, "duration").map(|duration| start + duration);
         at = end.unwrap_or(start);
-        periods.push(Period::new(element, &base, start, end)?);
+        periods.push(Period::new(element, &base, (start, end), &mut budget)?);
     }
     let last = periods.last_mut()?;
     last.end = last.end.or(total);
-    if live.is_none() && last.end.is_none() && last.pictures.iter().any(Track::is_by_clock) {
+    if live.is_none() && last.end.is_none() && last.videos.iter().any(Representation::is_by_clock) {
         return None;
     }
-    let levels = periods.iter().map(|period| period.pictures.len()).min().filter(|levels| *levels > 0)?;
+    let levels = periods.iter().map(|period| period.videos.len()).min().filter(|levels| *levels > 0)?;
     Some(Presentation { live, periods, levels })
 }
 
-/// An index that has to be read.
+/// An index that must be read.
 #[derive(Clone, Debug)]
 pub(super) struct Unread {
     pub(super) from: Duration,
-    pub(super) target: Target,
-    pub(super) search: Search,
+    pub(super) target: TargetUrl,
+    pub(super) search: IndexSearch,
 }
 
 impl Period {
-    /// What is fetched of it in this quality.
-    fn needed(&self, level: usize) -> impl Iterator<Item = &Track> {
-        self.pictures.get(level).into_iter().chain(self.sound.as_ref())
+    /// The representations that are fetched for this rendition.
+    fn needed(&self, level: usize) -> impl Iterator<Item = &Representation> {
+        self.videos.get(level).into_iter().chain(self.audio.as_ref())
     }
 
-    fn new(element: &Element, base: &Target, start: Duration, end: Option<Duration>) -> Option<Self> {
+    fn new(
+        element: &Element,
+        base: &TargetUrl,
+        (start, end): (Duration, Option<Duration>),
+        budget: &mut ByteBudget,
+    ) -> Option<Self> {
         let base = based(base, element)?;
         let sets: Vec<&Element> = element.all("AdaptationSet").collect();
         let kind_is = |set: &Element, kind: &str| {
@@ -110,24 +126,32 @@ impl Period {
         };
         let of_kind = |kind: &str| sets.iter().copied().find(|set| kind_is(set, kind));
         let main = of_kind("video").or_else(|| sets.first().copied())?;
-        let sound = of_kind("audio").filter(|set| !std::ptr::eq(*set, main));
-        let mut pictures = tracks(element, main, &base)?;
-        pictures.sort_by_key(Track::bandwidth);
-        let sound = sound.and_then(|set| tracks(element, set, &base)).and_then(|mut tracks| tracks.pop());
-        Some(Self { start, end, pictures, sound })
+        let audio = of_kind("audio").filter(|set| !std::ptr::eq(*set, main));
+        let mut videos = representations(element, main, &base, budget)?;
+        videos.sort_by_key(Representation::bandwidth);
+        let audio = audio
+            .and_then(|set| representations(element, set, &base, budget))
+            .and_then(|mut representations| representations.pop());
+        Some(Self { start, end, videos, audio })
     }
 }
 
-fn tracks(period: &Element, set: &Element, base: &Target) -> Option<Vec<Track>> {
+fn representations(
+    period: &Element,
+    set: &Element,
+    base: &TargetUrl,
+    budget: &mut ByteBudget,
+) -> Option<Vec<Representation>> {
     let base = based(base, set)?;
-    let tracks = set.all("Representation").map(|representation| {
-        Track::new(based(&base, representation)?, representation, &[period, set, representation])
+    let representations = set.all("Representation").take(REPRESENTATIONS_MAX).map(|element| {
+        let found = Representation::new(based(&base, element)?, element, &[period, set, element])?;
+        budget.take(found.bytes()).then_some(found)
     });
-    tracks.collect()
+    representations.collect()
 }
 
-/// Where what is inside an element starts from.
-fn based(base: &Target, element: &Element) -> Option<Target> {
+/// The base URL inside an element.
+fn based(base: &TargetUrl, element: &Element) -> Option<TargetUrl> {
     match element.child("BaseURL") {
         Some(url) => base.join(&url.text).ok(),
         None => Some(base.clone()),
@@ -135,72 +159,75 @@ fn based(base: &Target, element: &Element) -> Option<Target> {
 }
 
 impl Presentation {
-    /// Its qualities. Their own manifests are this one.
+    /// The renditions. All are in this description.
     pub fn variants(&self) -> Vec<Variant> {
-        let first = self.periods.first().map(|period| &period.pictures[..self.levels]).unwrap_or_default();
-        let variant =
-            |track: &Track| Variant { bandwidth: track.bandwidth(), uri: String::new(), sound: None };
+        let first = self.periods.first().map(|period| &period.videos[..self.levels]).unwrap_or_default();
+        let variant = |track: &Representation| Variant {
+            bandwidth: track.bandwidth(),
+            uri: String::new(),
+            audio: None,
+        };
         first.iter().map(variant).collect()
     }
 
-    /// Whether the clock alone tells which segments there are, so that the description need not be asked for again.
+    /// Whether the clock alone says which segments exist, so that the description need not be fetched again.
     pub fn is_by_clock(&self) -> bool {
         self.live.is_some()
-            && self.periods.last().is_some_and(|period| period.pictures.iter().all(Track::is_by_clock))
+            && self.periods.last().is_some_and(|period| period.videos.iter().all(Representation::is_by_clock))
     }
 
-    /// When the segment after this one is there, since 1970, if the clock alone tells.
-    pub fn due_after(&self, segment: &Segment) -> Option<Duration> {
+    /// When the segment after this one becomes available, since 1970, if the clock alone says.
+    pub fn due_after(&self, segment: &MediaSegment) -> Option<Duration> {
         let live = self.live.filter(|_| self.is_by_clock())?;
         Some(live.began + segment.start + 2 * segment.duration)
     }
 
-    /// The first period that ends after `position` and whose index, or that of its sound, has not been read.
+    /// The first period that ends after `position` and has an unread index.
     fn unread_period(&self, level: usize, position: Option<Duration>) -> Option<usize> {
         let is_over = |period: &Period| period.end.zip(position).is_some_and(|(end, at)| end <= at);
         let is_unread = |period: &Period| period.needed(level).any(|track| track.unread().is_some());
         self.periods.iter().position(|period| !is_over(period) && is_unread(period))
     }
 
-    /// From when on segments can be told only once an index has been read, and the search for it. What was played
-    /// up to `position` is not needed.
+    /// The first index that must be read to list segments after `position`.
     pub(super) fn unread(&self, level: usize, position: Option<Duration>) -> Option<Unread> {
         let period = &self.periods[self.unread_period(level, position)?];
-        let (target, search) = period.needed(level).find_map(Track::unread)?;
+        let (target, search) = period.needed(level).find_map(Representation::unread)?;
         Some(Unread { from: period.start, target, search })
     }
 
-    /// What that search found.
-    pub(super) fn read(&mut self, level: usize, position: Option<Duration>, found: Vec<IndexPiece>) {
+    /// Takes the result of that search.
+    pub(super) fn read(&mut self, level: usize, position: Option<Duration>, found: Vec<Subsegment>) {
         let Some(period) = self.unread_period(level, position) else { return };
-        let Period { pictures, sound, .. } = &mut self.periods[period];
-        let mut tracks = pictures.get_mut(level).into_iter().chain(sound.as_mut());
-        if let Some(track) = tracks.find(|track| track.unread().is_some()) {
+        let Period { videos, audio, .. } = &mut self.periods[period];
+        let mut representations = videos.get_mut(level).into_iter().chain(audio.as_mut());
+        if let Some(track) = representations.find(|track| track.unread().is_some()) {
             track.read(found);
         }
     }
 
-    /// The segments of a quality that can be fetched at this moment since 1970, with the sound that belongs to them.
-    /// They are numbered from 0.
-    pub fn segments(&self, level: usize, moment: Duration) -> Segments {
+    /// The segments of a rendition that are available at `moment` since 1970, with their audio. They are numbered from 0.
+    pub fn segments(&self, level: usize, moment: Duration) -> SegmentList {
         let passed = self.live.map(|live| moment.saturating_sub(live.began));
         let tail = self.live.and_then(|live| Some(passed?.saturating_sub(live.depth?)));
         let mut list = Vec::new();
+        let mut budget = ByteBudget::new(LIST_BYTES_MAX);
         for period in &self.periods {
-            let window = Window { start: period.start, end: period.end, edge: passed, tail };
-            let Some(track) = period.pictures.get(level) else { continue };
-            let mut pictures = track.segments(window);
-            if let Some(sound) = &period.sound {
-                let mut sounds = sound.segments(window).into_iter().peekable();
-                for picture in &mut pictures {
-                    let end = picture.start + picture.duration;
-                    while let Some(one) = sounds.next_if(|one| one.start + one.duration / 2 < end) {
-                        picture.before.extend(one.before);
-                        picture.before.push(Companion { uri: one.uri, range: one.range, once: false });
+            let window = AvailabilityWindow { start: period.start, end: period.end, edge: passed, tail };
+            let Some(track) = period.videos.get(level) else { continue };
+            let mut videos = track.segments(window, &mut budget);
+            if let Some(audio) = &period.audio {
+                let mut audios = audio.segments(window, &mut budget).into_iter().peekable();
+                for video in &mut videos {
+                    let end = video.start + video.duration;
+                    while let Some(one) = audios.next_if(|one| one.start + one.duration / 2 < end) {
+                        video.before.extend(one.before);
+                        let audio = InitSegment { uri: one.uri, range: one.range, once: false };
+                        video.before.push(Arc::new(audio));
                     }
                 }
             }
-            list.append(&mut pictures);
+            list.append(&mut videos);
             if list.len() >= SEGMENTS_MAX {
                 list.truncate(SEGMENTS_MAX);
                 break;
@@ -210,7 +237,7 @@ impl Presentation {
             Some(live) => live.update.map_or(NEVER, |update| update.max(UPDATE_MIN)),
             None => NEVER,
         };
-        Segments { first: 0, list, ended: self.live.is_none(), reload, ..Segments::default() }
+        SegmentList { first: 0, list, ended: self.live.is_none(), reload, ..SegmentList::default() }
     }
 }
 

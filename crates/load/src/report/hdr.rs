@@ -1,4 +1,4 @@
-//! The HDR histogram log, which other tools draw and compare (V2 format, times in seconds, values in nanoseconds).
+//! The HDR histogram log (V2 format, times in seconds, values in nanoseconds).
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,18 +8,18 @@ use std::time::{Duration, SystemTime};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-use crate::tally::Latencies;
+use crate::latencies::Latencies;
 
-/// A log being written, one interval after the other.
-pub struct Log {
+/// A log that is being written.
+pub struct HdrLog {
     file: BufWriter<File>,
 }
 
-impl Log {
-    /// Begins a log.
+impl HdrLog {
+    /// Starts a log.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut log = Self { file: BufWriter::new(File::create(path)?) };
         let mut serializer = V2DeflateSerializer::new();
@@ -30,13 +30,13 @@ impl Log {
         Ok(log)
     }
 
-    /// Adds the latencies of an interval that began so long after the start of the run.
+    /// Adds the latencies of an interval that started at `start` of the run.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn add(&mut self, start: Duration, length: Duration, latencies: &Latencies) -> io::Result<()> {
         let mut serializer = V2DeflateSerializer::new();
-        // Without a heading of its own this only adds the line; the maximum is shown in milliseconds.
+        // A second writer adds only the line, without a heading. The maximum is in milliseconds.
         let mut line = Vec::new();
         let mut writer = IntervalLogWriterBuilder::new();
         writer.with_max_value_divisor(1e6);
@@ -53,7 +53,7 @@ impl Log {
     /// Ends the log.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.flush()
     }
@@ -70,7 +70,7 @@ mod tests {
     fn the_log_reads_back_as_what_was_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run.hlog");
-        let mut log = Log::create(&path).unwrap();
+        let mut log = HdrLog::create(&path).unwrap();
         for second in 0..2 {
             let mut latencies = Latencies::default();
             for count in 0..=second {

@@ -1,13 +1,14 @@
-//! The report for programs. Keys only ever grow.
+//! The report as JSON. Keys are only added.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{mode_name, per_second};
-use crate::plan::{Mode, Plan};
-use crate::run::Outcome;
-use crate::tally::{Latencies, Tally};
+use super::format::{mode_name, per_second};
+use crate::latencies::Latencies;
+use crate::plan::{LoadMode, Plan};
+use crate::run::RunResult;
+use crate::tally::Tally;
 
 const PERCENTILES: [(&str, f64); 7] = [
     ("p50", 50.0),
@@ -20,7 +21,7 @@ const PERCENTILES: [(&str, f64); 7] = [
 ];
 
 /// The whole report.
-pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
+pub fn document(plan: &Plan, outcome: &RunResult) -> Value {
     let tally = &outcome.tally;
     let elapsed = outcome.elapsed;
     let mut document = json!({
@@ -29,6 +30,7 @@ pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
         "connections": plan.connections,
         "threads": plan.threads,
         "rate": plan.rate,
+        "ending": plan.ending.name(),
         "seconds": elapsed.as_secs_f64(),
         "handshakes_per_second": per_second(tally.handshakes, elapsed),
         "requests_per_second": per_second(tally.requests, elapsed),
@@ -64,7 +66,7 @@ pub fn document(plan: &Plan, outcome: &Outcome) -> Value {
         },
         "void": outcome.void,
     });
-    if let Mode::Playback(_) = plan.mode {
+    if let LoadMode::Playback(_) = plan.mode {
         document["playback"] = playback(tally);
     }
     document
@@ -96,6 +98,7 @@ fn playback(tally: &Tally) -> Value {
         "stall_ratio": playback.stall_ratio(),
         "segments": playback.segments,
         "parts": playback.parts,
+        "delta_playlists": playback.delta_playlists,
         "segments_skipped": playback.skipped,
         "quality_switches": playback.switches,
         "live_distance_ms": latencies(&playback.live_distance),
@@ -114,7 +117,7 @@ fn latencies(latencies: &Latencies) -> Value {
     Value::Object(of)
 }
 
-/// To the tenth of a microsecond: more digits are noise.
+/// Milliseconds to the tenth of a microsecond; more digits are noise.
 fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e7).round() / 1e4
 }

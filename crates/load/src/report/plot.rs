@@ -1,4 +1,4 @@
-//! A picture of a run: what was done in each second, how long it took, and how the latencies are distributed.
+//! The plot of a run: rates, throughput, players and latencies per second, and the distribution of latencies.
 
 mod axis;
 
@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use axis::Axis;
 
-use super::per_second;
-use super::table::{bits, grouped, heading, milliseconds, rounded};
-use crate::plan::Plan;
-use crate::run::{Moment, Outcome};
-use crate::tally::Latencies;
+use super::format::{bits, grouped, milliseconds, per_second, rounded};
+use super::table::heading;
+use crate::latencies::Latencies;
+use crate::plan::{LoadMode, Plan};
+use crate::run::{Interval, RunResult};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 28.0;
 const HEADER: f64 = 96.0;
 const PANEL_HEIGHT: f64 = 150.0;
-/// For the title above and the numbers below a panel.
+/// The space for the title above and the numbers below a panel.
 const GAP: f64 = 66.0;
 
 const BLUE: &str = "#1f6feb";
@@ -28,7 +28,7 @@ const ORANGE: &str = "#d9730d";
 const PURPLE: &str = "#8250df";
 const GREY: &str = "#57606a";
 
-/// A curve: its name, its colour, and its corners in parts of the panel.
+/// A curve. Its corners are relative to the panel, from 0 to 1; gaps separate its parts.
 struct Curve {
     name: &'static str,
     colour: &'static str,
@@ -36,7 +36,7 @@ struct Curve {
     is_filled: bool,
 }
 
-/// What the horizontal and the vertical mean, and what is drawn over them.
+/// A diagram: two axes and the curves over them.
 struct Panel {
     title: &'static str,
     across: Axis,
@@ -44,10 +44,10 @@ struct Panel {
     curves: Vec<Curve>,
 }
 
-/// The SVG.
-pub fn svg(plan: &Plan, outcome: &Outcome) -> String {
-    let panels = [rates(outcome), throughput(outcome), latencies(outcome), distribution(outcome)];
-    #[expect(clippy::cast_precision_loss, reason = "four panels")]
+/// Draws a run as SVG.
+pub fn svg(plan: &Plan, outcome: &RunResult) -> String {
+    let panels = panels(plan, outcome);
+    #[expect(clippy::cast_precision_loss, reason = "a few panels")]
     let height = HEADER + panels.len() as f64 * (PANEL_HEIGHT + GAP);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -64,7 +64,40 @@ pub fn svg(plan: &Plan, outcome: &Outcome) -> String {
     svg
 }
 
-fn header(svg: &mut String, plan: &Plan, outcome: &Outcome) {
+/// The panels of a run: players have stalls, live players also a distance from the edge.
+fn panels(plan: &Plan, outcome: &RunResult) -> Vec<Panel> {
+    let mut panels = vec![rates(outcome), throughput(outcome)];
+    if let LoadMode::Playback(_) = plan.mode {
+        panels.push(stalls(outcome));
+        if outcome.intervals.iter().any(|moment| !moment.live_distance.is_zero()) {
+            panels.push(live_distance(outcome));
+        }
+    }
+    panels.extend([latencies(outcome), distribution(outcome)]);
+    panels
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of viewers")]
+fn stalls(outcome: &RunResult) -> Panel {
+    let begun = |moment: &Interval| moment.stalls as f64;
+    let stalled = |moment: &Interval| moment.stalled as f64;
+    let up = Axis::linear(highest(outcome, &[&begun, &stalled]), axis::number);
+    let mut curves = vec![
+        steps("viewers stalled", RED, outcome, &up, &stalled),
+        steps("stalls begun", ORANGE, outcome, &up, &begun),
+    ];
+    curves[0].is_filled = true;
+    Panel { title: "Stalls in each second", across: time(outcome), up, curves }
+}
+
+fn live_distance(outcome: &RunResult) -> Panel {
+    let distance = |moment: &Interval| moment.live_distance.as_secs_f64();
+    let up = Axis::linear(highest(outcome, &[&distance]), axis::duration);
+    let curves = vec![steps("median", BLUE, outcome, &up, &distance)];
+    Panel { title: "Distance from the live edge", across: time(outcome), up, curves }
+}
+
+fn header(svg: &mut String, plan: &Plan, outcome: &RunResult) {
     let (tally, elapsed) = (&outcome.tally, outcome.elapsed);
     let heading = heading(plan);
     let (title, how) = heading.split_once(": ").unwrap_or((&heading, ""));
@@ -90,7 +123,7 @@ fn header(svg: &mut String, plan: &Plan, outcome: &Outcome) {
         (54.0, "font-size=\"13\"", how),
         (78.0, &format!("font-size=\"13\" font-weight=\"600\" fill=\"{colour}\""), &summary),
     ] {
-        // A long URL is drawn narrower instead of out of the picture.
+        // A long URL is condensed to the width of the plot.
         #[expect(clippy::cast_precision_loss, reason = "the length of a line")]
         let is_long = line.chars().count() as f64 * 9.0 > WIDTH - 2.0 * RIGHT;
         let fit = if is_long {
@@ -102,39 +135,39 @@ fn header(svg: &mut String, plan: &Plan, outcome: &Outcome) {
     }
 }
 
-fn rates(outcome: &Outcome) -> Panel {
-    let rate = |moment: &Moment| per_second(moment.operations, moment.length);
-    let errors = |moment: &Moment| per_second(moment.errors, moment.length);
+fn rates(outcome: &RunResult) -> Panel {
+    let rate = |moment: &Interval| per_second(moment.operations, moment.length);
+    let errors = |moment: &Interval| per_second(moment.errors, moment.length);
     let up = Axis::linear(highest(outcome, &[&rate, &errors]), axis::number);
     let mut curves = vec![steps("operations", BLUE, outcome, &up, &rate)];
     curves[0].is_filled = true;
-    if outcome.moments.iter().any(|moment| moment.errors > 0) {
+    if outcome.intervals.iter().any(|moment| moment.errors > 0) {
         curves.push(steps("errors", RED, outcome, &up, &errors));
     }
     Panel { title: "Per second", across: time(outcome), up, curves }
 }
 
-fn throughput(outcome: &Outcome) -> Panel {
-    let rate = |moment: &Moment| per_second(moment.bytes, moment.length) * 8.0;
+fn throughput(outcome: &RunResult) -> Panel {
+    let rate = |moment: &Interval| per_second(moment.bytes, moment.length) * 8.0;
     let up = Axis::linear(highest(outcome, &[&rate]), axis::bits);
     let mut curve = steps("bodies", PURPLE, outcome, &up, &rate);
     curve.is_filled = true;
     Panel { title: "Throughput", across: time(outcome), up, curves: vec![curve] }
 }
 
-fn latencies(outcome: &Outcome) -> Panel {
-    let p50 = |moment: &Moment| moment.p50.as_secs_f64();
-    let p99 = |moment: &Moment| moment.p99.as_secs_f64();
-    let all = outcome.moments.iter().flat_map(|moment| [p50(moment), p99(moment)]);
+fn latencies(outcome: &RunResult) -> Panel {
+    let p50 = |moment: &Interval| moment.p50.as_secs_f64();
+    let p99 = |moment: &Interval| moment.p99.as_secs_f64();
+    let all = outcome.intervals.iter().flat_map(|moment| [p50(moment), p99(moment)]);
     let up = Axis::decades(all, axis::duration);
     let curves = vec![steps("p50", GREEN, outcome, &up, &p50), steps("p99", ORANGE, outcome, &up, &p99)];
     Panel { title: "Latency in each second", across: time(outcome), up, curves }
 }
 
-/// How many points a curve of percentiles has.
+/// The points of a curve of percentiles.
 const POINTS: u32 = 200;
 
-fn distribution(outcome: &Outcome) -> Panel {
+fn distribution(outcome: &RunResult) -> Panel {
     let tally = &outcome.tally;
     let phases = [
         ("tcp", GREY, &tally.tcp),
@@ -159,31 +192,31 @@ fn distribution(outcome: &Outcome) -> Panel {
     Panel { title: "Latency by percentile, of the whole run", across, up, curves }
 }
 
-/// From the beginning to the end of the last moment.
-fn time(outcome: &Outcome) -> Axis {
+/// The axis of time, to the end of the last interval.
+fn time(outcome: &RunResult) -> Axis {
     Axis::time(length(outcome))
 }
 
-fn length(outcome: &Outcome) -> Duration {
-    outcome.moments.last().map_or(Duration::from_secs(1), |moment| moment.at.max(Duration::from_millis(1)))
+fn length(outcome: &RunResult) -> Duration {
+    outcome.intervals.last().map_or(Duration::from_secs(1), |moment| moment.at.max(Duration::from_millis(1)))
 }
 
-fn highest(outcome: &Outcome, values: &[&dyn Fn(&Moment) -> f64]) -> f64 {
-    let each = outcome.moments.iter().flat_map(|moment| values.iter().map(|value| value(moment)));
+fn highest(outcome: &RunResult, values: &[&dyn Fn(&Interval) -> f64]) -> f64 {
+    let each = outcome.intervals.iter().flat_map(|moment| values.iter().map(|value| value(moment)));
     each.fold(0.0, f64::max)
 }
 
-/// A step for each moment: it tells nothing of what was within it. Where there is nothing to tell, the curve is broken.
+/// A step per interval. On a logarithmic axis the curve has a gap where the value is 0.
 fn steps(
     name: &'static str,
     colour: &'static str,
-    outcome: &Outcome,
+    outcome: &RunResult,
     up: &Axis,
-    value: &dyn Fn(&Moment) -> f64,
+    value: &dyn Fn(&Interval) -> f64,
 ) -> Curve {
     let whole = length(outcome).as_secs_f64();
     let mut corners = vec![Vec::new()];
-    for moment in &outcome.moments {
+    for moment in &outcome.intervals {
         let value = value(moment);
         if up.is_logarithmic() && value <= 0.0 {
             corners.push(Vec::new());
@@ -267,8 +300,8 @@ mod tests {
     use super::*;
     use crate::tally::Tally;
 
-    fn moment(at: u64, operations: u64) -> Moment {
-        Moment {
+    fn moment(at: u64, operations: u64) -> Interval {
+        Interval {
             at: Duration::from_secs(at),
             length: Duration::from_secs(1),
             operations,
@@ -277,13 +310,37 @@ mod tests {
             cpu: Duration::ZERO,
             p50: Duration::from_millis(operations),
             p99: Duration::from_millis(operations * 2),
+            stalls: operations,
+            stalled: operations / 2,
+            live_distance: Duration::from_secs(operations),
         }
     }
 
-    fn outcome(moments: Vec<Moment>) -> Outcome {
-        let elapsed = moments.last().map_or(Duration::ZERO, |moment| moment.at);
+    fn outcome(intervals: Vec<Interval>) -> RunResult {
+        let elapsed = intervals.last().map_or(Duration::ZERO, |moment| moment.at);
         let (cpu, unfinished, void) = (Duration::ZERO, 0, None);
-        Outcome { tally: Tally::default(), elapsed, cpu, moments, unfinished, void }
+        RunResult { tally: Tally::default(), elapsed, cpu, intervals, unfinished, void }
+    }
+
+    fn all(outcome: &RunResult) -> [Panel; 6] {
+        [
+            rates(outcome),
+            throughput(outcome),
+            stalls(outcome),
+            live_distance(outcome),
+            latencies(outcome),
+            distribution(outcome),
+        ]
+    }
+
+    #[test]
+    fn stalls_and_the_live_distance_are_drawn_for_each_second() {
+        let outcome = outcome(vec![moment(1, 0), moment(2, 4), moment(3, 2)]);
+        let heights = |curve: &Curve| curve.corners.iter().flatten().map(|(_, up)| *up).collect::<Vec<_>>();
+        let stalls = stalls(&outcome);
+        assert_eq!(heights(&stalls.curves[0]), [0.0, 0.0, 0.5, 0.5, 0.25, 0.25]);
+        assert_eq!(heights(&stalls.curves[1]), [0.0, 0.0, 1.0, 1.0, 0.5, 0.5]);
+        assert_eq!(heights(&live_distance(&outcome).curves[0]), [0.0, 0.0, 1.0, 1.0, 0.5, 0.5]);
     }
 
     #[test]
@@ -300,7 +357,7 @@ mod tests {
     #[test]
     fn every_curve_stays_inside_its_panel() {
         let outcome = outcome(vec![moment(1, 1), moment(2, 1_000_000)]);
-        for panel in [rates(&outcome), throughput(&outcome), latencies(&outcome), distribution(&outcome)] {
+        for panel in all(&outcome) {
             for (across, up) in panel.curves.iter().flat_map(|curve| curve.corners.iter().flatten()) {
                 assert!((0.0..=1.0).contains(across) && (0.0..=1.0).contains(up), "{}", panel.title);
             }
@@ -309,10 +366,9 @@ mod tests {
 
     #[test]
     fn a_run_in_which_nothing_happened_can_be_drawn() {
-        for moments in [Vec::new(), vec![moment(1, 0)]] {
-            let outcome = outcome(moments);
-            for panel in [rates(&outcome), throughput(&outcome), latencies(&outcome), distribution(&outcome)]
-            {
+        for intervals in [Vec::new(), vec![moment(1, 0)]] {
+            let outcome = outcome(intervals);
+            for panel in all(&outcome) {
                 let mut svg = String::new();
                 draw(&mut svg, &panel, 0.0);
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
@@ -321,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_url_says_is_no_markup() {
+    fn markup_in_a_url_is_escaped() {
         assert_eq!(escaped("/?a=<b>&c"), "/?a=&lt;b&gt;&amp;c");
     }
 }

@@ -1,20 +1,21 @@
-//! The report for people.
+//! The table, the heading and the progress line.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::{mode_name, per_second};
-use crate::plan::{Mode, Plan};
-use crate::run::{Moment, Outcome};
-use crate::tally::{Latencies, Tally};
+use super::format::{bits, count, grouped, milliseconds, mode_name, per_second, rounded, seconds};
+use crate::latencies::Latencies;
+use crate::plan::{ConnectionEnding, LoadMode, Plan};
+use crate::run::{Interval, RunResult};
+use crate::tally::Tally;
 
 const PERCENTILES: [(&str, f64); 5] =
     [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9)];
 
-/// Said before the run begins, so that nobody loads the wrong server unawares.
+/// The heading before the run: target, addresses and extent.
 pub fn heading(plan: &Plan) -> String {
     let addresses: Vec<String> = plan.addresses.iter().map(ToString::to_string).collect();
-    let noun = if let Mode::Playback(_) = plan.mode { "viewer" } else { "connection" };
+    let noun = if let LoadMode::Playback(_) = plan.mode { "viewer" } else { "connection" };
     let mut line = format!("{} from {}", mode_name(&plan.mode), plan.target);
     if addresses.len() > 1 || addresses.first().is_some_and(|address| *address != plan.target.authority()) {
         _ = write!(line, " at {}", addresses.join(", "));
@@ -35,11 +36,15 @@ pub fn heading(plan: &Plan) -> String {
     line
 }
 
-/// The line of live progress.
-pub fn line(moment: &Moment, tally: &Tally) -> String {
+/// The progress line.
+pub fn line(mode: &LoadMode, moment: &Interval, tally: &Tally) -> String {
     let length = moment.length.as_secs_f64();
+    let players = match mode {
+        LoadMode::Playback(_) => viewers(moment, tally),
+        _ => String::new(),
+    };
     format!(
-        "{:>5}  {:>9}/s  {}  errors {}  p50 {}  p99 {}  CPU {:.0} %",
+        "{:>5}  {:>9}/s  {}{players}  errors {}  p50 {}  p99 {}  CPU {:.0} %",
         seconds(Duration::from_secs(moment.at.as_secs())),
         grouped(rounded(per_second(moment.operations, moment.length))),
         bits(moment.bytes, moment.length),
@@ -50,14 +55,28 @@ pub fn line(moment: &Moment, tally: &Tally) -> String {
     )
 }
 
+/// Viewers, stalls and the live distance in the progress line.
+fn viewers(moment: &Interval, tally: &Tally) -> String {
+    let mut text = format!(
+        "  viewers {}  stalls {} ({} now)",
+        grouped(tally.in_flight),
+        grouped(tally.playback.stalls),
+        grouped(moment.stalled)
+    );
+    if moment.live_distance > Duration::ZERO {
+        _ = write!(text, "  live -{}", seconds(moment.live_distance));
+    }
+    text
+}
+
 /// The table at the end.
-pub fn render(plan: &Plan, outcome: &Outcome) -> String {
+pub fn render(plan: &Plan, outcome: &RunResult) -> String {
     let tally = &outcome.tally;
     let mut text = String::new();
     rates(&mut text, plan, outcome);
     text.push('\n');
     latencies(&mut text, tally);
-    if let Mode::Playback(_) = plan.mode {
+    if let LoadMode::Playback(_) = plan.mode {
         playback(&mut text, tally);
     }
     breakdown(&mut text, "agreed on", tally.agreed.iter().map(|(name, count)| (name.clone(), *count)));
@@ -83,7 +102,7 @@ pub fn render(plan: &Plan, outcome: &Outcome) -> String {
     text
 }
 
-fn rates(text: &mut String, plan: &Plan, outcome: &Outcome) {
+fn rates(text: &mut String, plan: &Plan, outcome: &RunResult) {
     let tally = &outcome.tally;
     let elapsed = outcome.elapsed;
     let mut row = |name: &str, total: u64, note: String| {
@@ -99,7 +118,7 @@ fn rates(text: &mut String, plan: &Plan, outcome: &Outcome) {
         if tally.early_data_sent > 0 {
             _ = write!(
                 note,
-                ", early data taken {} of {}",
+                ", early data accepted {} of {}",
                 grouped(tally.early_data_accepted),
                 grouped(tally.early_data_sent)
             );
@@ -108,7 +127,7 @@ fn rates(text: &mut String, plan: &Plan, outcome: &Outcome) {
     } else {
         row("connections", tally.connections, String::new());
     }
-    if tally.requests > 0 || plan.mode != (Mode::Handshakes { request: false }) {
+    if tally.requests > 0 || plan.mode != (LoadMode::Handshakes { request: false }) {
         let retried = if tally.retried > 0 {
             format!("{} sent again on a new connection", grouped(tally.retried))
         } else {
@@ -125,7 +144,16 @@ fn rates(text: &mut String, plan: &Plan, outcome: &Outcome) {
         row("queued", tally.punctuality.queued, "starts that found every connection busy".to_owned());
     }
     let share = outcome.cpu.as_secs_f64() / elapsed.as_secs_f64().max(1e-9) * 100.0;
-    _ = writeln!(text, "in {}, the generator took {share:.0} % of a core", seconds(elapsed));
+    _ = writeln!(
+        text,
+        "in {}, the generator took {share:.0} % of a core; connections end by {}",
+        seconds(elapsed),
+        match (plan.ending, plan.target.tls) {
+            (ConnectionEnding::CloseNotify, true) => "close_notify and FIN",
+            (ConnectionEnding::CloseNotify, false) => "FIN",
+            (ConnectionEnding::Reset, _) => "RST",
+        }
+    );
 }
 
 fn latencies(text: &mut String, tally: &Tally) {
@@ -154,9 +182,12 @@ fn playback(text: &mut String, tally: &Tally) {
     if playback.parts > 0 {
         fetched = format!("{fetched} and {}", count(playback.parts, "part"));
     }
+    if playback.delta_playlists > 0 {
+        fetched = format!("{fetched} and {}", count(playback.delta_playlists, "delta playlist"));
+    }
     _ = writeln!(
         text,
-        "\nplayers\n  {} came, {} saw a picture, {} were stalled: {stalls}, {} of {} ({:.2} %)\n  {} fetched, {} \
+        "\nplayers\n  {} arrived, {} saw a picture, {} were stalled: {stalls}, {} of {} ({:.2} %)\n  {} fetched, {} \
          skipped, {}",
         grouped(playback.players),
         grouped(playback.started),
@@ -188,7 +219,7 @@ fn breakdown(text: &mut String, title: &str, rows: impl Iterator<Item = (String,
     }
 }
 
-/// Each kind with what it means, and what was said of the first of it.
+/// The kinds of failures, each with its meaning and the first case.
 fn errors(text: &mut String, tally: &Tally) {
     let mut kinds: Vec<_> = tally.errors.iter().collect();
     kinds.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -203,74 +234,35 @@ fn errors(text: &mut String, tally: &Tally) {
     }
 }
 
-fn count(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
-}
-
-/// `1,234,567`.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-pub(super) fn milliseconds(duration: Duration) -> String {
-    let value = duration.as_secs_f64() * 1e3;
-    let digits = if value < 10.0 {
-        3
-    } else if value < 1000.0 {
-        1
-    } else {
-        0
-    };
-    format!("{value:.digits$} ms")
-}
-
-fn seconds(duration: Duration) -> String {
-    let value = duration.as_secs_f64();
-    if duration > Duration::ZERO && value < 0.95 {
-        return format!("{:.0} ms", (value * 1e3).ceil());
-    }
-    if value.fract() < 0.05 { format!("{value:.0} s") } else { format!("{value:.1} s") }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
-pub(super) fn bits(bytes: u64, elapsed: Duration) -> String {
-    let bits = bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9);
-    let (value, unit) = match bits {
-        1e9.. => (bits / 1e9, "Gbit/s"),
-        1e6.. => (bits / 1e6, "Mbit/s"),
-        _ => (bits / 1e3, "kbit/s"),
-    };
-    format!("{value:.2} {unit}")
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is not negative")]
-pub(super) fn rounded(value: f64) -> u64 {
-    value.round() as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::player::config::PlayerConfig;
 
     #[test]
-    fn numbers_are_shown_so_that_they_can_be_read() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(milliseconds(Duration::from_micros(1234)), "1.234 ms");
-        assert_eq!(milliseconds(Duration::from_micros(12_345)), "12.3 ms");
-        assert_eq!(seconds(Duration::from_secs(3)), "3 s");
-        assert_eq!(seconds(Duration::from_millis(3_210)), "3.2 s");
-        assert_eq!(seconds(Duration::from_micros(52_300)), "53 ms");
-        assert_eq!(seconds(Duration::ZERO), "0 s");
-        assert_eq!(bits(1_250_000_000, Duration::from_secs(1)), "10.00 Gbit/s");
+    fn the_progress_line_of_players_shows_stalls_and_the_live_distance() {
+        let second = Duration::from_secs(1);
+        let mut moment = Interval {
+            at: 3 * second,
+            length: second,
+            operations: 20,
+            errors: 0,
+            bytes: 125_000,
+            cpu: Duration::ZERO,
+            p50: Duration::from_millis(1),
+            p99: Duration::from_millis(2),
+            stalls: 1,
+            stalled: 2,
+            live_distance: Duration::from_millis(3200),
+        };
+        let mut tally = Tally { in_flight: 50, ..Tally::default() };
+        tally.playback.stalls = 7;
+        let playback = LoadMode::Playback(PlayerConfig::default());
+        let live = line(&playback, &moment, &tally);
+        assert!(live.contains("viewers 50  stalls 7 (2 now)  live -3.2 s  errors 0"), "{live}");
+        moment.live_distance = Duration::ZERO;
+        let film = line(&playback, &moment, &tally);
+        assert!(film.contains("stalls 7 (2 now)  errors 0"), "{film}");
+        assert!(!line(&LoadMode::Requests, &moment, &tally).contains("stalls"));
     }
 }

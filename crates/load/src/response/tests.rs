@@ -1,8 +1,8 @@
 use super::*;
 
-/// Feeds it in pieces of every size and gives the body, how the response ended, and how many bytes it took.
-fn receive(bytes: &[u8], for_head: bool, piece: usize) -> (Vec<u8>, Result<bool, Failure>, usize) {
-    let mut receiver = Receiver::default();
+/// Feeds pieces of this size. Returns the body, the end of the response, and the bytes taken.
+fn receive(bytes: &[u8], for_head: bool, piece: usize) -> (Vec<u8>, Result<bool, LoadFailure>, usize) {
+    let mut receiver = ResponseReader::default();
     receiver.expect(for_head);
     let mut body = Vec::new();
     let mut used = 0;
@@ -21,8 +21,8 @@ fn receive(bytes: &[u8], for_head: bool, piece: usize) -> (Vec<u8>, Result<bool,
     }
 }
 
-/// The same result for every way to cut the bytes.
-fn receive_all_ways(bytes: &[u8], for_head: bool) -> (Vec<u8>, Result<bool, Failure>, usize) {
+/// The result, which must be the same for every way to cut the bytes.
+fn receive_all_ways(bytes: &[u8], for_head: bool) -> (Vec<u8>, Result<bool, LoadFailure>, usize) {
     let whole = receive(bytes, for_head, bytes.len().max(1));
     for piece in 1..bytes.len() {
         assert_eq!(receive(bytes, for_head, piece), whole, "in pieces of {piece}");
@@ -70,13 +70,13 @@ fn an_interim_response_is_not_the_answer() {
 }
 
 #[test]
-fn what_was_cut_is_told_by_where_it_was_cut() {
+fn a_cut_response_is_reported_by_the_place_of_the_cut() {
     for (bytes, failure) in [
-        (&b""[..], Failure::ClosedBeforeResponse),
-        (b"HTTP/1.1 20", Failure::HeadCut),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", Failure::BodyShort),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", Failure::BodyShort),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", Failure::BodyShort),
+        (&b""[..], LoadFailure::ClosedBeforeResponse),
+        (b"HTTP/1.1 20", LoadFailure::HeadCut),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", LoadFailure::BodyShort),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", LoadFailure::BodyShort),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", LoadFailure::BodyShort),
     ] {
         let text = String::from_utf8_lossy(bytes);
         assert_eq!(receive_all_ways(bytes, false).1, Err(failure), "{text}");
@@ -84,7 +84,7 @@ fn what_was_cut_is_told_by_where_it_was_cut() {
 }
 
 #[test]
-fn what_is_not_http_is_refused() {
+fn malformed_responses_are_refused() {
     for bytes in [
         &b"220 mail.example ESMTP\r\n\r\n"[..],
         b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
@@ -95,10 +95,10 @@ fn what_is_not_http_is_refused() {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxy\r\n",
     ] {
         let text = String::from_utf8_lossy(bytes);
-        assert_eq!(receive_all_ways(bytes, false).1, Err(Failure::ResponseMalformed), "{text}");
+        assert_eq!(receive_all_ways(bytes, false).1, Err(LoadFailure::ResponseMalformed), "{text}");
     }
     let other = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n";
-    assert_eq!(receive_all_ways(other, false).1, Err(Failure::ResponseMalformed));
+    assert_eq!(receive_all_ways(other, false).1, Err(LoadFailure::ResponseMalformed));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_head_has_a_bound_however_it_comes() {
     for endless in [long, many, interim] {
         for piece in [1000, 64 * 1024, endless.len()] {
             let found = receive(endless.as_bytes(), false, piece).1;
-            assert_eq!(found, Err(Failure::HeadTooLarge), "{} in pieces of {piece}", &endless[..40]);
+            assert_eq!(found, Err(LoadFailure::HeadTooLarge), "{} in pieces of {piece}", &endless[..40]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The memo of open files of one worker.
+//! The cache of open files of one worker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,21 +14,21 @@ use super::{Directory, LookupError};
 use crate::io_threads::{Busy, IoThreads};
 use crate::lru::{Gone, Lru};
 
-/// Longer paths do not exist on Linux (`PATH_MAX`); it also bounds the memo's memory.
+/// Longer paths do not exist on Linux (`PATH_MAX`); it also bounds the memory of the cache.
 const MAX_PATH_BYTES: usize = 4095;
 
-/// How much an [`OpenFiles`] remembers, and for how long.
+/// Bounds of an [`OpenFiles`].
 #[derive(Clone, Copy, Debug)]
 pub struct OpenFilesLimits {
     /// Open files kept, at least one. Each holds a descriptor, and a mapping once it was sent.
     pub max_files: usize,
     /// Paths without a file kept, at least one. Each holds its path, so at most 4 KiB.
     pub max_absent: usize,
-    /// For how long an answer is believed: a change on disk is noticed after this time.
+    /// How long a result is used without asking again: a change on disk is noticed after this time.
     pub recheck_after: Duration,
 }
 
-/// What the memo did since it was made, and what it holds.
+/// Counts since the start, and the present number of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenFilesCounters {
     /// Answered with a file and without a system call.
@@ -39,11 +39,11 @@ pub struct OpenFilesCounters {
     pub opens: u64,
     /// Open files looked at again because `recheck_after` had passed.
     pub revalidations: u64,
-    /// Questions that the I/O threads had to answer.
+    /// Opens that went to the I/O threads.
     pub asked: u64,
-    /// Requests that waited for another's question about the same path.
+    /// Requests that waited for another request's open of the same path.
     pub waits: u64,
-    /// Files forgotten because the memo was full.
+    /// Files evicted because the cache was full.
     pub evictions: u64,
     /// Files held now.
     pub files: usize,
@@ -53,23 +53,23 @@ pub struct OpenFilesCounters {
 
 /// Open files by path, for one worker: nothing in it is locked.
 ///
-/// An answer is used again without asking for `recheck_after`. Then the path is looked at again, and the file
-/// stays, with its mapping, unless its [`Identity`] has changed. What the kernel can answer from memory is asked
-/// right here; only what needs the disk goes to the I/O threads, once per path however many requests wait.
+/// A result is used again for `recheck_after`. Then the path is checked again, and the file stays, with its mapping,
+/// unless its [`Identity`] has changed. An open that the kernel can answer from memory runs on the worker; one that
+/// needs the disk goes to the I/O threads, once per path for all requests that wait.
 ///
-/// Paths without a file have a table of their own, so that a scan of random names cannot wash out open files.
-/// Forgetting a file only drops this memo's reference: who is sending it goes on.
+/// Paths without a file have a table of their own, so that a scan of random names cannot evict open files.
+/// An eviction only drops the reference of this cache: responses that send the file go on.
 pub struct OpenFiles {
     io: Arc<IoThreads>,
     limits: OpenFilesLimits,
-    files: RefCell<Lru<Known>>,
-    absent: RefCell<Lru<Absent>>,
-    asked: RefCell<HashMap<Key, watch::Receiver<Option<Outcome>>>>,
+    files: RefCell<Lru<CachedFile>>,
+    absent: RefCell<Lru<CachedError>>,
+    asked: RefCell<HashMap<PathKey, watch::Receiver<Option<OpenResult>>>>,
     counters: Cell<OpenFilesCounters>,
 }
 
 impl OpenFiles {
-    /// An empty memo that sends slow questions to `io`.
+    /// An empty cache that sends slow opens to `io`.
     pub fn new(io: Arc<IoThreads>, limits: OpenFilesLimits) -> Self {
         Self {
             io,
@@ -83,7 +83,7 @@ impl OpenFiles {
 
     /// The regular file at `path`, which is relative to `directory` and decoded. `now` is the current time.
     ///
-    /// Dropping the future is fine; another request that waits for the same path then asks itself.
+    /// The future may be dropped; another request that waits for the same path then opens it.
     ///
     /// # Errors
     /// See [`LookupError`].
@@ -102,7 +102,7 @@ impl OpenFiles {
             }
             if let Some(mut answer) = self.asked_by_another(directory, path) {
                 self.count(|counters| counters.waits += 1);
-                // An error means that the other request went away before the answer came.
+                // An error means that the other request was dropped before its result came.
                 if let Ok(answer) = answer.wait_for(Option::is_some).await
                     && let Some(outcome) = &*answer
                 {
@@ -118,7 +118,7 @@ impl OpenFiles {
         }
     }
 
-    /// Closes files that nobody has asked for since `before`. Call it now and then: a file that was deleted keeps its
+    /// Closes files that no request has opened since `before`. To be called from time to time: a deleted file keeps its
     /// space on disk as long as it is open.
     pub fn close_idle(&self, before: Instant) {
         // A file in use is looked at again after `recheck_after`, so the last look tells when it was last used.
@@ -127,14 +127,14 @@ impl OpenFiles {
         }
     }
 
-    /// What the memo did and holds.
+    /// Counts and present number of entries.
     pub fn counters(&self) -> OpenFilesCounters {
         let (files, absent) = (self.files.borrow().len(), self.absent.borrow().len());
         OpenFilesCounters { files, absent, ..self.counters.get() }
     }
 
-    /// An answer that is young enough.
-    fn remembered(&self, directory: &Directory, path: &str, now: Instant) -> Option<Outcome> {
+    /// A cached result that is young enough.
+    fn remembered(&self, directory: &Directory, path: &str, now: Instant) -> Option<OpenResult> {
         let young = |checked: Instant| now.saturating_duration_since(checked) < self.limits.recheck_after;
         if let Some(known) = self.files.borrow_mut().get(directory.id, path) {
             if !young(known.checked) || known.file.is_truncated() {
@@ -153,7 +153,7 @@ impl OpenFiles {
         &self,
         directory: &Directory,
         path: &str,
-    ) -> Option<watch::Receiver<Option<Outcome>>> {
+    ) -> Option<watch::Receiver<Option<OpenResult>>> {
         let asked = self.asked.borrow();
         if asked.is_empty() {
             return None;
@@ -171,17 +171,17 @@ impl OpenFiles {
         Some(file)
     }
 
-    /// Has the I/O threads look, while other requests for this path wait for the same answer.
+    /// Opens on the I/O threads, while other requests for this path wait for the same result.
     async fn ask(
         &self,
         directory: &Directory,
         path: &str,
         known: Option<Arc<OpenFile>>,
         now: Instant,
-    ) -> Outcome {
+    ) -> OpenResult {
         self.count(|counters| counters.asked += 1);
         let (sender, receiver) = watch::channel(None);
-        let question = Question::put(self, (directory.id, path.into()), receiver);
+        let question = PendingOpen::put(self, (directory.id, path.into()), receiver);
         let (root, name, identity) = (directory.root.clone(), path.to_owned(), identity(known.as_ref()));
         let found = match self.io.run(move || look(&root, &name, identity, false)) {
             Ok(answer) => answer.await,
@@ -196,31 +196,31 @@ impl OpenFiles {
         outcome
     }
 
-    /// Puts what was found into the memo and turns it into an answer.
+    /// Caches the result of an open.
     ///
-    /// `now` is from before the look, so that an answer which took long is not believed for longer.
+    /// `now` is from before the open, so that a slow open is not used for longer.
     fn remember(
         &self,
         directory: &Directory,
         path: &str,
         known: Option<Arc<OpenFile>>,
-        found: Result<Found, OpenError>,
+        found: Result<Opened, OpenError>,
         now: Instant,
-    ) -> Outcome {
+    ) -> OpenResult {
         let file = match (found, known) {
-            (Ok(Found::Same), Some(known)) => known,
-            (Ok(Found::New(file)), _) => {
+            (Ok(Opened::Same), Some(known)) => known,
+            (Ok(Opened::New(file)), _) => {
                 self.count(|counters| counters.opens += 1);
                 Arc::new(file)
             }
-            // `Same` is only said about a known file.
-            (Ok(Found::Same), None) => return Err(LookupError::Busy),
+            // `Same` is only returned for a known file.
+            (Ok(Opened::Same), None) => return Err(LookupError::Busy),
             (Err(error), known) => {
                 drop(known);
                 return Err(self.remember_error(directory, path, error.into(), now));
             }
         };
-        let known = Known { file: file.clone(), checked: now };
+        let known = CachedFile { file: file.clone(), checked: now };
         let gone = self.files.borrow_mut().insert(directory.id, path, known);
         match gone {
             Some(Gone::Evicted(known)) => {
@@ -245,7 +245,7 @@ impl OpenFiles {
             if let Some(known) = gone {
                 self.io.discard(known.file);
             }
-            self.absent.borrow_mut().insert(directory.id, path, Absent { error, checked: now });
+            self.absent.borrow_mut().insert(directory.id, path, CachedError { error, checked: now });
         }
         error
     }
@@ -266,55 +266,55 @@ impl fmt::Debug for OpenFiles {
     }
 }
 
-type Key = (u64, Box<str>);
+type PathKey = (u64, Box<str>);
 
-type Outcome = Result<Arc<OpenFile>, LookupError>;
+type OpenResult = Result<Arc<OpenFile>, LookupError>;
 
-struct Known {
+struct CachedFile {
     file: Arc<OpenFile>,
     checked: Instant,
 }
 
-struct Absent {
+struct CachedError {
     error: LookupError,
     checked: Instant,
 }
 
-/// What a look at a path found.
-enum Found {
+/// Result of opening a path.
+enum Opened {
     /// The file that was known already.
     Same,
     /// Another, or the first.
     New(OpenFile),
 }
 
-/// An entry in `asked`, which leaves it however the asking ends.
-struct Question<'a> {
+/// An entry in `asked`, which is removed on drop.
+struct PendingOpen<'a> {
     files: &'a OpenFiles,
-    key: Key,
+    key: PathKey,
 }
 
-impl<'a> Question<'a> {
-    fn put(files: &'a OpenFiles, key: Key, answer: watch::Receiver<Option<Outcome>>) -> Self {
+impl<'a> PendingOpen<'a> {
+    fn put(files: &'a OpenFiles, key: PathKey, answer: watch::Receiver<Option<OpenResult>>) -> Self {
         files.asked.borrow_mut().insert(key.clone(), answer);
         Self { files, key }
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for PendingOpen<'_> {
     fn drop(&mut self) {
         self.files.asked.borrow_mut().remove(&self.key);
     }
 }
 
 /// Opens the file at `path`, unless it is the `known` one.
-fn look(root: &Root, path: &str, known: Option<Identity>, nonblocking: bool) -> Result<Found, OpenError> {
+fn look(root: &Root, path: &str, known: Option<Identity>, nonblocking: bool) -> Result<Opened, OpenError> {
     if let Some(known) = known
         && root.identify(path, nonblocking)? == known
     {
-        return Ok(Found::Same);
+        return Ok(Opened::Same);
     }
-    root.open_regular(path, nonblocking).map(Found::New)
+    root.open_regular(path, nonblocking).map(Opened::New)
 }
 
 fn identity(file: Option<&Arc<OpenFile>>) -> Option<Identity> {

@@ -1,52 +1,39 @@
-//! Which target is asked next: by weight, and by how well they have answered. Pure: time is an argument.
+//! The choice of the next server, by weight and by health. Pure: time is an argument.
 
 use std::time::{Duration, Instant};
 
-/// When a target is out, and when it is in again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HealthLimits {
-    /// Failures in a row, of requests or of checks, after which a target is out.
-    pub unhealthy_after: u32,
-    /// Good checks in a row after which it is in again; used only if there are checks.
-    pub healthy_after: u32,
-    /// How long a target without checks is out at first, before one request may try it. Doubles with each failure.
-    pub backoff: Duration,
-    /// How long at most.
-    pub backoff_max: Duration,
-    /// Whether targets are checked: then only checks bring them in again.
-    pub checked: bool,
-}
+use super::settings::HealthLimits;
 
-/// What has just become of a target.
+/// A change of a server's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum HealthChange {
     /// It is in again.
     Up,
     /// It is out.
     Down,
 }
 
-/// The state of all targets of an origin.
+/// The state of all servers of an origin.
 #[derive(Debug)]
 pub(super) struct Balance {
     limits: HealthLimits,
-    targets: Vec<State>,
+    servers: Vec<ServerState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct ServerState {
     weight: u32,
-    /// What it has saved up for its turn.
+    /// Credit towards its next turn; grows by its weight in each round.
     saved: i64,
-    health: Health,
+    health: ServerHealth,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Health {
+enum ServerHealth {
     Up {
         failures: u32,
     },
-    /// `tried`: a request was let through, and how that ends is not known yet.
+    /// `tried`: a request was let through, and its outcome is not known yet.
     Down {
         until: Instant,
         backoff: Duration,
@@ -55,97 +42,101 @@ enum Health {
     },
 }
 
-/// Targets that were asked already.
+/// Servers that were asked already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tried(u64);
+pub struct TriedServers(u64);
 
-impl Tried {
-    /// More targets than this cannot be told apart.
-    pub const TARGETS_MAX: usize = 64;
+impl TriedServers {
+    /// The most servers that an origin can have.
+    pub const MAX: usize = 64;
 
-    /// That one too.
-    pub(super) fn add(&mut self, place: usize) {
-        self.0 |= bit(place);
+    /// Adds a server.
+    pub(super) fn add(&mut self, index: usize) {
+        self.0 |= bit(index);
     }
 
-    fn has(self, place: usize) -> bool {
-        self.0 & bit(place) != 0
+    fn has(self, index: usize) -> bool {
+        self.0 & bit(index) != 0
     }
 }
 
-fn bit(place: usize) -> u64 {
-    u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place)).unwrap_or(0)
+fn bit(index: usize) -> u64 {
+    u32::try_from(index).ok().and_then(|index| 1_u64.checked_shl(index)).unwrap_or(0)
 }
 
 impl Balance {
     /// All are in. A weight of zero counts as one.
     pub(super) fn new(weights: impl IntoIterator<Item = u32>, limits: HealthLimits) -> Self {
-        let state =
-            |weight: u32| State { weight: weight.max(1), saved: 0, health: Health::Up { failures: 0 } };
-        Self { limits, targets: weights.into_iter().map(state).collect() }
+        let state = |weight: u32| ServerState {
+            weight: weight.max(1),
+            saved: 0,
+            health: ServerHealth::Up { failures: 0 },
+        };
+        Self { limits, servers: weights.into_iter().map(state).collect() }
     }
 
-    /// The next to be asked, other than those tried: one that is in, in proportion to its weight and as evenly spread
-    /// as can be, or one that has been out for long enough to be tried. If there is none, the one that has been out
-    /// the longest, since asking it costs less than not answering. `None` only if all were tried.
-    pub(super) fn choose(&mut self, now: Instant, tried: Tried) -> Option<usize> {
+    /// Chooses the next server among those not tried: one that is in, in proportion to its weight and evenly spread, or
+    /// one whose backoff has passed. Without one, chooses the server that is due first, since asking it costs less than
+    /// an error. `None` only if all were tried.
+    pub(super) fn choose(&mut self, now: Instant, tried: TriedServers) -> Option<usize> {
         let checked = self.limits.checked;
-        let may = |state: &State| match state.health {
-            Health::Up { .. } => true,
-            Health::Down { until, .. } => !checked && until <= now,
+        let may = |state: &ServerState| match state.health {
+            ServerHealth::Up { .. } => true,
+            ServerHealth::Down { until, .. } => !checked && until <= now,
         };
         let mut total = 0;
         let mut best: Option<usize> = None;
-        for place in 0..self.targets.len() {
-            if tried.has(place) || !may(&self.targets[place]) {
+        for index in 0..self.servers.len() {
+            if tried.has(index) || !may(&self.servers[index]) {
                 continue;
             }
-            let state = &mut self.targets[place];
+            let state = &mut self.servers[index];
             state.saved += i64::from(state.weight);
             total += i64::from(state.weight);
-            if best.is_none_or(|best| self.targets[place].saved > self.targets[best].saved) {
-                best = Some(place);
+            if best.is_none_or(|best| self.servers[index].saved > self.servers[best].saved) {
+                best = Some(index);
             }
         }
-        if let Some(place) = best {
-            let state = &mut self.targets[place];
+        if let Some(index) = best {
+            let state = &mut self.servers[index];
             state.saved -= total;
-            if let Health::Down { until, backoff, tried, .. } = &mut state.health {
-                // Until it is known how that ends, nobody else tries; should it never be known, this ends as well.
+            if let ServerHealth::Down { until, backoff, tried, .. } = &mut state.health {
+                // No other request tries it until the outcome is known, or until the next backoff has passed.
                 (*until, *tried) = (now + *backoff, true);
             }
             return best;
         }
-        let out_until = |place: &usize| match self.targets[*place].health {
-            Health::Up { .. } => now,
-            Health::Down { until, .. } => until,
+        let out_until = |index: &usize| match self.servers[*index].health {
+            ServerHealth::Up { .. } => now,
+            ServerHealth::Down { until, .. } => until,
         };
-        (0..self.targets.len()).filter(|place| !tried.has(*place)).min_by_key(out_until)
+        (0..self.servers.len()).filter(|index| !tried.has(*index)).min_by_key(out_until)
     }
 
-    /// A request or a check has ended.
-    pub(super) fn report(&mut self, place: usize, good: bool, now: Instant) -> Option<Change> {
+    /// Counts the outcome of a request or of a failed health check.
+    pub(super) fn report(&mut self, index: usize, good: bool, now: Instant) -> Option<HealthChange> {
         let limits = self.limits;
-        let health = &mut self.targets.get_mut(place)?.health;
+        let health = &mut self.servers.get_mut(index)?.health;
         match (&mut *health, good) {
-            (Health::Up { failures }, true) => *failures = 0,
-            (Health::Up { failures }, false) => {
+            (ServerHealth::Up { failures }, true) => *failures = 0,
+            (ServerHealth::Up { failures }, false) => {
                 *failures += 1;
                 if *failures >= limits.unhealthy_after {
                     let backoff = limits.backoff;
-                    *health = Health::Down { until: now + backoff, backoff, tried: false, good_checks: 0 };
-                    return Some(Change::Down);
+                    *health =
+                        ServerHealth::Down { until: now + backoff, backoff, tried: false, good_checks: 0 };
+                    return Some(HealthChange::Down);
                 }
             }
-            (Health::Down { .. }, true) if !limits.checked => {
-                *health = Health::Up { failures: 0 };
-                return Some(Change::Up);
+            (ServerHealth::Down { .. }, true) if !limits.checked => {
+                *health = ServerHealth::Up { failures: 0 };
+                return Some(HealthChange::Up);
             }
-            // A request that was let through for want of others proves less than checks do.
-            (Health::Down { .. }, true) => {}
-            (Health::Down { until, backoff, tried, good_checks }, false) => {
+            // A request that was let through for want of other servers proves less than health checks do.
+            (ServerHealth::Down { .. }, true) => {}
+            (ServerHealth::Down { until, backoff, tried, good_checks }, false) => {
                 *good_checks = 0;
-                // The others were sent before it was out, or for want of another: they say nothing new.
+                // Other requests were sent before it was out, or for want of another server: their outcome says nothing new.
                 if std::mem::take(tried) {
                     *backoff = (*backoff * 2).min(limits.backoff_max);
                     *until = now + *backoff;
@@ -155,26 +146,27 @@ impl Balance {
         None
     }
 
-    /// A check has ended.
-    pub(super) fn report_check(&mut self, place: usize, good: bool, now: Instant) -> Option<Change> {
+    /// Counts the outcome of a health check.
+    pub(super) fn report_check(&mut self, index: usize, good: bool, now: Instant) -> Option<HealthChange> {
         let limits = self.limits;
-        if let Some(State { health: health @ Health::Down { .. }, .. }) = self.targets.get_mut(place)
+        if let Some(ServerState { health: health @ ServerHealth::Down { .. }, .. }) =
+            self.servers.get_mut(index)
             && good
-            && let Health::Down { good_checks, .. } = health
+            && let ServerHealth::Down { good_checks, .. } = health
         {
             *good_checks += 1;
             if *good_checks >= limits.healthy_after {
-                *health = Health::Up { failures: 0 };
-                return Some(Change::Up);
+                *health = ServerHealth::Up { failures: 0 };
+                return Some(HealthChange::Up);
             }
             return None;
         }
-        self.report(place, good, now)
+        self.report(index, good, now)
     }
 
-    /// Whether a target is in.
-    pub(super) fn is_up(&self, place: usize) -> bool {
-        self.targets.get(place).is_some_and(|state| matches!(state.health, Health::Up { .. }))
+    /// Whether a server is in.
+    pub(super) fn is_up(&self, index: usize) -> bool {
+        self.servers.get(index).is_some_and(|state| matches!(state.health, ServerHealth::Up { .. }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The body of a request on its way to an origin: a few pieces at a time, and no more.
+//! The body of a request to an origin, as a bounded channel of pieces.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,88 +10,95 @@ use std::time::Instant;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// Pieces that may wait between who sends a body and the connection that takes it.
+/// Pieces that may wait between the sender of a body and the connection.
 const PIECES: usize = 4;
 
-/// What both ends of a body share.
-#[derive(Debug)]
-struct Shared {
+/// State shared by both ends of a body.
+#[derive(Debug, Default)]
+struct BodyProgress {
     finished: Cell<bool>,
     /// When a piece was last taken.
     moved: Cell<Option<Instant>>,
+    /// Whether the connection waits for the next piece.
+    starved: Cell<bool>,
 }
 
-/// The end of a request's body where it is put in. Dropped without [`finish`](Self::finish) the request breaks off.
+/// The sending end of a request's body. Dropping it without [`finish`](Self::finish) aborts the request.
 #[derive(Debug)]
 pub struct BodySender {
     pieces: mpsc::Sender<Bytes>,
-    shared: Rc<Shared>,
+    shared: Rc<BodyProgress>,
 }
 
-/// The end of a request's body that goes with the request.
+/// The receiving end of a request's body, which goes with the request.
 #[derive(Debug)]
 pub struct RequestBody {
     pieces: mpsc::Receiver<Bytes>,
     length: Option<u64>,
     taken: u64,
-    shared: Rc<Shared>,
+    shared: Rc<BodyProgress>,
 }
 
-/// Nobody takes the body any more: the request has ended, one way or another.
+/// The request has ended, so that no more of its body is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NobodyTakes;
+pub struct RequestEnded;
 
-/// A body of `length` bytes, or of any number, which is then sent in chunks (RFC 9112 §7.1).
+/// Makes a body of `length` bytes. Without a length it is sent in chunks (RFC 9112 §7.1).
 pub fn request_body(length: Option<u64>) -> (BodySender, RequestBody) {
     let (sender, pieces) = mpsc::channel(PIECES);
-    let shared = Rc::new(Shared { finished: Cell::new(false), moved: Cell::new(None) });
+    let shared = Rc::new(BodyProgress::default());
     let body = RequestBody { pieces, length, taken: 0, shared: Rc::clone(&shared) };
     (BodySender { pieces: sender, shared }, body)
 }
 
 impl BodySender {
-    /// Puts in the next piece as soon as there is room for it.
+    /// Sends the next piece as soon as there is space for it.
     ///
     /// # Errors
     /// The request has ended; its answer says how.
-    pub async fn send(&self, piece: impl Into<Bytes>) -> Result<(), NobodyTakes> {
-        self.pieces.send(piece.into()).await.map_err(|_| NobodyTakes)
+    pub async fn send(&self, piece: impl Into<Bytes>) -> Result<(), RequestEnded> {
+        self.pieces.send(piece.into()).await.map_err(|_| RequestEnded)
     }
 
-    /// That was all of it.
+    /// Marks the end of the body.
     pub fn finish(self) {
         self.shared.finished.set(true);
     }
 }
 
 impl RequestBody {
-    /// What tells how far it has come.
+    /// Returns a view of its progress.
     pub(super) fn watch(&self) -> BodyWatch {
         BodyWatch(Rc::clone(&self.shared))
     }
 }
 
-/// How far a body has come, for deadlines.
-pub(super) struct BodyWatch(Rc<Shared>);
+/// Progress of a body, for deadlines.
+pub(super) struct BodyWatch(Rc<BodyProgress>);
 
 impl BodyWatch {
     /// When a piece was last taken; `None` if none ever was, so that the request can still be sent elsewhere.
     pub(super) fn moved(&self) -> Option<Instant> {
         self.0.moved.get()
     }
+
+    /// Whether the connection waits for the client to send more.
+    pub(super) fn is_starved(&self) -> bool {
+        self.0.starved.get()
+    }
 }
 
-/// Whoever sent the body has stopped before its end.
+/// The body ended before its announced end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BrokeOff;
+pub(super) struct BodyAborted;
 
-impl fmt::Display for BrokeOff {
+impl fmt::Display for BodyAborted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the body of the request broke off")
     }
 }
 
-impl std::error::Error for BrokeOff {}
+impl std::error::Error for BodyAborted {}
 
 /// The body of any request to an origin.
 #[derive(Debug)]
@@ -102,14 +109,16 @@ pub(super) enum Outgoing {
 
 impl Body for Outgoing {
     type Data = Bytes;
-    type Error = BrokeOff;
+    type Error = BodyAborted;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokeOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
         let Self::Stream(body) = self.get_mut() else { return Poll::Ready(None) };
-        let Poll::Ready(piece) = body.pieces.poll_recv(context) else { return Poll::Pending };
+        let next = body.pieces.poll_recv(context);
+        body.shared.starved.set(next.is_pending());
+        let Poll::Ready(piece) = next else { return Poll::Pending };
         Poll::Ready(match piece {
             Some(piece) => {
                 body.taken += piece.len() as u64;
@@ -119,7 +128,7 @@ impl Body for Outgoing {
             None if body.shared.finished.get() && body.length.is_none_or(|length| length == body.taken) => {
                 None
             }
-            None => Some(Err(BrokeOff)),
+            None => Some(Err(BodyAborted)),
         })
     }
 

@@ -1,6 +1,6 @@
-//! Opening a connection to a target.
+//! Opening a connection to a server.
 
-use hyper::client::conn::http1::Builder;
+use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use penstock_tls::OutboundError;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -8,22 +8,35 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_local;
 
-use super::OriginError;
-use super::connections::Sender;
-use super::target::{HttpOrigin, Target};
+use super::body::Outgoing;
+use super::error::OriginError;
+use super::origin::HttpOrigin;
+use super::server::Server;
+use super::stream::{CheckedStream, ConfirmedEnd, HeadBudget};
 
-/// Connects, with TLS where the target speaks it. The permit, if it takes one, is given back when the
-/// connection ends.
+/// Sends requests on one connection.
+pub(super) struct Sender {
+    pub(super) requests: SendRequest<Outgoing>,
+    pub(super) budget: HeadBudget,
+}
+
+impl Sender {
+    pub(super) fn is_closed(&self) -> bool {
+        self.requests.is_closed()
+    }
+}
+
+/// Connects, with TLS if the URL of the server says so. The permit is given back when the connection ends.
 pub(super) async fn dial(
     origin: &HttpOrigin,
-    target: &Target,
+    server: &Server,
     permit: Option<OwnedSemaphorePermit>,
 ) -> Result<Sender, OriginError> {
     let failed = |error: OriginError, why: String| {
-        target.set_fault(why);
+        server.set_fault(why);
         error
     };
-    let dialled = TcpStream::connect((target.url.host(), target.url.port())).await;
+    let dialled = TcpStream::connect((server.url.host(), server.url.port())).await;
     let socket = dialled.map_err(|error| {
         let timed_out = error.kind() == std::io::ErrorKind::TimedOut;
         let meaning = if timed_out { OriginError::Timeout } else { OriginError::Unreachable };
@@ -32,12 +45,12 @@ pub(super) async fn dial(
     // Requests are one small packet each: nothing to gain from waiting.
     drop(socket.set_nodelay(true));
     let mut builder = Builder::new();
-    // Larger than a head may be, which is looked at when it is here.
+    // Larger than a head may be: its length is compared with the limit once it is parsed.
     builder.max_buf_size(origin.limits().read_bytes).max_headers(origin.limits().head_fields);
-    if !target.url.is_secure() {
+    if !server.url.is_secure() {
         return begin(&builder, socket, permit).await;
     }
-    let Some(tls) = &target.tls else {
+    let Some(tls) = &server.tls else {
         let why = "there is no authority to verify its certificate by".to_owned();
         return Err(failed(OriginError::Certificate, why));
     };
@@ -51,17 +64,19 @@ pub(super) async fn dial(
     begin(&builder, stream, permit).await
 }
 
-pub(super) async fn begin<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+pub(super) async fn begin<S: AsyncRead + AsyncWrite + ConfirmedEnd + Unpin + 'static>(
     builder: &Builder,
     stream: S,
     permit: Option<OwnedSemaphorePermit>,
 ) -> Result<Sender, OriginError> {
+    let budget = HeadBudget::default();
+    let stream = CheckedStream::new(stream, budget.clone());
     let handshake = builder.handshake(TokioIo::new(stream)).await;
-    let (sender, connection) = handshake.map_err(|_| OriginError::Unreachable)?;
+    let (requests, connection) = handshake.map_err(|_| OriginError::Unreachable)?;
     spawn_local(async move {
-        // Its errors come out where the response is read.
+        // Its errors are returned to the reader of the response.
         drop(connection.await);
         drop(permit);
     });
-    Ok(sender)
+    Ok(Sender { requests, budget })
 }

@@ -1,14 +1,15 @@
-//! What is asked of an origin.
+//! A request to an origin.
 
 pub use hyper::Method;
 use hyper::Request;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use penstock_http::OriginUrl;
 
-use super::OriginError;
 use super::body::Outgoing;
+use super::error::OriginError;
+use super::framing::is_twin_of_any;
 
-/// What is asked of an origin.
+/// A request to an origin.
 #[derive(Clone, Debug)]
 pub struct Fetch {
     /// GET, unless something is passed through.
@@ -17,18 +18,18 @@ pub struct Fetch {
     pub target: String,
     /// Value of Host; that of the origin if `None`.
     pub host: Option<String>,
-    /// Whether it may be asked because of a replay, which the origin is told (RFC 8470 §5.1).
+    /// Whether the client's request may be a replay, which the origin is told (RFC 8470 §5.1).
     pub early: bool,
     /// First and last byte wanted; all of it if `None`.
     pub range: Option<(u64, u64)>,
-    /// A condition, such as If-None-Match with validators of what is there already.
+    /// A condition, such as If-None-Match with validators of a stored response.
     pub known: Option<(&'static str, String)>,
     /// Further fields; see [`Self::pass`].
     pub fields: HeaderMap,
 }
 
 /// Fields of a request that belong to one connection (RFC 9110 §7.6.1), or that are written here.
-const NOT_PASSED_ON: [HeaderName; 14] = [
+pub(super) const NOT_PASSED_ON: [HeaderName; 14] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
     header::EXPECT,
@@ -46,7 +47,7 @@ const NOT_PASSED_ON: [HeaderName; 14] = [
 ];
 
 impl Fetch {
-    /// A GET for all of that path and query.
+    /// A GET for a path and query.
     pub fn get(target: impl Into<String>) -> Self {
         Self {
             method: Method::GET,
@@ -59,14 +60,14 @@ impl Fetch {
         }
     }
 
-    /// Passes on a field of a client's request. Those of its connection, and those that are written for each
-    /// connection anew (Host, Content-Length, Via…), are left out, and so is what is no field. Returns whether it goes
-    /// with the request. A field that the client's Connection names is for the caller to leave out.
+    /// Adds a field of a client's request. Fields of its connection, those that are written for each connection (Host,
+    /// Content-Length, Via…), their twins with underscores, and invalid fields are left out. Returns whether the field
+    /// was added. The caller leaves out fields that the client's Connection names.
     pub fn pass(&mut self, name: &str, value: &[u8]) -> bool {
         let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(value)) else {
             return false;
         };
-        let passed = !NOT_PASSED_ON.contains(&name);
+        let passed = !NOT_PASSED_ON.contains(&name) && !is_twin_of_any(&name, &NOT_PASSED_ON);
         if passed {
             self.fields.append(name, value);
         }
@@ -78,7 +79,21 @@ impl Fetch {
         self.range.is_some() || self.fields.contains_key(header::RANGE)
     }
 
-    /// Whether asking twice does no more than asking once (RFC 9110 §9.2.2), as far as we rely on it.
+    /// Whether 304 may be the answer.
+    pub(super) fn is_conditional(&self) -> bool {
+        let conditions = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE];
+        let known = self.known.as_ref().is_some_and(|(name, _)| conditions.iter().any(|one| one == name));
+        known || conditions.iter().any(|name| self.fields.contains_key(name))
+    }
+
+    /// Removes fields that must reach no other server than the first.
+    pub(super) fn remove_credentials(&mut self) {
+        for name in [header::AUTHORIZATION, header::COOKIE] {
+            self.fields.remove(name);
+        }
+    }
+
+    /// Whether asking twice has the same effect as asking once (RFC 9110 §9.2.2).
     pub(super) fn is_repeatable(&self) -> bool {
         matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
@@ -96,7 +111,7 @@ pub(super) fn head(target: &OriginUrl, host: &str, fetch: &Fetch) -> Result<Requ
         request = request.header(header::RANGE, format!("bytes={first}-{last}"));
     }
     if let Some((name, value)) = &fetch.known {
-        let value = HeaderValue::from_str(value).map_err(|_| OriginError::Malformed)?;
+        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| OriginError::Unsendable)?;
         request = request.header(*name, value);
     }
     for (name, value) in &fetch.fields {
@@ -105,15 +120,14 @@ pub(super) fn head(target: &OriginUrl, host: &str, fetch: &Fetch) -> Result<Requ
     if !fetch.fields.contains_key(header::USER_AGENT) {
         request = request.header(header::USER_AGENT, "penstock");
     }
-    // Who does not say what it can read is sent anything (RFC 9110 §12.5.3).
+    // Without this field the response may have any coding (RFC 9110 §12.5.3).
     if !fetch.fields.contains_key(header::ACCEPT_ENCODING) {
         request = request.header(header::ACCEPT_ENCODING, "identity");
     }
-    // Only a target that hyper cannot read gets here; the client's request was parsed before.
-    request.body(()).map_err(|_| OriginError::Malformed)
+    request.body(()).map_err(|_| OriginError::Unsendable)
 }
 
-/// The same with what follows it.
+/// The same request with a body.
 pub(super) fn with_body(head: &Request<()>, body: Outgoing) -> Request<Outgoing> {
     let mut request = Request::new(body);
     *request.method_mut() = head.method().clone();
@@ -125,11 +139,21 @@ pub(super) fn with_body(head: &Request<()>, body: Outgoing) -> Request<Outgoing>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::error::OriginFault;
 
     #[test]
     fn fields_of_the_clients_connection_stay_behind() {
         let mut fetch = Fetch::get("/a");
-        for name in ["Connection", "transfer-encoding", "Host", "content-length", "Expect", "no field"] {
+        for name in [
+            "Connection",
+            "transfer-encoding",
+            "Host",
+            "content-length",
+            "Expect",
+            "no field",
+            "Content_Length",
+            "transfer_encoding",
+        ] {
             assert!(!fetch.pass(name, b"x"), "{name}");
         }
         assert!(!fetch.pass("x-broken", b"a\r\nb: c"));
@@ -139,5 +163,21 @@ mod tests {
         assert_eq!(request.uri(), "/base/a");
         assert_eq!(request.headers()["content-type"], "text/plain");
         assert_eq!(request.headers()["host"], "host");
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_sent_is_the_clients_fault() {
+        let url = OriginUrl::parse("http://origin").unwrap();
+        for fetch in [
+            Fetch::get("/a<b"),
+            Fetch::get("/a b"),
+            Fetch { known: Some(("if-none-match", "\"a\nb\"".to_owned())), ..Fetch::get("/") },
+        ] {
+            let error = head(&url, "origin", &fetch).unwrap_err();
+            assert_eq!(error.fault(), OriginFault::Client, "{fetch:?}");
+        }
+        assert_eq!(head(&url, "a\nb", &Fetch::get("/")).unwrap_err().fault(), OriginFault::Client);
+        let odd = Fetch { known: Some(("if-none-match", "\"\u{e9}\"".to_owned())), ..Fetch::get("/") };
+        assert!(head(&url, "origin", &odd).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! What a fuzzer calls: a response as an origin may send it, read as every response is.
+//! The body of a fuzz target: arbitrary bytes as the response of an origin.
 
 use std::io;
 use std::pin::Pin;
@@ -10,13 +10,42 @@ use hyper::client::conn::http1::Builder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::LocalSet;
 
-use super::OriginError;
-use super::answer::{Answer, Held};
 use super::body::Outgoing;
 use super::dial::begin;
+use super::error::OriginError;
+use super::exchange::fault_of_head;
+use super::fetch::Fetch;
+use super::response::{OriginResponse, ResponseConnection};
+use super::settings::{HealthLimits, MinimumRate, OriginLimits};
+use super::stream::ConfirmedEnd;
 
-/// What was read: status, fields and body, and whether the body came to its end.
-type Seen = Result<(u16, Vec<(String, Vec<u8>)>, Vec<u8>, bool), OriginError>;
+const MINUTE: Duration = Duration::from_secs(60);
+
+const LIMITS: OriginLimits = OriginLimits {
+    connect: MINUTE,
+    first_byte: MINUTE,
+    between_bytes: MINUTE,
+    minimum_rate: MinimumRate { bytes_per_second: 0, window: MINUTE },
+    head_bytes: 16 * 1024,
+    read_bytes: 16 * 1024,
+    head_fields: 100,
+    idle_connections: 0,
+    connections: 1,
+    waiting: 0,
+    retries: 0,
+    redirects: 0,
+    sessions: 0,
+    health: HealthLimits {
+        unhealthy_after: 1,
+        healthy_after: 1,
+        backoff: MINUTE,
+        backoff_max: MINUTE,
+        checked: false,
+    },
+};
+
+/// Status, fields and body of a response, and whether the body came to its end.
+type ReadResponse = Result<(u16, Vec<(String, Vec<u8>)>, Vec<u8>, bool), OriginError>;
 
 /// Reads one byte and a response: at once, and in pieces of so many bytes. Both say the same; the answer of the first
 /// is shown to `look` before its body is read.
@@ -24,7 +53,7 @@ type Seen = Result<(u16, Vec<(String, Vec<u8>)>, Vec<u8>, bool), OriginError>;
 /// # Panics
 /// When they do not.
 #[doc(hidden)]
-pub fn fuzz_answer(input: &[u8], look: impl Fn(&Answer<'_>)) {
+pub fn fuzz_response(input: &[u8], look: impl Fn(&OriginResponse<'_>)) {
     let Some((&piece, response)) = input.split_first() else { return };
     let whole = read(response, response.len().max(1), &look);
     let in_pieces = read(response, usize::from(piece % 32) + 1, |_| {});
@@ -35,19 +64,23 @@ pub fn fuzz_answer(input: &[u8], look: impl Fn(&Answer<'_>)) {
     }
 }
 
-fn read(response: &[u8], piece: usize, look: impl Fn(&Answer<'_>)) -> Seen {
+fn read(response: &[u8], piece: usize, look: impl Fn(&OriginResponse<'_>)) -> ReadResponse {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.expect("a runtime without I/O needs nothing");
     let given = response.len();
     LocalSet::new().block_on(&runtime, async {
         let stream = Scripted { response: response.to_vec(), sent: 0, piece, asked: false, waiting: None };
         let mut builder = Builder::new();
-        builder.max_buf_size(16 * 1024).max_headers(100);
+        builder.max_buf_size(LIMITS.read_bytes).max_headers(LIMITS.head_fields);
         let mut sender = begin(&builder, stream, None).await?;
         let request = Request::builder().uri("/").header("host", "a").body(Outgoing::Nothing);
         let request = request.expect("it is a request");
-        let response = sender.send_request(request).await.map_err(|_| OriginError::Malformed)?;
-        let mut answer = Answer::new(response, Held::Own(sender), Duration::from_secs(60));
+        let fetch = Fetch::get("/");
+        let response = sender.requests.send_request(request).await.map_err(|_| OriginError::Malformed)?;
+        if fault_of_head(&response, &fetch, LIMITS.head_bytes).is_some() {
+            return Err(OriginError::Malformed);
+        }
+        let mut answer = OriginResponse::new(response, ResponseConnection::Own(sender), false, &LIMITS);
         look(&answer);
         let fields = answer.fields().iter();
         let fields = fields.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
@@ -73,6 +106,12 @@ struct Scripted {
     piece: usize,
     asked: bool,
     waiting: Option<Waker>,
+}
+
+impl ConfirmedEnd for Scripted {
+    fn is_end_confirmed(&self) -> bool {
+        true
+    }
 }
 
 impl AsyncRead for Scripted {

@@ -1,41 +1,20 @@
 //! Buckets of S3-compatible stores as origins: requests signed by AWS Signature Version 4, in the query.
 //!
-//! Only GET and HEAD are signed: what viewers send otherwise must not be done with our keys.
+//! Only GET and HEAD are signed: other requests of viewers must not use the operator's keys.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Method;
-use penstock_http::OriginUrl;
-use penstock_sys::traffic::Secret;
 use rusty_s3::actions::{GetObject, HeadObject, S3Action};
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 
-use super::OriginError;
+use super::error::OriginError;
 use super::fetch::Fetch;
+use super::settings::S3Bucket;
 
 /// How long a signature holds: the clocks of both sides may differ by some minutes.
 const SIGNATURE_LIFETIME: Duration = Duration::from_secs(900);
-
-/// A bucket of an S3-compatible store, and the key to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct S3Bucket {
-    /// The store; its path stands in front of the bucket's name.
-    pub endpoint: OriginUrl,
-    /// Name of the bucket.
-    pub bucket: String,
-    /// The region that signatures name.
-    pub region: String,
-    /// Whether the bucket's name stands in the path, and not in front of the host name.
-    pub path_style: bool,
-    /// What stands in front of every path; no slash at its begin, one at its end unless it is empty.
-    pub prefix: String,
-    /// Names the key.
-    pub access_key: String,
-    /// The key.
-    pub secret_key: Arc<Secret>,
-}
 
 /// Signs requests for a bucket.
 pub(super) struct Signer {
@@ -61,11 +40,11 @@ impl Signer {
     /// for other things than the object.
     pub(super) fn sign(&self, fetch: &Fetch) -> Result<(Fetch, String), OriginError> {
         let path = fetch.target.split('?').next().unwrap_or_default();
-        let path = path.strip_prefix('/').ok_or(OriginError::Malformed)?;
-        let name = unescape(path).ok_or(OriginError::Malformed)?;
+        let path = path.strip_prefix('/').ok_or(OriginError::Unsendable)?;
+        let name = unescape(path).ok_or(OriginError::Unsendable)?;
         // A URL with these would lead out of the bucket.
         if name.split('/').any(|segment| segment == "." || segment == "..") {
-            return Err(OriginError::Malformed);
+            return Err(OriginError::Unsendable);
         }
         let object = format!("{}{name}", self.prefix);
         let credentials = Some(&self.credentials);
@@ -74,7 +53,7 @@ impl Signer {
             Method::HEAD => HeadObject::new(&self.bucket, credentials, &object).sign(SIGNATURE_LIFETIME),
             _ => self.bucket.object_url(&object),
         };
-        let host = url.host_str().ok_or(OriginError::Malformed)?;
+        let host = url.host_str().ok_or(OriginError::Unsendable)?;
         let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let target = match url.query() {
             Some(query) => format!("{}?{query}", url.path()),
@@ -95,7 +74,7 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// What a path means; names of objects are UTF-8.
+/// Decodes a path; names of objects are UTF-8.
 fn unescape(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
@@ -112,6 +91,11 @@ fn unescape(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use penstock_http::OriginUrl;
+    use penstock_sys::traffic::Secret;
+
     use super::*;
 
     fn signer(path_style: bool) -> Signer {
@@ -144,7 +128,8 @@ mod tests {
     #[test]
     fn nothing_leads_out_of_the_bucket_and_only_reading_is_signed() {
         for target in ["/../other/x", "/a/%2e%2e/%2E%2E/other", "x", "/%ff", "/%4"] {
-            assert!(signer(true).sign(&Fetch::get(target)).is_err(), "{target}");
+            let error = signer(true).sign(&Fetch::get(target)).unwrap_err();
+            assert_eq!(error, OriginError::Unsendable, "{target}");
         }
         let delete = Fetch { method: Method::DELETE, ..Fetch::get("/x") };
         assert_eq!(signer(true).sign(&delete).unwrap().0.target, "/video/vod/x");

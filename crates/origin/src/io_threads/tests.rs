@@ -3,7 +3,7 @@ use std::sync::mpsc;
 
 use super::*;
 
-/// A pool with room for `queued` jobs of either kind.
+/// A pool with space for `queued` jobs of either kind.
 pub(crate) fn pool(threads: usize, queued: usize) -> Arc<IoThreads> {
     Arc::new(IoThreads::start(IoLimits { threads, queued, queued_later: queued }).unwrap())
 }
@@ -50,7 +50,7 @@ async fn a_full_queue_refuses() {
 }
 
 #[tokio::test]
-async fn what_somebody_waits_for_comes_first() {
+async fn a_read_with_a_waiter_comes_before_a_prefetch() {
     let pool = pool(1, 4);
     let (log, order) = mpsc::channel();
     let gate = Gate::close(&pool);
@@ -88,7 +88,7 @@ async fn dropping_the_pool_ends_its_threads_and_forgets_what_was_queued() {
     drop(pool);
     assert_eq!(queued.await, Err(Busy));
     drop(gate);
-    // The threads hold what they share; when it is gone, so are they.
+    // The threads own a reference to the shared state; its end is their end.
     while shared.strong_count() > 0 {
         thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! What can be typed after `penstock cache`.
+//! Arguments of `penstock cache`.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,8 @@ Examples:
   penstock cache purge -c penstock.yaml --tag film-123 --soft
   penstock cache purge -c penstock.yaml --url /vod/123/poster.jpg          this path on every site
 
-It asks the running server through its admin listener. A purge holds in all workers when this returns, and after a
-restart too. See docs/caching.md.";
+It sends the purge to the admin listener of the running server. When it returns, the purge is in force in all workers,
+also after a restart. There is no confirmation prompt. See docs/caching.md.";
 
 const LOOK_EXAMPLES: &str = "\
 Examples:
@@ -21,37 +21,37 @@ Examples:
   penstock cache stat -c penstock.yaml --json
   penstock cache verify -c penstock.yaml                   reads everything; exit code 1 if something is damaged
 
-They read the directories that the configuration names and change nothing, whether a server runs or not. What is purged
-and nobody has asked for since is still listed. See docs/cache.md.";
+They read the directories that the configuration names and change nothing, whether a server runs or not. Purged objects
+stay listed until their next request. See docs/cache.md.";
 
 /// The cache of a server.
 #[derive(Args, Debug)]
-pub(crate) struct Cache {
+pub(crate) struct CacheArgs {
     #[command(subcommand)]
     pub(crate) command: CacheCommand,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheCommand {
-    /// Have the running server forget what it keeps of a URL, of all below a prefix, or with a tag.
+    /// Purge a URL, a prefix, a tag or the whole cache of the running server.
     #[command(after_help = PURGE_EXAMPLES)]
-    Purge(Purge),
+    Purge(PurgeArgs),
 
     /// List the objects in memory and on disks, the largest first.
     #[command(after_help = LOOK_EXAMPLES)]
-    Ls(List),
+    Ls(ListArgs),
 
-    /// Say how full the tiers are.
+    /// Print how full the tiers are.
     #[command(after_help = LOOK_EXAMPLES)]
-    Stat(Look),
+    Stat(TierArgs),
 
-    /// Compare all checksums.
+    /// Verify all checksums.
     #[command(after_help = LOOK_EXAMPLES)]
-    Verify(Look),
+    Verify(TierArgs),
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Look {
+pub(crate) struct TierArgs {
     /// The configuration of the server, for the directories of its tiers.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: PathBuf,
@@ -62,11 +62,11 @@ pub(crate) struct Look {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct ListArgs {
     #[command(flatten)]
-    pub(crate) look: Look,
+    pub(crate) tiers: TierArgs,
 
-    /// Only objects with this in their URL, as the origin is asked for it.
+    /// Only objects whose URL at the origin contains this text.
     #[arg(long, value_name = "PART")]
     pub(crate) url: Option<String>,
 
@@ -76,7 +76,7 @@ pub(crate) struct List {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Purge {
+pub(crate) struct PurgeArgs {
     /// The configuration of the server, for the address of its admin listener.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: PathBuf,
@@ -84,7 +84,7 @@ pub(crate) struct Purge {
     #[command(flatten)]
     pub(crate) what: PurgeWhat,
 
-    /// Only make it stale: it is still good while a newer one is fetched, if its origin allows that.
+    /// Only make objects stale: they are served while newer ones are fetched, if the origin allows that.
     #[arg(long)]
     pub(crate) soft: bool,
 }
@@ -96,15 +96,15 @@ pub(crate) struct PurgeWhat {
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
 
-    /// All URLs that begin so.
+    /// All URLs that begin with this text.
     #[arg(long, value_name = "URL")]
     pub(crate) prefix: Option<String>,
 
-    /// All with this tag, as their origin gave it in Surrogate-Key or Cache-Tag.
+    /// All objects with this tag from the origin's Surrogate-Key or Cache-Tag.
     #[arg(long, value_name = "TAG")]
     pub(crate) tag: Option<String>,
 
-    /// All there is.
+    /// The whole cache.
     #[arg(long)]
     pub(crate) everything: bool,
 }

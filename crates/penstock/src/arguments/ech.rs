@@ -1,4 +1,4 @@
-//! What can be typed after `penstock ech`.
+//! Arguments of `penstock ech`.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ const EXAMPLES: &str = "\
 Example:
   penstock ech new --public-name public.example.com /etc/penstock/ech
 
-The server takes the key up within a second or two; put the printed record into DNS when all servers have it.
+The server loads the key within two seconds. Put the printed record into DNS when all servers have the key.
 See docs/tls.md.";
 
 /// Keys of encrypted ClientHellos (ECH, RFC 9849).
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Ech {
+pub(crate) struct EchArgs {
     #[command(subcommand)]
     pub(crate) command: EchCommand,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Ech {
 pub(crate) enum EchCommand {
     /// Write a new key, readable by its owner only, and print the HTTPS record for DNS.
     New {
-        /// The name that clients pretend to want; the server needs a certificate for it.
+        /// The public name in the outer ClientHello; the server needs a certificate for it.
         #[arg(long, value_name = "NAME")]
         public_name: String,
 

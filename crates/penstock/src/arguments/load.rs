@@ -1,4 +1,4 @@
-//! What can be typed after `penstock load`.
+//! The command line of `penstock load`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use penstock_load::{Target, quantity};
+use penstock_load::{TargetUrl, quantity};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,15 +15,15 @@ Examples:
   penstock load download --connections 10 --bitrate 5Mbit https://video.example/film.mp4
   penstock load playback --viewers 200 --ramp 20s https://video.example/film/index.m3u8
 
-It asks nobody for leave: load only servers that are yours.";
+There is no confirmation prompt: load only servers that are yours.";
 
 const HANDSHAKES_EXAMPLES: &str = "\
 Examples:
   penstock load handshakes --insecure --duration 3s --connections 1 --json https://127.0.0.1:8443/1k.bin
   penstock load handshakes --tls 1.3 --resume ticket --requests 1000 https://video.example/
   penstock load handshakes --rate 500 --group X25519 --signature-algorithm ECDSA+SHA256 https://video.example/
-  penstock load handshakes --resume ticket --sni video.example --address 10.0.0.1:443 --address 10.0.0.2:443 \\
-    https://video.example/                                        does a fleet resume?";
+  penstock load handshakes --resume ticket --sni video.example --address 192.0.2.1:443 --address 192.0.2.2:443 \\
+    https://video.example/                                        do all servers resume?";
 
 const REQUESTS_EXAMPLES: &str = "\
 Examples:
@@ -52,16 +52,16 @@ pub(crate) struct Load {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
-    /// Connect, shake hands, ask for something small, and begin anew.
+    /// Connect, handshake, send a small request, end the connection, and repeat.
     Handshakes(Handshakes),
 
-    /// Ask again and again, on connections that are kept or on one each.
+    /// Send requests, on connections that are kept or on one each.
     Requests(Requests),
 
-    /// Take bodies as fast as they come, or as fast as players would.
+    /// Download bodies at full speed, or at the bitrate of players.
     Download(Download),
 
-    /// Watch an HLS or DASH stream as players do, and tell their start-up times and stalls.
+    /// Play an HLS or DASH stream as players do, and report start-up times and stalls.
     Playback(Playback),
 }
 
@@ -69,9 +69,9 @@ pub(crate) enum LoadCommand {
 #[command(after_help = HANDSHAKES_EXAMPLES)]
 pub(crate) struct Handshakes {
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonOptions,
 
-    /// Send no request: the handshake is all.
+    /// Send no request after the handshake.
     #[arg(long)]
     pub(crate) no_request: bool,
 }
@@ -80,16 +80,16 @@ pub(crate) struct Handshakes {
 #[command(after_help = REQUESTS_EXAMPLES)]
 pub(crate) struct Requests {
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonOptions,
 
     #[command(flatten)]
-    pub(crate) objects: Objects,
+    pub(crate) objects: ObjectOptions,
 
-    /// Open a connection for each request.
+    /// Use a new connection for each request.
     #[arg(long)]
     pub(crate) no_keepalive: bool,
 
-    /// The method; several are mixed by their weights: GET=9 and HEAD=1.
+    /// The method. Several are mixed by their weights: GET=9 and HEAD=1.
     #[arg(long, value_name = "NAME[=WEIGHT]", value_parser = method)]
     pub(crate) method: Vec<(String, u32)>,
 
@@ -102,12 +102,12 @@ pub(crate) struct Requests {
 #[command(after_help = DOWNLOAD_EXAMPLES)]
 pub(crate) struct Download {
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonOptions,
 
     #[command(flatten)]
-    pub(crate) objects: Objects,
+    pub(crate) objects: ObjectOptions,
 
-    /// How fast each connection reads; as fast as it comes if not given.
+    /// The rate at which each connection reads; unlimited if not given.
     #[arg(long, value_name = "BITRATE", value_parser = quantity::bitrate)]
     pub(crate) bitrate: Option<u64>,
 }
@@ -116,70 +116,70 @@ pub(crate) struct Download {
 #[command(after_help = PLAYBACK_EXAMPLES)]
 pub(crate) struct Playback {
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: CommonOptions,
 
-    /// How much each player fetches ahead.
+    /// How much media each player fetches ahead.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
     pub(crate) buffer: Duration,
 
-    /// How much has to be there before the picture starts, at first and after a stall.
+    /// How much media is buffered before playback starts, initially and after a stall.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = quantity::duration)]
     pub(crate) start: Duration,
 
-    /// Which of several qualities is played.
+    /// The rendition to play.
     #[arg(long, value_name = "QUALITY", default_value = "auto")]
     pub(crate) quality: PlayedQuality,
 
-    /// How long a viewer stays before another comes; to the end of the film if not given.
+    /// How long a viewer stays before another arrives; to the end of the stream if not given.
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     pub(crate) watch: Option<Duration>,
 
-    /// Over how long the viewers come in.
+    /// The time over which viewers arrive.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = quantity::duration)]
     pub(crate) ramp: Duration,
 
-    /// How often all viewers leave and return at once.
+    /// The period after which all viewers leave and return at once.
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     pub(crate) storm: Option<Duration>,
 
-    /// Fetch whole segments, also of live streams in parts.
+    /// Fetch whole segments and full playlists, also of low-latency streams.
     #[arg(long)]
     pub(crate) no_low_latency: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlayedQuality {
-    /// The smallest bitrate.
+    /// The lowest bitrate.
     Lowest,
-    /// The largest bitrate.
+    /// The highest bitrate.
     Highest,
-    /// The largest that the measured throughput carries.
+    /// The highest bitrate that the measured throughput carries.
     Auto,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Objects {
-    /// A file with a path in each line, asked for instead of that of the URL.
+pub(crate) struct ObjectOptions {
+    /// A file with one path per line, requested instead of the path of the URL.
     #[arg(long, value_name = "FILE")]
     pub(crate) urls: Option<PathBuf>,
 
-    /// How many objects `{}` in a path stands for: 0, 1, 2 and so on.
+    /// The number of objects that `{}` in a path stands for, numbered from 0.
     #[arg(long, value_name = "N", default_value = "1", value_parser = objects)]
     pub(crate) objects: u64,
 
-    /// In which order objects are asked for.
+    /// The order in which objects are requested.
     #[arg(long, value_name = "ORDER", default_value = "turn")]
     pub(crate) order: OrderBy,
 
-    /// The exponent of --order zipf; more asks more for fewer objects.
+    /// The exponent of --order zipf; a higher one requests fewer objects more often.
     #[arg(long, value_name = "S", default_value = "1.0", value_parser = exponent)]
     pub(crate) exponent: f64,
 
-    /// The bytes to ask for, such as 0-1023.
+    /// The byte range to request, such as 0-1023.
     #[arg(long, value_name = "RANGE", value_parser = range, conflicts_with = "random_range")]
     pub(crate) range: Option<String>,
 
-    /// So many bytes from a random place of objects of that size, such as 100KiB:1GiB.
+    /// A random range of LENGTH bytes from objects of SIZE bytes, such as 100KiB:1GiB.
     #[arg(long, value_name = "LENGTH:SIZE", value_parser = random_range)]
     pub(crate) random_range: Option<(u64, u64)>,
 
@@ -198,57 +198,69 @@ pub(crate) enum OrderBy {
     Turn,
     /// Each as likely as any other.
     Random,
-    /// A few most of the time, as viewers do.
+    /// By popularity: few objects most of the time.
     Zipf,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Common {
-    /// Where to: an http or https URL.
+pub(crate) struct CommonOptions {
+    /// The http or https URL to load.
     #[arg(value_name = "URL")]
-    pub(crate) url: Target,
+    pub(crate) url: TargetUrl,
 
-    /// Connections at the same time.
+    /// Concurrent connections.
     #[arg(short, long, visible_alias = "viewers", value_name = "N", default_value = "1", value_parser = connections)]
     pub(crate) connections: NonZeroUsize,
 
     /// Threads that share the connections.
-    #[arg(short, long, value_name = "N", default_value = "1", value_parser = super::workers)]
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = super::values::workers)]
     pub(crate) threads: NonZeroUsize,
 
-    /// How long to go on; 10 s if neither this nor --requests is given.
+    /// The duration of the run; 10 s if neither this nor --requests is given.
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Duration>,
 
-    /// How many to do in all.
+    /// The number of operations in all.
     #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub(crate) requests: Option<u64>,
 
-    /// How many begin per second, whatever the server does: latencies then count from when each was due.
+    /// Operations that start per second, whatever the server does. Latencies then count from when each was due.
     #[arg(short = 'R', long, value_name = "N", value_parser = quantity::rate)]
     pub(crate) rate: Option<f64>,
 
-    /// How long connecting, a handshake or waiting for bytes may take.
+    /// How long connecting, a handshake, a response head, or a pause in a body may take.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = some_time)]
     pub(crate) timeout: Duration,
 
-    /// Connect here instead of where the URL's name leads, to the URL's port if none is given; several are taken in turn.
+    /// Connect to this address instead of the URL's host, by default at the URL's port. Several are used in turn.
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = address)]
-    pub(crate) address: Vec<Address>,
+    pub(crate) address: Vec<ConnectAddress>,
 
-    /// A field of each request.
+    /// A header field of each request.
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = field)]
     pub(crate) header: Vec<String>,
 
-    /// Makes random choices differ from run to run, or not.
+    /// The seed of random choices. Equal seeds and threads make equal choices.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
+
+    /// How connections end; the two ways cost a server differently.
+    #[arg(long, value_name = "HOW", default_value = "close-notify")]
+    pub(crate) ending: EndBy,
 
     #[command(flatten)]
     pub(crate) tls: TlsOptions,
 
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EndBy {
+    /// By close_notify (over TLS) and FIN, then waiting for the server's end.
+    CloseNotify,
+    /// By RST, without close_notify.
+    Reset,
 }
 
 #[derive(Args, Debug)]
@@ -282,15 +294,15 @@ pub(crate) struct TlsOptions {
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "http/1.1")]
     pub(crate) alpn: Vec<String>,
 
-    /// Resume sessions that the server gave.
+    /// Resume sessions of earlier connections.
     #[arg(long, value_name = "HOW", default_value = "none")]
     pub(crate) resume: ResumeBy,
 
-    /// Ask for no tickets, as clients that know none.
+    /// Request no tickets, as clients without support for them.
     #[arg(long)]
     pub(crate) no_tickets: bool,
 
-    /// Keep sessions in this file from one run to the next, as an app would.
+    /// Keep sessions in this file from one run to the next.
     #[arg(long, value_name = "FILE")]
     pub(crate) sessions: Option<PathBuf>,
 
@@ -302,7 +314,7 @@ pub(crate) struct TlsOptions {
     #[arg(long, value_name = "FILE", requires = "client_key")]
     pub(crate) client_certificate: Option<PathBuf>,
 
-    /// Its key (PEM).
+    /// The key of the client's certificate (PEM).
     #[arg(long, value_name = "FILE", alias = "key", requires = "client_certificate")]
     pub(crate) client_key: Option<PathBuf>,
 }
@@ -329,20 +341,20 @@ pub(crate) enum ResumeBy {
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Output")]
-pub(crate) struct Output {
-    /// Print JSON for programs instead of a table.
+pub(crate) struct OutputOptions {
+    /// Print JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Write a log of HDR histograms, one for each second.
+    /// Write a log of HDR histograms, one per second.
     #[arg(long, value_name = "FILE")]
     pub(crate) hdr: Option<PathBuf>,
 
-    /// Draw the run as an SVG.
+    /// Write a plot of the run (SVG).
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
 
-    /// Exit with 1 if anything failed.
+    /// Exit with 1 if any operation failed.
     #[arg(long)]
     pub(crate) strict: bool,
 
@@ -351,22 +363,23 @@ pub(crate) struct Output {
     pub(crate) quiet: bool,
 }
 
-/// Where to connect.
+/// An address to connect to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Address {
-    /// To the URL's port.
+pub(crate) enum ConnectAddress {
+    /// At the URL's port.
     Host(IpAddr),
-    /// To this port.
+    /// At this port.
     Socket(SocketAddr),
 }
 
-fn address(text: &str) -> Result<Address, String> {
+fn address(text: &str) -> Result<ConnectAddress, String> {
     let host = || {
         let host = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-        host.parse().map(Address::Host)
+        host.parse().map(ConnectAddress::Host)
     };
-    let parsed = text.parse().map(Address::Socket).or_else(|_| host());
-    parsed.map_err(|_| "write an IP address, such as 10.0.0.1, 10.0.0.1:443 or [2001:db8::1]:443".to_owned())
+    let parsed = text.parse().map(ConnectAddress::Socket).or_else(|_| host());
+    parsed
+        .map_err(|_| "write an IP address, such as 192.0.2.1, 192.0.2.1:443 or [2001:db8::1]:443".to_owned())
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {
@@ -379,7 +392,7 @@ fn count(text: &str) -> Result<u64, String> {
     count.ok_or_else(|| "write a number from 1, such as 1000".to_owned())
 }
 
-/// More have no sense, and their numbers would not be exact.
+/// The most objects. Larger numbers would not be exact.
 const OBJECTS_MAX: u64 = 1 << 40;
 
 fn objects(text: &str) -> Result<u64, String> {
@@ -387,7 +400,7 @@ fn objects(text: &str) -> Result<u64, String> {
     objects.ok_or_else(|| format!("write a number from 1 to {OBJECTS_MAX}"))
 }
 
-/// What may stand behind `bytes=` (RFC 9110 §14.1.2); a server answers anything else as if it were not there.
+/// The value of a Range field after `bytes=` (RFC 9110 §14.1.2). Servers ignore a field that is malformed.
 fn range(text: &str) -> Result<String, String> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let is_range = |range: &str| match range.split_once('-') {
@@ -398,7 +411,7 @@ fn range(text: &str) -> Result<String, String> {
     if all { Ok(text.to_owned()) } else { Err("write bytes such as 0-1023, 1024- or -500".to_owned()) }
 }
 
-/// More connections than a machine has ports for one address are a mistake, or need more addresses.
+/// The most connections. An address has fewer ports.
 const CONNECTIONS_MAX: usize = 1_000_000;
 
 fn connections(text: &str) -> Result<NonZeroUsize, String> {

@@ -1,4 +1,4 @@
-//! What can be typed after `penstock sign`.
+//! Arguments of `penstock sign`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,12 +13,12 @@ Examples:
       --expires 6h --prefix /vod/123/ --in path             for players: their relative URLs keep the token
   penstock sign / --key-file url-2026a.key --key-id 2026a --expires 12h --in cookie --parameter video_token
 
-What is signed and how, for backends in any language: docs/caching.md.";
+The format, for backends in any language: docs/caching.md.";
 
 /// A signed URL.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Sign {
+pub(crate) struct SignArgs {
     /// The URL, or just its path.
     pub(crate) url: String,
 
@@ -30,15 +30,15 @@ pub(crate) struct Sign {
     #[arg(long, value_name = "ID")]
     pub(crate) key_id: String,
 
-    /// How long it is good from now, such as 90s, 1h or 7d.
+    /// Validity from now, such as 90s, 1h or 7d.
     #[arg(long, value_name = "TIME", value_parser = penstock_config::time)]
     pub(crate) expires: Duration,
 
-    /// Everything below this path may be asked for with it; without it, only the URL itself.
+    /// Sign everything below this path instead of the URL alone.
     #[arg(long, value_name = "PATH/")]
     pub(crate) prefix: Option<String>,
 
-    /// Where the token stands.
+    /// Place of the token.
     #[arg(long = "in", value_name = "PLACE", value_enum, default_value_t = TokenPlace::Query)]
     pub(crate) place: TokenPlace,
 

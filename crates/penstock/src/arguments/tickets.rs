@@ -1,4 +1,4 @@
-//! What can be typed after `penstock tickets`.
+//! Arguments of `penstock tickets`.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ Examples:
   penstock tickets rotate keys --keep 4 && rsync -a --delete keys/ edge7:/run/penstock/tickets/
   penstock tickets list /run/penstock/tickets
 
-The server takes the change up within a second or two; it needs no signal. See docs/tickets.md.";
+The server loads the change within two seconds, without a signal. See docs/tickets.md.";
 
 const ROTATE_EXAMPLES: &str = "\
 Examples:
@@ -22,32 +22,31 @@ const LIST_EXAMPLES: &str = "\
 Example:
   penstock tickets list /run/penstock/tickets
 
-The name is what each ticket of that key begins with. The key itself is never shown.";
+NAME is the first part of each ticket of that key. The key itself is never shown.";
 
 /// Session ticket keys that servers share as files.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Tickets {
+pub(crate) struct TicketsArgs {
     #[command(subcommand)]
     pub(crate) command: TicketsCommand,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TicketsCommand {
-    /// Add a fresh key, and remove the oldest beyond those to keep.
+    /// Add a new key, and remove the oldest beyond those to keep.
     ///
-    /// The file appears whole and readable by its owner only. The directory is made if it is missing. Files that are no
-    /// keys are left alone.
+    /// The file appears whole and readable by its owner only. The directory is made if it is missing. Other files stay.
     #[command(after_help = ROTATE_EXAMPLES)]
-    Rotate(Keys),
+    Rotate(KeysArgs),
 
-    /// Show the keys: name, age, kind, and what each is good for.
+    /// Show the keys: name, age, kind and use.
     #[command(after_help = LIST_EXAMPLES)]
-    List(Keys),
+    List(KeysArgs),
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Keys {
+pub(crate) struct KeysArgs {
     /// The directory, as in tls.tickets.directory.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,

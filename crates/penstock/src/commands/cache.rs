@@ -1,6 +1,6 @@
-//! `penstock cache`: what is told to the cache of a running server, and what lies in its tiers.
+//! `penstock cache`: purges the cache of a running server and reads its tiers.
 
-mod look;
+mod inspect;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,24 +9,24 @@ use std::time::Duration;
 use penstock_config::{Config, limits};
 use penstock_edge::signed_urls::encode;
 
-use crate::arguments::{Cache, CacheCommand, Purge};
+use crate::arguments::{CacheArgs, CacheCommand, PurgeArgs};
 use crate::failure::Failure;
 use crate::terminal;
 
-pub(crate) fn run(arguments: &Cache) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &CacheArgs) -> Result<(), Failure> {
     match &arguments.command {
         CacheCommand::Purge(purge) => run_purge(purge),
-        CacheCommand::Ls(list) => look::list(list),
-        CacheCommand::Stat(tiers) => look::stat(tiers),
-        CacheCommand::Verify(tiers) => look::verify(tiers),
+        CacheCommand::Ls(list) => inspect::list(list),
+        CacheCommand::Stat(tiers) => inspect::stat(tiers),
+        CacheCommand::Verify(tiers) => inspect::verify(tiers),
     }
 }
 
-fn run_purge(arguments: &Purge) -> Result<(), Failure> {
+fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
     let config = Config::load(&arguments.config).map_err(Failure::Config)?;
-    let admin = config.admin.ok_or_else(|| {
+    let admin = config.admin.as_ref().ok_or_else(|| {
         let file = arguments.config.display();
-        Failure::Usage(format!("{file} has no admin listener to ask; add admin: {{address: 127.0.0.1:9600}}"))
+        Failure::Usage(format!("{file} has no admin listener; add admin: {{address: 127.0.0.1:9600}}"))
     })?;
     let what = &arguments.what;
     let named = [("url", &what.url), ("prefix", &what.prefix), ("tag", &what.tag)];
@@ -34,8 +34,7 @@ fn run_purge(arguments: &Purge) -> Result<(), Failure> {
     let (name, value) = found.unwrap_or(("everything", "1"));
     let soft = if arguments.soft { "&soft=1" } else { "" };
     let target = format!("/cache/purge?{name}={}{soft}", encode(value));
-    let (status, body) = post(admin.address, &target)
-        .map_err(Failure::machine(format!("ask the server at {}", admin.address)))?;
+    let (status, body) = post(admin.address, &target).map_err(|error| unreachable(error, admin.address))?;
     let answer: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
     match (status, answer["purged"].as_u64(), answer["error"].as_str()) {
         (200, Some(1), _) => terminal::say("purged 1 object"),
@@ -43,17 +42,27 @@ fn run_purge(arguments: &Purge) -> Result<(), Failure> {
         (400, _, Some(error)) => return Err(Failure::Usage(error.to_owned())),
         (_, _, Some(error)) => return Err(Failure::machine("purge")(io::Error::other(error.to_owned()))),
         _ => {
-            let what = format!("it answered {status}: {}", body.trim());
+            let what = format!("the admin listener answered {status}: {}", body.trim());
             return Err(Failure::machine("purge")(io::Error::other(what)));
         }
     }
     Ok(())
 }
 
-/// Asks once; status and body of the answer.
+fn unreachable(error: io::Error, address: SocketAddr) -> Failure {
+    let source = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            io::Error::other("nothing is listening there; start the server with this configuration")
+        }
+        _ => error,
+    };
+    Failure::machine(format!("ask the server at {address}"))(source)
+}
+
+/// Sends one POST; returns status and body of the response.
 fn post(address: SocketAddr, target: &str) -> io::Result<(u16, String)> {
     let patience = Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS);
-    // A listener on all addresses is reached on this machine's own.
+    // A listener on all addresses is reached over loopback.
     let mut reachable = address;
     if reachable.ip().is_unspecified() {
         reachable.set_ip(match address {

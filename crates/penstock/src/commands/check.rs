@@ -1,14 +1,20 @@
-//! `penstock check`: what is wrong with a configuration.
+//! `penstock check`: prints the faults of a configuration.
 
 use penstock_config::Config;
 
-use crate::arguments::Check;
+use crate::advice;
+use crate::arguments::CheckArgs;
 use crate::failure::Failure;
 use crate::terminal;
 
-pub(crate) fn run(arguments: &Check) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &CheckArgs) -> Result<(), Failure> {
     let config = Config::load(&arguments.config).map_err(Failure::Config)?;
-    for warning in config.warnings.iter().chain(&config.verify_directories()) {
+    for warning in config
+        .warnings
+        .iter()
+        .chain(&config.verify_directories())
+        .chain(&advice::advise(&config, &advice::Circumstances::read()))
+    {
         terminal::complain(&format!("{warning} (warning)"));
     }
     terminal::say_well(&format!("{}: fine: {}", arguments.config.display(), summary(&config)));

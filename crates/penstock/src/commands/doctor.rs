@@ -1,4 +1,4 @@
-//! `penstock doctor`: what this machine can do, and what is in the way.
+//! `penstock doctor`: examines the machine and says what to change.
 
 mod auto;
 mod examine;
@@ -7,7 +7,9 @@ mod finding;
 #[cfg(test)]
 mod fixtures;
 mod json;
+mod logind;
 mod paint;
+mod report;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,42 +17,23 @@ mod tests;
 use std::env;
 use std::io::{self, IsTerminal};
 
-use crate::arguments::Doctor;
+use crate::arguments::DoctorArgs;
 use crate::failure::Failure;
 use crate::terminal;
 
-use examine::examine;
 use facts::Facts;
-use finding::{Finding, Verdict};
-use paint::Look;
+use paint::Style;
+use report::Report;
 
 /// Columns of a report that goes into a file.
 const COLUMNS: usize = 96;
 
-/// What is shown.
-struct Report {
-    facts: Facts,
-    findings: Vec<Finding>,
-}
-
-impl Report {
-    fn of(facts: Facts) -> Self {
-        Self { findings: examine(&facts), facts }
-    }
-
-    /// How many things are not as they should be.
-    fn faults(&self) -> usize {
-        let is_fault = |one: &&Finding| matches!(one.verdict, Verdict::Better(_) | Verdict::Problem(_));
-        self.findings.iter().filter(is_fault).count()
-    }
-}
-
-pub(crate) fn run(arguments: &Doctor) -> Result<(), Failure> {
-    let report = Report::of(Facts::gather(!arguments.quick));
+pub(crate) fn run(arguments: &DoctorArgs) -> Result<(), Failure> {
+    let report = Report::of(Facts::gather(!arguments.quick, arguments.config.as_deref()));
     if arguments.json {
         terminal::say(&format!("{:#}", json::document(&report)));
     } else {
-        terminal::say(table::render(&report, &look()).trim_end_matches('\n'));
+        terminal::say(table::render(&report, &style()).trim_end_matches('\n'));
     }
     match report.faults() {
         count if count > 0 && arguments.strict => Err(Failure::Findings { count }),
@@ -58,13 +41,13 @@ pub(crate) fn run(arguments: &Doctor) -> Result<(), Failure> {
     }
 }
 
-fn look() -> Look {
+fn style() -> Style {
     let is_terminal = io::stdout().is_terminal();
     let columns = if is_terminal { terminal::columns() } else { None };
-    Look::new(terminal::is_colourful(is_terminal), shows_unicode(), columns.unwrap_or(COLUMNS))
+    Style::new(terminal::is_colourful(is_terminal), shows_unicode(), columns.unwrap_or(COLUMNS))
 }
 
-/// Whether the locale can show more than ASCII. Where none is set, as in containers, terminals nearly always can.
+/// Whether the locale can show more than ASCII. Terminals nearly always can if no locale is set, as in containers.
 fn shows_unicode() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! `penstock ech`: keys of encrypted hellos.
+//! `penstock ech`: keys of Encrypted ClientHello.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use penstock_config::limits;
-use penstock_tls::ech::{Directory, EchKey};
+use penstock_tls::ech::{EchDirectory, EchKey};
 
-use crate::arguments::{Ech, EchCommand};
+use crate::arguments::{EchArgs, EchCommand};
 use crate::failure::Failure;
 use crate::terminal;
 
-pub(crate) fn run(arguments: &Ech) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &EchArgs) -> Result<(), Failure> {
     let EchCommand::New { public_name, directory } = &arguments.command;
     let wrong = |action: &str| Failure::machine(format!("{action} {}", directory.display()));
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(wrong("make"))?;
-    let known = Directory::read(directory, limits::ECH_KEYS_MAX, limits::ECH_FILE_BYTES);
+    let known = EchDirectory::read(directory, limits::ECH_KEYS_MAX, limits::ECH_FILE_BYTES);
     let id = unused_id(&known.map_err(wrong("list"))?);
     let key = EchKey::generate(public_name, id, limits::ECH_LONGEST_NAME)
         .map_err(|why| Failure::machine("make a key")(io::Error::other(why.to_string())))?;
@@ -27,8 +27,8 @@ pub(crate) fn run(arguments: &Ech) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A number that no key has yet, if there is one: two keys with the same cost a client's hello two tries.
-fn unused_id(directory: &Directory) -> u8 {
+/// An unused key number if there is one: two keys with the same number cost two decryptions per ClientHello.
+fn unused_id(directory: &EchDirectory) -> u8 {
     let taken: Vec<u8> = directory.keys.iter().flat_map(EchKey::ids).collect();
     let [first, ..] = penstock_tls::random_number().to_ne_bytes();
     (0..=u8::MAX).map(|step| first.wrapping_add(step)).find(|id| !taken.contains(id)).unwrap_or(first)

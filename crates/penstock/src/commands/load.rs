@@ -1,4 +1,4 @@
-//! `penstock load`: from what was typed to a plan, and from its outcome to a report.
+//! `penstock load`: from the command line to a plan, and from its result to a report.
 
 mod plan;
 
@@ -7,12 +7,12 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use penstock_load::plan::Mode;
-use penstock_load::report::{self, Log};
-use penstock_load::{Outcome, Plan, Stop};
+use penstock_load::plan::LoadMode;
+use penstock_load::report::{self, HdrLog};
+use penstock_load::{Plan, RunResult, StopSignal};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::arguments::{Load, Output};
+use crate::arguments::{Load, OutputOptions};
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::terminal;
@@ -21,9 +21,9 @@ pub(crate) fn run(arguments: &Load) -> Result<(), Failure> {
     let (plan, output) = plan::of(&arguments.command).map_err(Failure::Usage)?;
     descriptors::raise();
     compare_with_descriptors(&plan)?;
-    // What cannot be written is said before the run, not after it.
+    // An output that cannot be written is reported before the run.
     let mut log = match &output.hdr {
-        Some(file) => Some(Log::create(file).map_err(cannot_write(file))?),
+        Some(file) => Some(HdrLog::create(file).map_err(cannot_write(file))?),
         None => None,
     };
     let plot = match &output.plot {
@@ -33,13 +33,13 @@ pub(crate) fn run(arguments: &Load) -> Result<(), Failure> {
     if !output.quiet {
         terminal::complain(&report::heading(&plan));
     }
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     stop_on_interrupt(stop.clone())?;
     let live = io::stderr().is_terminal() && !output.quiet;
     let mut log_fault = None;
     let ran = penstock_load::run(plan.clone(), &stop, |moment, recent, tally| {
         if live {
-            show(&report::line(moment, tally));
+            show(&report::line(&plan.mode, moment, tally));
         }
         if let Some(log) = &mut log
             && let Err(error) = log.add(moment.at.saturating_sub(moment.length), moment.length, recent)
@@ -51,9 +51,9 @@ pub(crate) fn run(arguments: &Load) -> Result<(), Failure> {
         show("");
     }
     let outcome = ran.map_err(Failure::Usage)?;
-    // The figures come first: they are not lost with a file that cannot be written.
-    tell(&plan, &outcome, output)?;
-    let logged = log.map_or(Ok(()), Log::finish);
+    // The report comes first: it must not be lost with a file that cannot be written.
+    print_report(&plan, &outcome, output)?;
+    let logged = log.map_or(Ok(()), HdrLog::finish);
     if let Some(error) = log_fault.or_else(|| logged.err()) {
         return Err(Failure::machine("write the log of histograms")(error));
     }
@@ -67,10 +67,10 @@ fn cannot_write(file: &Path) -> impl FnOnce(io::Error) -> Failure {
     Failure::machine(format!("write {}", file.display()))
 }
 
-/// Beside its connections a run needs few: standard streams, outputs, runtimes.
+/// Descriptors beside the connections: standard streams, outputs, runtimes.
 const OTHER_DESCRIPTORS: u64 = 16;
 
-/// Says at once what would otherwise be thousands of failures.
+/// Reports a lack of descriptors before the run, instead of as thousands of failures.
 fn compare_with_descriptors(plan: &Plan) -> Result<(), Failure> {
     match descriptors::allowed() {
         Some(allowed) if plan.connections as u64 + OTHER_DESCRIPTORS > allowed => {
@@ -84,14 +84,14 @@ fn compare_with_descriptors(plan: &Plan) -> Result<(), Failure> {
     }
 }
 
-fn tell(plan: &Plan, outcome: &Outcome, output: &Output) -> Result<(), Failure> {
+fn print_report(plan: &Plan, outcome: &RunResult, output: &OutputOptions) -> Result<(), Failure> {
     let text = if output.json {
         format!("{:#}\n", report::document(plan, outcome))
     } else {
         report::render(plan, outcome)
     };
     match io::stdout().write_all(text.as_bytes()) {
-        // Who has read enough is no failure.
+        // A reader may close its pipe early.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::machine("write the report")(error))
         }
@@ -99,32 +99,43 @@ fn tell(plan: &Plan, outcome: &Outcome, output: &Output) -> Result<(), Failure> 
     }
 }
 
-/// Failures that a script should notice.
-fn verdict(outcome: &Outcome, mode: Mode, output: &Output) -> Result<(), Failure> {
+/// The failure of the command, for scripts.
+fn verdict(outcome: &RunResult, mode: LoadMode, output: &OutputOptions) -> Result<(), Failure> {
     let tally = &outcome.tally;
     if let Some(fault) = &outcome.void {
         return Err(Failure::Load(format!("the run is void: {fault}")));
     }
     let errors = tally.errors_total();
     let is_in_vain = match mode {
-        Mode::Handshakes { .. } => tally.handshakes == 0,
-        Mode::Requests | Mode::Playback(_) => tally.succeeded == 0,
-        Mode::Download { .. } => tally.succeeded == 0 && (tally.bytes == 0 || errors > 0),
+        LoadMode::Handshakes { .. } => tally.handshakes == 0,
+        LoadMode::Requests => tally.succeeded == 0,
+        LoadMode::Playback(_) => tally.playback.started == 0,
+        LoadMode::Download { .. } => tally.succeeded == 0 && (tally.bytes == 0 || errors > 0),
+    };
+    let lack = match mode {
+        LoadMode::Playback(_) if is_in_vain => "no viewer saw a picture: ",
+        _ => "",
     };
     if errors > 0 && (output.strict || is_in_vain) {
         let kinds: Vec<String> = tally.errors.keys().map(|failure| failure.name().into_owned()).collect();
         let most = tally.errors.iter().max_by_key(|(_, count)| **count);
-        // The table has said the rest.
+        // The table has shown the rest.
         let most = most.filter(|_| output.json);
         let why = most.map_or_else(String::new, |(failure, _)| {
             let detail = tally.details.get(failure).map_or("", String::as_str);
             format!("\n  {}: {}\n  first at {detail}", failure.name(), failure.meaning())
         });
-        return Err(Failure::Load(format!("{errors} failed: {}{why}", kinds.join(", "))));
+        return Err(Failure::Load(format!("{lack}{errors} failed: {}{why}", kinds.join(", "))));
+    }
+    if is_in_vain && let LoadMode::Playback(_) = mode {
+        return Err(Failure::Load(format!(
+            "{lack}{} requests were answered; give viewers more time (--duration, --watch), or lower --start",
+            tally.requests
+        )));
     }
     if is_in_vain {
         return Err(Failure::Load(format!(
-            "nothing came to an end: {} under way were cut off; give it a longer --duration",
+            "no operation ended: {} were cut off; give the run a longer --duration",
             outcome.unfinished
         )));
     }
@@ -141,11 +152,11 @@ fn show(line: &str) {
     drop(stderr.flush());
 }
 
-/// An interrupt, or being asked to end, ends the run early, with its figures; a second one ends the program as usual.
-fn stop_on_interrupt(stop: Stop) -> Result<(), Failure> {
+/// SIGINT and SIGTERM end the run with its figures; a second one ends the program at once.
+fn stop_on_interrupt(stop: StopSignal) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.map_err(Failure::machine("start the signal handlers"))?;
-    // From here on an interrupt is heard, whenever the thread comes to wait for it.
+    // Signals count from here on, whenever the thread gets to wait for them.
     let interrupts = {
         let _inside = runtime.enter();
         signal(SignalKind::interrupt()).and_then(|one| Ok((one, signal(SignalKind::terminate())?)))
@@ -164,10 +175,10 @@ fn stop_on_interrupt(stop: Stop) -> Result<(), Failure> {
     spawned.map(drop).map_err(Failure::machine("start the signal handlers"))
 }
 
-#[expect(clippy::exit, reason = "asked to end at once, there is nothing left to wait for")]
+#[expect(clippy::exit, reason = "a second signal ends the program at once")]
 fn leave() {
     std::process::exit(1);
 }
 
-/// Without a duration or a count, runs last so long.
+/// The duration of a run without --duration and --requests.
 const DURATION: Duration = Duration::from_secs(10);

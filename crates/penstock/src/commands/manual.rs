@@ -1,4 +1,4 @@
-//! `penstock completions` and `penstock man`: made from the command line's own description.
+//! `penstock completions` and `penstock man`: generated from the command line.
 
 use std::fs;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ pub(crate) fn man(directory: Option<&Path>) -> Result<(), Failure> {
 fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     match output.write_all(bytes).and_then(|()| output.flush()) {
-        // Whoever reads has seen enough, as with `| head`.
+        // The reader has closed the pipe, as `| head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(Failure::machine("write to stdout")),
     }

@@ -1,67 +1,98 @@
-//! `penstock serve`: everything in order, then the signals.
+//! `penstock serve`: starts all parts in order, then waits for signals.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use penstock_config::{Admin, Config};
+use penstock_config::{Admin, Config, Fault};
 use penstock_edge::{Server, StartError};
+use penstock_sys::machine::{Machine, TlsModule};
 
-use crate::arguments::Serve;
+use crate::advice::{Circumstances, advise};
+use crate::arguments::ServeArgs;
 use crate::control::{Control, Service};
 use crate::failure::Failure;
-use crate::{descriptors, self_signed, systemd, terminal};
+use crate::{descriptors, privileges, self_signed, systemd, terminal};
 
 mod admin;
 mod calibration;
+mod log_pipe;
 
 use admin::AdminListener;
 
-pub(crate) fn run(arguments: &Serve) -> Result<(), Failure> {
+/// The port without a configuration file.
+const DEFAULT_PORT: u16 = 8443;
+
+pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     let config = configuration(arguments)?;
     descriptors::raise();
     if arguments.from.config.is_some() {
         descriptors::compare_with(&config);
     }
-    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let circumstances = Circumstances::read();
+    warn(&config, &circumstances);
 
-    // Signals first: one that arrives during the start is then not lost.
+    // Signals first, so that none is lost during the start.
     let control = Control::new().map_err(Failure::machine("listen for signals"))?;
-    let admin = admin::bind(&config)?;
+    privileges::give_up(&config)?;
+    let log_pipe = log_pipe::hold(&config)?;
+    let admin_socket = config.admin.as_ref().map(|admin| admin::bind(admin, &config)).transpose()?;
     let server = Server::start(&config).map_err(|error| start_failure(error, &config))?;
+    drop(log_pipe);
     let server = Arc::new(server);
-    let admin = admin.map(|socket| AdminListener::start(socket, &server)).transpose()?;
+    let admin = match (admin_socket, &config.admin) {
+        (Some(socket), Some(admin)) => Some(AdminListener::start(socket, admin, &server)?),
+        _ => None,
+    };
     announce(arguments, &config, &server, admin.as_ref());
     systemd::ready();
     if config.listeners.iter().any(|listener| listener.tls) {
-        calibration::start(Arc::clone(server.observatory()));
+        calibration::start(Arc::clone(server.collector()));
     }
     control.run(Running { server, admin, file: arguments.from.config.clone(), config });
     Ok(())
 }
 
-fn configuration(arguments: &Serve) -> Result<Config, Failure> {
+fn warn(config: &Config, circumstances: &Circumstances) {
+    let advice = advise(config, circumstances);
+    config.warnings.iter().chain(&advice).for_each(|warning| tracing::warn!("{warning}"));
+}
+
+fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
     if let Some(file) = &arguments.from.config {
         return Config::load(file).map_err(Failure::Config);
     }
+    let addresses = listen_addresses(&arguments.listen);
     let certificate = if arguments.plain {
         None
     } else {
-        let made = self_signed::certificate(arguments.listen.ip(), SystemTime::now());
+        let made = self_signed::certificate(&addresses, SystemTime::now());
         Some(made.map_err(|error| Failure::machine("make a certificate")(io::Error::other(error)))?)
     };
     // Clap asks for one of the two, so the root is there; an empty path would be reported as missing.
     let root = arguments.from.root.as_deref().unwrap_or_else(|| Path::new(""));
-    let mut config = Config::for_directory(root, arguments.listen, certificate)
-        .map_err(|fault| Failure::Config(vec![fault]))?;
+    let mut config =
+        Config::for_directory(root, &addresses, certificate).map_err(|fault| Failure::Config(vec![fault]))?;
     config.workers = arguments.workers.unwrap_or(config.workers);
-    config.admin = arguments.admin.map(|address| Admin { address });
+    config.admin = arguments.admin.map(|address| Admin { address, hosts: Vec::new() });
     Ok(config)
 }
 
-/// What cannot be opened was asked for by the configuration; what cannot be made is the machine's fault.
+/// Both loopback addresses unless others are given: `localhost` may mean either.
+fn listen_addresses(given: &[SocketAddr]) -> Vec<SocketAddr> {
+    if !given.is_empty() {
+        return given.to_vec();
+    }
+    let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    let exists = |ip: &IpAddr| TcpListener::bind((*ip, 0)).is_ok();
+    let found: Vec<IpAddr> = loopback.into_iter().filter(exists).collect();
+    let usable = if found.is_empty() { &loopback[..1] } else { &found };
+    usable.iter().map(|ip| SocketAddr::new(*ip, DEFAULT_PORT)).collect()
+}
+
+/// Attributes a start error to the configuration or to the machine.
 fn start_failure(error: StartError, config: &Config) -> Failure {
     match error {
         StartError::Thread(source) => Failure::Machine { action: "start a thread".to_owned(), source },
@@ -72,18 +103,31 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
         StartError::Listen(ref listen) => {
             Failure::Config(vec![config.fault_at(Some(listen.address), error.to_string())])
         }
+        StartError::Kernel(_) => Failure::Config(vec![kernel_fault(error.to_string(), config)]),
         StartError::Site(_)
         | StartError::Cache(_)
-        | StartError::Disk(_)
         | StartError::Tls(_)
-        | StartError::Kernel(_)
         | StartError::KeyLog { .. }
         | StartError::AccessLog { .. } => Failure::Config(vec![config.fault_at(None, error.to_string())]),
     }
 }
 
-/// With a file the log tells where it listens; without one there is a person who wants something to click on.
-fn announce(arguments: &Serve, config: &Config, server: &Server, admin: Option<&AdminListener>) {
+/// The remedy of a kernel without TLS depends on whether its module is installed.
+fn kernel_fault(what: String, config: &Config) -> Fault {
+    match Machine::read().kernel_tls.module {
+        TlsModule::Missing => Fault {
+            instead: "write kernel: auto or off, or boot a kernel with CONFIG_TLS".to_owned(),
+            ..config.fault_at(
+                None,
+                "tls.kernel is `on`, but this kernel has no TLS, nor a module for it".to_owned(),
+            )
+        },
+        TlsModule::Present | TlsModule::Loadable | TlsModule::Unknown => config.fault_at(None, what),
+    }
+}
+
+/// Announces the addresses: in the log with a configuration file, as clickable URLs without one.
+fn announce(arguments: &ServeArgs, config: &Config, server: &Server, admin: Option<&AdminListener>) {
     let addresses = server.addresses();
     let Some(root) = &arguments.from.root else {
         for (address, listener) in addresses.iter().zip(&config.listeners) {
@@ -102,12 +146,12 @@ fn announce(arguments: &Serve, config: &Config, server: &Server, admin: Option<&
         terminal::say(&format!("Metrics at http://{}/metrics", admin.address()));
     }
     if !arguments.plain {
-        terminal::say("The certificate was made for this run, so browsers ask before they trust it.");
+        terminal::say("The certificate is self-signed, so browsers ask before they trust it.");
     }
     terminal::say("Ctrl-C stops.");
 }
 
-/// What to type into a browser on this machine.
+/// The URL for a browser on this machine.
 fn url(address: SocketAddr, tls: bool) -> String {
     let (scheme, default_port) = if tls { ("https", 443) } else { ("http", 80) };
     let host = match address.ip() {
@@ -122,11 +166,11 @@ fn url(address: SocketAddr, tls: bool) -> String {
     }
 }
 
-/// The running server with what a reload may replace.
+/// The running server, and the parts that a reload may replace.
 struct Running {
     server: Arc<Server>,
     admin: Option<AdminListener>,
-    /// Where the configuration came from; `None` if there was no file.
+    /// The configuration file; `None` if there is none.
     file: Option<PathBuf>,
     config: Config,
 }
@@ -146,8 +190,19 @@ impl Service for Running {
         }
     }
 
+    fn reopen_logs(&mut self) {
+        match log_pipe::hold(&self.config) {
+            Ok(_pipe) => {
+                self.server.reopen_logs();
+                tracing::info!("reopening the access log");
+            }
+            Err(failure) => failure.to_string().lines().for_each(|line| tracing::error!("{line}")),
+        }
+    }
+
     fn drain(&mut self) {
-        if let Some(admin) = &self.admin {
+        // A successor needs the admin port at once.
+        if let Some(admin) = self.admin.take() {
             admin.set_draining();
         }
         self.server.drain();
@@ -165,12 +220,14 @@ impl Service for Running {
 
 impl Running {
     fn apply(&mut self, file: &Path) -> Result<(), Failure> {
-        let (config, admin) = self.prepare(file).inspect_err(|_| self.server.reload_failed())?;
+        let (config, admin_socket) = self.prepare(file).inspect_err(|_| self.server.reload_failed())?;
+        let _pipe = log_pipe::hold(&config).inspect_err(|_| self.server.reload_failed())?;
         self.server.reload(&config).map_err(|error| start_failure(error, &config))?;
-        if self.config.admin != config.admin {
-            self.admin = admin.map(|socket| AdminListener::start(socket, &self.server)).transpose()?;
+        self.apply_admin(&config, admin_socket)?;
+        warn(&config, &Circumstances::read());
+        if config.user != self.config.user {
+            tracing::warn!("user changes only with a restart");
         }
-        config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         if (config.workers, config.affinity) != (self.config.workers, self.config.affinity) {
             tracing::warn!("workers and affinity change only with a restart");
         }
@@ -178,11 +235,28 @@ impl Running {
         Ok(())
     }
 
-    /// The new configuration, and the port of the admin listener if it has another one.
+    /// The new configuration, and a socket for the admin listener if its address changed.
     fn prepare(&self, file: &Path) -> Result<(Config, Option<TcpListener>), Failure> {
         let config = Config::load(file).map_err(Failure::Config)?;
-        let admin = if self.config.admin == config.admin { None } else { admin::bind(&config)? };
-        Ok((config, admin))
+        let old = self.config.admin.as_ref().map(|admin| admin.address);
+        let new = config.admin.as_ref().filter(|admin| Some(admin.address) != old);
+        let admin_socket = new.map(|admin| admin::bind(admin, &config)).transpose()?;
+        Ok((config, admin_socket))
+    }
+
+    fn apply_admin(&mut self, config: &Config, socket: Option<TcpListener>) -> Result<(), Failure> {
+        match (&config.admin, socket) {
+            (Some(admin), Some(socket)) => {
+                self.admin = Some(AdminListener::start(socket, admin, &self.server)?);
+            }
+            (Some(admin), None) => {
+                if let Some(running) = &self.admin {
+                    running.set_hosts(admin.hosts.clone());
+                }
+            }
+            (None, _) => self.admin = None,
+        }
+        Ok(())
     }
 }
 

@@ -6,11 +6,11 @@ use penstock_config::SigningKey;
 use penstock_config::signing::{is_key_id, read_key_file, secret_of_file};
 use penstock_edge::signed_urls::{decoded, encode, sign};
 
-use crate::arguments::{Sign, TokenPlace};
+use crate::arguments::{SignArgs, TokenPlace};
 use crate::failure::Failure;
 use crate::terminal;
 
-pub(crate) fn run(arguments: &Sign) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &SignArgs) -> Result<(), Failure> {
     let key = key(arguments)?;
     let url = Url::parse(&arguments.url)?;
     let path = match &arguments.prefix {
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Sign) -> Result<(), Failure> {
     Ok(())
 }
 
-fn key(arguments: &Sign) -> Result<SigningKey, Failure> {
+fn key(arguments: &SignArgs) -> Result<SigningKey, Failure> {
     let id = &arguments.key_id;
     if !is_key_id(id) {
         return Err(Failure::Usage(format!(
@@ -41,7 +41,7 @@ fn key(arguments: &Sign) -> Result<SigningKey, Failure> {
     Ok(SigningKey { id: id.clone(), secret })
 }
 
-/// What is allowed below a prefix must include what the URL asks for, or nobody could use it.
+/// A prefix that contains the URL's path, or the token would not allow the URL.
 fn prefix_of(prefix: &str, url: &Url<'_>) -> Result<String, Failure> {
     if !prefix.starts_with('/') || !prefix.ends_with('/') {
         return Err(Failure::Usage(format!(
@@ -81,7 +81,7 @@ impl<'u> Url<'u> {
         Ok(Self { site, path, query, decoded_path })
     }
 
-    fn with(&self, token: &str, allowed: &str, arguments: &Sign) -> String {
+    fn with(&self, token: &str, allowed: &str, arguments: &SignArgs) -> String {
         let Self { site, path, query, .. } = self;
         let name = &arguments.parameter;
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();

@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 use penstock_config::Tickets as Settings;
 use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::TicketDirectory;
-use penstock_tls::tickets::rotation::{self, Rotated, Use};
+use penstock_tls::tickets::rotation::{self, KeyUse, Rotated};
 
-use crate::arguments::{Keys, Tickets, TicketsCommand};
+use crate::arguments::{KeysArgs, TicketsArgs, TicketsCommand};
 use crate::failure::Failure;
 use crate::terminal;
 
-pub(crate) fn run(arguments: &Tickets) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &TicketsArgs) -> Result<(), Failure> {
     match &arguments.command {
         TicketsCommand::Rotate(keys) => rotate(&keys.directory, keys.keep),
         TicketsCommand::List(keys) => list(keys),
@@ -35,7 +35,7 @@ fn rotate(directory: &Path, keep: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(keys: &Keys) -> Result<(), Failure> {
+fn list(keys: &KeysArgs) -> Result<(), Failure> {
     let directory = &keys.directory;
     let listing = TicketDirectory::new(directory, Settings::DIRECTORY_LIMITS).read();
     let listing = listing.map_err(Failure::machine(format!("list {}", directory.display())))?;
@@ -61,12 +61,12 @@ fn row(name: &str, age: &str, kind: &str, use_of: &str, file: &str) -> String {
     format!("{name:<32}  {age:>8}  {kind:<7}  {use_of:<10}  {file}")
 }
 
-fn word(use_of: Use) -> &'static str {
+fn word(use_of: KeyUse) -> &'static str {
     match use_of {
-        Use::Introduced => "introduced",
-        Use::Seals => "seals",
-        Use::Opens => "opens",
-        Use::Dropped => "dropped",
+        KeyUse::Introduced => "introduced",
+        KeyUse::Seals => "seals",
+        KeyUse::Opens => "opens",
+        KeyUse::Dropped => "dropped",
     }
 }
 

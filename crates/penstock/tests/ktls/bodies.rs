@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use boring::ssl::SslVersion;
+use penstock_testkit::{Client, Content, Random, Response, Server, TlsOptions, TlsStream, Tool, until};
 
-use crate::harness::{Client, Content, Random, Response, Server, TlsOptions, TlsStream, Tool, until};
 use crate::kernel::{setup, statistics, with_everything};
 use crate::modules::{assert_kernel_sealed, file, start_on};
 
@@ -209,7 +209,7 @@ pub(crate) fn a_hundred() {
         let mut clients: Vec<_> =
             (0..100).map(|number| Client::tls_with(address, &options[number % options.len()])).collect();
         for client in &mut clients {
-            client.send("GET /clip.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            client.ask("/clip.mp4");
         }
         for mut client in clients {
             scope.spawn(move || content.assert_range(0..content.len, &client.response().unwrap().body));

@@ -1,13 +1,13 @@
 //! `penstock doctor` where the kernel can seal.
 
+use penstock_testkit::Tool;
 use serde_json::Value;
 
-use crate::harness::Tool;
 use crate::kernel::with_everything;
 
 pub(crate) fn finds_the_kernel() {
     with_everything();
-    let output = Tool::new(env!("CARGO_BIN_EXE_penstock")).args(["doctor", "--json"]).run().exits_with(0);
+    let output = Tool::penstock().args(["doctor", "--json"]).run().exits_with(0);
     let document: Value = serde_json::from_str(&output.text()).unwrap();
     let kernel = &document["kernel_tls"];
     assert_eq!(kernel["available"], true);

@@ -1,9 +1,10 @@
 //! Early data: the answer leaves through the kernel before the handshake is over.
 
-use crate::harness::until;
+use penstock_testkit::tapped::{connect, session, taken};
+use penstock_testkit::until;
+
 use crate::kernel::{setup, with_everything};
 use crate::modules::{assert_kernel_sealed, file, start_on};
-use crate::tapped::{connect, session, taken};
 
 pub(crate) fn answered_by_the_kernel() {
     with_everything();

@@ -1,11 +1,10 @@
-//! What the cases ask the guest's kernel.
+//! Queries of the cases to the guest's kernel.
 
 use std::path::Path;
 use std::process::Command;
 
 use penstock_sys::ktls::{self, Statistics};
-
-use crate::harness::Setup;
+use penstock_testkit::Setup;
 
 /// A directory in memory for the files that are served: the host's files would be cold at each first request.
 pub(crate) const ROOT: &str = "/run/served";

@@ -1,8 +1,8 @@
 //! KeyUpdates of the client (RFC 8446 §4.6.3). The guest's kernel cannot change keys, newer ones can.
 
 use boring::ssl::SslVersion;
+use penstock_testkit::{Client, Server, TlsOptions, Tool, until};
 
-use crate::harness::{Client, Server, TlsOptions, Tool, until};
 use crate::kernel::{setup, with_everything};
 use crate::modules::{file, start_on};
 
@@ -56,7 +56,7 @@ pub(crate) fn within_a_response() {
     let (server, _) = start_on(&setup("on"));
     let content = file("large.mp4", 12_000_000);
     let mut client = Client::tls_with(&server, &tls13());
-    client.send("GET /large.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.ask("/large.mp4");
     // Half of the next request takes the message along. Nothing has been read, so the server is still sending.
     client.stream.update_keys(true);
     client.send("GET ");
@@ -97,7 +97,7 @@ pub(crate) fn openssl() {
 }
 
 fn server_text() -> String {
-    let text = "a small text that nobody else says".to_owned();
+    let text = "a small text that occurs once".to_owned();
     std::fs::write(format!("{}/small.txt", crate::kernel::ROOT), &text).unwrap();
     text
 }

@@ -1,12 +1,12 @@
-//! What happens in the life of a connection: clients that leave, files that shrink, reloads, the end.
+//! Events in the life of a connection: clients that leave, files that shrink, reloads, the end.
 
 use std::fs::OpenOptions;
 use std::net::Shutdown;
 use std::path::Path;
 
+use penstock_testkit::{Client, until};
 use rustix::process::Signal;
 
-use crate::harness::{Client, until};
 use crate::kernel::{ROOT, setup, with_everything};
 use crate::modules::{assert_kernel_sealed, file, start_on};
 
@@ -16,7 +16,7 @@ pub(crate) fn abort() {
     let content = file("large.mp4", 30_000_000);
     for number in 0..8 {
         let mut client = Client::tls(&server);
-        client.send("GET /large.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        client.ask("/large.mp4");
         client.response_to_head().unwrap();
         match number % 2 {
             0 => client.stream.close(),
@@ -35,7 +35,7 @@ pub(crate) fn truncated() {
     let (server, _) = start_on(&setup("on"));
     let content = file("shrinking.mp4", 30_000_000);
     let mut client = Client::tls(&server);
-    client.send("GET /shrinking.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.ask("/shrinking.mp4");
     client.response_to_head().unwrap();
     // More than the sockets hold is left to send.
     let shrinking = OpenOptions::new().write(true).open(Path::new(ROOT).join("shrinking.mp4")).unwrap();
@@ -69,7 +69,7 @@ pub(crate) fn drain() {
     let (server, _) = start_on(&setup("on"));
     let content = file("large.mp4", 10_000_000);
     let mut client = Client::tls(&server);
-    client.send("GET /large.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.ask("/large.mp4");
     client.response_to_head().unwrap();
     server.signal(Signal::TERM);
     // All of the body, up to close_notify: most of it was not sent when the signal came.

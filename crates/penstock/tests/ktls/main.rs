@@ -5,9 +5,6 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![expect(clippy::print_stdout, reason = "this is the test harness")]
 
-#[path = "../harness/mod.rs"]
-mod harness;
-
 mod bodies;
 mod doctor;
 mod early;
@@ -18,9 +15,6 @@ mod lives;
 mod modules;
 mod outlets;
 mod runner;
-#[path = "../resumption/tapped.rs"]
-#[expect(dead_code, reason = "the tests of resumption use the rest of it")]
-mod tapped;
 mod traced;
 
 use runner::Case;
@@ -48,7 +42,7 @@ const CASES: &[Case] = &[
     ("a_requested_key_update_lets_the_response_finish", key_updates::within_a_response),
     ("openssl_can_ask_for_key_updates", key_updates::openssl),
     ("a_storm_of_key_updates_is_cut_off", key_updates::storm),
-    ("a_client_that_leaves_within_a_body_is_no_fault_of_ours", lives::abort),
+    ("a_client_that_leaves_within_a_body_is_no_fault_of_the_server", lives::abort),
     ("a_file_truncated_under_way_cuts_the_response", lives::truncated),
     ("a_reload_keeps_kernel_connections", lives::reload),
     ("a_drain_lets_the_response_finish", lives::drain),

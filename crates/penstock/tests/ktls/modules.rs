@@ -1,8 +1,8 @@
 //! Kernels that cannot seal, or not yet.
 
+use penstock_testkit::{Client, Content, Server, Setup, Tool, until};
 use rustix::process::Signal;
 
-use crate::harness::{Client, Content, Server, Setup, Tool, until};
 use crate::kernel::{ROOT, has_tls, load, setup, statistics, with_everything};
 
 pub(crate) fn auto_without_tls() {
@@ -42,11 +42,10 @@ pub(crate) fn on_without_ciphers() {
 /// With a reason that says what to do, and the exit code of a configuration that cannot be used here.
 fn does_not_start(advice: &str) {
     let helper = setup("off").start();
-    let yaml = setup("on").yaml("127.0.0.1:0".parse().unwrap());
+    let yaml = setup("on").yaml("127.0.0.1:0");
     let file = helper.directory().join("on.yaml");
     std::fs::write(&file, yaml).unwrap();
-    let program = env!("CARGO_BIN_EXE_penstock");
-    let ended = Tool::new(program).args(["serve", "-c"]).arg(&file).run().exits_with(2);
+    let ended = Tool::penstock().args(["serve", "-c"]).arg(&file).run().exits_with(2);
     assert!(ended.stderr.contains(advice), "{}", ended.stderr);
 }
 

@@ -12,16 +12,17 @@ use std::time::{Duration, Instant};
 
 use boring::ssl::SslVersion;
 use penstock_egress::{
-    Entry, KernelAbilities, Outlet, OutletKind, OutletLimits, Part, SendError, Source, Step, Transmission,
+    KernelAbilities, KernelEntry, Outlet, OutletKind, OutletLimits, Part, SendError, SocketSource, Step,
+    Transmission,
 };
 use penstock_sys::file::{Extent, OpenFile};
-use penstock_sys::traffic::Version;
+use penstock_sys::traffic::ProtocolVersion;
+use penstock_testkit::{Client, Content, Server, Setup, TlsOptions};
 use penstock_tls::certificate::Certificate;
-use penstock_tls::{Acceptor, DefaultFor, Group, Offered, Settings, Turns};
+use penstock_tls::{Acceptor, AcceptorSettings, DefaultFor, Group, OfferedCertificate, SigningLimiter};
 use tokio::net::TcpStream;
 
 use crate::bodies::options;
-use crate::harness::{Client, Content, Server, Setup, TlsOptions};
 use crate::kernel::with_everything;
 use crate::modules::file;
 
@@ -58,7 +59,7 @@ impl Meeting {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 let (socket, _) = listener.accept().await.unwrap();
                 let socket = Rc::new(socket);
-                let (acceptor, turns) = (acceptor(&chain, &key), Turns::new(1));
+                let (acceptor, turns) = (acceptor(&chain, &key), SigningLimiter::new(1));
                 let established = acceptor.accept(Rc::clone(&socket), Vec::new(), &turns).await;
                 // Receiving stays where it was; nothing more is received here.
                 let keys = established.unwrap_or_else(|failure| panic!("{}", failure.reason)).keys;
@@ -69,7 +70,7 @@ impl Meeting {
         (Self { certificates, address }, thread)
     }
 
-    fn client(&self, options: &TlsOptions) -> Client<crate::harness::TlsStream> {
+    fn client(&self, options: &TlsOptions) -> Client<penstock_testkit::TlsStream> {
         let socket = Client::connect(self.address).stream;
         Client::over(options.handshake(&self.certificates, socket).unwrap())
     }
@@ -77,22 +78,23 @@ impl Meeting {
 
 fn acceptor(chain: &Path, key: &Path) -> Acceptor {
     let certificate = Arc::new(Certificate::load(chain, key).unwrap());
-    let certificate = Offered::loaded(&certificate, DefaultFor::Unknown);
-    Acceptor::new(Settings {
+    let certificate = OfferedCertificate::loaded(&certificate, DefaultFor::Unknown);
+    Acceptor::new(AcceptorSettings {
         certificates: vec![certificate],
         prepared_certificates: 1,
-        oldest: Version::Tls12,
+        oldest: ProtocolVersion::Tls12,
         legacy: None,
-        newest: Version::Tls13,
+        newest: ProtocolVersion::Tls13,
         groups: vec![Group::X25519],
         asks_for_best_group: false,
         ja4: false,
         suites: penstock_tls::SUITES.iter().collect(),
         chacha20: Arc::default(),
         tickets: None,
-        session_keeping: None,
+        session_storage: None,
         compressions: Vec::new(),
         compressed_bytes_max: 0,
+        client_hello_bytes_max: 64 * 1024,
         session_lifetime: Duration::from_secs(3600),
         staples: Arc::default(),
         early_data: None,
@@ -144,9 +146,12 @@ pub(crate) fn enters_between_responses() {
         let (meeting, serving) = Meeting::arrange(LIMITS, async |mut outlet, socket| {
             send(&mut outlet, &socket, memory("first ")).await.unwrap();
             assert_eq!(outlet.kind(), OutletKind::UserSpace);
-            assert_eq!(outlet.enter_kernel(KernelAbilities::default()), Entry::Entered);
+            assert_eq!(outlet.enter_kernel(KernelAbilities::default()), KernelEntry::Entered);
             assert_eq!(outlet.kind(), OutletKind::Kernel);
-            assert_eq!(outlet.enter_kernel(KernelAbilities::default()), Entry::Refused("not_in_user_space"));
+            assert_eq!(
+                outlet.enter_kernel(KernelAbilities::default()),
+                KernelEntry::Refused("not_in_user_space")
+            );
             let mut parts = memory("head ");
             parts.push(Part::Extent(Extent::whole(open("outlet.mp4"))));
             parts.extend(memory(" tail"));
@@ -171,7 +176,7 @@ pub(crate) fn loses_nothing_at_close() {
             let (meeting, serving) = Meeting::arrange(LIMITS, async move |mut outlet, socket| {
                 rustix::net::sockopt::set_socket_send_buffer_size(&*socket, send_buffer).unwrap();
                 socket2::SockRef::from(&*socket).set_tcp_notsent_lowat(unsent).unwrap();
-                assert_eq!(outlet.enter_kernel(KernelAbilities::default()), Entry::Entered);
+                assert_eq!(outlet.enter_kernel(KernelAbilities::default()), KernelEntry::Entered);
                 let parts = vec![Part::Extent(Extent::whole(open("outlet.mp4")))];
                 send(&mut outlet, &socket, parts).await.unwrap();
                 close(outlet, socket).await;
@@ -203,7 +208,7 @@ pub(crate) fn waits_for_what_is_sealed() {
             match outlet.advance(&mut transmission, Instant::now()).unwrap() {
                 Step::Done => break,
                 Step::Blocked => {
-                    assert_eq!(outlet.enter_kernel(KernelAbilities::default()), Entry::NotYet);
+                    assert_eq!(outlet.enter_kernel(KernelAbilities::default()), KernelEntry::NotYet);
                     refused += 1;
                     full.send(()).unwrap();
                     socket.writable().await.unwrap();
@@ -213,7 +218,7 @@ pub(crate) fn waits_for_what_is_sealed() {
                 Step::Starved => unreachable!("there is no source"),
             }
         }
-        assert_eq!(outlet.enter_kernel(KernelAbilities::default()), Entry::Entered);
+        assert_eq!(outlet.enter_kernel(KernelAbilities::default()), KernelEntry::Entered);
         send(&mut outlet, &socket, memory(" and more")).await.unwrap();
         close(outlet, socket).await;
         refused
@@ -279,11 +284,11 @@ pub(crate) fn splices() {
         let origin = http_source(content, cut);
         let (meeting, serving) = Meeting::arrange(LIMITS, async move |mut outlet, socket| {
             if in_kernel {
-                assert_eq!(outlet.enter_kernel(KernelAbilities::default()), Entry::Entered);
+                assert_eq!(outlet.enter_kernel(KernelAbilities::default()), KernelEntry::Entered);
             }
             let (source, length) = request(origin);
             let mut parts = memory("head ");
-            parts.push(Part::Source(Source::new(source, length)));
+            parts.push(Part::Source(SocketSource::new(source, length)));
             let outcome = send(&mut outlet, &socket, parts).await;
             close(outlet, socket).await;
             outcome.map_err(|error| error.to_string())
@@ -303,7 +308,7 @@ pub(crate) fn worn_out() {
     let limits = OutletLimits { records_per_key: 200, ..LIMITS };
     let (meeting, serving) = Meeting::arrange(limits, async move |mut outlet, socket| {
         let abilities = KernelAbilities { rekey, zerocopy: false };
-        assert_eq!(outlet.enter_kernel(abilities), Entry::Entered);
+        assert_eq!(outlet.enter_kernel(abilities), KernelEntry::Entered);
         let mut responses = 0;
         while outlet.ending().is_none() && responses < 50 {
             let parts = vec![Part::Extent(Extent::whole(open("outlet.mp4")))];
@@ -339,7 +344,7 @@ pub(crate) fn immutable_files() {
     let content = file("outlet.mp4", 2_000_000);
     let (meeting, serving) = Meeting::arrange(LIMITS, async |mut outlet, socket| {
         let abilities = KernelAbilities { rekey: false, zerocopy: true };
-        assert_eq!(outlet.enter_kernel(abilities), Entry::Entered);
+        assert_eq!(outlet.enter_kernel(abilities), KernelEntry::Entered);
         let mutable = || Part::Extent(Extent::whole(open("outlet.mp4")));
         let immutable = || {
             let file = Arc::into_inner(open("outlet.mp4")).unwrap().promise_immutable();

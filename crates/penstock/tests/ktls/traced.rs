@@ -1,11 +1,9 @@
 //! The program's system calls, as strace sees them.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use penstock_testkit::{Client, Strace};
 
-use crate::harness::{Client, until};
 use crate::kernel::{setup, with_everything};
 use crate::modules::{assert_kernel_sealed, file, start_on};
 
@@ -30,20 +28,13 @@ pub(crate) fn no_copies() {
     with_everything();
     let (server, before) = start_on(&setup("on"));
     let content = file("traced.mp4", BYTES);
-    // One file per thread, so that no call is split by another thread's.
+    // One file per thread (`-ff`), so that no call is split by another thread's.
     let traces = server.directory().join("traces");
     fs::create_dir(&traces).unwrap();
-    let pid = server.pid().as_raw_nonzero().to_string();
-    let mut strace = Command::new("strace")
-        .args(["-ff", "-y", "-s", "0", "-p", &pid, "-o"])
-        .arg(traces.join("thread"))
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    until("strace to watch every thread", || all_traced(&pid).then_some(()));
+    let strace = Strace::attach(&server, &["-ff", "-y", "-s", "0"], &traces.join("thread"));
+    let strace = strace.expect("the guest has strace");
     content.assert_range(0..BYTES, &Client::tls(&server).get("/traced.mp4").body);
-    kill_process(Pid::from_child(&strace), Signal::INT).unwrap();
-    strace.wait().unwrap();
+    strace.detach();
     assert_kernel_sealed(&server, before, 1);
 
     let texts =
@@ -65,13 +56,4 @@ pub(crate) fn no_copies() {
         }
     }
     assert_eq!(u64::try_from(sent).unwrap(), BYTES, "sendfile moved another number of bytes");
-}
-
-/// Whether every thread of the process has a tracer.
-fn all_traced(pid: &str) -> bool {
-    let traced = |entry: fs::DirEntry| {
-        let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
-        status.lines().any(|line| line.starts_with("TracerPid:") && !line.ends_with("\t0"))
-    };
-    fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(|entry| traced(entry.unwrap()))
 }

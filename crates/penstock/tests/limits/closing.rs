@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use boring::ssl::SslVersion;
 use rustix::net::sockopt::set_socket_linger;
 
-use crate::harness::{Client, Server, Setup, until};
-use crate::{counted, ends, no_connections};
+use crate::{ends, no_connections};
+use penstock_testkit::{Client, Server, Setup, TlsOptions, TlsStream, until};
 
 /// A file that no socket buffer on the way holds.
 const LARGE: u64 = 64 << 20;
@@ -22,8 +23,7 @@ fn server() -> Server {
 
 /// A client in the middle of a download that it has stopped reading.
 fn downloading<S: Read + Write>(mut client: Client<S>) -> Client<S> {
-    client.send("GET /large.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_eq!(client.response_to_head().unwrap().status, 200);
+    client.begin("/large.mp4");
     client
 }
 
@@ -38,8 +38,8 @@ fn a_plain_client_that_has_said_everything_still_gets_its_answers() {
     let file = server.file("clip.mp4", 8 << 20);
     let mut client = Client::plain(&server);
     client.send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(3));
-    client.send("GET /clip.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    client.send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.ask("/clip.mp4");
+    client.ask("/a.txt");
     client.stream.shutdown(Shutdown::Write).unwrap();
     for _ in 0..3 {
         assert_eq!(client.response().unwrap().text(), "a\n");
@@ -47,7 +47,7 @@ fn a_plain_client_that_has_said_everything_still_gets_its_answers() {
     file.assert_range(0..file.len, &client.response().unwrap().body);
     assert_eq!(client.response().unwrap().text(), "a\n");
     client.assert_closed();
-    counted(&server, SHORT, &[], 0.0);
+    server.counted(SHORT, &[], 0.0);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_head_that_is_cut_off_by_the_end_gets_no_answer() {
         client.stream.close();
         client.assert_closed();
     }
-    counted(&server, "penstock_request_rejections_total", &[], 0.0);
+    server.counted("penstock_request_rejections_total", &[], 0.0);
     no_connections(&server);
 }
 
@@ -79,24 +79,53 @@ fn close_notify_behind_requests_leaves_small_answers_whole() {
     no_connections(&server);
 }
 
+/// Ends the client's direction of a TLS connection.
+type HalfClose = fn(&mut TlsStream);
+
+const HALF_CLOSES: [(&str, HalfClose); 2] = [
+    ("close_notify", TlsStream::close),
+    ("FIN", |stream| stream.socket().shutdown(Shutdown::Write).unwrap()),
+];
+
 #[test]
-fn close_notify_in_the_middle_of_a_response_ends_it() {
+fn a_half_closed_tls_connection_gets_its_whole_response() {
     let server = server();
-    let mut client = downloading(Client::tls(&server));
-    client.stream.close();
-    counted(&server, SHORT, &["reason=\"client_closed\""], 1.0);
-    // The server is gone although this client has neither read on nor closed its socket.
+    let file = server.file("clip.mp4", 8 << 20);
+    for version in [SslVersion::TLS1_2, SslVersion::TLS1_3] {
+        for (name, close) in HALF_CLOSES {
+            for mid_body in [false, true] {
+                println!("{version:?}, {name}, in the body: {mid_body}");
+                let mut client = Client::tls_with(&server, &TlsOptions::version(version));
+                client.ask("/clip.mp4");
+                let mut body = Vec::new();
+                if mid_body {
+                    assert_eq!(client.response_to_head().unwrap().status, 200);
+                    body = client.take(1 << 20).unwrap();
+                    close(&mut client.stream);
+                } else {
+                    close(&mut client.stream);
+                    assert_eq!(client.response_to_head().unwrap().status, 200);
+                }
+                // Up to the server's close_notify.
+                body.extend(client.rest().unwrap());
+                file.assert_range(0..file.len, &body);
+            }
+        }
+    }
+    server.counted(SHORT, &[], 0.0);
     no_connections(&server);
-    let rest = client.rest();
-    assert!(!rest.is_ok_and(|bytes| bytes.len() as u64 >= LARGE), "it got everything");
 }
 
 #[test]
-fn a_tls_client_that_ends_tcp_alone_in_the_middle_of_a_response_ends_it() {
-    let server = server();
-    let client = downloading(Client::tls(&server));
-    client.stream.socket().shutdown(Shutdown::Write).unwrap();
-    counted(&server, SHORT, &["reason=\"client_closed\""], 1.0);
+fn a_half_closed_client_that_does_not_read_is_too_slow() {
+    let server = Setup::new().limits("minimum_rate: 1MiB, minimum_rate_grace: 1s").start();
+    server.file("large.mp4", LARGE);
+    let _clients = HALF_CLOSES.map(|(_, close)| {
+        let mut client = downloading(Client::tls(&server));
+        close(&mut client.stream);
+        client
+    });
+    server.counted(SHORT, &["reason=\"too_slow\""], 2.0);
     no_connections(&server);
 }
 
@@ -110,8 +139,8 @@ fn a_reset_in_the_middle_of_a_response_ends_it() {
     let tls = downloading(Client::tls(&server));
     reset(tls.stream.socket());
     drop((plain, tls));
-    counted(&server, SHORT, &["reason=\"client_closed\""], 2.0);
-    counted(&server, SHORT, &[], 2.0);
+    server.counted(SHORT, &["reason=\"client_closed\""], 2.0);
+    server.counted(SHORT, &[], 2.0);
     no_connections(&server);
     // Each worker may keep the file open.
     until("the descriptors to be given back", || (server.descriptors() <= before + workers).then_some(()));
@@ -120,7 +149,7 @@ fn a_reset_in_the_middle_of_a_response_ends_it() {
 #[test]
 fn a_reset_at_any_other_time_ends_quietly() {
     let server = server();
-    let hello = crate::handshakes::client_hello(&server, &crate::harness::TlsOptions::default());
+    let hello = penstock_testkit::client_hello(&server, &TlsOptions::default());
     for sent in [&b""[..], &hello[..20], &hello] {
         let mut client = Client::connect(server.https());
         client.send(sent);
@@ -138,7 +167,7 @@ fn a_reset_at_any_other_time_ends_quietly() {
         reset(tls.stream.socket());
     }
     no_connections(&server);
-    counted(&server, "penstock_handshakes_total", &["outcome=\"failed\""], 3.0);
+    server.counted("penstock_handshakes_total", &["outcome=\"failed\""], 3.0);
     assert_eq!(Client::tls(&server).get("/a.txt").text(), "a\n");
 }
 

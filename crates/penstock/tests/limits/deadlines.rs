@@ -5,10 +5,10 @@ use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::Duration;
 
+use penstock_testkit::{Client, Response, Server, Setup, TlsOptions};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
-use crate::harness::{Client, Response, Server, Setup, TlsOptions};
-use crate::{counted, ends, no_connections};
+use crate::{ends, no_connections};
 
 /// One byte in this time, which is far less than the deadlines below.
 const STEP: Duration = Duration::from_millis(50);
@@ -18,7 +18,7 @@ fn drip<S: Read + Write>(client: &mut Client<S>, socket: &TcpStream, start: &str
     client.send(start);
     socket.set_read_timeout(Some(STEP)).unwrap();
     for _ in 0..200 {
-        // Once the response is on its way, nobody may read this any more.
+        // Once the response is on its way, this may not be read any more.
         drop(client.stream.write_all(b"a"));
         match client.response() {
             Ok(response) => return response,
@@ -50,7 +50,7 @@ fn a_head_that_comes_byte_by_byte_is_408_after_its_deadline_in_total() {
         plain = Client::plain(&server);
         tls = Client::tls(&server);
     }
-    counted(&server, "penstock_request_rejections_total", &["reason=\"head_too_slow\""], 6.0);
+    server.counted("penstock_request_rejections_total", &["reason=\"head_too_slow\""], 6.0);
     drop((plain, tls));
     no_connections(&server);
 }
@@ -61,7 +61,10 @@ fn each_head_has_a_deadline_of_its_own_that_begins_with_its_first_byte() {
     server.write("a.txt", "a\n");
     let mut client = Client::tls(&server);
     for _ in 0..3 {
-        sleep(Duration::from_millis(400));
+        // As long as another connection takes to be told that its head came too slowly.
+        let mut slow = Client::tls(&server);
+        slow.send("GET /a");
+        assert_eq!(slow.response().unwrap().status, 408);
         assert_eq!(client.get("/a.txt").text(), "a\n");
     }
     // The start of the next head comes with the last byte of this one.
@@ -83,7 +86,7 @@ fn an_idle_connection_is_closed_without_a_word() {
     tls.assert_closed();
     used.assert_closed();
     used_tls.assert_closed();
-    counted(&server, "penstock_request_rejections_total", &[], 0.0);
+    server.counted("penstock_request_rejections_total", &[], 0.0);
     drop((plain, tls, used, used_tls));
     no_connections(&server);
 }
@@ -112,7 +115,7 @@ fn a_body_that_does_not_come_costs_the_connection_and_not_the_answer() {
 fn a_handshake_ends_at_its_deadline_however_it_is_stretched() {
     let server = Setup::new().limits("handshake_deadline: 500ms").start();
     let silent = Client::connect(server.https());
-    let hello = crate::handshakes::client_hello(&server, &TlsOptions::default());
+    let hello = penstock_testkit::client_hello(&server, &TlsOptions::default());
     let mut half = Client::connect(server.https());
     half.send(&hello[..hello.len() / 2]);
     // Gets the server's flight and does not answer it.
@@ -129,8 +132,8 @@ fn a_handshake_ends_at_its_deadline_however_it_is_stretched() {
     for mut client in [silent, half, mute] {
         ends(&mut client);
     }
-    counted(&server, "penstock_handshake_failures_total", &["reason=\"timeout\""], 4.0);
-    counted(&server, "penstock_handshake_failures_total", &[], 4.0);
+    server.counted("penstock_handshake_failures_total", &["reason=\"timeout\""], 4.0);
+    server.counted("penstock_handshake_failures_total", &[], 4.0);
     no_connections(&server);
 }
 
@@ -156,7 +159,7 @@ fn a_balancer_that_says_nothing_or_nonsense_is_let_go() {
     for client in &mut silent {
         ends(client);
     }
-    counted(&server, "penstock_request_rejections_total", &["reason=\"no_proxy_header\""], 12.0);
+    server.counted("penstock_request_rejections_total", &["reason=\"no_proxy_header\""], 12.0);
     let mut good = Client::plain(&server);
     good.send("PROXY TCP4 192.0.2.7 127.0.0.1 1111 80\r\n");
     assert_eq!(good.get("/a.txt").text(), "a\n");
@@ -167,8 +170,7 @@ fn a_balancer_that_says_nothing_or_nonsense_is_let_go() {
 const LARGE: u64 = 64 << 20;
 
 fn start_download<S: Read + Write>(client: &mut Client<S>) {
-    client.send("GET /large.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_eq!(client.response_to_head().unwrap().status, 200);
+    client.begin("/large.mp4");
 }
 
 #[test]
@@ -178,12 +180,48 @@ fn a_client_that_stops_reading_is_let_go_by_the_minimum_rate() {
     let (mut plain, mut tls) = (Client::plain(&server), Client::tls(&server));
     start_download(&mut plain);
     start_download(&mut tls);
-    counted(&server, "penstock_short_responses_total", &["reason=\"too_slow\""], 2.0);
+    server.counted("penstock_short_responses_total", &["reason=\"too_slow\""], 2.0);
     no_connections(&server);
     for rest in [plain.rest(), tls.rest()] {
         assert!(rest.is_err() || rest.is_ok_and(|bytes| bytes.len() < 64 << 20), "it got everything");
     }
-    counted(&server, "penstock_short_responses_total", &[], 2.0);
+    server.counted("penstock_short_responses_total", &[], 2.0);
+}
+
+/// A server whose minimum rate lets what a client takes earn seconds, and what lies in the socket buffer minutes.
+fn server_with_short_grace() -> Server {
+    Setup::new().limits("minimum_rate: 8KiB, minimum_rate_grace: 1s, idle_timeout: 10m").start()
+}
+
+/// A client whose own buffer holds little, and that has begun to read a response.
+fn client_with_small_buffer(server: &Server, path: &str, fields: &str) -> Client<TcpStream> {
+    let mut client = Client::plain(server);
+    set_socket_recv_buffer_size(&client.stream, 4096).unwrap();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
+    client
+}
+
+#[test]
+fn bytes_that_a_client_has_not_acknowledged_earn_no_time() {
+    let server = server_with_short_grace();
+    server.file("large.mp4", LARGE);
+    let mut client = client_with_small_buffer(&server, "/large.mp4", "");
+    server.counted("penstock_short_responses_total", &["reason=\"too_slow\""], 1.0);
+    no_connections(&server);
+    assert!(!client.rest().is_ok_and(|rest| rest.len() as u64 >= LARGE), "it got everything");
+}
+
+#[test]
+fn a_client_that_never_reads_does_not_keep_a_response_in_the_socket_buffer() {
+    const LEN: u64 = 256 << 10;
+    let server = server_with_short_grace();
+    server.file("clip.mp4", LEN);
+    for (number, fields) in [(1.0, ""), (2.0, "Connection: close\r\n")] {
+        let mut client = client_with_small_buffer(&server, "/clip.mp4", fields);
+        server.counted("penstock_requests_total", &[], number);
+        no_connections(&server);
+        assert!(client.rest().is_err(), "the kernel still sent the rest");
+    }
 }
 
 #[test]
@@ -212,5 +250,5 @@ fn a_client_that_takes_more_than_the_minimum_rate_gets_everything() {
     }
     let body = received.len() - usize::try_from(LEN).unwrap();
     file.assert_range(0..LEN, &received[body..]);
-    counted(&server, "penstock_short_responses_total", &[], 0.0);
+    server.counted("penstock_short_responses_total", &[], 0.0);
 }

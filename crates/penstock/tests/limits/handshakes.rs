@@ -2,40 +2,14 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex};
 
 use boring::ssl::{Ssl, SslContext, SslMethod, SslVerifyMode, SslVersion};
+use penstock_testkit::{Client, Random, Server, Setup, TlsOptions, client_hello};
 
-use crate::harness::{Client, Random, Server, Setup, TlsOptions};
-use crate::{counted, ends, no_connections};
+use crate::{ends, no_connections};
 
 const FAILURES: &str = "penstock_handshake_failures_total";
 const ALERTS: &str = "penstock_tls_alerts_total";
-
-/// What a client would send first.
-pub(crate) fn client_hello(server: &Server, options: &TlsOptions) -> Vec<u8> {
-    #[derive(Clone, Default)]
-    struct Captured(Arc<Mutex<Vec<u8>>>);
-    impl Read for Captured {
-        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::WouldBlock.into())
-        }
-    }
-    impl Write for Captured {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let captured = Captured::default();
-    assert!(options.handshake(server, captured.clone()).is_err());
-    let hello = captured.0.lock().unwrap().clone();
-    assert_eq!(hello[0], 22, "a handshake record");
-    hello
-}
 
 /// A server that still serves.
 fn serves(server: &Server) {
@@ -56,8 +30,8 @@ fn plain_http_on_the_tls_port_is_told_to_use_https() {
         assert!(response.text().contains("https://"), "{}", response.text());
         client.assert_closed();
     }
-    counted(&server, FAILURES, &["reason=\"http_request\""], 4.0);
-    counted(&server, FAILURES, &[], 4.0);
+    server.counted(FAILURES, &["reason=\"http_request\""], 4.0);
+    server.counted(FAILURES, &[], 4.0);
     serves(&server);
     no_connections(&server);
 }
@@ -73,7 +47,7 @@ fn tls_on_the_plain_port_is_400() {
     }
     let refused = TlsOptions::default().handshake(&server, Client::plain(&server).stream);
     assert!(refused.is_err_and(|error| error.contains("HTTP") || error.contains("VERSION")));
-    counted(&server, "penstock_request_rejections_total", &["reason=\"tls_on_plain_port\""], 3.0);
+    server.counted("penstock_request_rejections_total", &["reason=\"tls_on_plain_port\""], 3.0);
     serves(&server);
 }
 
@@ -98,9 +72,9 @@ fn garbage_on_either_port_ends_and_is_counted() {
             ends(&mut client);
         }
     }
-    counted(&server, FAILURES, &[], f64::from(TRIES));
-    counted(&server, "penstock_handshakes_total", &["outcome=\"ok\""], 0.0);
-    counted(&server, "penstock_requests_total", &["status=\"2xx\""], 0.0);
+    server.counted(FAILURES, &[], f64::from(TRIES));
+    server.counted("penstock_handshakes_total", &["outcome=\"ok\""], 0.0);
+    server.counted("penstock_requests_total", &["status=\"2xx\""], 0.0);
     serves(&server);
     no_connections(&server);
 }
@@ -184,9 +158,9 @@ fn a_finished_that_was_tampered_with_is_bad_record_mac() {
         };
         assert!(error.contains("BAD_RECORD_MAC"), "{version:?}: {error}");
     }
-    counted(&server, FAILURES, &[], 2.0);
-    counted(&server, FAILURES, &["reason=\"bad_record\""], 2.0);
-    counted(&server, ALERTS, &["direction=\"sent\"", "alert=\"bad_record_mac\""], 2.0);
+    server.counted(FAILURES, &[], 2.0);
+    server.counted(FAILURES, &["reason=\"bad_record\""], 2.0);
+    server.counted(ALERTS, &["direction=\"sent\"", "alert=\"bad_record_mac\""], 2.0);
     serves(&server);
 }
 
@@ -200,9 +174,9 @@ fn a_client_that_distrusts_the_certificate_is_counted_by_its_alert() {
         let socket = Client::connect(server.https()).stream;
         assert!(Ssl::new(&context.build()).unwrap().connect(socket).is_err());
     }
-    counted(&server, FAILURES, &["reason=\"alert_unknown_ca\""], 2.0);
-    counted(&server, ALERTS, &["direction=\"received\"", "alert=\"unknown_ca\""], 2.0);
-    counted(&server, FAILURES, &[], 2.0);
+    server.counted(FAILURES, &["reason=\"alert_unknown_ca\""], 2.0);
+    server.counted(ALERTS, &["direction=\"received\"", "alert=\"unknown_ca\""], 2.0);
+    server.counted(FAILURES, &[], 2.0);
 }
 
 #[test]
@@ -224,10 +198,10 @@ fn clients_with_nothing_in_common_get_the_alert_that_says_so() {
         assert!(error.contains(alert), "{reason}: {error}");
         println!("{reason}: {error}");
     }
-    counted(&server, FAILURES, &["reason=\"unsupported_version\""], 2.0);
-    counted(&server, FAILURES, &["reason=\"no_shared_cipher\""], 1.0);
-    counted(&server, FAILURES, &["reason=\"no_shared_group\""], 1.0);
-    counted(&server, ALERTS, &["direction=\"sent\""], 4.0);
+    server.counted(FAILURES, &["reason=\"unsupported_version\""], 2.0);
+    server.counted(FAILURES, &["reason=\"no_shared_cipher\""], 1.0);
+    server.counted(FAILURES, &["reason=\"no_shared_group\""], 1.0);
+    server.counted(ALERTS, &["direction=\"sent\""], 4.0);
 }
 
 #[test]
@@ -241,8 +215,8 @@ fn a_handshake_cut_off_at_any_byte_is_a_client_that_closed() {
         client.stream.shutdown(Shutdown::Write).unwrap();
         ends(&mut client);
     }
-    counted(&server, FAILURES, &["reason=\"closed_by_client\""], cuts.len() as f64);
-    counted(&server, FAILURES, &[], cuts.len() as f64);
+    server.counted(FAILURES, &["reason=\"closed_by_client\""], cuts.len() as f64);
+    server.counted(FAILURES, &[], cuts.len() as f64);
     no_connections(&server);
 }
 
@@ -261,7 +235,7 @@ fn lengths_that_lie_take_no_memory() {
         }
         clients.iter_mut().for_each(ends);
     }
-    counted(&server, FAILURES, &["reason=\"too_long\""], 100.0);
+    server.counted(FAILURES, &["reason=\"too_long\""], 100.0);
     let grown = server.memory().saturating_sub(before);
     // 100 connections, none of which may hold more than the record it began.
     assert!(grown < 8 << 20, "grown by {grown} bytes");

@@ -3,38 +3,20 @@
 //! Each test ends by looking at what was counted. That nothing was logged at WARN and nothing panicked is checked
 //! when the server is dropped.
 #![expect(clippy::unwrap_used, reason = "in a test it is the assertion")]
-#![expect(clippy::print_stdout, reason = "shown with a test that fails")]
 
 mod closing;
 mod crowds;
 mod deadlines;
 mod handshakes;
-#[path = "../harness/mod.rs"]
-mod harness;
 mod records;
 
 use std::io::{ErrorKind, Read, Write};
 
-use harness::{Client, Server, until};
-
-/// Waits until the sum of these series is exactly this.
-#[track_caller]
-fn counted(server: &Server, name: &str, labels: &[&str], value: f64) {
-    let mut last = f64::NAN;
-    let place = std::panic::Location::caller();
-    until(&format!("{name} {labels:?} to be {value} ({place})"), || {
-        let sum = server.metrics().sum(name, labels);
-        if sum != last {
-            println!("{name} {labels:?}: {sum}");
-            last = sum;
-        }
-        (sum == value).then_some(())
-    });
-}
+use penstock_testkit::{Client, Server};
 
 /// Waits until the server has let go of every connection.
 fn no_connections(server: &Server) {
-    counted(server, "penstock_connections", &[], 0.0);
+    server.counted("penstock_connections", &[], 0.0);
     assert_eq!(server.metrics().sum("penstock_worker_panics_total", &[]), 0.0);
 }
 

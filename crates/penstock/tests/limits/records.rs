@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use boring::ssl::SslAlert;
+use penstock_testkit::{Client, ContentType, Records, Server, Setup, Tool};
 
-use crate::harness::{Client, ContentType, Records, Server, Setup, Tool};
-use crate::{counted, ends, no_connections};
+use crate::{ends, no_connections};
 
 fn server() -> Server {
     let server = Setup::new().start();
@@ -31,8 +31,8 @@ fn a_client_may_change_its_keys_now_and_then() {
     }
     client.stream.send(ContentType::Alert, &[1, 0]).unwrap();
     client.assert_closed();
-    counted(&server, "penstock_tls_key_updates_total", &[], 5.0);
-    counted(&server, "penstock_tls_alerts_total", &["direction=\"sent\"", "alert=\"close_notify\""], 1.0);
+    server.counted("penstock_tls_key_updates_total", &[], 5.0);
+    server.counted("penstock_tls_alerts_total", &["direction=\"sent\"", "alert=\"close_notify\""], 1.0);
 }
 
 #[test]
@@ -40,8 +40,7 @@ fn a_client_may_change_its_keys_during_a_download() {
     let server = server();
     let file = server.file("clip.mp4", 32 << 20);
     let mut client = Records::connect(&server);
-    client.send("GET /clip.mp4 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_eq!(client.response_to_head().unwrap().status, 200);
+    client.begin("/clip.mp4");
     let mut body = Vec::new();
     for _ in 0..8 {
         let update = client.stream.seal_key_update(true);
@@ -50,7 +49,7 @@ fn a_client_may_change_its_keys_during_a_download() {
     }
     file.assert_range(0..file.len, &body);
     assert_eq!(client.get("/a.txt").text(), "a\n");
-    counted(&server, "penstock_tls_key_updates_total", &[], 8.0);
+    server.counted("penstock_tls_key_updates_total", &[], 8.0);
 }
 
 #[test]
@@ -78,6 +77,27 @@ fn a_storm_of_key_updates_is_cut_off() {
         }
         let followed = server.metrics().sum("penstock_tls_key_updates_total", &[]) - before;
         assert!(followed <= 61.0, "the server followed {followed} KeyUpdates");
+    }
+    no_connections(&server);
+}
+
+#[test]
+fn more_than_32_key_updates_in_a_row_end_a_download_and_are_counted() {
+    let server = server();
+    let file = server.file("large.mp4", 64 << 20);
+    for (updates, ended) in [(32, 0.0), (33, 1.0)] {
+        let mut client = Records::connect(&server);
+        client.ask("/large.mp4");
+        assert_eq!(client.response_to_head().unwrap().status, 200);
+        for _ in 0..updates {
+            let update = client.stream.seal_key_update(false);
+            client.stream.socket().write_all(&update).unwrap();
+        }
+        if updates == 32 {
+            let body = client.take(64 << 20).unwrap();
+            file.assert_range(0..file.len, &body);
+        }
+        server.counted("penstock_short_responses_total", &["reason=\"key_updates\""], ended);
     }
     no_connections(&server);
 }
@@ -126,7 +146,7 @@ fn records_that_break_the_protocol_end_the_connection_with_the_right_alert() {
     }
     let wanted: Vec<_> = cases.iter().map(|(name, _, alert)| (*name, Some(*alert))).collect();
     assert_eq!(ends_with, wanted);
-    counted(&server, "penstock_tls_alerts_total", &["alert=\"bad_record_mac\""], 2.0);
+    server.counted("penstock_tls_alerts_total", &["alert=\"bad_record_mac\""], 2.0);
     no_connections(&server);
 }
 
@@ -156,12 +176,7 @@ fn an_alert_from_the_client_ends_the_connection() {
         }
         ends(&mut client);
     }
-    counted(
-        &server,
-        "penstock_tls_alerts_total",
-        &["direction=\"received\"", "alert=\"internal_error\""],
-        1.0,
-    );
+    server.counted("penstock_tls_alerts_total", &["direction=\"received\"", "alert=\"internal_error\""], 1.0);
     no_connections(&server);
 }
 

@@ -1,15 +1,15 @@
-//! The program as it is typed.
+//! The command line under test.
 
 use serde_json::Value;
 
-use crate::harness::{Finished, Tool};
+use penstock_testkit::{Finished, Tool};
 
 /// Runs `penstock load` with these arguments, and no progress.
 pub(crate) fn load(arguments: &[&str]) -> Finished {
-    Tool::new(env!("CARGO_BIN_EXE_penstock")).arg("load").args(arguments).arg("--quiet").run()
+    Tool::penstock().arg("load").args(arguments).arg("--quiet").run()
 }
 
-/// The same for its JSON. The exit code is looked at by who expects a certain one.
+/// The same, returning its JSON. The exit code is not checked.
 pub(crate) fn report(arguments: &[&str]) -> Value {
     let finished = load(&[arguments, &["--json"]].concat());
     serde_json::from_slice(&finished.stdout)

@@ -1,8 +1,5 @@
-//! `penstock load` against our own server, and against servers that misbehave on purpose.
+//! `penstock load` against Penstock, and against servers that misbehave.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
-
-#[path = "../harness/mod.rs"]
-mod harness;
 
 mod command;
 mod misbehaviour;

@@ -1,4 +1,4 @@
-//! Every failure is counted as what it was.
+//! Every failure is counted by its kind.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -20,31 +20,31 @@ fn reset(stream: &TcpStream) {
     SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
 }
 
-/// Four requests to a plain server, and what they came to.
+/// The report of four requests to a plain server.
 fn requests(script: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> serde_json::Value {
     let server = Scripted::start(script);
     report(&["requests", "--requests", "4", "--timeout", "30s", &server.url("http")])
 }
 
-/// Says nothing, and waits for the other side to lose patience.
+/// Sends nothing, and waits for the end of the connection.
 fn silent(mut stream: TcpStream, _: usize) {
     drop(stream.read_to_end(&mut Vec::new()));
 }
 
-/// What comes of a server that makes one wait.
+/// The report of requests to a server that exceeds the timeout.
 fn impatient(mode: &str, script: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> serde_json::Value {
     let server = Scripted::start(script);
     let url = server.url(if mode == "handshakes" { "https" } else { "http" });
     report(&[mode, "--insecure", "--requests", "4", "--connections", "4", "--timeout", "5s", &url])
 }
 
-/// Four handshakes, and what they came to.
+/// The report of four handshakes.
 fn handshakes(script: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> serde_json::Value {
     let server = Scripted::start(script);
     report(&["handshakes", "--insecure", "--requests", "4", "--timeout", "30s", &server.url("https")])
 }
 
-/// Fails unless all four failed in this way, and in no other.
+/// Fails unless all four failed, all in this way.
 #[track_caller]
 fn assert_all_failed(report: &serde_json::Value, kind: &str) {
     assert_eq!(count(report, &format!("errors.{kind}")), 4, "{report:#}");
@@ -64,7 +64,7 @@ fn a_server_that_is_not_there_refuses() {
 #[test]
 fn an_end_a_reset_and_silence_within_the_handshake_are_three_things() {
     let closing = |mut stream: TcpStream, _| {
-        // What was not read would turn the end into a reset.
+        // Unread data would turn the end into a reset.
         stream.read_exact(&mut [0; 200]).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         drop(stream.read_to_end(&mut Vec::new()));
@@ -94,7 +94,7 @@ fn an_alert_is_named_and_what_is_no_tls_is_told_apart() {
 }
 
 #[test]
-fn a_certificate_that_nobody_signed_is_rejected_unless_told_otherwise() {
+fn a_self_signed_certificate_is_rejected_unless_told_otherwise() {
     let server = Scripted::start_tls(|mut stream, _| answer_all(&mut stream, OK));
     let url = server.url("https");
     assert_all_failed(&report(&["handshakes", "--requests", "4", &url]), "certificate_rejected");
@@ -114,6 +114,67 @@ fn an_end_before_the_response_differs_from_a_reset_and_from_silence() {
     };
     assert_all_failed(&requests(resetting), "reset_before_response");
     assert_all_failed(&impatient("requests", silent), "response_timeout");
+}
+
+#[test]
+fn a_head_that_arrives_byte_by_byte_has_no_more_time_than_one_that_does_not_arrive() {
+    let dripping = |mut stream: TcpStream, _| {
+        read_request(&mut stream);
+        let mut is_taken = stream.write_all(b"HTTP/1.1 200 OK\r\nX: ").is_ok();
+        while is_taken {
+            is_taken = stream.write_all(b"y").is_ok();
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let server = Scripted::start(dripping);
+    let options = ["requests", "--requests", "4", "--connections", "4", "--timeout", "1s"];
+    let report = report(&[&options[..], &[&server.url("http")]].concat());
+    assert_all_failed(&report, "response_timeout");
+}
+
+#[test]
+fn connections_end_by_close_notify_and_fin_or_by_reset_as_told() {
+    for (ending, scheme) in
+        [("close-notify", "http"), ("close-notify", "https"), ("reset", "http"), ("reset", "https")]
+    {
+        let (ends, seen) = std::sync::mpsc::channel();
+        // An orderly end is Ok(0), over TLS after close_notify.
+        let end = move |stream: &mut dyn Read| {
+            ends.send(stream.read(&mut [0; 100]).map_err(|error| error.kind())).unwrap();
+        };
+        let server = if scheme == "http" {
+            Scripted::start(move |mut stream, _| {
+                read_request(&mut stream);
+                stream.write_all(OK.as_bytes()).unwrap();
+                end(&mut stream);
+            })
+        } else {
+            Scripted::start_tls(move |mut stream, _| {
+                read_request(&mut stream);
+                stream.write_all(OK.as_bytes()).unwrap();
+                end(&mut stream);
+            })
+        };
+        let url = server.url(scheme);
+        let options = ["requests", "--insecure", "--no-keepalive", "--requests", "3", "--ending", ending];
+        let report = report(&[&options[..], &[&url]].concat());
+        assert_eq!((count(&report, "requests"), count(&report, "errors_total")), (3, 0), "{report:#}");
+        assert_eq!(report["ending"], ending);
+        for _ in 0..3 {
+            let end = seen.recv_timeout(Duration::from_secs(60)).unwrap();
+            assert_eq!(
+                end.is_ok_and(|count| count == 0),
+                ending == "close-notify",
+                "{ending} {scheme}: {end:?}"
+            );
+        }
+    }
+    let server = Scripted::start_tls(|mut stream, _| answer_all(&mut stream, OK));
+    let url = server.url("https");
+    let table =
+        |ending| load(&["handshakes", "--insecure", "--requests", "1", "--ending", ending, &url]).ok().text();
+    assert!(table("close-notify").contains("connections end by close_notify and FIN"));
+    assert!(table("reset").contains("connections end by RST"));
 }
 
 #[test]
@@ -313,8 +374,8 @@ fn a_run_without_one_success_ends_with_1_whatever_was_in_the_way() {
     assert!(said.contains("2 failed: status_4xx"), "{said}");
     let silent = Scripted::start(silent);
     let said = load(&["requests", "--duration", "200ms", &silent.url("http")]).exits_with(1).stderr;
-    assert!(said.contains("nothing came to an end: 1 under way"), "{said}");
-    // The last one of four is well.
+    assert!(said.contains("no operation ended: 1 were cut off"), "{said}");
+    // The last of four succeeds.
     let mixed = Scripted::start(|mut stream, number| {
         let status = if number == 3 { "200 OK" } else { "404 Not Found" };
         answer_all(&mut stream, &format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"));
@@ -323,7 +384,7 @@ fn a_run_without_one_success_ends_with_1_whatever_was_in_the_way() {
 }
 
 #[test]
-fn what_was_cut_off_at_the_end_makes_no_rate_smaller() {
+fn operations_cut_off_by_the_end_of_the_run_lower_no_rate() {
     let server = Scripted::start(|mut stream, number| match number {
         0 => answer_all(&mut stream, OK),
         _ => silent(stream, number),
@@ -331,7 +392,7 @@ fn what_was_cut_off_at_the_end_makes_no_rate_smaller() {
     let report = report(&["requests", "--duration", "300ms", "--connections", "2", &server.url("http")]);
     assert_eq!(count(&report, "unfinished"), 1, "{report:#}");
     let [seconds, rate] = ["seconds", "requests_per_second"].map(|key| report[key].as_f64().unwrap());
-    // Nothing came in the second in which the silent one was waited for.
+    // The second of waiting for the silent connection brought nothing.
     let slowest = |phase: &str| report["latency_ms"][phase]["max"].as_f64().unwrap() / 1e3;
     assert!(seconds < 0.4 + slowest("tcp") + slowest("total"), "{report:#}");
     #[expect(clippy::cast_precision_loss, reason = "small")]
@@ -376,7 +437,7 @@ fn a_second_in_which_the_server_stands_still_is_in_the_percentiles_of_an_open_lo
     assert!(percentile("p99") >= 930.0, "{report:#}");
     // 40 of the 100 waited longer than 0.6 s.
     assert!(percentile("p90") >= 570.0, "{report:#}");
-    // What the server itself took, which is what a generator without a schedule sees of it.
+    // The time of the server alone, as a generator without a schedule measures it.
     assert!(report["latency_ms"]["first_byte"]["p95"].as_f64().unwrap() < 570.0, "{report:#}");
 }
 
@@ -391,13 +452,13 @@ fn ended_by(signal: Signal) {
     let (seen, requests) = std::sync::mpsc::channel();
     let server = Scripted::start(move |mut stream, _| {
         while read_request(&mut stream) {
-            // Who listened may have seen enough.
+            // The receiver may be gone.
             if seen.send(()).is_err() || stream.write_all(OK.as_bytes()).is_err() {
                 return;
             }
         }
     });
-    let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
+    let mut command = Command::new(penstock_testkit::program());
     command.args(["load", "requests", "--duration", "1h", "--think", "1ms", "--json", &server.url("http")]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     for _ in 0..5 {

@@ -1,18 +1,18 @@
-//! Players against our own server. What they do in which case is tested with the players' policy; here bytes flow.
+//! Players against Penstock. Their decisions are tested with the policy of players; here bytes flow.
 
+mod audio;
 mod indexed;
 mod low_latency;
-mod sound;
 
 use std::io::Write;
 
 use serde_json::Value;
 
-use crate::command::{count, report};
-use crate::harness::{Server, Setup};
+use crate::command::{count, load, report};
 use crate::scripted::{Scripted, read_path, read_request};
+use penstock_testkit::{Server, Setup};
 
-/// A film of five segments of a fifth of a second, in two qualities; returns the bytes of a segment of each.
+/// A film of five segments of 0.2 s, in two renditions. Returns the size of a segment of each.
 fn film(server: &Server) -> [u64; 2] {
     server.write(
         "film/index.m3u8",
@@ -69,7 +69,7 @@ fn in_a_storm_all_leave_and_others_come() {
 }
 
 #[test]
-fn what_is_no_manifest_is_named_and_nobody_waits_for_it_for_ever() {
+fn a_body_that_is_no_manifest_is_reported_and_does_not_hold_up_the_run() {
     let server = Scripted::start(|mut stream, _| {
         crate::scripted::answer_all(&mut stream, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     });
@@ -113,7 +113,7 @@ fn a_film_of_dash_is_watched_with_its_sound() {
     let report = report(&options);
     assert_eq!(count(&report, "errors_total"), 0, "{report:#}");
     assert_eq!(count(&report, "playback.segments"), 10, "{report:#}");
-    // The description, two initialisations, five segments of picture and two of sound, for each viewer.
+    // The description, two init segments, five segments of video and two of audio, for each viewer.
     assert_eq!(count(&report, "requests"), 2 * (1 + 2 + 5 + 2), "{report:#}");
 }
 
@@ -128,7 +128,7 @@ fn segments_of_another_server_are_fetched_there() {
     here.write("film/own.ts", vec![b'x'; 1000]);
     there.write("far.ts", vec![b'x'; 500]);
     let url = here.url("/film/index.m3u8");
-    // Each has an authority of its own.
+    // Each server has its own authority.
     let report = report(&["playback", "--insecure", "--start", "200ms", "--requests", "1", &url]);
     assert_eq!(count(&report, "errors_total"), 0, "{report:#}");
     assert_eq!(count(&report, "playback.segments"), 2, "{report:#}");
@@ -137,7 +137,7 @@ fn segments_of_another_server_are_fetched_there() {
 
 #[test]
 fn a_segment_that_comes_too_late_is_one_stall_for_each_viewer() {
-    // Five segments of 200 ms; the fourth takes longer than all that was fetched before it can play.
+    // Five segments of 200 ms; the fourth arrives after the others have played.
     let server = Scripted::start(|mut stream, _| {
         while let Some(path) = read_path(&mut stream) {
             let body = if path.ends_with("index.m3u8") {
@@ -160,4 +160,63 @@ fn a_segment_that_comes_too_late_is_one_stall_for_each_viewer() {
     assert_eq!(count(&report, "errors_total"), 0, "{report:#}");
     assert_eq!(count(&report, "playback.stalls"), 2, "{report:#}");
     assert_eq!(count(&report, "playback.players_stalled"), 2, "{report:#}");
+}
+
+#[test]
+fn a_run_in_which_no_viewer_saw_a_picture_ends_with_1() {
+    let server = Scripted::start(|mut stream, _| {
+        while let Some(path) = read_path(&mut stream) {
+            let list = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\na.ts\n#EXT-X-ENDLIST\n";
+            let (status, body) = match path.as_str() {
+                "/missing.m3u8" => ("200 OK", list),
+                _ => ("404 Not Found", ""),
+            };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            if stream.write_all(head.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    // The manifest is good and all segments are missing.
+    let url = format!("http://{}/missing.m3u8", server.address);
+    let missing = load(&["playback", "--requests", "1", "--watch", "1500ms", &url]).exits_with(1);
+    assert!(missing.stderr.contains("no viewer saw a picture: "), "{}", missing.stderr);
+    assert!(missing.stderr.contains("status_4xx"), "{}", missing.stderr);
+
+    // Nothing fails, and the run ends before the first segment.
+    let silent = Scripted::start(|mut stream, _| {
+        while let Some(path) = read_path(&mut stream) {
+            let list = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\na.ts\n#EXT-X-ENDLIST\n";
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{list}", list.len());
+            if path == "/a.ts" {
+                read_request(&mut stream);
+                return;
+            }
+            if stream.write_all(head.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let url = format!("http://{}/index.m3u8", silent.address);
+    let early = load(&["playback", "--duration", "500ms", &url]).exits_with(1);
+    assert!(early.stderr.contains("no viewer saw a picture: 1 requests were answered"), "{}", early.stderr);
+}
+
+#[test]
+fn a_manifest_without_an_end_is_given_up() {
+    let (given_up, seen) = std::sync::mpsc::channel();
+    let server = Scripted::start(move |mut stream, _| {
+        read_request(&mut stream);
+        let mut is_taken =
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n#EXTM3U\n").is_ok();
+        while is_taken {
+            is_taken = stream.write_all(&b"#EXTINF:1,\na.ts\n".repeat(4096)).is_ok();
+        }
+        given_up.send(()).unwrap();
+    });
+    let url = format!("http://{}/index.m3u8", server.address);
+    let report = report(&["playback", "--requests", "1", "--watch", "20s", &url]);
+    assert!(count(&report, "errors.manifest_invalid") > 0, "{report:#}");
+    assert!(count(&report, "bytes") < 400_000_000, "{report:#}");
+    seen.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
 }

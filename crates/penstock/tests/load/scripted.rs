@@ -1,4 +1,4 @@
-//! A server that does what a test says with each connection.
+//! A server that runs a script for each connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use boring::ssl::{
 };
 use boring::x509::X509;
 
-/// A listening server; its threads end with it.
+/// A listening server. Its thread ends with it.
 pub(crate) struct Scripted {
     pub(crate) address: SocketAddr,
     ended: Arc<AtomicBool>,
@@ -20,7 +20,7 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Calls `script` with every connection and its number, each on a thread of its own.
+    /// Calls `script` with every connection and its number, each on its own thread.
     pub(crate) fn start(script: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -39,7 +39,7 @@ impl Scripted {
         Self { address, ended, thread: Some(thread) }
     }
 
-    /// The same over TLS, with a certificate that nobody trusts.
+    /// The same over TLS, with a self-signed certificate.
     pub(crate) fn start_tls(script: impl Fn(SslStream<TcpStream>, usize) + Send + Sync + 'static) -> Self {
         let context = context();
         Self::start(move |stream, number| {
@@ -66,7 +66,7 @@ impl Scripted {
         })
     }
 
-    /// The same, for clients that show a certificate, whoever signed it.
+    /// The same, for clients that show a certificate of any issuer.
     pub(crate) fn start_for_known_clients(version: SslVersion, response: &'static str) -> Self {
         let mut context = context_builder();
         context.set_max_proto_version(Some(version)).unwrap();
@@ -82,13 +82,13 @@ impl Scripted {
         })
     }
 
-    /// The same, taking early data on the connections whose number `takes` says yes to.
+    /// The same, accepting early data on connections for whose number `takes` is true.
     pub(crate) fn start_early(takes: fn(usize) -> bool, response: &'static str) -> Self {
         let context = context();
         Self::start(move |stream, number| {
             let mut ssl = Ssl::new(&context).unwrap();
             if takes(number) {
-                // The call is the same for both sides.
+                // The call is the same for clients and servers.
                 penstock_sys::ssl::client::send_early_data(&mut ssl);
             }
             if let Ok(mut stream) = ssl.accept(stream) {
@@ -105,7 +105,7 @@ impl Scripted {
 impl Drop for Scripted {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
-        // Wakes the thread, which then sees that it has to end.
+        // Wakes the thread, which then ends.
         drop(TcpStream::connect(self.address));
         drop(self.thread.take().unwrap().join());
     }
@@ -129,7 +129,7 @@ pub(crate) fn read_request(stream: &mut impl Read) -> bool {
     read_path(stream).is_some()
 }
 
-/// Reads a request's head and says what it asks for; `None` at the end of the connection.
+/// Reads a request's head and returns its path; `None` at the end of the connection.
 pub(crate) fn read_path(stream: &mut impl Read) -> Option<String> {
     let mut head = Vec::new();
     let mut byte = [0];

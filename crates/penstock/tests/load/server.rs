@@ -1,4 +1,4 @@
-//! Against our own server: both sides must tell the same.
+//! Against Penstock: generator and server must report the same.
 
 use std::fs;
 
@@ -6,9 +6,9 @@ use boring::sha::sha256;
 use serde_json::Value;
 
 use crate::command::{count, load, report};
-use crate::harness::{Server, Setup, until};
+use penstock_testkit::{Server, Setup, until};
 
-/// What the server counted of handshakes, once it has gathered as many as are expected.
+/// Waits until the server has counted this many handshakes.
 fn handshakes(server: &Server, labels: &[&str], expected: u64) {
     #[expect(clippy::cast_precision_loss, reason = "small")]
     let expected = expected as f64;
@@ -74,7 +74,7 @@ fn a_handshake_without_a_request_takes_its_ticket_all_the_same() {
 }
 
 #[test]
-fn sessions_outlive_a_run_in_their_file_which_nobody_else_may_read() {
+fn sessions_outlive_a_run_in_a_file_that_only_its_owner_can_read() {
     use std::os::unix::fs::PermissionsExt;
     let server = Setup::new().start();
     server.file("1k.bin", 1024);
@@ -86,13 +86,13 @@ fn sessions_outlive_a_run_in_their_file_which_nobody_else_may_read() {
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let second = run(&server, "handshakes", "/1k.bin", &options);
     assert_eq!(count(&second, "resumed"), 1, "{second:#}");
-    // Another name is another server as far as sessions are concerned.
+    // Sessions belong to a server name.
     let other = [&options[..], &["--sni", "video.example"]].concat();
     assert_eq!(count(&run(&server, "handshakes", "/1k.bin", &other), "sessions_offered"), 0);
 }
 
 #[test]
-fn what_is_offered_is_what_is_agreed_on() {
+fn the_parameters_that_are_offered_are_negotiated() {
     let server = Setup::new().start();
     server.file("1k.bin", 1024);
     for (options, agreed) in [
@@ -157,7 +157,7 @@ fn a_download_is_checked_to_its_last_byte() {
 }
 
 #[test]
-fn addresses_share_the_load_and_say_who_resumes() {
+fn addresses_share_the_load_and_are_reported_with_their_resumptions() {
     let server = Setup::new().listeners(&["tls: true", "tls: true"]).start();
     server.file("1k.bin", 1024);
     let addresses = [0, 1].map(|place| server.listener(place).to_string());

@@ -1,4 +1,4 @@
-//! What is typed wrong is said before anything is done, with what to write instead.
+//! Wrong options are reported before the run, with a remedy.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::scripted::{Scripted, answer_all};
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 #[test]
-fn what_cannot_be_done_is_said_with_what_to_write_instead() {
+fn impossible_options_are_refused_with_a_remedy() {
     for (arguments, part) in [
         (&["handshakes", "localhost"][..], "begins with https://"),
         (&["handshakes", "http://localhost/"], "write an https:// URL"),
@@ -24,7 +24,7 @@ fn what_cannot_be_done_is_said_with_what_to_write_instead() {
             "from 1 to 1099511627776",
         ),
         (&["requests", "https://127.0.0.1:1/", "--range", "bytes=0-1"], "such as 0-1023"),
-        (&["requests", "https://127.0.0.1:1/", "--address", "localhost"], "an IP address, such as 10.0.0.1"),
+        (&["requests", "https://127.0.0.1:1/", "--address", "localhost"], "an IP address, such as 192.0.2.1"),
         (&["requests", "https://127.0.0.1:1/", "--urls", "/nonexistent"], "--urls /nonexistent"),
         (&["requests", "https://127.0.0.1:1/", "--sessions", "/nonexistent/s"], "--sessions /nonexistent/s"),
         (&["requests", "https://penstock.invalid/"], "--address"),
@@ -86,4 +86,19 @@ fn a_run_of_a_moment_leaves_all_of_itself_in_log_and_plot() {
     let log = fs::read_to_string(hdr).unwrap();
     assert_eq!(log.lines().filter(|line| line.starts_with("Tag=total,")).count(), 1, "{log}");
     assert!(fs::read_to_string(plot).unwrap().ends_with("</svg>\n"));
+}
+
+#[test]
+fn addresses_in_help_are_reserved_for_documentation() {
+    for command in ["", "handshakes", "requests", "download", "playback"] {
+        let arguments = [command, "--help"];
+        let arguments = if command.is_empty() { &arguments[1..] } else { &arguments[..] };
+        let help = load(arguments).ok().text();
+        let words = help.split(|one: char| !one.is_ascii_digit() && one != '.');
+        let addresses = words.filter_map(|word| word.trim_matches('.').parse::<std::net::Ipv4Addr>().ok());
+        for address in addresses {
+            let is_reserved = address.is_loopback() || address.is_documentation();
+            assert!(is_reserved, "{command}: {address} may be a real machine");
+        }
+    }
 }

@@ -59,7 +59,7 @@ impl OpenFile {
     /// is `false`.
     ///
     /// # Errors
-    /// What the system said, for example that the disk failed.
+    /// The error of the system, for example that the disk failed.
     pub fn is_resident(&self, offset: u64, len: u64) -> io::Result<bool> {
         let len = len.min(self.len().saturating_sub(offset));
         if len == 0 {
@@ -115,7 +115,7 @@ impl OpenFile {
         }
     }
 
-    /// What `cachestat` says, or `None` if it does not answer here.
+    /// The result of `cachestat`, or `None` if this system has none.
     fn all_pages_cached(&self, offset: u64, len: u64) -> io::Result<Option<bool>> {
         static MISSING: AtomicBool = AtomicBool::new(false);
         if self.knows(NO_CACHESTAT) || MISSING.load(Ordering::Relaxed) {

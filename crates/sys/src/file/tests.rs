@@ -95,3 +95,22 @@ fn a_time_before_1970_survives() {
     let file = OpenFile::from_fd(File::open(named.path()).unwrap().into()).unwrap();
     assert_eq!(file.modified(), old);
 }
+
+#[test]
+fn a_file_that_shrinks_or_is_rewritten_is_not_intact_and_one_that_grows_is() {
+    let (named, file) = file_of(b"0123456789");
+    let file = file.with_other_writers();
+    let change = |length, modified| {
+        named.as_file().set_len(length).unwrap();
+        named.as_file().set_modified(modified).unwrap();
+        file.is_intact()
+    };
+    let (before, later) = (file.modified(), SystemTime::UNIX_EPOCH);
+    assert!(change(10, before));
+    assert!(change(11, later));
+    assert!(!change(9, before));
+    assert!(!change(10, later));
+    let (named, file) = file_of(b"0123456789");
+    named.as_file().set_len(0).unwrap();
+    assert!(file.is_intact(), "without other writers it is not looked at");
+}

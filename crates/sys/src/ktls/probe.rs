@@ -1,26 +1,26 @@
-//! What this kernel seals, found out by asking it on a connection of our own.
+//! Probes on a loopback connection which ciphers this kernel seals.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use super::{attach, set_send_keys};
 use crate::aead::Cipher;
-use crate::traffic::{Secret, TrafficKeys, Version};
+use crate::traffic::{ProtocolVersion, Secret, TrafficKeys};
 
-/// What the kernel seals for us.
+/// The ciphers that the kernel seals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Support {
     /// Whether a socket can be given the `tls` protocol at all.
     pub ulp: bool,
     /// Record formats and ciphers whose keys the kernel takes.
-    pub accepted: Vec<(Version, Cipher)>,
+    pub accepted: Vec<(ProtocolVersion, Cipher)>,
     /// Whether keys can be changed on a connection (Linux 6.14).
     pub rekey: bool,
 }
 
 impl Support {
     /// Whether the kernel takes keys of this kind.
-    pub fn accepts(&self, version: Version, cipher: Cipher) -> bool {
+    pub fn accepts(&self, version: ProtocolVersion, cipher: Cipher) -> bool {
         self.accepted.contains(&(version, cipher))
     }
 }
@@ -29,14 +29,14 @@ const CIPHERS: [Cipher; 3] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaC
 
 /// Asks the kernel, on a loopback connection for each question.
 ///
-/// With `CAP_NET_ADMIN` this loads the `tls` module if it is installed, as the kernel does for whoever asks.
+/// With `CAP_NET_ADMIN` this loads the `tls` module if it is installed, as the kernel does for any process that asks.
 ///
 /// # Errors
-/// What went wrong with the loopback connection; a kernel without `tls` is no error.
+/// Errors of the loopback connection; a kernel without `tls` is no error.
 pub fn probe() -> io::Result<Support> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut support = Support::default();
-    for version in [Version::Tls12, Version::Tls13] {
+    for version in [ProtocolVersion::Tls12, ProtocolVersion::Tls13] {
         for cipher in CIPHERS {
             let Some(keys) = keys_for(version, cipher) else { continue };
             let near = TcpStream::connect(listener.local_addr()?)?;
@@ -57,14 +57,16 @@ pub fn probe() -> io::Result<Support> {
 }
 
 /// Keys that protect nothing: the connection carries no bytes.
-fn keys_for(version: Version, cipher: Cipher) -> Option<TrafficKeys> {
+fn keys_for(version: ProtocolVersion, cipher: Cipher) -> Option<TrafficKeys> {
     match (version, cipher) {
-        (Version::Tls13, Cipher::Aes256Gcm) => TrafficKeys::tls13(cipher, Secret::new(vec![1; 48]), 0),
-        (Version::Tls13, _) => TrafficKeys::tls13(cipher, Secret::new(vec![1; 32]), 0),
-        (Version::Tls12, Cipher::ChaCha20Poly1305) => {
+        (ProtocolVersion::Tls13, Cipher::Aes256Gcm) => {
+            TrafficKeys::tls13(cipher, Secret::new(vec![1; 48]), 0)
+        }
+        (ProtocolVersion::Tls13, _) => TrafficKeys::tls13(cipher, Secret::new(vec![1; 32]), 0),
+        (ProtocolVersion::Tls12, Cipher::ChaCha20Poly1305) => {
             TrafficKeys::tls12(cipher, &Secret::new(vec![1; 2 * (32 + 12)]), 0)
         }
-        (Version::Tls12, _) => {
+        (ProtocolVersion::Tls12, _) => {
             TrafficKeys::tls12(cipher, &Secret::new(vec![1; 2 * (cipher.key_bytes() + 4)]), 0)
         }
     }
@@ -85,7 +87,7 @@ mod tests {
 
     #[test]
     fn there_are_keys_to_ask_with_for_every_version_and_cipher() {
-        for version in [Version::Tls12, Version::Tls13] {
+        for version in [ProtocolVersion::Tls12, ProtocolVersion::Tls13] {
             for cipher in CIPHERS {
                 assert!(keys_for(version, cipher).is_some());
             }

@@ -1,4 +1,4 @@
-//! What the kernel counts about its TLS connections: `/proc/net/tls_stat`.
+//! The kernel's counters of its TLS connections: `/proc/net/tls_stat`.
 
 use std::io;
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_nobody_knows_are_passed_over() {
+    fn unknown_lines_are_ignored() {
         assert_eq!(
             parse("TlsNew 3 4\n\nTlsTxSw many\nTlsTxRekeyOk 5"),
             Statistics { rekeys: 5, ..Statistics::default() }

@@ -1,9 +1,9 @@
-//! What the kernel says about its TLS. Whether it works is for `ktls` to try.
+//! The kernel's description of its TLS; `ktls` tries whether it works.
 
 use super::source::Source;
-use super::text;
+use super::text::{self, Setting};
 
-/// What the kernel says about its TLS.
+/// The kernel's description of its TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelTls {
     /// Protocols that can be put on top of TCP now (`tcp_available_ulp`).
@@ -30,17 +30,6 @@ pub enum TlsModule {
     /// The kernel does not say, for example in a container.
     #[default]
     Unknown,
-}
-
-/// How a part of the kernel was configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting {
-    /// `y`
-    BuiltIn,
-    /// `m`
-    Module,
-    /// Not set.
-    Off,
 }
 
 impl KernelTls {

@@ -1,4 +1,4 @@
-//! What only a system call can tell.
+//! Facts that only a system call can tell.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -12,9 +12,9 @@ use crate::file::resident;
 /// Limits on open descriptors of this process; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptors {
-    /// What is allowed now.
+    /// The present limit.
     pub soft: Option<u64>,
-    /// What the process may allow itself.
+    /// The limit up to which the process may raise it.
     pub hard: Option<u64>,
 }
 

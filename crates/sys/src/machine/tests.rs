@@ -134,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn what_is_read_can_be_printed(bytes in vec(any::<u8>(), 0..300)) {
+    fn text_of_the_system_can_be_printed(bytes in vec(any::<u8>(), 0..300)) {
         let machine = with_files(&[
             ("proc/sys/kernel/osrelease", &bytes),
             ("proc/cpuinfo", &bytes),

@@ -2,8 +2,18 @@
 
 use std::fmt;
 
-use super::kernel_tls::Setting;
 use super::source::printable;
+
+/// How a part of the kernel was configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// `y`
+    BuiltIn,
+    /// `m`
+    Module,
+    /// Not set.
+    Off,
+}
 
 /// The first two numbers of a kernel's release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

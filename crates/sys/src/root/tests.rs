@@ -123,7 +123,7 @@ fn fifos_sockets_and_devices_are_not_opened() {
     for path in ["fifo", "socket"] {
         assert!(matches!(root.open_regular(path, false), Err(OpenError::NotRegular)), "{path}");
     }
-    // A writer that does not wait finds nobody reading: the FIFO was never opened.
+    // A non-blocking writer finds no reader: the FIFO was never opened.
     let writer = rustix::fs::open(&fifo, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty());
     assert_eq!(writer.unwrap_err(), Errno::NXIO);
 
@@ -141,7 +141,7 @@ fn an_unreadable_file_is_forbidden() {
     fs::set_permissions(dir.path().join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
-            become_nobody();
+            become_unprivileged();
             for path in ["locked", "closed/inside"] {
                 assert!(matches!(root.open_regular(path, false), Err(OpenError::Forbidden)), "{path}");
             }
@@ -177,7 +177,7 @@ fn only_a_directory_can_be_a_root() {
 }
 
 /// Root may read everything, so this thread stops being root; the others stay what they are.
-fn become_nobody() {
+fn become_unprivileged() {
     if geteuid().is_root() {
         rustix::thread::set_thread_uid(Uid::from_raw(65_534)).unwrap();
     }

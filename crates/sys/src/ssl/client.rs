@@ -1,4 +1,4 @@
-//! What a client does to resume: for tests, and for whoever makes load.
+//! Resumption and early data of clients: for tests and the load generator.
 
 use std::ptr;
 
@@ -8,30 +8,30 @@ use boring_sys as ffi;
 use foreign_types::{ForeignType, ForeignTypeRef};
 
 use super::sessions::{Form, from_bytes, serialize};
-use crate::traffic::Secret;
+use crate::secret::Secret;
 
-/// All there is of a session, for [`offer_session`].
+/// Serializes a session for [`offer_session`].
 pub fn session_bytes(session: &SslSessionRef) -> Option<Secret> {
     serialize(session, Form::Whole)
 }
 
-/// Has a client offer to resume this session. False if the bytes are no session.
+/// Offers to resume a session. Returns false if the bytes are not a session.
 pub fn offer_session(ssl: &mut SslRef, bytes: &[u8]) -> bool {
     offer_older_session(ssl, bytes, 0)
 }
 
-/// The same by a client whose clock has gone ahead for so many seconds since it got the session.
+/// Offers a session that was issued `seconds` earlier than it says.
 pub fn offer_older_session(ssl: &mut SslRef, bytes: &[u8], seconds: u64) -> bool {
     let Some(session) = from_bytes(ssl, bytes) else { return false };
     // SAFETY: the session is live; the call only reads.
     let time = unsafe { ffi::SSL_SESSION_get_time(session.as_ptr()) };
-    // SAFETY: the session is live and nobody else has it yet.
+    // SAFETY: the session is live and not shared yet.
     unsafe { ffi::SSL_SESSION_set_time(session.as_ptr(), time.saturating_sub(seconds)) };
     // SAFETY: the session was made for the context of this connection.
     unsafe { ssl.set_session(&session) }.is_ok()
 }
 
-/// The same with a session that a connection of this process was given.
+/// Offers a session of another connection of this process.
 ///
 /// # Errors
 /// When the library cannot keep it.
@@ -53,13 +53,13 @@ pub fn allows_early_data(session: &SslSessionRef) -> bool {
     unsafe { ffi::SSL_SESSION_early_data_capable(session.as_ptr()) == 1 }
 }
 
-/// Has a client send what it writes before the handshake is over as early data (RFC 8446 §2.3), if its session allows.
+/// Sends data written before the end of the handshake as early data (RFC 8446 §2.3), if the session allows it.
 pub fn send_early_data(ssl: &mut SslRef) {
     // SAFETY: the connection is live; the call only sets a flag.
     unsafe { ffi::SSL_set_early_data_enabled(ssl.as_ptr(), 1) };
 }
 
-/// Whether the handshake still runs and what is written now goes out as early data.
+/// Whether data written now is sent as early data.
 pub fn is_in_early_data(ssl: &SslRef) -> bool {
     // SAFETY: the connection is live; the call only reads.
     unsafe { ffi::SSL_in_early_data(ssl.as_ptr()) == 1 }
@@ -71,8 +71,8 @@ pub fn early_data_accepted(ssl: &SslRef) -> bool {
     unsafe { ffi::SSL_early_data_accepted(ssl.as_ptr()) == 1 }
 }
 
-/// If a call has just failed because the server refused the early data: goes on with the handshake, after which what
-/// was written has to be written again. Returns whether that was so.
+/// Continues the handshake if a call has just failed because the server refused early data, which must then be written
+/// again. Returns whether that was the failure.
 pub fn recover_refused_early_data(ssl: &mut SslRef, failed: ErrorCode) -> bool {
     let refused = failed.as_raw() == ffi::SSL_ERROR_EARLY_DATA_REJECTED;
     if refused {
@@ -94,18 +94,18 @@ pub fn ticket_of(session: &SslSessionRef) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(ticket, length) }.to_vec()
 }
 
-/// The same session with another ticket, made at another time (in seconds since 1970): for tests of servers.
+/// Copies a session with another ticket and another time of issue, in seconds since 1970: for tests of servers.
 ///
 /// # Errors
 /// When the library cannot copy the session.
 pub fn with_ticket(session: &SslSessionRef, ticket: &[u8], time: u64) -> Result<SslSession, ErrorStack> {
     let copy = SslSession::from_der(&session.to_der()?)?;
-    // SAFETY: nobody else has the copy yet; the ticket is valid for its length and is copied.
+    // SAFETY: the copy is not shared yet; the ticket is valid for its length and is copied.
     let set = unsafe { ffi::SSL_SESSION_set_ticket(copy.as_ptr(), ticket.as_ptr(), ticket.len()) };
     if set != 1 {
         return Err(ErrorStack::get());
     }
-    // SAFETY: nobody else has the copy yet; the call stores a number.
+    // SAFETY: the copy is not shared yet; the call stores a number.
     unsafe { ffi::SSL_SESSION_set_time(copy.as_ptr(), time) };
     Ok(copy)
 }

@@ -9,7 +9,7 @@ use boring::ssl::{SslContext, SslContextBuilder, SslRef};
 use boring_sys as ffi;
 use foreign_types::ForeignTypeRef;
 
-use super::notes;
+use super::notes::notes;
 
 /// Compresses Certificate messages.
 pub trait CertificateCompressor: Send + Sync + 'static {
@@ -17,10 +17,10 @@ pub trait CertificateCompressor: Send + Sync + 'static {
     fn compress(&self, algorithm: u16, message: &[u8]) -> Option<Arc<[u8]>>;
 }
 
-type Kept = Arc<dyn CertificateCompressor>;
+type SharedCompressor = Arc<dyn CertificateCompressor>;
 
-fn index() -> Option<Index<SslContext, Kept>> {
-    static INDEX: OnceLock<Option<Index<SslContext, Kept>>> = OnceLock::new();
+fn index() -> Option<Index<SslContext, SharedCompressor>> {
+    static INDEX: OnceLock<Option<Index<SslContext, SharedCompressor>>> = OnceLock::new();
     *INDEX.get_or_init(|| SslContext::new_ex_index().ok())
 }
 
@@ -39,7 +39,7 @@ pub const ZSTD: u16 = 3;
 pub fn set_certificate_compression(
     builder: &mut SslContextBuilder,
     algorithms: &[u16],
-    compressor: Kept,
+    compressor: SharedCompressor,
 ) -> Result<(), ErrorStack> {
     let Some(index) = index() else { return Ok(()) };
     builder.set_ex_data(index, compressor);

@@ -4,15 +4,15 @@ use boring::ssl::{SslContextBuilder, SslRef};
 use boring_sys as ffi;
 use foreign_types::ForeignTypeRef;
 
-/// Plaintext of early data that the library announces in its tickets, and takes.
+/// Bytes of early data that the library announces in its tickets and accepts.
 pub const EARLY_DATA_BYTES_MAX: usize = 14_336;
 
-/// Why early data was taken or not.
+/// Why early data was accepted or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyDataReason {
-    /// It was taken.
+    /// It was accepted.
     Accepted,
-    /// The context does not take any.
+    /// The context does not accept any.
     Disabled,
     /// The version has none.
     ProtocolVersion,
@@ -24,25 +24,25 @@ pub enum EarlyDataReason {
     HelloRetryRequest,
     /// Another application protocol was agreed on.
     Alpn,
-    /// The ticket's age is off: this comes too late, too early, or again.
+    /// The age of the ticket deviates: the data is late, early or a replay.
     TicketAgeSkew,
-    /// Anything else; that none was offered, among others.
+    /// Any other reason, for example that none was offered.
     Other,
 }
 
-/// Has the connections of this context take early data, and say so in their tickets.
+/// Makes the context accept early data and announce it in tickets.
 pub fn take_early_data(builder: &mut SslContextBuilder) {
     // SAFETY: the context is live; the call only sets a flag.
     unsafe { ffi::SSL_CTX_set_early_data_enabled(builder.as_ptr(), 1) };
 }
 
-/// Whether early data was taken and the handshake is not over yet.
+/// Whether early data was accepted and the handshake is not over yet.
 pub fn in_early_data(ssl: &SslRef) -> bool {
     // SAFETY: the connection is live; the call only reads.
     unsafe { ffi::SSL_in_early_data(ssl.as_ptr()) == 1 }
 }
 
-/// Why early data was taken or not.
+/// Why early data was accepted or not.
 pub fn early_data_reason(ssl: &SslRef) -> EarlyDataReason {
     // SAFETY: the connection is live; the call only reads.
     let reason = unsafe { ffi::SSL_get_early_data_reason(ssl.as_ptr()) };
@@ -65,7 +65,7 @@ pub fn early_data_reason(ssl: &SslRef) -> EarlyDataReason {
     }
 }
 
-/// By how many seconds the ticket is older to the client than to us.
+/// Age of the ticket according to the client minus that of the server, in seconds.
 pub fn ticket_age_skew(ssl: &SslRef) -> i32 {
     // SAFETY: the connection is live; the call only reads.
     unsafe { ffi::SSL_get_ticket_age_skew(ssl.as_ptr()) }

@@ -11,16 +11,16 @@ use foreign_types::ForeignType;
 /// The key of an X25519 secret.
 ///
 /// # Errors
-/// When it has not 32 bytes.
+/// If it does not have 32 bytes.
 pub fn x25519_key(secret: &[u8]) -> Result<HpkeKey, ErrorStack> {
-    // The wrapper's name tells of another curve than the one it uses.
+    // The wrapper's name is misleading: the function makes X25519 keys.
     HpkeKey::dhkem_p256_sha256(secret)
 }
 
 /// An ECHConfig with the public half of this key.
 ///
 /// # Errors
-/// When the name is no host name.
+/// If the name is not a host name.
 pub fn marshal_config(
     id: u8,
     key: &HpkeKey,

@@ -9,7 +9,7 @@ use boring::x509::store::X509StoreBuilderRef;
 use boring_sys as ffi;
 use foreign_types::ForeignTypeRef;
 
-/// What was read of lists.
+/// The lists that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RevocationLists {
     /// How many there were.
@@ -18,8 +18,8 @@ pub struct RevocationLists {
     pub next_update: Option<SystemTime>,
 }
 
-/// Has whoever verifies with this store refuse what the lists of a PEM text revoke. From then on every authority of a
-/// chain needs a list that is not too old. Without any list in the text nothing is changed.
+/// Adds the revocation lists of a PEM text to a store. From then on every authority of a chain needs a list that is not
+/// past its `nextUpdate`. A text without lists changes nothing.
 ///
 /// # Errors
 /// When a list cannot be read.
@@ -51,7 +51,7 @@ fn add(store: &mut X509StoreBuilderRef, block: &[u8]) -> Result<Option<SystemTim
     if reader.is_null() {
         return Err(ErrorStack::get());
     }
-    // SAFETY: the reader is live; without a password there is nobody to ask for one.
+    // SAFETY: the reader is live; no password callback is needed.
     let list = unsafe { ffi::PEM_read_bio_X509_CRL(reader, ptr::null_mut(), None, ptr::null_mut()) };
     // SAFETY: the reader is ours, and is used no more.
     unsafe { ffi::BIO_free(reader) };

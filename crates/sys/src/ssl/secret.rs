@@ -4,7 +4,7 @@ use boring::ssl::SslRef;
 use boring_sys as ffi;
 use foreign_types::ForeignTypeRef;
 
-use crate::traffic::Secret;
+use crate::secret::Secret;
 
 /// A `bssl::Span<const uint8_t>`: two words in every version of the library that has this function.
 #[repr(C)]

@@ -1,7 +1,8 @@
-//! Sessions of TLS 1.2 that somebody else keeps, under identifiers that the library makes (RFC 5246 §7.3).
+//! TLS 1.2 sessions in an external cache, under identifiers that the library makes (RFC 5246 §7.3).
 
 use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use boring::error::ErrorStack;
 use boring::ssl::{
@@ -10,45 +11,55 @@ use boring::ssl::{
 use boring_sys as ffi;
 use foreign_types::{ForeignType, ForeignTypeRef};
 
-use crate::traffic::Secret;
+use crate::secret::Secret;
 
-/// Who keeps sessions. Asked by the library in the middle of a handshake.
-pub trait Sessions: Send + Sync + 'static {
+/// An external session cache. The library calls it during handshakes.
+pub trait SessionCallbacks: Send + Sync + 'static {
     /// The session that a client offers to resume.
-    fn find(&self, connection: &SslRef, id: &[u8]) -> Found;
-    /// Takes a new session in.
-    fn keep(&self, connection: &SslRef, id: &[u8], session: Secret);
+    fn find(&self, connection: &SslRef, id: &[u8]) -> SessionAnswer;
+    /// Stores a new session.
+    fn insert(&self, connection: &SslRef, id: &[u8], session: Secret);
 }
 
-/// What is known of a session.
+/// Result of a lookup.
 #[derive(Debug)]
-pub enum Found {
-    /// The bytes that [`Sessions::keep`] was given.
+pub enum SessionAnswer {
+    /// The bytes that [`SessionCallbacks::insert`] was given.
     Session(Secret),
-    /// There is none: the handshake goes on as a full one.
+    /// There is no such session: the handshake continues as a full one.
     Nothing,
-    /// Not known yet: the handshake stops with `PENDING_SESSION`, and asks again when it goes on.
+    /// Not known yet: the handshake stops with `PENDING_SESSION` and repeats the lookup when it continues.
     Pending,
 }
 
-/// Has the connections of this context make session identifiers for clients without tickets.
-pub fn set_sessions(builder: &mut SslContextBuilder, sessions: Arc<dyn Sessions>) {
+/// Makes the context issue session identifiers to clients without tickets.
+pub fn set_session_callbacks(builder: &mut SslContextBuilder, sessions: Arc<dyn SessionCallbacks>) {
     // The library's own cache has one lock and no bound in bytes.
     let mode = SslSessionCacheMode::SERVER | SslSessionCacheMode::NO_INTERNAL;
     builder.set_session_cache_mode(mode | SslSessionCacheMode::NO_AUTO_CLEAR);
-    let keeper = Arc::clone(&sessions);
+    let store = Arc::clone(&sessions);
     builder.set_new_session_callback(move |ssl, session| {
         if let Some(bytes) = serialize(&session, Form::Unnamed) {
-            keeper.keep(ssl, session.id(), bytes);
+            store.insert(ssl, session.id(), bytes);
         }
     });
     let find = move |ssl: &mut SslRef, id: &[u8]| match sessions.find(ssl, id) {
-        Found::Session(bytes) => Ok(from_bytes(ssl, bytes.expose())),
-        Found::Nothing => Ok(None),
-        Found::Pending => Err(GetSessionPendingError),
+        SessionAnswer::Session(bytes) => Ok(from_bytes(ssl, bytes.expose())),
+        SessionAnswer::Nothing => Ok(None),
+        SessionAnswer::Pending => Err(GetSessionPendingError),
     };
     // SAFETY: the sessions that `find` returns are made for the context of the connection that asks.
     unsafe { builder.set_get_session_callback(find) };
+}
+
+/// Ends the session that is being negotiated after `remaining` at the latest, renewals included.
+pub fn shorten_session(ssl: &SslRef, remaining: Duration) {
+    // Renewals end so long after the full handshake anyway: SSL_DEFAULT_SESSION_AUTH_TIMEOUT.
+    const RENEWALS_END: Duration = Duration::from_secs(7 * 24 * 3600);
+    let Some(session) = ssl.session().filter(|_| remaining < RENEWALS_END) else { return };
+    let seconds = u32::try_from(remaining.as_secs()).unwrap_or(u32::MAX).min(session.timeout());
+    // SAFETY: the session is live, and only the connection that negotiates it uses it yet.
+    unsafe { ffi::SSL_SESSION_set_timeout(session.as_ptr(), seconds) };
 }
 
 /// How much of a session is written down.
@@ -56,7 +67,7 @@ pub fn set_sessions(builder: &mut SslContextBuilder, sessions: Arc<dyn Sessions>
 pub(super) enum Form {
     /// Everything.
     Whole,
-    /// All but the identifier, which whoever keeps the session knows.
+    /// All but the identifier, which the cache knows.
     Unnamed,
 }
 
@@ -72,7 +83,7 @@ pub(super) fn serialize(session: &SslSessionRef, form: Form) -> Option<Secret> {
     if done != 1 || data.is_null() {
         return None;
     }
-    // SAFETY: on success `data` points to `length` bytes that nobody else knows.
+    // SAFETY: on success `data` points to `length` bytes that no other code references.
     let bytes = Secret::new(unsafe { std::slice::from_raw_parts(data, length) }.to_vec());
     // SAFETY: the library allocated `data` for us to free; it wipes what it frees.
     unsafe { ffi::OPENSSL_free(data.cast()) };
@@ -86,7 +97,7 @@ pub(super) fn from_bytes(ssl: &SslRef, bytes: &[u8]) -> Option<SslSession> {
     // SAFETY: the bytes are only read, and the context lives as long as its connection.
     let session = unsafe { ffi::SSL_SESSION_from_bytes(bytes.as_ptr(), bytes.len(), context) };
     if session.is_null() {
-        // What is left in the queue would be taken for an error of the handshake.
+        // An error left in the queue would look like one of the handshake.
         drop(ErrorStack::get());
         return None;
     }

@@ -1,4 +1,4 @@
-//! Which cipher suites are spoken and which signatures are made, in which order.
+//! Cipher suites and signature schemes in order of preference.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -54,7 +54,7 @@ pub fn set_tls12_suites_of_context(builder: &mut SslContextBuilder, suites: &CSt
     if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
 }
 
-/// Sets which signatures the certificate of this context makes, best first; no others are made.
+/// Sets the signature schemes of the certificate of this context, best first.
 ///
 /// # Errors
 /// When the context has no certificate yet, or memory is short.

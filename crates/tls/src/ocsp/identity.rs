@@ -1,4 +1,4 @@
-//! What names a certificate in OCSP, and whom to ask about it.
+//! Identity of a certificate in OCSP, and its responder.
 
 use std::fmt;
 
@@ -10,6 +10,8 @@ use x509_cert::der::{Decode, Encode};
 use x509_cert::spki::AlgorithmIdentifierOwned;
 use x509_ocsp::{CertId, OcspRequest, Request, TbsRequest, Version};
 
+use crate::certificate::Certificate;
+
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
 const SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1");
 /// The extension by which a certificate demands a staple (RFC 7633).
@@ -18,33 +20,41 @@ const TLS_FEATURE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.
 const STATUS_REQUEST: &[u8] = &[0x02, 0x01, 0x05];
 
 /// A certificate as OCSP sees it.
-pub struct Identity {
+pub struct OcspIdentity {
     parsed: x509_cert::Certificate,
     issuer: Option<Issuer>,
-    /// Where its issuer says that OCSP can be asked; only `http:` addresses.
+    /// URL of the OCSP responder; only `http:` URLs.
     pub responder: Option<String>,
     /// Whether clients refuse it without a staple (RFC 7633).
     pub must_staple: bool,
 }
 
-/// Who issued it.
+/// The issuer of a certificate.
 pub(super) struct Issuer {
     pub(super) key: PKey<Public>,
     /// The bits that responders hash.
     pub(super) key_bits: Vec<u8>,
 }
 
-/// Why no response can be checked against a certificate: its form is beyond what we read.
+/// The certificate cannot be parsed, so no response can be checked against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoIdentity;
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for OcspIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("serial", &self.parsed.tbs_certificate.serial_number).finish()
+        f.debug_struct("OcspIdentity").field("serial", &self.parsed.tbs_certificate.serial_number).finish()
     }
 }
 
-impl Identity {
+impl OcspIdentity {
+    /// Reads it from a certificate with its chain.
+    ///
+    /// # Errors
+    /// If the certificate cannot be parsed.
+    pub fn of_certificate(certificate: &Certificate) -> Result<Self, NoIdentity> {
+        Self::of(certificate.leaf(), certificate.issuer())
+    }
+
     /// Reads it from a leaf and, if the chain has it, its issuer.
     ///
     /// # Errors
@@ -69,12 +79,12 @@ impl Identity {
         Ok(Self { parsed, issuer, responder, must_staple })
     }
 
-    /// Whether the chain has the issuer, without which no response can be checked and none asked for.
+    /// Whether the chain contains the issuer, which requests and checks need.
     pub fn has_issuer(&self) -> bool {
         self.issuer.is_some()
     }
 
-    /// The question for the responder (RFC 5019 §2.1.1: SHA-1, which here names and does not protect).
+    /// The OCSP request. SHA-1 only identifies here (RFC 5019 §2.1.1).
     pub fn request(&self) -> Option<Vec<u8>> {
         let request = Request { req_cert: self.id(SHA1)?, single_request_extensions: None };
         let question = TbsRequest {
@@ -90,7 +100,7 @@ impl Identity {
         self.issuer.as_ref()
     }
 
-    /// Whether this names our certificate.
+    /// Whether an identifier of a response names this certificate.
     pub(super) fn is_named_by(&self, other: &CertId) -> bool {
         self.id(other.hash_algorithm.oid).is_some_and(|ours| {
             ours.serial_number == other.serial_number

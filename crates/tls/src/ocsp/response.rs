@@ -1,5 +1,6 @@
-//! Reading a response and believing it only if a client would (RFC 6960 §3.2).
+//! Parsing and checking of OCSP responses (RFC 6960 §3.2).
 
+use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use boring::hash::{MessageDigest, hash};
@@ -13,8 +14,8 @@ use x509_ocsp::{
     BasicOcspResponse, CertStatus, OcspGeneralizedTime, OcspResponse, OcspResponseStatus, ResponderId,
 };
 
-use super::Staple;
-use super::identity::{Identity, Issuer, key_bits};
+use super::identity::{Issuer, OcspIdentity, key_bits};
+use super::staple::Staple;
 
 const BASIC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1.1");
 const OCSP_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.9");
@@ -28,20 +29,20 @@ const UNLIMITED: Duration = Duration::from_secs(24 * 3600);
 
 /// Why a response is not stapled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum StapleFault {
     /// It is not an OCSP response.
     Malformed,
     /// The responder says that it cannot or will not answer.
     Refused,
-    /// It speaks of another certificate.
+    /// It is for another certificate.
     WrongCertificate,
     /// Its signature does not verify.
     BadSignature,
-    /// It is signed by somebody who may not speak for the issuer.
+    /// Its signer is not authorised by the issuer.
     WrongResponder,
     /// It is not valid yet.
     Early,
-    /// It is valid no more.
+    /// It has expired.
     Stale,
     /// The certificate is revoked.
     Revoked,
@@ -49,37 +50,54 @@ pub enum Fault {
     Unknown,
 }
 
-/// Makes a staple of a response in DER, if it is one for this certificate, signed by who may, now valid and good.
+impl fmt::Display for StapleFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "it is not an OCSP response",
+            Self::Refused => "the responder refused to answer",
+            Self::WrongCertificate => "it speaks of another certificate",
+            Self::BadSignature => "its signature does not verify",
+            Self::WrongResponder => "its signer is not authorised by the issuer",
+            Self::Early => "it is not valid yet",
+            Self::Stale => "it is stale",
+            Self::Revoked => "it says that the certificate is revoked",
+            Self::Unknown => "it says that the responder does not know the certificate",
+        })
+    }
+}
+
+/// Checks a response in DER: for this certificate, from an authorised signer, valid now, with status good.
 ///
 /// # Errors
-/// What a client would take offence at.
-pub fn check(response: &[u8], identity: &Identity, now: SystemTime) -> Result<Staple, Fault> {
-    let outer = OcspResponse::from_der(response).map_err(|_| Fault::Malformed)?;
+/// Why a client would reject it.
+pub fn check(response: &[u8], identity: &OcspIdentity, now: SystemTime) -> Result<Staple, StapleFault> {
+    let outer = OcspResponse::from_der(response).map_err(|_| StapleFault::Malformed)?;
     if outer.response_status != OcspResponseStatus::Successful {
-        return Err(Fault::Refused);
+        return Err(StapleFault::Refused);
     }
-    let inner = outer.response_bytes.filter(|bytes| bytes.response_type == BASIC).ok_or(Fault::Malformed)?;
+    let inner =
+        outer.response_bytes.filter(|bytes| bytes.response_type == BASIC).ok_or(StapleFault::Malformed)?;
     let inner = inner.response.as_bytes();
-    let basic = BasicOcspResponse::from_der(inner).map_err(|_| Fault::Malformed)?;
+    let basic = BasicOcspResponse::from_der(inner).map_err(|_| StapleFault::Malformed)?;
     let answers = &basic.tbs_response_data.responses;
     let answer =
-        answers.iter().find(|one| identity.is_named_by(&one.cert_id)).ok_or(Fault::WrongCertificate)?;
+        answers.iter().find(|one| identity.is_named_by(&one.cert_id)).ok_or(StapleFault::WrongCertificate)?;
     let this_update = time_of(&answer.this_update);
     let next_update = answer.next_update.as_ref().map_or(this_update + UNLIMITED, time_of);
     if this_update > now + CLOCK_SKEW {
-        return Err(Fault::Early);
+        return Err(StapleFault::Early);
     }
     if next_update <= now {
-        return Err(Fault::Stale);
+        return Err(StapleFault::Stale);
     }
-    let issuer = identity.issuer().ok_or(Fault::WrongResponder)?;
-    let signed = signed_part(inner).ok_or(Fault::Malformed)?;
+    let issuer = identity.issuer().ok_or(StapleFault::WrongResponder)?;
+    let signed = signed_part(inner).ok_or(StapleFault::Malformed)?;
     verify(signed, &basic, issuer, now)?;
-    // Only now is it worth believing.
+    // The signature is valid from here on.
     match answer.cert_status {
         CertStatus::Good(_) => Ok(Staple { response: response.to_vec(), this_update, next_update }),
-        CertStatus::Revoked(_) => Err(Fault::Revoked),
-        CertStatus::Unknown(_) => Err(Fault::Unknown),
+        CertStatus::Revoked(_) => Err(StapleFault::Revoked),
+        CertStatus::Unknown(_) => Err(StapleFault::Unknown),
     }
 }
 
@@ -87,7 +105,7 @@ fn time_of(time: &OcspGeneralizedTime) -> SystemTime {
     UNIX_EPOCH + time.0.to_unix_duration()
 }
 
-/// The bytes that are signed, as they came: encoding them again could change what a sloppy responder wrote.
+/// The signed bytes as received: another encoding could differ from that of the responder.
 fn signed_part(basic: &[u8]) -> Option<&[u8]> {
     let mut reader = SliceReader::new(basic).ok()?;
     let header = x509_cert::der::Header::decode(&mut reader).ok()?;
@@ -95,16 +113,22 @@ fn signed_part(basic: &[u8]) -> Option<&[u8]> {
     SliceReader::new(body).ok()?.tlv_bytes().ok()
 }
 
-/// Signed by the issuer, or by somebody whom the issuer has given a certificate for it (RFC 6960 §4.2.2.2).
-fn verify(signed: &[u8], basic: &BasicOcspResponse, issuer: &Issuer, now: SystemTime) -> Result<(), Fault> {
+/// Checks the signature of the issuer or of a responder with a certificate of the issuer (RFC 6960 §4.2.2.2).
+fn verify(
+    signed: &[u8],
+    basic: &BasicOcspResponse,
+    issuer: &Issuer,
+    now: SystemTime,
+) -> Result<(), StapleFault> {
     let responder = &basic.tbs_response_data.responder_id;
     if is_signed_by(&issuer.key, signed, basic) {
         return Ok(());
     }
     let certificates = basic.certs.as_deref().unwrap_or_default();
-    let delegate = certificates.iter().find(|one| is_named(one, responder)).ok_or(Fault::BadSignature)?;
-    let key = delegated_key(delegate, issuer, now).ok_or(Fault::WrongResponder)?;
-    if is_signed_by(&key, signed, basic) { Ok(()) } else { Err(Fault::BadSignature) }
+    let delegate =
+        certificates.iter().find(|one| is_named(one, responder)).ok_or(StapleFault::BadSignature)?;
+    let key = delegated_key(delegate, issuer, now).ok_or(StapleFault::WrongResponder)?;
+    if is_signed_by(&key, signed, basic) { Ok(()) } else { Err(StapleFault::BadSignature) }
 }
 
 fn is_named(certificate: &x509_cert::Certificate, responder: &ResponderId) -> bool {

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::Staple;
+use super::staple::Staple;
 
 /// Bounds on asking.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RefreshLimits {
     /// The shortest pause between two questions.
     pub pause_min: Duration,
     /// The longest pause between two questions.
@@ -20,7 +20,7 @@ pub fn pause(
     failures: u32,
     now: SystemTime,
     random: u64,
-    limits: &Limits,
+    limits: &RefreshLimits,
 ) -> Duration {
     let wanted = if failures == 0 {
         staple.map_or(limits.pause_min, |staple| {
@@ -41,8 +41,8 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { pause_min: Duration::from_secs(60), pause_max: Duration::from_secs(3600 * 12) };
+    const LIMITS: RefreshLimits =
+        RefreshLimits { pause_min: Duration::from_secs(60), pause_max: Duration::from_secs(3600 * 12) };
 
     fn at(seconds: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(seconds)

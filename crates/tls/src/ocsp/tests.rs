@@ -21,14 +21,14 @@ use super::*;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// An authority, a leaf of it, and delegates that may and may not speak for it.
-struct World {
+struct Authority {
     authority: Party,
     stranger: Party,
     delegate: Party,
     no_delegate: Party,
     former_delegate: Party,
-    identity: Identity,
-    other: Identity,
+    identity: OcspIdentity,
+    other: OcspIdentity,
     now: SystemTime,
 }
 
@@ -44,12 +44,12 @@ fn ca_params() -> CertificateParams {
     params
 }
 
-fn leaf(issuer: &Issuer<'_, &KeyPair>, ca: &boring::x509::X509, serial: u64) -> Identity {
+fn leaf(issuer: &Issuer<'_, &KeyPair>, ca: &boring::x509::X509, serial: u64) -> OcspIdentity {
     let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
     params.serial_number = Some(SerialNumber::from(serial));
     let made = params.signed_by(&KeyPair::generate().unwrap(), issuer).unwrap();
     let parsed = boring::x509::X509::from_der(made.der()).unwrap();
-    Identity::of(&parsed, Some(ca)).unwrap()
+    OcspIdentity::of(&parsed, Some(ca)).unwrap()
 }
 
 fn party(issuer: &Issuer<'_, &KeyPair>, purposes: Vec<ExtendedKeyUsagePurpose>, end: i32) -> Party {
@@ -62,7 +62,7 @@ fn party(issuer: &Issuer<'_, &KeyPair>, purposes: Vec<ExtendedKeyUsagePurpose>, 
     Party { key, certificate: x509_cert::Certificate::from_der(made.der()).unwrap() }
 }
 
-impl World {
+impl Authority {
     fn new() -> Self {
         let root = |key: &KeyPair| ca_params().self_signed(key).unwrap();
         let (key, other_key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
@@ -89,8 +89,8 @@ impl World {
         }
     }
 
-    fn answer(&self) -> Answer<'_> {
-        Answer {
+    fn answer(&self) -> TestResponse<'_> {
+        TestResponse {
             about: &self.identity,
             status: CertStatus::good(),
             this_update: self.now - HOUR,
@@ -100,13 +100,13 @@ impl World {
         }
     }
 
-    fn check(&self, answer: &Answer<'_>) -> Result<Staple, Fault> {
+    fn check(&self, answer: &TestResponse<'_>) -> Result<Staple, StapleFault> {
         check(&answer.der(), &self.identity, self.now)
     }
 }
 
-struct Answer<'w> {
-    about: &'w Identity,
+struct TestResponse<'w> {
+    about: &'w OcspIdentity,
     status: CertStatus,
     this_update: SystemTime,
     next_update: Option<SystemTime>,
@@ -119,7 +119,7 @@ fn time(time: SystemTime) -> OcspGeneralizedTime {
     x509_cert::der::DateTime::from_unix_duration(since).unwrap().into()
 }
 
-impl Answer<'_> {
+impl TestResponse<'_> {
     fn der(&self) -> Vec<u8> {
         let question = OcspRequest::from_der(&self.about.request().unwrap()).unwrap();
         let named = &self.signer.certificate;
@@ -155,8 +155,8 @@ impl Answer<'_> {
 }
 
 #[test]
-fn what_the_issuer_signed_now_is_a_staple() {
-    let world = World::new();
+fn a_current_response_signed_by_the_issuer_is_a_staple() {
+    let world = Authority::new();
     let answer = world.answer().der();
     let staple = check(&answer, &world.identity, world.now).unwrap();
     assert_eq!((staple.this_update, staple.next_update), (world.now - HOUR, world.now + HOUR));
@@ -165,43 +165,47 @@ fn what_the_issuer_signed_now_is_a_staple() {
 
 #[test]
 fn a_response_about_another_certificate_is_refused() {
-    let world = World::new();
-    let answer = Answer { about: &world.other, ..world.answer() };
-    assert_eq!(world.check(&answer), Err(Fault::WrongCertificate));
+    let world = Authority::new();
+    let answer = TestResponse { about: &world.other, ..world.answer() };
+    assert_eq!(world.check(&answer), Err(StapleFault::WrongCertificate));
 }
 
 #[test]
 fn time_decides_at_both_ends() {
-    let world = World::new();
+    let world = Authority::new();
     let check = |from: SystemTime, to| {
-        world.check(&Answer { this_update: from, next_update: to, ..world.answer() }).map(|_| ())
+        world.check(&TestResponse { this_update: from, next_update: to, ..world.answer() }).map(|_| ())
     };
     let now = world.now;
     let second = Duration::from_secs(1);
-    assert_eq!(check(now - 2 * HOUR, Some(now)), Err(Fault::Stale));
+    assert_eq!(check(now - 2 * HOUR, Some(now)), Err(StapleFault::Stale));
     assert_eq!(check(now - 2 * HOUR, Some(now + second)), Ok(()));
     assert_eq!(check(now + 300 * second, Some(now + HOUR)), Ok(()), "clocks differ a little");
-    assert_eq!(check(now + 301 * second, Some(now + HOUR)), Err(Fault::Early));
+    assert_eq!(check(now + 301 * second, Some(now + HOUR)), Err(StapleFault::Early));
     // Without an end it is believed for a day.
     assert_eq!(check(now - 23 * HOUR, None), Ok(()));
-    assert_eq!(check(now - 24 * HOUR, None), Err(Fault::Stale));
+    assert_eq!(check(now - 24 * HOUR, None), Err(StapleFault::Stale));
 }
 
 #[test]
 fn only_the_issuer_and_its_delegates_are_believed() {
-    let world = World::new();
-    let signed_by = |party| Answer { signer: party, certificates: Some(party), ..world.answer() };
+    let world = Authority::new();
+    let signed_by = |party| TestResponse { signer: party, certificates: Some(party), ..world.answer() };
     assert_eq!(world.check(&signed_by(&world.delegate)).map(|_| ()), Ok(()));
-    assert_eq!(world.check(&signed_by(&world.no_delegate)), Err(Fault::WrongResponder), "no such purpose");
-    assert_eq!(world.check(&signed_by(&world.former_delegate)), Err(Fault::WrongResponder), "expired");
-    assert_eq!(world.check(&signed_by(&world.stranger)), Err(Fault::WrongResponder), "another issuer");
-    let without_certificate = Answer { signer: &world.delegate, ..world.answer() };
-    assert_eq!(world.check(&without_certificate), Err(Fault::BadSignature));
+    assert_eq!(
+        world.check(&signed_by(&world.no_delegate)),
+        Err(StapleFault::WrongResponder),
+        "no such purpose"
+    );
+    assert_eq!(world.check(&signed_by(&world.former_delegate)), Err(StapleFault::WrongResponder), "expired");
+    assert_eq!(world.check(&signed_by(&world.stranger)), Err(StapleFault::WrongResponder), "another issuer");
+    let without_certificate = TestResponse { signer: &world.delegate, ..world.answer() };
+    assert_eq!(world.check(&without_certificate), Err(StapleFault::BadSignature));
 }
 
 #[test]
 fn a_flipped_bit_anywhere_is_never_a_staple() {
-    let world = World::new();
+    let world = Authority::new();
     let answer = world.answer().der();
     for place in 0..answer.len() {
         let mut bent = answer.clone();
@@ -215,14 +219,14 @@ fn a_flipped_bit_anywhere_is_never_a_staple() {
 
 #[test]
 fn bad_news_is_not_stapled() {
-    let world = World::new();
+    let world = Authority::new();
     let revoked = RevokedInfo { revocation_time: time(world.now - HOUR), revocation_reason: None };
-    let answer = Answer { status: CertStatus::Revoked(revoked), ..world.answer() };
-    assert_eq!(world.check(&answer), Err(Fault::Revoked));
-    let answer = Answer { status: CertStatus::Unknown(Null), ..world.answer() };
-    assert_eq!(world.check(&answer), Err(Fault::Unknown));
+    let answer = TestResponse { status: CertStatus::Revoked(revoked), ..world.answer() };
+    assert_eq!(world.check(&answer), Err(StapleFault::Revoked));
+    let answer = TestResponse { status: CertStatus::Unknown(Null), ..world.answer() };
+    assert_eq!(world.check(&answer), Err(StapleFault::Unknown));
     let refused = OcspResponse::try_later().to_der().unwrap();
-    assert_eq!(check(&refused, &world.identity, world.now), Err(Fault::Refused));
+    assert_eq!(check(&refused, &world.identity, world.now), Err(StapleFault::Refused));
 }
 
 #[test]
@@ -239,5 +243,5 @@ fn a_certificate_loaded_again_keeps_its_staple_until_it_is_stale() {
     staples.prune(now);
     assert_eq!(staples.all().len(), 1, "it may be wanted again");
     staples.prune(now + HOUR);
-    assert_eq!(staples.all().len(), 0, "nobody uses it and it is stale");
+    assert_eq!(staples.all().len(), 0, "it is unused and stale");
 }

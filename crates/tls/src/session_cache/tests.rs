@@ -17,18 +17,18 @@ fn key<'k>(id: &'k [u8], name: &'k str) -> SessionKey<'k> {
     SessionKey { id, server_name: Some(name) }
 }
 
-fn hit(text: &[u8]) -> Outcome {
-    Outcome::Hit(Secret::new(text.to_vec()))
+fn hit(text: &[u8]) -> CacheLookup {
+    CacheLookup::Hit(Secret::new(text.to_vec()))
 }
 
 #[test]
-fn a_session_is_found_again_until_its_time_has_come() {
+fn a_session_is_found_until_it_expires() {
     let cache = SessionCache::new(LIMITS);
-    cache.keep(key(&id(1), "a.test"), b"one", 10);
+    cache.insert(key(&id(1), "a.test"), b"one", 10);
     assert_eq!(cache.find(key(&id(1), "a.test"), 10), hit(b"one"));
     assert_eq!(cache.find(key(&id(1), "a.test"), 109), hit(b"one"));
-    assert_eq!(cache.find(key(&id(1), "a.test"), 110), Outcome::Expired);
-    assert_eq!(cache.find(key(&id(1), "a.test"), 110), Outcome::Miss, "expired and removed");
+    assert_eq!(cache.find(key(&id(1), "a.test"), 110), CacheLookup::Expired);
+    assert_eq!(cache.find(key(&id(1), "a.test"), 110), CacheLookup::Miss, "expired and removed");
     let counts = cache.counts();
     assert_eq!((counts.hits, counts.expired, counts.misses, counts.stored), (2, 1, 1, 1));
     assert_eq!((counts.sessions, counts.bytes, counts.evicted), (0, 0, 0));
@@ -37,61 +37,61 @@ fn a_session_is_found_again_until_its_time_has_come() {
 #[test]
 fn a_session_is_of_no_use_under_another_name() {
     let cache = SessionCache::new(LIMITS);
-    cache.keep(key(&id(1), "a.test"), b"one", 0);
-    assert_eq!(cache.find(key(&id(1), "b.test"), 0), Outcome::Miss);
-    assert_eq!(cache.find(SessionKey { id: &id(1), server_name: None }, 0), Outcome::Miss);
+    cache.insert(key(&id(1), "a.test"), b"one", 0);
+    assert_eq!(cache.find(key(&id(1), "b.test"), 0), CacheLookup::Miss);
+    assert_eq!(cache.find(SessionKey { id: &id(1), server_name: None }, 0), CacheLookup::Miss);
     assert_eq!(cache.find(key(&id(1), "A.Test"), 0), hit(b"one"), "names compare without case");
 }
 
 #[test]
 fn an_identifier_is_compared_as_a_whole() {
     let cache = SessionCache::new(LIMITS);
-    cache.keep(key(&id(1), "a.test"), b"one", 0);
+    cache.insert(key(&id(1), "a.test"), b"one", 0);
     let mut other = id(1);
     other[31] ^= 1;
-    assert_eq!(cache.find(key(&other, "a.test"), 0), Outcome::Miss);
+    assert_eq!(cache.find(key(&other, "a.test"), 0), CacheLookup::Miss);
 }
 
 #[test]
-fn identifiers_that_we_never_made_are_misses() {
+fn identifiers_of_foreign_length_are_misses() {
     let cache = SessionCache::new(LIMITS);
     for length in [0, 1, 8, 31, 33, 255] {
         let strange = vec![0; length];
-        cache.keep(key(&strange, "a.test"), b"one", 0);
-        assert_eq!(cache.find(key(&strange, "a.test"), 0), Outcome::Miss, "{length} bytes");
+        cache.insert(key(&strange, "a.test"), b"one", 0);
+        assert_eq!(cache.find(key(&strange, "a.test"), 0), CacheLookup::Miss, "{length} bytes");
     }
     assert_eq!(cache.counts().sessions, 0);
 }
 
 #[test]
-fn the_oldest_make_room_when_there_are_too_many() {
+fn the_oldest_sessions_are_evicted_above_the_count_limit() {
     let cache = SessionCache::new(SessionCacheLimits { shards: 1, sessions: 3, ..LIMITS });
     for number in 0..5 {
-        cache.keep(key(&id(number), "a.test"), b"some", 0);
+        cache.insert(key(&id(number), "a.test"), b"some", 0);
     }
-    let found = |number| cache.find(key(&id(number), "a.test"), 0) != Outcome::Miss;
+    let found = |number| cache.find(key(&id(number), "a.test"), 0) != CacheLookup::Miss;
     assert_eq!([0, 1, 2, 3, 4].map(found), [false, false, true, true, true]);
     assert_eq!((cache.counts().sessions, cache.counts().evicted), (3, 2));
 }
 
 #[test]
-fn the_oldest_make_room_when_they_are_too_large() {
+fn the_oldest_sessions_are_evicted_above_the_byte_limit() {
     let cache = SessionCache::new(SessionCacheLimits { shards: 1, bytes: 1000, sessions: 100, ..LIMITS });
     for number in 0..10 {
-        cache.keep(key(&id(number), "a.test"), &[0; 300], 0);
+        cache.insert(key(&id(number), "a.test"), &[0; 300], 0);
         assert!(cache.counts().bytes <= 1000);
     }
     assert_eq!((cache.counts().sessions, cache.counts().evicted), (2, 8));
-    cache.keep(key(&id(99), "a.test"), &[0; 1000], 0);
-    assert_eq!(cache.find(key(&id(99), "a.test"), 0), Outcome::Miss, "larger than all the room there is");
-    assert_eq!(cache.counts().sessions, 2, "and nobody had to go for it");
+    cache.insert(key(&id(99), "a.test"), &[0; 1000], 0);
+    assert_eq!(cache.find(key(&id(99), "a.test"), 0), CacheLookup::Miss, "larger than the whole cache");
+    assert_eq!(cache.counts().sessions, 2, "and no session was evicted for it");
 }
 
 #[test]
-fn what_has_expired_goes_by_itself() {
+fn expired_sessions_are_swept() {
     let cache = SessionCache::new(LIMITS);
     for number in 0..8 {
-        cache.keep(key(&id(number), "a.test"), b"some", 0);
+        cache.insert(key(&id(number), "a.test"), b"some", 0);
     }
     cache.sweep(99);
     cache.sweep(99);
@@ -104,8 +104,8 @@ fn what_has_expired_goes_by_itself() {
 #[test]
 fn an_identifier_that_comes_twice_has_the_newer_session() {
     let cache = SessionCache::new(LIMITS);
-    cache.keep(key(&id(1), "a.test"), b"one", 0);
-    cache.keep(key(&id(1), "a.test"), b"another", 5);
+    cache.insert(key(&id(1), "a.test"), b"one", 0);
+    cache.insert(key(&id(1), "a.test"), b"another", 5);
     assert_eq!(cache.find(key(&id(1), "a.test"), 5), hit(b"another"));
     let bytes = cache.counts().bytes;
     assert_eq!((cache.counts().sessions, bytes), (1, (36 + 7 + OVERHEAD_BYTES) as u64));
@@ -119,7 +119,7 @@ fn workers_share_it() {
             let cache = Arc::clone(&cache);
             std::thread::spawn(move || {
                 for number in thread * 1000..thread * 1000 + 200 {
-                    cache.keep(key(&id(number), "a.test"), &number.to_le_bytes(), 0);
+                    cache.insert(key(&id(number), "a.test"), &number.to_le_bytes(), 0);
                     let expected = hit(&number.to_le_bytes());
                     assert_eq!(cache.find(key(&id(number), "a.test"), 0), expected);
                 }

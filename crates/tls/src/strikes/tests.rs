@@ -16,9 +16,9 @@ fn register() -> StrikeRegister<Fixed> {
 #[test]
 fn the_second_of_two_equal_ones_is_a_replay() {
     let register = register();
-    assert_eq!(register.strike(b"one", 0, LATER), Verdict::Fresh);
-    assert_eq!(register.strike(b"one", 0, LATER), Verdict::Replayed);
-    assert_eq!(register.strike(b"two", 0, LATER), Verdict::Fresh);
+    assert_eq!(register.strike(b"one", 0, LATER), StrikeResult::Fresh);
+    assert_eq!(register.strike(b"one", 0, LATER), StrikeResult::Replayed);
+    assert_eq!(register.strike(b"two", 0, LATER), StrikeResult::Fresh);
     assert_eq!(register.remembered(), 2);
 }
 
@@ -30,14 +30,14 @@ fn none_is_forgotten_while_the_library_would_take_its_early_data() {
                 let limits = StrikeLimits { slice_seconds, ..LIMITS };
                 let register = StrikeRegister::new(limits, Fixed::default(), BEGAN);
                 let begin = LATER + begin;
-                assert_eq!(register.strike(b"one", skew, begin), Verdict::Fresh);
+                assert_eq!(register.strike(b"one", skew, begin), StrikeResult::Fresh);
                 // Each second makes the ticket older to us, and not to a copy of what the client said.
                 for waited in 1..=60 + skew {
                     let now = begin + u64::from(waited.unsigned_abs());
                     let verdict = register.strike(b"one", skew - waited, now);
                     assert_eq!(
                         verdict,
-                        Verdict::Replayed,
+                        StrikeResult::Replayed,
                         "{skew} after {waited}, slices of {slice_seconds}"
                     );
                 }
@@ -57,16 +57,16 @@ fn all_are_forgotten_in_the_end() {
 }
 
 #[test]
-fn what_could_have_come_before_the_start_is_not_fresh() {
+fn early_data_from_before_the_start_is_not_fresh() {
     let register = register();
     // An honest client is refused for as long as the window; one whose clock is off for longer or shorter.
     for (skew, least) in [(0, 64), (60, 4), (-60, 124)] {
         for waited in 0..least {
             let verdict = register.strike(b"one", skew, BEGAN + waited);
-            assert_eq!(verdict, Verdict::BeforeStart, "{skew} after {waited}");
+            assert_eq!(verdict, StrikeResult::BeforeStart, "{skew} after {waited}");
         }
         let name = format!("{skew}");
-        assert_eq!(register.strike(name.as_bytes(), skew, BEGAN + least), Verdict::Fresh, "{skew}");
+        assert_eq!(register.strike(name.as_bytes(), skew, BEGAN + least), StrikeResult::Fresh, "{skew}");
     }
 }
 
@@ -80,7 +80,7 @@ fn a_restart_never_takes_what_was_taken_before() {
             for later in waited..=i64::from(60 + skew) {
                 let now = LATER + u64::try_from(later).unwrap();
                 let now_skew = skew - i32::try_from(later).unwrap();
-                assert_eq!(register.strike(b"one", now_skew, now), Verdict::BeforeStart);
+                assert_eq!(register.strike(b"one", now_skew, now), StrikeResult::BeforeStart);
             }
         }
     }
@@ -91,12 +91,12 @@ fn a_full_register_takes_nothing_more_until_there_is_room() {
     let limits = StrikeLimits { strikes: 10, shards: 1, ..LIMITS };
     let register = StrikeRegister::new(limits, Fixed::default(), BEGAN);
     for number in 0..10 {
-        assert_eq!(register.strike(&[number], 0, LATER), Verdict::Fresh);
+        assert_eq!(register.strike(&[number], 0, LATER), StrikeResult::Fresh);
     }
-    assert_eq!(register.strike(&[10], 0, LATER), Verdict::Full);
-    assert_eq!(register.strike(&[3], 0, LATER), Verdict::Replayed, "those in it are still known");
+    assert_eq!(register.strike(&[10], 0, LATER), StrikeResult::Full);
+    assert_eq!(register.strike(&[3], 0, LATER), StrikeResult::Replayed, "those in it are still known");
     assert_eq!(register.remembered(), 10);
-    assert_eq!(register.strike(&[10], 0, LATER + 200), Verdict::Fresh);
+    assert_eq!(register.strike(&[10], 0, LATER + 200), StrikeResult::Fresh);
     assert_eq!(register.remembered(), 1);
 }
 
@@ -104,11 +104,15 @@ fn a_full_register_takes_nothing_more_until_there_is_room() {
 fn a_clock_set_back_takes_nothing_until_it_has_caught_up() {
     let limits = StrikeLimits { shards: 1, ..LIMITS };
     let register = StrikeRegister::new(limits, Fixed::default(), BEGAN);
-    assert_eq!(register.strike(b"one", 0, LATER), Verdict::Fresh);
-    assert_eq!(register.strike(b"two", 0, LATER + 3600), Verdict::Fresh, "the clock jumps ahead");
-    assert_eq!(register.strike(b"one", 0, LATER), Verdict::ClockSetBack, "and back");
-    assert_eq!(register.strike(b"three", 0, LATER + 3597), Verdict::ClockSetBack);
-    assert_eq!(register.strike(b"three", 0, LATER + 3599), Verdict::Fresh, "two readings in the wrong order");
+    assert_eq!(register.strike(b"one", 0, LATER), StrikeResult::Fresh);
+    assert_eq!(register.strike(b"two", 0, LATER + 3600), StrikeResult::Fresh, "the clock jumps ahead");
+    assert_eq!(register.strike(b"one", 0, LATER), StrikeResult::ClockSetBack, "and back");
+    assert_eq!(register.strike(b"three", 0, LATER + 3597), StrikeResult::ClockSetBack);
+    assert_eq!(
+        register.strike(b"three", 0, LATER + 3599),
+        StrikeResult::Fresh,
+        "two readings in the wrong order"
+    );
 }
 
 fn second_of(second: u64) -> [u8; 8] {

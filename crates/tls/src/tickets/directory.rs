@@ -1,7 +1,6 @@
-//! A directory of key files, read again and again.
+//! A directory of key files.
 //!
-//! Reading blocks, and on a network file system it may do so for long: this is for the control side, never for a
-//! worker.
+//! Reading may block for long on a network file system, so only the control side reads, never a worker.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -30,17 +29,17 @@ pub struct DirectoryLimits {
     pub keys: usize,
 }
 
-/// What a directory holds.
+/// The contents of a directory.
 #[derive(Clone, Debug, Default)]
-pub struct Listing {
+pub struct KeyFileListing {
     /// Files with keys, newest first: by time of modification, then by name.
     pub files: Vec<Arc<KeyFile>>,
-    /// What is there and no key file, in order of names.
+    /// Entries that are no key files, in order of names.
     pub ignored: Vec<Ignored>,
 }
 
-impl Listing {
-    /// What an operator should know of it: what is wrong, and what to do. `directory` is where it lies.
+impl KeyFileListing {
+    /// Complaints for the operator, each with its remedy. `directory` is the path to print.
     pub fn complaints(&self, directory: &Path) -> Vec<Complaint> {
         let mut complaints: Vec<Complaint> = Vec::new();
         for Ignored { name, why } in &self.ignored {
@@ -50,7 +49,7 @@ impl Listing {
         for file in self.files.iter().filter(|file| file.is_readable_by_others) {
             let shown = directory.join(&file.name);
             let what = format!("{} may be read by every user of this machine", shown.display());
-            complaints.push(Complaint { what, instead: "run chmod 600 on it; who has it can read traffic" });
+            complaints.push(Complaint { what, instead: "run chmod 600 on it; its holder can read traffic" });
         }
         if self.files.is_empty() {
             let what = format!("there is no ticket key in {}", directory.display());
@@ -65,9 +64,9 @@ impl Listing {
 /// Something an operator should know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Complaint {
-    /// What is wrong, and where.
+    /// The fault and its place.
     pub what: String,
-    /// What follows, and what to do.
+    /// The consequence and the remedy.
     pub instead: &'static str,
 }
 
@@ -97,16 +96,16 @@ pub struct KeyFile {
 pub struct Ignored {
     /// Its name in the directory.
     pub name: OsString,
-    /// What is wrong with it.
-    pub why: Why,
+    /// The fault.
+    pub why: IgnoredReason,
 }
 
 /// Why a file is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// What the system said.
+pub enum IgnoredReason {
+    /// The error of the system.
     Unreadable(ErrorKind),
-    /// What it holds instead.
+    /// The content instead of a key.
     NotAKey(NotAKey),
     /// A directory, a pipe, a device.
     NotAFile,
@@ -116,7 +115,7 @@ pub enum Why {
     TooMany,
 }
 
-impl Why {
+impl IgnoredReason {
     /// All label values.
     pub const LABELS: &[&str] = &["unreadable", "not_a_key", "too_many"];
 
@@ -130,7 +129,7 @@ impl Why {
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for IgnoredReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(ErrorKind::PermissionDenied) => f.write_str("may not be read by this user"),
@@ -149,31 +148,31 @@ impl fmt::Display for Why {
 pub struct TicketDirectory {
     path: PathBuf,
     limits: DirectoryLimits,
-    known: HashMap<OsString, Known>,
+    known: HashMap<OsString, KnownFile>,
     /// Whether it has been read before: then what is new may still be being written.
     is_known: bool,
 }
 
-/// A file as it was when it was read last.
+/// State of a file at its last read.
 #[derive(Debug)]
-struct Known {
-    /// `None` if not even that could be read.
-    version: Option<Version>,
-    found: Result<Content, Why>,
-    last_good: Option<Content>,
+struct KnownFile {
+    /// `None` if the metadata could not be read.
+    version: Option<FileVersion>,
+    found: Result<KeyFileContent, IgnoredReason>,
+    last_good: Option<KeyFileContent>,
     /// How often in a row it was no key file.
     faults: u32,
 }
 
 #[derive(Clone, Debug)]
-struct Content {
+struct KeyFileContent {
     file: Arc<KeyFile>,
     broken_line: Option<NotAKey>,
 }
 
-/// What changes when a file does.
+/// Metadata that changes with the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version {
+struct FileVersion {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -181,7 +180,7 @@ struct Version {
     changed: (i64, i64),
 }
 
-/// A file that is no key file must be so twice: the first time it may be being written.
+/// Failed reads before a file is reported: at the first one it may still be being written.
 const FAULTS_BELIEVED: u32 = 2;
 
 impl TicketDirectory {
@@ -199,15 +198,15 @@ impl TicketDirectory {
     ///
     /// # Errors
     /// When the directory itself cannot be listed.
-    pub fn read(&mut self) -> io::Result<Listing> {
+    pub fn read(&mut self) -> io::Result<KeyFileListing> {
         let (names, too_many) = self.names()?;
         let present: HashSet<&OsStr> = names.iter().map(OsString::as_os_str).collect();
         self.known.retain(|name, _| present.contains(name.as_os_str()));
-        let mut listing = Listing::default();
+        let mut listing = KeyFileListing::default();
         for name in names {
             self.look_at(name, &mut listing);
         }
-        listing.ignored.extend(too_many.map(|name| Ignored { name, why: Why::TooMany }));
+        listing.ignored.extend(too_many.map(|name| Ignored { name, why: IgnoredReason::TooMany }));
         listing.files.sort_by(|one, two| (two.modified, &two.name).cmp(&(one.modified, &one.name)));
         leave_out_oldest(&mut listing, self.limits.keys);
         listing.ignored.sort_by(|one, two| one.name.cmp(&two.name));
@@ -232,19 +231,21 @@ impl TicketDirectory {
         Ok((names, None))
     }
 
-    fn look_at(&mut self, name: OsString, listing: &mut Listing) {
+    fn look_at(&mut self, name: OsString, listing: &mut KeyFileListing) {
         let path = self.path.join(&name);
         let before = self.known.remove(&name);
         let now = path.metadata();
-        let version = now.as_ref().ok().map(Version::of);
+        let version = now.as_ref().ok().map(FileVersion::of);
         let known = match before {
-            Some(known) if known.version == version && !matches!(known.found, Err(Why::Unreadable(_))) => {
+            Some(known)
+                if known.version == version && !matches!(known.found, Err(IgnoredReason::Unreadable(_))) =>
+            {
                 known.again()
             }
             before => {
-                let found = now.map_err(|error| Why::Unreadable(error.kind()));
+                let found = now.map_err(|error| IgnoredReason::Unreadable(error.kind()));
                 let found = found.and_then(|now| read_file(&path, &name, &now, self.limits.file_bytes));
-                Known::after(before, version, found)
+                KnownFile::after(before, version, found)
             }
         };
         if let Some(content) = known.content() {
@@ -258,8 +259,12 @@ impl TicketDirectory {
     }
 }
 
-impl Known {
-    fn after(before: Option<Self>, version: Option<Version>, found: Result<Content, Why>) -> Self {
+impl KnownFile {
+    fn after(
+        before: Option<Self>,
+        version: Option<FileVersion>,
+        found: Result<KeyFileContent, IgnoredReason>,
+    ) -> Self {
         let faults = before.as_ref().map_or(0, |known| known.faults);
         let is_whole = matches!(&found, Ok(content) if content.broken_line.is_none());
         let last_good = match &found {
@@ -277,11 +282,11 @@ impl Known {
         self
     }
 
-    /// What is used: also what the file held before, if it is being written now or a file system has a bad moment.
-    fn content(&self) -> Option<&Content> {
+    /// The content in use: the previous one while the file is being written or cannot be read.
+    fn content(&self) -> Option<&KeyFileContent> {
         match &self.found {
             Ok(content) => Some(content),
-            Err(Why::Unreadable(kind))
+            Err(IgnoredReason::Unreadable(kind))
                 if !matches!(kind, ErrorKind::NotFound | ErrorKind::PermissionDenied) =>
             {
                 self.last_good.as_ref()
@@ -290,15 +295,15 @@ impl Known {
         }
     }
 
-    fn fault(&self) -> Option<Why> {
+    fn fault(&self) -> Option<IgnoredReason> {
         match &self.found {
-            Ok(content) => content.broken_line.map(Why::NotAKey),
+            Ok(content) => content.broken_line.map(IgnoredReason::NotAKey),
             Err(why) => Some(why.clone()),
         }
     }
 }
 
-impl Version {
+impl FileVersion {
     fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -310,32 +315,37 @@ impl Version {
     }
 }
 
-fn leave_out_oldest(listing: &mut Listing, most_keys: usize) {
+fn leave_out_oldest(listing: &mut KeyFileListing, most_keys: usize) {
     let mut keys = 0;
     let fit = listing.files.iter().take_while(|file| {
         keys += file.keys.len();
         keys <= most_keys
     });
     let beyond = listing.files.split_off(fit.count());
-    let left_out = beyond.iter().map(|file| Ignored { name: file.name.clone(), why: Why::TooMany });
+    let left_out = beyond.iter().map(|file| Ignored { name: file.name.clone(), why: IgnoredReason::TooMany });
     listing.ignored.extend(left_out);
 }
 
-/// What editors, rsync and our own generator leave while they write, and what secret stores link to.
+/// Names of temporary files of editors, rsync and the generator of this project, and of links of secret stores.
 fn is_temporary(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b".") || [&b"~"[..], b".tmp", b".swp", b".part"].iter().any(|end| name.ends_with(end))
 }
 
-fn read_file(path: &Path, name: &OsStr, metadata: &Metadata, most_bytes: u64) -> Result<Content, Why> {
+fn read_file(
+    path: &Path,
+    name: &OsStr,
+    metadata: &Metadata,
+    most_bytes: u64,
+) -> Result<KeyFileContent, IgnoredReason> {
     if !metadata.is_file() {
-        return Err(Why::NotAFile);
+        return Err(IgnoredReason::NotAFile);
     }
     if metadata.len() > most_bytes {
-        return Err(Why::TooLarge);
+        return Err(IgnoredReason::TooLarge);
     }
-    let content = read_secret(path, most_bytes).map_err(|error| Why::Unreadable(error.kind()))?;
-    let parsed = key_file::parse(&content).map_err(Why::NotAKey)?;
+    let content = read_secret(path, most_bytes).map_err(|error| IgnoredReason::Unreadable(error.kind()))?;
+    let parsed = key_file::parse(&content).map_err(IgnoredReason::NotAKey)?;
     let file = KeyFile {
         name: name.to_owned(),
         modified: modified(metadata),
@@ -343,7 +353,7 @@ fn read_file(path: &Path, name: &OsStr, metadata: &Metadata, most_bytes: u64) ->
         keys: parsed.keys.into_iter().map(Arc::new).collect(),
         last_is_introduced: parsed.last_is_introduced,
     };
-    Ok(Content { file: Arc::new(file), broken_line: parsed.fault })
+    Ok(KeyFileContent { file: Arc::new(file), broken_line: parsed.fault })
 }
 
 fn modified(metadata: &Metadata) -> SystemTime {
@@ -355,7 +365,7 @@ fn modified(metadata: &Metadata) -> SystemTime {
 
 /// Reads into memory that is wiped afterwards, in one piece so that no copy is left behind by growing.
 fn read_secret(path: &Path, most_bytes: u64) -> io::Result<Secret> {
-    // A pipe that has taken the file's place since it was looked at must not keep us waiting.
+    // The file may have been replaced with a pipe, which must not block the reader.
     let not_waiting = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file: File = OpenOptions::new().read(true).custom_flags(not_waiting).open(path)?;
     let length = usize::try_from(file.metadata()?.len().min(most_bytes)).unwrap_or(0);

@@ -16,7 +16,7 @@ use std::fmt;
 use penstock_sys::ssl::{TICKET_NAME_BYTES, TicketKey};
 use penstock_sys::traffic::Secret;
 
-use super::{NoRandomness, fill};
+use crate::random::{NoRandomness, fill};
 
 /// Bytes of a key with AES-128.
 const SHORT_BYTES: usize = 48;
@@ -24,9 +24,9 @@ const SHORT_BYTES: usize = 48;
 /// Bytes of a key with AES-256.
 const LONG_BYTES: usize = 80;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug)]
-pub struct Keys {
+pub struct ParsedKeys {
     /// The keys, oldest first.
     pub keys: Vec<TicketKey>,
     /// Whether the last key only opens tickets until another one follows.
@@ -42,7 +42,7 @@ pub enum NotAKey {
     Length(usize),
     /// The line, counted from 1.
     Line(usize),
-    /// Nobody drew these bytes at random.
+    /// One byte repeats: the key is not random.
     Repeated,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for NotAKey {
                 write!(f, "has {bytes} bytes: a key has 48 or 80, or one line of Base64")
             }
             Self::Line(line) => write!(f, "has no key of 48 or 80 bytes in Base64 in line {line}"),
-            Self::Repeated => f.write_str("repeats one byte: nobody drew this key at random"),
+            Self::Repeated => f.write_str("repeats one byte: this key is not random"),
         }
     }
 }
@@ -63,11 +63,11 @@ impl fmt::Display for NotAKey {
 ///
 /// # Errors
 /// When there is no key in it at all.
-pub fn parse(content: &Secret) -> Result<Keys, NotAKey> {
+pub fn parse(content: &Secret) -> Result<ParsedKeys, NotAKey> {
     let bytes = content.expose();
     if matches!(bytes.len(), SHORT_BYTES | LONG_BYTES) {
-        let key = key(bytes, Order::Nginx).ok_or(NotAKey::Repeated)?;
-        return Ok(Keys { keys: vec![key], last_is_introduced: false, fault: None });
+        let key = key(bytes, SecretOrder::Nginx).ok_or(NotAKey::Repeated)?;
+        return Ok(ParsedKeys { keys: vec![key], last_is_introduced: false, fault: None });
     }
     let text = str::from_utf8(bytes).ok().filter(|text| !text.trim().is_empty());
     let text = text.ok_or(NotAKey::Length(bytes.len()))?;
@@ -81,7 +81,7 @@ pub fn parse(content: &Secret) -> Result<Keys, NotAKey> {
     }
     match fault {
         Some(fault) if keys.is_empty() => Err(fault),
-        fault => Ok(Keys { last_is_introduced: keys.len() > 1, keys, fault }),
+        fault => Ok(ParsedKeys { last_is_introduced: keys.len() > 1, keys, fault }),
     }
 }
 
@@ -97,7 +97,7 @@ pub fn generate() -> Result<Secret, NoRandomness> {
 
 /// Which of the two secrets of a long key comes first.
 #[derive(Clone, Copy)]
-enum Order {
+enum SecretOrder {
     Nginx,
     HaProxy,
 }
@@ -107,10 +107,10 @@ fn key_of_line(line: &str, number: usize) -> Result<TicketKey, NotAKey> {
     if !matches!(bytes.expose().len(), SHORT_BYTES | LONG_BYTES) {
         return Err(NotAKey::Line(number));
     }
-    key(bytes.expose(), Order::HaProxy).ok_or(NotAKey::Repeated)
+    key(bytes.expose(), SecretOrder::HaProxy).ok_or(NotAKey::Repeated)
 }
 
-fn key(bytes: &[u8], order: Order) -> Option<TicketKey> {
+fn key(bytes: &[u8], order: SecretOrder) -> Option<TicketKey> {
     let (name, secrets) = bytes.split_first_chunk::<TICKET_NAME_BYTES>()?;
     let (first, second) = secrets.split_at(secrets.len() / 2);
     let is_repeated = |bytes: &[u8]| bytes.iter().all(|byte| *byte == bytes[0]);
@@ -118,8 +118,8 @@ fn key(bytes: &[u8], order: Order) -> Option<TicketKey> {
         return None;
     }
     let (authentication, encryption) = match order {
-        Order::Nginx if bytes.len() == LONG_BYTES => (first, second),
-        Order::Nginx | Order::HaProxy => (second, first),
+        SecretOrder::Nginx if bytes.len() == LONG_BYTES => (first, second),
+        SecretOrder::Nginx | SecretOrder::HaProxy => (second, first),
     };
     TicketKey::new(*name, Secret::new(authentication.to_vec()), Secret::new(encryption.to_vec()))
 }
@@ -133,7 +133,7 @@ mod tests {
         (0..length).collect()
     }
 
-    fn read(bytes: impl Into<Vec<u8>>) -> Result<Keys, NotAKey> {
+    fn read(bytes: impl Into<Vec<u8>>) -> Result<ParsedKeys, NotAKey> {
         parse(&Secret::new(bytes.into()))
     }
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn a_file_without_a_key_is_refused() {
         for (bytes, fault, words) in [
             (Vec::new(), NotAKey::Length(0), "is empty"),
             (b" \n\n".to_vec(), NotAKey::Length(3), "has 3 bytes"),

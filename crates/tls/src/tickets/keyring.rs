@@ -7,37 +7,37 @@ use arc_swap::ArcSwap;
 use penstock_sys::ssl::{FoundKey, TICKET_NAME_BYTES, TicketKey, TicketKeys};
 
 use super::directory::KeyFile;
+use super::policy::TicketPolicy;
 use super::random_keys::RandomKeys;
-use super::shared_keys::{Moment, SharedKeys};
-use super::{NoRandomness, TicketPolicy};
+use super::shared_keys::{Clocks, SharedKeys};
+use crate::random::NoRandomness;
 
 /// The ticket keys of a server.
 ///
-/// Handshakes read a snapshot, which costs no lock and no write to memory that workers share. Everything that changes
-/// it belongs to the control side.
+/// Handshakes read a snapshot without a lock and without a write to shared memory. Changes come from the control side.
 #[derive(Debug)]
 pub struct TicketKeyring {
-    snapshot: ArcSwap<Snapshot>,
-    state: Mutex<State>,
+    active: ArcSwap<ActiveKeys>,
+    state: Mutex<KeyringState>,
 }
 
-/// What handshakes see.
+/// The snapshot that handshakes read.
 #[derive(Debug)]
-struct Snapshot {
+struct ActiveKeys {
     /// Newest first; never empty.
     keys: Vec<Arc<TicketKey>>,
-    /// The place of the key that seals.
+    /// Index of the key that seals.
     sealing: usize,
 }
 
 #[derive(Debug)]
-struct State {
+struct KeyringState {
     policy: TicketPolicy,
     shared: SharedKeys,
     random: RandomKeys,
 }
 
-/// What a keyring holds.
+/// The contents of a keyring.
 #[derive(Clone, Debug, Default)]
 pub struct KeyringStatus {
     /// Keys that open tickets, the sealing one included.
@@ -46,7 +46,7 @@ pub struct KeyringStatus {
     pub introduced: usize,
     /// The file of the sealing key; `None` if that key is random.
     pub sealing_file: Option<Arc<KeyFile>>,
-    /// Whether this is news: another key seals, or others open.
+    /// Whether the sealing key or the opening keys changed.
     pub has_changed: bool,
 }
 
@@ -61,11 +61,11 @@ impl TicketKeyring {
         instant: Instant,
         time: SystemTime,
     ) -> Result<Self, NoRandomness> {
-        let mut state = State { policy, shared: SharedKeys::default(), random: RandomKeys::default() };
-        state.shared.set(files, policy.introduction, Moment { instant, time });
+        let mut state = KeyringState { policy, shared: SharedKeys::default(), random: RandomKeys::default() };
+        state.shared.set(files, policy.introduction, Clocks { instant, time });
         state.grow_old(instant)?;
-        let (snapshot, _) = state.snapshot(instant);
-        Ok(Self { snapshot: ArcSwap::from_pointee(snapshot), state: Mutex::new(state) })
+        let (active, _) = state.active(instant);
+        Ok(Self { active: ArcSwap::from_pointee(active), state: Mutex::new(state) })
     }
 
     /// Changes the policy.
@@ -78,48 +78,47 @@ impl TicketKeyring {
         self.state().shared = SharedKeys::default();
     }
 
-    /// Takes over what a directory holds; `files` are newest first.
+    /// Replaces the keys with those of `files`, newest first.
     pub fn set_files(&self, files: &[Arc<KeyFile>], instant: Instant, time: SystemTime) {
         let mut state = self.state();
         let introduction = state.policy.introduction;
-        state.shared.set(files, introduction, Moment { instant, time });
+        state.shared.set(files, introduction, Clocks { instant, time });
     }
 
-    /// Lets time do its work: random keys are rotated, introduced ones begin to seal. Call it about every second, and
-    /// after each change.
+    /// Rotates random keys and promotes introduced ones. Called about once a second and after each change.
     ///
     /// # Errors
     /// When the system has no randomness to give; the old keys then stay.
     pub fn refresh(&self, now: Instant) -> Result<KeyringStatus, NoRandomness> {
         let mut state = self.state();
         state.grow_old(now)?;
-        let (snapshot, status) = state.snapshot(now);
-        let has_changed = !self.snapshot.load().is_same(&snapshot);
+        let (active, status) = state.active(now);
+        let has_changed = !self.active.load().is_same(&active);
         if has_changed {
-            self.snapshot.store(Arc::new(snapshot));
+            self.active.store(Arc::new(active));
         }
         Ok(KeyringStatus { has_changed, ..status })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, KeyringState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TicketKeys for TicketKeyring {
     fn sealing(&self) -> Arc<TicketKey> {
-        let snapshot = self.snapshot.load();
-        Arc::clone(&snapshot.keys[snapshot.sealing])
+        let active = self.active.load();
+        Arc::clone(&active.keys[active.sealing])
     }
 
     fn find(&self, name: &[u8; TICKET_NAME_BYTES]) -> Option<FoundKey> {
-        let snapshot = self.snapshot.load();
-        let place = snapshot.keys.iter().position(|key| key.name() == name)?;
-        Some(FoundKey { key: Arc::clone(&snapshot.keys[place]), is_old: place > snapshot.sealing })
+        let active = self.active.load();
+        let place = active.keys.iter().position(|key| key.name() == name)?;
+        Some(FoundKey { key: Arc::clone(&active.keys[place]), is_old: place > active.sealing })
     }
 }
 
-impl State {
+impl KeyringState {
     fn grow_old(&mut self, now: Instant) -> Result<(), NoRandomness> {
         if self.shared.is_empty() {
             self.random.rotate_if_due(&self.policy, now)?;
@@ -129,7 +128,7 @@ impl State {
         Ok(())
     }
 
-    fn snapshot(&self, now: Instant) -> (Snapshot, KeyringStatus) {
+    fn active(&self, now: Instant) -> (ActiveKeys, KeyringStatus) {
         let shared = self.shared.opening(self.policy.keep, now);
         // Tickets from before there were files stay good until their keys expire.
         let keys: Vec<_> = shared.keys.into_iter().chain(self.random.keys()).collect();
@@ -139,11 +138,11 @@ impl State {
             sealing_file: shared.sealing_file,
             has_changed: false,
         };
-        (Snapshot { keys, sealing: shared.sealing }, status)
+        (ActiveKeys { keys, sealing: shared.sealing }, status)
     }
 }
 
-impl Snapshot {
+impl ActiveKeys {
     fn is_same(&self, other: &Self) -> bool {
         let same_keys = || self.keys.iter().zip(&other.keys).all(|(one, two)| Arc::ptr_eq(one, two));
         self.sealing == other.sealing && self.keys.len() == other.keys.len() && same_keys()

@@ -1,36 +1,39 @@
-//! What became of the ticket that a client offered.
+//! Outcome of an offered ticket.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use boring::ssl::{SslRef, SslSession};
-use penstock_sys::ssl::{self, Lookup, TicketKey, TicketNotes};
+use penstock_sys::ssl::{self, TicketKey, TicketKeyLookup, TicketNotes};
 
-/// What a handshake did with tickets.
+/// The use of tickets in a handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TicketFacts {
-    /// What became of the client's ticket; `None` if it offered none.
+    /// Outcome of the offered ticket; `None` if the client offered none.
     pub offered: Option<TicketOutcome>,
     /// Tickets made for the client.
     pub issued: u32,
 }
 
-/// What became of the ticket that a client offered. All but the first two had a full handshake instead.
+/// Outcome of an offered ticket. All but the first two led to a full handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TicketOutcome {
-    /// Accepted; its key is the one that seals, or one about to.
+    /// Accepted; its key seals new tickets, or will soon.
     AcceptedCurrent,
-    /// Accepted; a newer key seals by now, so the client got a new ticket.
+    /// Accepted; a newer key seals now, so the client got a new ticket.
     AcceptedOld,
-    /// No key of that name: dropped, deleted, or never here.
+    /// No key of that name: rotated out, deleted, or never present.
     UnknownKey,
-    /// Older than a ticket may be.
+    /// Past its lifetime.
     Expired,
     /// From the future: the clocks of the machines differ.
     NotYetValid,
     /// The name of a key of ours, but not made by it: cut, changed or forged.
     Forged,
-    /// In order, but not for what this handshake agreed on: another version or cipher.
+    /// Valid, but for another version, cipher, server name or client certificate rule.
     Unsuitable,
+    /// Sealed by a key of that name, but its content is not a session of this software: nginx, HAProxy or another server
+    /// shares the key.
+    OtherSoftware,
 }
 
 impl TicketOutcome {
@@ -43,6 +46,7 @@ impl TicketOutcome {
         Self::NotYetValid,
         Self::Forged,
         Self::Unsuitable,
+        Self::OtherSoftware,
     ];
 
     /// All labels, in the same order.
@@ -54,6 +58,7 @@ impl TicketOutcome {
         "not_yet_valid",
         "forged",
         "unsuitable",
+        "other_software",
     ];
 
     /// As the label of a metric.
@@ -62,7 +67,7 @@ impl TicketOutcome {
     }
 }
 
-/// What a finished handshake did with tickets.
+/// The use of tickets in a finished handshake.
 pub(crate) fn facts_of(ssl: &SslRef, now: SystemTime) -> TicketFacts {
     let Some(notes) = ssl::notes(ssl).map(ssl::Notes::tickets) else { return TicketFacts::default() };
     TicketFacts { offered: outcome(notes, ssl.session_reused(), now), issued: notes.issued() }
@@ -72,11 +77,13 @@ fn outcome(notes: &TicketNotes, resumed: bool, now: SystemTime) -> Option<Ticket
     let lookup = notes.take_lookup();
     let ticket = notes.take_offered();
     match lookup {
-        Some(Lookup::Unknown) => Some(TicketOutcome::UnknownKey),
-        Some(Lookup::Found(found)) if resumed && found.is_old => Some(TicketOutcome::AcceptedOld),
-        Some(Lookup::Found(_)) if resumed => Some(TicketOutcome::AcceptedCurrent),
-        Some(Lookup::Found(found)) => Some(why_refused(&found.key, &ticket.unwrap_or_default(), now)),
-        // The library asks for no key if there are too few bytes for a ticket.
+        Some(TicketKeyLookup::Unknown) => Some(TicketOutcome::UnknownKey),
+        Some(TicketKeyLookup::Found(found)) if resumed && found.is_old => Some(TicketOutcome::AcceptedOld),
+        Some(TicketKeyLookup::Found(_)) if resumed => Some(TicketOutcome::AcceptedCurrent),
+        Some(TicketKeyLookup::Found(found)) => {
+            Some(why_refused(&found.key, &ticket.unwrap_or_default(), now))
+        }
+        // The library looks up no key for a ticket that is too short.
         None if ticket.as_ref().is_some_and(|ticket| ticket.len() < SHORTEST_BYTES) => {
             Some(TicketOutcome::Forged)
         }
@@ -84,18 +91,16 @@ fn outcome(notes: &TicketNotes, resumed: bool, now: SystemTime) -> Option<Ticket
     }
 }
 
-/// Name and the longest initialisation vector that the library knows of.
+/// Key name and the longest initialisation vector that the library supports.
 const SHORTEST_BYTES: usize = 16 + 16;
 
 fn why_refused(key: &TicketKey, ticket: &[u8], now: SystemTime) -> TicketOutcome {
     if !ticket.starts_with(key.name()) {
-        // Offered beside the one that the library looked at, for another version.
+        // A second ticket, offered for another version than the one that the library looked at.
         return TicketOutcome::Unsuitable;
     }
-    let Some(session) = key.open(ticket).and_then(|content| SslSession::from_der(content.expose()).ok())
-    else {
-        return TicketOutcome::Forged;
-    };
+    let Some(content) = key.open(ticket) else { return TicketOutcome::Forged };
+    let Ok(session) = SslSession::from_der(content.expose()) else { return TicketOutcome::OtherSoftware };
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     if session.time() > now {
         TicketOutcome::NotYetValid

@@ -7,7 +7,8 @@ use std::time::Instant;
 use penstock_sys::ssl::{TICKET_NAME_BYTES, TicketKey};
 use penstock_sys::traffic::Secret;
 
-use super::{NoRandomness, TicketPolicy, fill};
+use super::policy::TicketPolicy;
+use crate::random::{NoRandomness, fill};
 
 /// Keys made here, newest first.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ struct RandomKey {
 }
 
 impl RandomKeys {
-    /// Sees to it that there is a key that is young enough to seal; says whether it made one.
+    /// Makes a key if the newest one is too old to seal; returns whether it did.
     pub(super) fn rotate_if_due(
         &mut self,
         policy: &TicketPolicy,
@@ -35,7 +36,7 @@ impl RandomKeys {
         Ok(true)
     }
 
-    /// Lets go of keys that no valid ticket can need, while others seal.
+    /// Drops keys that no valid ticket can need; returns whether any was dropped.
     pub(super) fn expire(&mut self, policy: &TicketPolicy, now: Instant) -> bool {
         let before = self.0.len();
         let lifetime = policy.key_lifetime();
@@ -52,7 +53,7 @@ impl RandomKeys {
 fn random_key() -> Result<TicketKey, NoRandomness> {
     let mut name = [0; TICKET_NAME_BYTES];
     fill(&mut name)?;
-    // Never `None`: the length is one of those that are allowed.
+    // Never `None`: 32 bytes are a valid length.
     TicketKey::new(name, random_secret()?, random_secret()?).ok_or(NoRandomness)
 }
 

@@ -1,4 +1,4 @@
-//! What an operator does to a directory of keys: add one, drop old ones, look at them.
+//! Commands of the operator on a directory of keys: add a key, remove old ones, list them.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -11,18 +11,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_sys::ssl::TicketKey;
 
-use super::directory::{Complaint, DirectoryLimits, KeyFile, Listing, TicketDirectory};
-use super::shared_keys::{Moment, SharedKeys};
-use super::{TicketPolicy, fill, key_file};
+use super::directory::{Complaint, DirectoryLimits, KeyFile, KeyFileListing, TicketDirectory};
+use super::key_file;
+use super::policy::TicketPolicy;
+use super::shared_keys::{Clocks, SharedKeys};
+use crate::random::fill;
 
-/// What a rotation did.
+/// The result of a rotation.
 #[derive(Debug)]
 pub struct Rotated {
     /// The file of the new key.
     pub added: OsString,
     /// Files that were removed, oldest last.
     pub removed: Vec<OsString>,
-    /// What the operator should know.
+    /// Warnings for the operator.
     pub complaints: Vec<Complaint>,
 }
 
@@ -32,7 +34,7 @@ pub struct Rotated {
 /// missing.
 ///
 /// # Errors
-/// What the system says. The new key is there before an old one goes.
+/// The error of the system. The new key exists before an old one is removed.
 pub fn rotate(path: &Path, keep: usize, limits: DirectoryLimits, now: SystemTime) -> io::Result<Rotated> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let added = add(path, now)?;
@@ -43,7 +45,7 @@ pub fn rotate(path: &Path, keep: usize, limits: DirectoryLimits, now: SystemTime
     for file in others.skip(keep.saturating_sub(1)) {
         match fs::remove_file(path.join(&file.name)) {
             Ok(()) => removed.push(file.name.clone()),
-            // Another rotation was faster.
+            // A concurrent rotation removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -54,9 +56,9 @@ pub fn rotate(path: &Path, keep: usize, limits: DirectoryLimits, now: SystemTime
     Ok(Rotated { added, removed, complaints })
 }
 
-/// What a key is good for.
+/// Use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum KeyUse {
     /// It opens tickets, and will seal them soon.
     Introduced,
     /// It seals tickets and opens them.
@@ -67,21 +69,21 @@ pub enum Use {
     Dropped,
 }
 
-/// What the keys of these files would be good for if a server started now; newest first.
+/// Uses of the keys in these files if a server started now; newest first.
 pub fn uses(
     files: &[Arc<KeyFile>],
     policy: &TicketPolicy,
     now: SystemTime,
-) -> Vec<(Arc<KeyFile>, Arc<TicketKey>, Use)> {
+) -> Vec<(Arc<KeyFile>, Arc<TicketKey>, KeyUse)> {
     let instant = Instant::now();
     let mut shared = SharedKeys::default();
-    shared.set(files, policy.introduction, Moment { instant, time: now });
+    shared.set(files, policy.introduction, Clocks { instant, time: now });
     let opening = shared.opening(policy.keep, instant);
     let use_of = |place: usize| match place {
-        place if place < opening.sealing => Use::Introduced,
-        place if place == opening.sealing => Use::Seals,
-        place if place < opening.keys.len() => Use::Opens,
-        _ => Use::Dropped,
+        place if place < opening.sealing => KeyUse::Introduced,
+        place if place == opening.sealing => KeyUse::Seals,
+        place if place < opening.keys.len() => KeyUse::Opens,
+        _ => KeyUse::Dropped,
     };
     shared.all().enumerate().map(|(place, (file, key))| (file, key, use_of(place))).collect()
 }
@@ -107,7 +109,7 @@ fn add(path: &Path, now: SystemTime) -> io::Result<OsString> {
 const SUFFIX: &str = ".key";
 const TEMPORARY: &str = ".tmp";
 
-/// How old a temporary file is that nobody is going to rename any more.
+/// Age at which a temporary file was left behind by a crash.
 const LEFTOVER: Duration = Duration::from_secs(3600);
 
 /// Keys that a crash kept from being renamed.
@@ -125,7 +127,7 @@ fn remove_leftovers(path: &Path, now: SystemTime) {
     }
 }
 
-fn complaints(path: &Path, listing: &Listing, added: &OsString) -> io::Result<Vec<Complaint>> {
+fn complaints(path: &Path, listing: &KeyFileListing, added: &OsString) -> io::Result<Vec<Complaint>> {
     let mut complaints = listing.complaints(path);
     let shown = path.display();
     if path.metadata()?.mode() & 0o007 != 0 {
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_behind_is_removed_in_time() {
+    fn temporary_files_of_a_crash_are_removed_in_time() {
         let directory = TempDir::new().unwrap();
         for (name, age) in [(".1-a.key.tmp", 7200), (".2-b.key.tmp", 60), (".other", 7200)] {
             fs::write(directory.path().join(name), "secret").unwrap();
@@ -251,7 +253,7 @@ mod tests {
         };
         let listing = TicketDirectory::new(path, LIMITS).read().unwrap();
         let uses = uses(&listing.files, &policy, SystemTime::now());
-        let uses: Vec<Use> = uses.into_iter().map(|(_, _, one)| one).collect();
-        assert_eq!(uses, [Use::Introduced, Use::Seals, Use::Opens, Use::Dropped]);
+        let uses: Vec<KeyUse> = uses.into_iter().map(|(_, _, one)| one).collect();
+        assert_eq!(uses, [KeyUse::Introduced, KeyUse::Seals, KeyUse::Opens, KeyUse::Dropped]);
     }
 }

@@ -1,4 +1,4 @@
-//! Keys from files that several machines share: which of them seals.
+//! Keys from shared files, and the choice of the sealing key.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -7,9 +7,9 @@ use penstock_sys::ssl::TicketKey;
 
 use super::directory::KeyFile;
 
-/// The present, on both clocks: intervals are measured on the first, files are dated by the second.
+/// The current time on both clocks: intervals use the first, modification times the second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(super) struct Clocks {
     pub(super) instant: Instant,
     pub(super) time: SystemTime,
 }
@@ -28,7 +28,7 @@ struct SharedKey {
     file: Arc<KeyFile>,
     /// It seals only if there is no other.
     is_introduced_only: bool,
-    /// When every machine has it.
+    /// When every machine is assumed to have it.
     seals_from: Instant,
 }
 
@@ -37,8 +37,8 @@ impl SharedKeys {
         self.keys.is_empty()
     }
 
-    /// Takes over what a directory holds; `files` are newest first.
-    pub(super) fn set(&mut self, files: &[Arc<KeyFile>], introduction: Duration, now: Moment) {
+    /// Replaces the keys with those of `files`, newest first.
+    pub(super) fn set(&mut self, files: &[Arc<KeyFile>], introduction: Duration, now: Clocks) {
         let mut keys: Vec<SharedKey> = Vec::new();
         for file in files {
             for (index, key) in file.keys.iter().enumerate().rev() {
@@ -61,14 +61,14 @@ impl SharedKeys {
         self.keys = keys;
         let is_any_everywhere = self.keys.iter().any(|key| key.seals_from <= now.instant);
         if !self.is_known && !is_any_everywhere && !self.keys.is_empty() {
-            // A server that has just started knows of no older key that it could spare the others.
+            // After a start no older key is known, so the newest one seals at once.
             let newest = self.newest_candidate();
             self.keys[newest].seals_from = now.instant;
         }
         self.is_known = self.is_known || !self.keys.is_empty();
     }
 
-    /// How long a key that was not there before has to wait. At the start the file's age counts: others know it.
+    /// How long a new key waits. At the start the age of its file counts, because other machines have it already.
     fn wait(&self, modified: SystemTime, introduction: Duration, now: SystemTime) -> Duration {
         if self.is_known {
             return introduction;
@@ -78,10 +78,10 @@ impl SharedKeys {
 
     /// The keys that open tickets, newest first: those newer than the sealing one, that one, and older ones, `keep`
     /// together with it.
-    pub(super) fn opening(&self, keep: usize, now: Instant) -> Opening {
+    pub(super) fn opening(&self, keep: usize, now: Instant) -> OpeningKeys {
         let sealing = self.sealing(now);
         let keys = self.keys.iter().take(sealing + keep.max(1));
-        Opening {
+        OpeningKeys {
             keys: keys.map(|shared| Arc::clone(&shared.key)).collect(),
             sealing,
             sealing_file: self.keys.get(sealing).map(|shared| Arc::clone(&shared.file)),
@@ -114,7 +114,7 @@ impl SharedKeys {
 
 /// Which keys open tickets, and which of them seals.
 #[derive(Debug)]
-pub(super) struct Opening {
+pub(super) struct OpeningKeys {
     pub(super) keys: Vec<Arc<TicketKey>>,
     pub(super) sealing: usize,
     pub(super) sealing_file: Option<Arc<KeyFile>>,
@@ -132,20 +132,20 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// A world that begins now; files are dated by seconds from its beginning.
-    struct World {
-        start: Moment,
+    /// A timeline that begins now; files are dated by seconds from its beginning.
+    struct Timeline {
+        start: Clocks,
         shared: SharedKeys,
     }
 
-    impl World {
+    impl Timeline {
         fn new() -> Self {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-            Self { start: Moment { instant: Instant::now() + HOUR, time }, shared: SharedKeys::default() }
+            Self { start: Clocks { instant: Instant::now() + HOUR, time }, shared: SharedKeys::default() }
         }
 
-        fn at(&self, later: Duration) -> Moment {
-            Moment { instant: self.start.instant + later, time: self.start.time + later }
+        fn at(&self, later: Duration) -> Clocks {
+            Clocks { instant: self.start.instant + later, time: self.start.time + later }
         }
 
         fn file(&self, age_at_start: Duration, names: &[u8]) -> Arc<KeyFile> {
@@ -185,93 +185,93 @@ mod tests {
 
     #[test]
     fn at_the_start_the_newest_seals_and_only_as_many_as_are_kept_open() {
-        let mut world = World::new();
+        let mut timeline = Timeline::new();
         let files: Vec<_> =
-            (1..=5).map(|age| world.file(age * HOUR, &[u8::try_from(age).unwrap()])).collect();
-        world.set(Duration::ZERO, &files);
-        assert_eq!(world.opening(Duration::ZERO, 3), (1, vec![1, 2, 3]));
-        assert_eq!(world.opening(Duration::ZERO, 1), (1, vec![1]));
+            (1..=5).map(|age| timeline.file(age * HOUR, &[u8::try_from(age).unwrap()])).collect();
+        timeline.set(Duration::ZERO, &files);
+        assert_eq!(timeline.opening(Duration::ZERO, 3), (1, vec![1, 2, 3]));
+        assert_eq!(timeline.opening(Duration::ZERO, 1), (1, vec![1]));
     }
 
     #[test]
     fn a_new_key_only_opens_until_every_machine_has_it() {
-        let mut world = World::new();
-        let (old, older) = (world.file(HOUR, &[2]), world.file(2 * HOUR, &[3]));
-        world.set(Duration::ZERO, &[Arc::clone(&old), Arc::clone(&older)]);
-        let new = world.file_later(10 * SECOND, &[1]);
-        world.set(11 * SECOND, &[new, old, older]);
+        let mut timeline = Timeline::new();
+        let (old, older) = (timeline.file(HOUR, &[2]), timeline.file(2 * HOUR, &[3]));
+        timeline.set(Duration::ZERO, &[Arc::clone(&old), Arc::clone(&older)]);
+        let new = timeline.file_later(10 * SECOND, &[1]);
+        timeline.set(11 * SECOND, &[new, old, older]);
         // The oldest is not dropped before the newest takes over.
-        assert_eq!(world.opening(11 * SECOND, 2), (2, vec![1, 2, 3]));
-        assert_eq!(world.opening(15 * SECOND, 2), (2, vec![1, 2, 3]));
-        assert_eq!(world.opening(16 * SECOND, 2), (1, vec![1, 2]));
+        assert_eq!(timeline.opening(11 * SECOND, 2), (2, vec![1, 2, 3]));
+        assert_eq!(timeline.opening(15 * SECOND, 2), (2, vec![1, 2, 3]));
+        assert_eq!(timeline.opening(16 * SECOND, 2), (1, vec![1, 2]));
     }
 
     #[test]
     fn a_server_that_starts_right_after_a_rotation_waits_too() {
-        let mut world = World::new();
-        let files = [world.file(SECOND, &[1]), world.file(HOUR, &[2])];
-        world.set(Duration::ZERO, &files);
-        assert_eq!(world.opening(3 * SECOND, 2).0, 2);
-        assert_eq!(world.opening(4 * SECOND, 2).0, 1);
+        let mut timeline = Timeline::new();
+        let files = [timeline.file(SECOND, &[1]), timeline.file(HOUR, &[2])];
+        timeline.set(Duration::ZERO, &files);
+        assert_eq!(timeline.opening(3 * SECOND, 2).0, 2);
+        assert_eq!(timeline.opening(4 * SECOND, 2).0, 1);
     }
 
     #[test]
     fn if_all_keys_are_new_at_the_start_the_newest_seals() {
-        let mut world = World::new();
-        let files = [world.file(Duration::ZERO, &[1]), world.file(SECOND, &[2])];
-        world.set(Duration::ZERO, &files);
-        assert_eq!(world.opening(Duration::ZERO, 2), (1, vec![1, 2]));
+        let mut timeline = Timeline::new();
+        let files = [timeline.file(Duration::ZERO, &[1]), timeline.file(SECOND, &[2])];
+        timeline.set(Duration::ZERO, &files);
+        assert_eq!(timeline.opening(Duration::ZERO, 2), (1, vec![1, 2]));
     }
 
     #[test]
     fn a_file_from_the_future_waits_as_long_as_a_new_one() {
-        let mut world = World::new();
-        let files = [world.file_later(HOUR, &[1]), world.file(HOUR, &[2])];
-        world.set(Duration::ZERO, &files);
-        assert_eq!(world.opening(4 * SECOND, 2).0, 2);
-        assert_eq!(world.opening(5 * SECOND, 2).0, 1);
+        let mut timeline = Timeline::new();
+        let files = [timeline.file_later(HOUR, &[1]), timeline.file(HOUR, &[2])];
+        timeline.set(Duration::ZERO, &files);
+        assert_eq!(timeline.opening(4 * SECOND, 2).0, 2);
+        assert_eq!(timeline.opening(5 * SECOND, 2).0, 1);
     }
 
     #[test]
     fn when_the_sealing_key_is_deleted_the_one_known_longest_takes_over() {
-        let mut world = World::new();
-        world.set(Duration::ZERO, &[world.file(HOUR, &[3])]);
-        let second = world.file_later(10 * SECOND, &[2]);
-        world.set(10 * SECOND, &[Arc::clone(&second), world.file(HOUR, &[3])]);
-        let third = world.file_later(12 * SECOND, &[1]);
-        world.set(12 * SECOND, &[third, second]);
-        assert_eq!(world.opening(12 * SECOND, 3), (2, vec![1, 2]));
+        let mut timeline = Timeline::new();
+        timeline.set(Duration::ZERO, &[timeline.file(HOUR, &[3])]);
+        let second = timeline.file_later(10 * SECOND, &[2]);
+        timeline.set(10 * SECOND, &[Arc::clone(&second), timeline.file(HOUR, &[3])]);
+        let third = timeline.file_later(12 * SECOND, &[1]);
+        timeline.set(12 * SECOND, &[third, second]);
+        assert_eq!(timeline.opening(12 * SECOND, 3), (2, vec![1, 2]));
     }
 
     #[test]
     fn of_a_file_with_several_keys_the_last_but_one_seals() {
-        let mut world = World::new();
-        world.set(Duration::ZERO, &[world.file(HOUR, &[1, 2, 3])]);
-        assert_eq!(world.opening(Duration::ZERO, 3), (2, vec![3, 2, 1]));
+        let mut timeline = Timeline::new();
+        timeline.set(Duration::ZERO, &[timeline.file(HOUR, &[1, 2, 3])]);
+        assert_eq!(timeline.opening(Duration::ZERO, 3), (2, vec![3, 2, 1]));
         // Another line follows; the third is known to every machine already.
-        world.set(10 * SECOND, &[world.file_later(10 * SECOND, &[2, 3, 4])]);
-        assert_eq!(world.opening(10 * SECOND, 3), (3, vec![4, 3, 2]));
+        timeline.set(10 * SECOND, &[timeline.file_later(10 * SECOND, &[2, 3, 4])]);
+        assert_eq!(timeline.opening(10 * SECOND, 3), (3, vec![4, 3, 2]));
     }
 
     #[test]
     fn touching_a_file_does_not_make_its_key_new() {
-        let mut world = World::new();
-        world.set(Duration::ZERO, &[world.file(HOUR, &[1]), world.file(2 * HOUR, &[2])]);
-        world.set(SECOND, &[world.file_later(SECOND, &[2]), world.file(HOUR, &[1])]);
-        assert_eq!(world.opening(SECOND, 2).0, 2);
+        let mut timeline = Timeline::new();
+        timeline.set(Duration::ZERO, &[timeline.file(HOUR, &[1]), timeline.file(2 * HOUR, &[2])]);
+        timeline.set(SECOND, &[timeline.file_later(SECOND, &[2]), timeline.file(HOUR, &[1])]);
+        assert_eq!(timeline.opening(SECOND, 2).0, 2);
     }
 
     #[test]
     fn of_two_keys_with_one_name_the_newer_counts() {
-        let mut world = World::new();
+        let mut timeline = Timeline::new();
         let other = KeyFile {
             keys: vec![Arc::new(
                 TicketKey::new([1; 16], Secret::new(vec![9; 32]), Secret::new(vec![9; 16])).unwrap(),
             )],
-            ..KeyFile::clone(&world.file(HOUR, &[1]))
+            ..KeyFile::clone(&timeline.file(HOUR, &[1]))
         };
-        world.set(Duration::ZERO, &[world.file(SECOND, &[1]), Arc::new(other)]);
-        let opening = world.shared.opening(3, world.start.instant);
+        timeline.set(Duration::ZERO, &[timeline.file(SECOND, &[1]), Arc::new(other)]);
+        let opening = timeline.shared.opening(3, timeline.start.instant);
         assert_eq!(opening.keys.iter().map(|key| key.bits()).collect::<Vec<_>>(), [256]);
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::*;
-use crate::admission::{Admission, Candidate, Uses};
+use crate::s3_fifo::{Candidate, S3Fifo, Uses};
 
-/// Slices that have room.
+/// The capacity of the memory tier in slices.
 const MEMORY: usize = 100;
 const DISK: usize = 600;
 const REQUESTS: usize = 120_000;
@@ -34,7 +34,7 @@ impl Disk {
 
 /// Memory under S3-FIFO in front of a disk.
 struct Tiers {
-    admission: Admission<u32, u32>,
+    admission: S3Fifo<u32, u32>,
     uses: HashMap<u32, (Uses, u8)>,
     disk: Disk,
     /// Whether what comes is written at once, without a second request.
@@ -45,7 +45,7 @@ struct Tiers {
 impl Tiers {
     fn new(writes_all: bool) -> Self {
         let disk = Disk::default();
-        let mut admission = Admission::new();
+        let mut admission = S3Fifo::new();
         admission.remember_at_least(DISK);
         Self { admission, uses: HashMap::new(), disk, writes_all, from_disk: HashMap::new() }
     }
@@ -61,7 +61,7 @@ impl Tiers {
                 bytes_in_flight: 0,
                 bytes_in_flight_max: 1,
             };
-            if goes_to_disk(known, 1) {
+            if is_written(known, 1) {
                 self.disk.write(name);
             }
             return true;
@@ -69,7 +69,7 @@ impl Tiers {
         if self.disk.there.contains(&name) {
             let requests = self.from_disk.entry(name).or_default();
             *requests += 1;
-            if comes_to_memory(*requests) {
+            if is_promoted(*requests) {
                 self.from_disk.remove(&name);
                 self.take_in(name, TO_DISK);
             }
@@ -86,15 +86,15 @@ impl Tiers {
         while self.uses.len() >= MEMORY {
             let uses = &self.uses;
             let look = |name| uses.get(&name).map_or(Candidate::Gone, |(uses, _)| Candidate::Kept(uses));
-            let gone = self.admission.leave(look).unwrap();
+            let gone = self.admission.evict(look).unwrap();
             self.uses.remove(&gone).unwrap();
         }
         self.uses.insert(name, (Uses::default(), requests));
-        self.admission.enter(name, name)
+        self.admission.insert(name, name)
     }
 }
 
-/// One tier with the room of both.
+/// One tier with the capacity of both.
 fn plain(requests: &[u32], moves_up: bool) -> u32 {
     let (mut order, mut hits) = (VecDeque::new(), 0);
     for name in requests {
@@ -156,7 +156,7 @@ fn a_second_request_before_writing_saves_the_disk_and_keeps_more() {
     let (lru, fifo) = (plain(&requests, true), plain(&requests, false));
     println!(
         "of {REQUESTS} requests, memory for {MEMORY} and a disk for {DISK}: hits {ours} with {ours_written} slices \
-         written; writing all that comes {all} with {all_written}; one tier of the same room, LRU {lru}, FIFO {fifo}"
+         written; writing all that comes {all} with {all_written}; one tier of the same capacity, LRU {lru}, FIFO {fifo}"
     );
     assert!(ours > all && ours > lru && lru > fifo, "{ours} {all} {lru} {fifo}");
     assert!(ours_written * 10 < all_written, "{ours_written} {all_written}");

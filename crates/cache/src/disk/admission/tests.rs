@@ -8,22 +8,22 @@ fn slice(requests: u8) -> InMemory {
 
 #[test]
 fn a_second_request_earns_a_place_on_disk_and_one_is_enough() {
-    assert!(!goes_to_disk(slice(1), SLICE));
-    assert!(goes_to_disk(slice(2), SLICE));
-    assert!(!goes_to_disk(InMemory { on_disk: true, ..slice(9) }, SLICE));
+    assert!(!is_written(slice(1), SLICE));
+    assert!(is_written(slice(2), SLICE));
+    assert!(!is_written(InMemory { on_disk: true, ..slice(9) }, SLICE));
 }
 
 #[test]
 fn disks_that_cannot_keep_up_are_left_alone() {
-    assert!(goes_to_disk(InMemory { bytes_in_flight: 3 << 20, ..slice(2) }, SLICE));
-    assert!(!goes_to_disk(InMemory { bytes_in_flight: (3 << 20) + 1, ..slice(2) }, SLICE));
-    assert!(!goes_to_disk(InMemory { bytes_in_flight: u64::MAX, ..slice(2) }, SLICE));
+    assert!(is_written(InMemory { bytes_in_flight: 3 << 20, ..slice(2) }, SLICE));
+    assert!(!is_written(InMemory { bytes_in_flight: (3 << 20) + 1, ..slice(2) }, SLICE));
+    assert!(!is_written(InMemory { bytes_in_flight: u64::MAX, ..slice(2) }, SLICE));
 }
 
 #[test]
 fn a_second_request_on_disk_brings_a_slice_back() {
-    assert!(!comes_to_memory(1));
-    assert!(comes_to_memory(2));
+    assert!(!is_promoted(1));
+    assert!(is_promoted(2));
 }
 
 #[test]

@@ -2,6 +2,10 @@ use super::*;
 
 const KEY: Key = [3; 16];
 
+fn index(scanning: u64) -> DiskIndex {
+    DiskIndex::new(scanning, Arc::new(Budget::new(1 << 30)))
+}
+
 fn place(segment: u32, slice: u32, object: u64) -> Place {
     Place::new(segment, slice * 100, slice, object)
 }
@@ -12,7 +16,7 @@ fn written(index: &DiskIndex, object: u64, place: Place) {
 
 #[test]
 fn each_slice_of_a_version_is_found_and_the_newest_is_the_anchor() {
-    let index = DiskIndex::new(0);
+    let index = index(0);
     for slice in 0..5 {
         written(&index, 9, place(slice, slice, 9));
     }
@@ -27,7 +31,7 @@ fn each_slice_of_a_version_is_found_and_the_newest_is_the_anchor() {
 
 #[test]
 fn a_new_version_hides_the_old_one() {
-    let index = DiskIndex::new(0);
+    let index = index(0);
     written(&index, 9, place(0, 0, 9));
     written(&index, 9, place(0, 1, 9));
     written(&index, 10, place(1, 0, 10));
@@ -37,8 +41,8 @@ fn a_new_version_hides_the_old_one() {
 }
 
 #[test]
-fn what_is_found_later_is_older_and_never_replaces() {
-    let index = DiskIndex::new(1);
+fn a_slice_found_by_a_scan_never_replaces_a_newer_one() {
+    let index = index(1);
     for (object, at) in [(9, place(5, 2, 9)), (9, place(4, 1, 9)), (9, place(3, 2, 9)), (8, place(2, 0, 8))] {
         index.insert(&KEY, object, at, Arrival::Found);
     }
@@ -48,21 +52,21 @@ fn what_is_found_later_is_older_and_never_replaces() {
 }
 
 #[test]
-fn what_is_forgotten_while_disks_are_read_does_not_turn_up_again() {
-    let index = DiskIndex::new(1);
-    assert!(index.forget(&KEY, 9, Versions::All), "who knows: a disk has to be told");
+fn an_object_forgotten_during_a_scan_is_not_found_again() {
+    let index = index(1);
+    assert!(index.forget(&KEY, 9, Versions::All), "while disks are scanned, a tombstone is needed");
     index.insert(&KEY, 9, place(1, 0, 9), Arrival::Found);
     assert_eq!(index.anchor(&KEY), None);
     index.insert(&KEY, 10, place(1, 1, 10), Arrival::Found);
     assert!(index.anchor(&KEY).is_some(), "that is newer");
-    index.has_been_read();
+    index.finish_scan();
     assert!(index.forget(&KEY, 10, Versions::All));
-    assert!(!index.forget(&KEY, 10, Versions::All), "nobody knows it");
+    assert!(!index.forget(&KEY, 10, Versions::All), "it is not known");
 }
 
 #[test]
 fn a_version_that_is_kept_survives_the_forgetting_of_older_ones() {
-    let index = DiskIndex::new(0);
+    let index = index(0);
     written(&index, 9, place(0, 0, 9));
     assert!(!index.forget(&KEY, 8, Versions::But(9)));
     assert!(index.find(&KEY, 9, 0).is_some());
@@ -74,12 +78,12 @@ fn a_version_that_is_kept_survives_the_forgetting_of_older_ones() {
 
 #[test]
 fn bad_bytes_cost_their_slice_and_a_segment_that_goes_takes_what_is_in_it() {
-    let index = DiskIndex::new(0);
+    let index = index(0);
     for slice in 0..3 {
         written(&index, 9, place(slice, slice, 9));
     }
-    index.bytes_are_bad(&KEY, &place(2, 2, 9));
-    index.bytes_are_bad(&KEY, &place(0, 0, 9));
+    index.mark_bytes_bad(&KEY, &place(2, 2, 9));
+    index.mark_bytes_bad(&KEY, &place(0, 0, 9));
     assert_eq!((index.find(&KEY, 9, 2), index.find(&KEY, 9, 0)), (None, None));
     assert!(index.find(&KEY, 9, 1).is_some() && index.anchor(&KEY).is_some());
     index.remove(&KEY, 1, 1, 100);
@@ -92,7 +96,7 @@ fn bad_bytes_cost_their_slice_and_a_segment_that_goes_takes_what_is_in_it() {
 #[test]
 fn a_slice_takes_less_than_a_hundred_bytes() {
     for (objects, slices) in [(400_000_u32, 1), (4_000, 100), (130_000, 3)] {
-        let index = DiskIndex::new(0);
+        let index = index(0);
         for object in 0..objects {
             let mut key = KEY;
             let mixed = (u64::from(object) + 1).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -108,4 +112,31 @@ fn a_slice_takes_less_than_a_hundred_bytes() {
         assert_eq!(index.slices(), u64::from(objects) * u64::from(slices));
         assert!(each <= 100, "{each} bytes");
     }
+}
+
+#[test]
+fn the_index_stays_in_its_budget_and_finds_what_it_has() {
+    let budget = Arc::new(Budget::new(1 << 20));
+    let index = DiskIndex::new(0, Arc::clone(&budget));
+    let key = |object: u32| {
+        let mut key = KEY;
+        let mixed = (u64::from(object) + 1).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        key[..8].copy_from_slice(&mixed.to_le_bytes());
+        key[15] = mixed.to_le_bytes()[5];
+        key
+    };
+    for object in 0..200_000 {
+        for slice in 0..2 {
+            let at = Place::new(1, object, slice, 9);
+            index.insert(&key(object), 9, at, Arrival::Written);
+        }
+    }
+    assert!(budget.used() <= budget.limit(), "{}", budget.used());
+    let found: Vec<u32> = (0..200_000).filter(|object| index.anchor(&key(*object)).is_some()).collect();
+    assert!(found.len() > 5000, "{}", found.len());
+    let old = found[0];
+    let newer = Place::new(2, 7, 0, 10);
+    index.insert(&key(old), 10, newer, Arrival::Written);
+    assert_eq!(index.find(&key(old), 10, 0), Some(newer), "a newer version takes the place of the older");
+    assert_eq!(index.find(&key(old), 9, 0), None);
 }

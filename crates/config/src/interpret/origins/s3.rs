@@ -6,19 +6,19 @@ use penstock_http::OriginUrl;
 use penstock_sys::traffic::Secret;
 use serde_saphyr::Spanned;
 
-use super::url;
+use super::url::url;
 use crate::interpret::reader::Reader;
-use crate::meaning::S3;
+use crate::model::S3;
 use crate::raw;
-use crate::section::{Place, Text, place};
+use crate::section::{Position, Text, position};
 use crate::signing::read_key_file;
 
 const REGION: &str = "us-east-1";
 
-/// The bucket, and the server that is asked for it.
+/// The bucket and its server.
 pub(super) fn bucket(section: &Spanned<raw::S3>, reader: &mut Reader<'_>) -> Option<(S3, OriginUrl)> {
     let raw = &section.value;
-    let here = place(section);
+    let here = position(section);
     let secret_key =
         key("secret_key", raw.secret_key_file.as_ref(), raw.secret_key_env.as_ref(), here, reader);
     let access_key =
@@ -42,14 +42,14 @@ pub(super) fn bucket(section: &Spanned<raw::S3>, reader: &mut Reader<'_>) -> Opt
     if let Some(text) =
         raw.prefix.as_ref().filter(|_| prefix.split('/').any(|part| part == ".." || part == "."))
     {
-        reader.fault(place(text), "prefix: it leads out of the bucket", "write a path such as vod/2026");
+        reader.fault(position(text), "prefix: it leads out of the bucket", "write a path such as vod/2026");
     }
     let access_key = String::from_utf8(access_key?.expose().to_vec()).ok()?;
     let secret_key = Arc::new(secret_key?);
     Some((S3 { endpoint, bucket, region, path_style, prefix, access_key, secret_key }, target))
 }
 
-/// As S3 has them: 3 to 63 small letters, digits, dots and dashes.
+/// A valid S3 name: 3 to 63 lowercase letters, digits, dots and dashes.
 fn bucket_name(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
     let name = text.value.as_str();
     let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._".contains(&byte);
@@ -57,7 +57,7 @@ fn bucket_name(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
         return Some(name.to_owned());
     }
     let what = format!("bucket: `{}` is not the name of a bucket", name.escape_debug());
-    reader.fault(place(text), what, "write 3 to 63 small letters, digits, dots and dashes");
+    reader.fault(position(text), what, "write 3 to 63 lowercase letters, digits, dots and dashes");
     None
 }
 
@@ -65,12 +65,12 @@ fn key(
     what: &str,
     file: Option<&Text>,
     variable: Option<&Text>,
-    section: Place,
+    section: Position,
     reader: &mut Reader<'_>,
 ) -> Option<Secret> {
     if let (Some(_), Some(variable)) = (file, variable) {
         let fault = format!("{what}_env: there is a {what}_file already");
-        reader.fault(place(variable), fault, "keep one of them");
+        reader.fault(position(variable), fault, "keep one of them");
         return None;
     }
     let Some(text) = file else {
@@ -79,7 +79,11 @@ fn key(
         let value = std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         if value.is_none() {
             let fault = format!("{what}: the environment has no {name}");
-            reader.fault(variable.map_or(section, place), fault, format!("set it, or add {what}_file: FILE"));
+            reader.fault(
+                variable.map_or(section, position),
+                fault,
+                format!("set it, or add {what}_file: FILE"),
+            );
         }
         return value.map(|value| Secret::new(value.trim().as_bytes().to_vec()));
     };
@@ -89,18 +93,18 @@ fn key(
         Ok(found) => found,
         Err(error) => {
             let fault = format!("{what}_file: {shown} cannot be read ({error})");
-            reader.fault(place(text), fault, "write the path of a file with the key and nothing else");
+            reader.fault(position(text), fault, "write the path of a file with the key and nothing else");
             return None;
         }
     };
     if readable_by_others && what == "secret_key" {
         let fault = format!("{what}_file: {shown} may be read by every user of this machine");
-        reader.warning(place(text), fault, "run chmod 600 on it");
+        reader.warning(position(text), fault, "run chmod 600 on it");
     }
     let trimmed = bytes.trim_ascii();
     if trimmed.is_empty() || !trimmed.iter().all(u8::is_ascii_graphic) {
         let fault = format!("{what}_file: {shown} holds no key");
-        reader.fault(place(text), fault, "write the key into it and nothing else");
+        reader.fault(position(text), fault, "write the key into it and nothing else");
         return None;
     }
     Some(Secret::new(trimmed.to_vec()))

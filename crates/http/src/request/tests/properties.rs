@@ -1,8 +1,8 @@
-//! What holds for every input, not only for those somebody thought of.
+//! Properties of every input.
 
-use super::super::{Request, fuzz_request_head, head_length};
+use super::super::{Request, head_length};
 use super::LIMITS;
-use crate::{HeadLimits, Rejection};
+use crate::{HeadLimits, Rejection, fuzz_request_head};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -98,7 +98,7 @@ fn head_length_in_pieces(
     Ok(None)
 }
 
-/// What must be true of every head that was accepted, said without the parser's own means.
+/// Properties of every accepted head, checked without the parser's own functions.
 fn assert_sound(head: &[u8], request: &Request<'_>) {
     let text = String::from_utf8_lossy(head);
     let text = text.trim_start_matches("\r\n");

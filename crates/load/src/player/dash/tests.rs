@@ -2,11 +2,11 @@ use super::*;
 
 const S: Duration = Duration::from_secs(1);
 
-fn place() -> Target {
+fn place() -> TargetUrl {
     "https://a/film/manifest.mpd".parse().unwrap()
 }
 
-fn uris(segments: &Segments) -> Vec<&str> {
+fn uris(segments: &SegmentList) -> Vec<&str> {
     segments.list.iter().map(|one| one.uri.trim_start_matches("https://a/film/")).collect()
 }
 
@@ -20,7 +20,7 @@ const NUMBERED: &str = r#"<MPD type="static" mediaPresentationDuration="PT9.5S">
   </AdaptationSet></Period></MPD>"#;
 
 #[test]
-fn numbered_segments_fill_the_film_and_bring_their_sound() {
+fn numbered_segments_fill_the_film_and_bring_their_audio() {
     let film = parse(NUMBERED, &place()).unwrap();
     let bandwidths: Vec<u64> = film.variants().iter().map(|one| one.bandwidth).collect();
     assert_eq!(bandwidths, [800_000, 3_000_000]);
@@ -89,7 +89,7 @@ fn a_live_stream_by_the_clock_has_what_is_finished_and_not_yet_gone() {
 }
 
 #[test]
-fn what_cannot_be_played_is_none() {
+fn descriptions_that_cannot_be_played_are_refused() {
     for text in [
         "<MPD/>",
         "<html/>",
@@ -107,7 +107,7 @@ fn what_cannot_be_played_is_none() {
 }
 
 #[test]
-fn times_that_no_clock_shows_and_numbers_without_end_stop_nobody() {
+fn times_and_numbers_beyond_all_limits_are_handled() {
     let with = |period: &str, template: &str| {
         let text = format!(
             r#"<MPD mediaPresentationDuration="PT9S"><Period {period}><AdaptationSet>
@@ -129,4 +129,41 @@ fn times_that_no_clock_shows_and_numbers_without_end_stop_nobody() {
         let whole = segments.list.iter().try_fold(Duration::ZERO, |sum, one| sum.checked_add(one.duration));
         assert!(whole.is_some(), "{period} {template}");
     }
+}
+
+#[test]
+fn a_description_that_repeats_much_in_many_renditions_is_bounded_in_bytes() {
+    let with = |renditions: usize, media: &str, timeline: &str| {
+        let each = (0..renditions).map(|number| format!(r#"<Representation id="{number}" bandwidth="1"/>"#));
+        let text = format!(
+            r#"<MPD mediaPresentationDuration="PT200000S"><Period><AdaptationSet><SegmentTemplate media="{media}">
+            <SegmentTimeline>{timeline}</SegmentTimeline></SegmentTemplate>{}</AdaptationSet></Period></MPD>"#,
+            each.collect::<String>()
+        );
+        parse(&text, &place())
+    };
+    let repeated = r#"<S t="0" d="1" r="199999"/>"#;
+    let film = with(5000, "$Time$", repeated).unwrap();
+    let taken: usize = film.periods[0].videos.iter().map(Representation::bytes).sum();
+    assert!(taken < 200_000, "{taken}");
+    let bytes = |segments: &SegmentList| segments.list.iter().map(MediaSegment::bytes).sum::<usize>();
+    let listed = film.segments(199, S);
+    assert!(!listed.list.is_empty() && bytes(&listed) <= LIST_BYTES_MAX, "{}", bytes(&listed));
+    // A long template with the most segments.
+    let long = with(1, &format!("{}$Time$", "x".repeat(100_000)), repeated).unwrap().segments(0, S);
+    assert!(!long.list.is_empty() && bytes(&long) <= LIST_BYTES_MAX, "{}", bytes(&long));
+    // Text that is written once but counts for each rendition.
+    assert_eq!(with(5000, &"x".repeat(200_000), repeated), None);
+    let many: String = (0..20_000).map(|number| format!(r#"<S t="{}" d="1"/>"#, 2 * number)).collect();
+    assert_eq!(with(5000, "$Time$", &many), None);
+}
+
+#[test]
+fn a_live_timeline_lists_the_segments_at_its_edge() {
+    let text = r#"<MPD type="dynamic" availabilityStartTime="1970-01-01T00:00:00Z"><Period start="PT0S"><AdaptationSet>
+        <SegmentTemplate media="$Number$-$Time$" startNumber="7"><SegmentTimeline><S t="0" d="2" r="99999"/>
+        </SegmentTimeline></SegmentTemplate><Representation bandwidth="1"/></AdaptationSet></Period></MPD>"#;
+    let listed = parse(text, &place()).unwrap().segments(0, S * 200_000);
+    assert_eq!(listed.list.len(), 1000);
+    assert_eq!((uris(&listed)[0], uris(&listed)[999]), ("99007-198000", "100006-199998"));
 }

@@ -1,12 +1,12 @@
-//! XML as a tree, as small as a DASH description needs it.
+//! A minimal XML tree.
 
 use quick_xml::events::{BytesStart, Event};
 
-/// More elements are no description of a film.
+/// The most elements of a document.
 const ELEMENTS_MAX: usize = 500_000;
 const DEPTH_MAX: usize = 32;
 
-/// An element with what is in it. Names are without their prefixes.
+/// An element. Names have no prefixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Element {
     pub(super) name: String,
@@ -67,17 +67,17 @@ impl Element {
         self.attributes.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value of an attribute that is a number.
+    /// The value of a numeric attribute.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.trim().parse().ok()
     }
 
-    /// The elements of this name inside.
+    /// The children with this name.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Self> {
         self.children.iter().filter(move |child| child.name == name)
     }
 
-    /// The first element of this name inside.
+    /// The first child with this name.
     pub(super) fn child<'a>(&'a self, name: &'a str) -> Option<&'a Self> {
         self.all(name).next()
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_well_formed_is_none() {
+    fn malformed_xml_is_refused() {
         for text in ["", "<A>", "<A></B>", "</A>", "x", "<!DOCTYPE x><A/>", &"<A>".repeat(100)] {
             assert_eq!(Element::parse(text), None, "{text}");
         }

@@ -1,14 +1,15 @@
-//! What a playlist offers to players of low latency (RFC 8216, second edition: parts, hints, requests that are held).
+//! Partial segments and hints of a playlist (RFC 8216bis §4.4.4.9, §4.4.5.3).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{attribute, length_and_start, seconds, shown_range};
-use crate::player::{Companion, LowLatency, Part, Segment};
+use super::values::{attribute, length_and_start, seconds, shown_range};
+use crate::player::segments::{InitSegment, LowLatency, MediaSegment, PartialSegment};
 
-/// More parts are not looked at.
+/// The most parts that are listed.
 const PARTS_MAX: usize = 10_000;
 
-/// Where no distance is named, players stay so many parts behind.
+/// The distance from the edge in parts, if the playlist names none.
 const PARTS_BEHIND: u32 = 3;
 
 #[derive(Default)]
@@ -16,19 +17,19 @@ pub(super) struct Parts {
     pub(super) can_block: bool,
     pub(super) hold_back: Option<Duration>,
     pub(super) target: Option<Duration>,
-    list: Vec<Part>,
-    hint: Option<Segment>,
+    list: Vec<PartialSegment>,
+    hint: Option<MediaSegment>,
     range_end: u64,
 }
 
 impl Parts {
-    /// A part of the segment at this place in the list.
-    pub(super) fn part(&mut self, value: &str, place: u64, before: Vec<Companion>) -> Option<()> {
+    /// Reads a part of segment `place`, counted from the first segment of the playlist.
+    pub(super) fn part(&mut self, value: &str, place: u64, before: Vec<Arc<InitSegment>>) -> Option<()> {
         let range = match attribute(value, "BYTERANGE") {
             Some(range) => Some(length_and_start(range)?),
             None => None,
         };
-        // Without a start it begins where the one before ended.
+        // Without an offset a range begins where the one before ended.
         let range = range.map(|(length, start)| {
             let start = start.unwrap_or(self.range_end);
             self.range_end = start.saturating_add(length);
@@ -39,14 +40,14 @@ impl Parts {
         let number = self.list.iter().rev().take_while(|part| part.at.0 == place).count() as u64;
         if self.list.len() < PARTS_MAX {
             let is_independent = attribute(value, "INDEPENDENT") == Some("YES");
-            let segment = Segment { uri, range, duration, start: Duration::ZERO, before };
-            self.list.push(Part { at: (place, number), is_independent, segment });
+            let segment = MediaSegment { uri, range, duration, start: Duration::ZERO, before };
+            self.list.push(PartialSegment { at: (place, number), is_independent, segment });
         }
         Some(())
     }
 
-    /// What comes next. Bytes without an end would be all that is left of a segment: such a part is waited for.
-    pub(super) fn hint(&mut self, value: &str, before: Vec<Companion>) -> Option<()> {
+    /// Reads the hint for the next part. A hint of bytes without an end is ignored: it means the rest of a segment.
+    pub(super) fn hint(&mut self, value: &str, before: Vec<Arc<InitSegment>>) -> Option<()> {
         if attribute(value, "TYPE") != Some("PART") {
             return Some(());
         }
@@ -58,11 +59,11 @@ impl Parts {
         };
         let uri = attribute(value, "URI")?.to_owned();
         let (duration, start) = (Duration::ZERO, Duration::ZERO);
-        self.hint = Some(Segment { uri, range, duration, start, before });
+        self.hint = Some(MediaSegment { uri, range, duration, start, before });
         Some(())
     }
 
-    /// All of it, when the number of the first segment is known; `None` if nothing is offered.
+    /// Completes the offer with the number of the first segment; `None` if the server offers no low latency.
     pub(super) fn finish(mut self, first: u64) -> Option<LowLatency> {
         let target = self.target.filter(|_| self.can_block)?;
         for part in &mut self.list {

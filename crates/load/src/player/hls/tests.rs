@@ -1,16 +1,20 @@
-use super::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{HlsPlaylist, parse};
+use crate::player::segments::InitSegment;
 
 #[test]
 fn a_master_playlist_is_a_choice_of_qualities() {
     let text = "#EXTM3U\n#EXT-X-STREAM-INF:CODECS=\"avc1,mp4a\",BANDWIDTH=800000,RESOLUTION=640x360\nlow.m3u8\n\
         #EXT-X-MEDIA:TYPE=AUDIO,URI=\"a.m3u8\"\n#EXT-X-STREAM-INF:BANDWIDTH=3000000\r\nhigh/index.m3u8\n";
-    let Some(Playlist::Master(variants)) = parse(text) else { panic!("no master playlist") };
+    let Some(HlsPlaylist::Multivariant(variants)) = parse(text) else { panic!("no master playlist") };
     let found: Vec<_> = variants.iter().map(|one| (one.bandwidth, one.uri.as_str())).collect();
     assert_eq!(found, [(800_000, "low.m3u8"), (3_000_000, "high/index.m3u8")]);
 }
 
 #[test]
-fn a_quality_is_heard_with_the_default_sound_of_its_group() {
+fn a_quality_is_heard_with_the_default_audio_of_its_group() {
     let media =
         |group: &str, rest: &str| format!("#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{group}\",NAME=\"x\"{rest}\n");
     let stream = |rest: &str| format!("#EXT-X-STREAM-INF:BANDWIDTH=1{rest}\nv.m3u8\n");
@@ -27,8 +31,10 @@ fn a_quality_is_heard_with_the_default_sound_of_its_group() {
         media("b", ",DEFAULT=NO,URI=\"only.m3u8\""),
         media("inside", ",DEFAULT=YES"),
     ];
-    let Some(Playlist::Master(variants)) = parse(&text.concat()) else { panic!("no master playlist") };
-    let found: Vec<_> = variants.iter().map(|one| one.sound.as_deref()).collect();
+    let Some(HlsPlaylist::Multivariant(variants)) = parse(&text.concat()) else {
+        panic!("no master playlist")
+    };
+    let found: Vec<_> = variants.iter().map(|one| one.audio.as_deref()).collect();
     assert_eq!(found, [Some("default.m3u8"), Some("only.m3u8"), None, None, None]);
 }
 
@@ -36,7 +42,7 @@ fn a_quality_is_heard_with_the_default_sound_of_its_group() {
 fn a_media_playlist_is_a_list_of_segments() {
     let text = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:6\n#EXT-X-MEDIA-SEQUENCE:41\n\
         #EXTINF:5.96,\na.ts\n#EXTINF:6,title\n# a comment\nb.ts\n#EXT-X-ENDLIST\n";
-    let Some(Playlist::Media(segments)) = parse(text) else { panic!("no media playlist") };
+    let Some(HlsPlaylist::Media(segments)) = parse(text) else { panic!("no media playlist") };
     assert_eq!((segments.first, segments.ended), (41, true));
     assert_eq!(segments.reload, Duration::from_secs(6));
     let found: Vec<_> =
@@ -48,23 +54,23 @@ fn a_media_playlist_is_a_list_of_segments() {
 fn byte_ranges_follow_each_other_and_maps_apply_to_what_comes_after() {
     let text = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-MAP:URI=\"f.mp4\",BYTERANGE=\"600@0\"\n\
         #EXTINF:4,\n#EXT-X-BYTERANGE:1000@600\nf.mp4\n#EXTINF:4,\n#EXT-X-BYTERANGE:500\nf.mp4\n";
-    let Some(Playlist::Media(segments)) = parse(text) else { panic!("no media playlist") };
+    let Some(HlsPlaylist::Media(segments)) = parse(text) else { panic!("no media playlist") };
     let ranges: Vec<_> = segments.list.iter().map(|one| one.range.as_deref().unwrap()).collect();
     assert_eq!(ranges, ["600-1599", "1600-2099"]);
-    let map = Companion { uri: "f.mp4".to_owned(), range: Some("0-599".to_owned()), once: true };
-    assert_eq!(segments.list[1].before, [map]);
+    let map = InitSegment { uri: "f.mp4".to_owned(), range: Some("0-599".to_owned()), once: true };
+    assert_eq!(segments.list[1].before, [Arc::new(map)]);
     assert!(!segments.ended);
 }
 
 #[test]
 fn a_playlist_of_segments_without_length_is_not_asked_for_without_pause() {
     let text = "#EXTM3U\n#EXT-X-TARGETDURATION:0\n#EXTINF:0,\na.ts\n";
-    let Some(Playlist::Media(segments)) = parse(text) else { panic!("no media playlist") };
-    assert_eq!(segments.reload, TARGET_MIN);
+    let Some(HlsPlaylist::Media(segments)) = parse(text) else { panic!("no media playlist") };
+    assert_eq!(segments.reload, Duration::from_secs(1));
 }
 
 #[test]
-fn what_is_no_playlist_is_none() {
+fn malformed_playlists_are_refused() {
     for text in [
         "",
         "<MPD/>",
@@ -86,7 +92,7 @@ const LIVE: &str = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-PART-INF:PART-TARGE
 
 #[test]
 fn parts_belong_to_the_segment_that_follows_them() {
-    let Some(Playlist::Media(segments)) = parse(LIVE) else { panic!("no media playlist") };
+    let Some(HlsPlaylist::Media(segments)) = parse(LIVE) else { panic!("no media playlist") };
     assert_eq!((segments.end(), segments.edge()), (9, (9, 2)));
     assert_eq!(segments.hold_back, Some(Duration::from_secs(12)));
     let offer = segments.low_latency.unwrap();
@@ -102,7 +108,7 @@ fn parts_belong_to_the_segment_that_follows_them() {
 #[test]
 fn parts_are_only_for_players_whose_requests_are_held() {
     for text in [LIVE.replace("CAN-BLOCK-RELOAD=YES,", ""), LIVE.replace("PART-TARGET=1.1", "X=1")] {
-        let Some(Playlist::Media(segments)) = parse(&text) else { panic!("no media playlist") };
+        let Some(HlsPlaylist::Media(segments)) = parse(&text) else { panic!("no media playlist") };
         assert_eq!((segments.end(), segments.low_latency), (9, None), "{text}");
     }
     for wrong in ["DURATION=x", "DURATION=-1", "DURATION=1e99", "URI=\"\""] {
@@ -117,8 +123,25 @@ fn a_hint_with_bytes_is_taken_only_if_it_says_how_many() {
         [("BYTERANGE-START=10,BYTERANGE-LENGTH=5", Some("10-14")), ("BYTERANGE-START=10", None)]
     {
         let text = LIVE.replace("TYPE=PART,", &format!("TYPE=PART,{bytes},"));
-        let Some(Playlist::Media(segments)) = parse(&text) else { panic!("no media playlist") };
+        let Some(HlsPlaylist::Media(segments)) = parse(&text) else { panic!("no media playlist") };
         let hint = segments.low_latency.unwrap().hint;
         assert_eq!(hint.and_then(|hint| hint.range).as_deref(), wanted);
     }
+}
+
+#[test]
+fn text_that_many_segments_or_renditions_share_is_kept_once() {
+    let long = "x".repeat(1_000_000);
+    let segments = "#EXTINF:4,\na.ts\n".repeat(50_000);
+    let text = format!("#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-MAP:URI=\"{long}\"\n{segments}");
+    let Some(HlsPlaylist::Media(list)) = parse(&text) else { panic!("no media playlist") };
+    assert!(Arc::ptr_eq(&list.list[0].before[0], &list.list[49_999].before[0]));
+    let variants = "#EXT-X-STREAM-INF:BANDWIDTH=1,AUDIO=\"a\"\nv.m3u8\n";
+    let media = format!("#EXTM3U\n#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"a\",URI=\"{long}\"\n");
+    let Some(HlsPlaylist::Multivariant(found)) = parse(&(media.clone() + &variants.repeat(1000))) else {
+        panic!("no multivariant playlist")
+    };
+    let audio = |place: usize| found[place].audio.as_ref().unwrap();
+    assert!(Arc::ptr_eq(audio(0), audio(999)));
+    assert_eq!(parse(&(media + &variants.repeat(1001))), None);
 }

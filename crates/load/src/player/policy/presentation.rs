@@ -1,15 +1,18 @@
-//! What a player does with a DASH description, which has all qualities in it.
+//! A player of DASH: one description with all renditions.
 
 use std::time::Duration;
 
-use super::sides::Which;
-use super::{Action, CLOCK_LOOK, Fetch, Kind, Player};
-use crate::player::Segment;
-use crate::player::dash::{Presentation, Progress, Unread};
+use super::action::{Fetch, FetchKind, PlayerAction};
+use super::state::Player;
+use super::track::TrackKind;
+use crate::player::dash::{Presentation, SearchStep, Unread};
+use crate::player::segments::MediaSegment;
 
-/// The number of the first segment of a presentation that a player takes: far from 0, so that there are numbers for
-/// those before it.
+/// The number of the first segment that a player takes, far from 0, so that earlier segments have numbers too.
 const FIRST_NUMBER: u64 = 1 << 32;
+
+/// The shortest time between two looks at a live stream whose segments appear by the clock.
+const CLOCK_LOOK: Duration = Duration::from_millis(100);
 
 impl Player {
     pub(super) fn take_presentation(&mut self, now: Duration, presentation: Presentation) {
@@ -23,18 +26,18 @@ impl Player {
         }
         self.qualities.level = self.qualities.level.min(self.qualities.variants.len().saturating_sub(1));
         if let Some(reload) = self.list_presentation(now) {
-            self.picture.reload_at = now + reload;
+            self.video.reload_at = now + reload;
         }
     }
 
-    /// Lists what there is of the presentation now, and says how long the description is good for.
+    /// Lists the segments that exist now. Returns how long the description stays valid.
     pub(super) fn list_presentation(&mut self, now: Duration) -> Option<Duration> {
         let mut segments = self.presentation.as_ref()?.segments(self.qualities.level, self.wall + now);
         let reload = segments.reload;
         segments.first = FIRST_NUMBER;
-        if let (Some(next), Some(position)) = (self.picture.next, self.picture.position) {
-            // Descriptions number anew as they move on; what is next is found by its time.
-            let is_next = |segment: &Segment| segment.start + segment.duration / 2 > position;
+        if let (Some(next), Some(position)) = (self.video.next, self.video.position) {
+            // Updated descriptions number their segments again; the next segment is found by its time.
+            let is_next = |segment: &MediaSegment| segment.start + segment.duration / 2 > position;
             let place = segments.list.iter().position(is_next).unwrap_or(segments.list.len());
             segments.first = next.saturating_sub(place as u64);
             if place == 0
@@ -43,20 +46,20 @@ impl Player {
             {
                 let each = first.duration.as_millis().max(1);
                 let lost = (first.start - position).as_millis() / each;
-                self.totals.skipped += u64::try_from(lost).unwrap_or(u64::MAX).max(1);
-                self.picture.position = Some(first.start);
+                self.news.skipped += u64::try_from(lost).unwrap_or(u64::MAX).max(1);
+                self.video.position = Some(first.start);
             }
         }
-        let reload_at = self.picture.reload_at;
-        self.take_segments(now, Which::Picture, segments);
-        self.picture.reload_at = reload_at;
+        let reload_at = self.video.reload_at;
+        self.take_segments(now, TrackKind::Video, segments);
+        self.video.reload_at = reload_at;
         Some(reload)
     }
 
-    /// When there may be another segment.
+    /// When another segment may exist.
     pub(super) fn next_look(&self, now: Duration) -> Duration {
-        let reload_at = self.picture.reload_at;
-        let last = self.picture.segments.as_ref().and_then(|segments| segments.list.last());
+        let reload_at = self.video.reload_at;
+        let last = self.video.segments.as_ref().and_then(|segments| segments.list.last());
         let due = last.and_then(|last| self.presentation.as_ref()?.due_after(last));
         match (due, &self.presentation) {
             (Some(due), _) => reload_at.min(due.saturating_sub(self.wall).max(now + CLOCK_LOOK)),
@@ -65,41 +68,45 @@ impl Player {
         }
     }
 
-    /// The index that has to be read before anything else can be fetched.
+    /// The index that must be read before segments can be fetched.
     fn unread(&self) -> Option<Unread> {
-        let unread = self.presentation.as_ref()?.unread(self.qualities.level, self.picture.position)?;
-        let next = self.picture.next_segment();
+        let unread = self.presentation.as_ref()?.unread(self.qualities.level, self.video.position)?;
+        let next = self.video.next_segment();
         next.is_none_or(|next| next.start >= unread.from).then_some(unread)
     }
 
-    /// The part of it that is to be fetched now, if there is one to read.
-    pub(super) fn fetch_index(&mut self) -> Option<Action> {
+    /// The fetch for that index, if one must be read.
+    pub(super) fn fetch_index(&mut self) -> Option<PlayerAction> {
         let Unread { target, mut search, .. } = self.unread()?;
         let (first, last) = match &self.search {
             Some((_, range)) => *range,
             None => match search.go_on() {
-                Progress::Fetch(first, last) => {
+                SearchStep::Fetch(first, last) => {
                     self.search = Some((search, (first, last)));
                     (first, last)
                 }
-                Progress::Done(_) | Progress::Nothing => return Some(Action::Leave),
+                SearchStep::Done(_) | SearchStep::NotFound => return Some(PlayerAction::Leave),
             },
         };
-        Some(Action::Fetch(Fetch { target, range: Some(format!("{first}-{last}")), kind: Kind::Index }))
+        Some(PlayerAction::Fetch(Fetch {
+            target,
+            range: Some(format!("{first}-{last}")),
+            kind: FetchKind::Index,
+        }))
     }
 
-    /// What was fetched is a part of an index, or of what is before it. False if there is none to be found.
+    /// Takes bytes in which the index is searched. Returns false if there is no index.
     pub fn take_index(&mut self, now: Duration, bytes: &[u8]) -> bool {
         let Some((mut search, _)) = self.search.take() else { return false };
         search.take(bytes);
         match search.go_on() {
-            Progress::Nothing => false,
-            Progress::Fetch(first, last) => {
+            SearchStep::NotFound => false,
+            SearchStep::Fetch(first, last) => {
                 self.search = Some((search, (first, last)));
                 true
             }
-            Progress::Done(found) => {
-                let (level, position) = (self.qualities.level, self.picture.position);
+            SearchStep::Done(found) => {
+                let (level, position) = (self.qualities.level, self.video.position);
                 if let Some(presentation) = &mut self.presentation {
                     presentation.read(level, position, found);
                 }

@@ -1,16 +1,17 @@
-//! Which of several qualities a player takes.
+//! The choice of a rendition.
 
 use std::time::Duration;
 
-use crate::player::{Quality, Variant};
+use crate::player::config::QualityChoice;
+use crate::player::segments::Variant;
 
-/// How much of the measured throughput a quality may take, in percent.
+/// The share of the measured throughput that a rendition may need, in percent.
 const THROUGHPUT_PERCENT: u64 = 80;
 
-/// The qualities there are, and the one that is played.
+/// The renditions of a stream, and the one that is played.
 #[derive(Clone, Debug)]
 pub(super) struct Qualities {
-    choice: Quality,
+    choice: QualityChoice,
     pub(super) variants: Vec<Variant>,
     pub(super) level: usize,
     /// In bits per second.
@@ -18,18 +19,18 @@ pub(super) struct Qualities {
 }
 
 impl Qualities {
-    pub(super) fn new(choice: Quality) -> Self {
+    pub(super) fn new(choice: QualityChoice) -> Self {
         Self { choice, variants: Vec::new(), level: 0, throughput: None }
     }
 
-    /// The one to be played now.
+    /// The rendition to play now.
     pub(super) fn wanted(&self) -> usize {
         let by_bandwidth = |level: &usize| self.variants[*level].bandwidth;
         let levels = 0..self.variants.len();
         let found = match self.choice {
-            Quality::Lowest => levels.min_by_key(by_bandwidth),
-            Quality::Highest => levels.max_by_key(by_bandwidth),
-            Quality::Auto => {
+            QualityChoice::Lowest => levels.min_by_key(by_bandwidth),
+            QualityChoice::Highest => levels.max_by_key(by_bandwidth),
+            QualityChoice::Auto => {
                 let allowed = self.throughput.map_or(0, |throughput| throughput / 100 * THROUGHPUT_PERCENT);
                 let carried =
                     levels.clone().filter(|level| by_bandwidth(level) <= allowed).max_by_key(by_bandwidth);
@@ -39,11 +40,11 @@ impl Qualities {
         found.unwrap_or(self.level)
     }
 
-    /// So many bytes came within so long.
+    /// Notes that this many bytes took this long.
     pub(super) fn measure(&mut self, bytes: u64, took: Duration) {
         let microseconds = took.as_micros().max(1);
         let found = u64::try_from(u128::from(bytes) * 8_000_000 / microseconds).unwrap_or(u64::MAX);
-        // Half old, half new, as a moving average.
+        // A moving average, half old and half new.
         self.throughput = Some(self.throughput.map_or(found, |old| old / 2 + found / 2));
     }
 }

@@ -1,10 +1,10 @@
-//! Axes: where a value stands, and which numbers are written beside it.
+//! Axes: the position of a value, and the labels.
 
 use std::time::Duration;
 
-use crate::report::table::{grouped, rounded};
+use crate::report::format::{grouped, rounded};
 
-/// An axis from 0 to 1.
+/// An axis. Positions are from 0 to 1.
 pub(super) struct Axis {
     scale: Scale,
     ticks: Vec<(f64, String)>,
@@ -16,7 +16,7 @@ enum Scale {
     Linear(f64),
     /// From one power of ten to another.
     Decades(f64, f64),
-    /// Its places are known beforehand.
+    /// Values are positions.
     Fixed,
 }
 
@@ -29,7 +29,7 @@ impl Axis {
         Self { scale: Scale::Linear(end), ticks }
     }
 
-    /// From the power of ten below the lowest value to that above the highest; what is not above 0 is left out.
+    /// From the power of ten below the lowest value to the one above the highest. Values of 0 do not count.
     pub(super) fn decades(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
         for value in values.filter(|value| *value > 0.0) {
@@ -46,7 +46,7 @@ impl Axis {
         let mut power = low;
         while power <= high {
             ticks.push(((power - low) / span, label(10_f64.powf(power))));
-            // Where there is room, the way to the next power has a number in its middle.
+            // A short axis also has labels between two powers.
             if span < 2.0 && power < high {
                 for step in [2.0_f64, 5.0] {
                     let at = power + step.log10();
@@ -58,7 +58,7 @@ impl Axis {
         Self { scale: Scale::Decades(low, high), ticks }
     }
 
-    /// Time from 0 to here, with six to twelve numbers.
+    /// Time from 0, with six to twelve labels.
     pub(super) fn time(length: Duration) -> Self {
         let whole = length.as_secs_f64();
         let step = [
@@ -77,7 +77,7 @@ impl Axis {
         Self { scale: Scale::Linear(whole), ticks }
     }
 
-    /// Percentiles as far as so many values have any; each step to the right leaves a tenth of the rest.
+    /// Percentiles, as far as `count` values have any. Each step leaves a tenth of the rest.
     pub(super) fn percentiles(count: u64) -> Self {
         let end = tail(count);
         let names = ["0", "90", "99", "99.9", "99.99", "99.999", "99.9999"];
@@ -93,7 +93,7 @@ impl Axis {
         matches!(self.scale, Scale::Decades(..))
     }
 
-    /// Where a value stands, from 0 to 1.
+    /// The position of a value, from 0 to 1.
     pub(super) fn place(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear(end) => value / end,
@@ -107,19 +107,19 @@ impl Axis {
     }
 }
 
-/// How many nines so many values can tell of.
+/// How many nines of a percentile `count` values support.
 fn tail(count: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "its logarithm needs no more")]
     let tens = (count.max(10) as f64).log10();
     tens.clamp(1.0, 6.0)
 }
 
-/// The percentile that stands at a place of the axis for so many values.
+/// The percentile at a position of the axis for `count` values.
 pub(super) fn percent_at(place: f64, count: u64) -> f64 {
     100.0 - 100.0 * 10_f64.powf(-place * tail(count))
 }
 
-/// The next of 1, 2, 5 and their tens, so that the axis has numbers to read.
+/// The next round number.
 fn nice(highest: f64) -> f64 {
     if highest <= 0.0 {
         return 1.0;
@@ -129,7 +129,7 @@ fn nice(highest: f64) -> f64 {
     steps.into_iter().find(|step| *step >= highest).unwrap_or(highest)
 }
 
-/// Three digits at most, and no zeros behind the point.
+/// At most three digits, without trailing zeros.
 fn short(value: f64) -> String {
     let digits = if value >= 100.0 {
         0

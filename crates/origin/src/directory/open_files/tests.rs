@@ -38,7 +38,7 @@ impl Bench {
     }
 
     /// Opens `name` `milliseconds` after the start.
-    async fn open(&self, name: &str, milliseconds: u64) -> Outcome {
+    async fn open(&self, name: &str, milliseconds: u64) -> OpenResult {
         self.files.open(&self.directory, name, self.start + Duration::from_millis(milliseconds)).await
     }
 
@@ -47,7 +47,7 @@ impl Bench {
     }
 }
 
-/// A directory whose names the kernel makes up at each look, so that a look always has to wait.
+/// A directory whose names the kernel generates at each lookup, so that a lookup always has to wait.
 fn always_cold() -> Directory {
     Directory::open(Path::new("/proc/sys/kernel")).unwrap()
 }
@@ -122,7 +122,7 @@ async fn a_truncated_file_is_replaced_even_within_the_second() {
     let first = bench.open("a", 0).await.unwrap();
     let window = first.window(0, 1).unwrap();
     fs::File::options().write(true).open(bench.path("a")).unwrap().set_len(0).unwrap();
-    // Not yet met by a reader: the memo still believes what it saw.
+    // No reader has met it yet: the cached result still holds.
     assert!(Arc::ptr_eq(&first, &bench.open("a", 1).await.unwrap()));
     assert!(window.copy_to(&mut [0]).is_err());
     let second = bench.open("a", 2).await.unwrap();
@@ -181,7 +181,7 @@ async fn the_same_path_of_two_directories_is_two_files() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_told_by_its_kind() {
+async fn the_error_of_a_path_names_what_is_there_instead_of_a_file() {
     let bench = Bench::with(&[]);
     fs::create_dir(bench.path("folder")).unwrap();
     symlink("/etc/passwd", bench.path("escape")).unwrap();
@@ -303,7 +303,7 @@ async fn poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) {
 }
 
 #[tokio::test]
-async fn a_file_that_nobody_asks_for_is_closed() {
+async fn a_file_without_requests_is_closed() {
     let bench = Bench::with(&["a", "b"]);
     let held = bench.open("a", 0).await.unwrap();
     bench.open("b", 5_000).await.unwrap();

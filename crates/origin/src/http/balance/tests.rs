@@ -13,11 +13,11 @@ fn limits() -> HealthLimits {
 }
 
 fn chosen(balance: &mut Balance, now: Instant, times: usize) -> Vec<usize> {
-    (0..times).map(|_| balance.choose(now, Tried::default()).unwrap()).collect()
+    (0..times).map(|_| balance.choose(now, TriedServers::default()).unwrap()).collect()
 }
 
-fn fail(balance: &mut Balance, place: usize, now: Instant) -> Vec<Option<Change>> {
-    (0..3).map(|_| balance.report(place, false, now)).collect()
+fn fail(balance: &mut Balance, index: usize, now: Instant) -> Vec<Option<HealthChange>> {
+    (0..3).map(|_| balance.report(index, false, now)).collect()
 }
 
 #[test]
@@ -28,13 +28,13 @@ fn turns_follow_the_weights_and_are_evenly_spread() {
 }
 
 #[test]
-fn three_failures_in_a_row_take_a_target_out_and_a_good_answer_between_them_does_not() {
+fn three_failures_in_a_row_take_a_server_out_and_a_good_answer_between_them_does_not() {
     let now = Instant::now();
     let mut balance = Balance::new([1, 1], limits());
     balance.report(0, false, now);
     balance.report(0, false, now);
     balance.report(0, true, now);
-    assert_eq!(fail(&mut balance, 0, now), [None, None, Some(Change::Down)]);
+    assert_eq!(fail(&mut balance, 0, now), [None, None, Some(HealthChange::Down)]);
     assert!(!balance.is_up(0));
     assert_eq!(chosen(&mut balance, now, 4), [1, 1, 1, 1]);
 }
@@ -46,8 +46,8 @@ fn after_its_backoff_one_request_tries_it_and_decides() {
     fail(&mut balance, 0, now);
     let later = now + SECOND;
     let turns = chosen(&mut balance, later, 6);
-    assert_eq!(turns.iter().filter(|place| **place == 0).count(), 1, "{turns:?}");
-    assert_eq!(balance.report(0, true, later), Some(Change::Up));
+    assert_eq!(turns.iter().filter(|index| **index == 0).count(), 1, "{turns:?}");
+    assert_eq!(balance.report(0, true, later), Some(HealthChange::Up));
     assert_eq!(chosen(&mut balance, later, 2).iter().sum::<usize>(), 1);
 }
 
@@ -77,7 +77,7 @@ fn many_that_fail_together_count_once() {
 }
 
 #[test]
-fn with_checks_only_checks_bring_a_target_in_again() {
+fn with_checks_only_checks_bring_a_server_in_again() {
     let now = Instant::now();
     let mut balance = Balance::new([1, 1], HealthLimits { checked: true, ..limits() });
     fail(&mut balance, 0, now);
@@ -87,7 +87,7 @@ fn with_checks_only_checks_bring_a_target_in_again() {
     assert_eq!(balance.report_check(0, true, much_later), None);
     assert_eq!(balance.report_check(0, false, much_later), None);
     assert_eq!(balance.report_check(0, true, much_later), None);
-    assert_eq!(balance.report_check(0, true, much_later), Some(Change::Up));
+    assert_eq!(balance.report_check(0, true, much_later), Some(HealthChange::Up));
     assert!(chosen(&mut balance, much_later, 2).contains(&0));
 }
 
@@ -97,13 +97,13 @@ fn when_all_are_out_the_one_that_is_due_first_is_asked_all_the_same() {
     let mut balance = Balance::new([1, 1], limits());
     fail(&mut balance, 1, now);
     fail(&mut balance, 0, now + SECOND / 2);
-    assert_eq!(balance.choose(now + SECOND / 2, Tried::default()), Some(1));
+    assert_eq!(balance.choose(now + SECOND / 2, TriedServers::default()), Some(1));
 }
 
 #[test]
-fn what_was_tried_is_not_chosen_again() {
+fn a_server_that_was_tried_is_not_chosen_again() {
     let mut balance = Balance::new([1, 1], limits());
-    let mut tried = Tried::default();
+    let mut tried = TriedServers::default();
     tried.add(0);
     assert_eq!(balance.choose(Instant::now(), tried), Some(1));
     tried.add(1);

@@ -1,14 +1,14 @@
-//! What `tls.kernel: auto` would do here, in words.
+//! Describes the choice of `tls.kernel: auto` on this machine.
 
 use penstock_config::limits;
-use penstock_egress::Choice;
+use penstock_egress::SealerChoice;
 use penstock_sys::aead::Cipher;
 
 use super::facts::{Facts, bytes_text, cipher_name};
 
-/// Who seals the connections of one cipher.
+/// The sealing path of connections with one cipher.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct SealingChoice {
     pub(crate) cipher: Cipher,
     /// Whether the kernel seals, at least large bodies.
     pub(crate) kernel: bool,
@@ -18,34 +18,34 @@ pub(crate) struct Way {
     pub(crate) sentence: String,
 }
 
-/// One way for each cipher; `None` if nothing was measured and that would have decided.
-pub(crate) fn ways(facts: &Facts) -> Option<Vec<Way>> {
-    let way = |(cipher, choice)| {
+/// One choice for each cipher; `None` if nothing was measured and that would have decided.
+pub(crate) fn choices(facts: &Facts) -> Option<Vec<SealingChoice>> {
+    let choice = |(cipher, choice)| {
         let (kernel, reason) = match choice {
-            Choice::Kernel(reason) | Choice::KernelForBodies(reason) => (true, reason),
-            Choice::UserSpace(reason) => (false, reason),
+            SealerChoice::Kernel(reason) | SealerChoice::KernelForBodies(reason) => (true, reason),
+            SealerChoice::UserSpace(reason) => (false, reason),
         };
         if facts.costs.is_none() && reason == NOT_MEASURED {
             return None;
         }
         let sentence = sentence(facts, cipher, kernel, reason);
-        Some(Way { cipher, kernel, reason, sentence })
+        Some(SealingChoice { cipher, kernel, reason, sentence })
     };
-    facts.choices().into_iter().map(way).collect()
+    facts.choices().into_iter().map(choice).collect()
 }
 
-/// The ways in lines; ciphers that go the same way share one.
-pub(crate) fn lines(ways: &[Way]) -> Vec<String> {
+/// The choices in lines; ciphers that go the same choice share one.
+pub(crate) fn lines(choices: &[SealingChoice]) -> Vec<String> {
     let mut lines: Vec<(Vec<&str>, &str)> = Vec::new();
-    for way in ways {
-        let name = cipher_name(way.cipher);
-        match lines.iter_mut().find(|(_, sentence)| *sentence == way.sentence) {
+    for choice in choices {
+        let name = cipher_name(choice.cipher);
+        match lines.iter_mut().find(|(_, sentence)| *sentence == choice.sentence) {
             Some((names, _)) => names.push(name),
-            None => lines.push((vec![name], &way.sentence)),
+            None => lines.push((vec![name], &choice.sentence)),
         }
     }
     let line = |(names, sentence): (Vec<&str>, &str)| {
-        let names = if names.len() == ways.len() { "all ciphers".to_owned() } else { names.join(", ") };
+        let names = if names.len() == choices.len() { "all ciphers".to_owned() } else { names.join(", ") };
         format!("{names} {sentence}")
     };
     lines.into_iter().map(line).collect()
@@ -64,7 +64,7 @@ fn sentence(facts: &Facts, cipher: Cipher, kernel: bool, reason: &str) -> String
         "cipher_not_in_kernel" => "the kernel does not take this cipher".to_owned(),
         "network_card_seals" => "a network card seals".to_owned(),
         "kernel_measured_faster" | "kernel_measured_slower" => compared(facts, cipher),
-        NOT_MEASURED => "the kernel's way could not be measured".to_owned(),
+        NOT_MEASURED => "the kernel's choice could not be measured".to_owned(),
         other => other.replace('_', " "),
     };
     format!("{who}: {why}")
@@ -96,15 +96,15 @@ mod tests {
 
     #[test]
     fn each_cipher_goes_its_own_way() {
-        let ways = ways(&fast()).unwrap();
+        let choices = choices(&fast()).unwrap();
         assert_eq!(
-            lines(&ways),
+            lines(&choices),
             [
                 "AES-128-GCM, AES-256-GCM in the kernel, for bodies from 64 KiB on: it needs 20 % less CPU",
                 "ChaCha20-Poly1305 in user space: the kernel needs 36 % more CPU",
             ]
         );
-        assert_eq!((ways[0].kernel, ways[0].reason), (true, "kernel_measured_faster"));
+        assert_eq!((choices[0].kernel, choices[0].reason), (true, "kernel_measured_faster"));
     }
 
     #[test]
@@ -113,21 +113,24 @@ mod tests {
         let mut costs = facts.costs.unwrap();
         costs.aes_128_gcm.kernel_send = Rate::new(0.49e9);
         facts.costs = Some(costs);
-        assert_eq!(ways(&facts).unwrap()[0].sentence, "in user space: the kernel needs 10.0 times the CPU");
+        assert_eq!(
+            choices(&facts).unwrap()[0].sentence,
+            "in user space: the kernel needs 10.0 times the CPU"
+        );
     }
 
     #[test]
     fn without_tls_in_the_kernel_all_go_one_way() {
-        assert_eq!(lines(&ways(&fresh()).unwrap()), ["all ciphers in user space: the kernel cannot seal"]);
-        assert_eq!(ways(&bare()).unwrap()[0].reason, "kernel_lacks_tls");
+        assert_eq!(lines(&choices(&fresh()).unwrap()), ["all ciphers in user space: the kernel cannot seal"]);
+        assert_eq!(choices(&bare()).unwrap()[0].reason, "kernel_lacks_tls");
     }
 
     #[test]
-    fn what_was_not_measured_is_not_guessed() {
+    fn a_cost_that_was_not_measured_is_not_guessed() {
         let mut facts = fast();
         facts.costs = None;
-        assert_eq!(ways(&facts), None);
+        assert_eq!(choices(&facts), None);
         facts.support = Some(Support { ulp: true, ..Support::default() });
-        assert_eq!(ways(&facts).unwrap()[0].reason, "cipher_not_in_kernel");
+        assert_eq!(choices(&facts).unwrap()[0].reason, "cipher_not_in_kernel");
     }
 }

@@ -1,6 +1,7 @@
-//! From facts to findings: pure, so that every verdict can be tested on machines that nobody has.
+//! Turns facts into findings without side effects, so that tests can examine any machine.
 
 mod ciphers;
+mod configuration;
 mod files;
 mod kernel_tls;
 mod machine_limits;
@@ -9,7 +10,7 @@ mod sockets;
 use super::facts::Facts;
 use super::finding::Finding;
 
-/// Everything that there is to say, section by section.
+/// All findings, section by section.
 pub(crate) fn examine(facts: &Facts) -> Vec<Finding> {
     let sections = [
         kernel_tls::examine(facts),
@@ -17,6 +18,7 @@ pub(crate) fn examine(facts: &Facts) -> Vec<Finding> {
         sockets::examine(facts),
         machine_limits::examine(facts),
         files::examine(facts),
+        configuration::examine(facts),
     ];
     sections.into_iter().flatten().collect()
 }

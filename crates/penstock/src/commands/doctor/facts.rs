@@ -1,25 +1,58 @@
-//! All that the doctor judges: gathered first, so that the judging is a function of it.
+//! The facts about the machine, gathered before any rating.
 
+use std::path::Path;
 use std::time::Duration;
 
-use penstock_config::limits;
+use penstock_config::{Config, Fault, limits};
 use penstock_egress::measure::{CIPHERS, Costs, MeasureLimits, measure};
-use penstock_egress::{Choice, KernelPlan, Wish};
+use penstock_egress::{KernelPlan, SealerChoice, Wish};
 use penstock_sys::aead::Cipher;
 use penstock_sys::ktls::{self, Statistics, Support};
 use penstock_sys::machine::{Machine, has_aes_hardware};
-use penstock_sys::traffic::Version;
+use penstock_sys::traffic::ProtocolVersion;
+use rustix::process::geteuid;
+
+use super::logind;
+use crate::advice::{Circumstances, advise};
 
 /// All facts.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) machine: Machine,
     pub(crate) aes_hardware: bool,
-    /// What the kernel's TLS takes; `None` if it could not be asked.
+    /// Versions and ciphers of the kernel's TLS; `None` if it could not be asked.
     pub(crate) support: Option<Support>,
     pub(crate) statistics: Option<Statistics>,
     /// `None` if nothing was measured.
     pub(crate) costs: Option<Costs>,
+    /// Whether logind deletes files in shared memory of users that log out; `None` without logind.
+    pub(crate) removes_ipc: Option<bool>,
+    /// The user of this process.
+    pub(crate) uid: u32,
+    /// Faults and warnings of a configuration.
+    pub(crate) configuration: Configuration,
+}
+
+/// Faults and warnings of a configuration; both empty without one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Configuration {
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) warnings: Vec<Fault>,
+}
+
+impl Configuration {
+    pub(crate) fn of(file: Option<&Path>) -> Self {
+        match file.map(Config::load) {
+            None => Self::default(),
+            Some(Err(faults)) => Self { faults, warnings: Vec::new() },
+            Some(Ok(config)) => {
+                let advice = advise(&config, &Circumstances::read());
+                let unusable = config.verify_directories();
+                let warnings = [config.warnings, unusable, advice].concat();
+                Self { faults: Vec::new(), warnings }
+            }
+        }
+    }
 }
 
 const LIMITS: MeasureLimits = MeasureLimits {
@@ -34,7 +67,7 @@ const LIMITS: MeasureLimits = MeasureLimits {
 
 impl Facts {
     /// Asks the machine; measuring takes a moment.
-    pub(crate) fn gather(measuring: bool) -> Self {
+    pub(crate) fn gather(measuring: bool, config: Option<&Path>) -> Self {
         // The kernel first: asking may load its modules, which the facts then show.
         let support = ktls::probe().ok();
         Self {
@@ -43,6 +76,9 @@ impl Facts {
             machine: Machine::read(),
             aes_hardware: has_aes_hardware(),
             costs: measuring.then(|| measure(LIMITS)),
+            removes_ipc: logind::removes_ipc(Path::new("/")),
+            uid: geteuid().as_raw(),
+            configuration: Configuration::of(config),
         }
     }
 
@@ -51,8 +87,8 @@ impl Facts {
         self.support.as_ref().is_some_and(|support| support.ulp)
     }
 
-    /// What `tls.kernel: auto` would do with a TLS 1.3 connection of each cipher.
-    pub(crate) fn choices(&self) -> [(Cipher, Choice); 3] {
+    /// The choice of `tls.kernel: auto` for a TLS 1.3 connection with each cipher.
+    pub(crate) fn choices(&self) -> [(Cipher, SealerChoice); 3] {
         let plan = KernelPlan {
             wish: Wish::Auto,
             support: self.support.clone().unwrap_or_default(),
@@ -60,7 +96,7 @@ impl Facts {
             device: self.statistics.is_some_and(|seen| seen.opened_device > 0),
             body_bytes_min: limits::KERNEL_BODY_BYTES_MIN,
         };
-        CIPHERS.map(|cipher| (cipher, plan.choose(Version::Tls13, cipher)))
+        CIPHERS.map(|cipher| (cipher, plan.choose(ProtocolVersion::Tls13, cipher)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the doctor says about one thing.
+//! Findings of the doctor.
 
 /// Findings that belong together, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,17 +8,18 @@ pub(crate) enum Section {
     Sockets,
     Limits,
     Files,
+    Configuration,
 }
 
-/// What is to be thought of a value.
+/// The rating of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Rating {
     Ok,
     /// Penstock works, and would work better with this.
     Better(String),
     /// Something is slow or fails until it is like this.
     Problem(String),
-    /// The system did not tell.
+    /// The system does not report the value.
     Unknown,
 }
 
@@ -26,21 +27,21 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) section: Section,
-    /// Never changes, for scripts: the name of a sysctl, or one of ours.
+    /// A stable name for scripts: that of a sysctl or of the doctor.
     pub(crate) name: &'static str,
-    /// What it is called in the table.
+    /// Its title in the table.
     pub(crate) what: String,
     pub(crate) value: String,
-    pub(crate) verdict: Verdict,
+    pub(crate) rating: Rating,
     /// Why it matters, in a sentence.
     pub(crate) why: String,
-    /// What to type to change it, as root.
+    /// The command that changes it, as root.
     pub(crate) command: Option<String>,
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::KernelTls, Self::Ciphers, Self::Sockets, Self::Limits, Self::Files];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::KernelTls, Self::Ciphers, Self::Sockets, Self::Limits, Self::Files, Self::Configuration];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -49,6 +50,7 @@ impl Section {
             Self::Sockets => "Sockets",
             Self::Limits => "Limits",
             Self::Files => "Files",
+            Self::Configuration => "Configuration",
         }
     }
 
@@ -59,11 +61,12 @@ impl Section {
             Self::Sockets => "sockets",
             Self::Limits => "limits",
             Self::Files => "files",
+            Self::Configuration => "configuration",
         }
     }
 }
 
-impl Verdict {
+impl Rating {
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -73,7 +76,7 @@ impl Verdict {
         }
     }
 
-    /// What the value should be.
+    /// The wanted value.
     pub(crate) fn wanted(&self) -> Option<&str> {
         match self {
             Self::Better(wanted) | Self::Problem(wanted) => Some(wanted),
@@ -83,7 +86,7 @@ impl Verdict {
 }
 
 impl Finding {
-    /// A value that is as it should be; the methods below say otherwise.
+    /// A value that is as it should be; the methods below lower the rating.
     pub(crate) fn ok(
         section: Section,
         name: &'static str,
@@ -92,17 +95,17 @@ impl Finding {
         why: impl Into<String>,
     ) -> Self {
         let (what, value, why) = (what.into(), value.into(), why.into());
-        Self { section, name, what, value, verdict: Verdict::Ok, why, command: None }
+        Self { section, name, what, value, rating: Rating::Ok, why, command: None }
     }
 
-    /// A value that the system does not tell.
+    /// A value that the system does not report.
     pub(crate) fn unknown(
         section: Section,
         name: &'static str,
         what: impl Into<String>,
         why: impl Into<String>,
     ) -> Self {
-        Self { verdict: Verdict::Unknown, ..Self::ok(section, name, what, "not known", why) }
+        Self { rating: Rating::Unknown, ..Self::ok(section, name, what, "not known", why) }
     }
 
     /// It would be better like this, by this command.
@@ -112,7 +115,7 @@ impl Finding {
         wanted: impl Into<String>,
         command: impl Into<String>,
     ) -> Self {
-        self.judged(condition, Verdict::Better(wanted.into()), command.into())
+        self.judged(condition, Rating::Better(wanted.into()), command.into())
     }
 
     /// It has to be like this, by this command.
@@ -122,14 +125,14 @@ impl Finding {
         wanted: impl Into<String>,
         command: impl Into<String>,
     ) -> Self {
-        self.judged(condition, Verdict::Problem(wanted.into()), command.into())
+        self.judged(condition, Rating::Problem(wanted.into()), command.into())
     }
 
-    fn judged(self, condition: bool, verdict: Verdict, command: String) -> Self {
+    fn judged(self, condition: bool, rating: Rating, command: String) -> Self {
         if !condition {
             return self;
         }
-        // Where there is nothing to type, the verdict says it all.
-        Self { verdict, command: (!command.is_empty()).then_some(command), ..self }
+        // Where there is nothing to type, the rating says it all.
+        Self { rating, command: (!command.is_empty()).then_some(command), ..self }
     }
 }

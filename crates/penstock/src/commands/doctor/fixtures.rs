@@ -7,14 +7,23 @@ use penstock_sys::machine::{
     Answer, Cpu, CpuFeature, Descriptors, FileCalls, Interface, KernelTls, KernelVersion, Machine, Memory,
     Offload, Setting, Sysctls, TlsModule,
 };
-use penstock_sys::traffic::Version;
+use penstock_sys::traffic::ProtocolVersion;
 
-use super::facts::Facts;
+use super::facts::{Configuration, Facts};
 
 /// A machine that tells nothing.
 pub(super) fn bare() -> Facts {
     let machine = Machine::default();
-    Facts { machine, aes_hardware: false, support: None, statistics: None, costs: None }
+    Facts {
+        machine,
+        aes_hardware: false,
+        support: None,
+        statistics: None,
+        costs: None,
+        removes_ipc: None,
+        uid: 998,
+        configuration: Configuration::default(),
+    }
 }
 
 fn cost(seal: f64, send: f64, kernel: f64) -> Cost {
@@ -28,7 +37,7 @@ fn cost(seal: f64, send: f64, kernel: f64) -> Cost {
 /// A machine on which everything is as it should be.
 pub(super) fn fast() -> Facts {
     let ciphers = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
-    let accepted = [Version::Tls12, Version::Tls13]
+    let accepted = [ProtocolVersion::Tls12, ProtocolVersion::Tls13]
         .into_iter()
         .flat_map(|version| ciphers.map(|cipher| (version, cipher)));
     Facts {
@@ -75,6 +84,9 @@ pub(super) fn fast() -> Facts {
             aes_256_gcm: cost(6.9e9, 4.5e9, 5.6e9),
             chacha20_poly1305: cost(2.4e9, 1.9e9, 1.4e9),
         }),
+        removes_ipc: Some(false),
+        uid: 998,
+        configuration: Configuration::default(),
     }
 }
 
@@ -141,6 +153,7 @@ pub(super) fn fresh() -> Facts {
     machine.clock_source = Some("kvm-clock".into());
     facts.support = Some(Support::default());
     facts.statistics = None;
+    facts.removes_ipc = Some(true);
     facts.costs = Some(Costs {
         aes_128_gcm: Cost { kernel_send: None, ..cost(7.8e9, 4.9e9, 0.0) },
         aes_256_gcm: Cost { kernel_send: None, ..cost(6.9e9, 4.5e9, 0.0) },

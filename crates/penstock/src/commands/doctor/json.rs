@@ -3,13 +3,13 @@
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Rate};
 use penstock_sys::aead::Cipher;
 use penstock_sys::machine::{CpuFeature, Interface, Offload};
-use penstock_sys::traffic::Version;
+use penstock_sys::traffic::ProtocolVersion;
 use serde_json::{Value, json};
 
-use super::Report;
-use super::auto::{self, Way};
+use super::auto::{self, SealingChoice};
 use super::facts::Facts;
 use super::finding::Finding;
+use super::report::Report;
 
 /// The version of the shape.
 const SCHEMA: u32 = 1;
@@ -18,7 +18,7 @@ pub(crate) fn document(report: &Report) -> Value {
     let facts = &report.facts;
     let machine = &facts.machine;
     let features: Vec<_> = machine.cpu.features.iter().map(|feature| CpuFeature::name(*feature)).collect();
-    let count = |label: &str| report.findings.iter().filter(|one| one.verdict.label() == label).count();
+    let count = |label: &str| report.findings.iter().filter(|one| one.rating.label() == label).count();
     json!({
         "schema": SCHEMA,
         "version": env!("PENSTOCK_VERSION"),
@@ -63,8 +63,8 @@ fn kernel_tls(facts: &Facts) -> Value {
     let Some(support) = &facts.support else { return Value::Null };
     let accepted = support.accepted.iter().map(|(version, cipher)| {
         let version = match version {
-            Version::Tls12 => "1.2",
-            Version::Tls13 => "1.3",
+            ProtocolVersion::Tls12 => "1.2",
+            ProtocolVersion::Tls13 => "1.3",
         };
         json!({ "version": version, "cipher": label(*cipher) })
     });
@@ -76,7 +76,7 @@ fn kernel_tls(facts: &Facts) -> Value {
 }
 
 fn ciphers(facts: &Facts) -> Vec<Value> {
-    let ways = auto::ways(facts);
+    let ways = auto::choices(facts);
     let way = |cipher| ways.as_ref().and_then(|ways| ways.iter().find(|way| way.cipher == cipher));
     let speed = |rate: Option<Rate>| rate.map(|rate| rate.bytes_per_second().round());
     let describe = |cipher| {
@@ -92,7 +92,7 @@ fn ciphers(facts: &Facts) -> Vec<Value> {
     CIPHERS.into_iter().map(describe).collect()
 }
 
-fn auto_choice(way: &Way) -> Value {
+fn auto_choice(way: &SealingChoice) -> Value {
     json!({ "seals": if way.kernel { "kernel" } else { "user_space" }, "reason": way.reason })
 }
 
@@ -102,8 +102,8 @@ fn finding(finding: &Finding) -> Value {
         "name": finding.name,
         "what": finding.what,
         "value": finding.value,
-        "verdict": finding.verdict.label(),
-        "better": finding.verdict.wanted(),
+        "verdict": finding.rating.label(),
+        "better": finding.rating.wanted(),
         "why": finding.why,
         "command": finding.command,
     })

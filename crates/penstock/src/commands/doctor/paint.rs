@@ -1,10 +1,10 @@
 //! Colours, marks and bars, for terminals that have them and for those that do not.
 
-use super::finding::Verdict;
+use super::finding::Rating;
 
-/// What the output can show.
+/// Capabilities of the output.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Style {
     pub(crate) colour: bool,
     /// Whether more than ASCII can be shown.
     pub(crate) unicode: bool,
@@ -12,7 +12,7 @@ pub(crate) struct Look {
     pub(crate) width: usize,
 }
 
-/// What text means, and by that its colour.
+/// The meaning of text, which selects its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
     Text,
@@ -29,7 +29,7 @@ pub(crate) enum Ink {
 const WIDTH_MIN: usize = 72;
 const WIDTH_MAX: usize = 110;
 
-impl Look {
+impl Style {
     pub(crate) fn new(colour: bool, unicode: bool, columns: usize) -> Self {
         Self { colour, unicode, width: columns.clamp(WIDTH_MIN, WIDTH_MAX) }
     }
@@ -51,12 +51,12 @@ impl Look {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    pub(crate) fn mark(&self, verdict: &Verdict) -> (&'static str, Ink) {
-        let (unicode, ascii, ink) = match verdict {
-            Verdict::Ok => ("✓", "+", Ink::Good),
-            Verdict::Better(_) => ("▲", "!", Ink::Fair),
-            Verdict::Problem(_) => ("✗", "X", Ink::Bad),
-            Verdict::Unknown => ("?", "?", Ink::Faint),
+    pub(crate) fn mark(&self, rating: &Rating) -> (&'static str, Ink) {
+        let (unicode, ascii, ink) = match rating {
+            Rating::Ok => ("✓", "+", Ink::Good),
+            Rating::Better(_) => ("▲", "!", Ink::Fair),
+            Rating::Problem(_) => ("✗", "X", Ink::Bad),
+            Rating::Unknown => ("?", "?", Ink::Faint),
         };
         (if self.unicode { unicode } else { ascii }, ink)
     }
@@ -94,21 +94,21 @@ mod tests {
 
     #[test]
     fn bars_are_as_long_as_their_share_to_half_a_column() {
-        let look = Look::new(false, true, 80);
-        assert_eq!(look.bar(1.0, 4), "━━━━");
-        assert_eq!(look.bar(0.5, 4), "━━");
-        assert_eq!(look.bar(0.51, 4), "━━╸");
-        assert_eq!(look.bar(0.0, 4), "╸");
-        assert_eq!(look.bar(f64::NAN, 4), "");
-        assert_eq!(look.bar(1.0, 0), "");
-        let plain = Look::new(false, false, 80);
+        let style = Style::new(false, true, 80);
+        assert_eq!(style.bar(1.0, 4), "━━━━");
+        assert_eq!(style.bar(0.5, 4), "━━");
+        assert_eq!(style.bar(0.51, 4), "━━╸");
+        assert_eq!(style.bar(0.0, 4), "╸");
+        assert_eq!(style.bar(f64::NAN, 4), "");
+        assert_eq!(style.bar(1.0, 0), "");
+        let plain = Style::new(false, false, 80);
         assert_eq!(plain.bar(0.51, 4), "###");
     }
 
     #[test]
     fn without_colour_nothing_is_painted() {
-        assert_eq!(Look::new(false, true, 80).paint(Ink::Bad, "x"), "x");
-        assert_eq!(Look::new(true, true, 80).paint(Ink::Good, "x"), "\x1b[32mx\x1b[0m");
-        assert_eq!(Look::new(true, true, 80).paint(Ink::Good, ""), "");
+        assert_eq!(Style::new(false, true, 80).paint(Ink::Bad, "x"), "x");
+        assert_eq!(Style::new(true, true, 80).paint(Ink::Good, "x"), "\x1b[32mx\x1b[0m");
+        assert_eq!(Style::new(true, true, 80).paint(Ink::Good, ""), "");
     }
 }

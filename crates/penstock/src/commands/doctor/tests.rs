@@ -2,6 +2,7 @@ use std::{env, fs};
 
 use proptest::prelude::*;
 
+use super::finding::{Finding, Rating};
 use super::fixtures::{bare, fast, fresh};
 use super::*;
 
@@ -9,7 +10,7 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/doctor.md");
 const COMMAND: &str = "UPDATE_DOCS=1 cargo test -p penstock docs_doctor";
 
 fn plain(report: &Report) -> String {
-    table::render(report, &Look::new(false, true, COLUMNS))
+    table::render(report, &Style::new(false, true, COLUMNS))
 }
 
 /// The text without what colours it.
@@ -40,7 +41,7 @@ fn docs_doctor_md_shows_the_table_of_a_fresh_machine() {
 #[test]
 fn a_machine_that_is_as_it_should_be_has_no_faults() {
     let report = Report::of(fast());
-    let faults: Vec<_> = report.findings.iter().filter(|one| one.verdict != Verdict::Ok).collect();
+    let faults: Vec<_> = report.findings.iter().filter(|one| one.rating != Rating::Ok).collect();
     assert_eq!(faults, Vec::<&Finding>::new());
     assert_eq!(report.faults(), 0);
     let table = plain(&report);
@@ -61,7 +62,7 @@ fn a_machine_that_tells_nothing_is_examined_all_the_same() {
 fn colours_change_nothing_but_colours() {
     for facts in [bare(), fast(), fresh()] {
         let report = Report::of(facts);
-        let coloured = table::render(&report, &Look::new(true, true, COLUMNS));
+        let coloured = table::render(&report, &Style::new(true, true, COLUMNS));
         assert!(coloured.contains("\x1b[1m"));
         let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
         assert_eq!(lines(&without_colours(&coloured)), lines(&plain(&report)));
@@ -71,7 +72,7 @@ fn colours_change_nothing_but_colours() {
 #[test]
 fn a_terminal_without_unicode_gets_ascii_only() {
     for facts in [bare(), fast(), fresh()] {
-        let table = table::render(&Report::of(facts), &Look::new(false, false, COLUMNS));
+        let table = table::render(&Report::of(facts), &Style::new(false, false, COLUMNS));
         assert!(table.is_ascii(), "{table}");
     }
 }
@@ -81,7 +82,7 @@ fn every_line_but_a_command_fits_the_width() {
     for width in [72, 80, 96, 110] {
         for facts in [bare(), fast(), fresh()] {
             let report = Report::of(facts);
-            let table = table::render(&report, &Look::new(false, true, width));
+            let table = table::render(&report, &Style::new(false, true, width));
             let commands: Vec<_> = report.findings.iter().filter_map(|one| one.command.as_deref()).collect();
             for line in table.lines().filter(|line| !commands.contains(&line.trim().trim_start_matches("# ")))
             {
@@ -158,7 +159,7 @@ proptest! {
         machine.cpu.model = Some(text);
         machine.numa_nodes = nodes;
         let report = Report::of(facts);
-        let table = table::render(&report, &Look::new(true, true, width));
+        let table = table::render(&report, &Style::new(true, true, width));
         prop_assert!(table.contains("Kernel TLS"));
         let written = json::document(&report).to_string();
         prop_assert!(serde_json::from_str::<serde_json::Value>(&written).is_ok());

@@ -1,19 +1,20 @@
-//! From what was typed to a plan.
+//! From the command line to a plan.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use penstock_load::Plan;
-use penstock_load::plan::{Mode, Resume, Tls, Version};
-use penstock_load::player::{Habits, Quality};
-use penstock_load::workload::{self, Checksum, Order, Range, Workload};
+use penstock_load::plan::{ConnectionEnding, LoadMode, OfferedVersion, Resume, TlsPlan};
+use penstock_load::player::{PlayerConfig, QualityChoice};
+use penstock_load::workload::{self, Checksum, ObjectOrder, RangeChoice, Workload};
 
 use crate::arguments::{
-    Address, Common, LoadCommand, Objects, OrderBy, Output, PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
+    CommonOptions, ConnectAddress, EndBy, LoadCommand, ObjectOptions, OrderBy, OutputOptions, PlayedQuality,
+    ResumeBy, TlsOptions, TlsVersion,
 };
 
-/// The plan, and what to do with its outcome.
-pub(super) fn of(command: &LoadCommand) -> Result<(Plan, &Output), String> {
+/// The plan of a command, and its output options.
+pub(super) fn of(command: &LoadCommand) -> Result<(Plan, &OutputOptions), String> {
     match command {
         LoadCommand::Handshakes(typed) => {
             let request = !typed.no_request;
@@ -24,28 +25,28 @@ pub(super) fn of(command: &LoadCommand) -> Result<(Plan, &Output), String> {
                 return Err("there are no handshakes without TLS: write an https:// URL".to_owned());
             }
             let workload = simple(&typed.common);
-            Ok((plan(&typed.common, Mode::Handshakes { request }, workload)?, &typed.common.output))
+            Ok((plan(&typed.common, LoadMode::Handshakes { request }, workload)?, &typed.common.output))
         }
         LoadCommand::Requests(typed) => {
             let mut workload = objects(&typed.common, &typed.objects)?;
             workload.connection_each = typed.no_keepalive;
             workload.methods = typed.method.clone();
             workload.think = typed.think.unwrap_or(Duration::ZERO);
-            Ok((plan(&typed.common, Mode::Requests, workload)?, &typed.common.output))
+            Ok((plan(&typed.common, LoadMode::Requests, workload)?, &typed.common.output))
         }
         LoadCommand::Download(typed) => {
             let workload = objects(&typed.common, &typed.objects)?;
-            let mode = Mode::Download { bitrate: typed.bitrate };
+            let mode = LoadMode::Download { bitrate: typed.bitrate };
             Ok((plan(&typed.common, mode, workload)?, &typed.common.output))
         }
         LoadCommand::Playback(typed) => {
-            let habits = Habits {
+            let config = PlayerConfig {
                 buffer: typed.buffer,
                 start: typed.start,
                 quality: match typed.quality {
-                    PlayedQuality::Lowest => Quality::Lowest,
-                    PlayedQuality::Highest => Quality::Highest,
-                    PlayedQuality::Auto => Quality::Auto,
+                    PlayedQuality::Lowest => QualityChoice::Lowest,
+                    PlayedQuality::Highest => QualityChoice::Highest,
+                    PlayedQuality::Auto => QualityChoice::Auto,
                 },
                 watch: typed.watch,
                 ramp: typed.ramp,
@@ -53,12 +54,12 @@ pub(super) fn of(command: &LoadCommand) -> Result<(Plan, &Output), String> {
                 low_latency: !typed.no_low_latency,
             };
             let workload = simple(&typed.common);
-            Ok((plan(&typed.common, Mode::Playback(habits), workload)?, &typed.common.output))
+            Ok((plan(&typed.common, LoadMode::Playback(config), workload)?, &typed.common.output))
         }
     }
 }
 
-fn plan(common: &Common, mode: Mode, workload: Workload) -> Result<Plan, String> {
+fn plan(common: &CommonOptions, mode: LoadMode, workload: Workload) -> Result<Plan, String> {
     let connections = common.connections.get();
     let duration = match (common.duration, common.requests) {
         (None, None) => Some(super::DURATION),
@@ -77,18 +78,22 @@ fn plan(common: &Common, mode: Mode, workload: Workload) -> Result<Plan, String>
         rate: common.rate,
         timeout: common.timeout,
         sessions: common.tls.sessions.clone(),
+        ending: match common.ending {
+            EndBy::CloseNotify => ConnectionEnding::CloseNotify,
+            EndBy::Reset => ConnectionEnding::Reset,
+        },
         seed: common.seed,
     })
 }
 
-/// Those given, or the first that the name stands for and somebody listens at: taking all of them would mix what IPv4
-/// and IPv6 lead to.
-fn addresses(common: &Common) -> Result<Vec<SocketAddr>, String> {
+/// The addresses given, or the first address of the name that accepts a connection. Using all of them would mix IPv4
+/// and IPv6.
+fn addresses(common: &CommonOptions) -> Result<Vec<SocketAddr>, String> {
     let url = &common.url;
     if !common.address.is_empty() {
-        let with_port = |address: &Address| match *address {
-            Address::Host(ip) => SocketAddr::new(ip, url.port),
-            Address::Socket(address) => address,
+        let with_port = |address: &ConnectAddress| match *address {
+            ConnectAddress::Host(ip) => SocketAddr::new(ip, url.port),
+            ConnectAddress::Socket(address) => address,
         };
         return Ok(common.address.iter().map(with_port).collect());
     }
@@ -99,9 +104,9 @@ fn addresses(common: &Common) -> Result<Vec<SocketAddr>, String> {
     Ok(vec![chosen])
 }
 
-/// The first that takes a connection, as browsers choose; the first of all if there is no choice or none does.
+/// The first address that accepts a connection, as in browsers; otherwise the first of all.
 fn choose(found: &[SocketAddr], timeout: Duration) -> Option<SocketAddr> {
-    let limit = timeout.min(PATIENCE);
+    let limit = timeout.min(TRY_TIME);
     let listens = |address: &&SocketAddr| TcpStream::connect_timeout(address, limit).is_ok();
     match found {
         [] => None,
@@ -110,11 +115,11 @@ fn choose(found: &[SocketAddr], timeout: Duration) -> Option<SocketAddr> {
     }
 }
 
-/// How long an address that may be the wrong one is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a connection attempt to one of several addresses may take.
+const TRY_TIME: Duration = Duration::from_secs(1);
 
-fn tls(typed: &TlsOptions) -> Tls {
-    // A file of sessions is for resuming them.
+fn tls(typed: &TlsOptions) -> TlsPlan {
+    // A session file is for resumption.
     let resume = match typed.resume {
         ResumeBy::None if typed.sessions.is_some() => Resume::Ticket,
         ResumeBy::None => Resume::None,
@@ -122,10 +127,10 @@ fn tls(typed: &TlsOptions) -> Tls {
         ResumeBy::Id => Resume::Id,
         ResumeBy::EarlyData => Resume::EarlyData,
     };
-    Tls {
+    TlsPlan {
         version: typed.tls.map(|version| match version {
-            TlsVersion::Tls12 => Version::Tls12,
-            TlsVersion::Tls13 => Version::Tls13,
+            TlsVersion::Tls12 => OfferedVersion::Tls12,
+            TlsVersion::Tls13 => OfferedVersion::Tls13,
         }),
         ciphers: typed.cipher.clone(),
         groups: typed.group.clone(),
@@ -140,7 +145,7 @@ fn tls(typed: &TlsOptions) -> Tls {
     }
 }
 
-fn simple(common: &Common) -> Workload {
+fn simple(common: &CommonOptions) -> Workload {
     let mut workload = Workload::simple(common.url.authority(), &common.url.path);
     workload.fields.clone_from(&common.header);
     if let Some(host) = common.header.iter().find_map(|field| host_of(field)) {
@@ -155,7 +160,7 @@ fn host_of(field: &str) -> Option<&str> {
     name.eq_ignore_ascii_case("host").then(|| value.trim())
 }
 
-fn objects(common: &Common, typed: &Objects) -> Result<Workload, String> {
+fn objects(common: &CommonOptions, typed: &ObjectOptions) -> Result<Workload, String> {
     let mut workload = simple(common);
     if let Some(file) = &typed.urls {
         let text =
@@ -165,14 +170,14 @@ fn objects(common: &Common, typed: &Objects) -> Result<Workload, String> {
     }
     workload.objects = typed.objects;
     workload.order = match typed.order {
-        OrderBy::Turn => Order::InTurn,
-        OrderBy::Random => Order::Random,
-        OrderBy::Zipf => Order::Zipf(typed.exponent),
+        OrderBy::Turn => ObjectOrder::InTurn,
+        OrderBy::Random => ObjectOrder::Random,
+        OrderBy::Zipf => ObjectOrder::Zipf(typed.exponent),
     };
     workload.range = match (&typed.range, typed.random_range) {
-        (Some(range), _) => Range::Fixed(range.clone()),
-        (None, Some((length, size))) => Range::Random { length, size },
-        (None, None) => Range::Whole,
+        (Some(range), _) => RangeChoice::Fixed(range.clone()),
+        (None, Some((length, size))) => RangeChoice::Random { length, size },
+        (None, None) => RangeChoice::Whole,
     };
     workload.checksum = match (typed.sha256, typed.checksum) {
         (Some(sum), _) => Checksum::Exactly(sum),
@@ -194,9 +199,9 @@ mod tests {
         let listening = listener.local_addr().expect("its address");
         // Port 1 of an address that nothing listens at.
         let closed = SocketAddr::from(([127, 0, 0, 77], 1));
-        assert_eq!(choose(&[closed, listening], PATIENCE), Some(listening));
-        assert_eq!(choose(&[closed, closed], PATIENCE), Some(closed));
-        assert_eq!(choose(&[closed], PATIENCE), Some(closed));
-        assert_eq!(choose(&[], PATIENCE), None);
+        assert_eq!(choose(&[closed, listening], TRY_TIME), Some(listening));
+        assert_eq!(choose(&[closed, closed], TRY_TIME), Some(closed));
+        assert_eq!(choose(&[closed], TRY_TIME), Some(closed));
+        assert_eq!(choose(&[], TRY_TIME), None);
     }
 }

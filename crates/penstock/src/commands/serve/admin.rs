@@ -1,63 +1,67 @@
-//! The admin listener: the console shows what the observatory has counted.
+//! The admin listener: connects the console with the server.
 
+use std::fmt;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use penstock_config::{Admin, Config, limits};
-use penstock_console::{Console, Health, Limits, Purge, PurgeError, Source};
-use penstock_edge::metrics::Observatory;
+use penstock_console::{Backend, Console, ConsoleLimits, Purge, PurgeError, PurgeTarget, Readiness};
 use penstock_edge::{ChaCha20Status, PurgeFailure, PurgeOrder, PurgeWhat, Server};
 
 use crate::failure::Failure;
 
-/// Answers until it is dropped.
+/// Serves until it is dropped.
 #[derive(Debug)]
 pub(super) struct AdminListener {
-    draining: Arc<AtomicBool>,
+    backend: Arc<ServerBackend>,
     console: Console,
 }
 
-/// Takes the port, if the configuration has an admin listener.
-pub(super) fn bind(config: &Config) -> Result<Option<TcpListener>, Failure> {
-    let Some(Admin { address }) = config.admin else { return Ok(None) };
-    let socket = TcpListener::bind(address).map_err(|error| {
+/// Opens the socket of the admin listener.
+pub(super) fn bind(admin: &Admin, config: &Config) -> Result<TcpListener, Failure> {
+    let address = admin.address;
+    TcpListener::bind(address).map_err(|error| {
         let what =
             format!("cannot listen on {address} for the admin listener: {error}; choose another address");
         Failure::Config(vec![config.fault_at(Some(address), what)])
-    })?;
-    Ok(Some(socket))
+    })
 }
 
 impl AdminListener {
-    /// Begins to answer.
-    pub(super) fn start(socket: TcpListener, server: &Arc<Server>) -> Result<Self, Failure> {
-        let draining = Arc::new(AtomicBool::new(false));
-        let source = Shown {
-            observatory: Arc::clone(server.observatory()),
+    /// Starts to serve on a socket.
+    pub(super) fn start(socket: TcpListener, admin: &Admin, server: &Arc<Server>) -> Result<Self, Failure> {
+        let backend = Arc::new(ServerBackend {
             server: Arc::clone(server),
-            draining: Arc::clone(&draining),
-        };
-        let limits = Limits {
+            draining: AtomicBool::new(false),
+            hosts: RwLock::new(admin.hosts.clone()),
+        });
+        let limits = ConsoleLimits {
             connections: limits::ADMIN_CONNECTIONS,
+            head_deadline: Duration::from_secs(limits::ADMIN_HEAD_DEADLINE_SECONDS),
             deadline: Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS),
             head_bytes: limits::ADMIN_HEAD_BYTES,
             accept_retry: Duration::from_millis(limits::ADMIN_ACCEPT_RETRY_MILLISECONDS),
         };
-        let console = penstock_console::start(socket, Arc::new(source), limits);
+        let console = Console::start(socket, Arc::clone(&backend) as Arc<dyn Backend>, limits);
         let console = console.map_err(Failure::machine("start the admin listener"))?;
-        Ok(Self { draining, console })
+        Ok(Self { backend, console })
     }
 
-    /// Where it answers, with the port that the system chose.
+    /// Where it listens, with the port that the system chose.
     pub(super) fn address(&self) -> SocketAddr {
         self.console.address()
     }
 
-    /// From now on load balancers are told to stay away.
+    /// Puts other names of the listener in force.
+    pub(super) fn set_hosts(&self, hosts: Vec<String>) {
+        *self.backend.hosts.write().unwrap_or_else(PoisonError::into_inner) = hosts;
+    }
+
+    /// Makes health checks fail from now on.
     pub(super) fn set_draining(&self) {
-        self.draining.store(true, Ordering::Relaxed);
+        self.backend.draining.store(true, Ordering::Relaxed);
     }
 }
 
@@ -69,37 +73,43 @@ fn shown(status: ChaCha20Status) -> serde_json::Value {
     })
 }
 
-/// What the console shows.
-struct Shown {
-    observatory: Arc<Observatory>,
+/// The server as the console sees it.
+struct ServerBackend {
     server: Arc<Server>,
-    draining: Arc<AtomicBool>,
+    draining: AtomicBool,
+    /// DNS names of the admin listener.
+    hosts: RwLock<Vec<String>>,
 }
 
-impl Source for Shown {
+impl fmt::Debug for ServerBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBackend").finish_non_exhaustive()
+    }
+}
+
+impl Backend for ServerBackend {
     fn metrics(&self) -> String {
-        self.observatory.render()
+        self.server.collector().render()
     }
 
     fn status(&self) -> serde_json::Value {
-        self.observatory.status()
+        self.server.metrics().status()
     }
 
     fn chacha20(&self) -> serde_json::Value {
-        shown(self.observatory.chacha20().status())
+        shown(self.server.collector().chacha20().status())
     }
 
     fn set_chacha20(&self, mode: &str) -> Result<serde_json::Value, String> {
-        self.observatory.chacha20().order(mode).map(shown).map_err(|unknown| unknown.to_string())
+        self.server.collector().chacha20().order(mode).map(shown).map_err(|unknown| unknown.to_string())
     }
 
-    fn purge(&self, purge: &Purge<'_>) -> Result<serde_json::Value, PurgeError> {
-        let value = purge.value.to_owned();
-        let what = match purge.kind {
-            "url" => PurgeWhat::Url(value),
-            "prefix" => PurgeWhat::Prefix(value),
-            "tag" => PurgeWhat::Tag(value),
-            _ => PurgeWhat::Everything,
+    fn purge(&self, purge: &Purge) -> Result<serde_json::Value, PurgeError> {
+        let what = match purge.target.clone() {
+            PurgeTarget::Url(url) => PurgeWhat::Url(url),
+            PurgeTarget::Prefix(prefix) => PurgeWhat::Prefix(prefix),
+            PurgeTarget::Tag(tag) => PurgeWhat::Tag(tag),
+            PurgeTarget::Everything => PurgeWhat::Everything,
         };
         match self.server.purge(&PurgeOrder { what, soft: purge.soft }) {
             Ok(purged) => Ok(serde_json::json!({"purged": purged.objects, "soft": purge.soft})),
@@ -108,7 +118,11 @@ impl Source for Shown {
         }
     }
 
-    fn health(&self) -> Health {
-        if self.draining.load(Ordering::Relaxed) { Health::Draining } else { Health::Ready }
+    fn readiness(&self) -> Readiness {
+        if self.draining.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }
+    }
+
+    fn is_own_name(&self, name: &str) -> bool {
+        self.hosts.read().unwrap_or_else(PoisonError::into_inner).iter().any(|own| own == name)
     }
 }

@@ -1,58 +1,56 @@
 //! Which cipher is faster on this machine: measured once beside serving, shown in the metrics, and said aloud when
-//! it is the wrong one. A fleet whose CPU detection breaks serves on, only at a quarter of its speed, and nobody
-//! notices.
+//! it is the wrong one. A server whose CPU detection fails runs on unnoticed at a quarter of its speed.
 
 use std::sync::Arc;
 use std::thread;
 
-use penstock_edge::measure_limits;
-use penstock_edge::metrics::Observatory;
+use penstock_edge::{Collector, measure_limits};
 use penstock_egress::measure::{CipherOrder, Costs, Rate, cipher_order, measure};
 use penstock_sys::machine::has_aes_hardware;
 
 /// Measures on a thread of its own, so that it neither delays the start nor shows in what clients see; what had to be
 /// known before the start is not measured again.
-pub(super) fn start(observatory: Arc<Observatory>) {
+pub(super) fn start(collector: Arc<Collector>) {
     let work = move || {
-        let mut costs = observatory.costs();
+        let mut costs = collector.costs();
         if costs.aes_128_gcm.user_space_seal.is_none() {
             costs = measure(measure_limits(false));
         }
         if matches!(cipher_order(&costs, true), CipherOrder::AesSlower { .. }) {
-            // One bad moment of the machine is no reason to alarm anyone.
+            // One slow measurement may be a disturbance.
             costs = measure(measure_limits(false));
         }
-        observatory.set_costs(costs);
-        match verdict(&costs, has_aes_hardware()) {
-            Verdict::Fine(line) => tracing::debug!("{line}"),
-            Verdict::Wrong(line) => tracing::warn!("{line}"),
+        collector.set_costs(costs);
+        match assess(&costs, has_aes_hardware()) {
+            Assessment::Fine(line) => tracing::debug!("{line}"),
+            Assessment::Wrong(line) => tracing::warn!("{line}"),
         }
     };
     let started = thread::Builder::new().name("calibration".to_owned()).spawn(work);
     if let Err(error) = started {
-        tracing::warn!("cannot measure the ciphers, so nobody will notice a slow one: {error}");
+        tracing::warn!("cannot measure the ciphers, so a slow one stays unnoticed: {error}");
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum Assessment {
     Fine(String),
     Wrong(String),
 }
 
-fn verdict(costs: &Costs, aes_hardware: bool) -> Verdict {
+fn assess(costs: &Costs, aes_hardware: bool) -> Assessment {
     let speed =
         |rate: Option<Rate>| rate.map_or_else(|| "an unknown speed".to_owned(), |rate| rate.to_string());
     let aes = speed(costs.aes_128_gcm.user_space_seal);
     let chacha20 = speed(costs.chacha20_poly1305.user_space_seal);
     let speeds = format!("one core seals {aes} with AES-128-GCM and {chacha20} with ChaCha20-Poly1305");
     match cipher_order(costs, aes_hardware) {
-        CipherOrder::AesFirst => Verdict::Fine(speeds),
-        CipherOrder::Unknown => Verdict::Fine("the ciphers could not be measured".to_owned()),
-        CipherOrder::NoAesHardware => Verdict::Wrong(format!(
+        CipherOrder::AesFirst => Assessment::Fine(speeds),
+        CipherOrder::Unknown => Assessment::Fine("the ciphers could not be measured".to_owned()),
+        CipherOrder::NoAesHardware => Assessment::Wrong(format!(
             "this CPU has no AES instructions, or the hypervisor hides them: {speeds}; see `penstock doctor`"
         )),
-        CipherOrder::AesSlower { .. } => Verdict::Wrong(format!(
+        CipherOrder::AesSlower { .. } => Assessment::Wrong(format!(
             "AES-GCM is slower than ChaCha20-Poly1305 though this CPU has AES instructions: {speeds}; most clients \
              ask for AES-GCM, so find out why (see `penstock doctor`)"
         )),
@@ -73,20 +71,20 @@ mod tests {
     #[test]
     fn a_healthy_machine_is_not_mentioned_above_debug() {
         let line = "one core seals 7.80 GB/s with AES-128-GCM and 2.40 GB/s with ChaCha20-Poly1305";
-        assert_eq!(verdict(&costs(7.8e9, 2.4e9), true), Verdict::Fine(line.to_owned()));
+        assert_eq!(assess(&costs(7.8e9, 2.4e9), true), Assessment::Fine(line.to_owned()));
     }
 
     #[test]
     fn missing_or_slow_aes_is_said_with_both_speeds() {
         for (costs, hardware) in [(costs(0.3e9, 1.2e9), false), (costs(0.3e9, 1.2e9), true)] {
-            let Verdict::Wrong(line) = verdict(&costs, hardware) else { panic!("nobody would hear of it") };
+            let Assessment::Wrong(line) = assess(&costs, hardware) else { panic!("no warning") };
             assert!(line.contains("0.30 GB/s with AES-128-GCM and 1.20 GB/s"), "{line}");
             assert!(line.contains("penstock doctor"), "{line}");
         }
     }
 
     #[test]
-    fn what_could_not_be_measured_is_no_reason_to_warn() {
-        assert!(matches!(verdict(&Costs::default(), true), Verdict::Fine(_)));
+    fn missing_measurements_are_no_reason_to_warn() {
+        assert!(matches!(assess(&Costs::default(), true), Assessment::Fine(_)));
     }
 }

@@ -1,12 +1,12 @@
-//! DASH in files that have an index (`SegmentBase`): as ffmpeg makes them, and as a server lies about them.
+//! DASH in files with an index (`SegmentBase`): as ffmpeg makes them, and with lies.
 
 use std::io::{Read, Write};
 
 use crate::command::{count, report};
-use crate::harness::{Server, Setup, Tool};
 use crate::scripted::Scripted;
+use penstock_testkit::{Server, Setup, Tool};
 
-/// Has ffmpeg make six seconds of picture and of sound in the server's directory, each in one file with an index.
+/// Makes six seconds of video and audio with ffmpeg, each in one file with an index.
 fn made_by_ffmpeg(server: &Server) {
     let directory = server.path("film");
     std::fs::create_dir_all(&directory).unwrap();
@@ -20,7 +20,7 @@ fn made_by_ffmpeg(server: &Server) {
     assert_eq!(ffmpeg().args(sound.split(' ')).arg(directory.join("a.mp4")).run().code, 0);
 }
 
-/// Where the box of this kind lies in a file: its first and its last byte.
+/// The first and the last byte of the box of this kind.
 fn place_of(file: &[u8], kind: &[u8; 4]) -> (usize, usize) {
     let mut at = 0;
     loop {
@@ -42,7 +42,7 @@ fn a_film_of_ffmpeg_in_files_with_an_index_is_fetched_byte_by_byte() {
     let count_of =
         |file: &[u8]| u16::from_be_bytes(file[place_of(file, b"sidx").0 + 38..][..2].try_into().unwrap());
     assert_eq!((count_of(&picture), count_of(&sound)), (6, 4), "pieces that ffmpeg makes");
-    // The index of the picture is where the description says, that of the sound is looked for.
+    // The description names the place of the video's index; the audio's is searched.
     server.write(
         "film/manifest.mpd",
         format!(
@@ -61,11 +61,11 @@ fn a_film_of_ffmpeg_in_files_with_an_index_is_fetched_byte_by_byte() {
     assert_eq!(count(&report, "errors_total"), 0, "{report:#}");
     assert_eq!(count(&report, "playback.segments"), 2 * 6, "{report:#}");
     assert_eq!(report["playback"]["played_seconds"].as_f64().map(f64::round), Some(12.0), "{report:#}");
-    // The description, two indexes, two initialisations, six pieces of picture and four of sound, for each viewer.
+    // The description, two indexes, two init segments, six segments of video and four of audio, for each viewer.
     assert_eq!(count(&report, "requests"), 2 * (1 + 2 + 2 + 6 + 4), "{report:#}");
     assert_eq!(count(&report, "statuses.206"), 2 * (2 + 2 + 6 + 4), "{report:#}");
-    // Each byte of the picture once; of the sound the look for its index took 4 KiB, and behind its media lies a box
-    // that nobody needs.
+    // Each byte of the video once. The search for the index of the audio takes 4 KiB; the box after its media is not
+    // fetched.
     let behind = place_of(&sound, b"mfra").0 - 1 - place_of(&sound, b"sidx").1;
     let manifest = std::fs::metadata(server.path("film/manifest.mpd")).unwrap().len();
     let looked = place_of(&sound, b"sidx").0 + 4096 + behind;
@@ -73,7 +73,7 @@ fn a_film_of_ffmpeg_in_files_with_an_index_is_fetched_byte_by_byte() {
     assert_eq!(count(&report, "bytes"), 2 * (manifest + (picture_bytes + looked) as u64), "{report:#}");
 }
 
-/// The head of a request, and the bytes it asks for.
+/// The head of a request, and the requested bytes.
 fn read_head(stream: &mut impl Read) -> Option<String> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -86,7 +86,7 @@ fn read_head(stream: &mut impl Read) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-/// What comes of a viewer whose server answers every request for a range of the film in this way.
+/// The report of a viewer whose server answers range requests with this function.
 fn lied_to(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> serde_json::Value {
     let description = r#"<MPD mediaPresentationDuration="PT6S"><Period><AdaptationSet><Representation id="v" bandwidth="1">
         <BaseURL>v.mp4</BaseURL><SegmentBase indexRange="10-61"/></Representation></AdaptationSet></Period></MPD>"#;
@@ -110,7 +110,7 @@ fn whole(status: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// An index of one piece of so many bytes and six seconds.
+/// An index of one subsegment of this size and of six seconds.
 fn index(size: u32) -> Vec<u8> {
     let numbers = [44, u32::from_be_bytes(*b"sidx"), 0, 1, 1, 0, 0, 1, size, 6, 0x9000_0000];
     numbers.into_iter().flat_map(u32::to_be_bytes).collect()
@@ -142,9 +142,9 @@ fn a_server_that_sends_all_of_the_file_instead_of_its_index_is_named() {
 fn an_index_that_names_bytes_that_are_not_there_is_a_failed_request() {
     let report = lied_to(|range| match range {
         "10-61" => whole("206 Partial Content", &index(0x7fff_ffff)),
-        // Behind the index, to two gigabytes further.
+        // After the index, up to two gigabytes further.
         "54-2147483700" => whole("416 Range Not Satisfiable", b""),
-        other => panic!("nobody asked for {other}"),
+        other => panic!("{other} was not expected"),
     });
     assert!(count(&report, "errors.status_4xx") > 0, "{report:#}");
     assert_eq!(count(&report, "playback.segments"), 0, "{report:#}");

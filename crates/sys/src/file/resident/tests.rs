@@ -127,8 +127,12 @@ fn a_stranger_to_the_file_gets_the_same_answers() {
             // Only this thread stops being root.
             rustix::thread::set_thread_uid(Uid::from_raw(65_534)).unwrap();
             assert!(file.is_resident(0, 2 * MIB).unwrap());
-            forget(&file, 0, 2 * MIB);
-            assert!(!file.is_resident(0, 2 * MIB).unwrap());
+            // The kernel keeps pages that are in use at that moment.
+            let is_forgotten = |_| {
+                forget(&file, 0, 2 * MIB);
+                !file.is_resident(0, 2 * MIB).unwrap()
+            };
+            assert!((0..1000).any(is_forgotten));
             file.load(0, 2 * MIB).unwrap();
             assert!(file.is_resident(0, 2 * MIB).unwrap());
         });

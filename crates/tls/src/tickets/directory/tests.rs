@@ -40,14 +40,14 @@ impl Fixture {
         names(&self.tickets.read().unwrap())
     }
 
-    /// What is ignored: name and reason.
+    /// The ignored files: name and reason.
     fn ignored(&mut self) -> Vec<(String, String)> {
         let ignored = self.tickets.read().unwrap().ignored.into_iter();
         ignored.map(|one| (one.name.into_string().unwrap(), one.why.to_string())).collect()
     }
 }
 
-fn names(listing: &Listing) -> Vec<u8> {
+fn names(listing: &KeyFileListing) -> Vec<u8> {
     let keys = listing.files.iter().flat_map(|file| file.keys.iter().rev());
     keys.map(|key| key.name()[0]).collect()
 }
@@ -72,7 +72,7 @@ fn files_are_ordered_by_time_and_then_by_name() {
 }
 
 #[test]
-fn what_changes_is_seen_and_what_is_deleted_is_gone() {
+fn changed_files_are_read_again_and_deleted_files_are_dropped() {
     let mut fixture = Fixture::new();
     fixture.key("old", 1, 0);
     assert_eq!(fixture.keys(), [1]);
@@ -115,7 +115,7 @@ fn garbage_is_named_and_the_keys_beside_it_are_used() {
 }
 
 #[test]
-fn a_pipe_keeps_nobody_waiting() {
+fn a_pipe_does_not_block_the_reader() {
     let mut fixture = Fixture::new();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, fixture.path("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -178,7 +178,7 @@ fn a_broken_line_is_named_and_the_others_are_used() {
     fixture.write("keys", (line(1) + "broken\n" + &line(2)).as_bytes());
     let listing = fixture.tickets.read().unwrap();
     assert_eq!(names(&listing), [2, 1]);
-    assert_eq!(listing.ignored[0].why, Why::NotAKey(NotAKey::Line(2)));
+    assert_eq!(listing.ignored[0].why, IgnoredReason::NotAKey(NotAKey::Line(2)));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn too_many_files_or_keys_are_left_out_and_named() {
     }
     let listing = fixture.tickets.read().unwrap();
     assert_eq!((listing.files.len(), listing.ignored.len()), (LIMITS.files, 1));
-    assert_eq!(listing.ignored[0].why, Why::TooMany);
+    assert_eq!(listing.ignored[0].why, IgnoredReason::TooMany);
 
     let mut fixture = Fixture::new();
     let lines = |names: std::ops::Range<u8>| names.map(line).collect::<String>();
@@ -201,11 +201,11 @@ fn too_many_files_or_keys_are_left_out_and_named() {
     let listing = fixture.tickets.read().unwrap();
     let files: Vec<_> = listing.files.iter().map(|file| file.name.to_str().unwrap()).collect();
     assert_eq!(files, ["c", "b"]);
-    assert_eq!(listing.ignored, [Ignored { name: "a".into(), why: Why::TooMany }]);
+    assert_eq!(listing.ignored, [Ignored { name: "a".into(), why: IgnoredReason::TooMany }]);
 }
 
 #[test]
-fn who_else_may_read_a_key_is_known() {
+fn key_files_readable_by_others_are_reported() {
     let mut fixture = Fixture::new();
     fixture.key("a.key", 1, 0);
     for (mode, is_readable) in [(0o600, false), (0o640, false), (0o644, true)] {

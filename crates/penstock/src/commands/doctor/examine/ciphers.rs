@@ -24,7 +24,7 @@ fn instructions(facts: &Facts) -> Finding {
     )
 }
 
-/// The same verdict as the server's at its start.
+/// The same assessment as the server's at its start.
 fn order(facts: &Facts) -> Option<Finding> {
     let costs = facts.costs.as_ref()?;
     let why = "AES instructions that are there but not used: something hides them from the crypto library";
@@ -45,25 +45,25 @@ mod tests {
     use penstock_egress::measure::Rate;
 
     use super::*;
-    use crate::commands::doctor::finding::Verdict;
+    use crate::commands::doctor::finding::Rating;
     use crate::commands::doctor::fixtures::{bare, fast};
 
     #[test]
     fn a_cpu_without_aes_is_a_problem() {
-        assert_eq!(instructions(&bare()).verdict, Verdict::Problem("AES".into()));
-        assert_eq!(instructions(&fast()).verdict, Verdict::Ok);
+        assert_eq!(instructions(&bare()).rating, Rating::Problem("AES".into()));
+        assert_eq!(instructions(&fast()).rating, Rating::Ok);
     }
 
     #[test]
     fn slow_aes_is_a_problem_of_its_own_only_where_the_instructions_are_there() {
         let mut facts = fast();
-        assert_eq!(order(&facts).unwrap().verdict, Verdict::Ok);
+        assert_eq!(order(&facts).unwrap().rating, Rating::Ok);
         let mut costs = facts.costs.unwrap();
         costs.aes_128_gcm.user_space_seal = Rate::new(1e9);
         facts.costs = Some(costs);
-        assert_eq!(order(&facts).unwrap().verdict, Verdict::Problem("faster".into()));
+        assert_eq!(order(&facts).unwrap().rating, Rating::Problem("faster".into()));
         facts.aes_hardware = false;
-        assert_eq!(order(&facts).unwrap().verdict, Verdict::Ok);
+        assert_eq!(order(&facts).unwrap().rating, Rating::Ok);
         facts.costs = None;
         assert_eq!(order(&facts), None);
     }

@@ -10,7 +10,7 @@ const SHM_BYTES_MIN: u64 = 1 << 30;
 
 pub(super) fn examine(facts: &Facts) -> Vec<Finding> {
     let calls = facts.machine.file_calls;
-    vec![
+    let mut findings = vec![
         call("openat2", calls.openat2, "the kernel keeps paths inside a site's directory; containers may filter the call out")
             .problem_if(calls.openat2 == Answer::No, "Linux 5.6 or later", ""),
         call(
@@ -26,7 +26,9 @@ pub(super) fn examine(facts: &Facts) -> Vec<Finding> {
                 "",
             ),
         shm(facts),
-    ]
+    ];
+    findings.extend(remove_ipc(facts));
+    findings
 }
 
 fn call(name: &'static str, answer: Answer, why: &str) -> Finding {
@@ -49,10 +51,27 @@ fn shm(facts: &Facts) -> Finding {
     }
 }
 
+/// logind spares system users, whose numbers end at 999.
+fn remove_ipc(facts: &Facts) -> Option<Finding> {
+    let removes = facts.removes_ipc?;
+    let is_regular = facts.uid >= 1000;
+    let why = "logind deletes the memory tier of the cache when the last session of a regular user ends; services of \
+               system users keep theirs";
+    let value = match (removes, is_regular) {
+        (false, _) => "no".to_owned(),
+        (true, false) => "yes; not for this user".to_owned(),
+        (true, true) => format!("yes; also for this user ({})", facts.uid),
+    };
+    let command = "mkdir -p /etc/systemd/logind.conf.d && printf '[Login]\\nRemoveIPC=no\\n' > \
+                   /etc/systemd/logind.conf.d/penstock.conf";
+    let found = Finding::ok(Section::Files, "remove_ipc", "RemoveIPC", value, why);
+    Some(found.better_if(removes && is_regular, "no, or a system user", command))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::doctor::finding::Verdict;
+    use crate::commands::doctor::finding::Rating;
     use crate::commands::doctor::fixtures::{bare, fast};
 
     #[test]
@@ -60,21 +79,34 @@ mod tests {
         let mut facts = fast();
         facts.machine.file_calls.openat2 = Answer::No;
         let found = examine(&facts);
-        assert!(matches!(found[0].verdict, Verdict::Problem(_)));
-        assert_eq!(found[1].verdict, Verdict::Ok);
+        assert!(matches!(found[0].rating, Rating::Problem(_)));
+        assert_eq!(found[1].rating, Rating::Ok);
     }
 
     #[test]
-    fn what_could_not_be_tried_is_unknown_rather_than_wrong() {
+    fn a_check_that_could_not_run_is_unknown_and_not_a_fault() {
         for found in examine(&bare()) {
-            assert_eq!(found.verdict, Verdict::Unknown, "{}", found.name);
+            assert_eq!(found.rating, Rating::Unknown, "{}", found.name);
         }
+    }
+
+    #[test]
+    fn logind_takes_the_memory_tier_of_regular_users_only() {
+        let mut facts = fast();
+        let mut rating = |removes, uid| {
+            (facts.removes_ipc, facts.uid) = (removes, uid);
+            remove_ipc(&facts).map(|found| found.rating)
+        };
+        assert_eq!(rating(None, 1000), None);
+        assert_eq!(rating(Some(true), 998), Some(Rating::Ok));
+        assert_eq!(rating(Some(false), 1000), Some(Rating::Ok));
+        assert_eq!(rating(Some(true), 1000), Some(Rating::Better("no, or a system user".into())));
     }
 
     #[test]
     fn the_64_mib_of_a_container_are_too_little() {
         let mut facts = fast();
         facts.machine.memory.shm_bytes = Some(64 << 20);
-        assert_eq!(shm(&facts).verdict, Verdict::Better("half of the memory".into()));
+        assert_eq!(shm(&facts).rating, Rating::Better("half of the memory".into()));
     }
 }

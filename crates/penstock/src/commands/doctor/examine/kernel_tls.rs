@@ -3,7 +3,7 @@
 use penstock_egress::measure::CIPHERS;
 use penstock_sys::ktls::Support;
 use penstock_sys::machine::{CpuFeature, Interface, KernelVersion, Offload, Setting, TlsModule};
-use penstock_sys::traffic::Version;
+use penstock_sys::traffic::ProtocolVersion;
 
 use crate::commands::doctor::facts::{Facts, cipher_name};
 use crate::commands::doctor::finding::{Finding, Section};
@@ -56,7 +56,8 @@ fn protocol(facts: &Facts) -> Finding {
         TlsModule::Missing if told.config == Some(Setting::Off) => {
             tls("not in this kernel").better_if(true, "a kernel with CONFIG_TLS", "")
         }
-        TlsModule::Missing => tls("module not installed").better_if(true, "installed and loaded", LOAD),
+        // Loading a module that is not there would fail.
+        TlsModule::Missing => tls("module not installed").better_if(true, "the kernel's extra modules", ""),
         TlsModule::Present => tls("there, but refused").better_if(true, "allowed by the container", ""),
         TlsModule::Unknown => tls("not loaded").better_if(true, "loaded", LOAD),
     }
@@ -64,7 +65,9 @@ fn protocol(facts: &Facts) -> Finding {
 
 fn accepted(support: &Support) -> Finding {
     let why = "connections with other ciphers are sealed in user space";
-    let both = |cipher| support.accepts(Version::Tls12, cipher) && support.accepts(Version::Tls13, cipher);
+    let both = |cipher| {
+        support.accepts(ProtocolVersion::Tls12, cipher) && support.accepts(ProtocolVersion::Tls13, cipher)
+    };
     let (taken, refused): (Vec<_>, Vec<_>) = CIPHERS.into_iter().partition(|cipher| both(*cipher));
     let names = |ciphers: Vec<_>| ciphers.into_iter().map(cipher_name).collect::<Vec<_>>().join(", ");
     let value = if taken.is_empty() { "none".to_owned() } else { names(taken) };
@@ -83,7 +86,7 @@ fn rekey(support: &Support) -> Finding {
     finding("tls_rekey", "new keys", value, why).better_if(!support.rekey, wanted, "")
 }
 
-/// Only of code that is loaded can the kernel tell.
+/// The kernel reports only drivers that are loaded.
 fn driver(facts: &Facts) -> Option<Finding> {
     let driver = facts.machine.kernel_tls.gcm_driver.as_ref()?;
     let why = "generic code is many times slower than the CPU's AES instructions";
@@ -124,7 +127,7 @@ mod tests {
     use penstock_sys::aead::Cipher;
 
     use super::*;
-    use crate::commands::doctor::finding::Verdict;
+    use crate::commands::doctor::finding::Rating;
     use crate::commands::doctor::fixtures::{bare, fast};
 
     #[test]
@@ -132,8 +135,17 @@ mod tests {
         let mut facts = bare();
         facts.machine.kernel_tls.module = TlsModule::Loadable;
         let found = protocol(&facts);
-        assert_eq!(found.verdict, Verdict::Better("loaded".into()));
+        assert_eq!(found.rating, Rating::Better("loaded".into()));
         assert_eq!(found.command.as_deref(), Some(LOAD));
+    }
+
+    #[test]
+    fn a_module_that_is_not_there_is_not_to_be_loaded() {
+        let mut facts = bare();
+        facts.machine.kernel_tls.module = TlsModule::Missing;
+        let found = protocol(&facts);
+        assert_eq!(found.rating, Rating::Better("the kernel's extra modules".into()));
+        assert_eq!(found.command, None);
     }
 
     #[test]
@@ -142,7 +154,7 @@ mod tests {
         facts.machine.kernel_tls.module = TlsModule::Missing;
         facts.machine.kernel_tls.config = Some(Setting::Off);
         let found = protocol(&facts);
-        assert_eq!(found.verdict, Verdict::Better("a kernel with CONFIG_TLS".into()));
+        assert_eq!(found.rating, Rating::Better("a kernel with CONFIG_TLS".into()));
         assert_eq!(found.command, None);
     }
 
@@ -151,27 +163,27 @@ mod tests {
         let support = Support {
             ulp: true,
             accepted: vec![
-                (Version::Tls12, Cipher::Aes128Gcm),
-                (Version::Tls13, Cipher::Aes128Gcm),
-                (Version::Tls13, Cipher::Aes256Gcm),
+                (ProtocolVersion::Tls12, Cipher::Aes128Gcm),
+                (ProtocolVersion::Tls13, Cipher::Aes128Gcm),
+                (ProtocolVersion::Tls13, Cipher::Aes256Gcm),
             ],
             rekey: true,
         };
         let found = accepted(&support);
         assert_eq!(found.value, "AES-128-GCM");
-        assert_eq!(found.verdict, Verdict::Better("AES-256-GCM, ChaCha20-Poly1305 too".into()));
+        assert_eq!(found.rating, Rating::Better("AES-256-GCM, ChaCha20-Poly1305 too".into()));
     }
 
     #[test]
     fn generic_code_is_named_only_where_the_cpu_could_do_better() {
         let mut facts = fast();
         facts.machine.kernel_tls.gcm_driver = Some("gcm_base(ctr(aes-generic),ghash-generic)".into());
-        assert!(matches!(driver(&facts).unwrap().verdict, Verdict::Better(_)));
+        assert!(matches!(driver(&facts).unwrap().rating, Rating::Better(_)));
         facts.aes_hardware = false;
-        assert_eq!(driver(&facts).unwrap().verdict, Verdict::Ok);
+        assert_eq!(driver(&facts).unwrap().rating, Rating::Ok);
         facts.machine.kernel_tls.gcm_driver = Some("generic-gcm-vaes-avx10_512".into());
         facts.aes_hardware = true;
-        assert_eq!(driver(&facts).unwrap().verdict, Verdict::Ok);
+        assert_eq!(driver(&facts).unwrap().rating, Rating::Ok);
     }
 
     #[test]
@@ -187,6 +199,6 @@ mod tests {
         assert_eq!(found.value, "could seal TLS (mlx5_core, 100 Gbit/s)");
         assert_eq!(found.command.as_deref(), Some("ethtool -K eth1 tls-hw-tx-offload on"));
         facts.machine.kernel_tls.device_config = Some(Setting::Off);
-        assert_eq!(card(&interface, &facts).verdict, Verdict::Ok);
+        assert_eq!(card(&interface, &facts).rating, Rating::Ok);
     }
 }

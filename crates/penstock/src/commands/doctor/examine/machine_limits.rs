@@ -1,4 +1,4 @@
-//! What the machine allows one program.
+//! Limits of the machine for one program.
 
 use penstock_config::limits;
 
@@ -78,7 +78,7 @@ fn nodes(facts: &Facts) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::doctor::finding::Verdict;
+    use crate::commands::doctor::finding::Rating;
     use crate::commands::doctor::fixtures::{bare, fast};
 
     #[test]
@@ -86,24 +86,24 @@ mod tests {
         let mut facts = fast();
         let mut verdict = |hard| {
             facts.machine.descriptors.hard = hard;
-            descriptors(&facts).verdict
+            descriptors(&facts).rating
         };
-        assert_eq!(verdict(None), Verdict::Ok);
-        assert_eq!(verdict(Some(1 << 20)), Verdict::Ok);
-        assert!(matches!(verdict(Some(65536)), Verdict::Better(_)));
-        assert!(matches!(verdict(Some(1024)), Verdict::Problem(_)));
+        assert_eq!(verdict(None), Rating::Ok);
+        assert_eq!(verdict(Some(1 << 20)), Rating::Ok);
+        assert!(matches!(verdict(Some(65536)), Rating::Better(_)));
+        assert!(matches!(verdict(Some(1024)), Rating::Problem(_)));
     }
 
     #[test]
     fn a_slow_clock_is_exchanged_only_for_one_that_is_there() {
         let mut facts = bare();
         facts.machine.clock_source = Some("hpet".into());
-        assert_eq!(clock(&facts).verdict, Verdict::Problem("tsc".into()));
+        assert_eq!(clock(&facts).rating, Rating::Problem("tsc".into()));
         assert_eq!(clock(&facts).command, None);
         facts.machine.clock_sources = vec!["hpet".into(), "kvm-clock".into()];
         assert!(clock(&facts).command.unwrap().starts_with("echo kvm-clock >"));
         facts.machine.clock_source = Some("kvm-clock".into());
-        assert_eq!(clock(&facts).verdict, Verdict::Ok);
+        assert_eq!(clock(&facts).rating, Rating::Ok);
     }
 
     #[test]
@@ -111,8 +111,8 @@ mod tests {
         let mut facts = bare();
         assert_eq!(nodes(&facts), None);
         facts.machine.numa_nodes = Some(1);
-        assert_eq!(nodes(&facts).unwrap().verdict, Verdict::Ok);
+        assert_eq!(nodes(&facts).unwrap().rating, Rating::Ok);
         facts.machine.numa_nodes = Some(2);
-        assert!(matches!(nodes(&facts).unwrap().verdict, Verdict::Better(_)));
+        assert!(matches!(nodes(&facts).unwrap().rating, Rating::Better(_)));
     }
 }

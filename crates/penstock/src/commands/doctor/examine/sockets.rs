@@ -93,8 +93,8 @@ fn slow_start(sysctls: &Sysctls) -> Finding {
 fn unsent(sysctls: &Sysctls) -> Finding {
     let value = sysctls.unsent_low_water.map(|bytes| {
         let system = if bytes >= UNLIMITED { "unlimited".to_owned() } else { bytes_text(bytes) };
-        let ours = bytes_text(u64::from(limits::UNSENT_LOW_WATER_BYTES));
-        format!("{system}; listeners set their own ({ours})")
+        let own = bytes_text(u64::from(limits::UNSENT_LOW_WATER_BYTES));
+        format!("{system}; listeners set their own ({own})")
     });
     let why = "bounds what lies unsent in the kernel for a slow viewer; unsent_low_water: of a listener overrides it";
     setting("net.ipv4.tcp_notsent_lowat", value, why)
@@ -160,13 +160,13 @@ mod tests {
     use penstock_sys::machine::{Interface, Offload};
 
     use super::*;
-    use crate::commands::doctor::finding::Verdict;
+    use crate::commands::doctor::finding::Rating;
     use crate::commands::doctor::fixtures::{bare, fast};
 
     #[test]
     fn settings_that_the_kernel_hides_are_unknown() {
         for found in examine(&bare()) {
-            assert_eq!(found.verdict, Verdict::Unknown, "{}", found.name);
+            assert_eq!(found.rating, Rating::Unknown, "{}", found.name);
             assert_eq!(found.command, None);
         }
     }
@@ -178,7 +178,7 @@ mod tests {
         sysctls.congestion_controls = vec!["reno".into(), "bbr".into()];
         assert!(congestion_control(&sysctls).command.unwrap().starts_with("sysctl -w"));
         sysctls.congestion_control = Some("bbr".into());
-        assert_eq!(congestion_control(&sysctls).verdict, Verdict::Ok);
+        assert_eq!(congestion_control(&sysctls).rating, Rating::Ok);
     }
 
     #[test]
@@ -194,10 +194,10 @@ mod tests {
         }];
         facts.machine.sysctls.tcp_memory_pages = Some([1, 2, 1_220_703]);
         let found = memory(&facts);
-        assert_eq!(found.verdict, Verdict::Ok, "100 Gbit/s for 0.2 s, twice: 5 GB");
+        assert_eq!(found.rating, Rating::Ok, "100 Gbit/s for 0.2 s, twice: 5 GB");
         facts.machine.sysctls.tcp_memory_pages = Some([1, 2, 1_220_702]);
         let found = memory(&facts);
-        assert_eq!(found.verdict, Verdict::Better("4.6 GiB".into()));
+        assert_eq!(found.rating, Rating::Better("4.6 GiB".into()));
         assert_eq!(found.command.as_deref(), Some("sysctl -w net.ipv4.tcp_mem='610351 915525 1220703'"));
     }
 
@@ -208,7 +208,7 @@ mod tests {
         facts.machine.memory.total_bytes = Some(limits::GIB);
         facts.machine.interfaces = Vec::new();
         facts.machine.sysctls.tcp_memory_pages = Some([1, 2, 100]);
-        assert_eq!(memory(&facts).verdict, Verdict::Better("256 MiB".into()));
+        assert_eq!(memory(&facts).rating, Rating::Better("256 MiB".into()));
     }
 
     #[test]
@@ -221,14 +221,14 @@ mod tests {
     #[test]
     fn players_that_pause_need_no_slow_start() {
         let with = |value| slow_start(&Sysctls { slow_start_after_idle: Some(value), ..Sysctls::default() });
-        assert_eq!(with(1).verdict, Verdict::Better("0".into()));
-        assert_eq!(with(0).verdict, Verdict::Ok);
+        assert_eq!(with(1).rating, Rating::Better("0".into()));
+        assert_eq!(with(0).rating, Rating::Ok);
     }
 
     #[test]
     fn the_accept_queue_holds_what_listeners_ask_for() {
         let with = |queue| accept_queue(&Sysctls { accept_queue_max: Some(queue), ..Sysctls::default() });
-        assert_eq!(with(128).verdict, Verdict::Better("4096".into()));
-        assert_eq!(with(4096).verdict, Verdict::Ok);
+        assert_eq!(with(128).rating, Rating::Better("4096".into()));
+        assert_eq!(with(4096).rating, Rating::Ok);
     }
 }

@@ -1,0 +1,255 @@
+//! All disks of the tier.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::admission;
+use super::common::{Common, count};
+use super::device::{Disk, disk_of};
+use super::index::{DiskIndex, Place, Versions};
+use super::limits::{DISKS_MAX, DiskCounters, DiskError, DiskEvent, DiskLimits, Report};
+use super::maintenance;
+use super::slice::{DiskSlice, SliceName};
+use super::threads::Readers;
+use super::writer::{self, Job, SliceJob};
+use crate::budget::Budget;
+use crate::key::{Key, short_name};
+
+/// A disk with its threads.
+struct Running {
+    disk: Arc<Disk>,
+    readers: Readers,
+    /// The queue of the writer thread.
+    jobs: Mutex<Sender<Job>>,
+}
+
+/// All disks of the tier.
+pub struct Disks {
+    common: Arc<Common>,
+    disks: Box<[Running]>,
+    /// Disks that could not be opened.
+    absent: Vec<DiskCounters>,
+}
+
+impl Disks {
+    /// How many whole slices fit on the disks.
+    pub(crate) fn slices_max(&self) -> usize {
+        let slices =
+            |running: &Running| running.disk.limits.bytes / u64::from(running.disk.limits.slice_bytes.max(1));
+        usize::try_from(self.disks.iter().map(slices).sum::<u64>()).unwrap_or(usize::MAX)
+    }
+
+    /// Opens the disks and starts to scan them. Their index takes at most three quarters of `budget`. A disk that cannot be used, now or later, is left out, and `report` is
+    /// called.
+    ///
+    /// # Errors
+    /// See [`DiskError`].
+    pub fn open(
+        disks: &[(PathBuf, DiskLimits)],
+        budget: &Arc<Budget>,
+        report: Report,
+    ) -> Result<Arc<Self>, DiskError> {
+        if disks.len() > DISKS_MAX {
+            return Err(DiskError::TooMany);
+        }
+        let common = Arc::new(Common {
+            index: DiskIndex::new(disks.len() as u64, Arc::clone(budget)),
+            in_flight: AtomicU64::new(0),
+            in_flight_max: disks.iter().map(|(_, limits)| limits.bytes_in_flight).max().unwrap_or(0),
+            skipped: AtomicU64::new(0),
+            report,
+        });
+        let (mut running, mut absent) = (Vec::with_capacity(disks.len()), Vec::new());
+        for (directory, limits) in disks {
+            let number = u32::try_from(running.len()).unwrap_or(u32::MAX);
+            match Disk::open(&common, number, directory.clone(), *limits).and_then(Running::start) {
+                Ok(started) => running.push(started),
+                Err(DiskError::Unusable { source, .. }) => {
+                    let reason = source.to_string();
+                    (common.report)(DiskEvent::OutOfService { directory, reason: &reason });
+                    common.index.finish_scan();
+                    absent.push(DiskCounters { directory: directory.clone(), ..DiskCounters::default() });
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(Arc::new(Self { common, disks: running.into_boxed_slice(), absent }))
+    }
+
+    /// Takes the disk with this file out of service. False if the file is on none that is in service.
+    pub(crate) fn take_out_of_service(&self, file: &Path, reason: &str) -> bool {
+        let is_there = |running: &&Running| {
+            running.disk.is_in_service() && file.parent() == Some(running.disk.directory.as_path())
+        };
+        let Some(running) = self.disks.iter().find(is_there) else { return false };
+        running.disk.fail(reason);
+        true
+    }
+
+    /// Counters of each disk.
+    pub fn counters(&self) -> Vec<DiskCounters> {
+        let running = self.disks.iter().map(|running| running.disk.counters());
+        running.chain(self.absent.iter().cloned()).collect()
+    }
+
+    /// Slices in the index.
+    pub fn slices(&self) -> u64 {
+        self.common.index.slices()
+    }
+
+    /// Memory that the index takes, about.
+    pub fn index_bytes(&self) -> u64 {
+        self.common.index.memory_bytes()
+    }
+
+    /// Bytes that wait to be written.
+    pub fn bytes_in_flight(&self) -> u64 {
+        self.common.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Slices that were not written because too many waited.
+    pub fn skipped(&self) -> u64 {
+        self.common.skipped.load(Ordering::Relaxed)
+    }
+
+    /// Whether all disks have been scanned: until then some of their slices are not found.
+    pub fn are_scanned(&self) -> bool {
+        self.common.index.scanning.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether a slice of this version is on a disk.
+    pub(crate) fn has(&self, wanted: &SliceName) -> bool {
+        self.common.index.find(&wanted.key, wanted.object, wanted.slice).is_some()
+    }
+
+    /// Whether a slice in memory is to be written now.
+    pub(crate) fn admits(&self, requests: u8, on_disk: bool, bytes: u32) -> bool {
+        let admitted = |bytes_in_flight| {
+            let (bytes_in_flight_max, slice) = (self.common.in_flight_max, bytes);
+            let known = admission::InMemory { requests, on_disk, bytes_in_flight, bytes_in_flight_max };
+            admission::is_written(known, slice)
+        };
+        if on_disk || self.disks.iter().all(|running| !running.disk.is_in_service()) {
+            return false;
+        }
+        let now = admitted(self.bytes_in_flight());
+        if !now && admitted(0) {
+            count(&self.common.skipped, 1);
+        }
+        now
+    }
+
+    /// Queues a slice to be written. False if no disk is in service.
+    pub(crate) fn write(&self, job: SliceJob) -> bool {
+        let in_service = self.disks.iter().enumerate().filter(|(_, running)| running.disk.is_in_service());
+        let sizes = in_service.map(|(number, running)| (number, running.disk.limits.bytes));
+        let Some(number) = admission::choose_disk(short_name(&job.key), sizes) else { return false };
+        let bytes = job.bytes();
+        self.common.in_flight.fetch_add(bytes, Ordering::Relaxed);
+        let sent = self.disks[number].send(Job::Slice(Box::new(job)));
+        if !sent {
+            self.common.in_flight.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        sent
+    }
+
+    /// Removes `versions` of an object, for later processes up to `object`. Returns whether there may have been any.
+    pub(crate) fn forget(&self, key: &Key, object: u64, versions: Versions) -> bool {
+        let known = self.common.index.forget(key, object, versions);
+        if known {
+            for running in self.disks.iter().filter(|running| running.disk.is_in_service()) {
+                // A disk whose writer has ended is out of service.
+                running.send(Job::Tombstone(*key, object));
+            }
+        }
+        known
+    }
+
+    /// The newest version of an object on a disk: its id, its length, and its description.
+    pub(crate) async fn restore(&self, key: &Key) -> Option<(u64, u64, Vec<u8>)> {
+        let place = self.common.index.anchor(key)?;
+        let running = self.disks.get(disk_of(&place))?;
+        let (disk, key) = (Arc::clone(&running.disk), *key);
+        let job = running.readers.run(move || disk.describe(&key, &place));
+        let Some(answer) = job else {
+            count(&running.disk.counts.busy, 1);
+            return None;
+        };
+        let (header, description) = answer.await.ok().flatten()?;
+        Some((header.object, header.object_length, description))
+    }
+
+    /// Removes the entry of an object whose description cannot be decoded.
+    pub(crate) fn remove_undecodable(&self, key: &Key) {
+        if let Some(place) = self.common.index.anchor(key) {
+            self.common.index.remove(key, place.slice, place.segment, place.offset);
+        }
+    }
+
+    /// Reads a slice, if a disk has it, and checks it. Its bytes are in the page cache then.
+    pub(crate) async fn read(&self, wanted: SliceName) -> Option<DiskSlice> {
+        let place = self.common.index.find(&wanted.key, wanted.object, wanted.slice)?;
+        let running = self.disks.get(disk_of(&place))?;
+        let disk = Arc::clone(&running.disk);
+        let job = running.readers.run(move || disk.read(&wanted, &place, |_| Ok(())));
+        let Some(answer) = job else {
+            count(&running.disk.counts.busy, 1);
+            return None;
+        };
+        answer.await.ok().flatten()
+    }
+
+    /// Queues a slice to be read by `take` into memory; then calls `done` if its checksum was right. False if the queue is
+    /// too long.
+    pub(crate) fn promote(
+        &self,
+        wanted: SliceName,
+        place: Place,
+        take: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
+        done: impl FnOnce() + Send + 'static,
+    ) -> bool {
+        let Some(running) = self.disks.get(disk_of(&place)) else { return false };
+        let disk = Arc::clone(&running.disk);
+        running.readers.run_if_idle(move || {
+            if disk.read(&wanted, &place, take).is_some() {
+                count(&disk.counts.promoted, 1);
+                done();
+            }
+        })
+    }
+}
+
+impl Running {
+    fn start(disk: Arc<Disk>) -> Result<Self, DiskError> {
+        let directory = disk.directory.clone();
+        Self::start_threads(disk).map_err(|source| DiskError::Unusable { directory, source })
+    }
+
+    fn start_threads(disk: Arc<Disk>) -> io::Result<Self> {
+        let limits = disk.limits;
+        let readers = Readers::start(&format!("disk-{}", disk.disk), limits.readers, limits.queued_reads)?;
+        let (sender, jobs) = channel();
+        let writing = Arc::clone(&disk);
+        let name = format!("disk-write-{}", disk.disk);
+        thread::Builder::new().name(name).spawn(move || writer::run(&writing, &jobs))?;
+        let maintained = Arc::downgrade(&disk);
+        let name = format!("disk-scrub-{}", disk.disk);
+        thread::Builder::new().name(name).spawn(move || maintenance::run(&maintained))?;
+        Ok(Self { disk, readers, jobs: Mutex::new(sender) })
+    }
+
+    fn send(&self, job: Job) -> bool {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(job).is_ok()
+    }
+}
+
+impl fmt::Debug for Disks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.disks.iter().map(|running| &running.disk)).finish()
+    }
+}

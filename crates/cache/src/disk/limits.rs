@@ -1,0 +1,123 @@
+//! Limits, errors, events and counters of the disk tier.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Disks that a place can name.
+pub(super) const DISKS_MAX: usize = 16;
+
+/// The limits of one disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskLimits {
+    /// Bytes of all its segments together.
+    pub bytes: u64,
+    /// Bytes of a segment, for at least one slice with its description, better four.
+    pub segment_bytes: u64,
+    /// Bytes of a slice.
+    pub slice_bytes: u32,
+    /// Reader threads.
+    pub readers: usize,
+    /// Reads that may be queued.
+    pub queued_reads: usize,
+    /// Bytes of slices that may wait to be written, for all disks together.
+    pub bytes_in_flight: u64,
+    /// Segments whose files are open.
+    pub open_segments: usize,
+    /// Bytes that the scrub checks in each second.
+    pub scrub_bytes_per_second: u64,
+    /// Consecutive failed reads that take the disk out of service.
+    pub read_errors: u32,
+}
+
+/// Why a disk cannot be used.
+#[derive(Debug)]
+pub enum DiskError {
+    /// The directory or a file in it could not be made or opened.
+    Unusable {
+        /// The directory.
+        directory: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// Another process uses the directory, or this one uses it twice.
+    InUse(PathBuf),
+    /// More directories than a place can name.
+    TooMany,
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unusable { directory, source } => {
+                write!(f, "the disk tier cannot use {}: {source}", directory.display())
+            }
+            Self::InUse(directory) => {
+                write!(f, "another process uses the disk tier in {}; give each its own", directory.display())
+            }
+            Self::TooMany => write!(f, "there can be at most {DISKS_MAX} directories of the disk tier"),
+        }
+    }
+}
+
+impl std::error::Error for DiskError {}
+
+/// An event for the log.
+#[derive(Debug)]
+pub enum DiskEvent<'e> {
+    /// All tables of a disk were read.
+    Scanned {
+        /// The disk's directory.
+        directory: &'e Path,
+        /// Segments of earlier processes.
+        segments: usize,
+        /// Those of them that were unusable, and were deleted.
+        lost: usize,
+        /// Slices in the others.
+        slices: u64,
+        /// Time that it took.
+        took: Duration,
+    },
+    /// The disk is out of service until the next start.
+    OutOfService {
+        /// The disk's directory.
+        directory: &'e Path,
+        /// Why.
+        reason: &'e str,
+    },
+}
+
+/// Receives events, on the thread on which they happen.
+pub type Report = Box<dyn Fn(DiskEvent<'_>) + Send + Sync>;
+
+/// Counters of a disk since the start, and its current use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskCounters {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Whether it is in service.
+    pub in_service: bool,
+    /// Bytes that its segments take.
+    pub bytes: u64,
+    /// Its segments.
+    pub segments: u64,
+    /// Slices written.
+    pub written: u64,
+    /// Bytes of those, with headers and descriptions.
+    pub written_bytes: u64,
+    /// Slices read whose checksum was right.
+    pub read: u64,
+    /// Slices and segments found damaged.
+    pub damaged: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// Slices not read because the queue was full.
+    pub busy: u64,
+    /// Slices that returned to memory.
+    pub promoted: u64,
+    /// Segments dropped for new ones.
+    pub segments_dropped: u64,
+    /// Bytes that the scrub has checked.
+    pub scrubbed_bytes: u64,
+}

@@ -1,0 +1,244 @@
+//! The slots of a tier: which are free, which are kept, and in which order those are evicted.
+
+use std::ops::Range;
+use std::sync::{OnceLock, Weak};
+
+use super::holder::Holder;
+use super::layout::SlotLayout;
+use crate::s3_fifo::{Candidate, S3Fifo, Uses};
+
+/// Slots whose counters of uses are allocated together.
+const USES_CHUNK: usize = 4096;
+/// Entries of the eviction order without a slot, before they are removed.
+const STALE_ENTRIES_MAX: usize = 4096;
+
+/// The counters of uses of all slots; allocated when the first slots of a chunk are used.
+pub(super) struct SlotUses(Box<[OnceLock<Box<[Uses]>>]>);
+
+impl SlotUses {
+    pub(super) fn new(slots: u32) -> Self {
+        Self((0..(slots as usize).div_ceil(USES_CHUNK)).map(|_| OnceLock::new()).collect())
+    }
+
+    /// Allocates the counter of a slot.
+    pub(super) fn prepare(&self, slot: u32) {
+        self.of(slot);
+    }
+
+    pub(super) fn of(&self, slot: u32) -> &Uses {
+        let make = || (0..USES_CHUNK).map(|_| Uses::default()).collect();
+        &self.0[slot as usize / USES_CHUNK].get_or_init(make)[slot as usize % USES_CHUNK]
+    }
+}
+
+/// A kept slice.
+pub(super) struct Entry {
+    pub(super) slot: u32,
+    /// Tells the slice from earlier ones of its slot.
+    pub(super) generation: u16,
+    pub(super) slice: u32,
+    pub(super) holder: Weak<dyn Holder>,
+}
+
+/// A slot that was ever used. There is one for each small object, so each byte counts.
+#[derive(Default)]
+struct UsedSlot {
+    /// The holder of its slice while that is kept.
+    holder: Option<Weak<dyn Holder>>,
+    slice: u32,
+    generation: u16,
+    /// Pages that the tier counts for it.
+    pages: u16,
+}
+
+const _: () = assert!(size_of::<UsedSlot>() == 24);
+
+/// Used slots that are allocated together: a vector would grow by doubling.
+const USED_CHUNK: usize = 1024;
+
+/// Slots that were ever used, by their place in their class.
+#[derive(Default)]
+struct UsedSlots {
+    chunks: Vec<Vec<UsedSlot>>,
+    count: usize,
+}
+
+impl UsedSlots {
+    fn get(&self, place: usize) -> Option<&UsedSlot> {
+        self.chunks.get(place / USED_CHUNK)?.get(place % USED_CHUNK)
+    }
+
+    fn get_mut(&mut self, place: usize) -> Option<&mut UsedSlot> {
+        self.chunks.get_mut(place / USED_CHUNK)?.get_mut(place % USED_CHUNK)
+    }
+
+    fn grow_to(&mut self, count: usize) {
+        while self.count < count {
+            if self.count.is_multiple_of(USED_CHUNK) {
+                self.chunks.push(Vec::with_capacity(USED_CHUNK));
+            }
+            if let Some(last) = self.chunks.last_mut() {
+                last.push(UsedSlot::default());
+            }
+            self.count += 1;
+        }
+    }
+}
+
+/// The slots of one class.
+struct ClassSlots {
+    numbers: Range<u32>,
+    /// Slots that were used and are free again.
+    free: Vec<u32>,
+    used: UsedSlots,
+}
+
+/// The slots of a tier.
+pub(super) struct Slots {
+    classes: Vec<ClassSlots>,
+    order: S3Fifo<(u32, u16), u64>,
+    pub(super) kept: u64,
+}
+
+impl Slots {
+    pub(super) fn new(layout: &SlotLayout) -> Self {
+        let class = |numbers| ClassSlots { numbers, free: Vec::new(), used: UsedSlots::default() };
+        let classes = layout.classes().map(class).collect();
+        Self { classes, order: S3Fifo::new(), kept: 0 }
+    }
+
+    /// Takes a free slot of a class, or of a larger one.
+    pub(super) fn take(&mut self, class: usize) -> Option<u32> {
+        self.classes[class..].iter_mut().find_map(ClassSlots::take)
+    }
+
+    /// Takes these slots, which rise; the tier is new.
+    pub(super) fn claim(&mut self, numbers: &[u32]) {
+        for class in &mut self.classes {
+            let mine = numbers.iter().filter(|number| class.numbers.contains(number)).copied();
+            let mut next = class.numbers.start;
+            for number in mine {
+                class.free.extend(next..number);
+                next = number + 1;
+            }
+            class.used.grow_to((next - class.numbers.start) as usize);
+            // The lowest last, so that it is taken first and the used slots lie together.
+            class.free.reverse();
+        }
+    }
+
+    /// Makes a slot free.
+    pub(super) fn put_back(&mut self, number: u32) {
+        if let Some(class) = self.class_mut(number) {
+            class.free.push(number);
+        }
+    }
+
+    /// Sets the pages that are counted for a slot; returns those before.
+    pub(super) fn set_pages(&mut self, number: u32, pages: u16) -> u16 {
+        self.used_mut(number).map_or(0, |slot| std::mem::replace(&mut slot.pages, pages))
+    }
+
+    /// Keeps a slice, or gives a kept one to another holder. Returns whether it was evicted before, as far as is
+    /// remembered.
+    pub(super) fn keep(&mut self, number: u32, holder: Weak<dyn Holder>, slice: u32, ghost: u64) -> bool {
+        let Some(used) = self.used_mut(number) else { return false };
+        if used.holder.replace(holder).is_some() {
+            return false;
+        }
+        used.slice = slice;
+        used.generation = used.generation.wrapping_add(1);
+        let generation = used.generation;
+        self.kept += 1;
+        let was_evicted = self.order.insert((number, generation), ghost);
+        self.remove_stale();
+        was_evicted
+    }
+
+    /// Makes `holder` the owner of a slice, if it is still kept.
+    pub(super) fn set_holder(&mut self, number: u32, holder: Weak<dyn Holder>) {
+        if let Some(kept) = self.used_mut(number).and_then(|slot| slot.holder.as_mut()) {
+            *kept = holder;
+        }
+    }
+
+    /// Removes the entry of a slot.
+    pub(super) fn remove(&mut self, number: u32) -> Option<Entry> {
+        let used = self.used_mut(number)?;
+        let (holder, slice, generation) = (used.holder.take()?, used.slice, used.generation);
+        self.kept -= 1;
+        Some(Entry { slot: number, generation, slice, holder })
+    }
+
+    /// Removes the entry of the next slice to evict.
+    pub(super) fn evict(&mut self, uses: &SlotUses) -> Option<Entry> {
+        let Self { classes, order, .. } = self;
+        let (number, _) = order.evict(|(number, generation)| {
+            if is_kept(classes, number, generation) {
+                Candidate::Kept(uses.of(number))
+            } else {
+                Candidate::Gone
+            }
+        })?;
+        self.remove(number)
+    }
+
+    /// Remembers at least `ghosts` evictions.
+    pub(super) fn remember_at_least(&mut self, ghosts: usize) {
+        self.order.remember_at_least(ghosts);
+    }
+
+    /// The first kept slice from a slot on.
+    pub(super) fn next_kept(&self, from: u32) -> Option<Entry> {
+        self.classes.iter().find_map(|class| {
+            let first = from.max(class.numbers.start);
+            let used = class.numbers.start + u32::try_from(class.used.count).ok()?;
+            (first..used).find_map(|number| {
+                let slot = class.used.get((number - class.numbers.start) as usize)?;
+                let holder = Weak::clone(slot.holder.as_ref()?);
+                Some(Entry { slot: number, generation: slot.generation, slice: slot.slice, holder })
+            })
+        })
+    }
+
+    /// Whether a slot still holds the slice of this generation.
+    pub(super) fn is_kept(&self, number: u32, generation: u16) -> bool {
+        is_kept(&self.classes, number, generation)
+    }
+
+    /// Slices that left in another way than by eviction stay in the order until they are its next.
+    fn remove_stale(&mut self) {
+        let kept = usize::try_from(self.kept).unwrap_or(usize::MAX);
+        if self.order.len() > 2 * kept + STALE_ENTRIES_MAX {
+            let classes = &self.classes;
+            self.order.retain(|(number, generation)| is_kept(classes, number, generation));
+        }
+    }
+
+    fn class_mut(&mut self, number: u32) -> Option<&mut ClassSlots> {
+        self.classes.iter_mut().find(|class| class.numbers.contains(&number))
+    }
+
+    fn used_mut(&mut self, number: u32) -> Option<&mut UsedSlot> {
+        let class = self.class_mut(number)?;
+        class.used.get_mut((number - class.numbers.start) as usize)
+    }
+}
+
+fn is_kept(classes: &[ClassSlots], number: u32, generation: u16) -> bool {
+    let class = classes.iter().find(|class| class.numbers.contains(&number));
+    let used = class.and_then(|class| class.used.get((number - class.numbers.start) as usize));
+    used.is_some_and(|slot| slot.holder.is_some() && slot.generation == generation)
+}
+
+impl ClassSlots {
+    fn take(&mut self) -> Option<u32> {
+        if let Some(number) = self.free.pop() {
+            return Some(number);
+        }
+        let used = u32::try_from(self.used.count).ok()?;
+        let number = self.numbers.start.checked_add(used).filter(|number| self.numbers.contains(number))?;
+        self.used.grow_to(self.used.count + 1);
+        Some(number)
+    }
+}

@@ -1,0 +1,177 @@
+//! The list of purges.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::file::PurgeFile;
+use super::pattern::{NotKept, Pattern, Purge, PurgeEffect, Scope, Subject};
+
+/// The bounds of the list.
+#[derive(Clone, Copy, Debug)]
+pub struct PurgeLimits {
+    /// Purges; beyond that the oldest become one purge of everything.
+    pub purges: usize,
+    /// Bytes of all patterns.
+    pub bytes: usize,
+}
+
+/// Nanoseconds for which stamps need no write of their own.
+const STAMPS_AHEAD: u64 = 1_000_000_000;
+
+/// The list of purges.
+#[derive(Debug)]
+pub struct Purges {
+    limits: PurgeLimits,
+    /// The time of the newest.
+    latest: AtomicU64,
+    /// No stamp is later. Set a little ahead, so that workers seldom write to it.
+    stamped: AtomicU64,
+    list: RwLock<Arc<[Purge]>>,
+    files: Mutex<Vec<PurgeFile>>,
+}
+
+impl Purges {
+    /// Opens the list in these directories, which exist.
+    ///
+    /// # Errors
+    /// When a file of it cannot be read or written.
+    pub fn open(directories: &[&Path], limits: PurgeLimits, now: SystemTime) -> Result<Self, NotKept> {
+        let (mut files, mut list) = (Vec::new(), Vec::new());
+        for directory in directories {
+            let (file, found) = PurgeFile::open(directory, nanoseconds_of(now))?;
+            files.push(file);
+            list.extend(found);
+        }
+        list.sort_by_key(|purge: &Purge| purge.at);
+        list.dedup();
+        let latest = list.last().map_or(0, |purge| purge.at);
+        let list = RwLock::new(list.into());
+        let purges = Self {
+            limits,
+            latest: AtomicU64::new(latest),
+            stamped: AtomicU64::new(0),
+            list,
+            files: Mutex::new(files),
+        };
+        purges.bound()?;
+        Ok(purges)
+    }
+
+    /// The time of a request that begins now: no purge so far affects its object.
+    pub fn stamp(&self, now: SystemTime) -> u64 {
+        let stamp = nanoseconds_of(now).max(self.latest.load(Ordering::Acquire));
+        if stamp > self.stamped.load(Ordering::Relaxed) {
+            self.stamped.fetch_max(stamp.saturating_add(STAMPS_AHEAD), Ordering::Relaxed);
+        }
+        stamp
+    }
+
+    /// Adds a purge, which is in force from now on.
+    ///
+    /// # Errors
+    /// When it could not be persisted.
+    pub fn add(&self, pattern: Pattern, soft: bool, now: SystemTime) -> Result<(), NotKept> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        // A clock that went back has given stamps that are later than now.
+        let before = self.latest.load(Ordering::Acquire).max(self.stamped.load(Ordering::Relaxed));
+        let at = nanoseconds_of(now).max(before.saturating_add(1));
+        let purge = Purge { at, soft, pattern };
+        // The file first: a purge in force must also be in force after a crash.
+        let kept = files.iter_mut().try_for_each(|file| file.append(&purge));
+        {
+            let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+            *list = list.iter().cloned().chain([purge]).collect();
+        }
+        self.latest.store(at, Ordering::Release);
+        drop(files);
+        kept.and_then(|()| self.bound())
+    }
+
+    /// Judges an object by the purges since `judged`, and updates that. Calls `subject` only if there are any.
+    pub fn judge<'s>(&self, judged: &AtomicU64, subject: impl FnOnce() -> Subject<'s>) -> PurgeEffect {
+        let latest = self.latest.load(Ordering::Acquire);
+        let since = judged.load(Ordering::Relaxed);
+        if since >= latest {
+            return PurgeEffect::None;
+        }
+        let (list, subject) = (self.entries(), subject());
+        let newer = &list[list.partition_point(|purge| purge.at <= since)..];
+        let mut effect = PurgeEffect::None;
+        for purge in newer.iter().filter(|purge| purge.pattern.matches(subject)) {
+            if !purge.soft {
+                // Not marked as judged: other requests that find it must get the same answer.
+                return PurgeEffect::Gone;
+            }
+            effect = PurgeEffect::Stale;
+        }
+        judged.fetch_max(latest, Ordering::Relaxed);
+        effect
+    }
+
+    /// Drops purges older than `age`; the caller knows that no object is that old.
+    ///
+    /// # Errors
+    /// When the files could not be written; the list is then as it was.
+    pub fn sweep(&self, age: Duration, now: SystemTime) -> Result<(), NotKept> {
+        let oldest = nanoseconds_of(now).saturating_sub(nanoseconds(age));
+        self.shorten(|list| {
+            let kept = &list[list.partition_point(|purge| purge.at < oldest)..];
+            (kept.len() < list.len()).then(|| kept.to_vec())
+        })
+    }
+
+    /// Number of purges.
+    pub fn len(&self) -> usize {
+        self.entries().len()
+    }
+
+    /// Whether the list is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All purges, the oldest first.
+    pub(super) fn entries(&self) -> Arc<[Purge]> {
+        Arc::clone(&self.list.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the older half by one purge of everything, if there are too many.
+    fn bound(&self) -> Result<(), NotKept> {
+        self.shorten(|list| {
+            let bytes: usize = list.iter().map(|purge| purge.pattern.bytes()).sum();
+            if list.len() <= self.limits.purges && bytes <= self.limits.bytes {
+                return None;
+            }
+            let (older, newer) = list.split_at(list.len().div_ceil(2));
+            let at = older.last().map_or(0, |purge| purge.at);
+            let everything = Pattern { place: None, scope: Scope::Everything };
+            let mut shorter = vec![Purge { at, soft: false, pattern: everything }];
+            shorter.extend_from_slice(newer);
+            Some(shorter)
+        })
+    }
+
+    fn shorten(&self, shorter: impl FnOnce(&[Purge]) -> Option<Vec<Purge>>) -> Result<(), NotKept> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = self.entries();
+        let Some(shorter) = shorter(&list) else { return Ok(()) };
+        for file in files.iter_mut() {
+            file.replace(&shorter)?;
+        }
+        *self.list.write().unwrap_or_else(PoisonError::into_inner) = shorter.into();
+        Ok(())
+    }
+}
+
+fn nanoseconds_of(time: SystemTime) -> u64 {
+    nanoseconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

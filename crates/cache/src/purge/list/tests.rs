@@ -1,0 +1,180 @@
+use std::fs;
+
+use super::*;
+
+const LIMITS: PurgeLimits = PurgeLimits { purges: 8, bytes: 4096 };
+
+fn at(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+fn open(directory: &Path) -> Purges {
+    Purges::open(&[directory], LIMITS, at(1)).unwrap()
+}
+
+fn pattern(what: Scope) -> Pattern {
+    Pattern { place: Some("origin".to_owned()), scope: what }
+}
+
+fn name(text: &str) -> Pattern {
+    pattern(Scope::Name(text.to_owned()))
+}
+
+const FILM: Subject<'_> = Subject { place: "origin", name: "/vod/a.mp4", tags: "film news" };
+
+fn verdict(purges: &Purges, came: u64) -> PurgeEffect {
+    purges.judge(&AtomicU64::new(nanoseconds_of(at(came))), || FILM)
+}
+
+#[test]
+fn an_object_older_than_a_matching_purge_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    for what in [
+        Scope::Name("/vod/a.mp4".to_owned()),
+        Scope::Prefix("/vod/".to_owned()),
+        Scope::Tag("news".to_owned()),
+        Scope::Everything,
+    ] {
+        let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
+        purges.add(pattern(what.clone()), false, at(100)).unwrap();
+        assert_eq!(
+            (verdict(&purges, 99), verdict(&purges, 100)),
+            (PurgeEffect::Gone, PurgeEffect::None),
+            "{what:?}"
+        );
+    }
+    let purges = open(directory.path());
+    for what in
+        [Scope::Name("/vod/a".to_owned()), Scope::Prefix("/live".to_owned()), Scope::Tag("fil".to_owned())]
+    {
+        purges.add(pattern(what), false, at(100)).unwrap();
+    }
+    purges
+        .add(Pattern { place: Some("other".to_owned()), scope: Scope::Everything }, false, at(100))
+        .unwrap();
+    assert_eq!(verdict(&purges, 99), PurgeEffect::None);
+}
+
+#[test]
+fn a_soft_purge_makes_objects_stale_once_and_a_hard_purge_removes_them_for_every_reader() {
+    let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
+    purges.add(name(FILM.name), true, at(100)).unwrap();
+    let judged = AtomicU64::new(nanoseconds_of(at(50)));
+    assert_eq!(purges.judge(&judged, || FILM), PurgeEffect::Stale);
+    assert_eq!(purges.judge(&judged, || FILM), PurgeEffect::None);
+    purges.add(name(FILM.name), false, at(101)).unwrap();
+    assert_eq!(purges.judge(&judged, || FILM), PurgeEffect::Gone);
+    assert_eq!(purges.judge(&judged, || FILM), PurgeEffect::Gone);
+}
+
+#[test]
+fn a_clock_that_goes_back_does_no_harm() {
+    let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
+    purges.add(name(FILM.name), false, at(100)).unwrap();
+    let came = AtomicU64::new(purges.stamp(at(50)));
+    assert_eq!(purges.judge(&came, || FILM), PurgeEffect::None, "it was asked for after the purge");
+    purges.add(name(FILM.name), false, at(40)).unwrap();
+    assert_eq!(purges.judge(&came, || FILM), PurgeEffect::Gone);
+    for back in [200, 199, 30] {
+        let came = AtomicU64::new(purges.stamp(at(200)));
+        purges.add(name(FILM.name), false, at(back)).unwrap();
+        assert_eq!(
+            purges.judge(&came, || FILM),
+            PurgeEffect::Gone,
+            "it was asked for before the purge, {back}"
+        );
+        let later = AtomicU64::new(purges.stamp(at(back)));
+        assert_eq!(purges.judge(&later, || FILM), PurgeEffect::None, "it was asked for after it, {back}");
+    }
+}
+
+#[test]
+fn the_next_process_knows_what_was_purged() {
+    let directory = tempfile::tempdir().unwrap();
+    let odd = "/vod/ä b\\s\n\r*";
+    let purges = open(directory.path());
+    purges.add(name(odd), false, at(100)).unwrap();
+    purges.add(Pattern { place: None, scope: Scope::Tag("news".to_owned()) }, true, at(101)).unwrap();
+    drop(purges);
+    let purges = open(directory.path());
+    assert_eq!(purges.len(), 2);
+    assert_eq!(verdict(&purges, 99), PurgeEffect::Stale);
+    assert_eq!(purges.judge(&AtomicU64::new(0), || Subject { name: odd, ..FILM }), PurgeEffect::Gone);
+    assert_eq!(purges.stamp(at(1)), nanoseconds_of(at(101)), "later than all that was purged");
+}
+
+#[test]
+fn a_torn_line_was_never_promised_and_a_broken_one_means_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("purges");
+    open(directory.path()).add(name("/a"), false, at(100)).unwrap();
+    let whole = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{whole}170000000")).unwrap();
+    let purges = open(directory.path());
+    assert_eq!((purges.len(), verdict(&purges, 99)), (1, PurgeEffect::None));
+    purges.add(name("/b"), false, at(102)).unwrap();
+    assert_eq!(open(directory.path()).len(), 2, "what came behind the torn line is read");
+    let after = |line: &[u8]| [whole.as_bytes(), line, b"\n"].concat();
+    for broken in [
+        after(b"what is this"),
+        after(b"300 hard name * /vod/\xffa.mp4"),
+        after(b"18446744073709551615 soft name * /c"),
+        b"another file\n".to_vec(),
+        Vec::new(),
+    ] {
+        fs::write(&file, &broken).unwrap();
+        let shown = broken.escape_ascii();
+        let purges = Purges::open(&[directory.path()], LIMITS, at(200)).unwrap();
+        assert_eq!(verdict(&purges, 199), PurgeEffect::Gone, "{shown}");
+        assert_eq!(verdict(&purges, 200), PurgeEffect::None, "{shown}");
+        let purges = Purges::open(&[directory.path()], LIMITS, at(300)).unwrap();
+        assert_eq!(
+            verdict(&purges, 299),
+            PurgeEffect::None,
+            "what came since is gone at each start: {shown}"
+        );
+        purges.add(name(FILM.name), false, at(301)).unwrap();
+        assert_eq!(verdict(&purges, 300), PurgeEffect::Gone, "{shown}");
+    }
+}
+
+#[test]
+fn too_many_purges_become_one_about_everything_older() {
+    let directory = tempfile::tempdir().unwrap();
+    let purges = open(directory.path());
+    for number in 1..=9 {
+        purges.add(name(&format!("/{number}")), false, at(100 * number)).unwrap();
+    }
+    assert_eq!(purges.len(), 5);
+    assert_eq!((verdict(&purges, 499), verdict(&purges, 500)), (PurgeEffect::Gone, PurgeEffect::None));
+    drop(purges);
+    assert_eq!(open(directory.path()).len(), 5, "and the file is as short");
+    let purges = open(directory.path());
+    purges.add(name(&"x".repeat(5000)), false, at(1000)).unwrap();
+    assert_eq!(purges.len(), 4, "long ones count for more");
+}
+
+#[test]
+fn a_purge_older_than_every_object_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let purges = open(directory.path());
+    for seconds in [100, 200, 300] {
+        purges.add(name("/a"), false, at(seconds)).unwrap();
+    }
+    purges.sweep(Duration::from_secs(100), at(300)).unwrap();
+    assert_eq!(purges.len(), 2);
+    assert_eq!(open(directory.path()).len(), 2);
+    purges.sweep(Duration::ZERO, at(1000)).unwrap();
+    assert!(purges.is_empty());
+    assert_eq!(purges.stamp(at(1)), nanoseconds_of(at(300)), "moments never go back");
+}
+
+#[test]
+fn a_list_that_cannot_be_written_holds_all_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let purges = open(directory.path());
+    *purges.files.lock().unwrap() = vec![PurgeFile::full()];
+    let not_kept = purges.add(name(FILM.name), false, at(100)).unwrap_err();
+    assert_eq!(not_kept.path, Path::new("/dev/full"));
+    assert_eq!(verdict(&purges, 99), PurgeEffect::Gone);
+}

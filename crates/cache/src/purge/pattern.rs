@@ -1,0 +1,99 @@
+//! Purges and the objects that they select.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// The names of an object, by which purges select it.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'s> {
+    /// The name space of `name`, such as an origin.
+    pub place: &'s str,
+    /// The name; several objects may have the same.
+    pub name: &'s str,
+    /// Tags, separated by spaces.
+    pub tags: &'s str,
+}
+
+/// The objects that a purge selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The name space; all of them if `None`.
+    pub place: Option<String>,
+    /// The objects of it.
+    pub scope: Scope,
+}
+
+/// The objects of a name space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Objects of this name.
+    Name(String),
+    /// Objects whose name begins with this.
+    Prefix(String),
+    /// Objects with this tag.
+    Tag(String),
+    /// All objects.
+    Everything,
+}
+
+impl Pattern {
+    /// Whether it selects this object.
+    pub fn matches(&self, subject: Subject<'_>) -> bool {
+        self.place.as_deref().is_none_or(|place| place == subject.place)
+            && match &self.scope {
+                Scope::Name(name) => subject.name == name,
+                Scope::Prefix(start) => subject.name.starts_with(start.as_str()),
+                Scope::Tag(tag) => subject.tags.split(' ').any(|one| one == tag),
+                Scope::Everything => true,
+            }
+    }
+
+    /// Memory that it takes, about.
+    pub(super) fn bytes(&self) -> usize {
+        let text = match &self.scope {
+            Scope::Name(text) | Scope::Prefix(text) | Scope::Tag(text) => text.len(),
+            Scope::Everything => 0,
+        };
+        text + self.place.as_ref().map_or(0, String::len) + 64
+    }
+}
+
+/// The effect of purges on an object since it was last judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PurgeEffect {
+    /// None.
+    #[default]
+    None,
+    /// It is stale.
+    Stale,
+    /// It must not be used.
+    Gone,
+}
+
+/// One entry of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Purge {
+    /// Nanoseconds since 1970.
+    pub(super) at: u64,
+    /// Whether the objects only become stale.
+    pub(super) soft: bool,
+    pub(super) pattern: Pattern,
+}
+
+/// A purge that could not be persisted: it is in force, but not for the next process.
+#[derive(Debug)]
+pub struct NotKept {
+    /// The file that could not be written.
+    pub path: PathBuf,
+    /// The error of the system.
+    pub source: io::Error,
+}
+
+impl fmt::Display for NotKept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot persist purges in {}: {}", self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for NotKept {}

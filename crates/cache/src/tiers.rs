@@ -1,0 +1,154 @@
+//! Both tiers of a cache: memory, and the disks behind it if there are any.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::budget::Budget;
+use crate::disk::{DiskError, DiskLimits, Disks, Report};
+use crate::memory::{MemoryTier, Restored, Scrubber, TierCounters, TierError, TierLimits};
+use crate::purge::{NotKept, PurgeLimits, Purges};
+
+/// The configuration of the tiers.
+#[derive(Clone, Copy, Debug)]
+pub struct TierOptions<'o> {
+    /// Directory of the memory tier.
+    pub memory: &'o Path,
+    /// Its size.
+    pub memory_limits: TierLimits,
+    /// Directories of the disk tier with their limits; none without a disk tier.
+    pub disks: &'o [(PathBuf, DiskLimits)],
+    /// The budget of the index of the disks; the same as that of [`crate::Index`].
+    pub budget: &'o Arc<Budget>,
+    /// Limits of the list of purges, which lies in all directories.
+    pub purge_limits: PurgeLimits,
+}
+
+/// Tiers that were opened, with what earlier processes left in them.
+pub struct OpenedTiers {
+    /// The tiers.
+    pub tiers: Arc<Tiers>,
+    /// Objects in memory.
+    pub restored: Restored,
+    /// The list of purges.
+    pub purges: Arc<Purges>,
+}
+
+/// Why the tiers cannot be used.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The memory tier cannot.
+    Memory(TierError),
+    /// The disks cannot. A disk that fails alone is no error: it is left out.
+    Disks(DiskError),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(error) => error.fmt(f),
+            Self::Disks(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Both tiers of a cache.
+pub struct Tiers {
+    memory: Arc<MemoryTier>,
+    disks: Option<Arc<Disks>>,
+    scrubber: Scrubber,
+}
+
+impl Tiers {
+    /// Opens both tiers and the list of purges; blocks for a moment. A disk that cannot be used is left out, and `report`
+    /// is called.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(
+        options: &TierOptions<'_>,
+        report: Report,
+        now: SystemTime,
+    ) -> Result<OpenedTiers, OpenError> {
+        let memory = MemoryTier::open(options.memory, options.memory_limits, now);
+        let (memory, restored) = memory.map_err(OpenError::Memory)?;
+        let disks = match options.disks {
+            [] => None,
+            disks => Some(Disks::open(disks, options.budget, report).map_err(OpenError::Disks)?),
+        };
+        let purges = open_purges(options, disks.as_deref(), now).map_err(OpenError::Memory)?;
+        Ok(OpenedTiers { tiers: Self::new(memory, disks), restored, purges: Arc::new(purges) })
+    }
+
+    /// A memory tier, and the disks that its slices may move to.
+    pub fn new(memory: Arc<MemoryTier>, disks: Option<Arc<Disks>>) -> Arc<Self> {
+        if let Some(disks) = &disks {
+            // A slice that is requested twice while the disks are written once has earned a place there.
+            memory.remember_at_least(disks.slices_max());
+        }
+        let scrubber = Scrubber::start(&memory);
+        Arc::new(Self { memory, disks, scrubber })
+    }
+
+    /// The memory tier.
+    pub fn memory(&self) -> &Arc<MemoryTier> {
+        &self.memory
+    }
+
+    /// The disks, if there are any.
+    pub fn disks(&self) -> Option<&Arc<Disks>> {
+        self.disks.as_ref()
+    }
+
+    pub(crate) fn scrubber(&self) -> &Scrubber {
+        &self.scrubber
+    }
+
+    /// Bytes of one slice.
+    pub fn slice_bytes(&self) -> u32 {
+        self.memory.slice_bytes()
+    }
+
+    /// How many whole slices fit into memory.
+    pub fn slices_max(&self) -> u64 {
+        self.memory.slices_max()
+    }
+
+    /// Counters of the memory tier.
+    pub fn counters(&self) -> TierCounters {
+        self.memory.counters()
+    }
+
+    /// Leaves everything in the files for the next process: this one is about to end.
+    pub fn preserve(&self) {
+        self.memory.preserve();
+    }
+}
+
+impl fmt::Debug for Tiers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tiers").field("memory", &self.memory).field("disks", &self.disks).finish()
+    }
+}
+
+/// Opens the list of purges in the directories of all tiers. A disk without its list is left out: what was purged would
+/// return from it.
+fn open_purges(
+    options: &TierOptions<'_>,
+    disks: Option<&Disks>,
+    now: SystemTime,
+) -> Result<Purges, TierError> {
+    loop {
+        let counters = disks.map(Disks::counters).unwrap_or_default();
+        let in_service = counters.iter().filter(|disk| disk.in_service).map(|disk| disk.directory.as_path());
+        let directories: Vec<&Path> = std::iter::once(options.memory).chain(in_service).collect();
+        match (Purges::open(&directories, options.purge_limits, now), disks) {
+            (Ok(purges), _) => return Ok(purges),
+            (Err(error), Some(disks)) if disks.take_out_of_service(&error.path, &error.to_string()) => {}
+            (Err(NotKept { path, source }), _) => return Err(TierError::Unusable { path, source }),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The files of one certificate.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use penstock_tls::certificate::{Certificate, CertificateError, Summary};
+
+use crate::limits;
+
+/// The files of one certificate; both are the same for a file that holds chain and key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The chain, leaf first.
+    pub chain: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Identity and time of change of two files; another stamp means other contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp([Option<FileStamp>; 2]);
+
+/// Device, inode, size and time of change.
+type FileStamp = (u64, u64, u64, i64, i64);
+
+/// A certificate found in a directory. Its key has not been read.
+#[derive(Debug)]
+pub struct FoundCertificate {
+    /// Its files.
+    pub files: CertificateFiles,
+    /// Names and validity of its leaf.
+    pub summary: Arc<Summary>,
+    /// The stamp of its files when they were read.
+    pub stamp: Stamp,
+}
+
+impl CertificateFiles {
+    /// Reads both files and proves that they belong together.
+    ///
+    /// # Errors
+    /// The fault and its file; see [`CertificateError`].
+    pub fn load(&self) -> Result<Certificate, CertificateError> {
+        let chain = self.read_chain()?;
+        let key = read(&self.key)
+            .map_err(|source| CertificateError::KeyUnreadable { path: self.key.clone(), source })?;
+        Certificate::from_pem(&chain, &key)
+    }
+
+    /// The stamp of the files now.
+    pub fn stamp(&self) -> Stamp {
+        Stamp([stamp_of(&self.chain), stamp_of(&self.key)])
+    }
+
+    /// Whether every user of this machine may read the key.
+    pub fn key_is_open(&self) -> bool {
+        const READABLE_BY_OTHERS: u32 = 0o004;
+        self.key.metadata().is_ok_and(|found| found.mode() & READABLE_BY_OTHERS != 0)
+    }
+
+    /// The contents of both files; `None` if one cannot be read.
+    pub(crate) fn read_both(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        Some((read(&self.chain).ok()?, read(&self.key).ok()?))
+    }
+
+    pub(super) fn read_chain(&self) -> Result<Vec<u8>, CertificateError> {
+        read(&self.chain)
+            .map_err(|source| CertificateError::ChainUnreadable { path: self.chain.clone(), source })
+    }
+}
+
+fn stamp_of(path: &Path) -> Option<FileStamp> {
+    let found = path.metadata().ok()?;
+    Some((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+}
+
+/// Reads a regular file of bounded size: a device or a pipe might never end.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let found = path.metadata()?;
+    if found.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !found.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len().min(limits::PEM_FILE_BYTES)).unwrap_or(0));
+    File::open(path)?.take(limits::PEM_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limits::PEM_FILE_BYTES {
+        return Err(io::Error::other("too large for a PEM file"));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,48 @@
+//! Methods that are forwarded to an origin, and the fields that name the client.
+
+use super::reader::Reader;
+use crate::forwarding::{Forwarded, default_methods};
+use crate::limits;
+use crate::section::{Text, Texts, position};
+
+/// Methods that this server answers itself, or that concern one hop only.
+const NEVER_PASSED: [&str; 5] = ["GET", "HEAD", "OPTIONS", "CONNECT", "TRACE"];
+
+pub(super) fn methods(raw: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String> {
+    let Some(list) = raw else { return default_methods() };
+    let most = limits::PASSED_METHODS_MAX;
+    if list.value.len() > most {
+        let what = format!("methods: there are {} names", list.value.len());
+        reader.fault(position(list), what, format!("write at most {most}"));
+    }
+    let mut methods = Vec::new();
+    for text in &list.value {
+        let name = text.value.as_str();
+        let fine = (1..=limits::PASSED_METHOD_BYTES).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+        if NEVER_PASSED.contains(&name) {
+            let what = format!("methods: {name} is never forwarded");
+            reader.fault(position(text), what, "remove it: GET, HEAD and OPTIONS are answered in any case");
+        } else if !fine {
+            let what = format!("methods: `{}` is not the name of a method", name.escape_debug());
+            reader.fault(position(text), what, "write names in capital letters, such as POST");
+        } else if !methods.iter().any(|known| known == name) {
+            methods.push(name.to_owned());
+        }
+    }
+    methods
+}
+
+pub(super) fn forwarded(raw: Option<&Text>, reader: &mut Reader<'_>) -> Forwarded {
+    let Some(text) = raw else { return Forwarded::default() };
+    match text.value.as_str() {
+        "x_forwarded" => Forwarded::XForwarded,
+        "forwarded" => Forwarded::Standard,
+        "off" | "false" => Forwarded::Off,
+        other => {
+            let what = format!("forwarded: `{}` is unknown", other.escape_debug());
+            reader.fault(position(text), what, "write x_forwarded, forwarded or off");
+            Forwarded::default()
+        }
+    }
+}

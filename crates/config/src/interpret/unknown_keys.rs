@@ -1,0 +1,60 @@
+//! Reports unknown keys, and keys whose feature does not exist yet.
+
+use super::reader::Reader;
+use crate::raw;
+use crate::section::{Inside, Key, RejectedKey, Section, position};
+
+pub(super) fn report(root: &raw::Root, reader: &mut Reader<'_>) {
+    let mut found = Vec::new();
+    root.unknown_keys_within("", &mut found);
+    for stray in found {
+        match stray {
+            RejectedKey::NotYet { path, position } => {
+                reader.fault(position, format!("{path} is not supported yet"), "remove it");
+            }
+            RejectedKey::Unknown { key, siblings } => {
+                let name = &key.value;
+                reader.fault(position(&key), format!("unknown key `{name}`"), instead_of(name, siblings));
+            }
+        }
+    }
+}
+
+/// The remedy for an unknown key `name` among `siblings`.
+fn instead_of(name: &str, siblings: &'static [Key]) -> String {
+    if let Some(near) = nearest(name, siblings.iter().map(|key| key.name)) {
+        return format!("write `{near}`");
+    }
+    let mut sections = Vec::new();
+    find_sections(name, "", raw::Root::KEYS, &mut sections);
+    if sections.is_empty() {
+        let known: Vec<&str> = siblings.iter().map(|key| key.name).collect();
+        format!("write one of: {}", known.join(", "))
+    } else {
+        format!("it belongs to {}", sections.join(" or "))
+    }
+}
+
+/// The most similar candidate, if it is similar enough for a typing error.
+pub(super) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    let tolerated = (name.chars().count() / 3).max(1);
+    candidates
+        .map(|candidate| (strsim::osa_distance(&name, &candidate.to_ascii_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= tolerated)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// The sections that have a key of this name.
+fn find_sections(name: &str, path: &str, keys: &'static [Key], sections: &mut Vec<String>) {
+    for key in keys {
+        if key.name == name {
+            sections.push(if path.is_empty() { "the top level".to_owned() } else { format!("`{path}`") });
+        }
+        if let Inside::Section(inside) | Inside::List(inside) = key.inside {
+            let path = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
+            find_sections(name, &path, inside, sections);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The meaning of a configuration: plain structs whose values are valid.
+//!
+//! Users of a [`Config`] need not check again: addresses are addresses, keys belong to their certificates,
+//! directories existed when the file was read, and every limit lies in its range.
+
+mod cache;
+mod limits;
+mod origin;
+mod site;
+mod tls;
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use penstock_sys::socket::ListenOptions;
+
+pub use self::cache::{Cache, DiskTier, MemoryTier};
+pub use self::limits::Limits;
+pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};
+pub use self::site::{DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache};
+pub use self::tls::{
+    CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, Tickets, Tls,
+};
+use crate::fault::Fault;
+use crate::section::Position;
+use crate::users::User;
+
+/// Everything the server needs to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Worker threads, one runtime each.
+    pub workers: NonZeroUsize,
+    /// Whether worker `i` is pinned to the `i`-th core this process may use.
+    pub affinity: bool,
+    /// The user that the server becomes after a start as root; `None` changes nothing.
+    pub user: Option<User>,
+    /// Where clients connect; at least one, no address twice.
+    pub listeners: Vec<Listener>,
+    /// The TLS policy of all HTTPS listeners.
+    pub tls: Tls,
+    /// Sites by host; at least one.
+    pub sites: Vec<Site>,
+    /// The cache of HTTP origins; used only if a site has one.
+    pub cache: Cache,
+    /// The admin listener; `None` if there is none.
+    pub admin: Option<Admin>,
+    /// Logs other than the program's own on stderr.
+    pub log: Log,
+    /// Client limits.
+    pub limits: Limits,
+    /// Probable mistakes that do not keep the server from starting, such as an expired certificate.
+    pub warnings: Vec<Fault>,
+    /// The file and the positions in it.
+    pub(crate) source: ConfigSource,
+}
+
+impl Config {
+    /// Reads every certificate of every directory with its key, and returns the faults of those that cannot be used.
+    ///
+    /// The server reads a key only when a client needs it.
+    #[must_use]
+    pub fn verify_directories(&self) -> Vec<Fault> {
+        let wrong = self.tls.certificate_directories.iter().flat_map(|directory| {
+            directory.found.iter().filter_map(|found| {
+                let error = found.files.load().err()?;
+                let what = format!("directory: {}: {error}", found.files.chain.display());
+                let instead = "it is left out until the fault is mended".to_owned();
+                let Position { line, column } = directory.position;
+                Some(Fault { file: self.source.file.clone(), line, column, what, instead })
+            })
+        });
+        wrong.collect()
+    }
+
+    /// Whether a site has an origin whose responses are cached.
+    #[must_use]
+    pub fn uses_cache(&self) -> bool {
+        self.sites.iter().any(|site| matches!(site.origin, Origin::Http(_)))
+    }
+
+    /// A fault that was found when the server started. It has the line of `address`, or none without one.
+    #[must_use]
+    pub fn fault_at(&self, address: Option<SocketAddr>, what: String) -> Fault {
+        let position = self.source.addresses.iter().find(|(known, _)| Some(*known) == address);
+        let position = position.map_or(Position::NONE, |(_, position)| *position);
+        let file = self.source.file.clone();
+        Fault { file, line: position.line, column: position.column, what, instead: String::new() }
+    }
+}
+
+/// The file of a configuration and positions in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConfigSource {
+    /// The file, or the option of the command line.
+    pub(crate) file: PathBuf,
+    /// Every address to listen on, the admin listener's included.
+    pub(crate) addresses: Vec<(SocketAddr, Position)>,
+}
+
+/// One address that clients connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// IP address and port; port 0 lets the system choose one.
+    pub address: SocketAddr,
+    /// HTTPS if true, plain HTTP otherwise.
+    pub tls: bool,
+    /// Whether each connection starts with a PROXY protocol header (version 1 or 2).
+    pub proxy_protocol: bool,
+    /// Options of the socket.
+    pub socket: ListenOptions,
+}
+
+/// The admin listener: plain HTTP with `/healthz` and `/metrics`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// IP address and port.
+    pub address: SocketAddr,
+    /// DNS names that clients may use for it, in lowercase letters.
+    pub hosts: Vec<String>,
+}
+
+/// Logs other than the program's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// Whether its lines have the JA4 fingerprint of the client.
+    pub ja4: bool,
+    /// The access log, JSON lines; `None` is off.
+    pub access: Option<PathBuf>,
+}

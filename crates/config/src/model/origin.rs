@@ -1,0 +1,130 @@
+//! Where a site's bytes come from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use penstock_http::OriginUrl;
+use penstock_sys::traffic::Secret;
+use penstock_tls::Authorities;
+
+use crate::limits;
+
+/// Where a site's bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Files below this directory; absolute, and a directory when the configuration was read.
+    Directory(PathBuf),
+    /// HTTP servers with the same content.
+    Http(Box<HttpOrigin>),
+}
+
+/// HTTP servers with the same content, and how they are used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpOrigin {
+    /// The servers and their weights: at least one, no two the same.
+    pub targets: Vec<(OriginUrl, u32)>,
+    /// The bucket, for an S3 origin; `targets` then is its server.
+    pub s3: Option<S3>,
+    /// The host name in requests; `None` uses each server's own.
+    pub host: Option<String>,
+    /// Authorities of their certificates; present if one of them uses TLS.
+    pub authorities: Option<Authorities>,
+    /// How long they may take.
+    pub timeouts: OriginTimeouts,
+    /// Connections to each of them.
+    pub connections: usize,
+    /// How often a request that failed is sent once more.
+    pub retries: u32,
+    /// How many redirections are followed.
+    pub follow_redirects: u32,
+    /// Hosts to which they are followed, beside those of the servers.
+    pub redirect_hosts: Vec<String>,
+    /// Bytes of a body whose length is not announced.
+    pub max_unannounced: u64,
+    /// When one is taken out.
+    pub health: Health,
+}
+
+impl HttpOrigin {
+    /// Servers with their weights, and the default of everything else.
+    pub fn new(targets: Vec<(OriginUrl, u32)>) -> Self {
+        Self {
+            targets,
+            s3: None,
+            host: None,
+            authorities: None,
+            timeouts: OriginTimeouts::default(),
+            connections: limits::ORIGIN_CONNECTIONS,
+            retries: limits::ORIGIN_RETRIES,
+            follow_redirects: 0,
+            redirect_hosts: Vec::new(),
+            max_unannounced: limits::ORIGIN_UNANNOUNCED_BYTES,
+            health: Health::default(),
+        }
+    }
+}
+
+/// A bucket of an S3-compatible store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct S3 {
+    /// The store.
+    pub endpoint: OriginUrl,
+    /// Name of the bucket.
+    pub bucket: String,
+    /// The region that signatures name.
+    pub region: String,
+    /// Whether the bucket's name stands in the path.
+    pub path_style: bool,
+    /// Prefix of every path: empty, or with a slash at its end and none at its start.
+    pub prefix: String,
+    /// Names the key.
+    pub access_key: String,
+    /// The key.
+    pub secret_key: Arc<Secret>,
+}
+
+/// How long servers of an origin may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OriginTimeouts {
+    /// To a connection.
+    pub connect: Duration,
+    /// To the head of a response.
+    pub first_byte: Duration,
+    /// Between two pieces of it.
+    pub between_bytes: Duration,
+}
+
+impl Default for OriginTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(limits::ORIGIN_CONNECT_SECONDS),
+            first_byte: Duration::from_secs(limits::ORIGIN_FIRST_BYTE_SECONDS),
+            between_bytes: Duration::from_secs(limits::ORIGIN_BETWEEN_BYTES_SECONDS),
+        }
+    }
+}
+
+/// When a server is taken out, and when it comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Failures in a row after which it is out.
+    pub unhealthy_after: u32,
+    /// Path and query that it is asked for again and again; `None` if it is not.
+    pub check: Option<String>,
+    /// How often.
+    pub interval: Duration,
+    /// Good answers in a row after which it is in again.
+    pub healthy_after: u32,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            unhealthy_after: limits::ORIGIN_UNHEALTHY_AFTER,
+            check: None,
+            interval: Duration::from_secs(limits::ORIGIN_CHECK_SECONDS),
+            healthy_after: limits::ORIGIN_HEALTHY_AFTER,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Sites: content by host name.
+
+use std::time::Duration;
+
+use penstock_http::query::QueryRules;
+
+use super::origin::Origin;
+use crate::forwarding::Forwarded;
+use crate::limits;
+use crate::signing::SignedUrls;
+
+/// Whether a site answers what came as early data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlyRequests {
+    /// Like any other request.
+    Allow,
+    /// With 425 Too Early.
+    Refuse,
+}
+
+/// Whether a site serves files whose path has a segment that begins with a dot. `.well-known` is always served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DotFiles {
+    /// Like any other file.
+    Allow,
+    /// With 404: such files are seldom meant for clients (`.env`, `.git`).
+    #[default]
+    Deny,
+}
+
+/// The content of some host names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Host names it answers to; at least one, and no two sites share one.
+    pub hosts: Vec<HostPattern>,
+    /// Where the bytes come from.
+    pub origin: Origin,
+    /// Caching of an HTTP origin's responses.
+    pub cache: SiteCache,
+    /// Methods that are forwarded to an HTTP origin, beside GET, HEAD and OPTIONS.
+    pub methods: Vec<String>,
+    /// How the origin learns the client's address.
+    pub forwarded: Forwarded,
+    /// Signatures that URLs have to have; `None` if they need none.
+    pub signed_urls: Option<SignedUrls>,
+    /// Whether it answers what came as early data.
+    pub early_data: EarlyRequests,
+    /// Whether it serves files that begin with a dot.
+    pub dot_files: DotFiles,
+    /// The file that answers for a directory, a plain name such as `index.html`.
+    pub index: String,
+    /// Response fields beyond those of the file itself.
+    pub headers: Headers,
+}
+
+/// A host name of a site. More exact ones win: [`Exact`](Self::Exact), then [`Under`](Self::Under) with the
+/// longest domain, then [`Any`](Self::Any).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostPattern {
+    /// `video.example.com`, in lower case without a final dot; also an IP address, IPv6 without brackets.
+    Exact(String),
+    /// `*.example.com`: exactly one label before the domain, which stands here without `*.`, in lower case.
+    Under(String),
+    /// `*`: every host that no other site has.
+    Any,
+}
+
+/// Caching of an HTTP origin's responses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteCache {
+    /// Freshness of successful responses without explicit freshness.
+    pub default_ttl: Duration,
+    /// Freshness of 404 and 410 without explicit freshness.
+    pub missing_ttl: Duration,
+    /// Fields of requests that go to the origin, in lower case.
+    pub vary: Vec<String>,
+    /// The parts of the query that belong to the cache key.
+    pub query: QueryRules,
+    /// Segments of a playlist that are fetched ahead of a viewer; 0 is off.
+    pub prefetch: usize,
+}
+
+/// Response fields of a site.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// Strict-Transport-Security, on HTTPS only; `None` sends no such field.
+    pub hsts: Option<Hsts>,
+    /// Value of Access-Control-Allow-Origin: `*` or one origin; `None` sends no such field.
+    pub cors: Option<String>,
+}
+
+/// Strict-Transport-Security (RFC 6797 §6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hsts {
+    /// How long browsers insist on HTTPS; zero tells them to forget it.
+    pub max_age: Duration,
+    /// Whether that holds for every name below this one too.
+    pub include_subdomains: bool,
+    /// Whether browsers may have it built in; only with a year and all subdomains.
+    pub preload: bool,
+}
+
+impl Default for SiteCache {
+    fn default() -> Self {
+        Self {
+            default_ttl: Duration::from_secs(limits::DEFAULT_TTL_SECONDS),
+            missing_ttl: Duration::from_secs(limits::MISSING_TTL_SECONDS),
+            vary: Vec::new(),
+            query: QueryRules::default(),
+            prefetch: limits::PREFETCH_SEGMENTS,
+        }
+    }
+}

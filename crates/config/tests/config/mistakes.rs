@@ -1,0 +1,187 @@
+//! Mistakes that work or almost work: each is named with its remedy.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
+use crate::fixture::{Fixture, around};
+
+fn warnings(fixture: &Fixture, text: &str) -> Vec<String> {
+    fixture.shown(&fixture.read(text).unwrap().warnings)
+}
+
+#[test]
+fn an_admin_listener_that_is_not_on_loopback_is_warned_of() {
+    let fixture = Fixture::new();
+    for address in ["0.0.0.0:9600", "192.0.2.1:9600", "\"[::]:9600\""] {
+        let bare = address.trim_matches('"');
+        assert_eq!(
+            warnings(&fixture, &around(&format!("admin: {{address: {address}}}"))),
+            [format!(
+                "edge.yaml:3: address: every machine that reaches {bare} can read metrics and purge the cache; write a \
+                 loopback address such as 127.0.0.1:9600, or restrict the port by a firewall"
+            )]
+        );
+    }
+    for address in ["127.0.0.1:9600", "127.0.0.2:1", "\"[::1]:9600\""] {
+        assert_eq!(warnings(&fixture, &around(&format!("admin: {{address: {address}}}"))), [""; 0]);
+    }
+}
+
+#[test]
+fn names_of_the_admin_listener_are_dns_names() {
+    let fixture = Fixture::new();
+    let config = fixture.read(&around("admin: {hosts: [Edge1.Example.COM., edge2]}")).unwrap();
+    assert_eq!(config.admin.unwrap().hosts, ["edge1.example.com", "edge2"]);
+    for wrong in ["edge1:9600", "https://edge1", "a..b", "\"*\""] {
+        let bare = wrong.trim_matches('"');
+        assert_eq!(
+            fixture.faults(&around(&format!("admin: {{hosts: [{wrong}]}}"))),
+            [format!(
+                "edge.yaml:3: hosts: `{bare}` is not a DNS name; write a name without a port, such as edge1.example.com"
+            )]
+        );
+    }
+}
+
+#[test]
+fn a_user_has_to_exist_and_not_to_be_root() {
+    let fixture = Fixture::new();
+    let user = fixture.read(&around("user: \"65534:65533\"")).unwrap().user.unwrap();
+    assert_eq!((user.uid, user.gid), (65534, 65533));
+    assert_eq!(
+        fixture.faults(&around("user: no-such-user")),
+        ["edge.yaml:3: user: there is no user `no-such-user`; write a name of /etc/passwd, or uid:gid"]
+    );
+    for root in ["root", "\"0:0\""] {
+        assert_eq!(
+            fixture.faults(&around(&format!("user: {root}"))),
+            ["edge.yaml:3: user: root keeps all privileges; write another user, such as penstock"]
+        );
+    }
+}
+
+#[test]
+fn a_key_that_every_user_may_read_is_warned_of() {
+    let fixture = Fixture::new();
+    let lines = around("tls: {certificates: [{chain: ec.crt, key: ec.key}]}");
+    assert_eq!(warnings(&fixture, &lines), [""; 0]);
+    let open = |name: &str| {
+        fs::set_permissions(fixture.path().join(name), PermissionsExt::from_mode(0o644)).unwrap()
+    };
+    open("ec.key");
+    assert_eq!(
+        warnings(&fixture, &lines),
+        ["edge.yaml:3: key: DIR/ec.key may be read by every user of this machine; run chmod 600 on it"]
+    );
+    fs::create_dir(fixture.path().join("all")).unwrap();
+    for name in ["ec.crt", "ec.key", "other.crt", "other.key"] {
+        fs::copy(fixture.path().join(name), fixture.path().join("all").join(name)).unwrap();
+    }
+    open("all/other.key");
+    assert_eq!(
+        warnings(&fixture, &around("tls: {certificates: [{directory: all}]}")),
+        [
+            "edge.yaml:3: directory: 2 keys in DIR/all, the first DIR/all/ec.key, may be read by every user of this \
+          machine; run chmod 600 on them"
+        ]
+    );
+}
+
+#[test]
+fn swapped_files_are_told_apart() {
+    assert_eq!(
+        Fixture::new().faults(&around("tls: {certificates: [{chain: ec.key, key: ec.crt}]}")),
+        [
+            "edge.yaml:3: chain: DIR/ec.key is a private key, and DIR/ec.crt a certificate; write chain: DIR/ec.crt, key: \
+          DIR/ec.key"
+        ]
+    );
+}
+
+/// A leaf with its key, the intermediate that signed it, and the root.
+fn three_levels(fixture: &Fixture) -> [String; 3] {
+    let authority = |name: &str| {
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        (params, KeyPair::generate().unwrap())
+    };
+    let (root_params, root_key) = authority("root");
+    let (params, key) = authority("intermediate");
+    let root = root_params.self_signed(&root_key).unwrap().pem();
+    let intermediate = params.signed_by(&key, &Issuer::new(root_params, root_key)).unwrap().pem();
+    let leaf_key = KeyPair::generate().unwrap();
+    let leaf_params = CertificateParams::new(vec!["leaf.example.com".to_owned()]).unwrap();
+    let leaf = leaf_params.signed_by(&leaf_key, &Issuer::new(params, key)).unwrap().pem();
+    let file = fixture.path().join("leaf.key");
+    fs::write(&file, leaf_key.serialize_pem()).unwrap();
+    fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
+    [leaf, intermediate, root]
+}
+
+#[test]
+fn the_order_of_a_chain_counts() {
+    let fixture = Fixture::new();
+    let [leaf, intermediate, root] = three_levels(&fixture);
+    let lines = around("tls: {certificates: [{chain: chain.pem, key: leaf.key}]}");
+    let write = |parts: &[&String]| {
+        let text: String = parts.iter().map(|part| part.as_str()).collect();
+        fs::write(fixture.path().join("chain.pem"), text).unwrap();
+    };
+    write(&[&leaf, &intermediate, &root]);
+    assert_eq!(warnings(&fixture, &lines), [""; 0]);
+    write(&[&intermediate, &leaf]);
+    assert_eq!(
+        fixture.faults(&lines),
+        [
+            "edge.yaml:3: key: DIR/leaf.key belongs to certificate 2 in DIR/chain.pem, not to the first; put that \
+          certificate first, then its issuer, and so on"
+        ]
+    );
+    write(&[&leaf, &root, &intermediate]);
+    assert_eq!(
+        warnings(&fixture, &lines),
+        [
+            "edge.yaml:3: chain: the certificates in DIR/chain.pem are in the wrong order; put the issuer of each \
+          certificate right behind it"
+        ]
+    );
+}
+
+#[test]
+fn values_of_other_programs_are_told_what_to_write() {
+    let fixture = Fixture::new();
+    for (lines, fault) in [
+        ("cache: {slice: 1MB}", "slice: 1MB is not a multiple of 4KiB; write 1MiB"),
+        ("cache: {slice: 65537}", "slice: 65537 is not a multiple of 4KiB; write 68KiB"),
+        (
+            "log: {access: stdout}",
+            "access: `stdout` would be a file of that name; write /dev/stdout, or ./stdout for a file",
+        ),
+        (
+            "log: {access: \"-\"}",
+            "access: `-` would be a file of that name; write /dev/stdout, or ./- for a file",
+        ),
+        (
+            "log: {access: stderr}",
+            "access: `stderr` would be a file of that name; write /dev/stderr, or ./stderr for a file",
+        ),
+    ] {
+        assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")], "{lines}");
+    }
+    assert!(fixture.read(&around("log: {access: ./stdout}")).is_ok());
+    for socket in ["unix:/run/origin.sock", "unix:///run/origin.sock", "/run/origin.sock"] {
+        let text = format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"{socket}\"]}}}}]\n"
+        );
+        assert_eq!(
+            fixture.faults(&text),
+            [format!(
+                "edge.yaml:2: http: `{socket}` is a Unix socket, which is not supported; let the origin listen on TCP, \
+                 and write http://127.0.0.1:8080"
+            )]
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! Accepts and serves the console's connections, within bounds of number, bytes and time.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, yield_now};
+
+use crate::backend::Backend;
+use crate::routes;
+
+/// The bounds of the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsoleLimits {
+    /// Connections at the same time. One more closes the oldest that has not sent a whole request head.
+    pub connections: usize,
+    /// From accept to the end of the request head; then the connection is closed.
+    pub head_deadline: Duration,
+    /// From accept to the last byte of the response; then the connection is closed.
+    pub deadline: Duration,
+    /// A request's head; at least 8192, which is hyper's minimum. Then 431.
+    pub head_bytes: usize,
+    /// Pause after `accept` failed, as it does when the process is out of descriptors.
+    pub accept_retry: Duration,
+}
+
+/// An open connection.
+struct Slot {
+    task: AbortHandle,
+    /// Whether its request head has arrived.
+    has_request: Arc<AtomicBool>,
+}
+
+/// Accepts until the future is dropped.
+#[expect(clippy::infinite_loop, reason = "ended by dropping it")]
+pub(crate) async fn accept(listener: &TcpListener, backend: &Arc<dyn Backend>, limits: ConsoleLimits) {
+    // From the oldest to the newest.
+    let mut slots: VecDeque<Slot> = VecDeque::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                make_space(&mut slots, limits.connections);
+                let has_request = Arc::new(AtomicBool::new(false));
+                let work = serve(stream, Arc::clone(backend), limits, Arc::clone(&has_request));
+                slots.push_back(Slot { task: tokio::spawn(work).abort_handle(), has_request });
+                // The new connection is read from before a crowd behind it could evict it.
+                yield_now().await;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the console cannot accept");
+                tokio::time::sleep(limits.accept_retry).await;
+            }
+        }
+    }
+}
+
+/// Closes a connection if there are as many as allowed: the oldest without a request, otherwise the oldest.
+fn make_space(slots: &mut VecDeque<Slot>, allowed: usize) {
+    slots.retain(|slot| !slot.task.is_finished());
+    while slots.len() >= allowed.max(1) {
+        let idle = slots.iter().position(|slot| !slot.has_request.load(Ordering::Relaxed));
+        if let Some(slot) = slots.remove(idle.unwrap_or(0)) {
+            tracing::debug!("the console closed its oldest idle connection for a new one");
+            slot.task.abort();
+        }
+    }
+}
+
+/// Answers one request and closes: clients come every few seconds, from near by.
+async fn serve(
+    stream: TcpStream,
+    backend: Arc<dyn Backend>,
+    limits: ConsoleLimits,
+    has_request: Arc<AtomicBool>,
+) {
+    let service = service_fn(|request| {
+        has_request.store(true, Ordering::Relaxed);
+        let response = routes::respond(request, Arc::clone(&backend));
+        async { Ok::<_, Infallible>(response.await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_deadline)
+        .keep_alive(false)
+        .half_close(true)
+        .max_buf_size(limits.head_bytes)
+        .serve_connection(TokioIo::new(stream), service);
+    match tokio::time::timeout(limits.deadline, connection).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a connection to the console failed"),
+        Err(_) => tracing::debug!("a connection to the console was too slow"),
+    }
+}

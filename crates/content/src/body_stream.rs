@@ -1,0 +1,269 @@
+//! Streaming the body of an object: the bytes that can be sent now, and waiting for the rest.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use penstock_cache::{Lease, Object, SliceClaim};
+use penstock_config::limits;
+use penstock_egress::{ExternalBytes, Part as BodyPart};
+
+use crate::context::Context;
+use crate::fault::{BodyError, FillFault};
+use crate::fill::fetch_slice;
+use crate::metadata::ObjectMetadata;
+use crate::relay::BodyReceiver;
+use crate::store::Store;
+use crate::task;
+use crate::write_body::fill_window;
+
+/// A body that may still be coming while it is sent.
+pub struct BodyStream {
+    store: Arc<Store>,
+    object: Arc<Object<ObjectMetadata>>,
+    current: Option<Piece>,
+    /// Pieces behind the current one.
+    rest: VecDeque<Piece>,
+    attempts: usize,
+    /// The slice for which this request has been counted.
+    counted: Option<u32>,
+    /// Slices before this one have been prefetched if they were missing.
+    prefetched: u32,
+}
+
+impl Drop for BodyStream {
+    fn drop(&mut self) {
+        self.object.description().readers.leave();
+    }
+}
+
+/// A piece of a body.
+pub(crate) enum Piece {
+    /// Bytes made for this response, such as the heads of multipart ranges.
+    Bytes(Vec<u8>),
+    /// Bytes of the object; an end behind the object's own means up to its end.
+    Range(Range<u64>),
+    /// A body that does not enter the cache.
+    Relayed(BodyReceiver),
+}
+
+/// Bytes of a body that can be sent now. They stay in the cache until the chunk is dropped.
+pub struct BodyChunk {
+    /// The bytes, in order.
+    pub parts: Vec<BodyPart>,
+    /// Length of the parts in bytes; greater than zero.
+    pub length: u64,
+    lease: Option<Lease>,
+}
+
+impl BodyChunk {
+    /// Reports that sending the bytes failed because their file lost them. The cache compares them with their checksum before
+    /// it uses them again.
+    pub fn report_failure(&self) {
+        if let Some(lease) = &self.lease {
+            lease.report_failure();
+        }
+    }
+}
+
+/// Waits until an object of unknown length has its bytes up to `end`, or has ended.
+///
+/// # Errors
+/// [`BodyError`] if it will not come so far.
+pub(crate) async fn wait_for_bytes(object: &Arc<Object<ObjectMetadata>>, end: u64) -> Result<(), BodyError> {
+    let (last, at) = object.locate(end.saturating_sub(1));
+    // A fill claims a slice before it finishes the one in front of it. So a missing slice has been evicted or will not
+    // come, and two in a row mean the latter.
+    let (mut slice, mut gone) = (0, 0);
+    while object.length().is_none() && slice <= last && gone < 2 {
+        match object.claim_slice(slice) {
+            SliceClaim::Ready(_) => (slice, gone) = (slice + 1, 0),
+            SliceClaim::Missing(_) => (slice, gone) = (slice + 1, gone + 1),
+            SliceClaim::Filling(mut follower) => {
+                let progress = follower.progress();
+                if progress.failed {
+                    return Err(BodyError::Gone(object.description().fault_of(slice)));
+                }
+                if slice == last && progress.bytes > at {
+                    return Ok(());
+                }
+                if !progress.complete {
+                    follower.further().await;
+                }
+            }
+        }
+    }
+    if gone < 2 { Ok(()) } else { Err(BodyError::Gone(None)) }
+}
+
+impl BodyStream {
+    /// A stream of these pieces of an object.
+    pub(crate) fn new(store: &Arc<Store>, object: &Arc<Object<ObjectMetadata>>, pieces: Pieces) -> Self {
+        object.description().readers.enter();
+        let (current, rest) = match pieces {
+            Pieces::One(piece) => (Some(piece), VecDeque::new()),
+            Pieces::Many(pieces) => (None, pieces.into()),
+        };
+        Self {
+            store: Arc::clone(store),
+            object: Arc::clone(object),
+            current,
+            rest,
+            attempts: 0,
+            counted: None,
+            prefetched: 0,
+        }
+    }
+
+    /// The next bytes, as soon as there are any; `None` behind the last.
+    ///
+    /// # Errors
+    /// See [`BodyError`].
+    pub async fn next(&mut self, context: &Rc<Context>) -> Result<Option<BodyChunk>, BodyError> {
+        loop {
+            if self.current.is_none() {
+                self.current = self.rest.pop_front();
+            }
+            match &mut self.current {
+                None => return Ok(None),
+                Some(Piece::Bytes(bytes)) => {
+                    let bytes = std::mem::take(bytes);
+                    self.current = None;
+                    let length = bytes.len() as u64;
+                    return Ok(Some(BodyChunk { parts: vec![BodyPart::Owned(bytes)], length, lease: None }));
+                }
+                Some(Piece::Relayed(receiver)) => match receiver.next().await? {
+                    Some(pieces) => {
+                        let length = pieces.iter().map(|piece| piece.len() as u64).sum();
+                        let parts = pieces
+                            .into_iter()
+                            .map(|piece| BodyPart::External(ExternalBytes::new(piece)))
+                            .collect();
+                        return Ok(Some(BodyChunk { parts, length, lease: None }));
+                    }
+                    None => self.current = None,
+                },
+                Some(Piece::Range(range)) => {
+                    let range = range.clone();
+                    if range.is_empty() || self.object.length().is_some_and(|length| range.start >= length) {
+                        self.current = None;
+                    } else if let Some(chunk) = self.advance(context, range).await? {
+                        return Ok(Some(chunk));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Bytes from the start of `range`; `None` if the state has changed and is worth another look.
+    async fn advance(
+        &mut self,
+        context: &Rc<Context>,
+        range: Range<u64>,
+    ) -> Result<Option<BodyChunk>, BodyError> {
+        let (slice, from) = self.object.locate(range.start);
+        let readers = &self.object.description().readers;
+        readers.advance_to(range.start);
+        let part = self.object.claim_slice(slice);
+        readers.take_slice(slice, !matches!(part, SliceClaim::Missing(_)));
+        match part {
+            SliceClaim::Ready(lease) => {
+                self.prefetch(context, slice, range.end);
+                let available = lease.length();
+                if available <= from {
+                    // The end has been found, and it is here.
+                    self.current = None;
+                    return Ok(None);
+                }
+                Ok(self.chunk(lease, from..available, range))
+            }
+            SliceClaim::Filling(mut follower) => {
+                self.prefetch(context, slice, range.end);
+                if self.counted.is_none() && follower.followers() > context.waiters_per_fill.get() {
+                    return Err(BodyError::Crowded);
+                }
+                let progress = follower.progress();
+                if progress.bytes > from
+                    && let Some(lease) = follower.lease()
+                {
+                    return Ok(self.chunk(lease, from..progress.bytes, range));
+                }
+                if progress.failed {
+                    return self.retry(slice);
+                }
+                if !progress.complete {
+                    follower.further().await;
+                }
+                Ok(None)
+            }
+            SliceClaim::Missing(fill) => {
+                self.retry(slice)?;
+                let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
+                let mut follower = fill.follow();
+                task::spawn(async move { fetch_slice(&context, &store, fill).await });
+                follower.further().await;
+                if follower.progress().failed { self.retry(slice) } else { Ok(None) }
+            }
+        }
+    }
+
+    /// Allows another look at a slice that is missing or whose fill failed, within bounds.
+    fn retry(&mut self, slice: u32) -> Result<Option<BodyChunk>, BodyError> {
+        let fault = self.object.description().fault_of(slice);
+        // A fill of unknown length cannot be resumed. A fill that failed for good is not repeated by each reader.
+        let is_final = fault.is_some_and(|fault| self.attempts > 0 && fault.is_final());
+        let is_final = is_final || fault == Some(FillFault::Changed);
+        if is_final || self.attempts >= limits::ORIGIN_ATTEMPTS || self.object.length().is_none() {
+            return Err(BodyError::Gone(fault));
+        }
+        self.attempts += 1;
+        Ok(None)
+    }
+
+    /// Has the next slices fetched while this one is filled or sent: one after the other would cost a round trip to the
+    /// origin for each.
+    fn prefetch(&mut self, context: &Rc<Context>, slice: u32, end: u64) {
+        let end = self.object.length().unwrap_or(0).min(end);
+        let first_after = (u64::from(slice) + 1) * u64::from(self.object.slice_bytes());
+        if first_after >= end {
+            return;
+        }
+        let window = fill_window(&self.object);
+        let ahead = self.prefetched.max(slice + 1)..slice.saturating_add(window).saturating_add(1);
+        for next in ahead {
+            self.prefetched = next + 1;
+            if u64::from(next) * u64::from(self.object.slice_bytes()) >= end {
+                return;
+            }
+            if let SliceClaim::Missing(fill) = self.object.claim_slice(next) {
+                self.object.description().readers.mark_slice(&self.store.prefetches, next);
+                let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
+                task::spawn(async move { fetch_slice(&context, &store, fill).await });
+            }
+        }
+    }
+
+    fn chunk(&mut self, lease: Lease, within: Range<u32>, wanted: Range<u64>) -> Option<BodyChunk> {
+        let left = u32::try_from(wanted.end - wanted.start).unwrap_or(u32::MAX);
+        let end = within.end.min(within.start.saturating_add(left));
+        let extent = lease.extent(within.start..end)?;
+        let (slice, _) = self.object.locate(wanted.start);
+        if self.counted.replace(slice) != Some(slice) {
+            self.object.count_leased_request(slice, &lease);
+        }
+        // Progress: later faults have their own attempts.
+        self.attempts = 0;
+        let length = extent.len;
+        if let Some(Piece::Range(range)) = &mut self.current {
+            range.start += length;
+        }
+        Some(BodyChunk { parts: vec![BodyPart::Extent(extent)], length, lease: Some(lease) })
+    }
+}
+
+/// The pieces of a body.
+pub(crate) enum Pieces {
+    One(Piece),
+    Many(Vec<Piece>),
+}

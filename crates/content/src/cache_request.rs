@@ -1,0 +1,44 @@
+//! What is asked of the cache, and of the origin on a miss.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use penstock_cache::Key;
+
+/// Fields of a request that go to the origin, normalised.
+pub(crate) type RequestFields = Arc<[(String, String)]>;
+
+/// One object as a request asks for it.
+#[derive(Clone, Debug)]
+pub(crate) struct CacheRequest<'t> {
+    /// What the object is found by.
+    pub(crate) key: Key,
+    /// The key before it is known which request fields the object varies by.
+    pub(crate) primary: Key,
+    /// Fields of the request that go to the origin.
+    pub(crate) fields: RequestFields,
+    /// Names of the fields that may go to the origin.
+    pub(crate) forwarded: Arc<[String]>,
+    /// Path and query, normalised by the site's query rules.
+    pub(crate) target: Cow<'t, str>,
+    /// When the client asked, as purges count time.
+    pub(crate) moment: u64,
+    /// Whether the request may be a replay of early data.
+    pub(crate) early: bool,
+    /// Whether the target names a manifest: manifests are small and change, so they are fetched whole.
+    pub(crate) is_manifest: bool,
+}
+
+impl CacheRequest<'_> {
+    /// The same request with a target of its own, for tasks that outlive the client's request.
+    pub(crate) fn into_owned(self) -> CacheRequest<'static> {
+        let Self { key, primary, fields, forwarded, target, moment, early, is_manifest } = self;
+        let target = Cow::Owned(target.into_owned());
+        CacheRequest { key, primary, fields, forwarded, target, moment, early, is_manifest }
+    }
+}
+
+/// Path and query of a target.
+pub(crate) fn split_target(target: &str) -> (&str, Option<&str>) {
+    target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))
+}

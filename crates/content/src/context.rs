@@ -1,0 +1,48 @@
+//! What the content path needs of its surroundings: clock, tasks, counters, files and origins.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use penstock_metrics::Shard;
+use penstock_origin::directory::OpenFiles;
+use penstock_origin::io_threads::IoThreads;
+
+use crate::clock::Clock;
+use crate::compress::CompressedManifests;
+use crate::origins::Origins;
+
+/// The surroundings of the content path: one for each worker, shared by its requests and its fills.
+pub struct Context {
+    /// Monotonic and wall-clock time.
+    pub clock: Clock,
+    /// Counters of this worker.
+    pub metrics: Arc<Shard>,
+    /// Files of directory sites that this worker has open.
+    pub files: OpenFiles,
+    /// Compressed forms of small text files.
+    pub compressed: Arc<CompressedManifests>,
+    /// Threads that open, read and compress files.
+    pub io: Arc<IoThreads>,
+    /// Where bytes that are not in the cache come from.
+    pub origins: Box<dyn Origins>,
+    /// Readers that may wait for one fill; a further request is answered with 503.
+    pub waiters_per_fill: Cell<usize>,
+    /// Source of random numbers, for multipart boundaries.
+    pub random: fn() -> u64,
+}
+
+impl Context {
+    /// The time now, monotonic.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// The time now on both clocks.
+    pub(crate) fn moment(&self) -> Moment {
+        (self.clock.now(), self.clock.wall())
+    }
+}
+
+/// One moment on both clocks, monotonic and wall.
+pub(crate) type Moment = (Instant, SystemTime);

@@ -1,0 +1,225 @@
+//! Fetching objects and slices. A fetch is a task of its own: it goes on when the client that began it leaves.
+
+use std::sync::Arc;
+
+use penstock_cache::{Object, ObjectClaim};
+use penstock_http::caching::Storage;
+use penstock_origin::http::{Fetch, OriginError};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::cache_request::CacheRequest;
+use crate::cache_status::CacheStatus;
+use crate::content_range::{has_unknown_end, whole_length};
+use crate::context::Moment;
+use crate::fault::origin_status;
+use crate::fill::{fill_object, record_fault};
+use crate::live::BodyKind;
+use crate::lookup::{FetchClaim, Lookup};
+use crate::metadata::ObjectMetadata;
+use crate::origin_request::forward_fields;
+use crate::origin_response::OriginResponse;
+use crate::origins::OriginBody;
+use crate::playlist::is_newer_playlist;
+use crate::relay::{Relay, Repeatable, relay};
+use crate::restore::restore;
+use crate::write_body::{claim_missing, slices_of, window};
+
+type Stored = Arc<Object<ObjectMetadata>>;
+
+/// Fetches an object that no client has asked for yet.
+pub(crate) async fn fetch_ahead(lookup: Lookup, claim: ObjectClaim<ObjectMetadata>) {
+    let (reply, _) = oneshot::channel();
+    fetch_object(&lookup, FetchClaim { claim: Some(claim), reply }, None).await;
+}
+
+/// Finds out what an object is, gives it to the waiters, and fills the slices that come with it. `stale` is the version
+/// in the cache that is no longer fresh.
+pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Option<Stored>) {
+    let (claim, stale) = match stale {
+        None if lookup.held.is_none() => match restore(lookup, claim).await {
+            Ok(()) => return,
+            Err(missed) => missed,
+        },
+        stale => (claim, stale),
+    };
+    let metrics = &lookup.context.metrics;
+    let fetch = object_request(lookup, stale.as_ref());
+    let whole = Fetch { range: None, ..fetch.clone() };
+    let mut fetched = ask(lookup, &fetch).await;
+    if fetched.as_ref().is_ok_and(|answer| must_be_whole(&**answer, lookup)) {
+        drop(fetched);
+        fetched = ask(lookup, &whole).await;
+    }
+    let now = lookup.context.moment();
+    if let (Ok(answer), Some(object)) = (&fetched, &stale)
+        && answer.status() == 304
+    {
+        metrics.origin("not_modified");
+        object.description().confirm(&**answer, lookup.request.moment, now);
+        claim.keep(object, CacheStatus::Revalidated);
+        return;
+    }
+    let fetched = match fetched {
+        Ok(answer) => OriginResponse::read_kind(answer, &lookup.request.target).await,
+        Err(error) => Err(error),
+    };
+    let failed = fetched.as_ref().map_or(true, |response| response.head.status() >= 500);
+    let substitute =
+        stale.as_ref().filter(|object| failed && object.description().may_replace_an_error(now.0));
+    match (fetched, substitute) {
+        (fetched, Some(object)) => {
+            metrics.origin(fetched.err().map_or("server_error", OriginError::label));
+            claim.share(object, CacheStatus::StaleIfError);
+        }
+        (Err(error), None) => {
+            metrics.origin(error.label());
+            claim.share(&failure(lookup, error, now), CacheStatus::Miss);
+        }
+        (Ok(response), None) => {
+            let status = if stale.is_some() { CacheStatus::Replaced } else { CacheStatus::Miss };
+            take_in(lookup, response, claim, status, now).await;
+        }
+    }
+}
+
+/// The first request for an object.
+fn object_request(lookup: &Lookup, stale: Option<&Stored>) -> Fetch {
+    let request = &lookup.request;
+    let whole = request.is_manifest || lookup.store.volatile.has(&request.key, lookup.context.now());
+    let target = lookup.held.as_ref().map_or(&*request.target, |held| &held.target);
+    let mut fetch = Fetch {
+        early: request.early,
+        range: (!whole).then(|| (0, first_bytes(lookup) - 1)),
+        known: stale.and_then(|object| object.description().condition()),
+        ..Fetch::get(target)
+    };
+    forward_fields(&request.fields, &mut fetch);
+    fetch
+}
+
+/// How much the first request for an object asks for, in bytes: for a client that wants all of it, the first slices in
+/// one response.
+fn first_bytes(lookup: &Lookup) -> u64 {
+    let tier = &lookup.store.tier;
+    let slices = if lookup.wants_all { window(tier.slices_max()) } else { 1 };
+    u64::from(slices) * u64::from(tier.slice_bytes())
+}
+
+/// Whether a part is of no use: the origin does not know the length of the object, or the part has no strong validator to
+/// combine it with others.
+fn must_be_whole(answer: &dyn OriginBody, lookup: &Lookup) -> bool {
+    if answer.status() != 206 {
+        return false;
+    }
+    if has_unknown_end(answer) {
+        return true;
+    }
+    let is_all = whole_length(answer, answer.length(), u64::MAX) == Some(answer.length());
+    !is_all && !ObjectMetadata::has_strong_validator(answer, lookup.context.clock.wall())
+}
+
+async fn ask<'f>(lookup: &'f Lookup, fetch: &'f Fetch) -> Result<Box<dyn OriginBody + 'f>, OriginError> {
+    let coming = lookup.context.origins.fetch(lookup.site.origin(), fetch);
+    match &lookup.held {
+        Some(held) => timeout(held.longest, coming).await.unwrap_or(Err(OriginError::Timeout)),
+        None => coming.await,
+    }
+}
+
+/// Makes an object of a response, gives it to those it is for, and fills it.
+async fn take_in(
+    lookup: &Lookup,
+    mut response: OriginResponse<'_>,
+    claim: FetchClaim,
+    status: CacheStatus,
+    now: Moment,
+) {
+    let Lookup { context, store, site, .. } = lookup;
+    let metrics = &context.metrics;
+    let slice_bytes = u64::from(store.tier.slice_bytes());
+    let asked_bytes = first_bytes(lookup);
+    let Some(length) = whole_length(&*response.head, response.length, asked_bytes) else {
+        metrics.origin(OriginError::Malformed.label());
+        claim.share(&failure(lookup, OriginError::Malformed, now), status);
+        return;
+    };
+    metrics.origin("answered");
+    if let Some(kind) = response.kind.label() {
+        metrics.manifest(kind);
+    }
+    let kind = std::mem::replace(&mut response.kind, BodyKind::Other);
+    let request = selected(lookup, &*response.head);
+    let (metadata, storage) = ObjectMetadata::read(&*response.head, &request, site, kind, now);
+    if let Some(manifest) = metadata.manifest() {
+        site.learn(&lookup.request.target, manifest);
+    }
+    if lookup.in_advance {
+        metadata.readers.mark_segment(&store.prefetches);
+    }
+    let coming = length.map(|length| if metadata.ranges { length.min(asked_bytes) } else { length });
+    let slices = slices_of(slice_bytes, coming);
+    let object = Object::new(&request.key, metadata, length, Arc::clone(&store.tier));
+    let is_other_variant = request.key != lookup.request.key;
+    if storage == Storage::Private && !is_other_variant && lookup.wants_all {
+        let (sender, receiver) = relay();
+        claim.give_unshared(&object, Some(receiver));
+        let relay = Relay { context, object: &object, sender, repeatable: Repeatable::Yes };
+        if let Err(fault) = relay.run(response).await {
+            record_fault(context, store, &object, fault);
+        }
+        return;
+    }
+    // Before another request can see the object: the slices of this response are for this task to fill.
+    let fills = claim_missing(&object, 0..slices);
+    announce(lookup, claim, &object, storage, status);
+    if let Err(fault) = fill_object(context, response, &object, fills).await {
+        record_fault(context, store, &object, fault);
+        if length.is_none() {
+            // Its length is unknown: the rest cannot be asked for.
+            store.index.forget_version(&request.key, &object);
+        }
+    }
+}
+
+/// The request with the key of the variant that the response says it selects.
+fn selected(lookup: &Lookup, head: &dyn OriginBody) -> CacheRequest<'static> {
+    let (key, gone) =
+        lookup.store.variants.learn(&lookup.request, &lookup.site.name, ObjectMetadata::vary_of(head));
+    if let Some(gone) = gone {
+        lookup.store.index.forget(&gone, &lookup.store.tier);
+    }
+    CacheRequest { key, ..lookup.request.clone() }
+}
+
+fn announce(lookup: &Lookup, claim: FetchClaim, object: &Stored, storage: Storage, status: CacheStatus) {
+    let index = &lookup.store.index;
+    match storage {
+        storage if *object.key() != lookup.request.key => {
+            if matches!(storage, Storage::Shared(_)) {
+                index.insert_unclaimed(object, |_| true);
+            }
+            claim.give_to_first(object, status);
+        }
+        Storage::Shared(_) if lookup.held.is_some() => {
+            if object.description().manifest().is_some() {
+                index.insert_unclaimed(object, |known| is_newer_playlist(object, known));
+            }
+            claim.share(object, status);
+        }
+        Storage::Shared(_) => claim.keep(object, status),
+        Storage::Passing => claim.share(object, status),
+        Storage::Private => claim.give_unshared(object, None),
+    }
+}
+
+/// The object that stands for an origin that failed.
+fn failure(lookup: &Lookup, error: OriginError, now: Moment) -> Stored {
+    let status = match (error, &lookup.held) {
+        // The origin held its response for too long (RFC 8216bis §6.2.5.2): the player asks again.
+        (OriginError::Timeout, Some(_)) => 503,
+        (error, _) => origin_status(error).code(),
+    };
+    let metadata = ObjectMetadata::failure(status, error.into(), &lookup.request, &lookup.site, now);
+    Object::new(&lookup.request.key, metadata, Some(0), Arc::clone(&lookup.store.tier))
+}

@@ -1,0 +1,120 @@
+//! Fills: bringing bytes of slices from an origin into the cache, from where an earlier response broke off.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use penstock_cache::{Object, SliceFill};
+use penstock_config::limits;
+
+use crate::context::Context;
+use crate::fault::FillFault;
+use crate::metadata::ObjectMetadata;
+use crate::origin_request::{ask_for, part_request, wait_before_retry};
+use crate::origin_response::OriginResponse;
+use crate::store::Store;
+use crate::write_body::{Fill, claim_missing, give_up, slices_of, write_body, write_to_the_end};
+
+/// Fills a new object with the body that came with its head.
+///
+/// # Errors
+/// Why not all slices could be filled; the fault is recorded for their readers.
+pub(crate) async fn fill_object(
+    context: &Context,
+    response: OriginResponse<'_>,
+    object: &Arc<Object<ObjectMetadata>>,
+    mut fills: VecDeque<Fill>,
+) -> Result<(), FillFault> {
+    if object.length().is_none() {
+        return write_to_the_end(context, response, object, fills).await;
+    }
+    let written = write_body(context, response, object, &mut fills, 0).await;
+    fill_rest(context, object, fills, written).await
+}
+
+/// Fills one slice of an object that is known.
+pub(crate) async fn fetch_slice(context: &Rc<Context>, store: &Store, fill: SliceFill<ObjectMetadata>) {
+    let Err(fill) = fill.restore().await else { return };
+    let object = Arc::clone(fill.object());
+    if !object.description().may_be_fetched_in_parts() {
+        // A part of another response could be of another version.
+        give_up(&object, [fill], FillFault::Changed);
+        record_fault(context, store, &object, FillFault::Changed);
+        return;
+    }
+    if let Err(fault) = fill_rest(context, &object, VecDeque::from([fill]), Ok(())).await {
+        record_fault(context, store, &object, fault);
+    }
+}
+
+/// Fills the slices of `fills`, after an earlier response ended with `outcome`. Each response that brings bytes gives the
+/// next one all attempts anew; attempts without progress are bounded and wait longer each time.
+async fn fill_rest(
+    context: &Context,
+    object: &Arc<Object<ObjectMetadata>>,
+    mut fills: VecDeque<Fill>,
+    mut outcome: Result<(), FillFault>,
+) -> Result<(), FillFault> {
+    let mut attempts = 0;
+    let mut before = missing_bytes(object, &fills);
+    while !fills.is_empty() {
+        if let Err(fault) = outcome {
+            let progress = missing_bytes(object, &fills);
+            attempts = if progress < before { 0 } else { attempts + 1 };
+            before = progress;
+            let is_final = !fault.may_be_resumed() || !object.description().may_be_fetched_in_parts();
+            if is_final || attempts >= limits::ORIGIN_ATTEMPTS {
+                give_up(object, fills, fault);
+                return Err(fault);
+            }
+            context.metrics.origin(fault.label());
+            wait_before_retry(attempts).await;
+        }
+        outcome = fill_from_origin(context, object, &mut fills).await;
+    }
+    Ok(())
+}
+
+/// One request for the bytes that are missing, from the first to the last.
+async fn fill_from_origin(
+    context: &Context,
+    object: &Arc<Object<ObjectMetadata>>,
+    fills: &mut VecDeque<Fill>,
+) -> Result<(), FillFault> {
+    let slice_bytes = u64::from(object.slice_bytes());
+    let (Some(first), Some(last)) = (fills.front(), fills.back()) else { return Ok(()) };
+    let start = u64::from(first.slice()) * slice_bytes + u64::from(first.written());
+    let end = u64::from(last.slice()) * slice_bytes + u64::from(object.slice_length(last.slice()));
+    let (wanted, number) = (start..end, first.slice());
+    let fetch = part_request(object.description(), &wanted);
+    let (answer, from) = ask_for(context, object, &fetch, &wanted).await?;
+    if answer.status() != 206 && fills.len() == 1 {
+        // The origin ignores Range: slices that are missing are filled from the same response.
+        for before in claim_missing(object, 0..number).into_iter().rev() {
+            fills.push_front(before);
+        }
+        fills.extend(claim_missing(object, number + 1..slices_of(slice_bytes, object.length())));
+    }
+    write_body(context, OriginResponse::unread(answer), object, fills, from).await
+}
+
+/// Bytes that the fills have yet to bring.
+fn missing_bytes(object: &Object<ObjectMetadata>, fills: &VecDeque<Fill>) -> u64 {
+    let missing = |fill: &Fill| object.slice_length(fill.slice()).saturating_sub(fill.written());
+    fills.iter().map(|fill| u64::from(missing(fill))).sum()
+}
+
+/// Counts a fault that ended a fill, and forgets an object that has changed.
+pub(crate) fn record_fault(
+    context: &Context,
+    store: &Store,
+    object: &Arc<Object<ObjectMetadata>>,
+    fault: FillFault,
+) {
+    context.metrics.origin(fault.label());
+    if fault == FillFault::Changed {
+        let age = context.clock.wall().duration_since(object.description().received()).unwrap_or_default();
+        store.volatile.changed(object.key(), age, context.now());
+        store.index.forget_version(object.key(), object);
+    }
+}

@@ -1,0 +1,266 @@
+//! Requests that are forwarded to an origin with their body, such as POST. Their responses are not cached.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use penstock_cache::Object;
+use penstock_config::{Forwarded, SignedUrls};
+use penstock_http::uri::normalise;
+use penstock_http::{Method, Request, Status};
+use penstock_origin::http::{Fetch, OriginError, RequestBody};
+use tokio::sync::oneshot;
+
+use crate::cache_request::{CacheRequest, split_target};
+use crate::cache_status::CacheStatus;
+use crate::context::Context;
+use crate::exchange::{ClientRequest, Exchange};
+use crate::fault::origin_status;
+use crate::http_site::HttpSite;
+use crate::live::BodyKind;
+use crate::lookup::LookupResult;
+use crate::metadata::ObjectMetadata;
+use crate::origin_response::OriginResponse;
+use crate::origins::OriginBody;
+use crate::relay::{Relay, Repeatable, relay};
+use crate::respond::forwarded;
+use crate::response::Response;
+use crate::signed_urls::{Bare, admit};
+use crate::site::{Site, SiteOrigin, SiteTable};
+use crate::store::Store;
+use crate::task;
+
+/// A request that is to be forwarded, and its site.
+pub struct Forward<'r> {
+    site: Arc<Site>,
+    bare: Bare<'r>,
+}
+
+/// A forwarded request. Once begun, it goes on if the client leaves.
+pub struct PendingResponse {
+    response: oneshot::Receiver<LookupResult>,
+}
+
+/// The head of the origin's response to a forwarded request; `None` if its task ended without one.
+pub struct ForwardedResponse(Option<LookupResult>);
+
+impl<'r> Forward<'r> {
+    /// The forwarding of a request; `None` if the request is answered like any other.
+    pub fn admit(context: &Context, sites: &SiteTable, request: &'r Request<'r>) -> Option<Self> {
+        let Method::Other(method) = request.method() else { return None };
+        let site = sites.find(request.host())?;
+        if !site.methods.iter().any(|known| known == method) || request.path().is_err() {
+            return None;
+        }
+        let SiteOrigin::Http(..) = &site.origin else { return None };
+        let bare = match &site.signed_urls {
+            Some(rules) => {
+                let bare = admit(rules, request, context.clock.wall()).ok()?;
+                context.metrics.signed_url("accepted");
+                bare
+            }
+            None => Bare { path: request.raw_path(), query: request.query().map(Cow::Borrowed) },
+        };
+        Some(Self { site: Arc::clone(site), bare })
+    }
+
+    /// The response to early data that the site refuses.
+    pub fn refusal(&self, context: &Rc<Context>, client: ClientRequest<'_>) -> Option<Response> {
+        let refused = client.early && self.site.refuses_early;
+        refused.then(|| Exchange::new(context, client, Some(&self.site)).page(Status::TooEarly))
+    }
+
+    /// Sends the request to the origin. `None` if its method is no method.
+    pub fn start(
+        &self,
+        context: &Rc<Context>,
+        client: ClientRequest<'_>,
+        address: SocketAddr,
+        body: RequestBody,
+    ) -> Option<PendingResponse> {
+        let SiteOrigin::Http(http, store) = &self.site.origin else { return None };
+        let fetch = self.fetch(client, address)?;
+        let (path, query) = split_target(&fetch.target);
+        let moment = store.purges.stamp(context.clock.wall());
+        let request = http.request_for(http.target(path, query), fetch.early, moment).into_owned();
+        let forwarding = Forwarding {
+            context: Rc::clone(context),
+            store: Arc::clone(store),
+            site: Arc::clone(http),
+            request,
+            host: client.head.host().to_owned(),
+        };
+        let (reply, response) = oneshot::channel();
+        task::spawn(async move { forwarding.run(&fetch, body, reply).await });
+        Some(PendingResponse { response })
+    }
+
+    /// The response for the client.
+    pub async fn respond(
+        &self,
+        context: &Rc<Context>,
+        client: ClientRequest<'_>,
+        head: ForwardedResponse,
+    ) -> Response {
+        let exchange = Exchange::new(context, client, Some(&self.site));
+        match head.0 {
+            Some(found) => forwarded(&exchange, &self.site, found).await,
+            None => exchange.page(Status::BadGateway),
+        }
+    }
+
+    /// The request for the origin. It has the whole query: query rules are for cache keys.
+    fn fetch(&self, client: ClientRequest<'_>, address: SocketAddr) -> Option<Fetch> {
+        let request = client.head;
+        let target = match &self.bare.query {
+            Some(query) => format!("{}?{query}", self.bare.path),
+            None => self.bare.path.to_owned(),
+        };
+        let mut fetch = Fetch { early: client.early, ..Fetch::get(target) };
+        fetch.method = request.method().name().parse().ok()?;
+        let connection: Vec<String> = request
+            .values("connection")
+            .map(|value| String::from_utf8_lossy(value).to_ascii_lowercase())
+            .collect();
+        let of_connection =
+            |name: &str| connection.iter().any(|list| list.split(',').any(|option| option.trim() == name));
+        for (name, value) in request.fields() {
+            let lower = name.to_ascii_lowercase();
+            match (lower.as_str(), &self.site.signed_urls) {
+                (name, _) if of_connection(name) => {}
+                ("cookie", Some(SignedUrls { cookie: Some(token), .. })) => {
+                    let rest = without_cookie(value, token);
+                    if !rest.is_empty() {
+                        fetch.pass("cookie", rest.as_bytes());
+                    }
+                }
+                (name, _) => drop(fetch.pass(name, value)),
+            }
+        }
+        name_client(&mut fetch, self.site.forwarded, client, address);
+        Some(fetch)
+    }
+}
+
+impl PendingResponse {
+    /// Waits for the head of the response.
+    pub async fn head(&mut self) -> ForwardedResponse {
+        ForwardedResponse((&mut self.response).await.ok())
+    }
+}
+
+/// Names the client and the host it asked (RFC 7239).
+fn name_client(fetch: &mut Fetch, how: Forwarded, client: ClientRequest<'_>, address: SocketAddr) {
+    let (address, host) = (address.ip(), client.head.host());
+    let scheme = if client.secure { "https" } else { "http" };
+    match how {
+        Forwarded::XForwarded => {
+            // Several lines are one list: the clients of earlier proxies stay in front.
+            fetch.pass("x-forwarded-for", address.to_string().as_bytes());
+            fetch.fields.remove("x-forwarded-proto");
+            fetch.fields.remove("x-forwarded-host");
+            fetch.pass("x-forwarded-proto", scheme.as_bytes());
+            fetch.pass("x-forwarded-host", host.as_bytes());
+        }
+        Forwarded::Standard => {
+            let node = if address.is_ipv6() { format!("\"[{address}]\"") } else { address.to_string() };
+            let element = format!("for={node};proto={scheme};host=\"{host}\"");
+            fetch.pass("forwarded", element.as_bytes());
+        }
+        Forwarded::Off => {}
+    }
+}
+
+/// The value of Cookie without one of them: the token is not for the origin.
+fn without_cookie(value: &[u8], name: &str) -> String {
+    let text = String::from_utf8_lossy(value);
+    let is_other = |cookie: &&str| cookie.split_once('=').map_or(*cookie, |(found, _)| found) != name;
+    text.split(';').map(str::trim).filter(is_other).collect::<Vec<_>>().join("; ")
+}
+
+/// A forwarded request as a task.
+struct Forwarding {
+    context: Rc<Context>,
+    store: Arc<Store>,
+    site: Arc<HttpSite>,
+    request: CacheRequest<'static>,
+    /// The host that the client asked, for the URLs that the response invalidates.
+    host: String,
+}
+
+impl Forwarding {
+    async fn run(self, fetch: &Fetch, body: RequestBody, reply: oneshot::Sender<LookupResult>) {
+        let found = |object, receiver| LookupResult { object, status: CacheStatus::Bypass, receiver };
+        let metrics = &self.context.metrics;
+        let answer = match self.context.origins.forward(self.site.origin(), fetch, body).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                metrics.origin(error.label());
+                drop(reply.send(found(self.failure(error), None)));
+                return;
+            }
+        };
+        metrics.origin("answered");
+        if matches!(answer.status(), 200..400) {
+            self.invalidate(&*answer);
+        }
+        let now = self.context.moment();
+        let length = answer.length();
+        let (mut metadata, _) =
+            ObjectMetadata::read(&*answer, &self.request, &self.site, BodyKind::Other, now);
+        metadata.set_forwarded(answer.status());
+        let tier = Arc::clone(&self.store.tier);
+        let object = Object::new(&self.request.key, metadata, length, tier);
+        let (sender, receiver) = relay();
+        drop(reply.send(found(Arc::clone(&object), Some(receiver))));
+        let relay = Relay { context: &self.context, object: &object, sender, repeatable: Repeatable::No };
+        if let Err(fault) = relay.run(OriginResponse::unread(answer)).await {
+            metrics.origin(fault.label());
+        }
+    }
+
+    /// Forgets what the response says has changed: the target, and URLs of the same origin that it names (RFC 9111 §4.4).
+    fn invalidate(&self, answer: &dyn OriginBody) {
+        self.store.index.forget(&self.request.key, &self.store.tier);
+        for name in ["location", "content-location"] {
+            let Some(target) = answer.field(name).and_then(|url| self.on_the_same_origin(url)) else {
+                continue;
+            };
+            let target = normalise(target);
+            let (path, query) = split_target(&target);
+            let key = self.site.request_for(self.site.target(path, query), false, self.request.moment).key;
+            self.store.index.forget(&key, &self.store.tier);
+        }
+    }
+
+    /// Path and query of a URL of this site.
+    fn on_the_same_origin<'u>(&self, url: &'u str) -> Option<&'u str> {
+        let url = url.split('#').next()?;
+        if url.starts_with('/') && !url.starts_with("//") {
+            return Some(url);
+        }
+        let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+        let (authority, target) = rest.split_at(rest.find('/')?);
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        host.eq_ignore_ascii_case(&self.host).then_some(target)
+    }
+
+    fn failure(&self, error: OriginError) -> Arc<Object<ObjectMetadata>> {
+        let (status, now) = (origin_status(error).code(), self.context.moment());
+        let metadata = ObjectMetadata::failure(status, error.into(), &self.request, &self.site, now);
+        Object::new(&self.request.key, metadata, Some(0), Arc::clone(&self.store.tier))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_cookie;
+
+    #[test]
+    fn the_token_is_taken_out_of_the_cookies() {
+        for (sent, left) in [("pass=1", ""), ("a=1; pass=2;b=3", "a=1; b=3"), ("passport=1", "passport=1")] {
+            assert_eq!(without_cookie(sent.as_bytes(), "pass"), left);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A site whose bytes come from HTTP origins.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use penstock_config::{SiteCache, limits};
+use penstock_http::Request;
+use penstock_http::caching::DefaultLifetimes;
+use penstock_http::manifest::{Manifest, resolve};
+use penstock_http::query::QueryRules;
+use penstock_origin::http::{
+    HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings, S3Bucket,
+};
+
+use crate::cache_request::{CacheRequest, RequestFields, split_target};
+use crate::live::{BodyKind, FreshnessBounds, LiveDirectories};
+use crate::successors::Successors;
+use crate::variants;
+
+/// A site with an HTTP origin: its servers, its rules for keys and freshness, and what its playlists told.
+#[derive(Debug)]
+pub struct HttpSite {
+    origin: Arc<HttpOrigin>,
+    /// Distinguishes the objects of one origin from those of another.
+    pub(crate) name: String,
+    lifetimes: DefaultLifetimes,
+    /// Request fields that go to the origin, in lowercase letters.
+    forwarded: Arc<[String]>,
+    /// What of the query distinguishes objects.
+    query: QueryRules,
+    live: LiveDirectories,
+    /// Maximum length in bytes of a body whose length the origin does not announce.
+    pub(crate) max_unannounced: u64,
+    /// Segments that are fetched ahead.
+    pub(crate) prefetch: usize,
+    pub(crate) next: Successors,
+}
+
+impl HttpSite {
+    /// Opens a site. It shares its origin with the one of `known` that has the same settings, and with it health and
+    /// limits of the servers.
+    pub fn new<'k>(
+        origin: &penstock_config::HttpOrigin,
+        cache: &SiteCache,
+        mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
+    ) -> Arc<Self> {
+        let settings = settings(origin);
+        let first = origin.targets.first();
+        let mut name = first.map(|(url, _)| format!("{}{}", url.authority(), url.base())).unwrap_or_default();
+        if let Some(host) = &origin.host {
+            name = format!("{host} {name}");
+        }
+        if let Some(s3) = &origin.s3 {
+            name = format!("s3 {} {} {}", s3.endpoint, s3.bucket, s3.prefix);
+        }
+        let same = known.find(|known| known.is_of(&settings)).cloned();
+        Arc::new(Self {
+            origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
+            name,
+            query: cache.query.clone(),
+            forwarded: cache.vary.clone().into(),
+            lifetimes: DefaultLifetimes {
+                found: cache.default_ttl,
+                missing: cache.missing_ttl,
+                stale_if_error: Duration::ZERO,
+            },
+            live: LiveDirectories::default(),
+            max_unannounced: origin.max_unannounced,
+            prefetch: cache.prefetch,
+            next: Successors::default(),
+        })
+    }
+
+    /// The site's servers.
+    pub fn origin(&self) -> &Arc<HttpOrigin> {
+        &self.origin
+    }
+
+    /// What a client's request asks of the cache.
+    pub(crate) fn request<'r>(&self, request: &'r Request<'_>, early: bool, moment: u64) -> CacheRequest<'r> {
+        let asked = self.request_for(self.target(request.raw_path(), request.query()), early, moment);
+        if self.forwarded.is_empty() {
+            return asked;
+        }
+        let fields = variants::fields(request, &self.forwarded);
+        let key = variants::key_of(&self.name, &asked.target, &fields, &[]);
+        CacheRequest { key, primary: key, fields, forwarded: Arc::clone(&self.forwarded), ..asked }
+    }
+
+    /// The same for a normalised target that no client's request names: one of a manifest, or one derived from another.
+    pub(crate) fn request_for<'t>(&self, target: Cow<'t, str>, early: bool, moment: u64) -> CacheRequest<'t> {
+        let key = variants::key_of(&self.name, &target, &[], &[]);
+        let (path, _) = split_target(&target);
+        let is_manifest = path.ends_with(".m3u8") || path.ends_with(".mpd");
+        CacheRequest {
+            key,
+            primary: key,
+            fields: RequestFields::default(),
+            forwarded: Arc::default(),
+            is_manifest,
+            target,
+            early,
+            moment,
+        }
+    }
+
+    /// Path and query, as far as the query distinguishes objects.
+    pub(crate) fn target<'t>(&self, path: &'t str, query: Option<&str>) -> Cow<'t, str> {
+        // The query of a request to a bucket does not reach the store.
+        let query = query.filter(|_| !self.origin.ignores_query());
+        match self.query.apply(query) {
+            Some(query) => Cow::Owned(format!("{path}?{query}")),
+            None => Cow::Borrowed(path),
+        }
+    }
+
+    /// How long a response is fresh, by what it is. A live manifest is fresh for as long as it says itself, or as its
+    /// origin says if that is shorter: an origin's rule for all files may be an hour.
+    pub(crate) fn bounds(&self, status: u16, target: &str, kind: &BodyKind, now: Instant) -> FreshnessBounds {
+        let mut default = self.lifetimes;
+        let most = match kind {
+            BodyKind::Manifest(manifest) => {
+                if manifest.is_live() {
+                    self.live.note(target, manifest, now);
+                    default.stale_if_error = Duration::from_secs(limits::LIVE_STALE_IF_ERROR_SECONDS);
+                }
+                manifest.fresh()
+            }
+            BodyKind::UnreadableManifest => Some(Duration::from_millis(limits::UNREAD_MANIFEST_MILLISECONDS)),
+            BodyKind::Other if matches!(status, 404 | 410) && self.live.has(target, now) => {
+                Some(Duration::from_millis(limits::LIVE_MISSING_MILLISECONDS))
+            }
+            BodyKind::Other => None,
+        };
+        if let Some(most) = most {
+            default.found = most;
+            default.missing = default.missing.min(most);
+        }
+        FreshnessBounds { default, most }
+    }
+
+    /// Learns from a playlist at `target` which segment follows which. Of a live one only the end is read: its start is
+    /// known already.
+    pub(crate) fn learn(&self, target: &str, manifest: &Manifest) {
+        let Some(playlist) = manifest.media().filter(|_| self.prefetch > 0) else { return };
+        let most =
+            if playlist.ended { limits::SUCCESSORS_OF_A_PLAYLIST } else { limits::SUCCESSORS_WHILE_LIVE };
+        let segments = &playlist.segments;
+        let start = if playlist.ended { 0 } else { segments.len().saturating_sub(most) };
+        let targets = segments[start..].iter().take(most).filter_map(|uri| resolve(target, uri));
+        let asked: Vec<_> = targets
+            .map(|target| {
+                let (path, query) = split_target(&target);
+                self.request_for(self.target(path, query), false, 0).into_owned()
+            })
+            .collect();
+        self.next.put(asked.windows(2).map(|two| (two[0].key, (*two[1].target).into())));
+    }
+}
+
+fn settings(raw: &penstock_config::HttpOrigin) -> OriginSettings {
+    let timeouts = raw.timeouts;
+    OriginSettings {
+        servers: raw.targets.clone(),
+        host: raw.host.clone(),
+        authorities: raw.authorities.clone(),
+        s3: raw.s3.as_ref().map(|s3| S3Bucket {
+            endpoint: s3.endpoint.clone(),
+            bucket: s3.bucket.clone(),
+            region: s3.region.clone(),
+            path_style: s3.path_style,
+            prefix: s3.prefix.clone(),
+            access_key: s3.access_key.clone(),
+            secret_key: Arc::clone(&s3.secret_key),
+        }),
+        redirect_hosts: raw.redirect_hosts.clone(),
+        health_check: raw
+            .health
+            .check
+            .as_ref()
+            .map(|path| HealthCheck { path: path.clone(), interval: raw.health.interval }),
+        limits: OriginLimits {
+            connect: timeouts.connect,
+            first_byte: timeouts.first_byte,
+            between_bytes: timeouts.between_bytes,
+            minimum_rate: MinimumRate {
+                bytes_per_second: limits::ORIGIN_RATE_BYTES,
+                window: Duration::from_secs(limits::ORIGIN_RATE_WINDOW_SECONDS),
+            },
+            head_bytes: limits::ORIGIN_HEAD_BYTES,
+            read_bytes: limits::ORIGIN_READ_BYTES,
+            head_fields: limits::ORIGIN_HEAD_FIELDS,
+            idle_connections: limits::ORIGIN_IDLE_CONNECTIONS,
+            connections: raw.connections,
+            waiting: limits::ORIGIN_WAITING,
+            retries: raw.retries,
+            redirects: raw.follow_redirects,
+            sessions: limits::ORIGIN_TLS_SESSIONS,
+            health: HealthLimits {
+                unhealthy_after: raw.health.unhealthy_after,
+                healthy_after: raw.health.healthy_after,
+                backoff: Duration::from_millis(limits::ORIGIN_BACKOFF_MILLISECONDS),
+                backoff_max: Duration::from_secs(limits::ORIGIN_BACKOFF_SECONDS_MAX),
+                checked: raw.health.check.is_some(),
+            },
+        },
+    }
+}

@@ -1,0 +1,86 @@
+//! From a request to its response, without a connection: sites, lookup, fill, body, response.
+//!
+//! [`respond()`] answers a request for a file or a cached object, [`Forward`] one that is forwarded to an origin with its
+//! body. Both give a [`Response`]: status, fields, and a body of extents and memory, or a [`BodyStream`] of them. What
+//! they need of their surroundings is a [`Context`]: clock, counters, open files, and origins, which a unit test scripts.
+//!
+//! ```no_run
+//! # use penstock_content::{Body, ClientRequest, Context, SiteTable, respond};
+//! # use std::rc::Rc;
+//! # async fn example(context: Rc<Context>, sites: SiteTable, head: penstock_http::Request<'_>) {
+//! let response = respond(&context, &sites, ClientRequest { head: &head, secure: true, early: false }).await;
+//! if let Body::Part(part) = response.body {
+//!     println!("{} with one part: {part:?}", response.status);
+//! }
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod blocking_reload;
+mod body_stream;
+mod cache_request;
+mod cache_status;
+mod clock;
+mod compress;
+mod content_range;
+pub mod contents;
+mod context;
+mod exchange;
+mod fault;
+mod fetch;
+mod file;
+mod fill;
+mod find;
+mod forward;
+mod http_site;
+mod lifetime;
+mod live;
+mod lookup;
+mod metadata;
+mod object;
+mod origin_request;
+mod origin_response;
+mod origins;
+mod outdated;
+mod playlist;
+mod prefetch;
+mod purge;
+mod readers;
+mod relay;
+mod representation;
+mod respond;
+mod response;
+mod restore;
+pub mod signed_urls;
+mod site;
+mod store;
+mod store_error;
+mod successors;
+mod task;
+#[cfg(test)]
+mod tests;
+mod tiers;
+mod variants;
+mod volatile;
+mod write_body;
+
+pub use body_stream::{BodyChunk, BodyStream};
+pub use cache_status::CacheStatus;
+pub use clock::Clock;
+pub use compress::CompressedManifests;
+pub use context::Context;
+pub use exchange::ClientRequest;
+pub use fault::BodyError;
+pub use forward::{Forward, ForwardedResponse, PendingResponse};
+pub use http_site::HttpSite;
+pub use metadata::StoredObject;
+#[doc(hidden)]
+pub use metadata::fuzz::{fuzz_description, fuzz_origin_response};
+pub use origins::{Fetched, LocalFuture, OriginBody, Origins};
+pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged};
+pub use respond::respond;
+pub use response::{Body, ContentLength, Fields, Response};
+pub use site::{Site, SiteOrigin, SiteTable};
+pub use store::Store;
+pub use store_error::StoreError;
+pub use task::spawn;

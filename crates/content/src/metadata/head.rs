@@ -1,0 +1,105 @@
+//! Reading the head of an origin's response.
+
+use std::time::SystemTime;
+
+use penstock_http::caching::{Directives, Response, Storage, fields};
+
+use crate::live::FreshnessBounds;
+use crate::origins::OriginBody;
+
+/// Fields of one connection (RFC 9110 §7.6.1), and fields that this server writes.
+pub(super) const NOT_PASSED_ON: [&str; 20] = [
+    "accept-ranges",
+    "access-control-allow-origin",
+    "age",
+    "alt-svc",
+    "cache-status",
+    "cache-tag",
+    "connection",
+    "content-length",
+    "content-range",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-connection",
+    "server",
+    "surrogate-key",
+    "strict-transport-security",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+/// Whether a response may be shared, and for how long it is fresh.
+pub(super) fn storage(
+    answer: &dyn OriginBody,
+    status: u16,
+    bounds: &FreshnessBounds,
+    now: SystemTime,
+) -> Storage {
+    let fields: Vec<_> =
+        answer.fields().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    bounds.of(Response::read(status, fields.iter().copied()).storage(now, bounds.default))
+}
+
+/// The same for stored field lines that a 304 has updated (RFC 9111 §3.2): directives of the stored response stay in force
+/// if the 304 has none.
+pub(super) fn updated_storage(
+    lines: &[u8],
+    not_modified: &dyn OriginBody,
+    status: u16,
+    bounds: &FreshnessBounds,
+    now: SystemTime,
+) -> Storage {
+    let first = |name| not_modified.fields().get_all(name).iter().next()?.to_str().ok();
+    let response =
+        Response { date: first("date"), age: first("age"), ..Response::read(status, fields(lines)) };
+    bounds.of(response.storage(now, bounds.default))
+}
+
+/// The members of Vary.
+pub(super) fn vary(answer: &dyn OriginBody) -> impl Iterator<Item = &str> {
+    let values = answer.fields().get_all("vary").iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|list| list.split(',')).map(str::trim)
+}
+
+/// The cache directives of a response; targeted ones replace the general ones (RFC 9213 §2.2).
+pub(super) fn directives(answer: &dyn OriginBody) -> Directives {
+    let all = |name: &str| answer.fields().get_all(name).iter().map(|value| value.as_bytes());
+    let targeted = Directives::parse_targeted(all("cdn-cache-control"));
+    targeted.unwrap_or_else(|| Directives::parse(all("cache-control")))
+}
+
+/// Tags for purges: Surrogate-Key separates them by spaces, Cache-Tag by commas.
+pub(super) fn tags(answer: &dyn OriginBody) -> String {
+    let values = |name: &str| answer.fields().get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let (keys, tags) = (values("surrogate-key"), values("cache-tag"));
+    let all: Vec<&str> = keys
+        .chain(tags)
+        .flat_map(|list| list.split([' ', ',', '\t']))
+        .filter(|tag| !tag.is_empty())
+        .collect();
+    all.join(" ")
+}
+
+/// The fields that go to the client unchanged, as lines. The response was parsed, so no value can break its line.
+pub(super) fn lines(answer: &dyn OriginBody) -> Vec<u8> {
+    let named = |value: &[u8]| String::from_utf8_lossy(value).to_ascii_lowercase();
+    let connection: Vec<String> =
+        answer.fields().get_all("connection").iter().map(|value| named(value.as_bytes())).collect();
+    let of_connection =
+        |name: &str| connection.iter().any(|list| list.split(',').any(|option| option.trim() == name));
+    let mut lines = Vec::new();
+    for (name, value) in answer.fields() {
+        let name = name.as_str();
+        if NOT_PASSED_ON.contains(&name) || of_connection(name) {
+            continue;
+        }
+        lines.extend_from_slice(name.as_bytes());
+        lines.extend_from_slice(b": ");
+        lines.extend_from_slice(value.as_bytes());
+        lines.extend_from_slice(b"\r\n");
+    }
+    lines
+}

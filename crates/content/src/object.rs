@@ -1,0 +1,150 @@
+//! Cached objects and relayed bodies as representations.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use penstock_cache::Object;
+use penstock_http::conditional::Validators;
+use penstock_http::{HeadWriter, Status};
+
+use crate::body_stream::{BodyStream, Piece, Pieces, wait_for_bytes};
+use crate::cache_status::CacheStatus;
+use crate::context::Context;
+use crate::exchange::Exchange;
+use crate::fault::{BodyError, FillFault};
+use crate::metadata::ObjectMetadata;
+use crate::outdated::Outdated;
+use crate::relay::BodyReceiver;
+use crate::response::{Body, Response};
+use crate::store::Store;
+
+/// An object that answers one request.
+pub(crate) struct ObjectRepresentation {
+    pub(crate) store: Arc<Store>,
+    pub(crate) object: Arc<Object<ObjectMetadata>>,
+    pub(crate) cache_status: CacheStatus,
+    /// The body, if it is for this request only.
+    pub(crate) receiver: Option<BodyReceiver>,
+}
+
+/// What became of an object of unknown length.
+pub(crate) enum Waited {
+    /// The bytes have come, the end has not.
+    Growing,
+    /// The end has come, at this length.
+    Ended(u64),
+    /// The bytes will not come.
+    Broken,
+}
+
+impl ObjectRepresentation {
+    fn metadata(&self) -> &ObjectMetadata {
+        self.object.description()
+    }
+
+    pub(crate) fn status(&self) -> u16 {
+        self.metadata().status
+    }
+
+    pub(crate) fn validators(&self) -> Validators<'_> {
+        Validators { etag: self.metadata().etag(), modified: self.metadata().date() }
+    }
+
+    pub(crate) fn content_type(&self) -> &str {
+        self.metadata().content_type()
+    }
+
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.object.length()
+    }
+
+    pub(crate) fn has_date(&self) -> bool {
+        let fields = self.metadata().fields();
+        fields.starts_with(b"date:") || memchr::memmem::find(&fields, b"\ndate:").is_some()
+    }
+
+    /// The page for an origin that gave no response, if the object stands for one.
+    pub(crate) fn failure(&self, exchange: &Exchange<'_>) -> Option<Response> {
+        let fault = self.metadata().failed()?;
+        let status = match self.metadata().status {
+            503 => Status::ServiceUnavailable,
+            504 => Status::GatewayTimeout,
+            _ => Status::BadGateway,
+        };
+        Some(self.fault_page(exchange, status, fault.label()))
+    }
+
+    /// The page for a body of which no byte can be had.
+    ///
+    /// # Errors
+    /// [`Outdated`] if the object has changed.
+    pub(crate) fn broken(
+        &self,
+        exchange: &Exchange<'_>,
+        fault: Option<FillFault>,
+    ) -> Result<Response, Outdated> {
+        match fault {
+            Some(FillFault::Changed) => Err(Outdated),
+            Some(fault) => Ok(self.fault_page(exchange, fault.status(), fault.label())),
+            None => Ok(self.fault_page(exchange, Status::BadGateway, "unknown")),
+        }
+    }
+
+    fn fault_page(&self, exchange: &Exchange<'_>, status: Status, reason: &str) -> Response {
+        let member = format!("{}; detail={reason}", self.cache_status.forwarded());
+        exchange.page_with(status, |head| {
+            head.field("Cache-Status", &member);
+        })
+    }
+
+    /// The whole body.
+    pub(crate) fn whole_piece(&mut self) -> Piece {
+        match self.receiver.take() {
+            Some(receiver) => Piece::Relayed(receiver),
+            None => Piece::Range(0..self.length().unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Waits until an object of unknown length has its bytes up to `end`, or has ended.
+    pub(crate) async fn wait_for_bytes(&self, end: u64) -> Waited {
+        if wait_for_bytes(&self.object, end).await.is_err() {
+            return Waited::Broken;
+        }
+        self.length().map_or(Waited::Growing, Waited::Ended)
+    }
+
+    /// The body of these pieces, as soon as its first bytes have come.
+    ///
+    /// # Errors
+    /// See [`BodyError`].
+    pub(crate) async fn body(&self, context: &Rc<Context>, pieces: Pieces) -> Result<Body, BodyError> {
+        let mut stream = BodyStream::new(&self.store, &self.object, pieces);
+        Ok(match stream.next(context).await? {
+            Some(first) => Body::Stream(Box::new((first, stream))),
+            None => Body::Empty,
+        })
+    }
+
+    /// Writes the fields of the origin, then Age, Cache-Status and Via.
+    pub(crate) fn write_fields(
+        &self,
+        context: &Context,
+        head: &mut HeadWriter<'_>,
+        content_type: Option<&str>,
+    ) {
+        let metadata = self.metadata();
+        match content_type {
+            Some(other) => {
+                head.lines_without(&metadata.fields(), "content-type").field("Content-Type", other);
+            }
+            None => {
+                head.lines(&metadata.fields());
+            }
+        }
+        let now = context.now();
+        let lifetime = metadata.lifetime();
+        head.display("Age", lifetime.age_seconds(now))
+            .display("Cache-Status", self.cache_status.member(metadata.stored_state(&lifetime, now)))
+            .field("Via", "1.1 penstock");
+    }
+}

@@ -1,0 +1,118 @@
+//! Asking an origin, as the content path sees it.
+//!
+//! The worker's [`Connections`] are one implementation. Unit tests script another, which answers, stalls and breaks off
+//! as the test says.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use penstock_origin::http::{Connections, Fetch, HttpOrigin, OriginError, OriginResponse, RequestBody};
+
+/// A future of the thread that made it.
+pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
+
+/// What sending a request to an origin gives.
+pub type Fetched<'f> = LocalFuture<'f, Result<Box<dyn OriginBody + 'f>, OriginError>>;
+
+/// Servers that can be asked for objects.
+pub trait Origins {
+    /// Asks one of `origin`'s servers, and waits for the head of its response.
+    ///
+    /// # Errors
+    /// See [`OriginError`].
+    fn fetch<'f>(&'f self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f>;
+
+    /// Forwards a request with its body, and waits for the head of the response. It is never repeated once bytes of
+    /// `body` have been sent.
+    ///
+    /// # Errors
+    /// See [`OriginError`].
+    fn forward<'f>(&'f self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch, body: RequestBody)
+    -> Fetched<'f>;
+}
+
+/// A response of an origin, its body still on its way. Dropped before its end, its connection is closed.
+pub trait OriginBody {
+    /// Status code.
+    fn status(&self) -> u16;
+
+    /// The fields of its head.
+    fn fields(&self) -> &HeaderMap;
+
+    /// Length of the body in bytes, if the head announces it.
+    fn length(&self) -> Option<u64>;
+
+    /// Whether an end of the body proves that it is complete. A body that ends with its TCP connection may be cut short.
+    fn proves_completeness(&self) -> bool;
+
+    /// The next piece of the body; `None` at its end.
+    ///
+    /// # Errors
+    /// See [`OriginError`]: the body is not complete.
+    fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>>;
+
+    /// The one value of a field as text; `None` if there is none, several, or not in ASCII.
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut values = self.fields().get_all(name).iter();
+        let value = values.next()?.to_str().ok()?;
+        values.next().is_none().then_some(value)
+    }
+}
+
+impl Origins for Connections {
+    fn fetch<'f>(&'f self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f> {
+        Box::pin(async move { Ok(boxed(Self::fetch(self, origin, fetch).await?)) })
+    }
+
+    fn forward<'f>(
+        &'f self,
+        origin: &'f Arc<HttpOrigin>,
+        fetch: &'f Fetch,
+        body: RequestBody,
+    ) -> Fetched<'f> {
+        Box::pin(async move { Ok(boxed(self.pass(origin, fetch, body).await?)) })
+    }
+}
+
+impl Origins for std::rc::Rc<Connections> {
+    fn fetch<'f>(&'f self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f> {
+        Origins::fetch(&**self, origin, fetch)
+    }
+
+    fn forward<'f>(
+        &'f self,
+        origin: &'f Arc<HttpOrigin>,
+        fetch: &'f Fetch,
+        body: RequestBody,
+    ) -> Fetched<'f> {
+        Origins::forward(&**self, origin, fetch, body)
+    }
+}
+
+fn boxed<'f>(answer: OriginResponse<'f>) -> Box<dyn OriginBody + 'f> {
+    Box::new(answer)
+}
+
+impl OriginBody for OriginResponse<'_> {
+    fn status(&self) -> u16 {
+        OriginResponse::status(self)
+    }
+
+    fn fields(&self) -> &HeaderMap {
+        OriginResponse::fields(self)
+    }
+
+    fn length(&self) -> Option<u64> {
+        OriginResponse::length(self)
+    }
+
+    fn proves_completeness(&self) -> bool {
+        OriginResponse::framing(self).proves_completeness()
+    }
+
+    fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {
+        Box::pin(OriginResponse::next(self))
+    }
+}

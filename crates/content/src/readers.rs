@@ -1,0 +1,254 @@
+//! The readers of an object: how far the fastest one is, which throttles fills, and whether prefetched bytes were read.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use penstock_metrics::{Prefetched, Prefetches};
+use tokio::sync::Notify;
+
+/// Holds a fill back to the speed of the object's fastest reader.
+#[derive(Debug, Default)]
+pub(crate) struct ReaderThrottle {
+    readers: AtomicU32,
+    /// Fills that wait for a reader to advance.
+    waiting_fills: AtomicU32,
+    /// The furthest byte that a reader has reached.
+    furthest: AtomicU64,
+    rare: OnceLock<Box<Rare>>,
+}
+
+/// State of the few objects that had a waiting fill or a prefetch.
+#[derive(Debug, Default)]
+struct Rare {
+    moved: Notify,
+    /// Whether `prefetched` has a value, so that a hit takes no lock.
+    is_prefetched: AtomicBool,
+    prefetched: Mutex<Option<PrefetchStats>>,
+}
+
+/// Prefetched parts of an object that no reader has asked for yet.
+#[derive(Debug)]
+struct PrefetchStats {
+    counted: Arc<Prefetches>,
+    segment: bool,
+    slices: Vec<u32>,
+}
+
+impl Drop for PrefetchStats {
+    fn drop(&mut self) {
+        self.counted.add(Prefetched::SegmentWasted, u64::from(self.segment));
+        self.counted.add(Prefetched::SliceWasted, self.slices.len() as u64);
+    }
+}
+
+/// What a fill is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FillStep {
+    /// Write the next bytes.
+    Go,
+    /// Stop: there is no reader, and enough is in the cache for the next one.
+    Stop,
+}
+
+/// How far a fill may be ahead of its fastest reader, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windows {
+    /// While the tier is full.
+    pub(crate) full: u64,
+    /// After the last reader left.
+    pub(crate) alone: u64,
+}
+
+impl ReaderThrottle {
+    pub(crate) fn enter(&self) {
+        self.readers.fetch_add(1, SeqCst);
+        self.wake();
+    }
+
+    pub(crate) fn leave(&self) {
+        self.readers.fetch_sub(1, SeqCst);
+        self.wake();
+    }
+
+    /// Records that a reader reached this byte.
+    pub(crate) fn advance_to(&self, byte: u64) {
+        if self.furthest.fetch_max(byte, SeqCst) < byte {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        if self.waiting_fills.load(SeqCst) > 0 {
+            self.rare().moved.notify_waiters();
+        }
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
+    }
+
+    /// Waits until a fill may write bytes from `next` on.
+    pub(crate) async fn wait_for_readers(
+        &self,
+        next: u64,
+        windows: Windows,
+        is_full: impl Fn() -> bool,
+    ) -> FillStep {
+        loop {
+            let mut moved = pin!(self.rare().moved.notified());
+            self.waiting_fills.fetch_add(1, SeqCst);
+            moved.as_mut().enable();
+            // Read after the waiter is registered, so that no wake-up is lost.
+            let ahead = next.saturating_sub(self.furthest.load(SeqCst));
+            let alone = self.readers.load(SeqCst) == 0;
+            let step = match alone {
+                true if ahead >= windows.alone => Some(FillStep::Stop),
+                false if ahead >= windows.full && is_full() => None,
+                true | false => Some(FillStep::Go),
+            };
+            if step.is_none() {
+                moved.await;
+            }
+            self.waiting_fills.fetch_sub(1, SeqCst);
+            if let Some(step) = step {
+                return step;
+            }
+        }
+    }
+
+    /// Waits until there is a reader.
+    pub(crate) async fn entered(&self) {
+        loop {
+            let mut moved = pin!(self.rare().moved.notified());
+            self.waiting_fills.fetch_add(1, SeqCst);
+            moved.as_mut().enable();
+            let has_reader = self.readers.load(SeqCst) > 0;
+            if !has_reader {
+                moved.await;
+            }
+            self.waiting_fills.fetch_sub(1, SeqCst);
+            if has_reader {
+                return;
+            }
+        }
+    }
+
+    /// Records that the object was prefetched.
+    pub(crate) fn mark_segment(&self, counted: &Arc<Prefetches>) {
+        counted.add(Prefetched::SegmentStarted, 1);
+        self.with_stats(counted, |stats| stats.segment = true);
+    }
+
+    /// Records that a slice was prefetched.
+    pub(crate) fn mark_slice(&self, counted: &Arc<Prefetches>, slice: u32) {
+        counted.add(Prefetched::SliceStarted, 1);
+        self.with_stats(counted, |stats| stats.slices.push(slice));
+    }
+
+    /// Records a request for the object. Returns whether it is the first one for a prefetched object.
+    pub(crate) fn take_segment(&self) -> bool {
+        self.take(|stats| {
+            let was = std::mem::take(&mut stats.segment);
+            stats.counted.add(Prefetched::SegmentUseful, u64::from(was));
+            was
+        })
+    }
+
+    /// Records a request for a slice.
+    pub(crate) fn take_slice(&self, slice: u32, is_there: bool) {
+        self.take(|stats| {
+            let Some(place) = stats.slices.iter().position(|marked| *marked == slice) else { return false };
+            stats.slices.swap_remove(place);
+            let outcome = if is_there { Prefetched::SliceUseful } else { Prefetched::SliceWasted };
+            stats.counted.add(outcome, 1);
+            true
+        });
+    }
+
+    fn with_stats(&self, counted: &Arc<Prefetches>, change: impl FnOnce(&mut PrefetchStats)) {
+        let rare = self.rare();
+        let mut stats = rare.prefetched.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || PrefetchStats { counted: Arc::clone(counted), segment: false, slices: Vec::new() };
+        change(stats.get_or_insert_with(new));
+        rare.is_prefetched.store(true, SeqCst);
+    }
+
+    fn take(&self, change: impl FnOnce(&mut PrefetchStats) -> bool) -> bool {
+        let Some(rare) = self.rare.get().filter(|rare| rare.is_prefetched.load(Relaxed)) else {
+            return false;
+        };
+        let mut stats = rare.prefetched.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(found) = stats.as_mut() else { return false };
+        let done = change(found);
+        if !found.segment && found.slices.is_empty() {
+            *stats = None;
+            rare.is_prefetched.store(false, SeqCst);
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    const WINDOWS: Windows = Windows { full: 100, alone: 300 };
+
+    fn poll(turn: std::pin::Pin<&mut impl Future<Output = FillStep>>) -> Poll<FillStep> {
+        turn.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_fill_waits_for_its_fastest_reader_while_the_cache_is_full() {
+        let readers = ReaderThrottle::default();
+        readers.enter();
+        readers.enter();
+        readers.advance_to(50);
+        assert_eq!(poll(pin!(readers.wait_for_readers(149, WINDOWS, || true))), Poll::Ready(FillStep::Go));
+        assert_eq!(
+            poll(pin!(readers.wait_for_readers(1000, WINDOWS, || false))),
+            Poll::Ready(FillStep::Go),
+            "the tier has space"
+        );
+        let mut turn = pin!(readers.wait_for_readers(150, WINDOWS, || true));
+        assert_eq!(poll(turn.as_mut()), Poll::Pending);
+        readers.advance_to(10);
+        assert_eq!(poll(turn.as_mut()), Poll::Pending, "a slower one moved");
+        readers.advance_to(51);
+        assert_eq!(poll(turn.as_mut()), Poll::Ready(FillStep::Go));
+    }
+
+    #[test]
+    fn without_readers_a_fill_writes_a_little_more_and_stops() {
+        let readers = ReaderThrottle::default();
+        readers.enter();
+        readers.advance_to(50);
+        let mut turn = pin!(readers.wait_for_readers(350, WINDOWS, || true));
+        assert_eq!(poll(turn.as_mut()), Poll::Pending);
+        readers.leave();
+        assert_eq!(poll(turn.as_mut()), Poll::Ready(FillStep::Stop));
+        assert_eq!(poll(pin!(readers.wait_for_readers(349, WINDOWS, || true))), Poll::Ready(FillStep::Go));
+    }
+
+    #[test]
+    fn prefetched_bytes_are_useful_once_or_wasted() {
+        let counted = Arc::new(Prefetches::default());
+        let readers = ReaderThrottle::default();
+        readers.mark_segment(&counted);
+        readers.mark_slice(&counted, 3);
+        readers.mark_slice(&counted, 4);
+        readers.mark_slice(&counted, 5);
+        assert!(readers.take_segment());
+        assert!(!readers.take_segment(), "only once");
+        readers.take_slice(3, true);
+        readers.take_slice(4, false);
+        readers.take_slice(9, true);
+        drop(readers);
+        let counts: Vec<_> = Prefetched::ALL.iter().map(|outcome| counted.get(*outcome)).collect();
+        assert_eq!(counts, [1, 1, 0, 3, 1, 2, 0]);
+    }
+}

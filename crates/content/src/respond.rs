@@ -1,0 +1,162 @@
+//! From a request to its response: site, access, lookup, representation.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use penstock_cache::{Object, Presence};
+use penstock_config::limits;
+use penstock_http::{Method, Status};
+
+use crate::cache_request::CacheRequest;
+use crate::cache_status::CacheStatus;
+use crate::context::Context;
+use crate::exchange::{ClientRequest, Exchange};
+use crate::file::FileRepresentation;
+use crate::find::find_fresh;
+use crate::http_site::HttpSite;
+use crate::lookup::{Lookup, LookupResult};
+use crate::metadata::ObjectMetadata;
+use crate::object::ObjectRepresentation;
+use crate::prefetch::prefetch_next;
+use crate::representation::Representation;
+use crate::response::Response;
+use crate::signed_urls::admit;
+use crate::site::{Site, SiteOrigin, SiteTable};
+use crate::store::Store;
+
+/// Answers a request whose body, if it has one, is not used. See [`forward`](crate::forward) for the others.
+pub async fn respond(context: &Rc<Context>, sites: &SiteTable, client: ClientRequest<'_>) -> Response {
+    let request = client.head;
+    let Some(site) = sites.find(request.host()) else {
+        return Exchange::new(context, client, None).page(Status::MisdirectedRequest);
+    };
+    let mut exchange = Exchange::new(context, client, Some(site));
+    if client.early && site.refuses_early {
+        return exchange.page(Status::TooEarly);
+    }
+    let (bare, target);
+    // A CORS preflight carries no token.
+    if let Some(rules) = site.signed_urls.as_ref().filter(|_| request.method() != Method::Options) {
+        let admitted = admit(rules, request, context.clock.wall());
+        context.metrics.signed_url(admitted.as_ref().map_or_else(|why| why.label(), |_| "accepted"));
+        let Ok(admitted) = admitted else { return exchange.page(Status::Forbidden) };
+        bare = admitted;
+        target = request.with_target(bare.path, bare.query.as_deref());
+        exchange.request = &target;
+    }
+    match request.method() {
+        Method::Options => exchange.options(site),
+        Method::Get | Method::Head => match &site.origin {
+            SiteOrigin::Directory(directory) => {
+                match FileRepresentation::open(&exchange, site, directory).await {
+                    // Of a file the first version is the last: it is never outdated.
+                    Ok(file) => Representation::File(file)
+                        .respond(&exchange)
+                        .await
+                        .unwrap_or_else(|_| exchange.page(Status::BadGateway)),
+                    Err(response) => response,
+                }
+            }
+            SiteOrigin::Http(origin, store) => from_cache(&exchange, origin, store).await,
+        },
+        Method::Other(_) => exchange.page(Status::MethodNotAllowed),
+    }
+}
+
+/// Answers from the cache, or from the origin through the cache.
+async fn from_cache(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<Store>) -> Response {
+    // A path that no file can have is no request for an origin.
+    if exchange.request.path().is_err() {
+        return exchange.page(Status::NotFound);
+    }
+    let context = exchange.context;
+    let moment = store.purges.stamp(context.clock.wall());
+    let request = site.request(exchange.request, exchange.client.early, moment);
+    // A fresh object needs nothing of what a fetch needs.
+    if let Some(object) = find_fresh(store, site, &request, context.now()) {
+        if site.prefetch > 0 && object.description().readers.take_segment() {
+            prefetch_next(&lookup(exchange, site, store, request.clone().into_owned()));
+        }
+        let found = LookupResult::shared(object, CacheStatus::Hit);
+        if let Some(response) = from_object(exchange, store, found).await {
+            return response;
+        }
+    }
+    let lookup = lookup(exchange, site, store, request.into_owned());
+    for _ in 0..limits::ORIGIN_ATTEMPTS {
+        let found = match lookup.find_or_hold().await {
+            Ok(found) => found,
+            Err(status) => return exchange.page(status),
+        };
+        let was_prefetched = found.object.description().readers.take_segment();
+        if site.prefetch > 0 && (found.status == CacheStatus::Miss || was_prefetched) {
+            prefetch_next(&lookup);
+        }
+        if let Some(response) = from_object(exchange, store, found).await {
+            return response;
+        }
+    }
+    exchange.page_with(Status::BadGateway, |head| {
+        head.field("Cache-Status", "penstock; fwd=uri-miss; detail=changed");
+    })
+}
+
+/// What a fetch for this request needs.
+fn lookup(
+    exchange: &Exchange<'_>,
+    site: &Arc<HttpSite>,
+    store: &Arc<Store>,
+    request: CacheRequest<'static>,
+) -> Lookup {
+    Lookup {
+        context: Rc::clone(exchange.context),
+        store: Arc::clone(store),
+        site: Arc::clone(site),
+        request,
+        held: None,
+        in_advance: false,
+        wants_all: exchange.request.method() == Method::Get && exchange.request.range().is_none(),
+    }
+}
+
+/// The response from an object; `None` if the object has changed before its first byte.
+async fn from_object(exchange: &Exchange<'_>, store: &Arc<Store>, found: LookupResult) -> Option<Response> {
+    let LookupResult { object, status, receiver } = found;
+    let status = truthful(exchange, status, &object);
+    let object = ObjectRepresentation { store: Arc::clone(store), object, cache_status: status, receiver };
+    let mut response = match object.failure(exchange) {
+        Some(page) => page,
+        None => Representation::Object(object).respond(exchange).await.ok()?,
+    };
+    exchange.context.metrics.cached(status.label());
+    response.cache_status = Some(status);
+    Some(response)
+}
+
+/// The status of a lookup; a miss if the whole object is asked for and its first bytes have been evicted.
+fn truthful(exchange: &Exchange<'_>, status: CacheStatus, object: &Object<ObjectMetadata>) -> CacheStatus {
+    let is_evicted = || {
+        exchange.request.range().is_none()
+            && object.length() != Some(0)
+            && object.presence(0) == Presence::Missing
+    };
+    if status == CacheStatus::Hit && is_evicted() { CacheStatus::Miss } else { status }
+}
+
+/// The response of an origin to a forwarded request, as it came.
+pub(crate) async fn forwarded(exchange: &Exchange<'_>, site: &Site, found: LookupResult) -> Response {
+    let SiteOrigin::Http(_, store) = &site.origin else { return exchange.page(Status::BadGateway) };
+    let LookupResult { object, status, receiver } = found;
+    exchange.context.metrics.cached(status.label());
+    let object = ObjectRepresentation { store: Arc::clone(store), object, cache_status: status, receiver };
+    let mut response = match object.failure(exchange) {
+        Some(page) => page,
+        None => {
+            let code = object.status();
+            let whole = Representation::Object(object).whole(exchange, code).await;
+            whole.unwrap_or_else(|_| exchange.page(Status::BadGateway))
+        }
+    };
+    response.cache_status = Some(status);
+    response
+}

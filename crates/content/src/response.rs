@@ -1,0 +1,110 @@
+//! A response, without the connection that carries it.
+
+use penstock_egress::Part;
+use penstock_http::HeadWriter;
+
+use crate::body_stream::{BodyChunk, BodyStream};
+use crate::cache_status::CacheStatus;
+
+/// The answer to a request. A carrier (an HTTP/1 connection, later a stream of HTTP/2 or HTTP/3) adds what belongs to the
+/// connection: Date, Server, framing.
+pub struct Response {
+    /// Status code.
+    pub status: u16,
+    /// Fields, without those of the connection.
+    pub fields: Fields,
+    /// Length of the content. A response to HEAD has the length that GET would have, and no body.
+    pub length: ContentLength,
+    /// The content.
+    pub body: Body,
+    /// Whether the fields have the origin's Date.
+    pub has_date: bool,
+    /// How the cache handled the request; `None` if it was not asked.
+    pub cache_status: Option<CacheStatus>,
+}
+
+/// Length of a response's content, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentLength {
+    /// The status allows no content: 1xx, 204, 304 (RFC 9110 §8.6).
+    None,
+    /// Known before the first byte.
+    Known(u64),
+    /// Known only at its end.
+    Unknown,
+}
+
+/// The content of a response.
+pub enum Body {
+    /// No bytes.
+    Empty,
+    /// Bytes that can be sent at once.
+    Part(Part),
+    /// The same in several parts.
+    Parts(Vec<Part>),
+    /// Bytes that may still be coming: the first of them, and the rest.
+    Stream(Box<(BodyChunk, BodyStream)>),
+}
+
+/// Space for a usual head in bytes, so that it is written without growing.
+const HEAD_BYTES: usize = 512;
+
+/// Response fields in the order they are sent.
+#[derive(Debug)]
+pub struct Fields {
+    lines: Vec<u8>,
+}
+
+impl Fields {
+    pub(crate) fn new() -> Self {
+        Self { lines: Vec::with_capacity(HEAD_BYTES) }
+    }
+
+    /// Appends fields.
+    pub(crate) fn writer(&mut self) -> HeadWriter<'_> {
+        HeadWriter::continuing(&mut self.lines)
+    }
+
+    /// The fields as lines of HTTP/1 (RFC 9112 §5), each with its line end.
+    pub fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// The fields, name and value.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.lines.split_inclusive(|byte| *byte == b'\n').filter_map(|line| {
+            let line = line.strip_suffix(b"\r\n")?;
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        })
+    }
+}
+
+impl Response {
+    /// A response without content.
+    pub(crate) fn without_content(status: u16, fields: Fields) -> Self {
+        Self {
+            status,
+            fields,
+            length: ContentLength::None,
+            body: Body::Empty,
+            has_date: false,
+            cache_status: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_back_as_they_were_written() {
+        let mut fields = Fields::new();
+        fields.writer().field("ETag", "\"a:b\"").lines(b"x-custom: \xffkept \r\n").field("Allow", "");
+        let read: Vec<_> = fields.iter().collect();
+        let expected: [(&[u8], &[u8]); 3] =
+            [(b"ETag", b"\"a:b\""), (b"x-custom", b"\xffkept"), (b"Allow", b"")];
+        assert_eq!(read, expected);
+    }
+}

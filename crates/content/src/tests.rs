@@ -1,0 +1,13 @@
+//! The content path from a request to the bytes of its response: with a scripted origin, a clock that the test moves,
+//! and no socket.
+
+mod fills;
+mod find;
+mod fixture;
+mod hit;
+mod races;
+mod relays;
+mod reloads;
+mod respond;
+mod scripted;
+mod variants;

@@ -1,0 +1,286 @@
+//! Lookup: hits, misses, waiters, stale objects, purges and evictions.
+
+use std::time::Duration;
+
+use penstock_origin::http::OriginError;
+use tokio::time::advance;
+
+use super::fixture::{Fixture, SLICE, content, run};
+use super::scripted::{FieldList, Gate, Reply};
+use crate::purge::{PurgeOrder, PurgeWhat};
+
+const FRESH: &[(&str, &str)] = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
+
+async fn seconds(number: u64) {
+    advance(Duration::from_secs(number)).await;
+}
+
+#[test]
+fn requests_for_one_object_are_one_request_to_the_origin() {
+    run(async {
+        let fixture = Fixture::cached();
+        let gate = Gate::new();
+        fixture.origin.reply(Reply::ok(FRESH, b"hello").head_after(&gate));
+        let first = fixture.spawn("GET /x", "");
+        fixture.origin.wait_for_requests(1).await;
+        let others: Vec<_> = (0..100).map(|_| fixture.spawn("GET /x", "")).collect();
+        tokio::task::yield_now().await;
+        gate.open();
+        assert_eq!(first.await.unwrap().summary(), (200, "miss", "hello".to_owned()));
+        for other in others {
+            assert_eq!(other.await.unwrap().summary(), (200, "collapsed", "hello".to_owned()));
+        }
+        assert_eq!(fixture.get("GET /x", "").await.summary(), (200, "hit", "hello".to_owned()));
+        assert_eq!(fixture.origin.requests(), 1);
+    });
+}
+
+#[test]
+fn a_fetch_goes_on_when_the_client_that_began_it_leaves() {
+    run(async {
+        let fixture = Fixture::cached();
+        let gate = Gate::new();
+        fixture.origin.reply(Reply::ok(FRESH, b"hello").head_after(&gate));
+        let first = fixture.spawn("GET /x", "");
+        fixture.origin.wait_for_requests(1).await;
+        let second = fixture.spawn("GET /x", "");
+        tokio::task::yield_now().await;
+        first.abort();
+        assert!(first.await.is_err_and(|error| error.is_cancelled()));
+        gate.open();
+        assert_eq!(second.await.unwrap().summary(), (200, "collapsed", "hello".to_owned()));
+        assert_eq!(fixture.origin.requests(), 1);
+    });
+}
+
+#[test]
+fn more_waiters_than_one_fill_may_have_are_refused() {
+    run(async {
+        let fixture = Fixture::cached();
+        fixture.context.waiters_per_fill.set(3);
+        let gate = Gate::new();
+        fixture.origin.reply(Reply::ok(FRESH, b"hello").head_after(&gate));
+        let waiters: Vec<_> = (0..8).map(|_| fixture.spawn("GET /x", "")).collect();
+        fixture.origin.wait_for_requests(1).await;
+        tokio::task::yield_now().await;
+        gate.open();
+        let mut statuses = Vec::new();
+        for waiter in waiters {
+            let answer = waiter.await.unwrap();
+            if answer.status == 503 {
+                assert_eq!(answer.field("retry-after"), "1");
+            }
+            statuses.push(answer.status);
+        }
+        let served = statuses.iter().filter(|status| **status == 200).count();
+        assert!((1..=4).contains(&served), "{statuses:?}");
+        assert!(statuses.iter().all(|status| matches!(status, 200 | 503)), "{statuses:?}");
+        assert_eq!(fixture.origin.requests(), 1);
+    });
+}
+
+#[test]
+fn a_failed_fetch_is_shared_by_its_waiters_and_not_kept() {
+    for (error, status) in
+        [(OriginError::Unreachable, 502), (OriginError::Timeout, 504), (OriginError::Busy, 503)]
+    {
+        run(async move {
+            let fixture = Fixture::cached();
+            let gate = Gate::new();
+            fixture.origin.reply(Reply::failure(error).head_after(&gate));
+            let waiters: Vec<_> = (0..3).map(|_| fixture.spawn("GET /x", "")).collect();
+            fixture.origin.wait_for_requests(1).await;
+            tokio::task::yield_now().await;
+            gate.open();
+            for waiter in waiters {
+                let answer = waiter.await.unwrap();
+                assert_eq!(answer.status, status);
+                let detail = format!("detail={}", error.label());
+                assert!(answer.field("cache-status").ends_with(&detail), "{}", answer.field("cache-status"));
+            }
+            assert_eq!(fixture.origin.requests(), 1);
+            fixture.origin.reply(Reply::ok(FRESH, b"hello"));
+            assert_eq!(fixture.get("GET /x", "").await.summary(), (200, "miss", "hello".to_owned()));
+        });
+    }
+}
+
+#[test]
+fn a_response_that_may_not_be_shared_is_fetched_by_each_waiter() {
+    run(async {
+        let fixture = Fixture::cached();
+        let gate = Gate::new();
+        let private = |body: &[u8]| Reply::ok(&[("cache-control", "private")], body);
+        fixture.origin.reply(private(b"0").head_after(&gate));
+        (1..5).for_each(|number: u8| fixture.origin.reply(private(&[b'0' + number])));
+        let waiters: Vec<_> = (0..5).map(|_| fixture.spawn("GET /x", "")).collect();
+        fixture.origin.wait_for_requests(1).await;
+        tokio::task::yield_now().await;
+        gate.open();
+        let mut bodies = Vec::new();
+        for waiter in waiters {
+            let (status, label, body) = waiter.await.unwrap().summary();
+            assert_eq!((status, label), (200, "uncacheable"));
+            bodies.push(body);
+        }
+        bodies.sort_unstable();
+        assert_eq!(bodies, ["0", "1", "2", "3", "4"], "each has its own");
+        assert_eq!(fixture.store.index.objects(), 0);
+    });
+}
+
+/// An expired object and what becomes of it: the origin's reply, then the summary.
+#[test]
+fn a_stale_object_is_renewed_replaced_or_stands_in_for_an_error() {
+    type Expected = (u16, &'static str, &'static str);
+    type Case = (&'static str, fn() -> Reply, Expected);
+    let cases: [Case; 7] = [
+        ("", || Reply::new(304), (200, "revalidated", "old")),
+        ("", || Reply::ok(FRESH, b"new"), (200, "revalidated", "new")),
+        ("", || Reply::failure(OriginError::Timeout), (504, "miss", "")),
+        ("", || Reply::new(500).bytes(b"broken"), (500, "revalidated", "broken")),
+        (", stale-if-error=60", || Reply::failure(OriginError::Timeout), (200, "stale_if_error", "old")),
+        (", stale-if-error=60", || Reply::new(503).bytes(b"broken"), (200, "stale_if_error", "old")),
+        (", stale-if-error=60", || Reply::new(404).bytes(b"gone"), (404, "revalidated", "gone")),
+    ];
+    for (number, (more, reply, (status, label, body))) in cases.into_iter().enumerate() {
+        run(async move {
+            let fixture = Fixture::cached();
+            let control = format!("max-age=10{more}");
+            fixture.origin.reply(Reply::ok(&[("cache-control", &control), ("etag", "\"a\"")], b"old"));
+            fixture.get("GET /x", "").await;
+            seconds(11).await;
+            fixture.origin.reply(reply());
+            let answer = fixture.get("GET /x", "").await;
+            assert_eq!((answer.status, answer.summary().1), (status, label), "case {number}");
+            if status != 504 {
+                assert_eq!(answer.summary().2, body, "case {number}");
+            }
+            let asked = fixture.origin.asked();
+            assert_eq!(asked.len(), 2, "case {number}");
+            assert_eq!(asked[1].known, Some(("if-none-match", "\"a\"".to_owned())), "case {number}");
+        });
+    }
+}
+
+#[test]
+fn a_stale_object_is_used_while_one_fetch_renews_it() {
+    run(async {
+        let fixture = Fixture::cached();
+        let fields = [("cache-control", "max-age=10, stale-while-revalidate=60"), ("etag", "\"a\"")];
+        fixture.origin.reply(Reply::ok(&fields, b"old"));
+        fixture.get("GET /x", "").await;
+        seconds(11).await;
+        let gate = Gate::new();
+        fixture.origin.reply(Reply::ok(&fields, b"new").head_after(&gate));
+        for _ in 0..3 {
+            assert_eq!(fixture.get("GET /x", "").await.summary(), (200, "stale", "old".to_owned()));
+        }
+        fixture.origin.wait_for_requests(2).await;
+        gate.open();
+        while fixture.get("GET /x", "").await.summary() != (200, "hit", "new".to_owned()) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(fixture.origin.requests(), 2);
+    });
+}
+
+#[test]
+fn a_304_changes_the_fields_of_the_object_and_its_freshness() {
+    let cases: [(FieldList<'_>, &str, u64); 3] = [
+        (&[("x-version", "2")], "max-age=10", 10),
+        (&[("x-version", "2"), ("cache-control", "max-age=100")], "max-age=100", 100),
+        (&[("x-version", "2"), ("cache-control", "max-age=20"), ("content-length", "0")], "max-age=20", 20),
+    ];
+    for (fields, control, fresh) in cases {
+        run(async move {
+            let fixture = Fixture::cached();
+            let first =
+                [("cache-control", "max-age=10"), ("etag", "\"a\""), ("x-version", "1"), ("x-other", "kept")];
+            fixture.origin.reply(Reply::ok(&first, b"body"));
+            fixture.get("GET /x", "").await;
+            seconds(11).await;
+            fixture.origin.reply(Reply::new(304).with(fields));
+            let renewed = fixture.get("GET /x", "").await;
+            assert_eq!(renewed.summary(), (200, "revalidated", "body".to_owned()));
+            seconds(fresh - 1).await;
+            let hit = fixture.get("GET /x", "").await;
+            assert_eq!(hit.summary(), (200, "hit", "body".to_owned()), "{control}");
+            for (name, value) in [("x-version", "2"), ("x-other", "kept"), ("cache-control", control)] {
+                assert_eq!(
+                    (renewed.field(name).as_str(), hit.field(name).as_str()),
+                    (value, value),
+                    "{name}"
+                );
+            }
+            seconds(2).await;
+            fixture.origin.reply(Reply::new(304));
+            assert_eq!(fixture.get("GET /x", "").await.summary().1, "revalidated", "{control}");
+        });
+    }
+}
+
+#[test]
+fn waiters_for_a_revalidation_are_answered_with_its_result() {
+    run(async {
+        let fixture = Fixture::cached();
+        fixture.origin.reply(Reply::ok(&[("cache-control", "max-age=10"), ("etag", "\"a\"")], b"body"));
+        fixture.get("GET /x", "").await;
+        seconds(11).await;
+        let gate = Gate::new();
+        fixture.origin.reply(Reply::new(304).head_after(&gate));
+        let waiters: Vec<_> = (0..10).map(|_| fixture.spawn("GET /x", "")).collect();
+        fixture.origin.wait_for_requests(2).await;
+        tokio::task::yield_now().await;
+        gate.open();
+        for waiter in waiters {
+            assert_eq!(waiter.await.unwrap().summary(), (200, "revalidated", "body".to_owned()));
+        }
+        assert_eq!(fixture.origin.requests(), 2);
+    });
+}
+
+/// When a purge comes, and how many requests the origin then has had after one more lookup.
+#[test]
+fn a_purge_hits_what_was_asked_for_before_it() {
+    for soft in [false, true] {
+        run(async move {
+            let fixture = Fixture::cached();
+            let order = PurgeOrder { what: PurgeWhat::Url("/x".to_owned()), soft };
+            let gate = Gate::new();
+            fixture.origin.reply(Reply::ok(FRESH, b"before").head_after(&gate));
+            let reader = fixture.spawn("GET /x", "");
+            fixture.origin.wait_for_requests(1).await;
+            fixture.store.purge(&order, &fixture.sites).unwrap();
+            gate.open();
+            assert_eq!(reader.await.unwrap().summary().2, "before", "it had begun before the purge");
+            fixture.origin.reply(Reply::ok(FRESH, b"after"));
+            let next = fixture.get("GET /x", "").await;
+            assert_eq!(next.summary().2, "after", "soft: {soft}");
+            assert_eq!(fixture.get("GET /x", "").await.summary(), (200, "hit", "after".to_owned()));
+            fixture.store.purge(&order, &fixture.sites).unwrap();
+            fixture.origin.reply(Reply::ok(FRESH, b"last"));
+            assert_eq!(fixture.get("GET /x", "").await.summary().2, "last", "soft: {soft}");
+        });
+    }
+}
+
+#[test]
+fn an_object_whose_slices_were_evicted_is_filled_again_without_a_new_head() {
+    run(async {
+        let fixture = Fixture::cached();
+        let body = content(SLICE, 1);
+        fixture.origin.handle(move |asked| {
+            Reply::part_of(&body, &[("cache-control", "max-age=3600"), ("etag", "\"a\"")], asked)
+        });
+        let first = fixture.get("GET /first", "").await;
+        // Twice the tier.
+        for number in 0..128 {
+            fixture.get(&format!("GET /{number}"), "").await;
+        }
+        let before = fixture.origin.requests();
+        let again = fixture.get("GET /first", "").await;
+        assert!(again.body == first.body && again.body == content(SLICE, 1), "{} bytes", again.body.len());
+        assert_eq!(fixture.origin.requests(), before + 1);
+    });
+}

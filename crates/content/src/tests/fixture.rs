@@ -1,0 +1,264 @@
+//! A context with a scripted origin, a small store and one site, and responses with their bytes.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use penstock_config::{
+    Cache, DotFiles, EarlyRequests, Forwarded, Headers, HostPattern, HttpOrigin, MemoryTier, Origin, Site,
+    SiteCache,
+};
+use penstock_egress::Part;
+use penstock_http::{HeadLimits, OriginUrl, Request};
+use penstock_metrics::Metrics;
+use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
+use penstock_origin::io_threads::{IoLimits, IoThreads};
+use penstock_sys::heap::allocations;
+use tempfile::TempDir;
+use tokio::task::{JoinHandle, LocalSet};
+
+use super::scripted::ScriptedOrigin;
+use crate::cache_status::CacheStatus;
+use crate::clock::Clock;
+use crate::compress::CompressedManifests;
+use crate::context::Context;
+use crate::exchange::ClientRequest;
+use crate::fault::BodyError;
+use crate::respond::respond;
+use crate::response::{Body, ContentLength, Response};
+use crate::site::SiteTable;
+use crate::store::Store;
+
+/// Length of a slice.
+pub(super) const SLICE: usize = 64 * 1024;
+/// Slices of the memory tier.
+const SLICES: u64 = 64;
+
+/// Runs a test on a clock that moves when all tasks wait. A test that waits for nothing fails.
+pub(super) fn run<F: Future<Output = ()>>(test: F) {
+    run_with_files(async {
+        let stalled = tokio::time::timeout(Duration::from_secs(24 * 3600), test).await.is_err();
+        assert!(!stalled, "all tasks wait, and nothing will wake them");
+    });
+}
+
+/// The same for tests whose files are opened by other threads, of which the clock does not know.
+pub(super) fn run_with_files<F: Future<Output = ()>>(test: F) {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    LocalSet::new().block_on(&runtime, test);
+}
+
+/// Bytes that differ at each place.
+pub(super) fn content(length: usize, seed: usize) -> Vec<u8> {
+    (0..length).map(|place| u8::try_from((place * 31 + place / 251 + seed) % 256).unwrap()).collect()
+}
+
+pub(super) struct Fixture {
+    pub(super) context: Rc<Context>,
+    pub(super) sites: Arc<SiteTable>,
+    pub(super) origin: Rc<ScriptedOrigin>,
+    pub(super) store: Arc<Store>,
+    directory: TempDir,
+}
+
+/// A response with its bytes.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) length: ContentLength,
+    pub(super) body: Vec<u8>,
+    /// Why the body ended too soon.
+    pub(super) fault: Option<BodyError>,
+    pub(super) cache_status: Option<CacheStatus>,
+    pub(super) has_date: bool,
+    fields: Vec<(String, String)>,
+}
+
+impl Answer {
+    /// The value of a field; several lines are joined by a comma, and no line is the empty string.
+    pub(super) fn field(&self, name: &str) -> String {
+        let of_name = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        of_name.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Status, label of the cache status, and body as text.
+    pub(super) fn summary(&self) -> (u16, &'static str, String) {
+        let label = self.cache_status.map_or("", CacheStatus::label);
+        (self.status, label, String::from_utf8_lossy(&self.body).into_owned())
+    }
+}
+
+/// A site for all hosts.
+pub(super) fn site(origin: Origin, change: impl FnOnce(&mut Site)) -> Site {
+    let mut site = Site {
+        hosts: vec![HostPattern::Any],
+        origin,
+        cache: SiteCache { prefetch: 0, ..SiteCache::default() },
+        methods: Vec::new(),
+        forwarded: Forwarded::Off,
+        signed_urls: None,
+        early_data: EarlyRequests::Allow,
+        index: "index.html".to_owned(),
+        headers: Headers::default(),
+        dot_files: DotFiles::default(),
+    };
+    change(&mut site);
+    site
+}
+
+pub(super) fn http_origin() -> Origin {
+    let url = OriginUrl::parse("http://192.0.2.1:80/").unwrap();
+    Origin::Http(Box::new(HttpOrigin::new(vec![(url, 1)])))
+}
+
+fn open_store(directory: &Path) -> Arc<Store> {
+    let memory = MemoryTier { directory: directory.join("memory"), size: SLICES * SLICE as u64 };
+    let slice = u32::try_from(SLICE).unwrap();
+    Store::open(&Cache { slice, memory, disks: Vec::new() }).unwrap()
+}
+
+fn context(origin: &Rc<ScriptedOrigin>) -> Rc<Context> {
+    let io = Arc::new(IoThreads::start(IoLimits { threads: 1, queued: 64, queued_later: 64 }).unwrap());
+    let limits = OpenFilesLimits { max_files: 64, max_absent: 64, recheck_after: Duration::from_secs(1) };
+    Rc::new(Context {
+        clock: Clock::starting_at(SystemTime::now()),
+        metrics: Metrics::new(1).shard(0),
+        files: OpenFiles::new(Arc::clone(&io), limits),
+        compressed: Arc::new(CompressedManifests::default()),
+        io,
+        origins: Box::new(Rc::clone(origin)),
+        waiters_per_fill: Cell::new(1000),
+        random: || 7,
+    })
+}
+
+impl Fixture {
+    /// One site whose bytes come from the scripted origin.
+    pub(super) fn cached() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// The same, changed.
+    pub(super) fn with(change: impl FnOnce(&mut Site)) -> Self {
+        Self::of(|_| site(http_origin(), change))
+    }
+
+    /// The site that `make` makes, given an empty directory.
+    pub(super) fn of(make: impl FnOnce(&Path) -> Site) -> Self {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let store = open_store(directory.path());
+        let sites = SiteTable::open(&[make(directory.path())], None, Some(&store)).unwrap();
+        let origin = Rc::new(ScriptedOrigin::default());
+        Self { context: context(&origin), sites: Arc::new(sites), origin, store, directory }
+    }
+
+    /// Ends the process and starts the next one with what the memory tier has kept.
+    pub(super) fn restarted(self, site: Site) -> Self {
+        self.store.leave();
+        let Self { context, origin, directory, store, sites } = self;
+        drop((sites, store));
+        let store = open_store(directory.path());
+        let sites = SiteTable::open(&[site], None, Some(&store)).unwrap();
+        Self { context, sites: Arc::new(sites), origin, store, directory }
+    }
+
+    /// The same sites and store on another worker, whose context is made by its thread.
+    pub(super) fn on_worker(sites: Arc<SiteTable>, store: Arc<Store>) -> Self {
+        let origin = Rc::new(ScriptedOrigin::default());
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        Self { context: context(&origin), sites, origin, store, directory }
+    }
+
+    /// The response to `GET /x` or another method and target, with these field lines.
+    pub(super) async fn open(&self, line: &str, fields: &str) -> Response {
+        self.open_as(line, fields, false).await
+    }
+
+    /// The same, as early data or not.
+    pub(super) async fn open_as(&self, line: &str, fields: &str, early: bool) -> Response {
+        open(&self.context, &self.sites, line, fields, early).await
+    }
+
+    /// The response with its bytes.
+    pub(super) async fn get(&self, line: &str, fields: &str) -> Answer {
+        read(&self.context, self.open(line, fields).await).await
+    }
+
+    /// The same as a task.
+    pub(super) fn spawn(&self, line: &str, fields: &str) -> JoinHandle<Answer> {
+        let (context, sites) = (Rc::clone(&self.context), Arc::clone(&self.sites));
+        let (line, fields) = (line.to_owned(), fields.to_owned());
+        tokio::task::spawn_local(async move {
+            let response = open(&context, &sites, &line, &fields, false).await;
+            read(&context, response).await
+        })
+    }
+}
+
+async fn open(context: &Rc<Context>, sites: &SiteTable, line: &str, fields: &str, early: bool) -> Response {
+    let head = format!("{line} HTTP/1.1\r\nHost: media.example\r\n{fields}\r\n");
+    let limits = HeadLimits { head_bytes: 16384, fields: 100, target_bytes: 8192 };
+    let request = Request::parse(head.as_bytes(), &limits).unwrap();
+    let before = allocations();
+    let response = respond(context, sites, ClientRequest { head: &request, secure: true, early }).await;
+    ALLOCATIONS.set(allocations() - before);
+    response
+}
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Allocations of the last response of this thread, its body not read.
+pub(super) fn allocations_of_response() -> u64 {
+    ALLOCATIONS.get()
+}
+
+/// Reads the body of a response.
+pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let fields = response.fields.iter().map(|(name, value)| (text(name), text(value))).collect();
+    let (mut body, mut fault) = (Vec::new(), None);
+    match response.body {
+        Body::Empty => {}
+        Body::Part(part) => append(&mut body, &part),
+        Body::Parts(parts) => parts.iter().for_each(|part| append(&mut body, part)),
+        Body::Stream(stream) => {
+            let (first, mut stream) = *stream;
+            let mut next = Some(first);
+            while let Some(chunk) = next.take() {
+                chunk.parts.iter().for_each(|part| append(&mut body, part));
+                drop(chunk);
+                match stream.next(context).await {
+                    Ok(more) => next = more,
+                    Err(error) => fault = Some(error),
+                }
+            }
+        }
+    }
+    Answer {
+        status: response.status,
+        length: response.length,
+        body,
+        fault,
+        cache_status: response.cache_status,
+        has_date: response.has_date,
+        fields,
+    }
+}
+
+fn append(body: &mut Vec<u8>, part: &Part) {
+    match part {
+        Part::Owned(bytes) => body.extend_from_slice(bytes),
+        Part::Shared(bytes) => body.extend_from_slice(bytes),
+        Part::External(external) => body.extend_from_slice(external.bytes()),
+        Part::Extent(extent) => {
+            let mut bytes = vec![0; usize::try_from(extent.len).unwrap()];
+            extent.file.window(extent.offset, extent.len).unwrap().copy_to(&mut bytes).unwrap();
+            body.extend_from_slice(&bytes);
+        }
+        Part::Source(_) => panic!("no body comes from a socket"),
+    }
+}

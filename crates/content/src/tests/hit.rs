@@ -1,0 +1,90 @@
+//! The cost of a hit: its allocations, and the locks that it does not take.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use penstock_config::Origin;
+
+use super::fixture::{Fixture, allocations_of_response, content, run, run_with_files, site};
+use super::scripted::Reply;
+use crate::site::SiteOrigin;
+
+const FRESH: &[(&str, &str)] =
+    &[("cache-control", "max-age=60"), ("etag", "\"a\""), ("content-type", "video/mp4")];
+
+/// Head, list of parts, and the stream that holds them.
+const ALLOCATIONS_OF_A_CACHED_HIT: u64 = 3;
+/// Head, ETag and what the list of open files needs.
+const ALLOCATIONS_OF_A_FILE: u64 = 2;
+
+/// The most allocations of one of many equal requests.
+async fn allocations_of(fixture: &Fixture, line: &str) -> u64 {
+    // The first requests fill the cache, and make counters and the thread's list of protected pointers.
+    for _ in 0..3 {
+        assert_eq!(fixture.get(line, "").await.status, 200);
+    }
+    let mut most = 0;
+    for _ in 0..100 {
+        drop(fixture.open(line, "").await);
+        most = most.max(allocations_of_response());
+    }
+    most
+}
+
+#[test]
+fn a_cached_hit_allocates_its_head_and_its_parts_only() {
+    for prefetch in [0, 1] {
+        run(async move {
+            let fixture = Fixture::with(|site| site.cache.prefetch = prefetch);
+            fixture.origin.reply(Reply::ok(FRESH, &content(1000, 0)));
+            let allocated = allocations_of(&fixture, "GET /x").await;
+            assert_eq!(fixture.origin.requests(), 1);
+            assert!((1..=ALLOCATIONS_OF_A_CACHED_HIT).contains(&allocated), "{allocated} allocations");
+        });
+    }
+}
+
+#[test]
+fn a_file_allocates_its_head_and_its_etag_only() {
+    run_with_files(async {
+        let fixture = Fixture::of(|directory| {
+            fs::write(directory.join("movie.mp4"), content(1000, 0)).unwrap();
+            site(Origin::Directory(directory.to_owned()), |_| {})
+        });
+        let allocated = allocations_of(&fixture, "GET /movie.mp4").await;
+        assert!((1..=ALLOCATIONS_OF_A_FILE).contains(&allocated), "{allocated} allocations");
+    });
+}
+
+/// The locks of misses and of unusual objects: variants (taken by a hit only if the site varies), volatile objects (by a
+/// fetch), successors (by a prefetch).
+#[test]
+fn a_hit_takes_none_of_the_locks_of_this_crate() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    for prefetch in [0, 1] {
+        run(async move {
+            let fixture = Fixture::with(|site| site.cache.prefetch = prefetch);
+            fixture.origin.reply(Reply::ok(FRESH, b"hello"));
+            fixture.get("GET /x", "").await;
+            let site = fixture.sites.find("media.example").unwrap();
+            let SiteOrigin::Http(http, _) = &site.origin else { panic!("the site has an HTTP origin") };
+            let store = &fixture.store;
+            let held = (store.variants.hold(), store.volatile.hold(), http.next.hold());
+            let (sites, store) = (Arc::clone(&fixture.sites), Arc::clone(store));
+            let (done, result) = channel();
+            thread::spawn(move || {
+                run(async {
+                    let worker = Fixture::on_worker(sites, store);
+                    let answer = worker.get("GET /x", "").await;
+                    done.send((answer.summary(), worker.origin.requests())).unwrap();
+                });
+            });
+            let answer = result.recv_timeout(PATIENCE).expect("the hit waits for a lock");
+            assert_eq!(answer, ((200, "hit", "hello".to_owned()), 0));
+            drop(held);
+        });
+    }
+}

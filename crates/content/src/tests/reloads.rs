@@ -1,0 +1,140 @@
+//! Blocking playlist reloads.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use penstock_origin::http::OriginError;
+
+use super::fixture::{Fixture, run};
+use super::scripted::{Gate, Reply};
+
+const HLS: (&str, &str) = ("content-type", "application/vnd.apple.mpegurl");
+
+/// A live playlist whose open segment, number 12, has this many parts.
+fn playlist(parts: usize, more: &str) -> String {
+    let mut text = "#EXTM3U\n#EXT-X-VERSION:9\n#EXT-X-TARGETDURATION:4\n#EXT-X-PART-INF:PART-TARGET=1.0\n\
+        #EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,PART-HOLD-BACK=3.0,CAN-SKIP-UNTIL=24.0\n\
+        #EXT-X-MEDIA-SEQUENCE:10\n#EXTINF:4,\nten.m4s\n#EXTINF:4,\neleven.m4s\n"
+        .to_owned();
+    for part in 0..parts {
+        writeln!(text, "#EXT-X-PART:DURATION=1.0,URI=\"twelve.{part}.m4s\"").unwrap();
+    }
+    text + more
+}
+
+fn reply(text: &str) -> Reply {
+    Reply::ok(&[HLS, ("cache-control", "max-age=1")], text.as_bytes())
+}
+
+/// A fixture whose cache has the playlist with `parts` parts.
+async fn with_playlist(parts: usize, more: &str) -> Fixture {
+    let fixture = Fixture::cached();
+    fixture.origin.reply(reply(&playlist(parts, more)));
+    assert_eq!(fixture.get("GET /live.m3u8", "").await.status, 200);
+    fixture
+}
+
+#[test]
+fn a_part_that_is_in_the_playlist_is_answered_at_once() {
+    run(async {
+        let fixture = with_playlist(2, "").await;
+        for target in ["_HLS_msn=11", "_HLS_msn=12&_HLS_part=0", "_HLS_msn=12&_HLS_part=1"] {
+            let answer = fixture.get(&format!("GET /live.m3u8?{target}"), "").await;
+            assert_eq!(answer.summary(), (200, "hit", playlist(2, "")), "{target}");
+        }
+        assert_eq!(fixture.origin.requests(), 1);
+    });
+}
+
+#[test]
+fn many_players_that_wait_for_the_next_part_are_one_request_to_the_origin() {
+    run(async {
+        let fixture = with_playlist(2, "").await;
+        let gate = Gate::new();
+        fixture.origin.reply(reply(&playlist(3, "")).head_after(&gate));
+        let target = "GET /live.m3u8?_HLS_msn=12&_HLS_part=2";
+        let players: Vec<_> = (0..50).map(|_| fixture.spawn(target, "")).collect();
+        fixture.origin.wait_for_requests(2).await;
+        tokio::task::yield_now().await;
+        assert!(players.iter().all(|player| !player.is_finished()), "the origin holds its response");
+        gate.open();
+        for player in players {
+            assert_eq!(player.await.unwrap().summary().2, playlist(3, ""));
+        }
+        let asked = fixture.origin.asked();
+        assert_eq!(asked.len(), 2);
+        assert_eq!(asked[1].target, "/live.m3u8?_HLS_msn=12&_HLS_part=2");
+        let plain = fixture.get("GET /live.m3u8", "").await;
+        assert_eq!(plain.summary(), (200, "hit", playlist(3, "")), "the response replaced the playlist");
+    });
+}
+
+#[test]
+fn a_part_that_is_too_far_is_refused_while_the_playlist_is_fresh() {
+    run(async {
+        let fixture = with_playlist(2, "").await;
+        for target in ["_HLS_msn=20", "_HLS_msn=99999999&_HLS_part=0", "_HLS_part=1", "_HLS_msn=x"] {
+            let answer = fixture.get(&format!("GET /live.m3u8?{target}"), "").await;
+            assert_eq!(answer.status, 400, "{target}");
+        }
+        assert_eq!(fixture.origin.requests(), 1);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        fixture.origin.handle(|_| reply(&playlist(2, "")));
+        assert_eq!(fixture.get("GET /live.m3u8?_HLS_msn=20", "").await.status, 400);
+        assert_eq!(fixture.origin.asked()[1].target, "/live.m3u8", "the origin has no further one either");
+    });
+}
+
+#[test]
+fn a_delta_update_of_the_next_part_is_held_though_its_own_last_version_is_old() {
+    run(async {
+        let fixture = with_playlist(1, "").await;
+        let delta =
+            |parts| playlist(parts, "").replace("#EXTINF:4,\nten.m4s\n", "#EXT-X-SKIP:SKIPPED-SEGMENTS=1\n");
+        fixture.origin.reply(reply(&delta(1)));
+        assert_eq!(fixture.get("GET /live.m3u8?_HLS_skip=YES", "").await.summary().2, delta(1));
+        // The full playlist goes on, the delta update stays.
+        for parts in [2, 3, 4] {
+            fixture.origin.reply(reply(&playlist(parts, "")));
+            let target = format!("GET /live.m3u8?_HLS_msn=12&_HLS_part={}", parts - 1);
+            assert_eq!(fixture.get(&target, "").await.summary().2, playlist(parts, ""));
+        }
+        let gate = Gate::new();
+        fixture.origin.reply(reply(&delta(5)).head_after(&gate));
+        let player = fixture.spawn("GET /live.m3u8?_HLS_msn=12&_HLS_part=4&_HLS_skip=YES", "");
+        fixture.origin.wait_for_requests(6).await;
+        gate.open();
+        let answer = player.await.unwrap();
+        assert_eq!((answer.status, answer.summary().2), (200, delta(5)));
+    });
+}
+
+#[test]
+fn a_playlist_that_has_ended_or_cannot_block_is_answered_as_it_is() {
+    run(async {
+        let fixture = with_playlist(2, "#EXT-X-ENDLIST\n").await;
+        let answer = fixture.get("GET /live.m3u8?_HLS_msn=99", "").await;
+        assert_eq!(answer.summary(), (200, "hit", playlist(2, "#EXT-X-ENDLIST\n")));
+        assert_eq!(fixture.origin.requests(), 1);
+    });
+    run(async {
+        let fixture = Fixture::cached();
+        let plain = playlist(2, "").replace("CAN-BLOCK-RELOAD=YES,", "");
+        fixture.origin.reply(reply(&plain));
+        let answer = fixture.get("GET /live.m3u8?_HLS_msn=12&_HLS_part=2", "").await;
+        assert_eq!((answer.status, answer.summary().2), (200, plain));
+    });
+}
+
+#[test]
+fn an_origin_that_holds_its_response_too_long_is_a_503_to_ask_again() {
+    run(async {
+        let fixture = with_playlist(2, "").await;
+        fixture.origin.reply(reply(&playlist(3, "")).head_after(&Gate::new()));
+        let answer = fixture.get("GET /live.m3u8?_HLS_msn=12&_HLS_part=2", "").await;
+        assert_eq!((answer.status, answer.field("retry-after").as_str()), (503, "1"));
+        fixture.origin.reply(Reply::failure(OriginError::Unreachable));
+        let answer = fixture.get("GET /live.m3u8?_HLS_msn=12&_HLS_part=2", "").await;
+        assert!(matches!(answer.status, 200 | 502), "{}", answer.status);
+    });
+}

@@ -1,0 +1,286 @@
+//! Responses: what a site refuses, and one table of conditions and ranges for files and cached objects alike.
+
+use std::fs;
+
+use penstock_config::{EarlyRequests, HostPattern, Origin};
+
+use super::fixture::{Answer, Fixture, content, http_origin, read, run, run_with_files, site};
+use super::scripted::{Gate, Reply};
+use crate::response::ContentLength;
+
+const MODIFIED: &str = "Sat, 21 Nov 2026 20:04:16 GMT";
+
+fn file_site() -> Fixture {
+    Fixture::of(|directory| {
+        fs::write(directory.join("movie.mp4"), content(1000, 0)).unwrap();
+        site(Origin::Directory(directory.to_owned()), |_| {})
+    })
+}
+
+fn cached_site() -> Fixture {
+    let fixture = Fixture::cached();
+    fixture.origin.handle(|asked| {
+        let fields = [
+            ("etag", "\"one\""),
+            ("last-modified", MODIFIED),
+            ("content-type", "video/mp4"),
+            ("cache-control", "max-age=60"),
+        ];
+        Reply::part_of(&content(1000, 0), &fields, asked)
+    });
+    fixture
+}
+
+/// A request and the response that both kinds of representation give: fields with `ETAG` and `DATE` for the validators.
+struct Case {
+    line: &'static str,
+    fields: &'static str,
+    status: u16,
+    content_range: &'static str,
+    body: Vec<u8>,
+}
+
+fn case(
+    line: &'static str,
+    fields: &'static str,
+    status: u16,
+    content_range: &'static str,
+    range: std::ops::Range<usize>,
+) -> Case {
+    Case { line, fields, status, content_range, body: content(1000, 0)[range].to_vec() }
+}
+
+fn cases() -> Vec<Case> {
+    const GET: &str = "GET /movie.mp4";
+    const HEAD: &str = "HEAD /movie.mp4";
+    let future = "Tue, 01 Jan 2030 00:00:00 GMT";
+    assert!(httpdate::parse_http_date(future).is_ok());
+    let mut cases = vec![
+        case(GET, "", 200, "", 0..1000),
+        case(HEAD, "", 200, "", 0..0),
+        case(HEAD, "Range: bytes=0-9\r\n", 200, "", 0..0),
+        case(GET, "Range: bytes=0-0\r\n", 206, "bytes 0-0/1000", 0..1),
+        case(GET, "Range: bytes=10-19\r\n", 206, "bytes 10-19/1000", 10..20),
+        case(GET, "Range: bytes=990-\r\n", 206, "bytes 990-999/1000", 990..1000),
+        case(GET, "Range: bytes=-10\r\n", 206, "bytes 990-999/1000", 990..1000),
+        case(GET, "Range: bytes=-5000\r\n", 206, "bytes 0-999/1000", 0..1000),
+        case(GET, "Range: bytes=900-5000\r\n", 206, "bytes 900-999/1000", 900..1000),
+        case(GET, "Range: lines=1-2\r\n", 200, "", 0..1000),
+        case(GET, "Range: bytes=9-1\r\n", 200, "", 0..1000),
+        case(GET, "If-Match: ETAG\r\n", 200, "", 0..1000),
+        case(GET, "If-Match: *\r\n", 200, "", 0..1000),
+        case(GET, "If-None-Match: ETAG\r\n", 304, "", 0..0),
+        case(GET, "If-None-Match: \"a\", W/ETAG\r\n", 304, "", 0..0),
+        case(GET, "If-None-Match: *\r\n", 304, "", 0..0),
+        case(HEAD, "If-None-Match: ETAG\r\n", 304, "", 0..0),
+        case(GET, "If-None-Match: \"other\"\r\n", 200, "", 0..1000),
+        case(GET, "If-Modified-Since: DATE\r\n", 304, "", 0..0),
+        case(GET, "If-Modified-Since: DATE\r\nIf-None-Match: \"other\"\r\n", 200, "", 0..1000),
+        case(GET, "If-Modified-Since: Sat, 01 Jan 2000 00:00:00 GMT\r\n", 200, "", 0..1000),
+        case(GET, "If-Unmodified-Since: DATE\r\n", 200, "", 0..1000),
+        case(GET, "If-None-Match: ETAG\r\nRange: bytes=0-9\r\n", 304, "", 0..0),
+        case(GET, "If-Range: ETAG\r\nRange: bytes=0-9\r\n", 206, "bytes 0-9/1000", 0..10),
+        case(GET, "If-Range: \"other\"\r\nRange: bytes=0-9\r\n", 200, "", 0..1000),
+        case(GET, "If-Range: W/ETAG\r\nRange: bytes=0-9\r\n", 200, "", 0..1000),
+        case(GET, "If-Range: DATE\r\nRange: bytes=0-9\r\n", 206, "bytes 0-9/1000", 0..10),
+    ];
+    for (fields, status, content_range) in [
+        ("Range: bytes=1000-\r\n", 416, "bytes */1000"),
+        ("Range: bytes=-0\r\n", 416, "bytes */1000"),
+        ("If-Match: \"other\"\r\n", 412, ""),
+        ("If-Match: W/ETAG\r\n", 412, ""),
+        ("If-Unmodified-Since: Sat, 01 Jan 2000 00:00:00 GMT\r\n", 412, ""),
+    ] {
+        cases.push(case(GET, fields, status, content_range, 0..0));
+    }
+    cases
+}
+
+async fn check_cases(fixture: &Fixture) {
+    let whole = fixture.get("GET /movie.mp4", "").await;
+    let (etag, date) = (whole.field("etag"), whole.field("last-modified"));
+    for Case { line, fields, status, content_range, body } in cases() {
+        let sent = fields.replace("ETAG", &etag).replace("DATE", &date);
+        let answer = fixture.get(line, &sent).await;
+        let what = format!("{line} with {sent:?}");
+        assert_eq!(answer.status, status, "{what}");
+        assert_eq!(answer.field("content-range"), content_range, "{what}");
+        if status < 400 {
+            assert_eq!(answer.body, body, "{what}");
+            assert_eq!(answer.field("etag"), etag, "{what}");
+        }
+        let length = match (line, status) {
+            (_, 304) => ContentLength::None,
+            (line, 200) if line.starts_with("HEAD") => ContentLength::Known(1000),
+            _ => ContentLength::Known(answer.body.len() as u64),
+        };
+        assert_eq!(answer.length, length, "{what}");
+        assert!(answer.fault.is_none(), "{what}");
+    }
+    check_multipart(&fixture.get("GET /movie.mp4", "Range: bytes=0-1,500-509, -1\r\n").await);
+}
+
+fn check_multipart(answer: &Answer) {
+    let kind = answer.field("content-type");
+    let boundary = kind.strip_prefix("multipart/byteranges; boundary=").expect("a multipart type");
+    let whole = content(1000, 0);
+    let mut expected = Vec::new();
+    for (index, (range, named)) in
+        [(0..2, "0-1"), (500..510, "500-509"), (999..1000, "999-999")].iter().enumerate()
+    {
+        let line_end = if index == 0 { "" } else { "\r\n" };
+        let head = format!(
+            "{line_end}--{boundary}\r\nContent-Type: video/mp4\r\nContent-Range: bytes {named}/1000\r\n\r\n"
+        );
+        expected.extend_from_slice(head.as_bytes());
+        expected.extend_from_slice(&whole[range.clone()]);
+    }
+    expected.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+    assert_eq!(answer.status, 206);
+    assert_eq!(String::from_utf8_lossy(&answer.body), String::from_utf8_lossy(&expected));
+    assert_eq!(answer.length, ContentLength::Known(expected.len() as u64));
+}
+
+#[test]
+fn conditions_and_ranges_select_the_same_parts_of_a_file() {
+    run_with_files(async { check_cases(&file_site()).await });
+}
+
+#[test]
+fn conditions_and_ranges_select_the_same_parts_of_a_cached_object() {
+    run(async {
+        let fixture = cached_site();
+        check_cases(&fixture).await;
+        assert_eq!(fixture.origin.requests(), 1, "all but the first are hits");
+    });
+}
+
+#[test]
+fn a_request_that_a_site_does_not_answer_gets_its_status() {
+    run(async {
+        let fixture = Fixture::with(|site| {
+            site.hosts = vec![HostPattern::Exact("media.example".to_owned())];
+            site.early_data = EarlyRequests::Refuse;
+        });
+        let other = Fixture::with(|site| site.hosts = vec![HostPattern::Exact("other.example".to_owned())]);
+        let early = read(&fixture.context, fixture.open_as("GET /x", "", true).await).await;
+        assert_eq!(early.status, 425);
+        assert_eq!(other.get("GET /x", "").await.status, 421);
+        let refused = fixture.get("DELETE /x", "").await;
+        assert_eq!((refused.status, refused.field("allow").as_str()), (405, "GET, HEAD, OPTIONS"));
+        let options = fixture.get("OPTIONS /x", "").await;
+        assert_eq!((options.status, options.field("allow").as_str()), (204, "GET, HEAD, OPTIONS"));
+        assert_eq!(options.length, ContentLength::None);
+        assert_eq!(fixture.get("GET /a%00b", "").await.status, 404, "no file can have that name");
+        assert_eq!(fixture.origin.requests() + other.origin.requests(), 0);
+    });
+}
+
+#[test]
+fn a_preflight_is_answered_with_the_sites_methods() {
+    run(async {
+        let fixture = Fixture::with(|site| site.headers.cors = Some("*".to_owned()));
+        let options = fixture.get("OPTIONS /x", "").await;
+        assert_eq!(options.field("access-control-allow-origin"), "*");
+        assert_eq!(options.field("access-control-allow-methods"), "GET, HEAD, OPTIONS");
+    });
+}
+
+#[test]
+fn a_directory_redirects_to_its_slash_and_a_missing_file_is_not_found() {
+    run_with_files(async {
+        let fixture = Fixture::of(|directory| {
+            fs::create_dir(directory.join("live")).unwrap();
+            site(Origin::Directory(directory.to_owned()), |_| {})
+        });
+        let moved = fixture.get("GET /live?a=b", "").await;
+        assert_eq!((moved.status, moved.field("location").as_str()), (301, "/live/?a=b"));
+        assert_eq!(fixture.get("GET /nothing", "").await.status, 404);
+        let head = fixture.get("HEAD /nothing", "").await;
+        assert_eq!((head.status, head.body.len()), (404, 0));
+    });
+}
+
+#[test]
+fn a_hit_has_its_age_and_the_date_and_fields_of_its_origin() {
+    run(async {
+        let fixture = Fixture::cached();
+        let fields =
+            [("cache-control", "max-age=100"), ("age", "10"), ("date", MODIFIED), ("x-custom", "kept")];
+        fixture.origin.reply(Reply::ok(&fields, b"hello"));
+        let miss = fixture.get("GET /x", "").await;
+        assert_eq!(miss.summary(), (200, "miss", "hello".to_owned()));
+        assert!(
+            miss.field("cache-status").contains("fwd=uri-miss; fwd-status=200; stored"),
+            "{}",
+            miss.field("cache-status")
+        );
+        tokio::time::advance(std::time::Duration::from_secs(5)).await;
+        let hit = fixture.get("GET /x", "").await;
+        assert_eq!(hit.summary(), (200, "hit", "hello".to_owned()));
+        assert!(
+            hit.field("cache-status").starts_with("penstock; hit; ttl="),
+            "{}",
+            hit.field("cache-status")
+        );
+        let ages: Vec<u64> = [&miss, &hit].map(|answer| answer.field("age").parse().unwrap()).into();
+        assert_eq!(ages[1] - ages[0], 5);
+        assert_eq!((hit.has_date, hit.field("date").as_str()), (true, MODIFIED));
+        assert_eq!((hit.field("x-custom").as_str(), hit.field("via").as_str()), ("kept", "1.1 penstock"));
+    });
+}
+
+#[test]
+fn a_body_of_unknown_length_is_sent_as_it_comes_and_its_length_is_known_to_the_next() {
+    run(async {
+        let fixture = Fixture::cached();
+        let gate = Gate::new();
+        let fields = [("cache-control", "max-age=100"), ("etag", "\"a\"")];
+        fixture.origin.reply(Reply::ok(&fields, b"first ").wait(&gate).bytes(b"second").unannounced());
+        let response = fixture.open("GET /x", "").await;
+        assert_eq!(response.length, ContentLength::Unknown, "the head does not wait for the end");
+        gate.open();
+        assert_eq!(read(&fixture.context, response).await.body, b"first second");
+        let hit = fixture.get("GET /x", "Range: bytes=-6\r\n").await;
+        assert_eq!(hit.summary(), (206, "hit", "second".to_owned()));
+        assert_eq!(hit.length, ContentLength::Known(6));
+    });
+}
+
+#[test]
+fn a_range_of_a_growing_body_waits_for_its_bytes_only() {
+    run(async {
+        let fixture = Fixture::cached();
+        let gate = Gate::new();
+        let fields = [("cache-control", "max-age=100"), ("etag", "\"a\"")];
+        fixture.origin.reply(Reply::ok(&fields, b"first ").wait(&gate).bytes(b"second").unannounced());
+        let reader = fixture.spawn("GET /x", "");
+        fixture.origin.wait_for_requests(1).await;
+        let part = fixture.get("GET /x", "Range: bytes=0-4\r\n").await;
+        assert_eq!((part.status, part.field("content-range").as_str()), (206, "bytes 0-4/*"));
+        assert_eq!(part.body, b"first");
+        let end = fixture.spawn("GET /x", "Range: bytes=6-\r\n");
+        tokio::task::yield_now().await;
+        assert!(!end.is_finished(), "its end is not known yet");
+        gate.open();
+        let end = end.await.unwrap();
+        assert_eq!(
+            (end.field("content-range").as_str(), end.body.as_slice()),
+            ("bytes 6-11/12", &b"second"[..])
+        );
+        assert_eq!(reader.await.unwrap().body, b"first second");
+    });
+}
+
+#[test]
+fn a_status_of_the_origin_without_content_has_none() {
+    run(async {
+        let fixture = Fixture::of(|_| site(http_origin(), |_| {}));
+        fixture.origin.reply(Reply::new(204).with(&[("cache-control", "max-age=9")]));
+        let answer = fixture.get("GET /x", "").await;
+        assert_eq!((answer.status, answer.length), (204, ContentLength::None));
+        fixture.origin.reply(Reply::new(404).with(&[("cache-control", "max-age=9")]).bytes(b"gone"));
+        let range = fixture.get("GET /y", "Range: bytes=0-0\r\n").await;
+        assert_eq!(range.summary(), (404, "miss", "gone".to_owned()), "ranges select parts of a 200 only");
+    });
+}

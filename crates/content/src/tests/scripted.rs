@@ -1,0 +1,320 @@
+//! An origin that answers, waits and fails as a test says, and records what it is asked.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use penstock_origin::http::{Fetch, HttpOrigin, OriginError, RequestBody};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::sleep;
+
+use crate::origins::{Fetched, LocalFuture, OriginBody, Origins};
+
+/// Holds a response back until the test opens it.
+#[derive(Clone)]
+pub(super) struct Gate(Rc<Semaphore>);
+
+impl Gate {
+    pub(super) fn new() -> Self {
+        Self(Rc::new(Semaphore::new(0)))
+    }
+
+    pub(super) fn open(&self) {
+        self.0.add_permits(1000);
+    }
+
+    /// Whether a response that may wait for it still exists.
+    pub(super) fn is_in_use(&self) -> bool {
+        Rc::strong_count(&self.0) > 1
+    }
+
+    async fn wait(&self) {
+        drop(self.0.acquire().await);
+    }
+}
+
+/// One step of a body.
+#[derive(Clone)]
+enum Step {
+    Bytes(Bytes),
+    Wait(Gate),
+    Fail(OriginError),
+    Pause(Duration),
+}
+
+/// One response.
+#[derive(Clone)]
+pub(super) struct Reply {
+    status: u16,
+    fields: HeaderMap,
+    length: Option<u64>,
+    proves_completeness: bool,
+    head_gate: Option<Gate>,
+    head_pause: Duration,
+    failure: Option<OriginError>,
+    steps: VecDeque<Step>,
+}
+
+impl Reply {
+    pub(super) fn new(status: u16) -> Self {
+        Self {
+            status,
+            fields: HeaderMap::new(),
+            length: Some(0),
+            proves_completeness: true,
+            head_gate: None,
+            head_pause: Duration::ZERO,
+            failure: None,
+            steps: VecDeque::new(),
+        }
+    }
+
+    /// No response.
+    pub(super) fn failure(error: OriginError) -> Self {
+        Self { failure: Some(error), ..Self::new(0) }
+    }
+
+    /// 200 with these fields and this body.
+    pub(super) fn ok(fields: &[(&str, &str)], body: &[u8]) -> Self {
+        Self::new(200).with(fields).bytes(body)
+    }
+
+    /// The part of `whole` that a request asks for, or all of it.
+    pub(super) fn part_of(whole: &[u8], fields: &[(&str, &str)], asked: &OriginRequest) -> Self {
+        let Some((first, last)) = asked.range else { return Self::ok(fields, whole) };
+        let etag = fields.iter().find(|(name, _)| *name == "etag").map(|(_, value)| *value);
+        if let Some(("if-range", known)) = &asked.known
+            && Some(known.as_str()) != etag
+        {
+            return Self::ok(fields, whole);
+        }
+        let last = last.min(whole.len() as u64 - 1);
+        let range = format!("bytes {first}-{last}/{}", whole.len());
+        let part = &whole[usize::try_from(first).unwrap()..=usize::try_from(last).unwrap()];
+        Self::new(206).with(fields).with(&[("content-range", &range)]).bytes(part)
+    }
+
+    pub(super) fn with(mut self, fields: &[(&str, &str)]) -> Self {
+        for (name, value) in fields {
+            let name: HeaderName = name.parse().unwrap();
+            self.fields.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        self
+    }
+
+    /// Appends bytes to the body; the announced length grows with them.
+    pub(super) fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.length = self.length.map(|length| length + bytes.len() as u64);
+        self.steps.push_back(Step::Bytes(Bytes::copy_from_slice(bytes)));
+        self
+    }
+
+    /// The body goes on once the gate is open.
+    pub(super) fn wait(mut self, gate: &Gate) -> Self {
+        self.steps.push_back(Step::Wait(gate.clone()));
+        self
+    }
+
+    /// The head, and each piece of `bytes` bytes, come after this time.
+    pub(super) fn slowly(mut self, bytes: usize, pause: Duration) -> Self {
+        self.head_pause = pause;
+        for step in std::mem::take(&mut self.steps) {
+            let Step::Bytes(whole) = step else {
+                self.steps.push_back(step);
+                continue;
+            };
+            for piece in whole.chunks(bytes) {
+                self.steps.push_back(Step::Pause(pause));
+                self.steps.push_back(Step::Bytes(Bytes::copy_from_slice(piece)));
+            }
+        }
+        self
+    }
+
+    /// The body breaks off after `bytes` of it.
+    pub(super) fn cut_after(mut self, bytes: usize, error: OriginError) -> Self {
+        let whole: Vec<u8> = self
+            .steps
+            .drain(..)
+            .filter_map(|step| if let Step::Bytes(bytes) = step { Some(bytes) } else { None })
+            .flatten()
+            .collect();
+        self.steps.push_back(Step::Bytes(Bytes::copy_from_slice(&whole[..bytes])));
+        self.steps.push_back(Step::Fail(error));
+        self
+    }
+
+    pub(super) fn then_fail(mut self, error: OriginError) -> Self {
+        self.steps.push_back(Step::Fail(error));
+        self
+    }
+
+    /// The head does not announce a length.
+    pub(super) fn unannounced(mut self) -> Self {
+        self.length = None;
+        self
+    }
+
+    /// The body ends with its connection.
+    pub(super) fn close_delimited(mut self) -> Self {
+        self.proves_completeness = false;
+        self.unannounced()
+    }
+
+    pub(super) fn length_announced(&self) -> u64 {
+        self.length.unwrap()
+    }
+
+    /// The head announces this length, whatever comes.
+    pub(super) fn announcing(mut self, length: usize) -> Self {
+        self.length = Some(length as u64);
+        self
+    }
+
+    /// The head comes once the gate is open.
+    pub(super) fn head_after(mut self, gate: &Gate) -> Self {
+        self.head_gate = Some(gate.clone());
+        self
+    }
+}
+
+/// What the origin was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OriginRequest {
+    pub(super) target: String,
+    pub(super) range: Option<(u64, u64)>,
+    pub(super) known: Option<(&'static str, String)>,
+    /// When, in milliseconds since the first request.
+    pub(super) at: u128,
+}
+
+type Handler = Box<dyn Fn(&OriginRequest) -> Reply>;
+
+/// Name and value of fields.
+pub(super) type FieldList<'f> = &'f [(&'f str, &'f str)];
+
+/// The origin. Replies that are queued go out in order; without one the handler is asked.
+#[derive(Default)]
+pub(super) struct ScriptedOrigin {
+    replies: RefCell<VecDeque<Reply>>,
+    handler: RefCell<Option<Handler>>,
+    asked: RefCell<Vec<OriginRequest>>,
+    first: RefCell<Option<tokio::time::Instant>>,
+    arrived: Notify,
+}
+
+impl ScriptedOrigin {
+    /// Queues a reply.
+    pub(super) fn reply(&self, reply: Reply) {
+        self.replies.borrow_mut().push_back(reply);
+    }
+
+    /// Answers all requests for which no reply is queued.
+    pub(super) fn handle(&self, handler: impl Fn(&OriginRequest) -> Reply + 'static) {
+        *self.handler.borrow_mut() = Some(Box::new(handler));
+    }
+
+    pub(super) fn asked(&self) -> Vec<OriginRequest> {
+        self.asked.borrow().clone()
+    }
+
+    pub(super) fn requests(&self) -> usize {
+        self.asked.borrow().len()
+    }
+
+    /// Waits until the origin was asked so often.
+    pub(super) async fn wait_for_requests(&self, number: usize) {
+        while self.requests() < number {
+            self.arrived.notified().await;
+        }
+    }
+
+    fn next(&self, fetch: &Fetch) -> Reply {
+        let now = tokio::time::Instant::now();
+        let first = *self.first.borrow_mut().get_or_insert(now);
+        let asked = OriginRequest {
+            target: fetch.target.clone(),
+            range: fetch.range,
+            known: fetch.known.clone(),
+            at: (now - first).as_millis(),
+        };
+        self.asked.borrow_mut().push(asked.clone());
+        self.arrived.notify_waiters();
+        self.arrived.notify_one();
+        if let Some(reply) = self.replies.borrow_mut().pop_front() {
+            return reply;
+        }
+        self.handler
+            .borrow()
+            .as_ref()
+            .map_or_else(|| Reply::failure(OriginError::Unreachable), |handle| handle(&asked))
+    }
+
+    async fn answer<'f>(&self, fetch: &Fetch) -> Result<Box<dyn OriginBody + 'f>, OriginError> {
+        let reply = self.next(fetch);
+        if let Some(gate) = &reply.head_gate {
+            gate.wait().await;
+        }
+        if !reply.head_pause.is_zero() {
+            sleep(reply.head_pause).await;
+        }
+        match reply.failure {
+            Some(error) => Err(error),
+            None => Ok(Box::new(reply)),
+        }
+    }
+}
+
+impl Origins for Rc<ScriptedOrigin> {
+    fn fetch<'f>(&'f self, _origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f> {
+        Box::pin(self.answer(fetch))
+    }
+
+    fn forward<'f>(
+        &'f self,
+        _origin: &'f Arc<HttpOrigin>,
+        fetch: &'f Fetch,
+        _body: RequestBody,
+    ) -> Fetched<'f> {
+        Box::pin(self.answer(fetch))
+    }
+}
+
+impl OriginBody for Reply {
+    fn status(&self) -> u16 {
+        self.status
+    }
+
+    fn fields(&self) -> &HeaderMap {
+        &self.fields
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    fn proves_completeness(&self) -> bool {
+        self.proves_completeness
+    }
+
+    fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {
+        Box::pin(async move {
+            loop {
+                match self.steps.front() {
+                    None => return Ok(None),
+                    Some(Step::Wait(gate)) => gate.wait().await,
+                    Some(Step::Fail(error)) => return Err(*error),
+                    Some(Step::Pause(time)) => sleep(*time).await,
+                    Some(Step::Bytes(_)) => {}
+                }
+                if let Some(Step::Bytes(bytes)) = self.steps.pop_front() {
+                    return Ok(Some(bytes));
+                }
+            }
+        })
+    }
+}

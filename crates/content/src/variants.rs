@@ -1,0 +1,145 @@
+//! Responses that vary by fields of the request (RFC 9111 §4.1).
+//!
+//! A site names the request fields that go to its origin. The origin's Vary says which of them select a response. The
+//! names are learned from responses, and again from an object found in the cache, whose metadata keep them. Until then
+//! all requests for a target share one key, so every object is compared with the request before it is used.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use penstock_cache::{Budget, Key};
+use penstock_config::limits;
+use penstock_http::Request;
+use penstock_http::caching::normalised;
+use penstock_sys::digest::sha256;
+
+use crate::cache_request::{CacheRequest, RequestFields};
+
+/// More shards than workers, so that two workers seldom meet.
+const SHARDS: usize = 16;
+
+/// The request fields that each varying object varies by, by primary key.
+#[derive(Debug)]
+pub(crate) struct Variants {
+    shards: [Mutex<HashMap<Key, Varied>>; SHARDS],
+    /// Memory that the entries share with the index.
+    budget: Arc<Budget>,
+}
+
+#[derive(Debug, Default)]
+struct Varied {
+    /// Names of fields, sorted.
+    fields: Vec<String>,
+    /// Keys of the variants that are kept, oldest first.
+    kept: VecDeque<Key>,
+}
+
+impl Varied {
+    /// Memory of the entry in bytes, with its key.
+    fn bytes(&self) -> u64 {
+        let names: usize = self.fields.iter().map(|name| size_of::<String>() + name.len()).sum();
+        (size_of::<Key>() + size_of::<Self>() + names + self.kept.len() * size_of::<Key>()) as u64
+    }
+}
+
+/// The fields of a request that a site forwards.
+pub(crate) fn fields(request: &Request<'_>, names: &[String]) -> RequestFields {
+    let value = |name: &String| Some((name.clone(), normalised(name, request.values(name))?));
+    names.iter().filter_map(value).collect()
+}
+
+/// Whether a field selects a response for one user, unless the response says otherwise (RFC 9111 §3.5).
+fn is_personal(name: &str) -> bool {
+    matches!(name, "authorization" | "cookie")
+}
+
+/// The key of a target of the site `site`, varying by the fields named in `by`.
+pub(crate) fn key_of(site: &str, target: &str, fields: &[(String, String)], by: &[String]) -> Key {
+    let digest = if fields.is_empty() {
+        sha256(&[site.as_bytes(), target.as_bytes()])
+    } else {
+        let mut parts = vec![site.as_bytes(), target.as_bytes()];
+        for (name, value) in fields.iter().filter(|(name, _)| by.contains(name) || is_personal(name)) {
+            parts.extend([name.as_bytes(), value.as_bytes()]);
+        }
+        sha256(&parts)
+    };
+    let mut key = Key::default();
+    key.copy_from_slice(&digest[..16]);
+    key
+}
+
+/// Whether two requests have the same values in these fields.
+pub(crate) fn is_same_variant(one: &[(String, String)], other: &[(String, String)], by: &[String]) -> bool {
+    let value = |fields: &'_ [(String, String)], name: &String| {
+        fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    };
+    by.iter().all(|name| value(one, name) == value(other, name))
+}
+
+impl Variants {
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        Self { shards: std::array::from_fn(|_| Mutex::default()), budget }
+    }
+
+    /// The key of a request by what is known now, if that is another key than the request has.
+    pub(crate) fn other_key(&self, request: &CacheRequest<'_>, site: &str) -> Option<Key> {
+        if request.forwarded.is_empty() {
+            return None;
+        }
+        let shard = self.shard(&request.primary);
+        let key = key_of(site, &request.target, &request.fields, &shard.get(&request.primary)?.fields);
+        (key != request.key).then_some(key)
+    }
+
+    /// Takes in the names of fields that a response varies by. Returns the key of the variant that `request` selects,
+    /// and the key of the variant that has to go because the target has too many.
+    pub(crate) fn learn<'v>(
+        &self,
+        request: &CacheRequest<'_>,
+        site: &str,
+        names: impl Iterator<Item = &'v str>,
+    ) -> (Key, Option<Key>) {
+        if request.forwarded.is_empty() {
+            return (request.key, None);
+        }
+        let names: Vec<String> =
+            names.map(str::to_ascii_lowercase).filter(|name| request.forwarded.contains(name)).collect();
+        let mut shard = self.shard(&request.primary);
+        if names.is_empty() && !shard.contains_key(&request.primary) {
+            return (request.key, None);
+        }
+        if shard.len() >= limits::VARYING_OBJECTS / SHARDS && !shard.contains_key(&request.primary) {
+            // The names are learned again from the objects and from the next responses.
+            let bytes: u64 = shard.values().map(Varied::bytes).sum();
+            shard.clear();
+            self.budget.release(bytes);
+        }
+        let before = shard.get(&request.primary).map_or(0, Varied::bytes);
+        let varied = shard.entry(request.primary).or_default();
+        varied.fields.extend(names);
+        varied.fields.sort_unstable();
+        varied.fields.dedup();
+        let key = key_of(site, &request.target, &request.fields, &varied.fields);
+        if !varied.kept.contains(&key) {
+            varied.kept.push_back(key);
+        }
+        let gone = (varied.kept.len() > limits::VARIANTS).then(|| varied.kept.pop_front()).flatten();
+        let after = varied.bytes();
+        self.budget.charge(after);
+        self.budget.release(before);
+        (key, gone)
+    }
+
+    fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, Varied>> {
+        self.shards[usize::from(key[15]) % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+impl Variants {
+    /// Holds all locks, to show that a hit does not take them.
+    pub(crate) fn hold(&self) -> [impl Drop; SHARDS] {
+        self.shards.each_ref().map(|shard| shard.lock().unwrap())
+    }
+}

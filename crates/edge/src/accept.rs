@@ -1,0 +1,130 @@
+//! Accepting connections: the loop of one listener, the limits at the door, and the reserve of descriptors.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use penstock_config::limits;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+use crate::establish::establish;
+use crate::http1;
+use crate::metrics::Refusal;
+use crate::worker::{HandshakeInFlight, Listening, Presence, Worker};
+
+/// Serves an accepted socket, or closes it because a limit is reached.
+fn take_in(worker: &Rc<Worker>, listening: Listening, socket: TcpStream, peer: SocketAddr) {
+    let settings = worker.settings();
+    if listening.tls && worker.handshakes_in_flight() >= settings.limits.handshakes_in_flight {
+        return worker.shard.refused(Refusal::Handshakes);
+    }
+    if !worker.has_place() {
+        return worker.shard.refused(Refusal::Limit);
+    }
+    let presence = Presence::enter(Rc::clone(worker), listening.id);
+    let worker = Rc::clone(worker);
+    penstock_content::spawn(async move {
+        let presence = presence;
+        // Boxed, and dropped before the first request: an idle connection must not carry its handshake.
+        let handshaking = HandshakeInFlight::enter(&worker, listening.tls);
+        let connection = Box::pin(establish(&worker, &listening, socket, peer)).await;
+        drop(handshaking);
+        if let Some((connection, place)) = connection {
+            http1::serve(connection).await;
+            drop(place);
+        }
+        drop(presence);
+    });
+}
+
+/// Accepts on one listener until `closing` is dropped or sent to, then takes in the connections in its queue.
+pub(crate) async fn accept(
+    worker: Rc<Worker>,
+    listener: tokio::net::TcpListener,
+    listening: Listening,
+    closing: oneshot::Receiver<()>,
+) {
+    tokio::select! {
+        biased;
+        _ = closing => {}
+        () = accept_for_ever(&worker, &listener, listening) => {}
+    }
+    // Closing the socket would reset the connections in its queue. The system is asked itself: the runtime may not have
+    // noticed the last ones yet.
+    let Ok(listener) = listener.into_std() else { return };
+    while let Ok((socket, peer)) = listener.accept() {
+        let socket = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket));
+        match socket {
+            Ok(socket) => take_in(&worker, listening, socket, peer),
+            Err(_) => worker.shard.accept_error("other"),
+        }
+    }
+}
+
+/// One attempt that never waits.
+async fn poll_accept_once(listener: &tokio::net::TcpListener) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+    std::future::poll_fn(|context| Poll::Ready(listener.poll_accept(context))).await
+}
+
+#[expect(clippy::infinite_loop, reason = "ended by dropping it")]
+async fn accept_for_ever(worker: &Rc<Worker>, listener: &tokio::net::TcpListener, listening: Listening) {
+    let mut reserve = Reserve::new();
+    let mut in_a_row = 0;
+    loop {
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                take_in(worker, listening, socket, peer);
+                in_a_row += 1;
+                if in_a_row >= limits::ACCEPTS_PER_TURN {
+                    in_a_row = 0;
+                    tokio::task::yield_now().await;
+                }
+            }
+            Err(error) if is_out_of_descriptors(&error) => {
+                worker.shard.accept_error("out_of_descriptors");
+                reserve.refuse_one(worker, listener).await;
+            }
+            // The client closed while it waited in the queue.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
+                worker.shard.accept_error("aborted");
+            }
+            Err(error) => {
+                worker.shard.accept_error("other");
+                tracing::debug!(%error, "accept failed");
+                tokio::time::sleep(Duration::from_millis(limits::ACCEPT_RETRY_MILLISECONDS)).await;
+            }
+        }
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let errno = rustix::io::Errno::from_io_error(error);
+    matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}
+
+/// A descriptor in reserve for when all others are in use: without it, waiting connections could be neither accepted nor
+/// refused, and the listener would stay readable.
+struct Reserve(Option<std::fs::File>);
+
+impl Reserve {
+    fn new() -> Self {
+        Self(std::fs::File::open("/dev/null").ok())
+    }
+
+    /// Closes the reserve to accept one connection, closes that, and opens the reserve again.
+    async fn refuse_one(&mut self, worker: &Worker, listener: &tokio::net::TcpListener) {
+        self.0 = None;
+        if let Poll::Ready(Ok(connection)) = poll_accept_once(listener).await {
+            drop(connection);
+            worker.shard.refused(Refusal::Descriptors);
+        }
+        self.0 = std::fs::File::open("/dev/null").ok();
+        if self.0.is_none() {
+            // Another thread took the descriptor; connections get time to end.
+            tokio::time::sleep(Duration::from_millis(limits::ACCEPT_RETRY_MILLISECONDS)).await;
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Threads that prepare what handshakes need, so that no worker reads a file or waits for a responder.
+
+mod ech;
+mod fetch;
+mod ocsp;
+pub(crate) mod refresh;
+pub(crate) mod tickets;

@@ -1,0 +1,202 @@
+//! Sending one response to its end: the only place that waits for a client to take bytes.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use penstock_config::limits;
+use penstock_content::{Body, BodyStream};
+use penstock_egress::{Part, SendError, Step, Transmission};
+use penstock_origin::residency::{NotResident, Stream};
+
+use crate::metrics::ShortReason;
+use crate::worker::Worker;
+
+/// How a response was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    /// Bytes given to the carrier, head and framing included, before encryption.
+    pub(crate) bytes: u64,
+    /// When the first of them were.
+    pub(crate) first_byte: Option<Instant>,
+    /// Why the response ended early, if it did.
+    pub(crate) short: Option<ShortReason>,
+}
+
+/// What carries one response to its client: an HTTP/1 connection, or a stream of a connection with many responses.
+///
+/// A carrier frames content, gives bytes to an outlet without waiting, and waits for its client, which may meanwhile send
+/// more, close, or take too long. Nothing here concerns other responses of the same connection.
+pub(crate) trait Carrier {
+    /// Frames `length` bytes of content for this carrier.
+    fn frame(&self, parts: Vec<Part>, length: u64) -> Vec<Part>;
+
+    /// What follows the last content; empty if the end needs no bytes.
+    fn end(&self) -> Vec<Part>;
+
+    /// Called before the first step of some bytes that can be sent.
+    fn begin(&mut self, transmission: &Transmission);
+
+    /// Gives some of the bytes to the outlet, without waiting.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError>;
+
+    /// Called after each step with bytes left to send. Other responses get their turn here.
+    async fn between_steps(&mut self, now: Instant) -> Option<ShortReason>;
+
+    /// Waits until the outlet takes more, as long as the client has time left in its budget. `sent` bytes of the response
+    /// were given to the outlet.
+    async fn wait_until_writable(&mut self, sent: u64) -> Option<ShortReason>;
+
+    /// Waits for `coming`.
+    ///
+    /// # Errors
+    /// The client is gone, or took too long.
+    async fn wait_for<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, ShortReason>;
+}
+
+/// Sends a head and a body.
+pub(crate) async fn drive(carrier: &mut impl Carrier, worker: &Worker, head: Vec<u8>, body: Body) -> Sent {
+    let mut sent = Sent { bytes: 0, first_byte: None, short: None };
+    if !worker.send_until_cut(drive_whole(carrier, worker, head, body, &mut sent)).await {
+        sent.short = Some(ShortReason::Drain);
+    }
+    sent
+}
+
+async fn drive_whole(
+    carrier: &mut impl Carrier,
+    worker: &Worker,
+    head: Vec<u8>,
+    body: Body,
+    sent: &mut Sent,
+) {
+    let head = Part::Owned(head);
+    let (parts, stream) = match body {
+        Body::Empty => (vec![head], None),
+        Body::Part(part) => (vec![head, part], None),
+        Body::Parts(parts) => (std::iter::once(head).chain(parts).collect(), None),
+        Body::Stream(stream) => {
+            let (mut first, rest) = *stream;
+            let content = carrier.frame(std::mem::take(&mut first.parts), first.length);
+            (std::iter::once(head).chain(content).collect(), Some((first, rest)))
+        }
+    };
+    send(carrier, worker, Transmission::new(parts), sent).await;
+    if let Some((first, rest)) = stream {
+        drive_stream(carrier, worker, first, rest, sent).await;
+    }
+}
+
+/// Sends what follows the first chunk of a stream.
+async fn drive_stream(
+    carrier: &mut impl Carrier,
+    worker: &Worker,
+    first: penstock_content::BodyChunk,
+    mut rest: BodyStream,
+    sent: &mut Sent,
+) {
+    let mut chunk = first;
+    loop {
+        if sent.short == Some(ShortReason::Truncated) {
+            chunk.report_failure();
+        }
+        if sent.short.is_some() {
+            return;
+        }
+        let next = carrier.wait_for(rest.next(&worker.content)).await;
+        // The bytes of a chunk stay in the cache until they have been sent.
+        drop(chunk);
+        chunk = match next {
+            Ok(Ok(Some(next))) => next,
+            Ok(Ok(None)) => {
+                let end = carrier.end();
+                if !end.is_empty() {
+                    send(carrier, worker, Transmission::new(end), sent).await;
+                }
+                return;
+            }
+            Ok(Err(_)) => {
+                sent.short = Some(ShortReason::Origin);
+                return;
+            }
+            Err(why) => {
+                sent.short = Some(why);
+                return;
+            }
+        };
+        let parts = carrier.frame(std::mem::take(&mut chunk.parts), chunk.length);
+        send(carrier, worker, Transmission::new(parts), sent).await;
+    }
+}
+
+/// Sends all of `transmission`, or as much as client, files and deadlines allow.
+pub(crate) async fn send(
+    carrier: &mut impl Carrier,
+    worker: &Worker,
+    mut transmission: Transmission,
+    sent: &mut Sent,
+) {
+    carrier.begin(&transmission);
+    let mut stream = Stream::default();
+    while sent.short.is_none() {
+        let now = Instant::now();
+        match carrier.advance(&mut transmission, now) {
+            Ok(Step::Done) => break,
+            Ok(Step::Sent(count)) => {
+                sent.first_byte.get_or_insert(now);
+                sent.bytes += count as u64;
+                if transmission.remaining() > 0 {
+                    sent.short = carrier.between_steps(now).await;
+                }
+            }
+            Ok(Step::Blocked) => {
+                sent.short = carrier.wait_until_writable(sent.bytes).await;
+            }
+            Ok(Step::Cold(rest)) => {
+                let window = rest.len.min(limits::RESIDENCE_WINDOW_BYTES);
+                let residency = &worker.residency;
+                match residency.ensure_resident(&mut stream, &rest, rest.offset, window, now).await {
+                    Ok(()) => transmission.warmed(window),
+                    Err(NotResident::Truncated) => sent.short = Some(ShortReason::Truncated),
+                    Err(NotResident::Busy | NotResident::Failed(_)) => sent.short = Some(ShortReason::Io),
+                }
+            }
+            Ok(Step::Starved) => sent.short = wait_for_source(carrier, &transmission).await,
+            Err(error) => {
+                if let SendError::Kernel(reason) = error {
+                    worker.shard.egress_ended(reason);
+                }
+                sent.short = Some(short_reason(&error));
+            }
+        }
+    }
+    for file in transmission.into_files() {
+        // This may be the last reference to a replaced file, and closing it can block.
+        worker.io.discard(file);
+    }
+}
+
+/// Waits until the socket that the body comes from has more.
+async fn wait_for_source(carrier: &mut impl Carrier, transmission: &Transmission) -> Option<ShortReason> {
+    let source = Rc::clone(transmission.source()?.socket());
+    let deadline = Duration::from_secs(limits::SOURCE_DEADLINE_SECONDS);
+    // An error of the source is found when it is read.
+    let waited = carrier.wait_for(tokio::time::timeout(deadline, source.readable())).await;
+    match waited {
+        Ok(Ok(_)) => None,
+        Ok(Err(_)) => Some(ShortReason::Io),
+        Err(why) => Some(why),
+    }
+}
+
+fn short_reason(error: &SendError) -> ShortReason {
+    match error {
+        SendError::Truncated => ShortReason::Truncated,
+        SendError::Gone => ShortReason::ClientClosed,
+        SendError::Io(_) | SendError::KeysWornOut | SendError::Internal | SendError::Kernel(_) => {
+            ShortReason::Io
+        }
+    }
+}

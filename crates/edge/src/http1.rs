@@ -1,0 +1,317 @@
+//! HTTP/1 on a connection: requests one after the other (RFC 9112).
+
+mod carrier;
+mod head;
+mod record;
+mod upload;
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use penstock_config::limits;
+use penstock_content::{CacheStatus, ClientRequest, Forward, Response, respond};
+use penstock_egress::{Part, Transmission};
+use penstock_http::body::BodyDecoder;
+use penstock_http::{BodyFraming, Rejection, Request, Status, head_length};
+use tokio::task::coop::consume_budget;
+
+use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE};
+use crate::connection_count::IdleEntry;
+use crate::drive::{Sent, drive, send};
+use crate::metrics::{Refusal, ShortReason};
+use crate::networks::{Entry, NetworkFull};
+use crate::settings::Settings;
+use crate::untaken::Untaken;
+use carrier::Http1Carrier;
+pub(crate) use head::plain_http_on_tls_port;
+use head::{ContentFraming, head_of, refusal};
+use record::{Answered, record, record_refusal};
+
+/// The next thing on a connection.
+enum Next {
+    /// A whole request head.
+    Head(Vec<u8>),
+    /// Bytes that are not a request.
+    Refused(Rejection),
+    /// The end, with the alert to send.
+    Close(u8),
+}
+
+const HEAD_TOO_SLOW: Rejection =
+    Rejection { status: Status::RequestTimeout, reason: "head_too_slow", close: true };
+/// First byte of a TLS handshake record.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// Answers requests until client or server ends the connection, then closes it.
+///
+/// All but the wait for a request is boxed: an idle connection must not carry the memory that responses need.
+pub(crate) async fn serve(mut connection: Connection) {
+    let last_alert = loop {
+        let settings = connection.worker.settings();
+        match next_head(&mut connection, &settings).await {
+            Next::Head(head) => {
+                if !Box::pin(answer(&mut connection, &head, &settings)).await {
+                    break CLOSE_NOTIFY;
+                }
+            }
+            Next::Refused(rejection) => {
+                let answered = answer_rejected(&mut connection, rejection, Instant::now(), &settings);
+                if !Box::pin(answered).await {
+                    break CLOSE_NOTIFY;
+                }
+            }
+            Next::Close(alert) => break alert,
+        }
+        if connection.outlet.ending().is_some() {
+            break CLOSE_NOTIFY;
+        }
+        // With pipelined requests nothing here waits. Other connections get their turn.
+        consume_budget().await;
+    };
+    Box::pin(connection.close(last_alert)).await;
+}
+
+/// Waits for the next whole head. Its deadline counts from its first byte.
+async fn next_head(connection: &mut Connection, settings: &Settings) -> Next {
+    let mut scanned = 0;
+    let mut deadline = Instant::now() + settings.limits.idle_timeout;
+    let mut idle = None;
+    loop {
+        if !connection.inbox.is_empty() {
+            idle = None;
+            match head_length(&connection.inbox, scanned, &settings.head) {
+                Ok(Some(length)) => return Next::Head(connection.take_from_inbox(length)),
+                Ok(None) if scanned == 0 => deadline = Instant::now() + settings.limits.head_deadline,
+                Ok(None) => {}
+                Err(rejection) => return Next::Refused(with_reason(connection, rejection)),
+            }
+            scanned = connection.inbox.len();
+        }
+        match connection.read() {
+            // A record may hold one byte, and thousands of records may have come.
+            ReadOutcome::Bytes => consume_budget().await,
+            ReadOutcome::Ended => return Next::Close(CLOSE_NOTIFY),
+            ReadOutcome::KeyUpdates => return Next::Close(UNEXPECTED_MESSAGE),
+            ReadOutcome::Broken(alert) => return Next::Close(alert.unwrap_or(CLOSE_NOTIFY)),
+            ReadOutcome::Nothing => {
+                // There is no response to send them with: the handshake's last messages go alone.
+                if connection.outlet.flush().is_err() {
+                    return Next::Close(CLOSE_NOTIFY);
+                }
+                let begun = !connection.inbox.is_empty();
+                if !begun && connection.outlet.ending().is_some() {
+                    return Next::Close(CLOSE_NOTIFY);
+                }
+                if !begun && connection.worker.is_draining() {
+                    let first = connection.first_request_deadline();
+                    if connection.requests > 0 || Instant::now() >= first {
+                        return Next::Close(CLOSE_NOTIFY);
+                    }
+                    deadline = deadline.min(first);
+                }
+                let unfinished = connection.early_deadline();
+                let until = unfinished.map_or(deadline, |early| deadline.min(early));
+                let untaken = connection.untaken.as_ref().and_then(Untaken::deadline);
+                let until = untaken.map_or(until, |untaken| until.min(untaken));
+                if !begun && idle.is_none() {
+                    idle = Some(connection.worker.idle.enter());
+                }
+                let came = connection.wait_for_bytes(until, idle.as_ref()).await;
+                if idle.as_ref().is_some_and(IdleEntry::is_evicted) {
+                    connection.worker.shard.refused(Refusal::Evicted);
+                    connection.give_up_place();
+                    return Next::Close(CLOSE_NOTIFY);
+                }
+                if !came {
+                    if untaken.is_some_and(|untaken| untaken == until) {
+                        if connection.is_untaken_given_up() {
+                            return Next::Close(CLOSE_NOTIFY);
+                        }
+                        continue;
+                    }
+                    if unfinished.is_some() {
+                        connection.worker.shard.early_request("abandoned");
+                        return Next::Close(CLOSE_NOTIFY);
+                    }
+                    return if begun { Next::Refused(HEAD_TOO_SLOW) } else { Next::Close(CLOSE_NOTIFY) };
+                }
+            }
+        }
+    }
+}
+
+/// A reason of its own for TLS on a port for plain HTTP.
+fn with_reason(connection: &Connection, rejection: Rejection) -> Rejection {
+    match connection.inbox.first() {
+        Some(&TLS_HANDSHAKE) if connection.tls.is_none() => {
+            Rejection { reason: "tls_on_plain_port", ..rejection }
+        }
+        _ => rejection,
+    }
+}
+
+/// Answers the request of this head; false if the connection is to be closed now.
+async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -> bool {
+    let started = Instant::now();
+    let request = match Request::parse(head, &settings.head) {
+        Ok(request) => request,
+        Err(rejection) => return answer_rejected(connection, rejection, started, settings).await,
+    };
+    connection.requests += 1;
+    let Some(early) = judge_early(connection, &request, head.len()).await else { return false };
+    let client = ClientRequest { head: &request, secure: connection.tls.is_some(), early };
+    let content = Rc::clone(&connection.worker.content);
+    // Held until the response has been sent: it comes from the origin as well.
+    let mut share = None;
+    let responded = match Forward::admit(&content, &settings.sites, &request) {
+        Some(forward) => match forwarded_share(connection, settings) {
+            Ok(held) => {
+                share = Some(held);
+                upload::forward(connection, &forward, client, settings).await
+            }
+            Err(rejection) => Err(rejection),
+        },
+        None => respond_past_body(connection, client, started, settings).await,
+    };
+    let (response, is_whole) = match responded {
+        Ok(responded) => responded,
+        Err(rejection) => return answer_rejected(connection, rejection, started, settings).await,
+    };
+    let framing = ContentFraming::of(response.length, request.version());
+    let keep_alive =
+        is_whole && framing != ContentFraming::UntilClose && may_stay(connection, &request, settings);
+    let status = response.status;
+    if early {
+        let refused = status == Status::TooEarly.code();
+        connection.worker.shard.early_request(if refused { "refused" } else { "answered" });
+    }
+    let cache = response.cache_status.map(CacheStatus::label);
+    let head = head_of(&connection.worker, &response, request.version(), framing, keep_alive);
+    let head_bytes = head.len() as u64;
+    let worker = Rc::clone(&connection.worker);
+    let mut carrier = Http1Carrier::new(connection, settings, framing == ContentFraming::Chunked);
+    let sent = drive(&mut carrier, &worker, head, response.body).await;
+    let untaken = Untaken::new(carrier.budget, sent.bytes);
+    connection.untaken = sent.short.is_none().then_some(untaken);
+    // An orderly end would make the client take a part for the whole (RFC 9112 §9.8). Pages of a truncated file that are
+    // queued in a plain socket would leave as zeros.
+    let is_plain_file = sent.short == Some(ShortReason::Truncated) && connection.tls.is_none();
+    if is_plain_file || (sent.short.is_some() && framing == ContentFraming::UntilClose) {
+        connection.break_off();
+    }
+    drop(share);
+    let answered = Answered { status, started, early, head_bytes, cache };
+    record(connection, &request, &answered, &sent, settings);
+    keep_alive && sent.short.is_none()
+}
+
+/// A place among the forwarded requests of the client's network.
+///
+/// # Errors
+/// The network has none left.
+fn forwarded_share(connection: &Connection, settings: &Settings) -> Result<Entry, Rejection> {
+    let most = settings.limits.forwarded_per_network;
+    connection.worker.forwarded.enter(connection.client.ip(), most).map_err(|NetworkFull| Rejection {
+        status: Status::TooManyRequests,
+        reason: "network_forwards",
+        close: true,
+    })
+}
+
+/// Answers a request whose body is not used, and says whether all of the request has been read.
+async fn respond_past_body(
+    connection: &mut Connection,
+    client: ClientRequest<'_>,
+    started: Instant,
+    settings: &Settings,
+) -> Result<(Response, bool), Rejection> {
+    let is_whole = skip_body(connection, client.head, started, settings).await?;
+    Ok((respond(&connection.worker.content, &settings.sites, client).await, is_whole))
+}
+
+/// Whether the connection may stay open behind this request.
+fn may_stay(connection: &Connection, request: &Request<'_>, settings: &Settings) -> bool {
+    request.keep_alive()
+        && !connection.worker.is_draining()
+        && connection.requests < settings.limits.requests_per_connection
+}
+
+/// Reads past a body that is not used. Returns whether its end, and so the next request, has been found.
+///
+/// # Errors
+/// The body is malformed or too long.
+async fn skip_body(
+    connection: &mut Connection,
+    request: &Request<'_>,
+    started: Instant,
+    settings: &Settings,
+) -> Result<bool, Rejection> {
+    if request.body() == BodyFraming::None {
+        return Ok(true);
+    }
+    if request.expect_continue() {
+        // The final response comes without `100 Continue`. The client may send the body or not, so the connection ends
+        // behind the response (RFC 9110 §10.1.1).
+        return Ok(false);
+    }
+    let deadline = started + settings.limits.head_deadline;
+    let mut body = BodyDecoder::new(request.body(), limits::DROPPED_BODY_BYTES);
+    loop {
+        let skipped = body.skip(&connection.inbox)?;
+        connection.drop_from_inbox(skipped.consumed);
+        if skipped.done {
+            return Ok(true);
+        }
+        if !connection.read_until(deadline).await {
+            return Ok(false);
+        }
+    }
+}
+
+/// Answers a head that is not a valid request. The connection stays open if the end of the head is beyond doubt: a new
+/// connection costs more than an error page.
+async fn answer_rejected(
+    connection: &mut Connection,
+    rejection: Rejection,
+    started: Instant,
+    settings: &Settings,
+) -> bool {
+    let keep_alive = !rejection.close && !connection.worker.is_draining();
+    connection.worker.shard.rejected(rejection.reason);
+    let answer = refusal(&connection.worker, rejection.status, keep_alive);
+    let worker = Rc::clone(&connection.worker);
+    let mut sent = Sent { bytes: 0, first_byte: None, short: None };
+    let mut carrier = Http1Carrier::new(connection, settings, false);
+    send(&mut carrier, &worker, Transmission::new(vec![Part::Owned(answer)]), &mut sent).await;
+    record_refusal(connection, rejection.status, started, &sent, settings);
+    keep_alive && sent.short.is_none()
+}
+
+/// Whether the request counts as early, after waiting for the end of the handshake if the request has to wait. `None` if
+/// the handshake was not finished.
+async fn judge_early(connection: &mut Connection, request: &Request<'_>, head_bytes: usize) -> Option<bool> {
+    let Some(unfinished) = &mut connection.unfinished_handshake else { return Some(request.came_early()) };
+    if unfinished.admits(request, head_bytes) {
+        return Some(true);
+    }
+    connection.worker.shard.early_request("waited");
+    connection.finish_handshake().await.then(|| request.came_early())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F>(_: impl FnOnce(Connection) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn an_idle_connection_carries_no_response() {
+        let bytes = size_of_future(serve);
+        assert!(
+            bytes <= 2048,
+            "{bytes} bytes for each connection, busy or not: is something large not boxed?"
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! An HTTP/1 connection as the carrier of one response.
+
+use std::time::Instant;
+
+use penstock_egress::{Part, SendError, Step, Transmission};
+use tokio::time::sleep_until;
+
+use crate::client_budget::ClientBudget;
+use crate::connection::{Connection, ReadOutcome, UNEXPECTED_MESSAGE};
+use crate::drive::Carrier;
+use crate::metrics::ShortReason;
+use crate::settings::Settings;
+use crate::untaken::untaken_bytes;
+
+/// One response on an HTTP/1 connection.
+pub(super) struct Http1Carrier<'c> {
+    pub(super) connection: &'c mut Connection,
+    pub(super) settings: &'c Settings,
+    /// Whether the content is sent in chunks (RFC 9112 §7.1).
+    chunked: bool,
+    /// The client's time to take the whole response.
+    pub(super) budget: ClientBudget,
+}
+
+impl<'c> Http1Carrier<'c> {
+    pub(super) fn new(connection: &'c mut Connection, settings: &'c Settings, chunked: bool) -> Self {
+        Self { connection, settings, chunked, budget: ClientBudget::to_take(&settings.limits) }
+    }
+
+    /// Waits until the socket is readable, if more may be read; else forever.
+    async fn client_speaks(&mut self) -> Option<ShortReason> {
+        if !self.connection.may_read(self.settings) {
+            std::future::pending::<()>().await;
+        }
+        match self.connection.socket.readable().await {
+            Ok(()) => read_while_sending(self.connection),
+            Err(_) => Some(ShortReason::ClientClosed),
+        }
+    }
+}
+
+impl Carrier for Http1Carrier<'_> {
+    fn frame(&self, parts: Vec<Part>, length: u64) -> Vec<Part> {
+        if !self.chunked {
+            return parts;
+        }
+        let (size, end) = (format!("{length:x}\r\n").into_bytes(), b"\r\n".to_vec());
+        std::iter::once(Part::Owned(size)).chain(parts).chain([Part::Owned(end)]).collect()
+    }
+
+    fn end(&self) -> Vec<Part> {
+        if self.chunked { vec![Part::Owned(b"0\r\n\r\n".to_vec())] } else { Vec::new() }
+    }
+
+    fn begin(&mut self, transmission: &Transmission) {
+        let Connection { path, outlet, .. } = &mut *self.connection;
+        path.before_response(outlet, transmission, &self.settings.kernel);
+    }
+
+    fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError> {
+        let step = self.connection.outlet.advance(transmission, now);
+        if let Ok(Step::Sent(count)) = step {
+            self.connection.worker.shard.sent(self.connection.outlet_kind(), count as u64);
+        }
+        step
+    }
+
+    async fn between_steps(&mut self, now: Instant) -> Option<ShortReason> {
+        // Other connections of this worker get their turn between two batches.
+        tokio::task::yield_now().await;
+        if self.connection.may_read(self.settings)
+            && let Some(why) = read_while_sending(self.connection)
+        {
+            return Some(why);
+        }
+        // A replay of early data never finishes its handshake.
+        let is_late = self.connection.early_deadline().is_some_and(|deadline| now > deadline);
+        is_late.then_some(ShortReason::TooSlow)
+    }
+
+    async fn wait_until_writable(&mut self, sent: u64) -> Option<ShortReason> {
+        let socket = std::rc::Rc::clone(&self.connection.socket);
+        loop {
+            let begun = Instant::now();
+            let budgeted = self.budget.left().map(|left| begun + left);
+            let early = self.connection.early_deadline();
+            let too_late = async {
+                match budgeted.into_iter().chain(early).min() {
+                    Some(deadline) => sleep_until(deadline.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let ended = tokio::select! {
+                biased;
+                ready = socket.writable() => Some(ready.err().map(|_| ShortReason::ClientClosed)),
+                why = self.client_speaks() => Some(why),
+                () = too_late => None,
+            };
+            self.budget.spend(begun.elapsed());
+            if let Some(ended) = ended {
+                return ended;
+            }
+            // Bytes given to the kernel are not taken: a client that never reads leaves megabytes there.
+            let taken = sent.saturating_sub(untaken_bytes(&socket));
+            let is_early_too_late = early.is_some_and(|deadline| Instant::now() >= deadline);
+            if is_early_too_late || !self.budget.earn(taken) {
+                return Some(ShortReason::TooSlow);
+            }
+        }
+    }
+
+    async fn wait_for<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, ShortReason> {
+        let mut coming = std::pin::pin!(coming);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut coming => return Ok(done),
+                why = self.client_speaks() => if let Some(why) = why {
+                    return Err(why);
+                },
+            }
+        }
+    }
+}
+
+/// Reads what the client sends during a response: pipelined requests, KeyUpdates, its end. A client that has closed its
+/// sending direction still gets the response (RFC 8446 §6.1, RFC 9112 §9.6).
+fn read_while_sending(connection: &mut Connection) -> Option<ShortReason> {
+    match connection.read() {
+        ReadOutcome::Bytes | ReadOutcome::Nothing | ReadOutcome::Ended => None,
+        ReadOutcome::KeyUpdates => {
+            connection.set_closing_alert(Some(UNEXPECTED_MESSAGE));
+            Some(ShortReason::KeyUpdates)
+        }
+        ReadOutcome::Broken(alert) => {
+            connection.set_closing_alert(alert);
+            Some(ShortReason::ClientClosed)
+        }
+    }
+}

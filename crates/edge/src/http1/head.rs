@@ -1,0 +1,100 @@
+//! Heads of HTTP/1 responses: status line, the fields of the connection, framing (RFC 9112).
+
+use std::time::SystemTime;
+
+use penstock_content::{ContentLength, Response};
+use penstock_http::{HeadWriter, HttpVersion, Status};
+
+use crate::worker::Worker;
+
+/// How the end of a response's content is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ContentFraming {
+    /// By Content-Length, or by a status without content.
+    Length,
+    /// In chunks.
+    Chunked,
+    /// By the end of the connection: HTTP/1.0 has no chunks.
+    UntilClose,
+}
+
+impl ContentFraming {
+    pub(super) fn of(length: ContentLength, version: HttpVersion) -> Self {
+        match (length, version) {
+            (ContentLength::None | ContentLength::Known(_), _) => Self::Length,
+            (ContentLength::Unknown, HttpVersion::Http11) => Self::Chunked,
+            (ContentLength::Unknown, HttpVersion::Http10) => Self::UntilClose,
+        }
+    }
+}
+
+/// The head of a response.
+pub(super) fn head_of(
+    worker: &Worker,
+    response: &Response,
+    version: HttpVersion,
+    framing: ContentFraming,
+    keep_alive: bool,
+) -> Vec<u8> {
+    let fields = response.fields.lines();
+    let mut out = Vec::with_capacity(HEAD_BYTES + fields.len());
+    let mut head = begin(worker, &mut out, response.status, !response.has_date);
+    match (version, keep_alive) {
+        (HttpVersion::Http10, true) => {
+            head.field("Connection", "keep-alive");
+        }
+        (HttpVersion::Http11, false) => {
+            head.field("Connection", "close");
+        }
+        (HttpVersion::Http11, true) | (HttpVersion::Http10, false) => {}
+    }
+    match (framing, response.length) {
+        (ContentFraming::Length, ContentLength::Known(length)) => {
+            head.content_length(length);
+        }
+        (ContentFraming::Chunked, _) => {
+            head.field("Transfer-Encoding", "chunked");
+        }
+        (ContentFraming::Length | ContentFraming::UntilClose, _) => {}
+    }
+    head.lines(fields);
+    head.finish();
+    out
+}
+
+/// The answer to bytes that are not a request.
+pub(super) fn refusal(worker: &Worker, status: Status, keep_alive: bool) -> Vec<u8> {
+    refusal_saying(worker, status, status.body_text(), keep_alive)
+}
+
+/// The answer to plain HTTP on a port for TLS.
+pub(crate) fn plain_http_on_tls_port(worker: &Worker) -> Vec<u8> {
+    let text = "400 Bad Request: this port speaks HTTPS; use https:// in the address\n";
+    refusal_saying(worker, Status::BadRequest, text, false)
+}
+
+/// Space for status line, Date, Server, Connection and framing, in bytes.
+const HEAD_BYTES: usize = 192;
+
+fn refusal_saying(worker: &Worker, status: Status, text: &str, keep_alive: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(2 * HEAD_BYTES);
+    let mut head = begin(worker, &mut out, status.code(), true);
+    if !keep_alive {
+        head.field("Connection", "close");
+    }
+    head.field("Content-Type", "text/plain; charset=utf-8").content_length(text.len() as u64);
+    head.finish();
+    out.extend_from_slice(text.as_bytes());
+    out
+}
+
+fn begin<'o>(worker: &Worker, out: &'o mut Vec<u8>, code: u16, dated: bool) -> HeadWriter<'o> {
+    let mut head = HeadWriter::with_code(out, code);
+    if dated {
+        worker.date.with_date(SystemTime::now(), |date| {
+            head.date(date);
+        });
+    }
+    head.field("Server", "penstock");
+    head
+}

@@ -1,0 +1,36 @@
+//! State of handshakes that outlives a reload: sessions and staples.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use penstock_config::limits;
+use penstock_tls::ocsp::Staples;
+use penstock_tls::session_cache::{SessionCache, SessionCacheLimits};
+use penstock_tls::session_store::InternalStore;
+
+/// Shared by all workers and by every generation of settings.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsState {
+    /// Sessions of TLS 1.2 for clients without tickets.
+    pub(crate) sessions: Arc<InternalStore>,
+    /// OCSP responses by certificate.
+    pub(crate) staples: Arc<Staples>,
+}
+
+impl TlsState {
+    /// Empty state.
+    pub(crate) fn begin(now: Instant) -> Self {
+        let cache = SessionCache::new(SessionCacheLimits {
+            sessions: limits::SESSION_CACHE_SESSIONS,
+            bytes: limits::SESSION_CACHE_BYTES,
+            lifetime_seconds: limits::SESSION_LIFETIME_SECONDS,
+            shards: limits::SESSION_CACHE_SHARDS,
+        });
+        Self { sessions: Arc::new(InternalStore::new(cache, now)), staples: Arc::default() }
+    }
+
+    /// Frees some of the expired sessions. Called about once a second.
+    pub(crate) fn sweep(&self) {
+        self.sessions.sweep();
+    }
+}

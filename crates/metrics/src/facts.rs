@@ -1,0 +1,78 @@
+//! Facts about connections and handshakes that callers hand over to be counted.
+
+use std::time::Duration;
+
+use crate::labels::{CertificateCompression, EncryptedHelloOutcome, LabelSet, OTHER, StapleSending};
+
+/// The identity of a listener in the counters; [`Metrics::listener`](crate::Metrics::listener) assigns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerId(pub(crate) usize);
+
+/// The parameters that a successful handshake negotiated, as label values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandshakeFacts {
+    /// The protocol version, such as `TLSv1.3`.
+    pub version: &'static str,
+    /// The cipher suite by its IANA name, such as `TLS_AES_128_GCM_SHA256`.
+    pub cipher: &'static str,
+    /// The key exchange group, such as `X25519MLKEM768`; `none` without a key exchange.
+    pub group: &'static str,
+    /// Whether a session was resumed.
+    pub resumed: bool,
+    /// The kind of key that signed, such as `ecdsa`; `none` if a session was resumed.
+    pub certificate: &'static str,
+}
+
+impl LabelSet for HandshakeFacts {
+    const OTHER: Self =
+        Self { version: OTHER, cipher: OTHER, group: OTHER, resumed: false, certificate: OTHER };
+}
+
+/// Where the time of a successful handshake went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandshakeTiming {
+    /// Waiting for the client, or for a session store outside this process.
+    pub waiting: Duration,
+    /// Waiting for a permit to sign.
+    pub queued: Duration,
+    /// Signing with the certificate's key.
+    pub signing: Duration,
+    /// Computing the shared secret.
+    pub key_exchange: Duration,
+    /// Everything else.
+    pub rest: Duration,
+}
+
+impl HandshakeTiming {
+    pub(crate) fn total(&self) -> Duration {
+        self.waiting + self.queued + self.signing + self.key_exchange + self.rest
+    }
+}
+
+/// The outcome of the TLS extensions of a successful handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtensionFacts {
+    /// Whether the ClientHello was encrypted.
+    pub encrypted_hello: EncryptedHelloOutcome,
+    /// Whether an OCSP response was sent with the certificate.
+    pub staple: StapleSending,
+    /// How the certificate was compressed.
+    pub compression: CertificateCompression,
+}
+
+/// Counts of the open-file memo and of the page-cache checks of one worker since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileCounts {
+    /// Files open now.
+    pub open: u64,
+    /// Lookups that found a fresh file.
+    pub hits: u64,
+    /// Lookups that opened the file.
+    pub opened: u64,
+    /// Lookups that checked an open file again.
+    pub revalidated: u64,
+    /// Lookups of a file that is known to be absent.
+    pub missing: u64,
+    /// Extents that were not in the page cache.
+    pub page_cache_misses: u64,
+}

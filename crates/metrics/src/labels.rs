@@ -1,0 +1,423 @@
+//! Label values. A closed label is an enum, so its counters are a fixed array.
+
+/// The value of a label that stands for all values beyond a bound.
+pub(crate) const OTHER: &str = "other";
+
+/// The label values of one counter in a counter vector.
+pub(crate) trait LabelSet: Copy + Eq {
+    /// Stands for every label set beyond the bound.
+    const OTHER: Self;
+}
+
+impl LabelSet for &'static str {
+    const OTHER: Self = OTHER;
+}
+
+impl LabelSet for (&'static str, &'static str) {
+    const OTHER: Self = (OTHER, OTHER);
+}
+
+impl LabelSet for (Direction, &'static str) {
+    const OTHER: Self = (Direction::Received, OTHER);
+}
+
+impl LabelSet for (OutletKind, &'static str) {
+    const OTHER: Self = (OutletKind::UserSpace, OTHER);
+}
+
+/// Defines an enum whose variants are the values of one label.
+macro_rules! labels {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            /// Every value, in the order of its counters.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+            /// The label values, in the same order.
+            pub const LABELS: &[&str] = &[$($text,)*];
+
+            /// The label value.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+labels! {
+    /// The protocol of a listener.
+    Protocol {
+        /// HTTP over TLS.
+        Https = "https",
+        /// Plain HTTP.
+        Http = "http",
+    }
+}
+
+labels! {
+    /// Why a connection was closed right after it was accepted.
+    Refusal {
+        /// The limit on open connections is reached.
+        Limit = "limit",
+        /// The process is out of file descriptors.
+        Descriptors = "descriptors",
+        /// Too many handshakes are unfinished.
+        Handshakes = "handshakes",
+        /// The client's network has too many connections or unfinished handshakes.
+        Network = "network",
+        /// The program is draining.
+        Draining = "draining",
+        /// It was the longest idle one, and a new connection needed its place.
+        Evicted = "evicted",
+    }
+}
+
+labels! {
+    /// The direction of a TLS alert.
+    Direction {
+        /// From the client.
+        Received = "received",
+        /// To the client.
+        Sent = "sent",
+    }
+}
+
+labels! {
+    /// The source of an OCSP response.
+    StapleSource {
+        /// A file of the configuration.
+        File = "file",
+        /// The responder that the certificate names.
+        Responder = "responder",
+    }
+}
+
+labels! {
+    /// The outcome of an attempt to get an OCSP response.
+    StapleOutcome {
+        /// The response is stapled from now on.
+        Ok = "ok",
+        /// The file cannot be read.
+        Unreadable = "unreadable",
+        /// The responder cannot be reached.
+        Unreachable = "unreachable",
+        /// The responder took too long.
+        Timeout = "timeout",
+        /// The status of the HTTP response is not 200.
+        HttpStatus = "http_status",
+        /// The body is larger than any OCSP response.
+        TooLarge = "too_large",
+        /// The body is not an OCSP response.
+        Malformed = "malformed",
+        /// The responder refused the request.
+        Refused = "refused",
+        /// The response is about another certificate.
+        WrongCertificate = "wrong_certificate",
+        /// The signature of the response does not verify.
+        BadSignature = "bad_signature",
+        /// The signer of the response has no authority for the issuer.
+        WrongResponder = "wrong_responder",
+        /// The response is not valid yet.
+        Early = "early",
+        /// The response has expired.
+        Stale = "stale",
+        /// The certificate is revoked.
+        Revoked = "revoked",
+        /// The responder does not know the certificate.
+        UnknownCertificate = "unknown_certificate",
+    }
+}
+
+labels! {
+    /// Whether the ClientHello was encrypted (ECH, RFC 9849).
+    EncryptedHelloOutcome {
+        /// It was, with a key of this server.
+        Accepted = "accepted",
+        /// It was, with another key, or it was GREASE.
+        Rejected = "rejected",
+        /// It was not.
+        NotOffered = "not_offered",
+    }
+}
+
+labels! {
+    /// Whether an OCSP response was sent with the certificate.
+    StapleSending {
+        /// It was.
+        Sent = "sent",
+        /// The client asked for one, and there was none.
+        Missing = "missing",
+        /// The client did not ask for one.
+        NotAsked = "not_asked",
+    }
+}
+
+labels! {
+    /// How the certificate was compressed (RFC 8879).
+    CertificateCompression {
+        /// Not at all.
+        None = "none",
+        /// With Brotli.
+        Brotli = "brotli",
+        /// With Zstandard.
+        Zstd = "zstd",
+        /// With zlib.
+        Zlib = "zlib",
+    }
+}
+
+labels! {
+    /// The outcome of a session ticket that a client offered.
+    OfferedTicket {
+        /// Accepted; its key seals now or soon.
+        AcceptedCurrent = "accepted_current_key",
+        /// Accepted; a newer key seals now.
+        AcceptedOld = "accepted_old_key",
+        /// No key has that name.
+        UnknownKey = "unknown_key",
+        /// The ticket is too old.
+        Expired = "expired",
+        /// The ticket is from the future: the clocks of two machines differ.
+        NotYetValid = "not_yet_valid",
+        /// The key has that name but did not make the ticket.
+        Forged = "forged",
+        /// The ticket belongs to another version or cipher.
+        Unsuitable = "unsuitable",
+        /// The key is shared with other software, which made the ticket.
+        OtherSoftware = "other_software",
+    }
+}
+
+labels! {
+    /// Why a file in the directory of ticket keys is not used.
+    IgnoredTicketFile {
+        /// It cannot be read.
+        Unreadable = "unreadable",
+        /// It does not hold a key.
+        NotAKey = "not_a_key",
+        /// Too many files come before it.
+        TooMany = "too_many",
+    }
+}
+
+labels! {
+    /// The end of a wait for a session from a store outside this process.
+    SessionWait {
+        /// The store answered in time.
+        Answered = "answered",
+        /// The deadline passed.
+        Deadline = "deadline",
+    }
+}
+
+labels! {
+    /// Which objects a purge names.
+    PurgeKind {
+        /// One URL.
+        Url = "url",
+        /// All URLs with a prefix.
+        Prefix = "prefix",
+        /// All objects with a tag.
+        Tag = "tag",
+        /// The whole cache.
+        Everything = "everything",
+    }
+}
+
+labels! {
+    /// Request methods with a label value of their own.
+    Method {
+        /// `GET`
+        Get = "GET",
+        /// `HEAD`
+        Head = "HEAD",
+        /// `OPTIONS`
+        Options = "OPTIONS",
+        /// `POST`
+        Post = "POST",
+        /// All other methods: a client cannot create label values.
+        Other = "other",
+    }
+}
+
+labels! {
+    /// The first digit of a status code.
+    StatusClass {
+        /// 100-199
+        Informational = "1xx",
+        /// 200-299
+        Success = "2xx",
+        /// 300-399
+        Redirection = "3xx",
+        /// 400-499
+        ClientError = "4xx",
+        /// 500 and above
+        ServerError = "5xx",
+    }
+}
+
+labels! {
+    /// The kind of key that signed in a handshake.
+    Signer {
+        /// An ECDSA key.
+        Ecdsa = "ecdsa",
+        /// An RSA key.
+        Rsa = "rsa",
+        /// Another kind.
+        Other = "other",
+        /// No key: a session was resumed.
+        None = "none",
+    }
+}
+
+labels! {
+    /// A part of the time of a handshake.
+    HandshakePart {
+        /// Waiting for the client or for a session store.
+        Waiting = "waiting",
+        /// Waiting for a permit to sign.
+        Queued = "queued",
+        /// Signing with the certificate's key.
+        Signing = "signing",
+        /// Computing the shared secret.
+        KeyExchange = "key_exchange",
+        /// Everything else.
+        Rest = "rest",
+    }
+}
+
+labels! {
+    /// The status of the last response to the client before its handshake.
+    LastResponse {
+        /// 200-299
+        Success = "2xx",
+        /// 300-399
+        Redirection = "3xx",
+        /// 400-499
+        ClientError = "4xx",
+        /// 500 and above
+        ServerError = "5xx",
+        /// No recent response is known.
+        None = "none",
+    }
+}
+
+labels! {
+    /// How the bytes of a connection are encrypted and sent.
+    OutletKind {
+        /// Plain HTTP, not encrypted.
+        Plain = "plain",
+        /// TLS records sealed by this process.
+        UserSpace = "user_space",
+        /// TLS records sealed by the kernel.
+        Kernel = "kernel",
+    }
+}
+
+labels! {
+    /// Why a response ended before its last byte.
+    ShortReason {
+        /// The file became shorter than the announced length.
+        Truncated = "truncated",
+        /// The client closed or reset the connection.
+        ClientClosed = "client_closed",
+        /// The client read more slowly than the minimum rate.
+        TooSlow = "too_slow",
+        /// The origin failed during the body.
+        Origin = "origin",
+        /// The client sent more KeyUpdates than are allowed.
+        KeyUpdates = "key_updates",
+        /// The drain deadline passed.
+        Drain = "drain",
+        /// A file could not be read, or the socket failed in another way.
+        Io = "io",
+    }
+}
+
+labels! {
+    /// The result of a lookup in the memo of open files.
+    FileLookup {
+        /// The file is open and fresh.
+        Hit = "hit",
+        /// The file was opened.
+        Open = "open",
+        /// The file is open and was checked again, because the last check was too long ago.
+        Revalidated = "revalidated",
+        /// The file does not exist.
+        Missing = "missing",
+    }
+}
+
+labels! {
+    /// The outcome of a reload.
+    ReloadOutcome {
+        /// The new version is in force.
+        Applied = "applied",
+        /// The new version has faults; the old one stays in force.
+        Rejected = "rejected",
+    }
+}
+
+labels! {
+    /// Why an access log record was not written.
+    LogLoss {
+        /// The queue to the log's thread is full.
+        QueueFull = "queue_full",
+        /// The file cannot be written, for example because the disk is full.
+        WriteError = "write_error",
+        /// The log was closed before the record arrived.
+        Closed = "closed",
+    }
+}
+
+impl Signer {
+    /// The label value of a kind of key.
+    pub(crate) fn named(kind: &str) -> Self {
+        Self::ALL.iter().copied().find(|signer| signer.label() == kind).unwrap_or(Self::Other)
+    }
+}
+
+impl LastResponse {
+    /// The class of a status code; an interim response counts as none.
+    #[must_use]
+    pub const fn of(status: u16) -> Self {
+        match StatusClass::of(status) {
+            StatusClass::Informational => Self::None,
+            StatusClass::Success => Self::Success,
+            StatusClass::Redirection => Self::Redirection,
+            StatusClass::ClientError => Self::ClientError,
+            StatusClass::ServerError => Self::ServerError,
+        }
+    }
+}
+
+impl Method {
+    /// The label value of a method name of a request line, which is case-sensitive (RFC 9110 section 9.1).
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        match name {
+            "GET" => Self::Get,
+            "HEAD" => Self::Head,
+            "OPTIONS" => Self::Options,
+            "POST" => Self::Post,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl StatusClass {
+    /// The class of a status code; a code outside 100-599 counts as the nearest class.
+    #[must_use]
+    pub const fn of(status: u16) -> Self {
+        match status {
+            0..=199 => Self::Informational,
+            200..=299 => Self::Success,
+            300..=399 => Self::Redirection,
+            400..=499 => Self::ClientError,
+            500.. => Self::ServerError,
+        }
+    }
+}

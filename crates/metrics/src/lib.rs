@@ -1,0 +1,64 @@
+//! Counters of the server, and their text for Prometheus and dashboards.
+//!
+//! Each worker counts in its own [`Shard`] with plain loads and stores, so that a request pays next to nothing;
+//! [`Metrics`] sums the shards for a scrape. The state of other parts, such as caches and origins, is handed in as plain
+//! numbers: [`Readings`]. One table lists every metric with its name, help text and labels; the Prometheus text and
+//! `docs/metrics.md` are made from it. This crate imports no other crate of the program, and no label takes a value
+//! that a client makes up.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use penstock_metrics::{Method, Metrics, Readings};
+//!
+//! let metrics = Metrics::new(2);
+//! let shard = metrics.shard(0);
+//! shard.request(Method::Get, 206, Duration::from_millis(3), Some(Duration::from_micros(90)));
+//! shard.cached("hit");
+//!
+//! let text = metrics.render(&Readings::default());
+//! assert!(text.contains("penstock_requests_total{status=\"2xx\",method=\"GET\"} 1\n"));
+//! assert!(text.contains("penstock_cache_requests_total{outcome=\"hit\"} 1\n"));
+//! assert_eq!(metrics.status()["requests"]["total"], 1);
+//! ```
+#![forbid(unsafe_code)]
+
+mod background;
+mod cells;
+mod certificates;
+mod exposition;
+mod facts;
+mod labels;
+mod limits;
+mod lock;
+mod log;
+mod metric;
+mod prefetch;
+mod process;
+mod readings;
+mod reference;
+mod registry;
+mod render;
+mod shard;
+mod status;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use background::BackgroundCounters;
+pub use certificates::CertificateExpiry;
+pub use facts::{ExtensionFacts, FileCounts, HandshakeFacts, HandshakeTiming, ListenerId};
+pub use labels::{
+    CertificateCompression, Direction, EncryptedHelloOutcome, FileLookup, HandshakePart, IgnoredTicketFile,
+    LastResponse, LogLoss, Method, OfferedTicket, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome,
+    SessionWait, ShortReason, Signer, StapleOutcome, StapleSending, StapleSource, StatusClass,
+};
+pub use log::LogCounters;
+pub use prefetch::{Prefetched, Prefetches};
+pub use readings::{
+    ChaCha20Reading, DiskReading, DiskTierReading, KernelTlsReading, MemoryTierReading, OriginServerReading,
+    Readings, SessionCacheReading, StapleReading, TicketKeysReading,
+};
+pub use reference::reference;
+pub use registry::Metrics;
+pub use shard::Shard;

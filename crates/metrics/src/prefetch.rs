@@ -1,0 +1,100 @@
+//! Counters of prefetched segments and slices.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+
+/// An event in the life of a prefetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetched {
+    /// The prefetch of a segment has started.
+    SegmentStarted,
+    /// A client requested a prefetched segment.
+    SegmentUseful,
+    /// A prefetched segment was evicted before any client requested it.
+    SegmentWasted,
+    /// The prefetch of a slice has started.
+    SliceStarted,
+    /// A reader reached a prefetched slice.
+    SliceUseful,
+    /// A prefetched slice was evicted before any reader reached it.
+    SliceWasted,
+    /// A segment was not prefetched because too many prefetches were under way.
+    SegmentSkipped,
+}
+
+impl Prefetched {
+    /// Every event, in the order of its counters.
+    pub const ALL: [Self; 7] = [
+        Self::SegmentStarted,
+        Self::SegmentUseful,
+        Self::SegmentWasted,
+        Self::SliceStarted,
+        Self::SliceUseful,
+        Self::SliceWasted,
+        Self::SegmentSkipped,
+    ];
+
+    pub(crate) fn labels(self) -> [&'static str; 2] {
+        match self {
+            Self::SegmentStarted => ["segment", "started"],
+            Self::SegmentUseful => ["segment", "useful"],
+            Self::SegmentWasted => ["segment", "wasted"],
+            Self::SegmentSkipped => ["segment", "skipped"],
+            Self::SliceStarted => ["slice", "started"],
+            Self::SliceUseful => ["slice", "useful"],
+            Self::SliceWasted => ["slice", "wasted"],
+        }
+    }
+}
+
+/// Counts prefetches and bounds how many segments are prefetched at once. Any thread may count.
+#[derive(Debug, Default)]
+pub struct Prefetches {
+    counts: [AtomicU64; Prefetched::ALL.len()],
+    /// Segments that are being fetched.
+    under_way: AtomicUsize,
+}
+
+impl Prefetches {
+    /// Counts an event `count` times.
+    pub fn add(&self, what: Prefetched, count: u64) {
+        self.counts[what as usize].fetch_add(count, Relaxed);
+    }
+
+    /// The count of an event since the start.
+    pub fn get(&self, what: Prefetched) -> u64 {
+        self.counts[what as usize].load(Relaxed)
+    }
+
+    /// Begins the prefetch of a segment if fewer than `most` are under way; otherwise counts a skipped one and returns
+    /// `false`. Each begun prefetch is followed by one call of [`Self::end`].
+    #[must_use]
+    pub fn begin(&self, most: usize) -> bool {
+        let has_begun = self.under_way.fetch_add(1, SeqCst) < most;
+        if !has_begun {
+            self.end();
+            self.add(Prefetched::SegmentSkipped, 1);
+        }
+        has_begun
+    }
+
+    /// Ends a prefetch that [`Self::begin`] began.
+    pub fn end(&self) {
+        self.under_way.fetch_sub(1, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefetches_beyond_the_bound_are_skipped_and_counted_until_one_ends() {
+        let prefetches = Prefetches::default();
+        assert!(prefetches.begin(2) && prefetches.begin(2));
+        assert!(!prefetches.begin(2) && !prefetches.begin(2));
+        assert_eq!(prefetches.get(Prefetched::SegmentSkipped), 2);
+        prefetches.end();
+        assert!(prefetches.begin(2));
+        assert_eq!(prefetches.get(Prefetched::SegmentSkipped), 2);
+    }
+}

@@ -1,0 +1,177 @@
+//! The state of the rest of the program at the moment of a scrape, as plain numbers that the caller fills in.
+
+use std::time::SystemTime;
+
+use crate::labels::IgnoredTicketFile;
+
+/// Numbers that a scrape shows beside the counters of [`Metrics`](crate::Metrics).
+///
+/// The default stands for a program without any of these parts; their metrics then have no samples.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Readings {
+    /// How ChaCha20-Poly1305 is chosen.
+    pub chacha20: Option<ChaCha20Reading>,
+    /// Bytes per second that one core seals in user space, by cipher. See [`Self::CIPHERS`].
+    pub seal_rates: Vec<(&'static str, f64)>,
+    /// Connections that the kernel seals.
+    pub kernel_tls: KernelTlsReading,
+    /// The session cache of TLS 1.2.
+    pub session_cache: SessionCacheReading,
+    /// The certificates with an OCSP response.
+    pub staples: Vec<StapleReading>,
+    /// The servers of all origins.
+    pub origin_servers: Vec<OriginServerReading>,
+    /// The memory tier of the cache.
+    pub memory_tier: Option<MemoryTierReading>,
+    /// The disk tier of the cache.
+    pub disk_tier: Option<DiskTierReading>,
+    /// Entries of the list of purges.
+    pub purge_list: Option<u64>,
+}
+
+impl Readings {
+    /// The label values of [`Self::seal_rates`].
+    pub const CIPHERS: &[&str] = &["aes_128_gcm", "aes_256_gcm", "chacha20_poly1305"];
+}
+
+/// How ChaCha20-Poly1305 is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChaCha20Reading {
+    /// The mode in force: `client`, `never` or `auto`.
+    pub mode: &'static str,
+    /// Whether the admin listener set the mode; otherwise the configuration did.
+    pub set_by_admin: bool,
+    /// Whether only clients that offer nothing else get ChaCha20-Poly1305.
+    pub is_last_choice: bool,
+    /// Changes of `is_last_choice`, by cause. See [`Self::CAUSES`].
+    pub switches: [u64; Self::CAUSES.len()],
+}
+
+impl ChaCha20Reading {
+    /// The label values of [`Self::switches`], in the same order.
+    pub const CAUSES: [&str; 3] = ["configuration", "admin", "pressure"];
+}
+
+/// Connections of all programs in the network namespace whose records the kernel seals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelTlsReading {
+    /// Sealed by the CPU.
+    pub cpu: u64,
+    /// Sealed by the network card.
+    pub network_card: u64,
+}
+
+/// The session cache of TLS 1.2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionCacheReading {
+    /// Sessions held.
+    pub sessions: u64,
+    /// Memory of the cache in bytes, overhead included.
+    pub bytes: u64,
+    /// Sessions stored.
+    pub stored: u64,
+    /// Lookups that found a valid session.
+    pub hits: u64,
+    /// Lookups that found no session.
+    pub misses: u64,
+    /// Lookups that found an expired session.
+    pub expired: u64,
+    /// Sessions evicted before they expired.
+    pub evicted: u64,
+}
+
+/// A certificate with a current OCSP response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StapleReading {
+    /// The first host name of the certificate.
+    pub subject: String,
+    /// The kind of its key, such as `ecdsa`.
+    pub kind: &'static str,
+    /// When the responder last knew the status.
+    pub this_update: SystemTime,
+    /// When the response becomes stale.
+    pub next_update: SystemTime,
+}
+
+/// A server of an origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginServerReading {
+    /// Its URL.
+    pub url: String,
+    /// Whether requests are sent to it.
+    pub up: bool,
+    /// Open connections, idle ones included.
+    pub connections: u64,
+    /// Requests that wait for a connection.
+    pub waiting: u64,
+}
+
+/// The memory tier of the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryTierReading {
+    /// Bytes in use, in whole pages.
+    pub bytes: u64,
+    /// Slices held.
+    pub slices: u64,
+    /// Slices evicted for others.
+    pub evictions: u64,
+    /// Slices that found no space.
+    pub refusals: u64,
+}
+
+/// The disk tier of the cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskTierReading {
+    /// Each disk.
+    pub disks: Vec<DiskReading>,
+    /// Slices that the index knows.
+    pub slices: u64,
+    /// Memory of the index in bytes.
+    pub index_bytes: u64,
+    /// Bytes of slices that wait to be written.
+    pub waiting_bytes: u64,
+    /// Slices not written because too many waited.
+    pub skipped: u64,
+}
+
+/// One disk of the cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskReading {
+    /// Its directory.
+    pub directory: String,
+    /// Whether it is in service.
+    pub in_service: bool,
+    /// Bytes of its segments.
+    pub bytes: u64,
+    /// Bytes written: slices and their records.
+    pub written_bytes: u64,
+    /// Bytes read by the scrub.
+    pub scrubbed_bytes: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// Segments dropped for new ones.
+    pub segments_dropped: u64,
+    /// Slices written.
+    pub written: u64,
+    /// Slices read with the right checksum.
+    pub read: u64,
+    /// Slices promoted to the memory tier.
+    pub promoted: u64,
+    /// Slices and segments with a wrong checksum.
+    pub damaged: u64,
+    /// Slices not read because too many reads waited.
+    pub busy: u64,
+}
+
+/// The session ticket keys in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TicketKeysReading {
+    /// Keys older than the sealing key that still open tickets.
+    pub older: usize,
+    /// Keys that do not seal yet.
+    pub introduced: usize,
+    /// When the file of the sealing key was written; `None` if the key is random.
+    pub sealing_modified: Option<SystemTime>,
+    /// Files of the key directory that are not used, in the order of [`IgnoredTicketFile::ALL`].
+    pub ignored: [usize; IgnoredTicketFile::ALL.len()],
+}

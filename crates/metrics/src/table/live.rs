@@ -1,0 +1,43 @@
+//! The metrics of live streams.
+
+use crate::exposition::Kind;
+use crate::metric::{Metric, open};
+use crate::prefetch::Prefetched;
+
+pub(super) const METRICS: &[Metric] = &[
+    Metric {
+        name: "penstock_manifests_total",
+        kind: Kind::Counter,
+        help: "Manifests from origins: `hls_live` playlists that still grow, `hls` playlists that have ended, `hls_multivariant`, `dash_live`, `dash`, and `unread` ones, which have the name or type of a manifest but do not parse.",
+        labels: &[open("kind", "see the meaning")],
+        read: |from, out| {
+            for (kind, count) in from.metrics.sum_by_label(|shard| &shard.manifests) {
+                out.sample(&[kind], count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_playlist_reloads_total",
+        kind: Kind::Counter,
+        help: "Requests for an HLS playlist with `_HLS_msn`: `held` until the origin has the segment or part, answered `at_once` because it exists, or answered with 400 because the parameters are `bad` or point `too_far` ahead.",
+        labels: &[open("outcome", "see the meaning")],
+        read: |from, out| {
+            for (outcome, count) in from.metrics.sum_by_label(|shard| &shard.reloads) {
+                out.sample(&[outcome], count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_prefetches_total",
+        kind: Kind::Counter,
+        help: "Prefetches of the next `slice` of a body and of the next `segment` of a playlist: `started`, then `useful` when a client requested it or `wasted` when it was evicted before; `skipped` segments were not prefetched because too many prefetches were under way.",
+        labels: &[open("what", "`segment`, `slice`"), open("outcome", "see the meaning")],
+        read: |from, out| {
+            if let Some(prefetches) = from.metrics.prefetches() {
+                for what in Prefetched::ALL {
+                    out.sample(&what.labels(), prefetches.get(what));
+                }
+            }
+        },
+    },
+];

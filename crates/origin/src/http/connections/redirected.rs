@@ -1,0 +1,87 @@
+//! Following redirections.
+
+use std::sync::Arc;
+
+use tokio::time::timeout_at;
+
+use super::Connections;
+use crate::http::body::Outgoing;
+use crate::http::dial::dial;
+use crate::http::error::OriginError;
+use crate::http::exchange::{fault_of_head, send};
+use crate::http::fetch::{self, Fetch};
+use crate::http::origin::HttpOrigin;
+use crate::http::redirect::{Location, is_redirection};
+use crate::http::response::{OriginResponse, ResponseConnection};
+use crate::http::server::Server;
+
+/// The body of a redirection that is read so that its connection can be used again.
+const BODY_BYTES_MAX: usize = 16 * 1024;
+
+impl Connections {
+    /// Follows redirections as often as the origin allows, to the hosts that it allows. Authorization and Cookie reach
+    /// no other server than the first. Returns other responses as they are.
+    pub(super) async fn follow_redirects<'c>(
+        &'c self,
+        origin: &Arc<HttpOrigin>,
+        fetch: &Fetch,
+        mut response: OriginResponse<'c>,
+    ) -> Result<OriginResponse<'c>, OriginError> {
+        let mut left = origin.limits().redirects;
+        let mut fetch = fetch.clone();
+        let Some(first) = response.server(origin) else { return Ok(response) };
+        let mut here =
+            Location { target: format!("{}{}", first.base(), fetch.target), server: first.at_root() };
+        while is_redirection(response.status()) {
+            if left == 0 {
+                return Err(OriginError::Redirects);
+            }
+            left -= 1;
+            let next = response.field("location").and_then(|location| here.resolve(location));
+            let next = next.filter(|next| origin.follows_to(&next.server)).ok_or(OriginError::Redirects)?;
+            if !next.server.is_same_server(&here.server) {
+                fetch.remove_credentials();
+            }
+            fetch.target.clone_from(&next.target);
+            here = next;
+            discard(response).await;
+            response = fetch_at(origin, &here, &fetch).await?;
+        }
+        Ok(response)
+    }
+}
+
+/// Sends the request to the server that a redirection names, on a connection for this request only.
+async fn fetch_at(
+    origin: &Arc<HttpOrigin>,
+    location: &Location,
+    fetch: &Fetch,
+) -> Result<OriginResponse<'static>, OriginError> {
+    let limits = origin.limits();
+    let server = Server::of_redirect(&location.server, &origin.settings);
+    // It is asked by its own name, unless it is one of the servers that are asked by another.
+    let host = if origin.has(&location.server) { origin.host(&server) } else { server.url.authority() };
+    let head = fetch::head(&server.url, host, fetch)?;
+    let deadline = tokio::time::Instant::now() + limits.connect;
+    let dialled = timeout_at(deadline, dial(origin, &server, None)).await;
+    let mut sender = dialled.map_err(|_| OriginError::Timeout)??;
+    let request = fetch::with_body(&head, Outgoing::Nothing);
+    let sent = send(&mut sender, request, None, limits).await;
+    let response = sent.map_err(|failed| failed.error)?;
+    if let Some(fault) = fault_of_head(&response, fetch, limits.head_bytes) {
+        server.set_fault(fault.to_owned());
+        return Err(OriginError::Malformed);
+    }
+    let secure = server.url.is_secure();
+    Ok(OriginResponse::new(response, ResponseConnection::Own(sender), secure, limits))
+}
+
+async fn discard(mut response: OriginResponse<'_>) {
+    let mut read = 0;
+    while let Ok(Some(piece)) = response.next().await {
+        read += piece.len();
+        if read > BODY_BYTES_MAX {
+            return;
+        }
+    }
+}

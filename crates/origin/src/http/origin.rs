@@ -1,0 +1,175 @@
+//! An origin: servers with the same content, and the health of each.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use penstock_http::OriginUrl;
+
+use super::balance::{Balance, HealthChange, TriedServers};
+use super::error::{OriginError, OriginFault};
+use super::s3::Signer;
+use super::server::{Server, ServerId};
+use super::settings::{OriginLimits, OriginSettings};
+
+/// Servers with the same content. Shared by all workers.
+pub struct HttpOrigin {
+    id: u64,
+    pub(super) settings: OriginSettings,
+    servers: Vec<Server>,
+    signer: Option<Signer>,
+    balance: Mutex<Balance>,
+    /// When each server is checked next.
+    due: Mutex<Vec<Instant>>,
+}
+
+/// State of a server, for metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerStatus {
+    /// Its URL.
+    pub url: String,
+    /// Whether it is in.
+    pub up: bool,
+    /// Open connections.
+    pub connections: usize,
+    /// Requests that wait for one.
+    pub waiting: usize,
+}
+
+impl HttpOrigin {
+    /// An origin whose servers are all in.
+    pub fn new(settings: OriginSettings) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let weights = settings.servers.iter().map(|(_, weight)| *weight);
+        let balance = Mutex::new(Balance::new(weights, settings.limits.health));
+        let servers = settings.servers.iter().map(|(url, _)| Server::new(url, &settings)).collect();
+        let signer = settings.s3.as_ref().and_then(Signer::new);
+        let due = Mutex::new(vec![Instant::now(); settings.servers.len()]);
+        Arc::new(Self { id, settings, servers, signer, balance, due })
+    }
+
+    /// Whether it was made of these settings.
+    pub fn is_of(&self, settings: &OriginSettings) -> bool {
+        self.settings == *settings
+    }
+
+    /// Whether the query of a target is never sent, so that it must not be part of a key: true of buckets.
+    pub fn ignores_query(&self) -> bool {
+        self.settings.s3.is_some()
+    }
+
+    /// The present state of its servers.
+    pub fn server_status(&self) -> Vec<ServerStatus> {
+        let balance = self.balance();
+        let connections = self.settings.limits.connections;
+        let status = |(index, server): (usize, &Server)| ServerStatus {
+            url: server.url.to_string(),
+            up: balance.is_up(index),
+            connections: connections.saturating_sub(server.free.available_permits()),
+            waiting: server.waiting.load(Ordering::Relaxed),
+        };
+        self.servers.iter().enumerate().map(status).collect()
+    }
+
+    pub(super) fn limits(&self) -> &OriginLimits {
+        &self.settings.limits
+    }
+
+    /// Signs requests; `None` unless the origin is a bucket.
+    pub(super) fn signer(&self) -> Option<&Signer> {
+        self.signer.as_ref()
+    }
+
+    pub(super) fn server_id(&self, index: usize) -> ServerId {
+        ServerId { origin: self.id, index }
+    }
+
+    pub(super) fn server(&self, index: usize) -> Option<&Server> {
+        self.servers.get(index)
+    }
+
+    /// The value of Host for a server.
+    pub(super) fn host<'a>(&'a self, server: &'a Server) -> &'a str {
+        self.settings.host.as_deref().unwrap_or_else(|| server.url.authority())
+    }
+
+    /// Whether this is one of its servers.
+    pub(super) fn has(&self, url: &OriginUrl) -> bool {
+        self.servers.iter().any(|server| server.url.is_same_server(url))
+    }
+
+    /// Whether redirections to this host are followed.
+    pub(super) fn follows_to(&self, url: &OriginUrl) -> bool {
+        let servers = self.servers.iter().map(|server| server.url.host());
+        let listed = self.settings.redirect_hosts.iter().map(String::as_str);
+        let mut hosts = servers.chain(listed);
+        hosts.any(|host| host.eq_ignore_ascii_case(url.host()))
+    }
+
+    pub(super) fn choose(&self, now: Instant, tried: TriedServers) -> Option<usize> {
+        self.balance().choose(now, tried)
+    }
+
+    /// Counts the outcome of a request, unless its error is not the server's.
+    pub(super) fn report(&self, index: usize, error: Option<OriginError>) {
+        if error.is_some_and(|error| error.fault() != OriginFault::Server) {
+            return;
+        }
+        let change = self.balance().report(index, error.is_none(), Instant::now());
+        self.log_change(index, change);
+    }
+
+    /// Counts a response that says that the server cannot answer now.
+    pub(super) fn report_status(&self, index: usize, status: u16) {
+        if let Some(server) = self.server(index) {
+            server.set_fault(format!("it answers {status}"));
+        }
+        let change = self.balance().report(index, false, Instant::now());
+        self.log_change(index, change);
+    }
+
+    /// Counts the outcome of a health check; `fault` says why it failed.
+    pub(super) fn report_check(&self, index: usize, fault: Option<String>) {
+        let good = fault.is_none();
+        if let Some((server, fault)) = self.server(index).zip(fault) {
+            server.set_fault(fault);
+        }
+        let change = self.balance().report_check(index, good, Instant::now());
+        self.log_change(index, change);
+    }
+
+    /// Claims the health checks that are due: the caller has to make them.
+    pub(super) fn claim_due_checks(&self, now: Instant, interval: Duration) -> Vec<usize> {
+        let mut due = Vec::new();
+        for (index, next) in lock(&self.due).iter_mut().enumerate().filter(|(_, next)| **next <= now) {
+            *next = now + interval;
+            due.push(index);
+        }
+        due
+    }
+
+    /// Logs a change of health once.
+    fn log_change(&self, index: usize, change: Option<HealthChange>) {
+        let Some((server, change)) = self.server(index).zip(change) else { return };
+        match change {
+            HealthChange::Up => tracing::info!("origin {} answers again", server.url),
+            HealthChange::Down => tracing::warn!("origin {} is out: {}", server.url, server.fault()),
+        }
+    }
+
+    fn balance(&self) -> MutexGuard<'_, Balance> {
+        lock(&self.balance)
+    }
+}
+
+impl fmt::Debug for HttpOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpOrigin").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

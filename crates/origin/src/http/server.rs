@@ -1,0 +1,67 @@
+//! One server of an origin: its address, its TLS, and how many connections it may still get.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use penstock_http::OriginUrl;
+use penstock_tls::Outbound;
+use tokio::sync::Semaphore;
+
+use super::settings::OriginSettings;
+
+/// A server of one origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ServerId {
+    /// Number of the origin.
+    pub(super) origin: u64,
+    /// Place of the server among those of the origin.
+    pub(super) index: usize,
+}
+
+/// One server of an origin.
+pub(super) struct Server {
+    pub(super) url: OriginUrl,
+    /// `None` without TLS, or if TLS cannot be set up for that name.
+    pub(super) tls: Option<Outbound>,
+    /// One permit for each connection that may still be opened.
+    pub(super) free: Arc<Semaphore>,
+    pub(super) waiting: AtomicUsize,
+    /// Why it failed last, for the log.
+    fault: Mutex<String>,
+}
+
+impl Server {
+    pub(super) fn new(url: &OriginUrl, settings: &OriginSettings) -> Self {
+        // The certificate is asked for and checked by this name, without the port that Host may have.
+        let name = match &settings.host {
+            Some(host) => host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name),
+            None => url.host(),
+        };
+        let authorities = settings.authorities.as_ref().filter(|_| url.is_secure());
+        let tls = authorities
+            .and_then(|authorities| Outbound::new(authorities, name, settings.limits.sessions).ok());
+        Self {
+            url: url.clone(),
+            tls,
+            free: Arc::new(Semaphore::new(settings.limits.connections)),
+            waiting: AtomicUsize::new(0),
+            fault: Mutex::default(),
+        }
+    }
+
+    /// A server that a redirection leads to.
+    pub(super) fn of_redirect(url: &OriginUrl, settings: &OriginSettings) -> Self {
+        let known = settings.servers.iter().any(|(server, _)| server.is_same_server(url));
+        let host = settings.host.clone().filter(|_| known);
+        Self::new(url, &OriginSettings { host, ..settings.clone() })
+    }
+
+    /// Why it failed last.
+    pub(super) fn fault(&self) -> String {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_fault(&self, fault: String) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+}

@@ -1,0 +1,327 @@
+//! Origins that lie, stall or lead astray, and requests that no origin can be asked.
+#![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use penstock_http::OriginUrl;
+use penstock_origin::http::{
+    Connections, Fetch, Framing, HttpOrigin, MinimumRate, OriginError, OriginSettings,
+};
+
+use common::LIMITS;
+
+/// A server that passes each request head to `answer`, whose result says whether the connection goes on. It tells the
+/// heads.
+fn server(
+    answer: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static,
+) -> (SocketAddr, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = channel();
+    let answer = Arc::new(answer);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let (tell, answer) = (tell.clone(), Arc::clone(&answer));
+            thread::spawn(move || {
+                loop {
+                    let mut head = Vec::new();
+                    let mut byte = [0];
+                    while !head.ends_with(b"\r\n\r\n") {
+                        match stream.read(&mut byte) {
+                            Ok(1) => head.push(byte[0]),
+                            _ => return,
+                        }
+                    }
+                    let head = String::from_utf8(head).unwrap();
+                    drop(tell.send(head.clone()));
+                    if !answer(&head, &mut stream) {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, told)
+}
+
+/// A server that answers every request with the same bytes and closes.
+fn lying(response: impl Into<Vec<u8>>) -> SocketAddr {
+    let response = response.into();
+    server(move |_, stream| {
+        drop(stream.write_all(&response));
+        false
+    })
+    .0
+}
+
+fn settings(servers: &[SocketAddr]) -> OriginSettings {
+    let url = |address: &SocketAddr| (OriginUrl::parse(&format!("http://{address}")).unwrap(), 1);
+    OriginSettings {
+        servers: servers.iter().map(url).collect(),
+        host: None,
+        authorities: None,
+        s3: None,
+        redirect_hosts: Vec::new(),
+        health_check: None,
+        limits: LIMITS,
+    }
+}
+
+fn origin(server: SocketAddr) -> Arc<HttpOrigin> {
+    HttpOrigin::new(settings(&[server]))
+}
+
+/// Status, framing, names of fields and body of a response.
+type Fetched = Result<(u16, Framing, Vec<String>, Vec<u8>), OriginError>;
+
+fn fetch(origin: &Arc<HttpOrigin>, fetch: &Fetch) -> Fetched {
+    fetch_each(origin, std::slice::from_ref(fetch)).pop().unwrap()
+}
+
+/// Sends requests one after the other, on one set of connections.
+fn fetch_each(origin: &Arc<HttpOrigin>, fetches: &[Fetch]) -> Vec<Fetched> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let connections = Connections::default();
+        let mut all = Vec::new();
+        for fetch in fetches {
+            all.push(read(&connections, origin, fetch).await);
+        }
+        all
+    })
+}
+
+async fn read(connections: &Connections, origin: &Arc<HttpOrigin>, fetch: &Fetch) -> Fetched {
+    let mut response = connections.fetch(origin, fetch).await?;
+    let names = response.fields().keys().map(ToString::to_string).collect();
+    let mut body = Vec::new();
+    while let Some(piece) = response.next().await? {
+        body.extend_from_slice(&piece);
+    }
+    Ok((response.status(), response.framing(), names, body))
+}
+
+#[test]
+fn a_request_that_cannot_be_sent_is_the_clients_and_takes_no_server_out() {
+    let (address, _heads) = server(|_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        true
+    });
+    let origin = origin(address);
+    for _ in 0..6 {
+        for target in ["/a<b", "/a>b", "/a`b", "/a b", "/a\u{7f}b"] {
+            assert_eq!(fetch(&origin, &Fetch::get(target)), Err(OriginError::Unsendable), "{target}");
+        }
+    }
+    assert!(origin.server_status()[0].up);
+    assert_eq!(fetch(&origin, &Fetch::get("/ab")).unwrap().3, b"ok");
+}
+
+#[test]
+fn doubtful_framing_and_answers_that_were_not_asked_for_are_malformed() {
+    for head in [
+        "200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked",
+        "200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 12",
+        "200 OK\r\nTransfer-Encoding: gzip, chunked",
+        "200 OK\r\nTransfer-Encoding: xchunked",
+        "200 OK\r\nTransfer-Encoding: chunked, gzip",
+        "200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
+        "200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        "200 OK\r\nTransfer-Encoding: identity",
+        "304 Not Modified",
+        "101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x",
+    ] {
+        let address = lying(format!("HTTP/1.1 {head}\r\n\r\n2\r\nok\r\n0\r\n\r\n"));
+        let outcome = fetch(&origin(address), &Fetch::get("/"));
+        assert_eq!(outcome, Err(OriginError::Malformed), "{head}");
+    }
+}
+
+#[test]
+fn a_malformed_response_ends_its_connection() {
+    let (address, heads) = server(|_, stream| {
+        let response =
+            "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
+        drop(stream.write_all(response.as_bytes()));
+        true
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let (connections, origin) = (Connections::default(), origin(address));
+        let outcome = read(&connections, &origin, &Fetch::get("/")).await;
+        assert_eq!(outcome, Err(OriginError::Malformed));
+        assert_eq!(connections.idle(), 0);
+    });
+    assert!(heads.recv().unwrap().starts_with("GET / "));
+}
+
+#[test]
+fn a_304_that_was_asked_for_is_taken() {
+    let address = lying("HTTP/1.1 304 Not Modified\r\n\r\n");
+    let fetched = fetch(
+        &origin(address),
+        &Fetch { known: Some(("if-none-match", "\"1\"".to_owned())), ..Fetch::get("/") },
+    );
+    assert_eq!(fetched.unwrap().0, 304);
+}
+
+#[test]
+fn the_framing_tells_whether_the_end_of_a_body_proves_anything() {
+    for (head, body, framing) in [
+        ("Content-Length: 2", "ok", Framing::Length),
+        ("Transfer-Encoding: Chunked", "2\r\nok\r\n0\r\n\r\n", Framing::Chunked),
+        ("X: y", "ok", Framing::Close),
+    ] {
+        let address = lying(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}"));
+        let (_, found, _, body) = fetch(&origin(address), &Fetch::get("/")).unwrap();
+        assert_eq!((found, &*body), (framing, &b"ok"[..]), "{head}");
+    }
+    assert!(!Framing::Close.proves_completeness());
+    assert!(Framing::CloseNotify.proves_completeness() && Framing::Chunked.proves_completeness());
+}
+
+#[test]
+fn underscore_twins_of_framing_fields_are_dropped_in_both_directions() {
+    let (address, heads) = server(|_, stream| {
+        let head = "HTTP/1.1 200 OK\r\nContent_Length: 9\r\nTransfer_Encoding: chunked\r\nX_Y: 1\r\nContent-Length: 2\r\n\r\nok";
+        stream.write_all(head.as_bytes()).unwrap();
+        true
+    });
+    let mut request = Fetch::get("/");
+    for name in ["Content_Length", "transfer_encoding", "TRANSFER_ENCODING"] {
+        assert!(!request.pass(name, b"1"), "{name}");
+    }
+    assert!(request.pass("x_y", b"1"));
+    let (_, _, mut names, body) = fetch(&origin(address), &request).unwrap();
+    names.sort_unstable();
+    assert_eq!((names, &*body), (vec!["content-length".to_owned(), "x_y".to_owned()], &b"ok"[..]));
+    let head = heads.recv().unwrap().to_ascii_lowercase();
+    assert!(
+        head.contains("\r\nx_y: 1\r\n") && !head.contains("_encoding") && !head.contains("_length"),
+        "{head}"
+    );
+}
+
+#[test]
+fn a_body_that_trickles_ends() {
+    let (address, _heads) = server(|_, stream| {
+        let mut sent = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+        while sent.is_ok() {
+            thread::sleep(Duration::from_millis(1));
+            sent = stream.write_all(b"x");
+        }
+        false
+    });
+    let mut settings = settings(&[address]);
+    settings.limits.minimum_rate =
+        MinimumRate { bytes_per_second: 1 << 20, window: Duration::from_millis(50) };
+    let outcome = fetch(&HttpOrigin::new(settings), &Fetch::get("/"));
+    assert_eq!(outcome, Err(OriginError::TooSlow));
+}
+
+#[test]
+fn a_head_that_trickles_ends_at_its_deadline() {
+    let (address, _heads) = server(|_, stream| {
+        let mut sent = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+        while sent.is_ok() {
+            thread::sleep(Duration::from_millis(1));
+            sent = stream.write_all(b"X");
+        }
+        false
+    });
+    let mut settings = settings(&[address]);
+    settings.limits.first_byte = Duration::from_millis(100);
+    assert_eq!(fetch(&HttpOrigin::new(settings), &Fetch::get("/")), Err(OriginError::Timeout));
+}
+
+#[test]
+fn endless_interim_responses_end() {
+    let (address, _heads) = server(|_, stream| {
+        let interim = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(100);
+        while stream.write_all(interim.as_bytes()).is_ok() {}
+        false
+    });
+    assert_eq!(fetch(&origin(address), &Fetch::get("/")), Err(OriginError::InterimResponses));
+}
+
+#[test]
+fn some_interim_responses_are_fine_and_so_is_a_long_body_behind_them() {
+    let body = vec![b'x'; 3 << 20];
+    let mut response = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(10);
+    response
+        .extend_from_slice(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes());
+    response.extend_from_slice(&body);
+    let fetched = fetch(&origin(lying(response)), &Fetch::get("/")).unwrap();
+    assert!(fetched.3 == body);
+}
+
+#[test]
+fn an_endless_trailer_ends() {
+    let (address, _heads) = server(|_, stream| {
+        let mut sent =
+            stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n");
+        while sent.is_ok() {
+            sent = stream.write_all(b"Filler: 0123456789\r\n");
+        }
+        false
+    });
+    assert_eq!(fetch(&origin(address), &Fetch::get("/")), Err(OriginError::TrailerTooLarge));
+}
+
+fn with_credentials(target: &str) -> Fetch {
+    let mut fetch = Fetch::get(target);
+    for name in ["Authorization", "Cookie", "X-Other"] {
+        assert!(fetch.pass(name, b"secret"));
+    }
+    fetch
+}
+
+#[test]
+fn a_redirection_to_another_server_is_followed_without_credentials() {
+    let (there, seen_there) = server(|_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthere").unwrap();
+        true
+    });
+    let (here, seen_here) = server(move |head, stream| {
+        let location =
+            if head.starts_with("GET /far") { format!("http://{there}/x") } else { "/far".to_owned() };
+        let response = format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
+        stream.write_all(response.as_bytes()).unwrap();
+        true
+    });
+    let fetched = fetch(&origin(here), &with_credentials("/near")).unwrap();
+    assert_eq!(fetched.3, b"there");
+    for _ in 0..2 {
+        let head = seen_here.recv().unwrap();
+        assert!(head.contains("authorization: secret") && head.contains("cookie: secret"), "{head}");
+    }
+    let head = seen_there.recv().unwrap();
+    assert!(head.contains("x-other: secret") && head.matches("secret").count() == 1, "{head}");
+}
+
+#[test]
+fn a_redirection_to_a_host_that_is_not_listed_is_not_followed() {
+    let (loopback, seen) = server(|_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        true
+    });
+    let location = format!("http://localhost:{}/metadata", loopback.port());
+    for location in [location.as_str(), "http://169.254.169.254/latest", "//[::1]:1/x"] {
+        let address =
+            lying(format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
+        let outcome = fetch(&origin(address), &Fetch::get("/"));
+        assert_eq!(outcome, Err(OriginError::Redirects), "{location}");
+    }
+    assert!(seen.try_recv().is_err(), "the unlisted host was asked");
+    let address = lying(format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
+    let listed = OriginSettings { redirect_hosts: vec!["LOCALHOST".to_owned()], ..settings(&[address]) };
+    assert_eq!(fetch(&HttpOrigin::new(listed), &Fetch::get("/")).unwrap().0, 200);
+    assert!(seen.recv().unwrap().starts_with("GET /metadata "));
+}

@@ -1,0 +1,9 @@
+//! The program as it is run: what it prints, its exit codes, its signals.
+
+mod commands;
+mod doctor;
+mod privileges;
+mod program;
+mod serving;
+mod signals;
+mod tickets;

@@ -1,0 +1,145 @@
+//! Signals, and what systemd is told.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+
+use rustix::process::Signal;
+
+use penstock_testkit::{DEADLINE, until};
+
+use super::program::{Files, Running, exchange, free_port, get, program};
+
+/// A configuration with one plain listener on `port`.
+fn plain(port: u16, rest: &str) -> String {
+    format!(
+        "workers: 1\nlisteners: [{{address: 127.0.0.1:{port}}}]\nsites: [{{origin: {{directory: video}}}}]\n{rest}\n"
+    )
+}
+
+#[test]
+fn a_reload_puts_another_configuration_in_force() {
+    let files = Files::new();
+    let (first, second, admin) = (free_port(), free_port(), free_port());
+    let file = files.write("edge.yaml", &plain(first, ""));
+    let server = Running::start(program().args(["serve", "-c", &file]));
+    server.line_with("ready");
+    assert!(get(&format!("127.0.0.1:{first}")).ends_with("moving pictures\n"));
+
+    files.write("edge.yaml", &plain(second, &format!("admin: {{address: 127.0.0.1:{admin}}}")));
+    server.signal(Signal::HUP);
+    server.line_with("reloaded ");
+    assert!(get(&format!("127.0.0.1:{second}")).ends_with("moving pictures\n"));
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{admin}")).unwrap();
+    let metrics = exchange(&mut stream, "/metrics");
+    assert!(metrics.contains("penstock_reloads_total{outcome=\"applied\"} 1"), "{metrics}");
+}
+
+#[test]
+fn a_broken_configuration_keeps_the_running_one_and_says_why() {
+    let files = Files::new();
+    let (port, admin) = (free_port(), free_port());
+    let good = plain(port, &format!("admin: {{address: 127.0.0.1:{admin}}}"));
+    let file = files.write("edge.yaml", &good);
+    let server = Running::start(program().args(["serve", "-c", &file]));
+    server.line_with("ready");
+
+    files.write("edge.yaml", &good.replace("workers: 1", "worker: 1"));
+    server.signal(Signal::HUP);
+    let fault = server.line_with("ERROR");
+    assert!(fault.contains("edge.yaml:1: unknown key `worker`; write `workers`"), "{fault}");
+    server.line_with("kept the running configuration");
+    assert!(get(&format!("127.0.0.1:{port}")).ends_with("moving pictures\n"));
+
+    fs::remove_file(files.at("edge.yaml")).unwrap();
+    server.signal(Signal::HUP);
+    server.line_with("this file does not exist");
+    server.line_with("kept the running configuration");
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{admin}")).unwrap();
+    let metrics = exchange(&mut stream, "/metrics");
+    assert!(metrics.contains("penstock_reloads_total{outcome=\"rejected\"} 2"), "{metrics}");
+}
+
+#[test]
+fn a_reload_without_a_file_changes_nothing() {
+    let files = Files::new();
+    let mut command = program();
+    command.args(["serve", "--plain", "--listen", "127.0.0.1:0", "--root"]).arg(files.at("video"));
+    let server = Running::start(&mut command);
+    server.line_with("Ctrl-C stops.");
+    server.signal(Signal::HUP);
+    server.line_with("nothing to reload");
+    server.signal(Signal::TERM);
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+/// Starts a server and a response far larger than the socket buffers, of which only the head has been read.
+fn with_a_running_response(files: &Files) -> (Running, TcpStream, String) {
+    let body = fs::File::create(files.at("video/large.mp4")).unwrap();
+    body.set_len(64 << 20).unwrap();
+    let (port, admin) = (free_port(), free_port());
+    let file = files.write("edge.yaml", &plain(port, &format!("admin: {{address: 127.0.0.1:{admin}}}")));
+    let server = Running::start(program().args(["serve", "-c", &file]));
+    server.line_with("ready");
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    write!(stream, "GET /large.mp4 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    (server, stream, format!("127.0.0.1:{admin}"))
+}
+
+#[test]
+fn a_running_response_finishes_while_draining_and_the_admin_port_is_free() {
+    let files = Files::new();
+    let (server, mut stream, admin) = with_a_running_response(&files);
+    server.signal(Signal::TERM);
+    server.line_with("draining");
+    until("the admin port to close", || TcpStream::connect(&admin).is_err().then_some(()));
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(rest.len() > 64 << 20, "only {} bytes came", rest.len());
+    server.line_with("stopped");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    let files = Files::new();
+    let (server, mut stream, _admin) = with_a_running_response(&files);
+    server.signal(Signal::TERM);
+    server.line_with("draining");
+    server.signal(Signal::INT);
+    server.line_with("stopping at once");
+    assert_eq!(server.exit_code(), Some(0));
+    let mut rest = Vec::new();
+    // Cut short, by an end or a reset.
+    drop(stream.read_to_end(&mut rest));
+    assert!(rest.len() < 64 << 20, "the response was finished after all");
+}
+
+#[test]
+fn systemd_is_told_of_start_reload_and_stop() {
+    let files = Files::new();
+    let socket = files.at("notify");
+    let notified = UnixDatagram::bind(&socket).unwrap();
+    notified.set_read_timeout(Some(DEADLINE)).unwrap();
+    let next = || {
+        let mut message = [0; 512];
+        let length = notified.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap()
+    };
+    let file = files.write("edge.yaml", &plain(free_port(), ""));
+    let server = Running::start(program().args(["serve", "-c", &file]).env("NOTIFY_SOCKET", &socket));
+    assert_eq!(next(), "READY=1\n");
+    server.signal(Signal::HUP);
+    let reloading = next();
+    let time = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+    assert!(time.trim_end().parse::<u64>().unwrap() > 0, "{reloading}");
+    assert_eq!(next(), "READY=1\n");
+    server.signal(Signal::TERM);
+    assert_eq!(next(), "STOPPING=1\n");
+    assert_eq!(server.exit_code(), Some(0));
+}

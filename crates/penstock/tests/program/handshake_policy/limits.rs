@@ -1,0 +1,94 @@
+//! Limits on handshakes: by client network, and by how many are full.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use penstock_testkit::{Certificates, Client, Server, Setup, TlsOptions, until};
+
+use super::fetch;
+
+const REFUSED: &str = "penstock_connections_refused_total";
+
+/// A connection that a balancer hands on for this client, which then says nothing.
+fn silent(server: &Server, client: &str) -> TcpStream {
+    let mut socket = TcpStream::connect(server.https()).unwrap();
+    let family = if client.contains(':') { "TCP6" } else { "TCP4" };
+    let target = if client.contains(':') { "::1" } else { "127.0.0.1" };
+    write!(socket, "PROXY {family} {client} {target} 4000 443\r\n").unwrap();
+    socket
+}
+
+#[test]
+fn a_network_has_a_limit_of_handshakes_in_flight_for_all_its_clients() {
+    let server = Setup::new()
+        .workers(1)
+        .listeners(&["tls: true, proxy_protocol: true", ""])
+        .limits("handshakes_per_network: 3, handshake_deadline: 1m")
+        .start();
+    let mut open: Vec<TcpStream> =
+        ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(|client| silent(&server, client)).into();
+    // Another network has a limit of its own, the fourth of the first is closed.
+    open.push(silent(&server, "198.51.100.1"));
+    open.push(silent(&server, "2001:db8::1"));
+    until("all to be taken in", || {
+        let kept = server.metrics().sum("penstock_connections", &["protocol=\"https\""]);
+        (kept == 5.0).then_some(())
+    });
+    let mut fourth = Client::over(silent(&server, "192.0.2.200"));
+    fourth.assert_closed();
+    server.counted(REFUSED, &["reason=\"network\""], 1.0);
+    server.counted(REFUSED, &[], 1.0);
+    // One leaves, so there is a place again.
+    drop(open.remove(0));
+    server.counted("penstock_connections", &["protocol=\"https\""], 4.0);
+    let _again = silent(&server, "192.0.2.200");
+    server.counted("penstock_connections", &["protocol=\"https\""], 5.0);
+    server.counted(REFUSED, &[], 1.0);
+}
+
+#[test]
+fn a_network_that_floods_a_worker_leaves_places_for_others() {
+    const PLACES: usize = 16;
+    let server = Setup::new()
+        .workers(1)
+        .listeners(&["tls: true, proxy_protocol: true", ""])
+        .limits(&format!("handshakes_in_flight: {PLACES}, handshake_deadline: 1m"))
+        .start();
+    // More silent clients of one /24 than there are places.
+    let _flood: Vec<TcpStream> =
+        (1..=2 * PLACES).map(|number| silent(&server, &format!("192.0.2.{number}"))).collect();
+    until("the flood to be refused", || {
+        let refused = server.metrics().sum(REFUSED, &["reason=\"network\""]);
+        (refused >= PLACES as f64).then_some(())
+    });
+    for number in 0..20 {
+        let socket = silent(&server, &format!("198.51.{number}.1"));
+        TlsOptions::default().handshake(&server, socket).unwrap();
+    }
+    server.counted(REFUSED, &["reason=\"handshakes\""], 0.0);
+}
+
+#[test]
+fn over_the_rate_full_handshakes_are_turned_away_and_resumed_ones_pass() {
+    // One in a second, of which half of one may wait: none.
+    let server = Setup::new()
+        .workers(1)
+        .tls(&Certificates::yaml(&["ec"]))
+        .limits("handshake_rate: 1, handshakes_in_flight: 1")
+        .start();
+    let session = server.directory().join("session.pem");
+    let session = session.to_str().unwrap();
+    assert!(fetch(&server, &["-sess_out", session]).ok().text().contains("\nNew, TLSv1.3"));
+    let refused = until("a full handshake over the rate", || {
+        let socket = Client::connect(server.https()).stream;
+        TlsOptions::default().handshake(&server, socket).err()
+    });
+    assert!(!refused.to_ascii_lowercase().contains("alert"), "{refused}");
+    for _ in 0..3 {
+        let text = fetch(&server, &["-sess_in", session]).ok().text();
+        assert!(text.contains("\nReused, TLSv1.3"), "{text}");
+    }
+    let count = || server.metrics().sum("penstock_handshake_failures_total", &["reason=\"rate_limited\""]);
+    until("the refusal to be counted", || (count() >= 1.0).then_some(()));
+    server.counted("penstock_handshakes_total", &["outcome=\"ok\"", "resumed=\"true\""], 3.0);
+}

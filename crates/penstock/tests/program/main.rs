@@ -1,0 +1,23 @@
+//! The program as operators and clients see it: one test program, so that it is linked once.
+//!
+//! A test that needs a process of its own (limits of the process, a guest kernel, a long load) is a test program
+//! beside this directory.
+#![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
+#![expect(clippy::print_stdout, reason = "shown with a test that fails")]
+
+mod bad_input;
+mod bytes;
+mod cached;
+mod certificates;
+mod cli;
+mod clients;
+mod files;
+mod handshake_policy;
+mod handshakes;
+mod http;
+mod listeners;
+mod operation;
+mod ranges;
+mod resumption;
+mod tls;
+mod tls_extras;
