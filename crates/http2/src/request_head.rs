@@ -1,6 +1,10 @@
 //! The head of a request (RFC 9113 §8.3).
 
+mod builder;
+
 use std::ops::Range;
+
+pub(crate) use builder::{FieldSection, HeadBuilder, HeadFault};
 
 /// A request head that passed every check of RFC 9113 §8.2 and §8.3. It is one allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,8 +19,12 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
+    fn slice(&self, range: &Range<u32>) -> &[u8] {
+        &self.bytes[range.start as usize..range.end as usize]
+    }
+
     fn text(&self, range: &Range<u32>) -> &str {
-        str::from_utf8(&self.bytes[range.start as usize..range.end as usize]).unwrap_or_default()
+        str::from_utf8(self.slice(range)).unwrap_or_default()
     }
 
     /// `:method`: a token.
@@ -35,13 +43,14 @@ impl RequestHead {
         self.text(&self.authority)
     }
 
-    /// `:path`: visible ASCII that begins with `/`, or `*` for OPTIONS. `None` for CONNECT.
+    /// `:path`: text without white space and control characters that begins with `/`, or `*` for OPTIONS. `None` for
+    /// CONNECT.
     pub fn path(&self) -> Option<&str> {
         (self.path.start != self.path.end).then(|| self.text(&self.path))
     }
 
     /// Field lines in the form that HTTP/1.1 has, `name: value\r\n`, names in lowercase letters. If there is an authority,
-    /// `host` with it is the first line. Cookies are one line. Connection-specific fields do not occur.
+    /// one line is `host` with it. Cookies are one line. Connection-specific fields do not occur.
     pub fn lines(&self) -> &[u8] {
         &self.bytes[self.lines as usize..]
     }
@@ -49,5 +58,10 @@ impl RequestHead {
     /// Content-Length. The length of the body is checked against it: a longer or shorter body resets the stream.
     pub const fn content_length(&self) -> Option<u64> {
         self.content_length
+    }
+
+    /// Bytes of memory that the head holds.
+    pub(crate) fn held_bytes(&self) -> u32 {
+        u32::try_from(self.bytes.capacity()).unwrap_or(u32::MAX)
     }
 }
