@@ -105,7 +105,8 @@ impl FrameBatch<'_> {
         } else {
             Ok(false)
         };
-        let added = added.and_then(|is_sealed| if is_sealed { Ok(()) } else { self.copy(transmission, length) });
+        let added =
+            added.and_then(|is_sealed| if is_sealed { Ok(()) } else { self.copy(transmission, length) });
         match added {
             Ok(()) => self.bytes += frame_bytes,
             Err(_) => self.open.truncate(start),

@@ -177,7 +177,9 @@ impl Transmission {
         match self.parts.get(self.at) {
             None => Available::Done,
             Some(Part::Extent(_)) => self.cold().map_or(Available::Done, Available::Cold),
-            Some(Part::Owned(_) | Part::Shared(_) | Part::External(_) | Part::Source(_)) => Available::Unknown,
+            Some(Part::Owned(_) | Part::Shared(_) | Part::External(_) | Part::Source(_)) => {
+                Available::Unknown
+            }
         }
     }
 

@@ -206,7 +206,11 @@ impl UserSpace {
         })
     }
 
-    pub(crate) fn seal_key_update(&mut self, batch: &mut Batch, limits: &OutletLimits) -> Result<(), SendError> {
+    pub(crate) fn seal_key_update(
+        &mut self,
+        batch: &mut Batch,
+        limits: &OutletLimits,
+    ) -> Result<(), SendError> {
         let next = self.sealer.next_generation(limits.records_per_key).ok_or(SendError::KeysWornOut)?;
         self.sealer.seal(ContentType::Handshake, Plaintext::Memory(&KEY_UPDATE), batch)?;
         self.sealer = next;

@@ -6,8 +6,10 @@ mod harness;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use harness::*;
-use penstock_egress::{Available, FrameBatch, FramesStep, Outlet, OutletLimits, Part, SendError, Transmission};
+use harness::{ALL, HANDSHAKE, LIMITS, content, data_of, file_of, finish, keys, open_all, pair, run};
+use penstock_egress::{
+    Available, FrameBatch, FramesStep, Outlet, OutletLimits, Part, SendError, Transmission,
+};
 use penstock_sys::aead::Cipher;
 use penstock_sys::file::Extent;
 use penstock_sys::traffic::ProtocolVersion;
@@ -87,7 +89,11 @@ fn frames_of_many_streams_arrive_whole_with_every_cipher() {
             let mut transmissions: Vec<_> =
                 files.iter().map(|(_, file)| Transmission::new(vec![whole(file)])).collect();
             let memory = Part::Shared(std::sync::Arc::from(&content(40_000)[..]));
-            transmissions.push(Transmission::new(vec![Part::Owned(b"range".to_vec()), whole(&files[0].1), memory]));
+            transmissions.push(Transmission::new(vec![
+                Part::Owned(b"range".to_vec()),
+                whole(&files[0].1),
+                memory,
+            ]));
             send_all(&mut outlet, &socket, transmissions).await;
             outlet.alert(0);
             finish(outlet, socket).await;
@@ -200,7 +206,8 @@ fn a_truncated_file_ends_its_stream_and_no_other() {
 #[test]
 fn what_is_available_ends_at_a_cold_page() {
     let (_kept, file) = file_of(&content(10_000));
-    let mut transmission = Transmission::new(vec![Part::Owned(vec![1; 10]), whole(&file), Part::Owned(vec![2; 5])]);
+    let mut transmission =
+        Transmission::new(vec![Part::Owned(vec![1; 10]), whole(&file), Part::Owned(vec![2; 5])]);
     assert!(matches!(transmission.available(100), Available::Bytes(10)));
     assert!(matches!(transmission.available(4), Available::Bytes(4)));
     transmission.warmed(6000);

@@ -7,7 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use harness::*;
+use harness::{
+    ALERT, ALL, APPLICATION_DATA, HANDSHAKE, LIMITS, Record, content, data_of, file_of, finish, keys,
+    open_all, pair, run, send,
+};
 use penstock_egress::{Outlet, OutletLimits, Part, SendError, SocketSource};
 use penstock_sys::aead::Cipher;
 use penstock_sys::file::{Extent, OpenFile};

@@ -269,6 +269,18 @@ impl ServerConnection {
         state.map_or(0, |state| usize::try_from(state.send_window.min(self.send_window)).unwrap_or(0))
     }
 
+    /// The bytes that the window of the connection lets all streams send now. If it is not 0 and [`sendable`](Self::sendable)
+    /// is, the stream's own window is empty.
+    pub fn connection_sendable(&self) -> usize {
+        usize::try_from(self.send_window).unwrap_or(0)
+    }
+
+    /// Gives back to the window of the connection what [`data_header`](Self::data_header) took for a frame that was not sent,
+    /// because its payload could not be read. The stream is to be [`reset`](Self::reset).
+    pub fn unsend(&mut self, length: usize) {
+        self.send_window += i64::try_from(length).unwrap_or(0);
+    }
+
     /// The largest payload of a frame that the client takes (`SETTINGS_MAX_FRAME_SIZE`): at least 16,384.
     pub fn frame_bytes_max(&self) -> usize {
         self.peer.frame_bytes_max as usize
