@@ -23,6 +23,7 @@ use crate::response::Response;
 use crate::signed_urls::admit;
 use crate::site::{Site, SiteOrigin, SiteTable};
 use crate::store::Store;
+use crate::write_body::slices_of;
 
 /// Answers a request whose body, if it has one, is not used. See [`forward`](crate::forward) for the others.
 pub async fn respond(context: &Rc<Context>, sites: &SiteTable, client: ClientRequest<'_>) -> Response {
@@ -119,9 +120,13 @@ fn lookup(
     }
 }
 
-/// The response from an object; `None` if the object has changed before its first byte.
+/// The response from an object; `None` if the object has changed or lost slices before its first byte.
 async fn from_object(exchange: &Exchange<'_>, store: &Arc<Store>, found: LookupResult) -> Option<Response> {
     let LookupResult { object, status, receiver } = found;
+    if receiver.is_none() && lacks_slices(exchange, &object) {
+        store.index.forget_version(object.key(), &object);
+        return None;
+    }
     let status = truthful(exchange, status, &object);
     let object = ObjectRepresentation { store: Arc::clone(store), object, cache_status: status, receiver };
     let mut response = match object.failure(exchange) {
@@ -131,6 +136,16 @@ async fn from_object(exchange: &Exchange<'_>, store: &Arc<Store>, found: LookupR
     exchange.context.metrics.cached(status.label());
     response.cache_status = Some(status);
     Some(response)
+}
+
+/// Whether the whole object is asked for, some of its slices have been evicted, and they cannot be fetched without the
+/// others: a body would break off there.
+fn lacks_slices(exchange: &Exchange<'_>, object: &Object<ObjectMetadata>) -> bool {
+    if exchange.request.range().is_some() || object.description().may_be_fetched_in_parts() {
+        return false;
+    }
+    let slices = object.length().map(|length| slices_of(object.slice_bytes().into(), Some(length)));
+    (0..slices.unwrap_or(0)).any(|slice| object.presence(slice) == Presence::Missing)
 }
 
 /// The status of a lookup; a miss if the whole object is asked for and its first bytes have been evicted.
