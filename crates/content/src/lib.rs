@@ -84,3 +84,4 @@ pub use site::{Site, SiteOrigin, SiteTable};
 pub use store::Store;
 pub use store_error::StoreError;
 pub use task::spawn;
+pub use tiers::check_space;
