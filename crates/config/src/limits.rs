@@ -26,6 +26,12 @@ pub const CONNECTIONS: usize = 100_000;
 /// behind one address of a mobile network there are hundreds of viewers.
 pub const CONNECTIONS_PER_NETWORK: usize = 1000;
 
+/// How long a new connection waits for the place of an idle one when all are taken.
+pub const EVICTION_WAIT_MILLISECONDS: u64 = 1000;
+
+/// After which time of that another idle connection is told to end.
+pub const EVICTION_RETRY_MILLISECONDS: u64 = 50;
+
 /// Descriptors that connections never take, beside open files and the admin listener: listeners, logs, the cache, pipes.
 pub const DESCRIPTORS_RESERVED: usize = 64;
 

@@ -37,6 +37,7 @@ mod lifetime;
 mod live;
 mod lookup;
 mod metadata;
+mod networks;
 mod object;
 mod origin_request;
 mod origin_response;
@@ -76,6 +77,7 @@ pub use http_site::HttpSite;
 pub use metadata::StoredObject;
 #[doc(hidden)]
 pub use metadata::fuzz::{fuzz_description, fuzz_origin_response};
+pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
 pub use origins::{Fetched, LocalFuture, OriginBody, Origins};
 pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged};
 pub use respond::respond;

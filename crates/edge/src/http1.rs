@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_config::limits;
-use penstock_content::{CacheStatus, ClientRequest, Forward, Response, respond};
+use penstock_content::{CacheStatus, ClientRequest, Forward, NetworkEntry, NetworkFull, Response, respond};
 use penstock_egress::{Part, Transmission};
 use penstock_http::body::BodyDecoder;
 use penstock_http::{BodyFraming, Rejection, Request, Status, head_length};
@@ -19,7 +19,6 @@ use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAG
 use crate::connection_count::IdleEntry;
 use crate::drive::{Sent, drive, send};
 use crate::metrics::{Refusal, ShortReason};
-use crate::networks::{Entry, NetworkFull};
 use crate::settings::Settings;
 use crate::untaken::Untaken;
 use carrier::Http1Carrier;
@@ -209,7 +208,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
 ///
 /// # Errors
 /// The network has none left.
-fn forwarded_share(connection: &Connection, settings: &Settings) -> Result<Entry, Rejection> {
+fn forwarded_share(connection: &Connection, settings: &Settings) -> Result<NetworkEntry, Rejection> {
     let most = settings.limits.forwarded_per_network;
     connection.worker.forwarded.enter(connection.client.ip(), most).map_err(|NetworkFull| Rejection {
         status: Status::TooManyRequests,

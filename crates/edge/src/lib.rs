@@ -33,7 +33,6 @@ mod establish;
 mod http1;
 mod inbound;
 mod kernel_tls;
-mod networks;
 mod pressure;
 mod recent_clients;
 mod server;

@@ -329,6 +329,7 @@ fn common(config: &Config, tls_state: &TlsState, collector: &Arc<Collector>) -> 
         forwarded: Arc::default(),
         connected: Arc::default(),
         connections: Arc::new(ConnectionCount::new(
+            workers,
             getrlimit(Resource::Nofile).current,
             config.limits.open_files.saturating_mul(workers),
         )),

@@ -9,7 +9,7 @@
 //! # async fn serve(settings: AcceptorSettings, socket: Rc<tokio::net::TcpStream>) -> Result<(), Box<dyn Error>> {
 //! let acceptor = Acceptor::new(settings)?;
 //! let limiter = SigningLimiter::new(4);
-//! let established = acceptor.accept(socket, Vec::new(), &limiter).await.map_err(|failure| failure.to_string())?;
+//! let established = acceptor.accept(socket, Vec::new(), &limiter, None).await.map_err(|failure| failure.to_string())?;
 //! println!("{} {}", established.facts.version, established.facts.cipher);
 //! # Ok(()) }
 //! ```

@@ -85,7 +85,7 @@ impl TestServer {
         let client = thread::spawn(move || client(ClientSocket::connect(address).unwrap()));
         let (socket, _): (TcpStream, _) = self.listener.as_ref().unwrap().accept().await.unwrap();
         let socket = Rc::new(socket);
-        let accepted = self.acceptor.accept(Rc::clone(&socket), Vec::new(), &self.limiter).await;
+        let accepted = self.acceptor.accept(Rc::clone(&socket), Vec::new(), &self.limiter, None).await;
         if let Ok(established) = &accepted {
             // A new socket takes a few hundred bytes at once.
             assert_eq!(socket.try_write(&established.tickets).unwrap(), established.tickets.len());
