@@ -151,13 +151,13 @@ impl ServerConnection {
             self.control.extend(name.to_be_bytes());
             self.control.extend(value.to_be_bytes());
         }
-        let increment = self.connection_window() - WINDOW_INITIAL;
+        let increment = self.receive_window_max() - WINDOW_INITIAL;
         if increment > 0 {
             push_number(kind::WINDOW_UPDATE, 0, increment, &mut self.control);
         }
     }
 
-    fn connection_window(&self) -> u32 {
+    fn receive_window_max(&self) -> u32 {
         self.limits.connection_window.clamp(WINDOW_INITIAL, MAX_31_BITS)
     }
 
@@ -275,10 +275,10 @@ impl ServerConnection {
         usize::try_from(self.send_window).unwrap_or(0)
     }
 
-    /// Gives back to the window of the connection what [`data_header`](Self::data_header) took for a frame that was not sent,
-    /// because its payload could not be read. The stream is to be [`reset`](Self::reset).
-    pub fn unsend(&mut self, length: usize) {
-        self.send_window += i64::try_from(length).unwrap_or(0);
+    /// Bytes that the window of this stream alone lets it send; 0 if it is empty, or negative after the client made it smaller.
+    pub fn stream_window(&self, stream: StreamId) -> usize {
+        let state = self.streams.get(stream.get());
+        state.map_or(0, |state| usize::try_from(state.send_window).unwrap_or(0))
     }
 
     /// The largest payload of a frame that the client takes (`SETTINGS_MAX_FRAME_SIZE`): at least 16,384.
@@ -307,6 +307,17 @@ impl ServerConnection {
         FrameHeader::new(length, kind::DATA, flags, stream.get()).write()
     }
 
+    /// Takes a DATA header back whose frame was not sent, not even in part: its `length` bytes may be sent again. If it had
+    /// `end`, or the payload cannot be had at all, [`reset`](Self::reset) the stream.
+    pub fn unsend(&mut self, stream: StreamId, length: usize) {
+        let length = i64::try_from(length).unwrap_or(0);
+        self.send_window += length;
+        if let Some(state) = self.streams.get_mut(stream.get()) {
+            state.send_window += length;
+            state.is_sent = false;
+        }
+    }
+
     /// The application has taken `bytes` of the stream's request body: the client may send as many again. More than was
     /// passed on counts as all of it. Bytes of a stream that is [`finished`](Self::finished) were given back by that.
     pub fn release(&mut self, stream: StreamId, bytes: usize) {
@@ -320,7 +331,7 @@ impl ServerConnection {
     /// queued for half a window at a time.
     fn give_back(&mut self, stream: u32, bytes: u32) {
         self.released += bytes;
-        if self.released >= self.connection_window() / 2 {
+        if self.released >= self.receive_window_max() / 2 {
             self.receive_window += i64::from(self.released);
             push_number(kind::WINDOW_UPDATE, 0, self.released, &mut self.control);
             self.released = 0;
@@ -487,6 +498,9 @@ fn frame_block(stream: u32, end: bool, start: usize, frame_bytes_max: usize, out
         (kind, flags) = (kind::CONTINUATION, 0);
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 // The largest frame that is taken is the initial value, so SETTINGS need not announce it.
 const _: () = assert!(PAYLOAD_BYTES_MAX == 16_384);

@@ -55,6 +55,15 @@ impl RequestHead {
         &self.bytes[self.lines as usize..]
     }
 
+    /// Names and values of [`lines`](Self::lines), in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let lines = self.lines().split(|byte| *byte == b'\n');
+        lines.filter_map(|line| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        })
+    }
+
     /// Content-Length. The length of the body is checked against it: a longer or shorter body resets the stream.
     pub const fn content_length(&self) -> Option<u64> {
         self.content_length
@@ -65,3 +74,6 @@ impl RequestHead {
         u32::try_from(self.bytes.capacity()).unwrap_or(u32::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests;

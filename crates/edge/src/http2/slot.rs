@@ -152,7 +152,7 @@ impl Slot {
 
     /// Whether the stream's own window is empty, not only that of the connection.
     pub(super) fn is_stalled_itself(&self, protocol: &ServerConnection) -> bool {
-        self.is_stalled(protocol) && protocol.connection_sendable() > 0
+        self.is_stalled(protocol) && protocol.stream_window(self.stream) == 0
     }
 
     /// Puts the next frame into the batch.
@@ -209,7 +209,7 @@ impl Slot {
         let end = self.content_left == Some(length as u64);
         let header = protocol.data_header(self.stream, length, end);
         if let Err(error) = batch.put_content(&header, transmission, length) {
-            protocol.unsend(length);
+            protocol.unsend(self.stream, length);
             return self.set_pause(Pause::Failed(error));
         }
         self.is_whole = end;

@@ -76,6 +76,10 @@ impl<'l> HeadBuilder<'l> {
     pub(crate) fn field(&mut self, name: &[u8], value: &[u8]) {
         self.list_bytes = self.list_bytes.saturating_add(name.len() + value.len() + FIELD_OVERHEAD);
         self.fields += 1;
+        if self.is_flood() {
+            // The connection ends: no more work for what a small block can repeat.
+            return;
+        }
         if self.list_bytes > self.limits.header_list_bytes as usize {
             self.set_fault(HeadFault::TooLarge { status: 431, reason: "field_section_too_large" });
         } else if self.fields > self.limits.fields {
@@ -160,6 +164,7 @@ impl<'l> HeadBuilder<'l> {
     }
 
     fn line(&mut self, name: &[u8], value: &[u8]) -> Range<u32> {
+        self.head.bytes.reserve(name.len() + value.len() + 4);
         append(&mut self.head.bytes, name);
         append(&mut self.head.bytes, b": ");
         let value = append(&mut self.head.bytes, value);
@@ -211,9 +216,12 @@ impl<'l> HeadBuilder<'l> {
         Ok(())
     }
 
+    fn is_flood(&self) -> bool {
+        self.list_bytes > self.limits.header_list_bytes as usize * EXCESS_MAX
+    }
+
     fn fault(&self) -> Option<HeadFault> {
-        let is_flood = self.list_bytes > self.limits.header_list_bytes as usize * EXCESS_MAX;
-        if is_flood { Some(HeadFault::Flood) } else { self.fault }
+        if self.is_flood() { Some(HeadFault::Flood) } else { self.fault }
     }
 
     /// The head, and the priority that its fields ask for.

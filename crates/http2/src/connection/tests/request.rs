@@ -1,0 +1,161 @@
+//! Requests that are malformed, too large or refused (RFC 9113 §8).
+
+use super::*;
+
+#[test]
+fn a_malformed_request_resets_its_stream_and_counts_as_provoked() {
+    let mut client = Client::with_defaults();
+    client.headers(1, flag::END_STREAM, &[(b":method", b"GET")]).unwrap();
+    assert_eq!(client.events(), ["1 refused protocol_error missing_pseudo_field"]);
+    assert_eq!(client.control(), [reset(1, ErrorCode::PROTOCOL_ERROR)]);
+    assert_eq!(client.connection.streams(), 0);
+    // Its body was under way.
+    client.frame(kind::DATA, flag::END_STREAM, 1, b"body").unwrap();
+    assert_eq!((client.events(), client.control()), (vec![], vec![]));
+    client.get(3);
+}
+
+#[test]
+fn a_body_must_have_its_content_length() {
+    let of_five = [&POST[..], &[(b"content-length", b"5")]].concat();
+    let mismatch = "1 reset protocol_error content_length";
+    for (pieces, events) in [
+        (&[&b"hello"[..]][..], &["1 data 5 end"][..]),
+        (&[b"he", b"", b"llo"], &["1 data 5 end"]),
+        (&[b"hell"], &["1 data 4", mismatch]),
+        (&[b"hello", b"!"], &["1 data 5", mismatch]),
+        (&[b"hello!"], &[mismatch]),
+        (&[b""], &[mismatch]),
+    ] {
+        let mut client = Client::with_defaults();
+        client.headers(1, 0, &of_five).unwrap();
+        client.expect_request();
+        for (at, piece) in pieces.iter().enumerate() {
+            let flags = if at + 1 == pieces.len() { flag::END_STREAM } else { 0 };
+            client.frame(kind::DATA, flags, 1, piece).unwrap();
+        }
+        assert_eq!(client.events(), events);
+    }
+    let mut client = Client::with_defaults();
+    client.headers(1, flag::END_STREAM, &of_five).unwrap();
+    assert_eq!(client.events(), ["1 refused protocol_error content_length"]);
+    client.headers(3, 0, &of_five).unwrap();
+    client.headers(3, flag::END_STREAM, &[(b"x", b"y")]).unwrap();
+    assert_eq!(client.events(), ["3 POST /", "3 reset protocol_error content_length"]);
+}
+
+#[test]
+fn trailers_end_a_body_and_must_be_valid() {
+    for (fields, event) in [
+        (&[(&b"checksum"[..], &b"1"[..])][..], "1 trailers checksum: 1\\r\\n"),
+        (&[], "1 trailers "),
+        (&[(b":path", b"/")], "1 reset protocol_error field_name"),
+        (&[(b"Upper", b"1")], "1 reset protocol_error field_name"),
+        (&[(b"connection", b"close")], "1 reset protocol_error connection_specific_field"),
+    ] {
+        let mut client = Client::with_defaults();
+        client.post(1);
+        client.frame(kind::DATA, 0, 1, b"body").unwrap();
+        client.headers(1, flag::END_STREAM, fields).unwrap();
+        assert_eq!(client.events(), ["1 data 4", event]);
+    }
+}
+
+#[test]
+fn a_request_over_a_bound_is_to_be_answered_with_its_status_and_its_body_discarded() {
+    let limits =
+        Http2Limits { header_list_bytes: 1000, fields: 10, target_bytes: 100, ..Http2Limits::default() };
+    let long = vec![b'x'; 900];
+    let path = [b"/", &long[..100]].concat();
+    let many: Vec<(&[u8], &[u8])> = vec![(b"a", b""); 7];
+    let cases = [
+        ([&POST[..], &[(b"x", &long)]].concat(), "431 field_section_too_large"),
+        ([&POST[..], &many].concat(), "431 too_many_fields"),
+        ([&POST[..3], &[(b":path", &path)]].concat(), "414 target_too_long"),
+    ];
+    for (fields, expected) in cases {
+        let mut client = Client::new(&limits);
+        client.headers(1, 0, &fields).unwrap();
+        assert_eq!(client.events(), [format!("1 rejected {expected}")]);
+        client.frame(kind::DATA, 0, 1, b"body").unwrap();
+        assert_eq!((client.events(), client.control()), (vec![], vec![]));
+        let stream = StreamId::new(1);
+        client.respond(stream, true);
+        client.connection.finished(stream);
+        assert_eq!(client.control(), [reset(1, ErrorCode::NO_ERROR)]);
+        client.get(3);
+    }
+}
+
+#[test]
+fn streams_count_until_their_work_has_ended() {
+    let mut client = Client::new(&Http2Limits { streams: 2, ..Http2Limits::default() });
+    let first = client.get(1);
+    client.get(3);
+    client.headers(5, flag::END_STREAM, &GET).unwrap();
+    assert_eq!(client.events(), ["5 refused refused_stream too_many_streams"]);
+    assert_eq!(client.control(), [reset(5, ErrorCode::REFUSED_STREAM)]);
+    // A reset by the client does not make a place.
+    client.frame(kind::RST_STREAM, 0, 1, &8u32.to_be_bytes()).unwrap();
+    assert_eq!(client.events(), ["1 reset cancel client"]);
+    client.headers(7, flag::END_STREAM, &GET).unwrap();
+    assert_eq!(client.events(), ["7 refused refused_stream too_many_streams"]);
+    client.connection.finished(first);
+    client.get(9);
+}
+
+#[test]
+fn the_fields_of_all_streams_together_are_bounded() {
+    let limits = Http2Limits { held_header_bytes: 6000, ..Http2Limits::default() };
+    let mut client = Client::new(&limits);
+    let value = vec![b'x'; 2000];
+    let fields = [&GET[..], &[(b"x", &value)]].concat();
+    let mut streams = Vec::new();
+    for id in [1, 3] {
+        client.headers(id, flag::END_STREAM, &fields).unwrap();
+        streams.push(client.expect_request());
+    }
+    client.headers(5, flag::END_STREAM, &fields).unwrap();
+    assert_eq!(client.events(), ["5 refused refused_stream held_field_bytes"]);
+    client.connection.finished(streams[0]);
+    client.headers(7, flag::END_STREAM, &fields).unwrap();
+    client.expect_request();
+}
+
+#[test]
+fn a_connection_ends_in_two_steps() {
+    let mut client = Client::with_defaults();
+    let first = client.get(1);
+    client.connection.shutdown(Shutdown::Announce);
+    client.connection.shutdown(Shutdown::Announce);
+    let control = client.control();
+    assert_eq!(control.len(), 2);
+    assert_eq!((control[0].kind, number(&control[0].payload)), (kind::GOAWAY, MAX_31_BITS));
+    // A request that was under way is served.
+    let second = client.get(3);
+    client.frame(kind::PING, flag::ACK, 0, &control[1].payload).unwrap();
+    let control = client.control();
+    assert_eq!((control[0].kind, number(&control[0].payload)), (kind::GOAWAY, 3));
+    // Later ones are ignored, and their blocks decoded.
+    client.headers(5, 0, &POST).unwrap();
+    client.frame(kind::DATA, flag::END_STREAM, 5, b"body").unwrap();
+    assert_eq!((client.events(), client.control()), (vec![], vec![]));
+    assert!(!client.connection.is_drained());
+    for stream in [first, second] {
+        client.respond(stream, true);
+        client.connection.finished(stream);
+    }
+    assert!(client.connection.is_drained());
+    assert_eq!(client.control(), []);
+}
+
+#[test]
+fn a_goaway_of_the_client_is_an_event_and_streams_go_on() {
+    let mut client = Client::with_defaults();
+    let stream = client.get(1);
+    client.frame(kind::GOAWAY, 0, 0, &[0, 0, 0, 0, 0, 0, 0, 0, b'b', b'y', b'e']).unwrap();
+    assert_eq!(client.events(), ["goaway no_error"]);
+    let mut out = Vec::new();
+    client.connection.head(stream, 200, [], true, &mut out);
+    assert_eq!(frames(&out).len(), 1);
+}

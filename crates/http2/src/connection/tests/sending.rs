@@ -1,0 +1,137 @@
+//! Responses, and the end of streams.
+
+use super::*;
+use crate::hpack::Decoder as HpackDecoder;
+
+fn decoded(decoder: &mut HpackDecoder, block: &[u8]) -> Vec<String> {
+    let mut fields = Vec::new();
+    let sink =
+        |name: &[u8], value: &[u8]| fields.push(format!("{}: {}", name.escape_ascii(), value.escape_ascii()));
+    decoder.decode(block, &mut Vec::new(), sink).unwrap();
+    fields
+}
+
+#[test]
+fn a_head_is_one_frame_in_lowercase_without_connection_specific_fields() {
+    let mut client = Client::with_defaults();
+    let stream = client.get(1);
+    let fields: [(&[u8], &[u8]); 5] = [
+        (b"Content-Type", b"video/mp4"),
+        (b"connection", b"close"),
+        (b"Transfer-Encoding", b"chunked"),
+        (b"X-A-Very-Long-Name-That-Has-More-Than-Sixty-Four-Octets-In-All-Of-It", b"A"),
+        (b"etag", b"\"1\""),
+    ];
+    let mut out = b"before".to_vec();
+    client.connection.head(stream, 103, [], false, &mut out);
+    client.connection.head(stream, 200, fields, true, &mut out);
+    let frames = frames(&out[6..]);
+    assert_eq!(frames.iter().map(|frame| frame.flags).collect::<Vec<_>>(), [flag::END_HEADERS, 5]);
+    let mut decoder = HpackDecoder::new();
+    assert_eq!(decoded(&mut decoder, &frames[0].payload), [":status: 103"]);
+    assert_eq!(
+        decoded(&mut decoder, &frames[1].payload),
+        [
+            ":status: 200",
+            "content-type: video/mp4",
+            "x-a-very-long-name-that-has-more-than-sixty-four-octets-in-all-of-it: A",
+            "etag: \\\"1\\\""
+        ]
+    );
+    out.clear();
+    client.connection.head(stream, 200, [], true, &mut out);
+    client.connection.trailers(stream, [], &mut out);
+    assert_eq!(out, b"", "the stream has sent its end");
+}
+
+#[test]
+fn a_block_larger_than_a_frame_is_divided() {
+    for (length, frames_expected) in [(16_370, 1), (16_400, 2), (40_000, 3)] {
+        let mut client = Client::with_defaults();
+        let stream = client.get(1);
+        // No octet of these has a code shorter than itself.
+        let value = vec![b'&'; length];
+        let fields: [(&[u8], &[u8]); 1] = [(b"x", &value)];
+        let mut out = Vec::new();
+        client.connection.head(stream, 404, fields, true, &mut out);
+        let frames = frames(&out);
+        assert_eq!(frames.len(), frames_expected, "{length}");
+        assert_eq!((frames[0].kind, frames[0].flags & flag::END_STREAM), (kind::HEADERS, flag::END_STREAM));
+        assert!(frames[1..].iter().all(|frame| frame.kind == kind::CONTINUATION));
+        let ends: Vec<_> = frames.iter().map(|frame| frame.flags & flag::END_HEADERS != 0).collect();
+        assert_eq!(ends.iter().position(|end| *end), Some(frames_expected - 1));
+        let block: Vec<u8> = frames.into_iter().flat_map(|frame| frame.payload).collect();
+        assert_eq!(decoded(&mut HpackDecoder::new(), &block)[1].len(), length + 3);
+    }
+}
+
+#[test]
+fn larger_frames_are_used_when_the_client_takes_them() {
+    let mut client = Client::with_defaults();
+    client.setting(setting::MAX_FRAME_SIZE, 65_536).unwrap();
+    let stream = client.get(1);
+    assert_eq!(client.connection.frame_bytes_max(), 65_536);
+    let header = client.connection.data_header(stream, 65_535, false);
+    assert_eq!(header, [0, 0xff, 0xff, kind::DATA, 0, 0, 0, 0, 1]);
+}
+
+#[test]
+fn trailers_end_the_stream() {
+    let mut client = Client::with_defaults();
+    let stream = client.get(1);
+    client.respond(stream, false);
+    let mut out = Vec::new();
+    let fields: [(&[u8], &[u8]); 1] = [(b"x", b"y")];
+    client.connection.trailers(stream, fields, &mut out);
+    assert_eq!(frames(&out)[0].flags, flag::END_HEADERS | flag::END_STREAM);
+    client.connection.finished(stream);
+    assert_eq!((client.control(), client.connection.streams()), (vec![], 0));
+}
+
+#[test]
+fn finishing_early_resets_the_stream() {
+    for (body_is_missing, response_is_whole, expected) in [
+        (false, true, None),
+        (false, false, Some(ErrorCode::INTERNAL_ERROR)),
+        (true, true, Some(ErrorCode::NO_ERROR)),
+        (true, false, Some(ErrorCode::INTERNAL_ERROR)),
+    ] {
+        let mut client = Client::with_defaults();
+        let stream = if body_is_missing { client.post(1) } else { client.get(1) };
+        client.respond(stream, response_is_whole);
+        client.connection.finished(stream);
+        let expected: Vec<_> = expected.into_iter().map(|code| reset(1, code)).collect();
+        assert_eq!(client.control(), expected);
+        client.connection.finished(stream);
+        assert_eq!(client.control(), []);
+    }
+}
+
+#[test]
+fn nothing_is_sent_for_a_stream_that_was_reset() {
+    let mut client = Client::with_defaults();
+    let stream = client.get(1);
+    client.connection.set_outgoing(stream, Outgoing::Data);
+    client.frame(kind::RST_STREAM, 0, 1, &8u32.to_be_bytes()).unwrap();
+    let mut out = Vec::new();
+    client.connection.head(stream, 200, [], false, &mut out);
+    client.connection.set_outgoing(stream, Outgoing::Data);
+    assert_eq!(
+        (out.len(), client.connection.sendable(stream), client.connection.next_stream()),
+        (0, 0, None)
+    );
+    client.connection.reset(stream, ErrorCode::CANCEL);
+    client.connection.finished(stream);
+    assert_eq!(client.control(), []);
+}
+
+#[test]
+fn a_connection_that_the_caller_closes_reads_nothing_more() {
+    let mut client = Client::with_defaults();
+    client.connection.close(ErrorCode::ENHANCE_YOUR_CALM);
+    client.connection.close(ErrorCode::NO_ERROR);
+    client.connection.receive(b"garbage, but ignored", client.now).unwrap();
+    let control = client.control();
+    assert_eq!((control.len(), number(&control[0].payload[4..])), (1, 0xb));
+    assert!(client.connection.is_drained());
+}
