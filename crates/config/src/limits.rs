@@ -342,6 +342,10 @@ const _: () =
 const _: () = assert!(HEAD_FIELDS as u64 <= HEAD_FIELDS_MAX, "the default is one of the values allowed");
 const _: () =
     assert!(FORWARDED_PER_NETWORK < ORIGIN_CONNECTIONS, "other networks get connections to origins");
+const _: () = assert!(
+    FETCHES_PER_NETWORK + FORWARDED_PER_NETWORK < ORIGIN_CONNECTIONS,
+    "other networks get connections to origins"
+);
 const _: () = assert!(BATCH_BYTES_MIN <= BATCH_BYTES_MAX, "the batch grows from one to the other");
 const _: () = assert!(BATCH_BYTES_MIN >= 2 * RECORD_PLAINTEXT_BYTES, "a batch holds more than one record");
 const _: () = assert!(

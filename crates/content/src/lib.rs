@@ -8,7 +8,9 @@
 //! # use penstock_content::{Body, ClientRequest, Context, SiteTable, respond};
 //! # use std::rc::Rc;
 //! # async fn example(context: Rc<Context>, sites: SiteTable, head: penstock_http::Request<'_>) {
-//! let response = respond(&context, &sites, ClientRequest { head: &head, secure: true, early: false }).await;
+//! let address = std::net::Ipv4Addr::LOCALHOST.into();
+//! let client = ClientRequest { head: &head, address, secure: true, early: false };
+//! let response = respond(&context, &sites, client).await;
 //! if let Body::Part(part) = response.body {
 //!     println!("{} with one part: {part:?}", response.status);
 //! }

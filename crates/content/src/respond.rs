@@ -115,6 +115,7 @@ fn lookup(
         site: Arc::clone(site),
         request,
         held: None,
+        client: exchange.client.address,
         in_advance: false,
         wants_all: exchange.request.method() == Method::Get && exchange.request.range().is_none(),
     }
@@ -128,7 +129,7 @@ async fn from_object(exchange: &Exchange<'_>, store: &Arc<Store>, found: LookupR
         return None;
     }
     let status = truthful(exchange, status, &object);
-    let object = ObjectRepresentation { store: Arc::clone(store), object, cache_status: status, receiver };
+    let object = ObjectRepresentation::new(exchange, store, object, status, receiver);
     let mut response = match object.failure(exchange) {
         Some(page) => page,
         None => Representation::Object(object).respond(exchange).await.ok()?,
@@ -163,7 +164,7 @@ pub(crate) async fn forwarded(exchange: &Exchange<'_>, site: &Site, found: Looku
     let SiteOrigin::Http(_, store) = &site.origin else { return exchange.page(Status::BadGateway) };
     let LookupResult { object, status, receiver } = found;
     exchange.context.metrics.cached(status.label());
-    let object = ObjectRepresentation { store: Arc::clone(store), object, cache_status: status, receiver };
+    let object = ObjectRepresentation::new(exchange, store, object, status, receiver);
     let mut response = match object.failure(exchange) {
         Some(page) => page,
         None => {

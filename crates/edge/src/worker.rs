@@ -80,6 +80,7 @@ pub(crate) struct Common {
     pub(crate) compressed: Arc<CompressedManifests>,
     pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
     pub(crate) forwarded: Arc<Networks>,
+    pub(crate) fetches: Arc<Networks>,
     pub(crate) connected: Arc<Networks>,
     pub(crate) connections: Arc<ConnectionCount>,
     pub(crate) workers: usize,
@@ -116,6 +117,8 @@ impl Worker {
             io: Arc::clone(&common.io),
             origins: Box::new(Rc::clone(&origins)),
             waiters_per_fill: Cell::new(limits.waiters_per_fill),
+            fetches: Arc::clone(&common.fetches),
+            fetches_per_network: Cell::new(limits.fetches_per_network),
             random: penstock_tls::random_number,
         };
         Self {
@@ -165,6 +168,7 @@ impl Worker {
     pub(crate) fn set_settings(&self, settings: Arc<Settings>, workers: usize) {
         self.signing_limiter.set_rate(handshake_rate(&settings.limits, workers), Instant::now());
         self.content.waiters_per_fill.set(settings.limits.waiters_per_fill);
+        self.content.fetches_per_network.set(settings.limits.fetches_per_network);
         *self.settings.borrow_mut() = Rc::new(settings);
     }
 
