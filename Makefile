@@ -4,7 +4,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 LISTEN ?= 127.0.0.1:8443
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run test test-ktls test-ktls-stock bench bench-quick fuzz docs clean
+.PHONY: help run test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -20,6 +20,10 @@ run: ## Build, make the demo video and serve it at https://localhost:8443/
 test: ## Run every check and test (format, lints, Rust, scripts, browser)
 	@scripts/install-needs build demo test s3
 	@scripts/test
+
+test-attacks: ## Run only the tests of attacks that SECURITY.md names (minutes after the build)
+	@scripts/install-needs build test
+	@scripts/test-attacks
 
 test-ktls: ## Run only the tests that need a kernel with TLS, in a user-mode Linux guest
 	@scripts/install-needs build test

@@ -29,6 +29,7 @@ mod budget;
 mod contents;
 mod describe;
 mod disk;
+mod draining;
 mod filling;
 mod fuzz;
 mod index;

@@ -1,12 +1,14 @@
 //! Both tiers of a cache: memory, and the disks behind it if there are any.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::budget::Budget;
 use crate::disk::{DiskError, DiskLimits, Disks, Report};
+use crate::draining;
 use crate::memory::{MemoryTier, Restored, Scrubber, TierCounters, TierError, TierLimits};
 use crate::purge::{NotKept, PurgeLimits, Purges};
 
@@ -23,6 +25,8 @@ pub struct TierOptions<'o> {
     pub budget: &'o Arc<Budget>,
     /// Limits of the list of purges, which lies in all directories.
     pub purge_limits: PurgeLimits,
+    /// The list, if [`Tiers::open_waiting`] has opened it.
+    pub purges: Option<&'o Arc<Purges>>,
 }
 
 /// Tiers that were opened, with what earlier processes left in them.
@@ -75,12 +79,26 @@ impl Tiers {
     ) -> Result<OpenedTiers, OpenError> {
         let memory = MemoryTier::open(options.memory, options.memory_limits, now);
         let (memory, restored) = memory.map_err(OpenError::Memory)?;
-        let disks = match options.disks {
-            [] => None,
-            disks => Some(Disks::open(disks, options.budget, report).map_err(OpenError::Disks)?),
-        };
-        let purges = open_purges(options, disks.as_deref(), now).map_err(OpenError::Memory)?;
-        Ok(OpenedTiers { tiers: Self::new(memory, disks), restored, purges: Arc::new(purges) })
+        let rest = open_disks(options, report, now).inspect_err(|_| memory.preserve());
+        let (disks, purges) = rest?;
+        Ok(OpenedTiers { tiers: Self::new(memory, disks), restored, purges })
+    }
+
+    /// Opens a memory tier without a directory, for the time in which the tiers of `options` belong to a process that
+    /// drains. Purges are kept in the directory of the memory tier, so that later they apply to what is there.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_waiting(options: &TierOptions<'_>, now: SystemTime) -> Result<OpenedTiers, OpenError> {
+        let memory = MemoryTier::without_directory(options.memory_limits, now).map_err(OpenError::Memory)?;
+        let purges = open_purges(options, None, now).map_err(OpenError::Memory)?;
+        Ok(OpenedTiers { tiers: Self::new(memory, None), restored: Restored::default(), purges })
+    }
+
+    /// Whether no process has locked one of the tiers.
+    pub fn are_free(options: &TierOptions<'_>) -> bool {
+        !MemoryTier::is_locked(options.memory)
+            && !options.disks.iter().any(|(directory, _)| Disks::is_locked(directory))
     }
 
     /// A memory tier, and the disks that its slices may move to.
@@ -126,6 +144,14 @@ impl Tiers {
     pub fn preserve(&self) {
         self.memory.preserve();
     }
+
+    /// Tells a successor that this process, which has the tiers, is about to end; `memory` is the memory tier's directory.
+    ///
+    /// # Errors
+    /// When the mark cannot be made there.
+    pub fn announce_end(memory: &Path) -> io::Result<()> {
+        draining::mark(memory)
+    }
 }
 
 impl fmt::Debug for Tiers {
@@ -134,21 +160,38 @@ impl fmt::Debug for Tiers {
     }
 }
 
+/// Opens the disks, if there are any, and the list of purges.
+fn open_disks(
+    options: &TierOptions<'_>,
+    report: Report,
+    now: SystemTime,
+) -> Result<(Option<Arc<Disks>>, Arc<Purges>), OpenError> {
+    let disks = match options.disks {
+        [] => None,
+        disks => Some(Disks::open(disks, options.budget, report).map_err(OpenError::Disks)?),
+    };
+    let purges = open_purges(options, disks.as_deref(), now).map_err(OpenError::Memory)?;
+    Ok((disks, purges))
+}
+
 /// Opens the list of purges in the directories of all tiers. A disk without its list is left out: what was purged would
 /// return from it.
 fn open_purges(
     options: &TierOptions<'_>,
     disks: Option<&Disks>,
     now: SystemTime,
-) -> Result<Purges, TierError> {
-    loop {
-        let counters = disks.map(Disks::counters).unwrap_or_default();
-        let in_service = counters.iter().filter(|disk| disk.in_service).map(|disk| disk.directory.as_path());
-        let directories: Vec<&Path> = std::iter::once(options.memory).chain(in_service).collect();
-        match (Purges::open(&directories, options.purge_limits, now), disks) {
-            (Ok(purges), _) => return Ok(purges),
+) -> Result<Arc<Purges>, TierError> {
+    let unusable = |NotKept { path, source }| TierError::Unusable { path, source };
+    let purges = match options.purges {
+        Some(purges) => Arc::clone(purges),
+        None => Arc::new(Purges::open(&[options.memory], options.purge_limits, now).map_err(unusable)?),
+    };
+    for disk in disks.map(Disks::counters).unwrap_or_default().iter().filter(|disk| disk.in_service) {
+        match (purges.add_directory(&disk.directory, now), disks) {
+            (Ok(()), _) => {}
             (Err(error), Some(disks)) if disks.take_out_of_service(&error.path, &error.to_string()) => {}
-            (Err(NotKept { path, source }), _) => return Err(TierError::Unusable { path, source }),
+            (Err(error), _) => return Err(unusable(error)),
         }
     }
+    Ok(purges)
 }

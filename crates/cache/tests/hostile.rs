@@ -444,6 +444,7 @@ fn a_disk_that_is_full_at_the_start_is_left_out_by_name() {
         disks: &disks,
         budget: &Arc::new(Budget::new(16 << 20)),
         purge_limits: PurgeLimits { purges: 100, bytes: 100_000 },
+        purges: None,
     };
     let opened = Tiers::open(&options, Box::new(report), SystemTime::now()).unwrap();
     let in_service: Vec<bool> =

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_cache::{
-    Budget, Describe, Index, IndexEntry, MemoryTier, Object, Restored, SliceClaim, TierLimits, Tiers,
+    Budget, Describe, Index, IndexEntry, MemoryTier, Object, Restored, SliceClaim, TierError, TierLimits,
+    Tiers,
 };
 
 const SLICE: u32 = 64 * 1024;
@@ -97,6 +98,20 @@ fn bytes(object: &Arc<Object<Text>>, slice: u32) -> Option<Vec<u8>> {
 
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap()
+}
+
+#[test]
+fn a_second_process_learns_whether_the_first_drains() {
+    let directory = directory();
+    let second = || MemoryTier::open(directory.path(), LIMITS, SystemTime::now()).err();
+    let first = open(directory.path(), 0);
+    assert!(matches!(second(), Some(TierError::InUse(_))));
+    Tiers::announce_end(directory.path()).unwrap();
+    assert!(matches!(second(), Some(TierError::Draining(_))));
+    first.kill();
+    // The mark went with its process.
+    let _third = open(directory.path(), 1);
+    assert!(matches!(second(), Some(TierError::InUse(_))));
 }
 
 #[test]

@@ -28,6 +28,12 @@ pub const CONNECTIONS: usize = 100_000;
 /// behind one address of a mobile network there are hundreds of viewers.
 pub const CONNECTIONS_PER_NETWORK: usize = 1000;
 
+/// How long a new connection waits for the place of an idle one when all are taken.
+pub const EVICTION_WAIT_MILLISECONDS: u64 = 1000;
+
+/// After which time of that another idle connection is told to end.
+pub const EVICTION_RETRY_MILLISECONDS: u64 = 50;
+
 /// Descriptors that connections never take, beside open files and the admin listener: listeners, logs, the cache, pipes.
 pub const DESCRIPTORS_RESERVED: usize = 64;
 
@@ -336,6 +342,10 @@ const _: () =
 const _: () = assert!(HEAD_FIELDS as u64 <= HEAD_FIELDS_MAX, "the default is one of the values allowed");
 const _: () =
     assert!(FORWARDED_PER_NETWORK < ORIGIN_CONNECTIONS, "other networks get connections to origins");
+const _: () = assert!(
+    FETCHES_PER_NETWORK + FORWARDED_PER_NETWORK < ORIGIN_CONNECTIONS,
+    "other networks get connections to origins"
+);
 const _: () = assert!(BATCH_BYTES_MIN <= BATCH_BYTES_MAX, "the batch grows from one to the other");
 const _: () = assert!(BATCH_BYTES_MIN >= 2 * RECORD_PLAINTEXT_BYTES, "a batch holds more than one record");
 const _: () = assert!(

@@ -370,6 +370,8 @@ section! {
         upload_deadline: Text, "time", "10m";
         /// Requests with methods such as POST that one client network (/24 of IPv4, /56 of IPv6) may have under way at an origin; then 429. Each takes one of the origin's `connections`. 0 is no limit; this machine itself is not limited.
         forwarded_per_network: Text, "number", "64";
+        /// Fetches from origins that one client network (/24 of IPv4, /56 of IPv6) may have under way: misses, parts that are not in the cache, blocking reloads, and responses that are not cached; then 429 with `Retry-After`. Each takes one of the origin's `connections`, or waits for one. Requests that wait for the fetch of another do not count. Below the `connections` of each origin, it leaves some to other networks. 0 is no limit; this machine itself is not limited; behind a balancer use `proxy_protocol`, or all clients count as one network.
+        fetches_per_network: Text, "number", "128";
         /// Files one worker keeps open.
         open_files: Text, "number", "4096";
         /// Requests that wait for one fetch from an origin, or begin to read what it brings; then 503 with `Retry-After`, or what is stale where that may be sent.

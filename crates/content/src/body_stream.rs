@@ -1,13 +1,16 @@
 //! Streaming the body of an object: the bytes that can be sent now, and waiting for the rest.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use penstock_cache::{Lease, Object, SliceClaim};
 use penstock_config::limits;
 use penstock_egress::{ExternalBytes, Part as BodyPart};
+use tokio::time::sleep;
 
 use crate::context::Context;
 use crate::fault::{BodyError, FillFault};
@@ -21,6 +24,10 @@ use crate::write_body::fill_window;
 /// A body that may still be coming while it is sent.
 pub struct BodyStream {
     store: Arc<Store>,
+    /// The client that the fetches are for.
+    client: IpAddr,
+    /// Since when its network has had too many fetches for this one to go on.
+    refused_since: Option<Instant>,
     object: Arc<Object<ObjectMetadata>>,
     current: Option<Piece>,
     /// Pieces behind the current one.
@@ -99,7 +106,12 @@ pub(crate) async fn wait_for_bytes(object: &Arc<Object<ObjectMetadata>>, end: u6
 
 impl BodyStream {
     /// A stream of these pieces of an object.
-    pub(crate) fn new(store: &Arc<Store>, object: &Arc<Object<ObjectMetadata>>, pieces: Pieces) -> Self {
+    pub(crate) fn new(
+        store: &Arc<Store>,
+        object: &Arc<Object<ObjectMetadata>>,
+        client: IpAddr,
+        pieces: Pieces,
+    ) -> Self {
         object.description().readers.enter();
         let (current, rest) = match pieces {
             Pieces::One(piece) => (Some(piece), VecDeque::new()),
@@ -107,6 +119,8 @@ impl BodyStream {
         };
         Self {
             store: Arc::clone(store),
+            client,
+            refused_since: None,
             object: Arc::clone(object),
             current,
             rest,
@@ -198,14 +212,33 @@ impl BodyStream {
                 Ok(None)
             }
             SliceClaim::Missing(fill) => {
+                let Ok(place) = context.enter_fetch(self.client) else {
+                    // Another reader may fill it.
+                    drop(fill);
+                    return self.wait_for_fetches(context).await;
+                };
                 self.retry(slice)?;
                 let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
                 let mut follower = fill.follow();
-                task::spawn(async move { fetch_slice(&context, &store, fill).await });
+                task::spawn(async move {
+                    let _place = place;
+                    fetch_slice(&context, &store, fill).await;
+                });
                 follower.further().await;
                 if follower.progress().failed { self.retry(slice) } else { Ok(None) }
             }
         }
+    }
+
+    /// Waits a moment for other fetches of the client's network to end, if the response has begun.
+    async fn wait_for_fetches(&mut self, context: &Context) -> Result<Option<BodyChunk>, BodyError> {
+        let since = *self.refused_since.get_or_insert_with(|| context.now());
+        let wait_max = Duration::from_secs(limits::FETCH_PLACE_WAIT_SECONDS);
+        if self.counted.is_none() || context.now().saturating_duration_since(since) > wait_max {
+            return Err(BodyError::NetworkFull);
+        }
+        sleep(Duration::from_millis(limits::FETCH_PLACE_RETRY_MILLISECONDS)).await;
+        Ok(None)
     }
 
     /// Allows another look at a slice that is missing or whose fill failed, within bounds.
@@ -232,15 +265,19 @@ impl BodyStream {
         let window = fill_window(&self.object);
         let ahead = self.prefetched.max(slice + 1)..slice.saturating_add(window).saturating_add(1);
         for next in ahead {
-            self.prefetched = next + 1;
             if u64::from(next) * u64::from(self.object.slice_bytes()) >= end {
                 return;
             }
             if let SliceClaim::Missing(fill) = self.object.claim_slice(next) {
+                let Ok(place) = context.enter_fetch(self.client) else { return };
                 self.object.description().readers.mark_slice(&self.store.prefetches, next);
                 let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
-                task::spawn(async move { fetch_slice(&context, &store, fill).await });
+                task::spawn(async move {
+                    let _place = place;
+                    fetch_slice(&context, &store, fill).await;
+                });
             }
+            self.prefetched = next + 1;
         }
     }
 
@@ -253,7 +290,7 @@ impl BodyStream {
             self.object.count_leased_request(slice, &lease);
         }
         // Progress: later faults have their own attempts.
-        self.attempts = 0;
+        (self.attempts, self.refused_since) = (0, None);
         let length = extent.len;
         if let Some(Piece::Range(range)) = &mut self.current {
             range.start += length;

@@ -1,6 +1,7 @@
 //! What the content path needs of its surroundings: clock, tasks, counters, files and origins.
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -10,6 +11,7 @@ use penstock_origin::io_threads::IoThreads;
 
 use crate::clock::Clock;
 use crate::compress::CompressedManifests;
+use crate::networks::{NetworkEntry, NetworkFull, Networks};
 use crate::origins::Origins;
 
 /// The surroundings of the content path: one for each worker, shared by its requests and its fills.
@@ -28,6 +30,10 @@ pub struct Context {
     pub origins: Box<dyn Origins>,
     /// Readers that may wait for one fill; a further request is answered with 503.
     pub waiters_per_fill: Cell<usize>,
+    /// Fetches under way by client network, of all workers.
+    pub fetches: Arc<Networks>,
+    /// Fetches that one client network may have under way; 0 is no limit.
+    pub fetches_per_network: Cell<usize>,
     /// Source of random numbers, for multipart boundaries.
     pub random: fn() -> u64,
 }
@@ -36,6 +42,14 @@ impl Context {
     /// The time now, monotonic.
     pub fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// A place among the fetches of a client's network, for as long as the fetch lasts.
+    ///
+    /// # Errors
+    /// [`NetworkFull`]: all are taken.
+    pub(crate) fn enter_fetch(&self, client: IpAddr) -> Result<NetworkEntry, NetworkFull> {
+        self.fetches.enter(client, self.fetches_per_network.get())
     }
 
     /// The time now on both clocks.

@@ -1,5 +1,6 @@
 //! One request while it is answered, and the small responses that need no representation.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use penstock_egress::Part;
@@ -14,6 +15,8 @@ use crate::site::Site;
 pub struct ClientRequest<'r> {
     /// The head as it was sent.
     pub head: &'r Request<'r>,
+    /// The client's address; behind a balancer, the one that the balancer names.
+    pub address: IpAddr,
     /// Whether it came over TLS.
     pub secure: bool,
     /// Whether it came as early data and may be a replay (RFC 8470).
@@ -52,7 +55,7 @@ impl<'e> Exchange<'e> {
         if let (Status::MethodNotAllowed, Some(site)) = (status, self.site) {
             head.field("Allow", &site.allowed);
         }
-        if status == Status::ServiceUnavailable {
+        if matches!(status, Status::ServiceUnavailable | Status::TooManyRequests) {
             head.field("Retry-After", "1");
         }
         more(&mut head);

@@ -88,6 +88,8 @@ pub enum BodyError {
     Gone(Option<FillFault>),
     /// Too many readers wait for this fill; those that have begun may go on.
     Crowded,
+    /// The client's network has as many fetches under way as it may.
+    NetworkFull,
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::http_site::HttpSite;
 use crate::lifetime::Freshness;
 use crate::lookup::{FetchClaim, Lookup, LookupResult};
 use crate::metadata::ObjectMetadata;
+use crate::networks::NetworkFull;
 use crate::store::Store;
 use crate::task;
 
@@ -145,14 +146,20 @@ impl Lookup {
     /// Starts a fetch that outlives this request, and waits for its head.
     ///
     /// # Errors
-    /// [`Status::BadGateway`] if the fetch was given up.
+    /// [`Status::BadGateway`] if the fetch was given up, [`Status::TooManyRequests`] if the client's network has too many.
     pub(crate) async fn fetch(
         &self,
         request: &CacheRequest<'static>,
         claim: Option<ObjectClaim<ObjectMetadata>>,
         stale: Option<Arc<Object<ObjectMetadata>>>,
     ) -> Result<LookupResult, Status> {
-        self.start(request, claim, stale).await.map_err(|_| Status::BadGateway)
+        match self.start(request, claim, stale) {
+            Ok(answer) => answer.await.map_err(|_| Status::BadGateway),
+            Err(NetworkFull) => {
+                self.context.metrics.rejected("network_fetches");
+                Err(Status::TooManyRequests)
+            }
+        }
     }
 
     fn start(
@@ -160,11 +167,15 @@ impl Lookup {
         request: &CacheRequest<'static>,
         claim: Option<ObjectClaim<ObjectMetadata>>,
         stale: Option<Arc<Object<ObjectMetadata>>>,
-    ) -> oneshot::Receiver<LookupResult> {
+    ) -> Result<oneshot::Receiver<LookupResult>, NetworkFull> {
+        let place = self.context.enter_fetch(self.client)?;
         let (reply, answer) = oneshot::channel();
         let lookup = self.of(request.clone(), self.held.clone());
-        task::spawn(async move { fetch_object(&lookup, FetchClaim { claim, reply }, stale).await });
-        answer
+        task::spawn(async move {
+            let _place = place;
+            fetch_object(&lookup, FetchClaim { claim, reply }, stale).await;
+        });
+        Ok(answer)
     }
 }
 

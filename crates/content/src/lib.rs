@@ -8,7 +8,9 @@
 //! # use penstock_content::{Body, ClientRequest, Context, SiteTable, respond};
 //! # use std::rc::Rc;
 //! # async fn example(context: Rc<Context>, sites: SiteTable, head: penstock_http::Request<'_>) {
-//! let response = respond(&context, &sites, ClientRequest { head: &head, secure: true, early: false }).await;
+//! let address = std::net::Ipv4Addr::LOCALHOST.into();
+//! let client = ClientRequest { head: &head, address, secure: true, early: false };
+//! let response = respond(&context, &sites, client).await;
 //! if let Body::Part(part) = response.body {
 //!     println!("{} with one part: {part:?}", response.status);
 //! }
@@ -37,6 +39,7 @@ mod lifetime;
 mod live;
 mod lookup;
 mod metadata;
+mod networks;
 mod object;
 mod origin_request;
 mod origin_response;
@@ -76,6 +79,7 @@ pub use http_site::HttpSite;
 pub use metadata::StoredObject;
 #[doc(hidden)]
 pub use metadata::fuzz::{fuzz_description, fuzz_origin_response};
+pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
 pub use origins::{Fetched, LocalFuture, OriginBody, Origins};
 pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged};
 pub use respond::respond;
@@ -84,3 +88,4 @@ pub use site::{Site, SiteOrigin, SiteTable};
 pub use store::Store;
 pub use store_error::StoreError;
 pub use task::spawn;
+pub use tiers::check_space;

@@ -1,5 +1,6 @@
 //! Looking an object up, and fetching it on a miss: what is asked for, with what, and for which waiters.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(crate) struct Lookup {
     pub(crate) request: CacheRequest<'static>,
     /// What the origin is asked for instead, if it is to hold its response back.
     pub(crate) held: Option<HeldRequest>,
+    /// The client that the fetches are for.
+    pub(crate) client: IpAddr,
     /// Whether no client has asked for the object yet.
     pub(crate) in_advance: bool,
     /// Whether the client wants the whole object, rather than a range or the head.

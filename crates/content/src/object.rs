@@ -1,5 +1,6 @@
 //! Cached objects and relayed bodies as representations.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(crate) struct ObjectRepresentation {
     pub(crate) cache_status: CacheStatus,
     /// The body, if it is for this request only.
     pub(crate) receiver: Option<BodyReceiver>,
+    /// The client that the body's fetches are for.
+    client: IpAddr,
 }
 
 /// What became of an object of unknown length.
@@ -38,6 +41,16 @@ pub(crate) enum Waited {
 }
 
 impl ObjectRepresentation {
+    pub(crate) fn new(
+        exchange: &Exchange<'_>,
+        store: &Arc<Store>,
+        object: Arc<Object<ObjectMetadata>>,
+        cache_status: CacheStatus,
+        receiver: Option<BodyReceiver>,
+    ) -> Self {
+        Self { store: Arc::clone(store), object, cache_status, receiver, client: exchange.client.address }
+    }
+
     fn metadata(&self) -> &ObjectMetadata {
         self.object.description()
     }
@@ -118,7 +131,7 @@ impl ObjectRepresentation {
     /// # Errors
     /// See [`BodyError`].
     pub(crate) async fn body(&self, context: &Rc<Context>, pieces: Pieces) -> Result<Body, BodyError> {
-        let mut stream = BodyStream::new(&self.store, &self.object, pieces);
+        let mut stream = BodyStream::new(&self.store, &self.object, self.client, pieces);
         Ok(match stream.next(context).await? {
             Some(first) => Body::Stream(Box::new((first, stream))),
             None => Body::Empty,

@@ -196,6 +196,10 @@ impl Representation {
             Self::File(file) => file_body(file, pieces),
             Self::Object(object) => match object.body(exchange.context, pieces).await {
                 Ok(body) => body,
+                Err(BodyError::NetworkFull) => {
+                    exchange.context.metrics.rejected("network_fetches");
+                    return Ok(exchange.page(Status::TooManyRequests));
+                }
                 Err(BodyError::Crowded) => return Ok(exchange.page(Status::ServiceUnavailable)),
                 Err(BodyError::Gone(fault)) => return object.broken(exchange, fault),
             },

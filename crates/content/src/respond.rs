@@ -23,6 +23,7 @@ use crate::response::Response;
 use crate::signed_urls::admit;
 use crate::site::{Site, SiteOrigin, SiteTable};
 use crate::store::Store;
+use crate::write_body::slices_of;
 
 /// Answers a request whose body, if it has one, is not used. See [`forward`](crate::forward) for the others.
 pub async fn respond(context: &Rc<Context>, sites: &SiteTable, client: ClientRequest<'_>) -> Response {
@@ -114,16 +115,21 @@ fn lookup(
         site: Arc::clone(site),
         request,
         held: None,
+        client: exchange.client.address,
         in_advance: false,
         wants_all: exchange.request.method() == Method::Get && exchange.request.range().is_none(),
     }
 }
 
-/// The response from an object; `None` if the object has changed before its first byte.
+/// The response from an object; `None` if the object has changed or lost slices before its first byte.
 async fn from_object(exchange: &Exchange<'_>, store: &Arc<Store>, found: LookupResult) -> Option<Response> {
     let LookupResult { object, status, receiver } = found;
+    if receiver.is_none() && lacks_slices(exchange, &object) {
+        store.index.forget_version(object.key(), &object);
+        return None;
+    }
     let status = truthful(exchange, status, &object);
-    let object = ObjectRepresentation { store: Arc::clone(store), object, cache_status: status, receiver };
+    let object = ObjectRepresentation::new(exchange, store, object, status, receiver);
     let mut response = match object.failure(exchange) {
         Some(page) => page,
         None => Representation::Object(object).respond(exchange).await.ok()?,
@@ -131,6 +137,16 @@ async fn from_object(exchange: &Exchange<'_>, store: &Arc<Store>, found: LookupR
     exchange.context.metrics.cached(status.label());
     response.cache_status = Some(status);
     Some(response)
+}
+
+/// Whether the whole object is asked for, some of its slices have been evicted, and they cannot be fetched without the
+/// others: a body would break off there.
+fn lacks_slices(exchange: &Exchange<'_>, object: &Object<ObjectMetadata>) -> bool {
+    if exchange.request.range().is_some() || object.description().may_be_fetched_in_parts() {
+        return false;
+    }
+    let slices = object.length().map(|length| slices_of(object.slice_bytes().into(), Some(length)));
+    (0..slices.unwrap_or(0)).any(|slice| object.presence(slice) == Presence::Missing)
 }
 
 /// The status of a lookup; a miss if the whole object is asked for and its first bytes have been evicted.
@@ -148,7 +164,7 @@ pub(crate) async fn forwarded(exchange: &Exchange<'_>, site: &Site, found: Looku
     let SiteOrigin::Http(_, store) = &site.origin else { return exchange.page(Status::BadGateway) };
     let LookupResult { object, status, receiver } = found;
     exchange.context.metrics.cached(status.label());
-    let object = ObjectRepresentation { store: Arc::clone(store), object, cache_status: status, receiver };
+    let object = ObjectRepresentation::new(exchange, store, object, status, receiver);
     let mut response = match object.failure(exchange) {
         Some(page) => page,
         None => {

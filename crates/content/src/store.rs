@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use penstock_cache::purge::{PurgeEffect, Purges, Subject};
-use penstock_cache::{Budget, Index, Object, OpenedTiers, Tiers};
-use penstock_config::{Cache, limits};
+use penstock_cache::{Index, Object, OpenedTiers, Tiers};
+use penstock_config::Cache;
 use penstock_metrics::Prefetches;
 
 use crate::metadata::ObjectMetadata;
 use crate::store_error::StoreError;
-use crate::tiers;
+use crate::tiers::ConfiguredTiers;
 use crate::variants::Variants;
 use crate::volatile::VolatileObjects;
 
@@ -25,28 +26,85 @@ pub struct Store {
     pub(crate) variants: Variants,
     pub(crate) volatile: VolatileObjects,
     pub(crate) prefetches: Arc<Prefetches>,
+    /// Whether another process still has the tiers of the configuration.
+    waits: AtomicBool,
     raw: Cache,
 }
 
 impl Store {
     /// Opens the tiers that the configuration names. Blocks while their directories are read.
     ///
+    /// While a process that drains has the tiers, the cache waits for them: until [`Self::successor`] it has a small memory
+    /// tier of its own.
+    ///
     /// # Errors
     /// [`StoreError`]. A disk that does not work is no error: it is left out and logged.
     pub fn open(raw: &Cache) -> Result<Arc<Self>, StoreError> {
-        let disk_bytes = raw.disks.iter().map(|disk| disk.size).sum();
-        let known_bytes = limits::known_bytes(raw.memory.size, disk_bytes, raw.slice);
-        let budget = Arc::new(Budget::new(known_bytes));
-        let OpenedTiers { tiers, restored, purges } = tiers::open(raw, &budget)?;
-        Ok(Arc::new(Self {
-            variants: Variants::new(Arc::clone(&budget)),
-            index: Index::new(budget, restored),
+        let configured = ConfiguredTiers::new(raw);
+        match configured.open(None) {
+            Err(error) if error.is_draining() => {
+                tracing::info!("{error}: until it ends, this process caches in memory of its own");
+                Ok(Self::of(raw, &configured, configured.open_waiting()?, true))
+            }
+            opened => Ok(Self::of(raw, &configured, opened?, false)),
+        }
+    }
+
+    fn of(raw: &Cache, configured: &ConfiguredTiers<'_>, opened: OpenedTiers, waits: bool) -> Arc<Self> {
+        let OpenedTiers { tiers, restored, purges } = opened;
+        Arc::new(Self {
+            variants: Variants::new(Arc::clone(&configured.budget)),
+            index: Index::new(Arc::clone(&configured.budget), restored),
             tier: tiers,
             purges,
             volatile: VolatileObjects::default(),
             prefetches: Arc::default(),
+            waits: AtomicBool::new(waits),
             raw: raw.clone(),
-        }))
+        })
+    }
+
+    /// Whether the cache waits for its tiers: another process still has them.
+    pub fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Whether the cache waits for its tiers and they have become free.
+    pub fn has_successor(&self) -> bool {
+        self.waits() && ConfiguredTiers::new(&self.raw).are_free()
+    }
+
+    /// The cache with the configured tiers, if this one waits for them and they have become free. Purges of either hold
+    /// in both. Blocks as [`Self::open`] does.
+    ///
+    /// # Errors
+    /// [`StoreError`]: this cache then stays without those tiers.
+    pub fn successor(&self) -> Result<Option<Arc<Self>>, StoreError> {
+        if !self.has_successor() {
+            return Ok(None);
+        }
+        let configured = ConfiguredTiers::new(&self.raw);
+        match configured.open(Some(&self.purges)) {
+            Err(error) if error.is_draining() => Ok(None),
+            opened => {
+                self.waits.store(false, Ordering::Relaxed);
+                Ok(Some(Self::of(&self.raw, &configured, opened?, false)))
+            }
+        }
+    }
+
+    /// Tells a successor that this process is about to end, so that it waits for the tiers instead of failing.
+    pub fn announce_end(&self) {
+        if self.waits() {
+            return;
+        }
+        let directory = &self.raw.memory.directory;
+        if let Err(error) = Tiers::announce_end(directory) {
+            tracing::warn!(
+                "cannot write to {}: a successor must wait for the end of this process: {error}",
+                directory.display()
+            );
+        }
     }
 
     /// Prepares the cache for the end of the process: what it holds stays in the tiers for the next one.
@@ -97,6 +155,13 @@ impl ObjectMetadata {
     /// The values that purge patterns are compared with.
     pub(crate) fn subject(&self) -> Subject<'_> {
         Subject { place: &self.site.name, name: self.target(), tags: self.tags() }
+    }
+}
+
+impl Drop for Store {
+    /// What the cache holds stays in the tiers for the next process, also if the start of this one fails.
+    fn drop(&mut self) {
+        self.tier.preserve();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use penstock_cache::{DiskError, TierError};
+use penstock_cache::{DiskError, OpenError, TierError};
 
 /// Why the cache could not be opened.
 #[derive(Debug)]
@@ -19,6 +19,22 @@ impl fmt::Display for StoreError {
             Self::Memory(error) => error.fmt(f),
             Self::Disk(error) => error.fmt(f),
         }
+    }
+}
+
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Memory(error) => Self::Memory(error),
+            OpenError::Disks(error) => Self::Disk(error),
+        }
+    }
+}
+
+impl StoreError {
+    /// Whether the tiers belong to a process that is about to end.
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(self, Self::Memory(TierError::Draining(_)))
     }
 }
 

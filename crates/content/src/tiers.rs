@@ -1,39 +1,83 @@
 //! Opening the tiers that the configuration names, and logging what they hold.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use penstock_cache::purge::PurgeLimits;
-use penstock_cache::{Budget, DiskEvent, DiskLimits, OpenError, OpenedTiers, TierLimits, TierOptions, Tiers};
+use penstock_cache::purge::{PurgeLimits, Purges};
+use penstock_cache::{
+    Budget, DiskEvent, DiskLimits, MemoryTier, OpenedTiers, Restored, TierLimits, TierOptions, Tiers,
+};
 use penstock_config::{Cache, DiskTier, limits};
 
 use crate::store_error::StoreError;
 
-/// Opens the tiers.
-///
-/// # Errors
-/// [`StoreError::Memory`] or [`StoreError::Disk`]. A disk that does not work is no error: it is left out.
-pub(crate) fn open(raw: &Cache, budget: &Arc<Budget>) -> Result<OpenedTiers, StoreError> {
-    let directory = &raw.memory.directory;
-    let of = |disk: &DiskTier| (disk.directory.clone(), disk_limits(disk.size, raw));
-    let disks: Vec<_> = raw.disks.iter().map(of).collect();
-    let options = TierOptions {
-        memory: directory,
-        memory_limits: TierLimits {
-            bytes: raw.memory.size,
-            slice_bytes: raw.slice,
-            scrub_bytes_per_second: limits::MEMORY_SCRUB_BYTES_PER_SECOND,
-        },
-        disks: &disks,
-        budget,
-        purge_limits: PurgeLimits { purges: limits::PURGES, bytes: limits::PURGES_BYTES },
-    };
-    let opened = Tiers::open(&options, Box::new(|event| say(&event)), SystemTime::now());
-    let opened = opened.map_err(|error| match error {
-        OpenError::Memory(error) => StoreError::Memory(error),
-        OpenError::Disks(error) => StoreError::Disk(error),
-    })?;
-    let restored = &opened.restored;
+/// Warns of a memory tier that is larger than its file system, or of one that cannot be used. Changes nothing.
+pub fn check_space(raw: &Cache) -> Option<String> {
+    let limits = TierLimits { bytes: raw.memory.size, slice_bytes: raw.slice, scrub_bytes_per_second: 0 };
+    match MemoryTier::check_space(&raw.memory.directory, limits) {
+        Ok(warning) => warning.map(|warning| warning.to_string()),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// The tiers of a configuration.
+pub(crate) struct ConfiguredTiers<'c> {
+    raw: &'c Cache,
+    disks: Vec<(PathBuf, DiskLimits)>,
+    pub(crate) budget: Arc<Budget>,
+}
+
+impl<'c> ConfiguredTiers<'c> {
+    pub(crate) fn new(raw: &'c Cache) -> Self {
+        let disk_bytes = raw.disks.iter().map(|disk| disk.size).sum();
+        let known_bytes = limits::known_bytes(raw.memory.size, disk_bytes, raw.slice);
+        let of = |disk: &DiskTier| (disk.directory.clone(), disk_limits(disk.size, raw));
+        Self { raw, disks: raw.disks.iter().map(of).collect(), budget: Arc::new(Budget::new(known_bytes)) }
+    }
+
+    fn options<'o>(&'o self, memory_bytes: u64, purges: Option<&'o Arc<Purges>>) -> TierOptions<'o> {
+        TierOptions {
+            memory: &self.raw.memory.directory,
+            memory_limits: TierLimits {
+                bytes: memory_bytes,
+                slice_bytes: self.raw.slice,
+                scrub_bytes_per_second: limits::MEMORY_SCRUB_BYTES_PER_SECOND,
+            },
+            disks: &self.disks,
+            budget: &self.budget,
+            purge_limits: PurgeLimits { purges: limits::PURGES, bytes: limits::PURGES_BYTES },
+            purges,
+        }
+    }
+
+    /// Opens the tiers, with the list of purges if it was opened before.
+    ///
+    /// # Errors
+    /// [`StoreError::Memory`] or [`StoreError::Disk`]. A disk that does not work is no error: it is left out.
+    pub(crate) fn open(&self, purges: Option<&Arc<Purges>>) -> Result<OpenedTiers, StoreError> {
+        let options = self.options(self.raw.memory.size, purges);
+        let opened = Tiers::open(&options, Box::new(|event| say(&event)), SystemTime::now())?;
+        say_restored(&opened.restored, &self.raw.memory.directory);
+        Ok(opened)
+    }
+
+    /// Opens a small memory tier without a directory, for as long as a process that drains has the configured ones.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_waiting(&self) -> Result<OpenedTiers, StoreError> {
+        let options = self.options(self.raw.memory.size.min(limits::WAITING_TIER_BYTES), None);
+        Ok(Tiers::open_waiting(&options, SystemTime::now())?)
+    }
+
+    /// Whether no process has one of the tiers.
+    pub(crate) fn are_free(&self) -> bool {
+        Tiers::are_free(&self.options(self.raw.memory.size, None))
+    }
+}
+
+fn say_restored(restored: &Restored, directory: &Path) {
     if let Some(warning) = &restored.warning {
         tracing::warn!("{warning}");
     }
@@ -43,7 +87,6 @@ pub(crate) fn open(raw: &Cache, budget: &Arc<Budget>) -> Result<OpenedTiers, Sto
         let (slices, kib) = (restored.slices, restored.bytes / 1024);
         tracing::info!("the memory tier in {} has kept {slices} slices, {kib} KiB", directory.display());
     }
-    Ok(opened)
 }
 
 fn disk_limits(bytes: u64, raw: &Cache) -> DiskLimits {

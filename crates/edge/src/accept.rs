@@ -11,21 +11,22 @@ use penstock_tls::HttpVersions;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
+use crate::connection_count::Place;
 use crate::establish::establish;
 use crate::metrics::Refusal;
 use crate::worker::{HandshakeInFlight, Listening, Presence, Worker};
 use crate::{http1, http2};
 
+/// An accepted socket, and the address of its client.
+type Accepted = (TcpStream, SocketAddr);
+
 /// Serves an accepted socket, or closes it because a limit is reached.
-fn take_in(worker: &Rc<Worker>, listening: Listening, socket: TcpStream, peer: SocketAddr) {
-    let settings = worker.settings();
-    if listening.tls && worker.handshakes_in_flight() >= settings.limits.handshakes_in_flight {
+fn take_in(worker: &Rc<Worker>, listening: Listening, (socket, peer): Accepted, place: Option<Place>) {
+    if listening.tls && worker.is_full_of_handshakes() {
         return worker.shard.refused(Refusal::Handshakes);
     }
-    if !worker.has_place() {
-        return worker.shard.refused(Refusal::Limit);
-    }
-    let presence = Presence::enter(Rc::clone(worker), listening.id);
+    let Some(place) = place else { return worker.shard.refused(Refusal::Limit) };
+    let presence = Presence::enter(Rc::clone(worker), listening.id, place);
     let worker = Rc::clone(worker);
     penstock_content::spawn(async move {
         let presence = presence;
@@ -54,10 +55,14 @@ pub(crate) async fn accept(
     listening: Listening,
     closing: oneshot::Receiver<()>,
 ) {
+    let mut accepted = None;
     tokio::select! {
         biased;
         _ = closing => {}
-        () = accept_for_ever(&worker, &listener, listening) => {}
+        () = accept_for_ever(&worker, &listener, listening, &mut accepted) => {}
+    }
+    if let Some(accepted) = accepted {
+        take_in(&worker, listening, accepted, worker.take_place());
     }
     // Closing the socket would reset the connections in its queue. The system is asked itself: the runtime may not have
     // noticed the last ones yet.
@@ -65,7 +70,7 @@ pub(crate) async fn accept(
     while let Ok((socket, peer)) = listener.accept() {
         let socket = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket));
         match socket {
-            Ok(socket) => take_in(&worker, listening, socket, peer),
+            Ok(socket) => take_in(&worker, listening, (socket, peer), worker.take_place()),
             Err(_) => worker.shard.accept_error("other"),
         }
     }
@@ -76,14 +81,26 @@ async fn poll_accept_once(listener: &tokio::net::TcpListener) -> Poll<io::Result
     std::future::poll_fn(|context| Poll::Ready(listener.poll_accept(context))).await
 }
 
+/// Accepts until it is dropped; `accepted` has the socket that waits for a place then.
 #[expect(clippy::infinite_loop, reason = "ended by dropping it")]
-async fn accept_for_ever(worker: &Rc<Worker>, listener: &tokio::net::TcpListener, listening: Listening) {
+async fn accept_for_ever(
+    worker: &Rc<Worker>,
+    listener: &tokio::net::TcpListener,
+    listening: Listening,
+    accepted: &mut Option<Accepted>,
+) {
     let mut reserve = Reserve::new();
     let mut in_a_row = 0;
     loop {
         match listener.accept().await {
-            Ok((socket, peer)) => {
-                take_in(worker, listening, socket, peer);
+            Ok(socket) => {
+                *accepted = Some(socket);
+                // No idle connection ends for one that is refused.
+                let refused = listening.tls && worker.is_full_of_handshakes();
+                let place = if refused { None } else { worker.wait_for_place().await };
+                if let Some(socket) = accepted.take() {
+                    take_in(worker, listening, socket, place);
+                }
                 in_a_row += 1;
                 if in_a_row >= limits::ACCEPTS_PER_TURN {
                     in_a_row = 0;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use penstock_cache::purge::Purges;
-use penstock_cache::{DiskCounters, Disks, Tiers};
+use penstock_cache::{DiskCounters, Disks};
+use penstock_content::Store;
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Costs};
 use penstock_origin::http::HttpOrigin;
 use penstock_tls::ocsp::Staples;
@@ -36,7 +36,7 @@ pub struct Collector {
 pub(crate) struct Parts {
     pub(crate) origins: Vec<Arc<HttpOrigin>>,
     /// `None` while no site needs a cache.
-    pub(crate) cache: Option<(Arc<Tiers>, Arc<Purges>)>,
+    pub(crate) cache: Option<Arc<Store>>,
 }
 
 impl Collector {
@@ -91,7 +91,6 @@ impl Collector {
             let parts = lock(&self.settings);
             (parts.origins.clone(), parts.cache.clone())
         };
-        let (tier, purges) = cache.unzip();
         Readings {
             chacha20: Some(chacha20(&self.chacha20)),
             seal_rates: seal_rates(&self.costs()),
@@ -99,9 +98,9 @@ impl Collector {
             session_cache: session_cache(&self.sessions),
             staples: staples(&self.staples, now),
             origin_servers: origin_servers(origins),
-            disk_tier: tier.as_ref().and_then(|tier| tier.disks()).map(|disks| disk_tier(disks)),
-            memory_tier: tier.map(|tier| memory_tier(&tier)),
-            purge_list: purges.map(|purges| purges.len() as u64),
+            disk_tier: cache.as_ref().and_then(|cache| cache.tier().disks()).map(|disks| disk_tier(disks)),
+            memory_tier: cache.as_ref().map(|cache| memory_tier(cache)),
+            purge_list: cache.map(|cache| cache.purges().len() as u64),
         }
     }
 }
@@ -174,13 +173,16 @@ fn origin_servers(mut origins: Vec<Arc<HttpOrigin>>) -> Vec<OriginServerReading>
     servers.into_values().collect()
 }
 
-fn memory_tier(tier: &Tiers) -> MemoryTierReading {
-    let counters = tier.counters();
+fn memory_tier(cache: &Store) -> MemoryTierReading {
+    let counters = cache.tier().counters();
     MemoryTierReading {
         bytes: counters.bytes,
         slices: counters.slices,
         evictions: counters.evictions,
         refusals: counters.refusals,
+        bytes_max: counters.bytes_max,
+        in_service: counters.in_service,
+        waiting: cache.waits(),
     }
 }
 

@@ -3,35 +3,132 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
-/// Open connections of all workers, and how many descriptors leave space for.
+/// Open connections of all workers, and how many descriptors leave space for. Idle connections of any worker make place for
+/// new ones.
 #[derive(Debug)]
 pub(crate) struct ConnectionCount {
     open: AtomicUsize,
     descriptors_max: usize,
+    /// Accept loops that wait for a place.
+    waiting: AtomicUsize,
+    freed: Notify,
+    workers: Box<[WorkerIdle]>,
+}
+
+/// The idle connections of one worker, as the others see them. Each has a cache line of its own: its worker writes to it
+/// with each request.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct WorkerIdle {
+    count: AtomicUsize,
+    /// Connections that other workers ask this one to evict.
+    orders: AtomicUsize,
+    ordered: Notify,
+}
+
+/// The place of one connection, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<ConnectionCount>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+        if self.0.waiting.load(Ordering::SeqCst) > 0 {
+            self.0.freed.notify_one();
+        }
+    }
 }
 
 impl ConnectionCount {
-    /// Counts within this many descriptors; `None` is no limit.
-    pub(crate) fn new(descriptors: Option<u64>, files: usize) -> Self {
-        Self { open: AtomicUsize::new(0), descriptors_max: connections_within(descriptors, files) }
+    /// Counts the connections of so many workers within this many descriptors; `None` is no limit.
+    pub(crate) fn new(workers: usize, descriptors: Option<u64>, files: usize) -> Self {
+        Self {
+            open: AtomicUsize::new(0),
+            descriptors_max: connections_within(descriptors, files),
+            waiting: AtomicUsize::new(0),
+            freed: Notify::new(),
+            workers: (0..workers).map(|_| WorkerIdle::default()).collect(),
+        }
     }
 
-    /// Whether so many connections are open as are allowed.
-    pub(crate) fn is_full(&self, connections_max: usize) -> bool {
-        self.open.load(Ordering::Relaxed) >= connections_max.min(self.descriptors_max)
+    /// Takes a place, of which there are never more than `connections_max`; `None` if all are taken.
+    pub(crate) fn take_place(self: &Arc<Self>, connections_max: usize) -> Option<Place> {
+        let most = connections_max.min(self.descriptors_max);
+        let one_more = |open: usize| (open < most).then_some(open + 1);
+        let taken = self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
+        taken.is_ok().then(|| Place(Arc::clone(self)))
     }
 
-    pub(crate) fn opened(&self) {
-        self.open.fetch_add(1, Ordering::Relaxed);
+    /// Takes a place. If all are taken, idle connections are told to end, `idle` of this worker before those of others,
+    /// and one of their places is waited for. `None` if no connection is idle, or if none ends in time.
+    pub(crate) async fn wait_for_place(
+        self: &Arc<Self>,
+        connections_max: usize,
+        idle: &IdleConnections,
+    ) -> Option<Place> {
+        if let Some(place) = self.take_place(connections_max) {
+            return Some(place);
+        }
+        let _waiting = Waiting::enter(self);
+        let deadline = Instant::now() + Duration::from_millis(limits::EVICTION_WAIT_MILLISECONDS);
+        loop {
+            // Again, now that every place that becomes free is announced.
+            if let Some(place) = self.take_place(connections_max) {
+                return Some(place);
+            }
+            let is_evicting = idle.evict_longest() || self.order_eviction();
+            if !is_evicting || Instant::now() >= deadline {
+                return None;
+            }
+            // The connection may have got a request meanwhile.
+            let next = Duration::from_millis(limits::EVICTION_RETRY_MILLISECONDS);
+            drop(timeout(next, self.freed.notified()).await);
+        }
     }
 
-    pub(crate) fn closed(&self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
+    /// Tells the worker with the most idle connections to evict one. False if there is no idle connection.
+    fn order_eviction(&self) -> bool {
+        let counts = self.workers.iter().map(|worker| (worker.count.load(Ordering::Relaxed), worker));
+        let Some((1.., worker)) = counts.max_by_key(|(count, _)| *count) else { return false };
+        worker.orders.fetch_add(1, Ordering::Relaxed);
+        worker.ordered.notify_one();
+        true
+    }
+
+    /// Evicts idle connections of worker `number` for other workers; never ends.
+    #[expect(clippy::infinite_loop, reason = "ended with its worker")]
+    pub(crate) async fn evict_for_others(&self, number: usize, idle: &IdleConnections) {
+        let Some(worker) = self.workers.get(number) else { return };
+        loop {
+            worker.ordered.notified().await;
+            for _ in 0..worker.orders.swap(0, Ordering::Relaxed) {
+                idle.evict_longest();
+            }
+        }
+    }
+}
+
+/// Counts an accept loop that waits for a place until it is dropped.
+struct Waiting<'c>(&'c ConnectionCount);
+
+impl<'c> Waiting<'c> {
+    fn enter(count: &'c ConnectionCount) -> Self {
+        count.waiting.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -48,8 +145,11 @@ fn connections_within(descriptors: Option<u64>, files: usize) -> usize {
 /// The idle connections of one worker, in the order in which they became idle.
 ///
 /// An idle connection holds a place until its idle timeout, or until another client needs the place.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct IdleConnections {
+    all: Arc<ConnectionCount>,
+    /// The number of the worker.
+    worker: usize,
     waiting: RefCell<BTreeMap<u64, Rc<Eviction>>>,
     next: Cell<u64>,
 }
@@ -62,18 +162,36 @@ struct Eviction {
 }
 
 impl IdleConnections {
+    /// Those of worker `worker`; `all` tells the other workers how many there are.
+    pub(crate) fn new(all: &Arc<ConnectionCount>, worker: usize) -> Self {
+        Self { all: Arc::clone(all), worker, waiting: RefCell::default(), next: Cell::new(0) }
+    }
+
+    /// Tells the other workers how many there are.
+    fn announce(&self, count: usize) {
+        if let Some(seen) = self.all.workers.get(self.worker) {
+            seen.count.store(count, Ordering::Relaxed);
+        }
+    }
+
     /// Registers a connection that has become idle, as long as the entry lives.
     pub(crate) fn enter(self: &Rc<Self>) -> IdleEntry {
         let number = self.next.get();
         self.next.set(number + 1);
         let eviction = Rc::new(Eviction::default());
-        self.waiting.borrow_mut().insert(number, Rc::clone(&eviction));
+        let mut waiting = self.waiting.borrow_mut();
+        waiting.insert(number, Rc::clone(&eviction));
+        self.announce(waiting.len());
+        drop(waiting);
         IdleEntry { connections: Rc::clone(self), number, eviction }
     }
 
     /// Orders the longest idle connection to end. Returns false if none is idle.
     pub(crate) fn evict_longest(&self) -> bool {
-        let Some((_, eviction)) = self.waiting.borrow_mut().pop_first() else { return false };
+        let mut waiting = self.waiting.borrow_mut();
+        let Some((_, eviction)) = waiting.pop_first() else { return false };
+        self.announce(waiting.len());
+        drop(waiting);
         eviction.is_ordered.set(true);
         eviction.order.notify_one();
         true
@@ -100,17 +218,67 @@ impl IdleEntry {
 
 impl Drop for IdleEntry {
     fn drop(&mut self) {
-        self.connections.waiting.borrow_mut().remove(&self.number);
+        let mut waiting = self.connections.waiting.borrow_mut();
+        waiting.remove(&self.number);
+        self.connections.announce(waiting.len());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::{LocalSet, spawn_local};
+
     use super::*;
+
+    fn of_workers(workers: usize) -> (Arc<ConnectionCount>, Vec<Rc<IdleConnections>>) {
+        let all = Arc::new(ConnectionCount::new(workers, None, 0));
+        let idle = (0..workers).map(|number| Rc::new(IdleConnections::new(&all, number)));
+        let idle = idle.collect();
+        (all, idle)
+    }
+
+    #[test]
+    fn threads_that_take_places_at_the_same_time_never_have_more_than_the_limit() {
+        const LIMIT: usize = 10;
+        let (all, _) = of_workers(0);
+        let taken = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let places = [(); 5].map(|()| all.take_place(LIMIT));
+                        taken.fetch_add(places.iter().flatten().count(), Ordering::Relaxed);
+                        assert!(all.open.load(Ordering::Relaxed) <= LIMIT);
+                    }
+                });
+            }
+        });
+        assert!(taken.into_inner() > 0 && all.open.load(Ordering::Relaxed) == 0);
+    }
+
+    #[test]
+    fn a_full_worker_evicts_an_idle_connection_of_another() {
+        let (all, idle) = of_workers(2);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let (place, entry) = (all.take_place(1).unwrap(), idle[1].enter());
+            let evicting = (Arc::clone(&all), Rc::clone(&idle[1]));
+            spawn_local(async move { evicting.0.evict_for_others(1, &evicting.1).await });
+            let ending = spawn_local(async move {
+                entry.evicted().await;
+                drop(place);
+            });
+            let place = all.wait_for_place(1, &idle[0]).await;
+            assert!(place.is_some());
+            ending.await.unwrap();
+            assert!(all.wait_for_place(1, &idle[0]).await.is_none(), "no connection is idle");
+        });
+    }
 
     #[test]
     fn the_longest_idle_connection_is_evicted_first_and_once() {
-        let connections = Rc::new(IdleConnections::default());
+        let (_, idle) = of_workers(1);
+        let connections = Rc::clone(&idle[0]);
         let [first, second, third] = [(); 3].map(|()| connections.enter());
         drop(second);
         assert!(connections.evict_longest());

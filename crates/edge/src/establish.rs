@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
+use penstock_content::{Network, NetworkEntry};
 use penstock_egress::{Outlet, SealerChoice};
 use penstock_http::proxy;
 use penstock_tls::{Established, HandshakeFailure, HttpVersions, alert};
@@ -18,7 +19,6 @@ use crate::egress_path::EgressPath;
 use crate::http1::plain_http_on_tls_port;
 use crate::inbound::Inbound;
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, Refusal};
-use crate::networks::Entry;
 use crate::settings::Settings;
 use crate::worker::{Listening, Worker};
 
@@ -33,7 +33,7 @@ pub(crate) async fn establish(
     listening: &Listening,
     socket: TcpStream,
     peer: SocketAddr,
-) -> Option<(Connection, Entry)> {
+) -> Option<(Connection, NetworkEntry)> {
     let socket = Rc::new(socket);
     let settings = worker.settings();
     let (client, prefix) = if listening.proxy_protocol {
@@ -103,7 +103,9 @@ async fn handshake(
     };
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     let acceptor = settings.acceptor.as_ref()?;
-    let accepting = acceptor.accept(Rc::clone(&socket), prefix, versions, &worker.signing_limiter);
+    let network = Network::of(client.ip()).map(Network::number);
+
+    let accepting = acceptor.accept(Rc::clone(&socket), prefix, versions, &worker.signing_limiter, network);
     let outcome = timeout_at(deadline.into(), accepting).await;
     match outcome.unwrap_or(Err(HandshakeFailure::silent("timeout"))) {
         Ok(established) => take_over(worker, settings, socket, established, client, deadline),

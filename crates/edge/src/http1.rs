@@ -174,7 +174,12 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     }
     connection.requests += 1;
     let Some(early) = judge_early(connection, &request, head.len()).await else { return false };
-    let client = ClientRequest { head: &request, secure: connection.tls.is_some(), early };
+    let client = ClientRequest {
+        head: &request,
+        address: connection.client.ip(),
+        secure: connection.tls.is_some(),
+        early,
+    };
     let content = Rc::clone(&connection.worker.content);
     // Held until the response has been sent: it comes from the origin as well.
     let mut share = None;

@@ -34,7 +34,6 @@ mod http1;
 mod http2;
 mod inbound;
 mod kernel_tls;
-mod networks;
 mod pressure;
 mod recent_clients;
 mod record;
@@ -51,7 +50,7 @@ pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use collect::Collector;
 pub use kernel_tls::measure_limits;
 pub use penstock_content::{
-    PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, contents, signed_urls,
+    PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space, contents, signed_urls,
 };
 pub use penstock_metrics as metrics;
 pub use server::Server;

@@ -130,6 +130,24 @@ impl Server {
         outcome
     }
 
+    /// Whether the cache waits for tiers of a process that drains.
+    pub fn waits_for_tiers(&self) -> bool {
+        self.control().settings.store.as_ref().is_some_and(|store| store.waits())
+    }
+
+    /// Puts the configured tiers in force once that process has ended, for the configuration in force. Returns whether
+    /// they are now.
+    ///
+    /// # Errors
+    /// See [`StartError`]; the cache then stays as it was.
+    pub fn adopt_tiers(&self, config: &Config) -> Result<bool, StartError> {
+        let is_due = self.control().settings.store.as_ref().is_some_and(|store| store.has_successor());
+        if is_due {
+            self.apply(config)?;
+        }
+        Ok(is_due && !self.waits_for_tiers())
+    }
+
     /// Counts a reload that failed before there was a configuration to apply.
     pub fn reload_failed(&self) {
         self.metrics.reloaded(ReloadOutcome::Rejected, SystemTime::now());
@@ -223,6 +241,10 @@ impl Server {
     /// [`limits::DRAIN_FIRST_REQUEST_SECONDS`] from its handshake on.
     pub fn drain(&self) {
         let control = self.control();
+        // A successor finds free ports only after this.
+        if let Some(store) = &control.settings.store {
+            store.announce_end();
+        }
         let deadline = Instant::now() + control.settings.limits.drain_deadline;
         for commands in &control.workers {
             drop(commands.send(Command::Drain { deadline }));
@@ -305,8 +327,10 @@ fn common(config: &Config, tls_state: &TlsState, collector: &Arc<Collector>) -> 
             Instant::now(),
         )),
         forwarded: Arc::default(),
+        fetches: Arc::default(),
         connected: Arc::default(),
         connections: Arc::new(ConnectionCount::new(
+            workers,
             getrlimit(Resource::Nofile).current,
             config.limits.open_files.saturating_mul(workers),
         )),
@@ -385,8 +409,10 @@ fn follow_certificates(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Op
 }
 
 fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
-    let cache = settings.store.as_ref().map(|store| (Arc::clone(store.tier()), Arc::clone(store.purges())));
-    collector.set_parts(Parts { origins: settings.sites.origins().cloned().collect(), cache });
+    collector.set_parts(Parts {
+        origins: settings.sites.origins().cloned().collect(),
+        cache: settings.store.clone(),
+    });
     if let Some(store) = &settings.store {
         metrics.set_prefetches(Arc::clone(store.prefetches()));
     }

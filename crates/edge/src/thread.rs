@@ -67,7 +67,7 @@ pub(crate) fn spawn(
             pin(number, core);
         }
         let tasks = LocalSet::new();
-        runtime.block_on(tasks.run_until(run(shard, first, common, commands)));
+        runtime.block_on(tasks.run_until(run(number, shard, first, common, commands)));
     })?;
     Ok((sender, thread))
 }
@@ -80,13 +80,21 @@ fn pin(number: usize, core: usize) {
     }
 }
 
-async fn run(shard: Arc<Shard>, first: Change, common: Common, mut commands: UnboundedReceiver<Command>) {
-    let worker = Rc::new(Worker::new(shard, Arc::clone(&first.settings), &common));
+async fn run(
+    number: usize,
+    shard: Arc<Shard>,
+    first: Change,
+    common: Common,
+    mut commands: UnboundedReceiver<Command>,
+) {
+    let worker = Rc::new(Worker::new(number, shard, Arc::clone(&first.settings), &common));
     let mut listeners = Listeners::default();
     listeners.change(&worker, first, &common);
     spawn_local(report(Rc::clone(&worker), common.clone()));
     let rounds = Rc::clone(&worker);
     spawn_local(async move { rounds.signing_limiter.run_rounds().await });
+    let evicting = Rc::clone(&worker);
+    spawn_local(async move { evicting.evict_for_others().await });
     let deadline = loop {
         match commands.recv().await {
             Some(Command::Change(change)) => listeners.change(&worker, change, &common),

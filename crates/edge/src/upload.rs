@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use penstock_config::Limits;
-use penstock_content::{ClientRequest, Context, Forward, Response};
+use penstock_content::{ClientRequest, Context, Forward, NetworkEntry, NetworkFull, Response};
 use penstock_http::{BodyFraming, Rejection, Request, Status};
 use penstock_origin::http::{BodySender, request_body};
 
 use crate::client_budget::ClientBudget;
-use crate::networks::{Entry, NetworkFull};
+
 use crate::settings::Settings;
 use crate::worker::Worker;
 
@@ -57,7 +57,7 @@ pub(crate) fn forwarded_share(
     worker: &Worker,
     client: SocketAddr,
     settings: &Settings,
-) -> Result<Entry, Rejection> {
+) -> Result<NetworkEntry, Rejection> {
     let most = settings.limits.forwarded_per_network;
     worker.forwarded.enter(client.ip(), most).map_err(|NetworkFull| Rejection {
         status: Status::TooManyRequests,

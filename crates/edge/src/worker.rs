@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::{Limits, limits};
-use penstock_content::{Clock, CompressedManifests, Context};
+use penstock_content::{Clock, CompressedManifests, Context, Networks};
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
@@ -16,11 +16,10 @@ use penstock_tls::{HandshakeRate, HttpVersions, SigningLimiter};
 use tokio::sync::Notify;
 
 use crate::collect::{Collector, labels};
-use crate::connection_count::{ConnectionCount, IdleConnections};
+use crate::connection_count::{ConnectionCount, IdleConnections, Place};
 use crate::cutter::Cutter;
 use crate::date::DateCache;
 use crate::metrics::{ListenerId, Shard};
-use crate::networks::Networks;
 use crate::recent_clients::RecentClients;
 use crate::settings::Settings;
 use crate::tls_state::TlsState;
@@ -51,6 +50,7 @@ pub(crate) struct Worker {
     pub(crate) connected: Arc<Networks>,
     /// Open connections of all workers.
     all_connections: Arc<ConnectionCount>,
+    number: usize,
     /// Idle connections of this worker.
     pub(crate) idle: Rc<IdleConnections>,
     workers: usize,
@@ -80,6 +80,7 @@ pub(crate) struct Common {
     pub(crate) compressed: Arc<CompressedManifests>,
     pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
     pub(crate) forwarded: Arc<Networks>,
+    pub(crate) fetches: Arc<Networks>,
     pub(crate) connected: Arc<Networks>,
     pub(crate) connections: Arc<ConnectionCount>,
     pub(crate) workers: usize,
@@ -105,7 +106,7 @@ fn open_files_limits(max_files: usize) -> OpenFilesLimits {
 }
 
 impl Worker {
-    pub(crate) fn new(shard: Arc<Shard>, settings: Arc<Settings>, common: &Common) -> Self {
+    pub(crate) fn new(number: usize, shard: Arc<Shard>, settings: Arc<Settings>, common: &Common) -> Self {
         let limits = settings.limits;
         let origins = Rc::new(Connections::default());
         let content = Context {
@@ -116,6 +117,8 @@ impl Worker {
             io: Arc::clone(&common.io),
             origins: Box::new(Rc::clone(&origins)),
             waiters_per_fill: Cell::new(limits.waiters_per_fill),
+            fetches: Arc::clone(&common.fetches),
+            fetches_per_network: Cell::new(limits.fetches_per_network),
             random: penstock_tls::random_number,
         };
         Self {
@@ -132,7 +135,8 @@ impl Worker {
             workers: common.workers,
             connected: Arc::clone(&common.connected),
             all_connections: Arc::clone(&common.connections),
-            idle: Rc::default(),
+            number,
+            idle: Rc::new(IdleConnections::new(&common.connections, number)),
             settings: RefCell::new(Rc::new(settings)),
             // One TLS record: the library returns one at a time.
             scratch: RefCell::new(vec![0; limits::RECORD_PLAINTEXT_BYTES]),
@@ -164,19 +168,30 @@ impl Worker {
     pub(crate) fn set_settings(&self, settings: Arc<Settings>, workers: usize) {
         self.signing_limiter.set_rate(handshake_rate(&settings.limits, workers), Instant::now());
         self.content.waiters_per_fill.set(settings.limits.waiters_per_fill);
+        self.content.fetches_per_network.set(settings.limits.fetches_per_network);
         *self.settings.borrow_mut() = Rc::new(settings);
     }
 
-    /// Whether there is a place for one more connection. If all are taken, the longest idle connection of this worker is
-    /// told to end.
-    pub(crate) fn has_place(&self) -> bool {
-        let most = self.settings.borrow().limits.connections;
-        !self.all_connections.is_full(most) || self.idle.evict_longest()
+    /// A place for one more connection, if there is one now.
+    pub(crate) fn take_place(&self) -> Option<Place> {
+        self.all_connections.take_place(self.settings().limits.connections)
     }
 
-    /// Handshakes that are going on.
-    pub(crate) fn handshakes_in_flight(&self) -> usize {
-        self.handshakes.get()
+    /// A place for one more connection, after an idle connection of any worker has ended if all are taken; `None` if none
+    /// is idle.
+    pub(crate) async fn wait_for_place(&self) -> Option<Place> {
+        let most = self.settings().limits.connections;
+        self.all_connections.wait_for_place(most, &self.idle).await
+    }
+
+    /// Evicts idle connections for other workers; never ends.
+    pub(crate) async fn evict_for_others(&self) {
+        self.all_connections.evict_for_others(self.number, &self.idle).await;
+    }
+
+    /// Whether so many handshakes are in flight as are allowed.
+    pub(crate) fn is_full_of_handshakes(&self) -> bool {
+        self.handshakes.get() >= self.settings.borrow().limits.handshakes_in_flight
     }
 
     /// The handshakes that one client network may have in flight on this worker; zero is no limit. A network never holds
@@ -235,14 +250,14 @@ fn handshake_rate(limits: &Limits, workers: usize) -> Option<HandshakeRate> {
 pub(crate) struct Presence {
     worker: Rc<Worker>,
     listener: ListenerId,
+    _place: Place,
 }
 
 impl Presence {
-    pub(crate) fn enter(worker: Rc<Worker>, listener: ListenerId) -> Self {
+    pub(crate) fn enter(worker: Rc<Worker>, listener: ListenerId, place: Place) -> Self {
         worker.connections.set(worker.connections.get() + 1);
-        worker.all_connections.opened();
         worker.shard.connection_opened(listener);
-        Self { worker, listener }
+        Self { worker, listener, _place: place }
     }
 }
 
@@ -254,7 +269,6 @@ impl Drop for Presence {
         }
         let left = self.worker.connections.get().saturating_sub(1);
         self.worker.connections.set(left);
-        self.worker.all_connections.closed();
         self.worker.shard.connection_closed(self.listener);
         if left == 0 {
             self.worker.emptied.notify_waiters();

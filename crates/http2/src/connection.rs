@@ -206,6 +206,11 @@ impl ServerConnection {
         std::mem::take(&mut self.control)
     }
 
+    /// As [`take_control`](Self::take_control), but appends the frames to `out` and allocates nothing here.
+    pub fn write_control(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.control);
+    }
+
     /// Appends HEADERS (and CONTINUATION) with a response head to `out`. With a status of 1xx and `end` unset a further head
     /// follows. Names may have any case, lowercase is faster; connection-specific fields are left out. Nothing is appended if
     /// the stream was reset.

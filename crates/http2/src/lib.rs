@@ -39,6 +39,7 @@ mod event;
 mod fields;
 mod flood;
 mod frame;
+mod fuzz;
 mod hpack;
 mod limits;
 mod priority;
@@ -48,6 +49,8 @@ mod streams;
 pub use connection::{PREFACE, ServerConnection, Shutdown};
 pub use error::{ConnectionError, ErrorCode};
 pub use event::{StreamEvent, StreamId};
+#[doc(hidden)]
+pub use fuzz::{fuzz_h2_frames, fuzz_h2_sequence, fuzz_hpack};
 pub use limits::{FloodLimits, Http2Limits};
 pub use priority::Priority;
 pub use request_head::RequestHead;

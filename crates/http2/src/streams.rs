@@ -63,7 +63,7 @@ pub(crate) struct StreamState {
     pub(crate) outgoing: Outgoing,
     pub(crate) asked: PriorityParameters,
     pub(crate) default_urgency: u8,
-    /// When the stream was last chosen, by the clock of [`Turns`].
+    /// When the stream was last chosen, by the clock of [`Choices`].
     pub(crate) turn: u32,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Streams {
     next_closed: usize,
     /// Sum of `held_bytes`.
     held_bytes: u32,
-    turns: Turns,
+    choices: Choices,
 }
 
 impl Streams {
@@ -118,7 +118,7 @@ impl Streams {
 
     /// Adds a stream, whose number is the highest.
     pub(crate) fn push(&mut self, mut stream: StreamState) {
-        stream.turn = self.turns.clock;
+        stream.turn = self.choices.clock;
         self.held_bytes += stream.held_bytes;
         self.list.push(stream);
     }
@@ -173,20 +173,20 @@ impl Streams {
                 stream.turn
             } else {
                 sequential_seen |= bit;
-                self.turns.sequential[usize::from(urgency)]
+                self.choices.sequential[usize::from(urgency)]
             };
-            let candidate = Candidate { at, urgency, waited: self.turns.clock.wrapping_sub(turn) };
+            let candidate = Candidate { at, urgency, waited: self.choices.clock.wrapping_sub(turn) };
             if best.is_none_or(|best| candidate.is_before(best)) {
                 best = Some(candidate);
             }
         }
         let Candidate { at, urgency, .. } = best?;
         let stream = &mut self.list[at];
-        self.turns.clock = self.turns.clock.wrapping_add(1);
+        self.choices.clock = self.choices.clock.wrapping_add(1);
         if stream.asked.incremental {
-            stream.turn = self.turns.clock;
+            stream.turn = self.choices.clock;
         } else {
-            self.turns.sequential[usize::from(urgency)] = self.turns.clock;
+            self.choices.sequential[usize::from(urgency)] = self.choices.clock;
         }
         Some(stream.id)
     }
@@ -201,7 +201,7 @@ impl Streams {
 
 /// When streams were chosen, in numbers of choices.
 #[derive(Debug, Default)]
-struct Turns {
+struct Choices {
     clock: u32,
     /// For each urgency, when a stream that is not incremental was last chosen: they share one turn.
     sequential: [u32; Priority::URGENCY_MAX as usize + 1],

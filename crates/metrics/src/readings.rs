@@ -117,6 +117,12 @@ pub struct MemoryTierReading {
     pub evictions: u64,
     /// Slices that found no space.
     pub refusals: u64,
+    /// Bytes that the tier may use.
+    pub bytes_max: u64,
+    /// Whether its file can be used.
+    pub in_service: bool,
+    /// Whether it takes the place of tiers that an earlier process still has.
+    pub waiting: bool,
 }
 
 /// The disk tier of the cache.

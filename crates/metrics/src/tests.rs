@@ -142,7 +142,15 @@ fn full_readings() -> Readings {
             connections: 115,
             waiting: 116,
         }],
-        memory_tier: Some(MemoryTierReading { bytes: 117, slices: 118, evictions: 119, refusals: 120 }),
+        memory_tier: Some(MemoryTierReading {
+            bytes: 117,
+            slices: 118,
+            evictions: 119,
+            refusals: 120,
+            bytes_max: 136,
+            in_service: true,
+            waiting: true,
+        }),
         disk_tier: Some(DiskTierReading {
             disks: vec![DiskReading {
                 directory: "/disk".to_owned(),
@@ -318,6 +326,9 @@ fn each_reading_is_shown_under_its_own_name() {
         ("penstock_cache_slices", &[], 118.0),
         ("penstock_cache_evictions_total", &[], 119.0),
         ("penstock_cache_refusals_total", &[], 120.0),
+        ("penstock_cache_bytes_max", &[], 136.0),
+        ("penstock_cache_in_service", &[], 1.0),
+        ("penstock_cache_waiting", &[], 1.0),
         ("penstock_cache_disk_in_service", &disk, 1.0),
         ("penstock_cache_disk_bytes", &disk, 121.0),
         ("penstock_cache_disk_written_bytes_total", &disk, 122.0),

@@ -325,3 +325,24 @@ fn a_redirection_to_a_host_that_is_not_listed_is_not_followed() {
     assert_eq!(fetch(&HttpOrigin::new(listed), &Fetch::get("/")).unwrap().0, 200);
     assert!(seen.recv().unwrap().starts_with("GET /metadata "));
 }
+
+#[test]
+fn one_url_that_always_fails_takes_no_server_out() {
+    let answers = |head: &str, stream: &mut TcpStream| {
+        let status = if head.starts_with("GET /broken") { "503 Not now" } else { "200 OK" };
+        stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok").as_bytes()).is_ok()
+    };
+    let (servers, told): (Vec<_>, Vec<_>) = (0..3).map(|_| server(answers)).unzip();
+    let origin = HttpOrigin::new(settings(&servers));
+    let ask =
+        |fetches: Vec<Fetch>| fetch_each(&origin, &fetches).into_iter().map(|fetched| fetched.unwrap().0);
+    let broken = (0..100).map(|number| Fetch::get(&format!("/broken?{number}"))).collect();
+    assert!(ask(broken).all(|status| status == 503));
+    assert!(origin.server_status().iter().all(|server| server.up), "{:?}", origin.server_status());
+    let good = (0..9).map(|number| Fetch::get(&format!("/good/{number}"))).collect();
+    assert!(ask(good).all(|status| status == 200));
+    for heads in told {
+        let good = heads.try_iter().filter(|head| head.starts_with("GET /good")).count();
+        assert_eq!(good, 3, "each server has its turns");
+    }
+}

@@ -5,6 +5,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use penstock_config::limits;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -15,6 +16,12 @@ use crate::systemd;
 pub(crate) trait Service {
     /// Reads the configuration again, and logs the result.
     fn reload(&mut self);
+
+    /// Whether [`Self::adopt_tiers`] is to be called from time to time.
+    fn waits_for_tiers(&self) -> bool;
+
+    /// Takes over the tiers of the cache once an earlier process has ended.
+    fn adopt_tiers(&mut self);
 
     /// Opens log files again, after another program has renamed them.
     fn reopen_logs(&mut self);
@@ -50,6 +57,8 @@ enum Event {
     ReopenLogs,
     /// SIGUSR2, which will mean to hand over to a new binary.
     HandOver,
+    /// It is time to look for the tiers of an earlier process.
+    Tick,
     /// Every worker has ended.
     Ended,
 }
@@ -83,7 +92,10 @@ impl Control {
 async fn obey(mut signals: Signals, mut service: impl Service) {
     let mut ended: Option<oneshot::Receiver<()>> = None;
     loop {
-        match signals.next_event(ended.as_mut()).await {
+        // A server that is about to end leaves the tiers to its successor.
+        let ticks = ended.is_none() && service.waits_for_tiers();
+        match signals.next_event(ended.as_mut(), ticks).await {
+            Event::Tick => service.adopt_tiers(),
             Event::Reload if ended.is_some() => tracing::info!("not reloading: this server is about to end"),
             Event::Reload => {
                 systemd::reloading();
@@ -121,7 +133,8 @@ async fn obey(mut signals: Signals, mut service: impl Service) {
 }
 
 impl Signals {
-    async fn next_event(&mut self, ended: Option<&mut oneshot::Receiver<()>>) -> Event {
+    async fn next_event(&mut self, ended: Option<&mut oneshot::Receiver<()>>, ticks: bool) -> Event {
+        let tick = Duration::from_millis(limits::WAITING_TIER_MILLISECONDS);
         let ended = async {
             match ended {
                 // Nothing is ever sent: the waiting thread drops its end.
@@ -136,6 +149,7 @@ impl Signals {
             _ = self.user1.recv() => Event::ReopenLogs,
             _ = self.user2.recv() => Event::HandOver,
             () = ended => Event::Ended,
+            () = tokio::time::sleep(tick), if ticks => Event::Tick,
         }
     }
 }

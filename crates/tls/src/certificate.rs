@@ -215,6 +215,24 @@ impl fmt::Debug for Certificate {
     }
 }
 
+/// A certificate of a chain without its issuer right behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainFault {
+    /// The issuer of this certificate, counted from 1, is elsewhere in the chain.
+    Misplaced(usize),
+    /// The certificate behind this one, counted from 1, did not issue it, and no other of the chain did.
+    Unrelated(usize),
+}
+
+/// The first certificate of a PEM chain that is not followed by its issuer (RFC 5246 section 7.4.2). The issuer of the last
+/// one need not be there. `None` if there is no such certificate, or if the chain cannot be read.
+pub fn chain_fault(chain_pem: &[u8]) -> Option<ChainFault> {
+    let chain = X509::stack_from_pem(chain_pem).ok()?;
+    let place = chain.windows(2).position(|pair| pair[1].issued(&pair[0]).is_err())?;
+    let has_issuer = chain.iter().any(|one| one.issued(&chain[place]).is_ok());
+    Some(if has_issuer { ChainFault::Misplaced(place + 1) } else { ChainFault::Unrelated(place + 1) })
+}
+
 fn is_self_issued(certificate: &X509) -> bool {
     let (Ok(issuer), Ok(subject)) = (certificate.issuer_name().to_der(), certificate.subject_name().to_der())
     else {

@@ -40,7 +40,7 @@ impl Acceptor {
     /// the client may agree on by ALPN.
     ///
     /// There is no deadline: the caller sets one. A full handshake takes a permit of `limiter` to sign, and waits for
-    /// it if none is available.
+    /// it if none is available; handshakes with the same `network` leave places to wait to others.
     ///
     /// # Errors
     /// The client or the network failed; see [`HandshakeFailure`].
@@ -50,12 +50,13 @@ impl Acceptor {
         received: Vec<u8>,
         versions: HttpVersions,
         limiter: &SigningLimiter,
+        network: Option<u64>,
     ) -> Result<Established, HandshakeFailure> {
         let started = Instant::now();
         let connection =
             self.new_connection(versions).map_err(|_| HandshakeFailure::silent("out_of_memory"))?;
         let ongoing = connection.setup_accept(Wire::new(Rc::clone(&socket), received));
-        let (stream, timing) = drive(ongoing, &socket, limiter, self.lookup_deadline()).await?;
+        let (stream, timing) = drive(ongoing, &socket, (limiter, network), self.lookup_deadline()).await?;
         let early_data = early_data::outcome(stream.ssl(), self.early_data());
         let client_certificate = self.name_of_client(stream.ssl());
         let mut established = take_over(stream, early_data)?;
@@ -69,7 +70,7 @@ impl Acceptor {
 async fn drive(
     mut ongoing: MidHandshakeSslStream<Wire>,
     socket: &TcpStream,
-    limiter: &SigningLimiter,
+    (limiter, network): (&SigningLimiter, Option<u64>),
     lookup_deadline: Duration,
 ) -> Result<(SslStream<Wire>, Timing), HandshakeFailure> {
     let mut timing = Timing::default();
@@ -99,7 +100,7 @@ async fn drive(
             ErrorCode::WANT_READ => socket.readable().await,
             ErrorCode::WANT_WRITE => socket.writable().await,
             ErrorCode::PENDING_CERTIFICATE | ErrorCode::WANT_PRIVATE_KEY_OPERATION => {
-                let (permit, duration) = limiter.acquire(socket).await.map_err(without_permit)?;
+                let (permit, duration) = limiter.acquire(socket, network).await.map_err(without_permit)?;
                 timing.queued += duration;
                 paused_for(ongoing.ssl(), duration);
                 waited_for = Some(permit);

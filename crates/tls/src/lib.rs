@@ -9,7 +9,7 @@
 //! # async fn serve(settings: AcceptorSettings, socket: Rc<tokio::net::TcpStream>) -> Result<(), Box<dyn Error>> {
 //! let acceptor = Acceptor::new(settings)?;
 //! let limiter = SigningLimiter::new(4);
-//! let accepted = acceptor.accept(socket, Vec::new(), HttpVersions::H1, &limiter).await;
+//! let accepted = acceptor.accept(socket, Vec::new(), HttpVersions::H1, &limiter, None).await;
 //! let established = accepted.map_err(|failure| failure.to_string())?;
 //! println!("{} {}", established.facts.version, established.facts.cipher);
 //! # Ok(()) }

@@ -65,10 +65,12 @@ impl Bucket {
         self.done_at = self.done_at.max(now) + self.rate.interval;
     }
 
-    /// Decides on a handshake, and takes its token unless it is refused.
-    pub(crate) fn admit(&mut self, now: Instant) -> RateDecision {
+    /// Decides on a handshake, and takes its token unless it is refused. `waiting` handshakes of the same client network
+    /// wait already: a network never has more places to wait than it leaves to others.
+    pub(crate) fn admit(&mut self, now: Instant, waiting: u32) -> RateDecision {
         let wait = self.wait(now);
-        if wait > self.rate.wait_max {
+        let left = self.rate.wait_max.checked_sub(wait);
+        if left.is_none_or(|left| self.rate.interval.saturating_mul(waiting) > left) {
             return RateDecision::Refused;
         }
         self.take(now);
@@ -99,7 +101,7 @@ mod tests {
     fn a_second_s_worth_passes_at_once_the_next_wait_and_the_rest_are_refused() {
         let start = Instant::now();
         let mut bucket = Bucket::new(ten(), start);
-        let verdicts: Vec<RateDecision> = (0..17).map(|_| bucket.admit(start)).collect();
+        let verdicts: Vec<RateDecision> = (0..17).map(|_| bucket.admit(start, 0)).collect();
         assert_eq!(verdicts[..10], [RateDecision::Now; 10]);
         let waits = (1..=5).map(|place| RateDecision::After(milliseconds(100 * place)));
         assert_eq!(verdicts[10..15], waits.collect::<Vec<_>>());
@@ -112,7 +114,7 @@ mod tests {
             let start = Instant::now();
             let mut bucket = Bucket::new(ten(), start);
             let steps = 10_000 / interval;
-            let asked = (0..=steps).map(|step| bucket.admit(start + milliseconds(step * interval)));
+            let asked = (0..=steps).map(|step| bucket.admit(start + milliseconds(step * interval), 0));
             let passed = asked.filter(|verdict| *verdict != RateDecision::Refused).count();
             assert_eq!(passed, wanted, "one every {interval} ms");
         }
@@ -123,7 +125,7 @@ mod tests {
         let start = Instant::now();
         let mut bucket = Bucket::new(ten(), start);
         let later = start + Duration::from_secs(3600);
-        let at_once = (0..100).filter(|_| bucket.admit(later) == RateDecision::Now).count();
+        let at_once = (0..100).filter(|_| bucket.admit(later, 0) == RateDecision::Now).count();
         assert_eq!(at_once, 10);
     }
 
@@ -133,11 +135,27 @@ mod tests {
         let start = Instant::now();
         let mut bucket = Bucket::new(rate, start);
         assert!(bucket.has_capacity(start));
-        assert_eq!(bucket.admit(start), RateDecision::Now);
+        assert_eq!(bucket.admit(start, 0), RateDecision::Now);
         assert!(!bucket.has_capacity(start));
-        assert_eq!(bucket.admit(start), RateDecision::After(Duration::from_secs(2)));
-        assert_eq!(bucket.admit(start), RateDecision::After(Duration::from_secs(4)));
-        assert_eq!(bucket.admit(start), RateDecision::Refused);
+        assert_eq!(bucket.admit(start, 0), RateDecision::After(Duration::from_secs(2)));
+        assert_eq!(bucket.admit(start, 0), RateDecision::After(Duration::from_secs(4)));
+        assert_eq!(bucket.admit(start, 0), RateDecision::Refused);
+    }
+
+    #[test]
+    fn a_network_leaves_places_to_wait_to_others() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(ten(), start);
+        let (mut at_once, mut waiting) = (0, 0);
+        for _ in 0..100 {
+            match bucket.admit(start, waiting) {
+                RateDecision::Now => at_once += 1,
+                RateDecision::After(_) => waiting += 1,
+                RateDecision::Refused => {}
+            }
+        }
+        assert_eq!((at_once, waiting), (10, 3));
+        assert_eq!(bucket.admit(start, 0), RateDecision::After(milliseconds(400)), "another network");
     }
 
     #[test]

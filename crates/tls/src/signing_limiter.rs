@@ -1,6 +1,8 @@
 //! Limits signatures per scheduling round of a worker, so that full handshakes do not delay established connections.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +24,8 @@ pub struct SigningLimiter {
     waiting: Cell<usize>,
     /// `None` without a limit on the rate.
     bucket: RefCell<Option<Bucket>>,
+    /// Handshakes of each client network that wait for the rate.
+    delayed: RefCell<HashMap<u64, u32>>,
 }
 
 /// Allows one signature. An unused permit goes to the next handshake when it is dropped.
@@ -67,6 +71,7 @@ impl SigningLimiter {
             exhausted: Notify::new(),
             waiting: Cell::new(0),
             bucket: RefCell::default(),
+            delayed: RefCell::default(),
         }
     }
 
@@ -105,14 +110,23 @@ impl SigningLimiter {
         self.available.try_acquire().ok().map(|permit| Permit { limiter: self, permit, counted: false })
     }
 
-    /// Waits for a permit. Returns it with the time waited.
-    pub(crate) async fn acquire(&self, socket: &TcpStream) -> Result<(Permit<'_>, Duration), SigningRefusal> {
+    /// Waits for a permit. Returns it with the time waited. `network` names the client's network among those that share the
+    /// rate; a handshake without one is limited by the rate alone.
+    pub(crate) async fn acquire(
+        &self,
+        socket: &TcpStream,
+        network: Option<u64>,
+    ) -> Result<(Permit<'_>, Duration), SigningRefusal> {
         let started = Instant::now();
-        let decision = self.bucket.borrow_mut().as_mut().map(|bucket| bucket.admit(started));
+        let waiting = network.and_then(|network| self.delayed.borrow().get(&network).copied()).unwrap_or(0);
+        let decision = self.bucket.borrow_mut().as_mut().map(|bucket| bucket.admit(started, waiting));
         let queued = Queued::enter(self);
         match decision {
             None | Some(RateDecision::Now) => {}
-            Some(RateDecision::After(wait)) => tokio::time::sleep(wait).await,
+            Some(RateDecision::After(wait)) => {
+                let _delayed = network.map(|network| Delayed::enter(self, network));
+                tokio::time::sleep(wait).await;
+            }
             Some(RateDecision::Refused) => return Err(SigningRefusal::RateLimited),
         }
         // The semaphore is never closed, so the error cannot occur.
@@ -144,6 +158,28 @@ impl<'l> Queued<'l> {
 impl Drop for Queued<'_> {
     fn drop(&mut self) {
         self.0.waiting.set(self.0.waiting.get().saturating_sub(1));
+    }
+}
+
+/// Counts a handshake of a network as delayed by the rate until it is dropped.
+struct Delayed<'l>(&'l SigningLimiter, u64);
+
+impl<'l> Delayed<'l> {
+    fn enter(limiter: &'l SigningLimiter, network: u64) -> Self {
+        *limiter.delayed.borrow_mut().entry(network).or_insert(0) += 1;
+        Self(limiter, network)
+    }
+}
+
+impl Drop for Delayed<'_> {
+    fn drop(&mut self) {
+        let Self(limiter, network) = self;
+        if let Entry::Occupied(mut count) = limiter.delayed.borrow_mut().entry(*network) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 }
 
@@ -203,7 +239,7 @@ mod tests {
             for number in 0..5 {
                 let (limiter, events, socket) = (Rc::clone(&limiter), Rc::clone(&events), Rc::clone(&socket));
                 waiting.push(spawn_local(async move {
-                    let (permit, _) = limiter.acquire(&socket).await.expect("the client stays");
+                    let (permit, _) = limiter.acquire(&socket, None).await.expect("the client stays");
                     permit.consume();
                     events.borrow_mut().push(number);
                 }));
@@ -247,9 +283,10 @@ mod tests {
             let taken = limiter.try_acquire().expect("the first round has one");
             let (first, second) = (Rc::clone(&limiter), Rc::clone(&limiter));
             let socket = Rc::clone(&left_behind);
-            let first = spawn_local(async move { first.acquire(&socket).await.map(drop) });
-            let second =
-                spawn_local(async move { second.acquire(&served).await.map(|(permit, _)| permit.consume()) });
+            let first = spawn_local(async move { first.acquire(&socket, None).await.map(drop) });
+            let second = spawn_local(async move {
+                second.acquire(&served, None).await.map(|(permit, _)| permit.consume())
+            });
             yield_now().await;
             drop(leaves);
             while !is_disconnected(&left_behind) {
@@ -273,7 +310,7 @@ mod tests {
             for _ in 0..100 {
                 match limiter.try_acquire() {
                     Some(permit) => permit.consume(),
-                    None => match limiter.acquire(&socket).await {
+                    None => match limiter.acquire(&socket, None).await {
                         Ok((permit, _)) => permit.consume(),
                         Err(why) => {
                             assert_eq!(why, SigningRefusal::RateLimited);
@@ -295,7 +332,7 @@ mod tests {
             let (_client, socket) = pair().await;
             let taken = limiter.try_acquire().expect("the first round has one");
             let waiter = Rc::clone(&limiter);
-            let waiter = spawn_local(async move { waiter.acquire(&socket).await.map(drop) });
+            let waiter = spawn_local(async move { waiter.acquire(&socket, None).await.map(drop) });
             yield_now().await;
             assert_eq!(limiter.waiting(), 1);
             waiter.abort();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -18,6 +18,7 @@ use super::index::Place;
 use super::limits::{DiskCounters, DiskError, DiskEvent, DiskLimits};
 use super::segment::{Segment, Unusable, Writing, number_in};
 use super::slice::{DiskSlice, SliceName};
+use crate::draining;
 use crate::key::Key;
 
 /// The file that the process of a directory holds locked.
@@ -91,6 +92,11 @@ impl Disk {
             read_errors: AtomicU32::new(0),
             counts: Counts::default(),
         }))
+    }
+
+    /// Whether a process has locked the directory.
+    pub(super) fn is_locked(directory: &Path) -> bool {
+        draining::is_locked(&directory.join(LOCK_NAME))
     }
 
     pub(super) fn is_in_service(&self) -> bool {

@@ -81,6 +81,11 @@ impl Disks {
         Ok(Arc::new(Self { common, disks: running.into_boxed_slice(), absent }))
     }
 
+    /// Whether a process has locked the disk in `directory`.
+    pub(crate) fn is_locked(directory: &Path) -> bool {
+        Disk::is_locked(directory)
+    }
+
     /// Takes the disk with this file out of service. False if the file is on none that is in service.
     pub(crate) fn take_out_of_service(&self, file: &Path, reason: &str) -> bool {
         let is_there = |running: &&Running| {

@@ -35,6 +35,8 @@ pub enum TierError {
     },
     /// Another process uses the directory.
     InUse(PathBuf),
+    /// A process that drains uses the directory, until it ends.
+    Draining(PathBuf),
     /// The file system cannot give back parts of a file.
     NoHoles(PathBuf),
     /// Another user of the machine could read or change what lies there.
@@ -92,6 +94,9 @@ impl fmt::Display for TierError {
             }
             Self::InUse(path) => {
                 write!(f, "another process uses the memory tier in {}; give each its own", path.display())
+            }
+            Self::Draining(path) => {
+                write!(f, "a process that drains still uses the memory tier in {}", path.display())
             }
             Self::NoHoles(path) => {
                 write!(f, "the file system of {} cannot punch holes; use tmpfs", path.display())

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
 use penstock_sys::file::OpenFile;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, MemfdFlags, flock, memfd_create};
 
 use super::files::TierDirectory;
 use super::holder::{ExpectedBytes, Holder};
@@ -23,12 +23,15 @@ use super::record::{Header, RecordKey, SECRET_BYTES, SlotRecord, place};
 use super::record_file::{data, file_bytes, for_each_record, read_header};
 use super::slot::{Slot, description_offset, ghost};
 use super::tier::{MemoryTier, TierFiles, available_bytes, punch};
+use crate::draining;
 use crate::key::{Key, KeyHashing};
 
 /// Names of the files in the tier's directory.
 pub(super) const SLICES_NAME: &str = "slices";
 pub(super) const RECORDS_NAME: &str = "records";
 pub(super) const KEY_NAME: &str = "key";
+/// What the system calls the files of a tier without a directory.
+const MEMORY_FILE_NAME: &str = "penstock";
 
 /// The objects of an earlier process.
 #[derive(Default)]
@@ -122,8 +125,7 @@ impl MemoryTier {
         };
         let opened = TierDirectory::open(directory)?;
         let writing = opened.open_file(SLICES_NAME)?;
-        flock(&writing, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| TierError::InUse(directory.to_owned()))?;
+        lock(&writing, directory)?;
         let records = opened.open_file(RECORDS_NAME)?;
         let secret = opened.open_file(KEY_NAME)?;
         let record_key = read_key(&secret).map_err(unusable(KEY_NAME))?;
@@ -158,6 +160,27 @@ impl MemoryTier {
         let tier = Arc::new(Self::new(limits, bytes_max, files, now));
         let restored = tier.restore(claimed);
         Ok((tier, Restored { dropped, warning, ..restored }))
+    }
+
+    /// Makes a tier of memory alone, without a directory: it ends with this process.
+    ///
+    /// # Errors
+    /// [`TierError::Unusable`], when the system has no memory for it.
+    pub fn without_directory(limits: TierLimits, now: SystemTime) -> Result<Arc<Self>, TierError> {
+        let unusable = |source| TierError::Unusable { path: MEMORY_FILE_NAME.into(), source };
+        let layout = SlotLayout::new(limits);
+        let writing = memory_file(layout.file_bytes()).map_err(unusable)?;
+        let records = memory_file(file_bytes(layout.slots())).map_err(unusable)?;
+        let reading = writing.try_clone().and_then(|file| OpenFile::from_fd(file.into()));
+        // No other process reads the records.
+        let record_key = RecordKey::new([0; SECRET_BYTES]);
+        let files = TierFiles { reading: reading.map_err(unusable)?, writing, records, record_key };
+        Ok(Arc::new(Self::new(limits, limits.bytes, files, now)))
+    }
+
+    /// Whether another process has locked the tier in `directory`.
+    pub(crate) fn is_locked(directory: &Path) -> bool {
+        draining::is_locked(&directory.join(SLICES_NAME))
     }
 
     /// Whether the file system of `directory`, which need not exist, has the space that a tier needs. Changes nothing.
@@ -197,6 +220,24 @@ impl MemoryTier {
         restored.bytes = self.counters().bytes;
         restored
     }
+}
+
+/// Locks the files of a directory for this process.
+fn lock(slices: &File, directory: &Path) -> Result<(), TierError> {
+    if flock(slices, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let path = directory.to_owned();
+        let is_draining = draining::is_marked(directory);
+        return Err(if is_draining { TierError::Draining(path) } else { TierError::InUse(path) });
+    }
+    draining::clear(directory);
+    Ok(())
+}
+
+/// A file that has no name in any directory.
+fn memory_file(bytes: u64) -> io::Result<File> {
+    let file = File::from(memfd_create(MEMORY_FILE_NAME, MemfdFlags::CLOEXEC)?);
+    file.set_len(bytes)?;
+    Ok(file)
 }
 
 /// The secret key of a directory. A new one is made if there is none; it fits no record.

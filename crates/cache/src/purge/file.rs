@@ -40,6 +40,10 @@ impl PurgeFile {
         Ok((Self { path, file }, list))
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A file that nothing can be written to.
     #[cfg(test)]
     pub(super) fn full() -> Self {

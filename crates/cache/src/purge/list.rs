@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::file::PurgeFile;
@@ -38,25 +38,34 @@ impl Purges {
     /// # Errors
     /// When a file of it cannot be read or written.
     pub fn open(directories: &[&Path], limits: PurgeLimits, now: SystemTime) -> Result<Self, NotKept> {
-        let (mut files, mut list) = (Vec::new(), Vec::new());
-        for directory in directories {
-            let (file, found) = PurgeFile::open(directory, nanoseconds_of(now))?;
-            files.push(file);
-            list.extend(found);
-        }
-        list.sort_by_key(|purge: &Purge| purge.at);
-        list.dedup();
-        let latest = list.last().map_or(0, |purge| purge.at);
-        let list = RwLock::new(list.into());
         let purges = Self {
             limits,
-            latest: AtomicU64::new(latest),
+            latest: AtomicU64::new(0),
             stamped: AtomicU64::new(0),
-            list,
-            files: Mutex::new(files),
+            list: RwLock::new(Arc::new([])),
+            files: Mutex::default(),
         };
-        purges.bound()?;
+        directories.iter().try_for_each(|directory| purges.add_directory(directory, now))?;
         Ok(purges)
+    }
+
+    /// Keeps the list in this directory too, and adds the purges that are there already.
+    ///
+    /// # Errors
+    /// When the file there cannot be read or written; the directory is left out then.
+    pub fn add_directory(&self, directory: &Path, now: SystemTime) -> Result<(), NotKept> {
+        let (file, found) = PurgeFile::open(directory, nanoseconds_of(now))?;
+        let mut files = self.files();
+        let mut list = self.entries().to_vec();
+        list.extend(found);
+        list.sort_by_key(|purge| purge.at);
+        list.dedup();
+        let latest = list.last().map_or(0, |purge| purge.at);
+        *self.list.write().unwrap_or_else(PoisonError::into_inner) = list.into();
+        self.latest.fetch_max(latest, Ordering::AcqRel);
+        files.push(file);
+        drop(files);
+        self.bound().inspect_err(|error| self.files().retain(|file| file.path() != error.path))
     }
 
     /// The time of a request that begins now: no purge so far affects its object.
@@ -73,7 +82,7 @@ impl Purges {
     /// # Errors
     /// When it could not be persisted.
     pub fn add(&self, pattern: Pattern, soft: bool, now: SystemTime) -> Result<(), NotKept> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files();
         // A clock that went back has given stamps that are later than now.
         let before = self.latest.load(Ordering::Acquire).max(self.stamped.load(Ordering::Relaxed));
         let at = nanoseconds_of(now).max(before.saturating_add(1));
@@ -137,6 +146,10 @@ impl Purges {
         Arc::clone(&self.list.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn files(&self) -> MutexGuard<'_, Vec<PurgeFile>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Replaces the older half by one purge of everything, if there are too many.
     fn bound(&self) -> Result<(), NotKept> {
         self.shorten(|list| {
@@ -154,7 +167,7 @@ impl Purges {
     }
 
     fn shorten(&self, shorter: impl FnOnce(&[Purge]) -> Option<Vec<Purge>>) -> Result<(), NotKept> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files();
         let list = self.entries();
         let Some(shorter) = shorter(&list) else { return Ok(()) };
         for file in files.iter_mut() {

@@ -138,6 +138,12 @@ fn uploads(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> Limit
             &any,
             default.forwarded_per_network,
         ),
+        fetches_per_network: reader.number(
+            "fetches_per_network",
+            raw.fetches_per_network.as_ref(),
+            &any,
+            default.fetches_per_network,
+        ),
         ..default
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_tls::DefaultFor;
-use penstock_tls::certificate::{Certificate, CertificateError, KeyKind};
+use penstock_tls::certificate::{Certificate, CertificateError, ChainFault, KeyKind, chain_fault};
 use serde_saphyr::Spanned;
 
 use super::chains::{self, Mistake};
@@ -244,9 +244,24 @@ fn warn_of_end(certificate: &Certificate, chain: &Path, here: Position, reader: 
 
 /// Clients of TLS 1.2 expect each certificate to certify the one before it (RFC 5246 section 7.4.2).
 fn warn_of_order(files: &CertificateFiles, here: Position, reader: &mut Reader<'_>) {
-    if files.read_both().is_some_and(|(chain, key)| chains::is_out_of_order(&chain, &key)) {
-        let what = format!("chain: the certificates in {} are in the wrong order", files.chain.display());
-        reader.warning(here, what, "put the issuer of each certificate right behind it");
+    let Some((chain, _)) = files.read_both() else { return };
+    let file = files.chain.display();
+    match chain_fault(&chain) {
+        None => {}
+        Some(ChainFault::Misplaced(_)) => {
+            let what = format!("chain: the certificates in {file} are in the wrong order");
+            reader.warning(here, what, "put the issuer of each certificate right behind it");
+        }
+        Some(ChainFault::Unrelated(place)) => {
+            let next = place + 1;
+            let what =
+                format!("chain: certificate {next} in {file} is not the issuer of certificate {place}");
+            reader.warning(
+                here,
+                what,
+                "put the issuer of each certificate right behind it, and remove all others",
+            );
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Frequent mistakes with chain and key files: swapped files, and certificates in the wrong order.
 
 use penstock_tls::certificate::{Certificate, CertificateError};
-use penstock_tls::ocsp::OcspIdentity;
 
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 const CERTIFICATE_END: &str = "-----END CERTIFICATE-----";
@@ -29,20 +28,6 @@ pub(super) fn mistake(error: &CertificateError, chain: &[u8], key: &[u8]) -> Opt
             (is_swapped && key.contains(CERTIFICATE)).then_some(Mistake::Swapped)
         }
     }
-}
-
-/// Whether the chain has the issuer of the leaf, but not right behind it.
-pub(super) fn is_out_of_order(chain: &[u8], key: &[u8]) -> bool {
-    let chain = String::from_utf8_lossy(chain);
-    let blocks = blocks(&chain);
-    let [leaf, next, _, ..] = blocks.as_slice() else { return false };
-    let has_issuer = |pem: &str| {
-        let certificate = Certificate::from_pem(pem.as_bytes(), key).ok();
-        certificate
-            .and_then(|one| OcspIdentity::of_certificate(&one).ok())
-            .is_some_and(|identity| identity.has_issuer())
-    };
-    has_issuer(&chain) && !has_issuer(&format!("{leaf}\n{next}\n"))
 }
 
 /// The certificates of a PEM file.

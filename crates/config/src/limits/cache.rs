@@ -17,6 +17,13 @@ pub const MEMORY_TIER_DIRECTORY: &str = "/dev/shm/penstock";
 /// How much memory that tier takes unless more or less is asked for.
 pub const MEMORY_TIER_BYTES: u64 = GIB;
 
+/// The memory tier that a server has while the process before it drains and keeps the tiers: enough for what viewers ask
+/// for together, and little beside the tier of that process.
+pub const WAITING_TIER_BYTES: u64 = 256 * MIB;
+
+/// How often a server then looks whether that process has ended.
+pub const WAITING_TIER_MILLISECONDS: u64 = 50;
+
 /// The least a memory tier can work with, in slices: readers and fills hold some of them.
 pub const MEMORY_TIER_SLICES_MIN: u64 = 16;
 
@@ -191,6 +198,7 @@ pub const LIVE_DIRECTORIES: usize = 16 * 1024;
 pub const LIVE_DIRECTORY_LEVELS: usize = 8;
 
 const _: () = assert!(LIVE_MISSING_MILLISECONDS < MISSING_TTL_SECONDS * 1000);
+const _: () = assert!(WAITING_TIER_BYTES >= MEMORY_TIER_SLICES_MIN * SLICE_BYTES_MAX);
 const _: () = assert!(SLICE_BYTES as u64 >= SLICE_BYTES_MIN && SLICE_BYTES as u64 <= SLICE_BYTES_MAX);
 const _: () = assert!(MEMORY_TIER_BYTES >= MEMORY_TIER_SLICES_MIN * SLICE_BYTES_MAX);
 

@@ -44,6 +44,16 @@ pub const UPLOAD_DEADLINE_SECONDS: u64 = 600;
 /// Forwarded requests of one client network at the same time: a quarter of an origin server's connections.
 pub const FORWARDED_PER_NETWORK: usize = 64;
 
+/// Fetches from origins of one client network at the same time: half of an origin server's connections. Viewers of the same
+/// objects share fetches.
+pub const FETCHES_PER_NETWORK: usize = 128;
+
+/// How long a response that has begun waits for a fetch of its network to end before it begins another.
+pub const FETCH_PLACE_WAIT_SECONDS: u64 = 10;
+
+/// How often it looks.
+pub const FETCH_PLACE_RETRY_MILLISECONDS: u64 = 50;
+
 /// Bytes of such a body that are forwarded at once.
 pub const PASSED_PIECE_BYTES: usize = 64 * 1024;
 

@@ -45,6 +45,8 @@ pub struct Limits {
     pub upload_deadline: Duration,
     /// Forwarded requests of one client network at the same time, for all workers together; 0 is no limit.
     pub forwarded_per_network: usize,
+    /// Fetches from origins of one client network at the same time, for all workers together; 0 is no limit.
+    pub fetches_per_network: usize,
     /// Files one worker keeps open.
     pub open_files: usize,
     /// Requests that wait for one fetch from an origin.
@@ -75,6 +77,7 @@ impl Default for Limits {
             upload_rate_grace: Duration::from_secs(limits::UPLOAD_RATE_GRACE_SECONDS),
             upload_deadline: Duration::from_secs(limits::UPLOAD_DEADLINE_SECONDS),
             forwarded_per_network: limits::FORWARDED_PER_NETWORK,
+            fetches_per_network: limits::FETCHES_PER_NETWORK,
             open_files: limits::OPEN_FILES_PER_WORKER,
             waiters_per_fill: limits::WAITERS_PER_FILL,
             drain_deadline: Duration::from_secs(limits::DRAIN_DEADLINE_SECONDS),

@@ -235,6 +235,7 @@ limits:
   upload_rate_grace: 7s
   upload_deadline: 8s
   forwarded_per_network: 9
+  fetches_per_network: 19
   open_files: 16
   waiters_per_fill: 17
   drain_deadline: 0
@@ -260,6 +261,7 @@ limits:
         upload_rate_grace: Duration::from_secs(7),
         upload_deadline: Duration::from_secs(8),
         forwarded_per_network: 9,
+        fetches_per_network: 19,
         open_files: 16,
         waiters_per_fill: 17,
         drain_deadline: Duration::ZERO,

@@ -100,8 +100,8 @@ fn swapped_files_are_told_apart() {
     );
 }
 
-/// A leaf with its key, the intermediate that signed it, and the root.
-fn three_levels(fixture: &Fixture) -> [String; 3] {
+/// A leaf with its key, the two intermediates that signed it, and the root.
+fn four_levels(fixture: &Fixture) -> [String; 4] {
     let authority = |name: &str| {
         let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
@@ -109,29 +109,33 @@ fn three_levels(fixture: &Fixture) -> [String; 3] {
         (params, KeyPair::generate().unwrap())
     };
     let (root_params, root_key) = authority("root");
+    let (upper_params, upper_key) = authority("upper");
     let (params, key) = authority("intermediate");
     let root = root_params.self_signed(&root_key).unwrap().pem();
-    let intermediate = params.signed_by(&key, &Issuer::new(root_params, root_key)).unwrap().pem();
+    let upper = upper_params.signed_by(&upper_key, &Issuer::new(root_params, root_key)).unwrap().pem();
+    let intermediate = params.signed_by(&key, &Issuer::new(upper_params, upper_key)).unwrap().pem();
     let leaf_key = KeyPair::generate().unwrap();
     let leaf_params = CertificateParams::new(vec!["leaf.example.com".to_owned()]).unwrap();
     let leaf = leaf_params.signed_by(&leaf_key, &Issuer::new(params, key)).unwrap().pem();
     let file = fixture.path().join("leaf.key");
     fs::write(&file, leaf_key.serialize_pem()).unwrap();
     fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
-    [leaf, intermediate, root]
+    [leaf, intermediate, upper, root]
 }
 
 #[test]
 fn the_order_of_a_chain_counts() {
     let fixture = Fixture::new();
-    let [leaf, intermediate, root] = three_levels(&fixture);
+    let [leaf, intermediate, upper, root] = four_levels(&fixture);
     let lines = around("tls: {certificates: [{chain: chain.pem, key: leaf.key}]}");
     let write = |parts: &[&String]| {
         let text: String = parts.iter().map(|part| part.as_str()).collect();
         fs::write(fixture.path().join("chain.pem"), text).unwrap();
     };
-    write(&[&leaf, &intermediate, &root]);
-    assert_eq!(warnings(&fixture, &lines), [""; 0]);
+    for sound in [&[&leaf][..], &[&leaf, &intermediate], &[&leaf, &intermediate, &upper, &root]] {
+        write(sound);
+        assert_eq!(warnings(&fixture, &lines), [""; 0]);
+    }
     write(&[&intermediate, &leaf]);
     assert_eq!(
         fixture.faults(&lines),
@@ -140,12 +144,22 @@ fn the_order_of_a_chain_counts() {
           certificate first, then its issuer, and so on"
         ]
     );
-    write(&[&leaf, &root, &intermediate]);
+    for wrong in [&[&leaf, &root, &intermediate][..], &[&leaf, &intermediate, &root, &upper]] {
+        write(wrong);
+        assert_eq!(
+            warnings(&fixture, &lines),
+            [
+                "edge.yaml:3: chain: the certificates in DIR/chain.pem are in the wrong order; put the issuer of each \
+          certificate right behind it"
+            ]
+        );
+    }
+    write(&[&leaf, &intermediate, &root]);
     assert_eq!(
         warnings(&fixture, &lines),
         [
-            "edge.yaml:3: chain: the certificates in DIR/chain.pem are in the wrong order; put the issuer of each \
-          certificate right behind it"
+            "edge.yaml:3: chain: certificate 3 in DIR/chain.pem is not the issuer of certificate 2; put the issuer of \
+          each certificate right behind it, and remove all others"
         ]
     );
 }

@@ -7,6 +7,7 @@ use tokio::time::advance;
 
 use super::fixture::{Fixture, SLICE, content, run};
 use super::scripted::{FieldList, Gate, Reply};
+use crate::cache_status::CacheStatus;
 use crate::purge::{PurgeOrder, PurgeWhat};
 
 const FRESH: &[(&str, &str)] = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
@@ -283,4 +284,35 @@ fn an_object_whose_slices_were_evicted_is_filled_again_without_a_new_head() {
         assert!(again.body == first.body && again.body == content(SLICE, 1), "{} bytes", again.body.len());
         assert_eq!(fixture.origin.requests(), before + 1);
     });
+}
+
+#[test]
+fn an_object_that_lost_slices_and_cannot_be_fetched_in_parts_is_fetched_whole() {
+    for validator in [("etag", "\"a\""), ("etag", "W/\"a\""), ("x-none", "")] {
+        run(async {
+            let fixture = Fixture::cached();
+            let body = content(4 * SLICE, 1);
+            let whole = body.clone();
+            fixture.origin.handle(move |asked| {
+                let fields = [("cache-control", "max-age=3600"), validator];
+                if asked.target.ends_with("/film") && validator.1.starts_with('"') {
+                    return Reply::part_of(&whole, &fields, asked);
+                }
+                let body = if asked.target.ends_with("/film") { &whole[..] } else { &whole[..SLICE] };
+                Reply::ok(&fields, body)
+            });
+            assert_eq!(fixture.get("GET /film", "").await.body, body);
+            // The first slice becomes popular, the others are evicted.
+            for _ in 0..4 {
+                assert_eq!(fixture.get("GET /film", "Range: bytes=0-99\r\n").await.status, 206);
+            }
+            for number in 0..128 {
+                fixture.get(&format!("GET /{number}"), "").await;
+            }
+            let again = fixture.get("GET /film", "").await;
+            assert!(again.body == body, "{validator:?}: {} bytes, {:?}", again.body.len(), again.fault);
+            let part = fixture.get("GET /film", "Range: bytes=0-99\r\n").await;
+            assert_eq!((part.status, part.cache_status), (206, Some(CacheStatus::Hit)), "{validator:?}");
+        });
+    }
 }

@@ -1,6 +1,7 @@
 //! A context with a scripted origin, a small store and one site, and responses with their bytes.
 
 use std::cell::Cell;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -130,6 +131,8 @@ fn context(origin: &Rc<ScriptedOrigin>) -> Rc<Context> {
         io,
         origins: Box::new(Rc::clone(origin)),
         waiters_per_fill: Cell::new(1000),
+        fetches: Arc::default(),
+        fetches_per_network: Cell::new(0),
         random: || 7,
     })
 }
@@ -202,7 +205,10 @@ async fn open(context: &Rc<Context>, sites: &SiteTable, line: &str, fields: &str
     let limits = HeadLimits { head_bytes: 16384, fields: 100, target_bytes: 8192 };
     let request = Request::parse(head.as_bytes(), &limits).unwrap();
     let before = allocations();
-    let response = respond(context, sites, ClientRequest { head: &request, secure: true, early }).await;
+    // Of a network that is limited, unless the context says otherwise.
+    let address = Ipv4Addr::new(192, 0, 2, 1).into();
+    let client = ClientRequest { head: &request, address, secure: true, early };
+    let response = respond(context, sites, client).await;
     ALLOCATIONS.set(allocations() - before);
     response
 }

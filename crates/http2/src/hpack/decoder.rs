@@ -100,6 +100,11 @@ impl Decoder {
         Ok(name_length)
     }
 
+    /// Bytes of memory that the table holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.table.held_bytes()
+    }
+
     /// Gives back memory that the table does not need.
     pub(crate) fn shrink(&mut self) {
         self.table.shrink();

@@ -135,6 +135,11 @@ impl DynamicTable {
         }
     }
 
+    /// Bytes of memory that are allocated.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+
     /// Gives back memory that the entries do not need.
     pub(super) fn shrink(&mut self) {
         self.bytes.drain(..self.evicted);

@@ -103,6 +103,27 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| memory_tier(from, out, |tier| tier.refusals),
     },
     Metric {
+        name: "penstock_cache_bytes_max",
+        kind: Kind::Gauge,
+        help: "Bytes that the memory tier may use: less than its `size` if its file system has no more space.",
+        labels: &[],
+        read: |from, out| memory_tier(from, out, |tier| tier.bytes_max),
+    },
+    Metric {
+        name: "penstock_cache_in_service",
+        kind: Kind::Gauge,
+        help: "1 while the memory tier can be used, 0 while its file cannot be read or written: then responses do not enter the cache.",
+        labels: &[],
+        read: |from, out| memory_tier(from, out, |tier| u64::from(tier.in_service)),
+    },
+    Metric {
+        name: "penstock_cache_waiting",
+        kind: Kind::Gauge,
+        help: "1 while an earlier process that drains still has the tiers, and this one caches in a small memory tier of its own.",
+        labels: &[],
+        read: |from, out| memory_tier(from, out, |tier| u64::from(tier.waiting)),
+    },
+    Metric {
         name: "penstock_cache_purges_total",
         kind: Kind::Counter,
         help: "Purges, hard or soft.",

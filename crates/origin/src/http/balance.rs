@@ -1,5 +1,6 @@
 //! The choice of the next server, by weight and by health. Pure: time is an argument.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use super::settings::HealthLimits;
@@ -20,12 +21,14 @@ pub(super) struct Balance {
     servers: Vec<ServerState>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct ServerState {
     weight: u32,
     /// Credit towards its next turn; grows by its weight in each round.
     saved: i64,
     health: ServerHealth,
+    /// Hashes of the paths that the last failures in a row were answers for; at most [`HealthLimits::unhealthy_after`].
+    failed_paths: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +74,7 @@ impl Balance {
             weight: weight.max(1),
             saved: 0,
             health: ServerHealth::Up { failures: 0 },
+            failed_paths: Vec::new(),
         };
         Self { limits, servers: weights.into_iter().map(state).collect() }
     }
@@ -113,16 +117,36 @@ impl Balance {
         (0..self.servers.len()).filter(|index| !tried.has(*index)).min_by_key(out_until)
     }
 
+    /// Counts an answer with which a server says that it cannot answer now. A server that is in fails once with each path
+    /// until it answers well: clients choose the path, and one that always fails says little about the server.
+    pub(super) fn report_refusal(&mut self, index: usize, path: &str, now: Instant) -> Option<HealthChange> {
+        let state = self.servers.get_mut(index)?;
+        if let ServerHealth::Up { .. } = state.health {
+            let mut hasher = DefaultHasher::new();
+            path.hash(&mut hasher);
+            let path = hasher.finish();
+            if state.failed_paths.contains(&path) {
+                return None;
+            }
+            state.failed_paths.push(path);
+        }
+        self.report(index, false, now)
+    }
+
     /// Counts the outcome of a request or of a failed health check.
     pub(super) fn report(&mut self, index: usize, good: bool, now: Instant) -> Option<HealthChange> {
         let limits = self.limits;
-        let health = &mut self.servers.get_mut(index)?.health;
+        let ServerState { health, failed_paths, .. } = self.servers.get_mut(index)?;
+        if good {
+            failed_paths.clear();
+        }
         match (&mut *health, good) {
             (ServerHealth::Up { failures }, true) => *failures = 0,
             (ServerHealth::Up { failures }, false) => {
                 *failures += 1;
                 if *failures >= limits.unhealthy_after {
                     let backoff = limits.backoff;
+                    failed_paths.clear();
                     *health =
                         ServerHealth::Down { until: now + backoff, backoff, tried: false, good_checks: 0 };
                     return Some(HealthChange::Down);

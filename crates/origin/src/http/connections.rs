@@ -101,7 +101,7 @@ impl Connections {
                     return Ok(response);
                 }
                 Ok(response) => {
-                    origin.report_status(index, response.status());
+                    origin.report_refusal(index, &fetch.target, response.status());
                     if retries == 0 {
                         return Ok(response);
                     }

@@ -121,12 +121,13 @@ impl HttpOrigin {
         self.log_change(index, change);
     }
 
-    /// Counts a response that says that the server cannot answer now.
-    pub(super) fn report_status(&self, index: usize, status: u16) {
+    /// Counts a response to a request for `target` that says that the server cannot answer now.
+    pub(super) fn report_refusal(&self, index: usize, target: &str, status: u16) {
         if let Some(server) = self.server(index) {
             server.set_fault(format!("it answers {status}"));
         }
-        let change = self.balance().report(index, false, Instant::now());
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
+        let change = self.balance().report_refusal(index, path, Instant::now());
         self.log_change(index, change);
     }
 

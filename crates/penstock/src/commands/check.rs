@@ -1,6 +1,7 @@
 //! `penstock check`: prints the faults of a configuration.
 
 use penstock_config::Config;
+use penstock_edge::check_space;
 
 use crate::advice;
 use crate::arguments::CheckArgs;
@@ -9,10 +10,13 @@ use crate::terminal;
 
 pub(crate) fn run(arguments: &CheckArgs) -> Result<(), Failure> {
     let config = Config::load(&arguments.config).map_err(Failure::Config)?;
+    // A start says so itself.
+    let space = config.uses_cache().then(|| check_space(&config.cache)).flatten();
     for warning in config
         .warnings
         .iter()
         .chain(&config.verify_directories())
+        .chain(&space.map(|what| config.fault_at(None, what)))
         .chain(&advice::advise(&config, &advice::Circumstances::read()))
     {
         terminal::complain(&format!("{warning} (warning)"));

@@ -190,6 +190,18 @@ impl Service for Running {
         }
     }
 
+    fn waits_for_tiers(&self) -> bool {
+        self.server.waits_for_tiers()
+    }
+
+    fn adopt_tiers(&mut self) {
+        match self.server.adopt_tiers(&self.config) {
+            Ok(false) => {}
+            Ok(true) => tracing::info!("the cache has its tiers: the process before has ended"),
+            Err(error) => tracing::error!("cannot use the tiers of the process before: {error}"),
+        }
+    }
+
     fn reopen_logs(&mut self) {
         match log_pipe::hold(&self.config) {
             Ok(_pipe) => {

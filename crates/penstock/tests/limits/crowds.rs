@@ -26,7 +26,7 @@ fn ten_thousand_half_open_handshakes_keep_no_client_out() {
     const OTHERS: u64 = 1000;
     let crowd = descriptors_allowed().saturating_sub(OTHERS).min(10_000);
     println!("{crowd} half-open handshakes");
-    // Each worker has half of a limit, and the kernel spreads connections by a hash: not evenly.
+    // Each worker has half of the handshakes, and the kernel spreads connections by a hash: not evenly.
     let limit = crowd + crowd / 10 + 100;
     let limits = format!(
         "connections: {limit}, handshakes_in_flight: {limit}, handshake_deadline: 10m, open_files: 16"
@@ -134,6 +134,22 @@ fn a_crowd_of_silent_connections_keeps_no_client_out() {
     let served: Vec<_> = (0..20).filter_map(|_| one_more(&server)).collect();
     assert_eq!(served.len(), 20);
     drop((crowd, served));
+    no_connections(&server);
+}
+
+#[test]
+fn a_full_server_takes_the_place_of_an_idle_connection_whichever_worker_has_it() {
+    let server = Setup::new().workers(4).limits("connections: 2").start();
+    server.write("open.txt", "open\n");
+    let mut held = Vec::new();
+    for number in 0..40 {
+        held.push(one_more(&server).unwrap_or_else(|| panic!("client {number} was refused")));
+        let open = server.metrics().sum("penstock_connections", &[]);
+        assert!(open <= 2.0, "{open} connections");
+    }
+    server.counted(REFUSED, &["reason=\"evicted\""], 38.0);
+    server.counted(REFUSED, &["reason=\"limit\""], 0.0);
+    drop(held);
     no_connections(&server);
 }
 

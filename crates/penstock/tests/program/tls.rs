@@ -21,18 +21,15 @@ const CIPHERS: [(&str, &str, &str); 3] = [
 fn each_cipher_carries_a_film_in_both_versions() {
     let server = Setup::new().start();
     for (new, old, iana) in CIPHERS {
-        let file = server.file("film.mp4", 3_000_001);
+        // A name of its own: a worker may serve a replaced file for another second.
+        let path = format!("/{old}.mp4");
+        let file = server.file(&path[1..], 3_000_001);
         let fetch = |arguments: &[&str]| {
-            let name = format!("/film.mp4?{}", arguments.join(" ").replace(' ', "+"));
+            let name = format!("{path}?{}", arguments.join(" ").replace(' ', "+"));
             let curl = Tool::curl(&server).args(arguments).arg(server.url(&name)).run().ok();
             file.assert_range(0..file.len, &curl.stdout);
             server.logged(&name)["tls"].clone()
         };
-        // The file has just been replaced, and one second may pass until that shows.
-        until("the new film", || {
-            let curl = Tool::curl(&server).args(["-r", "0-99"]).arg(server.url("/film.mp4")).run().ok();
-            (curl.stdout == file.bytes(0..100)).then_some(())
-        });
         let found = fetch(&["--tlsv1.3", "--tls13-ciphers", new]);
         assert_eq!((&found["version"], &found["cipher"]), (&"TLSv1.3".into(), &new.into()));
         for key in ["ECDSA", "RSA"] {

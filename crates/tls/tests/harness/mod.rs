@@ -86,7 +86,7 @@ impl TestServer {
         let (socket, _): (TcpStream, _) = self.listener.as_ref().unwrap().accept().await.unwrap();
         let socket = Rc::new(socket);
         let accepted =
-            self.acceptor.accept(Rc::clone(&socket), Vec::new(), HttpVersions::H1, &self.limiter).await;
+            self.acceptor.accept(Rc::clone(&socket), Vec::new(), HttpVersions::H1, &self.limiter, None).await;
         if let Ok(established) = &accepted {
             // A new socket takes a few hundred bytes at once.
             assert_eq!(socket.try_write(&established.tickets).unwrap(), established.tickets.len());

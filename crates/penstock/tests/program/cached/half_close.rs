@@ -28,7 +28,7 @@ fn body() -> Vec<u8> {
 fn a_half_closed_tls_connection_gets_its_whole_response_from_cache_and_origin() {
     let origin =
         Origin::start(|_, _, stream| answer(stream, "200 OK", "Cache-Control: max-age=60\r\n", &body()));
-    let edge = Edge::of(&origin);
+    let edge = Edge::with(&origin.sites(), "64MiB");
     for version in [SslVersion::TLS1_2, SslVersion::TLS1_3] {
         for (name, close) in HALF_CLOSES {
             for mid_body in [false, true] {
@@ -48,7 +48,8 @@ fn a_half_closed_tls_connection_gets_its_whole_response_from_cache_and_origin() 
                         assert_eq!(client.response_to_head().unwrap().status, 200);
                     }
                     received.extend(client.rest().unwrap());
-                    assert!(received == body(), "{} bytes", received.len());
+                    let bytes = received.len();
+                    assert!(received == body(), "{bytes} bytes, {}", edge.server.logged(&path));
                 }
             }
         }

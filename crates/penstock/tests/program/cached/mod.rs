@@ -3,6 +3,7 @@
 mod alone;
 mod bucket;
 mod contents;
+mod crowded;
 mod disk;
 mod faults;
 mod fills;

@@ -89,6 +89,21 @@ fn check_shows_warnings_and_is_still_0() {
 }
 
 #[test]
+fn check_warns_of_a_memory_tier_that_is_larger_than_its_file_system() {
+    let files = Files::new();
+    let file = files.write(
+        "edge.yaml",
+        "workers: 1\nlisteners: [{address: 127.0.0.1:80}]\nsites: [{origin: {http: [\"http://192.0.2.1\"]}}]\n\
+         cache: {memory: {directory: /dev/shm/not/there, size: 4096GiB}}\n",
+    );
+    let output = run(&["check", "-c", &file]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = stderr_of_any_user(&output);
+    assert!(said.starts_with(&format!("{file}: the memory tier in /dev/shm/not/there uses ")), "{said}");
+    assert!(said.contains(" of 4194304 MiB: its file system has no more space"), "{said}");
+}
+
+#[test]
 fn check_of_a_bad_file_is_2_with_a_line_for_each_fault() {
     let files = Files::new();
     let file = files.write("edge.yaml", "workers: 0\nlistners: []\nsites: []\n");

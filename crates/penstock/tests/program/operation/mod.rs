@@ -5,6 +5,7 @@
 mod drain;
 mod faults;
 mod reload;
+mod succession;
 
 use std::io::{Read, Write};
 

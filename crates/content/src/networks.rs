@@ -1,5 +1,5 @@
-//! How many of something each client network has: handshakes in flight, forwarded requests. A table has only networks that
-//! have any, so it is bounded by the number of those altogether.
+//! How many of something each client network has: connections, handshakes, forwarded requests, requests to origins. A table
+//! has only networks that have any, so it is bounded by the number of those altogether.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,14 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The usual network of one customer of a provider, or of a small company: /24 of IPv4, /56 of IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Network {
+pub enum Network {
+    /// The first three bytes.
     V4([u8; 3]),
+    /// The first seven bytes.
     V6([u8; 7]),
 }
 
 impl Network {
     /// `None` for this machine itself, which is not limited: proxies and tests come from there.
-    fn of(client: IpAddr) -> Option<Self> {
+    pub fn of(client: IpAddr) -> Option<Self> {
         match client.to_canonical() {
             ip if ip.is_loopback() => None,
             IpAddr::V4(ip) => {
@@ -27,20 +29,31 @@ impl Network {
             }
         }
     }
+
+    /// A number that no other network has.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::V4([a, b, c]) => u64::from_be_bytes([1, 0, 0, 0, 0, a, b, c]),
+            Self::V6([a, b, c, d, e, f, g]) => u64::from_be_bytes([2, a, b, c, d, e, f, g]),
+        }
+    }
 }
 
 /// Counts by network. Workers may share it: a lock is held for one look at the table.
 #[derive(Debug, Default)]
-pub(crate) struct Networks(Mutex<HashMap<Network, usize>>);
+pub struct Networks(Mutex<HashMap<Network, usize>>);
 
 /// The network has as many as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NetworkFull;
+pub struct NetworkFull;
 
 impl Networks {
     /// Counts one more for as long as the entry lives. No more than `most` of a network at a time; zero is no limit.
-    pub(crate) fn enter(self: &Arc<Self>, client: IpAddr, most: usize) -> Result<Entry, NetworkFull> {
-        let Some(network) = Network::of(client).filter(|_| most > 0) else { return Ok(Entry(None)) };
+    ///
+    /// # Errors
+    /// [`NetworkFull`]: the network has `most` already.
+    pub fn enter(self: &Arc<Self>, client: IpAddr, most: usize) -> Result<NetworkEntry, NetworkFull> {
+        let Some(network) = Network::of(client).filter(|_| most > 0) else { return Ok(NetworkEntry(None)) };
         let mut counts = self.counts();
         let count = counts.entry(network).or_insert(0);
         if *count >= most {
@@ -48,7 +61,7 @@ impl Networks {
         }
         *count += 1;
         drop(counts);
-        Ok(Entry(Some((Arc::clone(self), network))))
+        Ok(NetworkEntry(Some((Arc::clone(self), network))))
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<Network, usize>> {
@@ -58,9 +71,9 @@ impl Networks {
 
 /// One that is counted; `None` if its network is not limited.
 #[derive(Debug)]
-pub(crate) struct Entry(Option<(Arc<Networks>, Network)>);
+pub struct NetworkEntry(Option<(Arc<Networks>, Network)>);
 
-impl Drop for Entry {
+impl Drop for NetworkEntry {
     fn drop(&mut self) {
         let Some((networks, network)) = self.0.take() else { return };
         let mut counts = networks.counts();
