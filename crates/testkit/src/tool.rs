@@ -53,11 +53,11 @@ impl Tool {
         Self::new(program())
     }
 
-    /// curl that trusts this server's authority, prints nothing but bodies and errors, and fails only on failures
-    /// of transport.
+    /// curl that speaks HTTP/1.1 unless it is told otherwise, trusts this server's authority, prints nothing but bodies and
+    /// errors, and fails only on failures of transport.
     pub fn curl(server: &Server) -> Self {
         let curl = Self::new("curl").args(["--disable", "--silent", "--show-error", "--max-time", "50"]);
-        curl.arg("--cacert").arg(server.certificates().authority())
+        curl.arg("--http1.1").arg("--cacert").arg(server.certificates().authority())
     }
 
     /// `openssl s_client` to the first HTTPS listener; it trusts this server's authority and insists on it. It sends

@@ -195,12 +195,10 @@ fn a_broken_ticket_gets_a_full_handshake() {
 #[test]
 fn http_1_1_is_agreed_on_where_it_is_offered() {
     let server = site().start();
-    for (offer, agreed) in
-        [("h2,http/1.1", "ALPN protocol: http/1.1\n"), ("http/1.1", "ALPN protocol: http/1.1\n")]
-    {
+    for offer in ["h3,http/1.1", "http/1.1"] {
         for version in ["-tls1_2", "-tls1_3"] {
             let text = fetch(&server, &[version, "-alpn", offer]).ok().text();
-            assert!(text.contains(agreed) && text.contains(BODY), "{offer}: {text}");
+            assert!(text.contains("ALPN protocol: http/1.1\n") && text.contains(BODY), "{offer}: {text}");
         }
     }
     // A client of HTTP/1.0 understands the response without an agreement.
@@ -211,9 +209,21 @@ fn http_1_1_is_agreed_on_where_it_is_offered() {
 }
 
 #[test]
+fn http_2_is_agreed_on_before_http_1_1() {
+    let server = site().start();
+    for offer in ["h2,http/1.1", "http/1.1,h2", "h2"] {
+        for version in ["-tls1_2", "-tls1_3"] {
+            let client = Tool::s_client(&server).args([version, "-servername", "localhost", "-alpn", offer]);
+            let text = client.run_with_input(b"").text();
+            assert!(text.contains("ALPN protocol: h2\n"), "{offer}: {text}");
+        }
+    }
+}
+
+#[test]
 fn clients_of_another_protocol_get_an_alert() {
     let server = site().start();
-    for (place, offer) in ["h2", "spdy/3.1,h2", "ftp", "acme-tls/1", "imap,smtp"].into_iter().enumerate() {
+    for (place, offer) in ["h3", "spdy/3.1,h2c", "ftp", "acme-tls/1", "imap,smtp"].into_iter().enumerate() {
         for version in ["-tls1_2", "-tls1_3"] {
             let refused = fetch(&server, &[version, "-alpn", offer]);
             let error = "alert no application protocol";
