@@ -44,6 +44,9 @@ pub const UPLOAD_DEADLINE_SECONDS: u64 = 600;
 /// Forwarded requests of one client network at the same time: a quarter of an origin server's connections.
 pub const FORWARDED_PER_NETWORK: usize = 64;
 
+/// How long a client that has closed its sending direction is kept waiting for the next bytes of its response.
+pub const HALF_CLOSED_SECONDS: u64 = 30;
+
 /// Fetches from origins of one client network at the same time: half of an origin server's connections. Viewers of the same
 /// objects share fetches.
 pub const FETCHES_PER_NETWORK: usize = 128;

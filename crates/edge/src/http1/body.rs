@@ -1,7 +1,7 @@
 //! The body of a request on an HTTP/1 connection.
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_egress::{Part, Transmission};
@@ -10,6 +10,7 @@ use penstock_http::{Rejection, Request, response};
 
 use super::carrier::Http1Carrier;
 use crate::connection::Connection;
+use crate::departure::departure;
 use crate::drive::{Sent, send};
 use crate::settings::Settings;
 use crate::upload::{BodyPiece, ClientBody};
@@ -59,5 +60,9 @@ impl ClientBody for Http1Body<'_> {
 
     async fn wait_for_more(&mut self, deadline: Instant) -> bool {
         self.connection.read_until(deadline).await
+    }
+
+    async fn departed(&self) {
+        departure(&self.connection.socket, Duration::from_secs(limits::HALF_CLOSED_SECONDS)).await;
     }
 }

@@ -1,12 +1,14 @@
 //! An HTTP/1 connection as the carrier of one response.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use penstock_config::limits;
 use penstock_egress::{Part, SendError, Step, Transmission};
 use tokio::time::sleep_until;
 
 use crate::client_budget::ClientBudget;
 use crate::connection::{Connection, ReadOutcome, UNEXPECTED_MESSAGE};
+use crate::departure::departure;
 use crate::drive::Carrier;
 use crate::metrics::ShortReason;
 use crate::settings::Settings;
@@ -111,6 +113,9 @@ impl Carrier for Http1Carrier<'_> {
 
     async fn wait_for<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, ShortReason> {
         let mut coming = std::pin::pin!(coming);
+        let socket = std::rc::Rc::clone(&self.connection.socket);
+        let patience = Duration::from_secs(limits::HALF_CLOSED_SECONDS);
+        let mut departed = std::pin::pin!(departure(&socket, patience));
         loop {
             tokio::select! {
                 biased;
@@ -118,6 +123,7 @@ impl Carrier for Http1Carrier<'_> {
                 why = self.client_speaks() => if let Some(why) = why {
                     return Err(why);
                 },
+                () = &mut departed => return Err(ShortReason::ClientClosed),
             }
         }
     }
