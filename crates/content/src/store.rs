@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use penstock_cache::purge::{PurgeEffect, Purges, Subject};
 use penstock_cache::{Index, Object, OpenedTiers, Tiers};
-use penstock_config::Cache;
+use penstock_config::{Cache, limits};
 use penstock_metrics::Prefetches;
+use tokio::sync::Semaphore;
 
 use crate::metadata::ObjectMetadata;
 use crate::store_error::StoreError;
@@ -28,6 +29,8 @@ pub struct Store {
     pub(crate) prefetches: Arc<Prefetches>,
     /// Whether another process still has the tiers of the configuration.
     waits: AtomicBool,
+    /// Memory in bytes for what goes past a cache without space.
+    pub(crate) past_cache: Arc<Semaphore>,
     raw: Cache,
 }
 
@@ -52,6 +55,7 @@ impl Store {
 
     fn of(raw: &Cache, configured: &ConfiguredTiers<'_>, opened: OpenedTiers, waits: bool) -> Arc<Self> {
         let OpenedTiers { tiers, restored, purges } = opened;
+        let past_cache = usize::try_from(limits::past_cache_bytes(raw.memory.size)).unwrap_or(usize::MAX);
         Arc::new(Self {
             variants: Variants::new(Arc::clone(&configured.budget)),
             index: Index::new(Arc::clone(&configured.budget), restored),
@@ -60,6 +64,7 @@ impl Store {
             volatile: VolatileObjects::default(),
             prefetches: Arc::default(),
             waits: AtomicBool::new(waits),
+            past_cache: Arc::new(Semaphore::new(past_cache)),
             raw: raw.clone(),
         })
     }
@@ -125,6 +130,11 @@ impl Store {
     /// The purges, for their counters.
     pub fn purges(&self) -> &Arc<Purges> {
         &self.purges
+    }
+
+    /// Memory in bytes for what goes past a cache without space, for all readers together.
+    pub(crate) fn past_cache_bytes(&self) -> usize {
+        usize::try_from(limits::past_cache_bytes(self.raw.memory.size)).unwrap_or(usize::MAX)
     }
 
     /// Counters of prefetched segments and slices.
