@@ -142,20 +142,21 @@ impl Store {
         &self.prefetches
     }
 
-    /// Forgets an object that was purged, and returns whether it was; marks as stale what a soft purge made stale.
-    pub(crate) fn drop_if_purged(&self, object: &Arc<Object<ObjectMetadata>>) -> bool {
-        let gone = self.is_purged(object.description());
+    /// Forgets an object that was purged, and returns whether it was; marks as stale from `now` on what a soft purge made
+    /// stale.
+    pub(crate) fn drop_if_purged(&self, object: &Arc<Object<ObjectMetadata>>, now: Instant) -> bool {
+        let gone = self.is_purged(object.description(), now);
         if gone {
             self.index.forget_version(object.key(), object);
         }
         gone
     }
 
-    /// Whether an object with this metadata was purged; marks it as stale if a soft purge made it stale.
-    pub(crate) fn is_purged(&self, metadata: &ObjectMetadata) -> bool {
+    /// Whether an object with this metadata was purged; marks it as stale from `now` on if a soft purge made it stale.
+    pub(crate) fn is_purged(&self, metadata: &ObjectMetadata, now: Instant) -> bool {
         let verdict = self.purges.judge(&metadata.judged, || metadata.subject());
         if verdict == PurgeEffect::Stale {
-            metadata.make_stale(Instant::now());
+            metadata.make_stale(now);
         }
         verdict == PurgeEffect::Gone
     }
