@@ -97,8 +97,8 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early, st
         }
     }
     let early = early == Early::Answer || request.came_early();
-    let address = shared.client.ip();
-    let client = ClientRequest { head: request, secure: shared.tls.is_some(), early, address };
+    let (address, secure) = (shared.client.ip(), shared.tls.is_some());
+    let client = ClientRequest { head: request, address, secure, early };
     let content = Rc::clone(&worker.content);
     // Held until the response has been sent: it comes from the origin as well.
     let mut share = None;
