@@ -27,16 +27,16 @@ const encodeName = (name) => Buffer.from([...name.split('.'), '']
   .flatMap((label) => [label.length, ...Buffer.from(label)]));
 
 /**
- * `HTTPS 1 . alpn=http/1.1 ech=...`, as `penstock ech new` prints it, in the wire format. The record of a port other than
+ * `HTTPS 1 . alpn=h2,http/1.1 ech=...`, as `penstock ech new` prints it, in the wire format. The record of a port other than
  * 443 stands under a name of its own, so it has to say which host it is about instead of `.` (RFC 9460 §2.5.2).
  */
 function httpsRecord(text, host) {
   const [, alpn, ech] = text.match(/^HTTPS 1 \. alpn=(\S+) ech=(\S+)$/);
-  const protocol = Buffer.from(alpn);
+  const protocols = alpn.split(',').map((name) => Buffer.from([name.length, ...Buffer.from(name)]));
   return Buffer.concat([
     Buffer.from([0, 1]), // priority
     encodeName(host),
-    parameter(1, Buffer.concat([Buffer.from([protocol.length]), protocol])),
+    parameter(1, Buffer.concat(protocols)),
     parameter(5, Buffer.from(ech, 'base64')),
   ]);
 }

@@ -32,7 +32,7 @@ use crate::model::{Config, ConfigSource, Log};
 use crate::raw;
 use crate::section::{Text, position};
 use crate::users::{self, User};
-pub(crate) use listeners::default_options;
+pub(crate) use listeners::{default_options, default_versions};
 use reader::Reader;
 pub(crate) use sites::INDEX;
 

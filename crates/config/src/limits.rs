@@ -6,12 +6,14 @@
 
 mod bytes;
 mod cache;
+mod http2;
 mod origin;
 mod semantics;
 mod tls;
 
 pub use self::bytes::*;
 pub use self::cache::*;
+pub use self::http2::*;
 pub use self::origin::*;
 pub use self::semantics::*;
 pub use self::tls::*;

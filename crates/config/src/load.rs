@@ -13,7 +13,7 @@ use penstock_tls::certificate::Certificate;
 use crate::fault::Fault;
 use crate::forwarding::{Forwarded, default_methods};
 use crate::interpret::reader::{Reader, check_directory};
-use crate::interpret::{INDEX, default_options, interpret, worker_for_each_core};
+use crate::interpret::{INDEX, default_options, default_versions, interpret, worker_for_each_core};
 use crate::limits::CONFIG_FILE_BYTES;
 use crate::model::{
     Cache, Config, ConfigSource, ConfiguredCertificate, DotFiles, EarlyRequests, Headers, HostPattern,
@@ -89,7 +89,13 @@ impl Config {
             user: None,
             listeners: addresses
                 .iter()
-                .map(|&address| Listener { address, tls, proxy_protocol: false, socket: default_options() })
+                .map(|&address| Listener {
+                    address,
+                    tls,
+                    protocols: default_versions(tls),
+                    proxy_protocol: false,
+                    socket: default_options(),
+                })
                 .collect(),
             tls: Tls { certificates, ..Tls::default() },
             sites: vec![Site {

@@ -14,6 +14,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use penstock_sys::socket::ListenOptions;
+use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::limits::Limits;
@@ -105,6 +106,8 @@ pub struct Listener {
     pub address: SocketAddr,
     /// HTTPS if true, plain HTTP otherwise.
     pub tls: bool,
+    /// Versions of HTTP; at least one.
+    pub protocols: HttpVersions,
     /// Whether each connection starts with a PROXY protocol header (version 1 or 2).
     pub proxy_protocol: bool,
     /// Options of the socket.

@@ -7,13 +7,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use penstock_config::limits;
+use penstock_tls::HttpVersions;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::establish::establish;
-use crate::http1;
 use crate::metrics::Refusal;
 use crate::worker::{HandshakeInFlight, Listening, Presence, Worker};
+use crate::{http1, http2};
 
 /// Serves an accepted socket, or closes it because a limit is reached.
 fn take_in(worker: &Rc<Worker>, listening: Listening, socket: TcpStream, peer: SocketAddr) {
@@ -33,7 +34,13 @@ fn take_in(worker: &Rc<Worker>, listening: Listening, socket: TcpStream, peer: S
         let connection = Box::pin(establish(&worker, &listening, socket, peer)).await;
         drop(handshaking);
         if let Some((connection, place)) = connection {
-            http1::serve(connection).await;
+            let goes_on_as_http2 = match connection.versions {
+                HttpVersions { h1: true, .. } => http1::serve(connection).await,
+                HttpVersions { h1: false, .. } => Some(connection),
+            };
+            if let Some(connection) = goes_on_as_http2 {
+                Box::pin(http2::serve(connection)).await;
+            }
             drop(place);
         }
         drop(presence);

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_egress::Outlet;
-use penstock_tls::Ja4;
-use penstock_tls::{Received, alert};
+use penstock_tls::{HttpVersions, Ja4, Received, alert};
 use tokio::net::TcpStream;
 use tokio::task::coop::consume_budget;
 use tokio::time::{sleep_until, timeout_at};
@@ -41,6 +40,8 @@ pub(crate) struct Connection {
     pub(crate) ja4: Option<Ja4>,
     /// The name in the certificate that the client has shown.
     pub(crate) client_certificate: Option<Box<str>>,
+    /// The versions of HTTP that the client may still speak: one, unless a plain connection can be either.
+    pub(crate) versions: HttpVersions,
     /// Requests answered so far.
     pub(crate) requests: u64,
     /// The end of the last response, if the client may have yet to take it.
@@ -97,6 +98,7 @@ impl Connection {
             unfinished_handshake: None,
             ja4: None,
             client_certificate: None,
+            versions: HttpVersions::H1,
             requests: 0,
             untaken: None,
             since: Instant::now(),

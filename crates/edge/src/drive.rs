@@ -24,7 +24,7 @@ pub(crate) struct Sent {
 
 /// What carries one response to its client: an HTTP/1 connection, or a stream of a connection with many responses.
 ///
-/// A carrier frames content, gives bytes to an outlet without waiting, and waits for its client, which may meanwhile send
+/// A carrier frames content, gives bytes to an outlet, and waits for its client, which may meanwhile send
 /// more, close, or take too long. Nothing here concerns other responses of the same connection.
 pub(crate) trait Carrier {
     /// Frames `length` bytes of content for this carrier.
@@ -36,11 +36,11 @@ pub(crate) trait Carrier {
     /// Called before the first step of some bytes that can be sent.
     fn begin(&mut self, transmission: &Transmission);
 
-    /// Gives some of the bytes to the outlet, without waiting.
+    /// Gives some of the bytes to the outlet. Waits only for the turn of this response, if it shares its connection.
     ///
     /// # Errors
     /// See [`SendError`].
-    fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError>;
+    async fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError>;
 
     /// Called after each step with bytes left to send. Other responses get their turn here.
     async fn between_steps(&mut self, now: Instant) -> Option<ShortReason>;
@@ -142,7 +142,7 @@ pub(crate) async fn send(
     let mut stream = Stream::default();
     while sent.short.is_none() {
         let now = Instant::now();
-        match carrier.advance(&mut transmission, now) {
+        match carrier.advance(&mut transmission, now).await {
             Ok(Step::Done) => break,
             Ok(Step::Sent(count)) => {
                 sent.first_byte.get_or_insert(now);

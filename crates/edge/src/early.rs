@@ -5,7 +5,6 @@
 
 use std::time::Instant;
 
-use penstock_http::{BodyFraming, Method, Request};
 use penstock_tls::early_data::EarlyDataOutcome;
 
 use crate::settings::Settings;
@@ -29,11 +28,9 @@ impl UnfinishedHandshake {
         }
     }
 
-    /// Whether a request with a head of this length may be answered before the end of the handshake. After the first one
+    /// Whether a request with a head of this length, which is harmless if it is GET or HEAD without a body, may be answered before the end of the handshake. After the first one
     /// that may not, none may: responses keep the order of requests.
-    pub(crate) fn admits(&mut self, request: &Request<'_>, head_bytes: usize) -> bool {
-        let is_harmless =
-            matches!(request.method(), Method::Get | Method::Head) && request.body() == BodyFraming::None;
+    pub(crate) fn admits(&mut self, is_harmless: bool, head_bytes: usize) -> bool {
         if is_harmless && head_bytes <= self.allowance {
             self.allowance -= head_bytes;
             return true;

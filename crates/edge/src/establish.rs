@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
-use penstock_egress::Outlet;
+use penstock_egress::{Outlet, SealerChoice};
 use penstock_http::proxy;
-use penstock_tls::{Established, HandshakeFailure, alert};
+use penstock_tls::{Established, HandshakeFailure, HttpVersions, alert};
 use tokio::net::TcpStream;
 use tokio::time::timeout_at;
 
@@ -24,6 +24,8 @@ use crate::worker::{Listening, Worker};
 
 /// The reason of the egress path, for `penstock_egress_connections_total`.
 const NO_TLS: &str = "no_tls";
+/// The same.
+const HTTP2: &str = "http2";
 
 /// Makes a connection of a socket, with its place among the connections of the client's network; `None` if handshake or PROXY header fail, which is counted.
 pub(crate) async fn establish(
@@ -51,15 +53,19 @@ pub(crate) async fn establish(
         worker.shard.refused(Refusal::Network);
         return None;
     };
-    let connection = if listening.tls {
-        handshake(worker, &settings, socket, prefix, client).await
+    let mut connection = if listening.tls {
+        handshake(worker, &settings, socket, (prefix, listening.versions), client).await?
     } else {
         let path = EgressPath::decided(worker, OutletKind::Plain, NO_TLS);
         let outlet = Outlet::plain(Rc::clone(&socket), settings.outlet);
         let inbound = Inbound::Plain { socket: Rc::clone(&socket), prefix };
-        Some(Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, None))
+        Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, None)
     };
-    Some((connection?, place))
+    if !listening.tls || connection.versions.h1 && !listening.versions.h1 {
+        // Without ALPN the first bytes tell.
+        connection.versions = listening.versions;
+    }
+    Some((connection, place))
 }
 
 /// The client that the balancer names, if it names one, and the bytes behind the header.
@@ -88,7 +94,7 @@ async fn handshake(
     worker: &Rc<Worker>,
     settings: &Settings,
     socket: Rc<TcpStream>,
-    prefix: Vec<u8>,
+    (prefix, versions): (Vec<u8>, HttpVersions),
     client: SocketAddr,
 ) -> Option<Connection> {
     let Ok(_counted) = worker.networks.enter(client.ip(), worker.handshakes_per_network()) else {
@@ -97,9 +103,8 @@ async fn handshake(
     };
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     let acceptor = settings.acceptor.as_ref()?;
-    let outcome =
-        timeout_at(deadline.into(), acceptor.accept(Rc::clone(&socket), prefix, &worker.signing_limiter))
-            .await;
+    let accepting = acceptor.accept(Rc::clone(&socket), prefix, versions, &worker.signing_limiter);
+    let outcome = timeout_at(deadline.into(), accepting).await;
     match outcome.unwrap_or(Err(HandshakeFailure::silent("timeout"))) {
         Ok(established) => take_over(worker, settings, socket, established, client, deadline),
         Err(failure) => {
@@ -131,6 +136,7 @@ fn take_over(
         worker.shard.hello_retried();
     }
     let (extensions, ja4, client_certificate) = (facts.extensions, facts.ja4, facts.client_certificate);
+    let http2 = facts.http2;
     labels::count_tickets(&worker.shard, &facts.tickets);
     let facts = HandshakeFacts {
         version: facts.version,
@@ -142,7 +148,11 @@ fn take_over(
     let after = worker.recent_clients.last(client.ip(), Instant::now());
     worker.shard.handshake_done(&facts, &labels::timing(&timing), after);
     worker.shard.extensions(&labels::extensions(&extensions), facts.resumed);
-    let choice = settings.kernel.choose_for(&keys);
+    let choice = match http2 {
+        // Frames of several responses share a batch, which the kernel does not take.
+        true => SealerChoice::UserSpace(HTTP2),
+        false => settings.kernel.choose_for(&keys),
+    };
     let Ok(mut outlet) = Outlet::user_space(Rc::clone(&socket), keys, settings.outlet) else {
         worker.shard.handshake_failed("keys_unavailable");
         return None;
@@ -153,6 +163,7 @@ fn take_over(
     let mut connection =
         Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, Some(facts));
     connection.unfinished_handshake = unfinished;
+    connection.versions = HttpVersions { h1: !http2, h2: http2 };
     connection.ja4 = ja4;
     connection.client_certificate = client_certificate.map(String::into_boxed_str);
     Some(connection)

@@ -1,9 +1,8 @@
 //! HTTP/1 on a connection: requests one after the other (RFC 9112).
 
+mod body;
 mod carrier;
 mod head;
-mod record;
-mod upload;
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -12,20 +11,22 @@ use penstock_config::limits;
 use penstock_content::{CacheStatus, ClientRequest, Forward, Response, respond};
 use penstock_egress::{Part, Transmission};
 use penstock_http::body::BodyDecoder;
-use penstock_http::{BodyFraming, Rejection, Request, Status, head_length};
+use penstock_http::{BodyFraming, Method, Rejection, Request, Status, head_length};
+use penstock_http2::PREFACE;
 use tokio::task::coop::consume_budget;
 
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE};
 use crate::connection_count::IdleEntry;
 use crate::drive::{Sent, drive, send};
-use crate::metrics::{Refusal, ShortReason};
-use crate::networks::{Entry, NetworkFull};
+use crate::metrics::{HttpLabel, Refusal, ShortReason};
+use crate::record::{Answered, CarriedBy, record, record_refusal};
 use crate::settings::Settings;
 use crate::untaken::Untaken;
+use crate::upload::{self, forwarded_share};
+use body::Http1Body;
 use carrier::Http1Carrier;
 pub(crate) use head::plain_http_on_tls_port;
 use head::{ContentFraming, head_of, refusal};
-use record::{Answered, record, record_refusal};
 
 /// The next thing on a connection.
 enum Next {
@@ -42,13 +43,18 @@ const HEAD_TOO_SLOW: Rejection =
 /// First byte of a TLS handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Answers requests until client or server ends the connection, then closes it.
+/// Answers requests until client or server ends the connection, then closes it. Returns the connection if its first bytes
+/// are those of HTTP/2, and it may speak that.
 ///
 /// All but the wait for a request is boxed: an idle connection must not carry the memory that responses need.
-pub(crate) async fn serve(mut connection: Connection) {
+pub(crate) async fn serve(mut connection: Connection) -> Option<Connection> {
     let last_alert = loop {
         let settings = connection.worker.settings();
         match next_head(&mut connection, &settings).await {
+            Next::Head(head) if is_http2(&connection, &head) => {
+                connection.inbox.splice(..0, head);
+                return Some(connection);
+            }
             Next::Head(head) => {
                 if !Box::pin(answer(&mut connection, &head, &settings)).await {
                     break CLOSE_NOTIFY;
@@ -69,6 +75,12 @@ pub(crate) async fn serve(mut connection: Connection) {
         consume_budget().await;
     };
     Box::pin(connection.close(last_alert)).await;
+    None
+}
+
+/// Whether this is the beginning of HTTP/2's preface (RFC 9113 §3.4), on a connection that may speak it.
+fn is_http2(connection: &Connection, head: &[u8]) -> bool {
+    connection.versions.h2 && connection.requests == 0 && PREFACE.starts_with(head)
 }
 
 /// Waits for the next whole head. Its deadline counts from its first byte.
@@ -157,6 +169,9 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
         Ok(request) => request,
         Err(rejection) => return answer_rejected(connection, rejection, started, settings).await,
     };
+    if connection.requests == 0 {
+        connection.worker.shard.connection_speaks(HttpLabel::H1);
+    }
     connection.requests += 1;
     let Some(early) = judge_early(connection, &request, head.len()).await else { return false };
     let client = ClientRequest { head: &request, secure: connection.tls.is_some(), early };
@@ -164,10 +179,12 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     // Held until the response has been sent: it comes from the origin as well.
     let mut share = None;
     let responded = match Forward::admit(&content, &settings.sites, &request) {
-        Some(forward) => match forwarded_share(connection, settings) {
+        Some(forward) => match forwarded_share(&connection.worker, connection.client, settings) {
             Ok(held) => {
                 share = Some(held);
-                upload::forward(connection, &forward, client, settings).await
+                let address = connection.client;
+                let mut body = Http1Body::new(connection, &request, settings);
+                upload::forward(&mut body, &forward, client, (&content, address), settings).await
             }
             Err(rejection) => Err(rejection),
         },
@@ -201,21 +218,8 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     }
     drop(share);
     let answered = Answered { status, started, early, head_bytes, cache };
-    record(connection, &request, &answered, &sent, settings);
+    record(CarriedBy::connection(connection), &request, &answered, &sent, settings);
     keep_alive && sent.short.is_none()
-}
-
-/// A place among the forwarded requests of the client's network.
-///
-/// # Errors
-/// The network has none left.
-fn forwarded_share(connection: &Connection, settings: &Settings) -> Result<Entry, Rejection> {
-    let most = settings.limits.forwarded_per_network;
-    connection.worker.forwarded.enter(connection.client.ip(), most).map_err(|NetworkFull| Rejection {
-        status: Status::TooManyRequests,
-        reason: "network_forwards",
-        close: true,
-    })
 }
 
 /// Answers a request whose body is not used, and says whether all of the request has been read.
@@ -283,7 +287,8 @@ async fn answer_rejected(
     let mut sent = Sent { bytes: 0, first_byte: None, short: None };
     let mut carrier = Http1Carrier::new(connection, settings, false);
     send(&mut carrier, &worker, Transmission::new(vec![Part::Owned(answer)]), &mut sent).await;
-    record_refusal(connection, rejection.status, started, &sent, settings);
+    let carrier = CarriedBy::connection(connection);
+    record_refusal(carrier, rejection.status.code(), started, &sent, settings);
     keep_alive && sent.short.is_none()
 }
 
@@ -291,7 +296,9 @@ async fn answer_rejected(
 /// the handshake was not finished.
 async fn judge_early(connection: &mut Connection, request: &Request<'_>, head_bytes: usize) -> Option<bool> {
     let Some(unfinished) = &mut connection.unfinished_handshake else { return Some(request.came_early()) };
-    if unfinished.admits(request, head_bytes) {
+    let is_harmless =
+        matches!(request.method(), Method::Get | Method::Head) && request.body() == BodyFraming::None;
+    if unfinished.admits(is_harmless, head_bytes) {
         return Some(true);
     }
     connection.worker.shard.early_request("waited");

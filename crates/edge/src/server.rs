@@ -367,7 +367,8 @@ fn open_shared(
     }
     let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
     let id = metrics.listener(&address.to_string(), protocol);
-    let listening = Listening { id, tls: written.tls, proxy_protocol: written.proxy_protocol };
+    let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
+    let listening = Listening { id, tls, versions, proxy_protocol };
     for (opened, socket) in openings.iter_mut().zip(sockets) {
         opened.push(Opened { address, socket, listening });
     }

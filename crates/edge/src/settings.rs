@@ -8,6 +8,7 @@ use penstock_config::{Config, Limits, Origin, SessionCache, limits};
 use penstock_content::{SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
+use penstock_http2::Http2Limits;
 use penstock_tls::early_data::EarlyDataPolicy;
 use penstock_tls::session_store::{SessionStorage, SessionStore};
 use penstock_tls::strikes::{StrikeLimits, StrikeRegister};
@@ -30,6 +31,7 @@ pub(crate) struct Settings {
     pub(crate) holdings: Mutex<Option<Holdings>>,
     pub(crate) limits: Limits,
     pub(crate) head: HeadLimits,
+    pub(crate) http2: Http2Limits,
     pub(crate) outlet: OutletLimits,
     pub(crate) kernel: KernelPlan,
     /// Bytes of early data that are answered before the handshake is finished.
@@ -77,6 +79,7 @@ impl Settings {
                 fields: config.limits.head_fields,
                 target_bytes: config.limits.target_bytes,
             },
+            http2: http2(&config.limits),
             outlet: OutletLimits {
                 batch_bytes_min: limits::BATCH_BYTES_MIN,
                 batch_bytes_max: limits::BATCH_BYTES_MAX,
@@ -90,6 +93,21 @@ impl Settings {
             strikes,
             access_log,
         })
+    }
+}
+
+/// Bounds of a connection of HTTP/2.
+fn http2(configured: &Limits) -> Http2Limits {
+    let bounded = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Http2Limits {
+        streams: limits::HTTP2_STREAMS,
+        stream_window: limits::HTTP2_STREAM_WINDOW_BYTES,
+        connection_window: limits::HTTP2_CONNECTION_WINDOW_BYTES,
+        // RFC 9113 §6.5.2 counts 32 bytes for each field beside name and value.
+        header_list_bytes: bounded(configured.head_bytes + 32 * configured.head_fields),
+        fields: bounded(configured.head_fields),
+        target_bytes: bounded(configured.target_bytes),
+        ..Http2Limits::default()
     }
 }
 

@@ -12,7 +12,7 @@ use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
 use penstock_origin::residency::{Residency, ResidencyLimits};
-use penstock_tls::{HandshakeRate, SigningLimiter};
+use penstock_tls::{HandshakeRate, HttpVersions, SigningLimiter};
 use tokio::sync::Notify;
 
 use crate::collect::{Collector, labels};
@@ -69,6 +69,7 @@ pub(crate) struct Worker {
 pub(crate) struct Listening {
     pub(crate) id: ListenerId,
     pub(crate) tls: bool,
+    pub(crate) versions: HttpVersions,
     pub(crate) proxy_protocol: bool,
 }
 

@@ -22,6 +22,13 @@ impl Batch {
         }
     }
 
+    /// Makes sure that `count` more bytes fit.
+    pub(crate) fn reserve(&mut self, count: usize) {
+        if self.bytes.len() < self.filled + count {
+            self.bytes.resize(self.filled + count, 0);
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.filled
     }

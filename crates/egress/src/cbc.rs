@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use penstock_sys::aead::Plaintext;
 use penstock_sys::cbc::{ADDITIONAL_BYTES, BLOCK_BYTES, CbcKeys, CbcSealingKey, CbcVersion, MAC_BYTES};
+use penstock_sys::file::Window;
 
 use crate::batch::Batch;
 use crate::framing::{ContentType, HEADER_BYTES};
@@ -49,14 +50,29 @@ impl CbcSealer {
         }
         let sealed = match plaintext {
             Plaintext::Memory(bytes) => self.seal_bytes(content, bytes, batch),
-            Plaintext::Mapped(window) => COPY.with_borrow_mut(|copy| {
-                copy.resize(window.len().min(RECORD_BYTES), 0);
-                window.copy_to(copy).map_err(|_| SendError::Truncated)?;
-                self.seal_bytes(content, copy, batch)
-            }),
+            Plaintext::Mapped(window) => self.seal_copy(content, &[], window, batch),
+            Plaintext::FramedMapped(head, window) => self.seal_copy(content, head, window, batch),
+            Plaintext::Framed(head, bytes) => self.seal_bytes(content, &[head, bytes].concat(), batch),
         };
         self.broken = sealed.is_err();
         sealed
+    }
+
+    /// Seals bytes in memory and a copy of bytes of a file.
+    fn seal_copy(
+        &mut self,
+        content: ContentType,
+        head: &[u8],
+        window: Window<'_>,
+        batch: &mut Batch,
+    ) -> Result<(), SendError> {
+        COPY.with_borrow_mut(|copy| {
+            copy.clear();
+            copy.extend_from_slice(head);
+            copy.resize((head.len() + window.len()).min(RECORD_BYTES), 0);
+            window.copy_to(&mut copy[head.len()..]).map_err(|_| SendError::Truncated)?;
+            self.seal_bytes(content, copy, batch)
+        })
     }
 
     /// In TLS 1.0 an observer knows the initialisation vector of the next record in advance, and an attacker that chooses

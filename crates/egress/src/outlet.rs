@@ -8,12 +8,14 @@ use tokio::net::TcpStream;
 
 use crate::abilities::KernelAbilities;
 use crate::choice::CBC_SUITE;
+use crate::frames::{FrameBatch, FramesStep, send_plain, send_sealed};
 use crate::kernel::Kernel;
 use crate::pace::OutletLimits;
 use crate::plain;
 use crate::send_error::SendError;
 use crate::step::Step;
 use crate::transmission::Transmission;
+use crate::unsent::Unsent;
 use crate::user_space::UserSpace;
 
 /// The alert of a response that breaks off (RFC 8446 §6.2).
@@ -27,7 +29,8 @@ pub struct Outlet {
 }
 
 enum Kind {
-    Plain,
+    /// With bytes of frames that the socket did not take.
+    Plain(Unsent),
     /// Boxed, because a worker holds far more idle connections than busy ones.
     UserSpace(Box<UserSpace>),
     Kernel(Box<Kernel>),
@@ -58,7 +61,7 @@ pub enum KernelEntry {
 impl Outlet {
     /// Sends without encryption.
     pub fn plain(socket: Rc<TcpStream>, limits: OutletLimits) -> Self {
-        Self { socket, limits, kind: Kind::Plain }
+        Self { socket, limits, kind: Kind::Plain(Unsent::default()) }
     }
 
     /// Seals in user space with the keys of a finished handshake.
@@ -85,7 +88,7 @@ impl Outlet {
     /// The egress path of this outlet.
     pub fn kind(&self) -> OutletKind {
         match self.kind {
-            Kind::Plain => OutletKind::Plain,
+            Kind::Plain(_) => OutletKind::Plain,
             Kind::UserSpace(_) => OutletKind::UserSpace,
             Kind::Kernel(_) => OutletKind::Kernel,
         }
@@ -113,7 +116,7 @@ impl Outlet {
     /// used for more, and this kernel cannot change them.
     pub fn ending(&self) -> Option<&'static str> {
         match &self.kind {
-            Kind::Plain | Kind::UserSpace(_) => None,
+            Kind::Plain(_) | Kind::UserSpace(_) => None,
             Kind::Kernel(kernel) => kernel.ending(),
         }
     }
@@ -124,9 +127,26 @@ impl Outlet {
     /// See [`SendError`].
     pub fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError> {
         match &mut self.kind {
-            Kind::Plain => plain::advance(&self.socket, transmission, &self.limits),
+            Kind::Plain(_) => plain::advance(&self.socket, transmission, &self.limits),
             Kind::UserSpace(sealing) => sealing.advance(&self.socket, transmission, &self.limits, now),
             Kind::Kernel(kernel) => kernel.advance(&self.socket, transmission, &self.limits),
+        }
+    }
+
+    /// Sends frames of several responses, which `fill` puts into one batch, with one system call. `fill` is not called
+    /// while bytes of an earlier batch fill the socket. An outlet that seals in the kernel takes no frames.
+    ///
+    /// # Errors
+    /// See [`SendError`]. No more can be sent.
+    pub fn send_frames(
+        &mut self,
+        now: Instant,
+        fill: impl FnOnce(&mut FrameBatch<'_>),
+    ) -> Result<FramesStep, SendError> {
+        match &mut self.kind {
+            Kind::Plain(unsent) => send_plain(unsent, &self.socket, &self.limits, fill),
+            Kind::UserSpace(sealing) => send_sealed(sealing, &self.socket, &self.limits, now, fill),
+            Kind::Kernel(_) => Err(SendError::Internal),
         }
     }
 
@@ -138,7 +158,7 @@ impl Outlet {
     /// [`SendError::Internal`] if the next keys cannot be derived.
     pub fn update_keys(&mut self) -> Result<(), SendError> {
         match &mut self.kind {
-            Kind::Plain => Ok(()),
+            Kind::Plain(_) => Ok(()),
             Kind::UserSpace(sealing) => sealing.update_keys(&self.limits),
             Kind::Kernel(kernel) => {
                 kernel.update_keys();
@@ -150,7 +170,7 @@ impl Outlet {
     /// Seals an alert as the last record; 0 is close_notify. Plain connections have none.
     pub fn alert(&mut self, number: u8) {
         match &mut self.kind {
-            Kind::Plain => {}
+            Kind::Plain(_) => {}
             Kind::UserSpace(sealing) => sealing.alert(number),
             Kind::Kernel(kernel) => kernel.alert(number),
         }
@@ -160,7 +180,7 @@ impl Outlet {
     /// end of the connection for whole (RFC 9112 §9.8): with the alert internal_error instead of close_notify, and on
     /// plain connections with a reset. Follow it by [`Self::flush`] as after an alert, and drop the socket.
     pub fn break_off(&mut self) {
-        if let Kind::Plain = self.kind {
+        if let Kind::Plain(_) = self.kind {
             // Fails only on a connection that is over.
             let _reset = rustix::net::sockopt::set_socket_linger(&*self.socket, Some(Duration::ZERO));
         } else {
@@ -174,7 +194,7 @@ impl Outlet {
     /// [`SendError::Gone`], [`SendError::Io`] or [`SendError::Kernel`].
     pub fn flush(&mut self) -> Result<bool, SendError> {
         match &mut self.kind {
-            Kind::Plain => Ok(true),
+            Kind::Plain(unsent) => unsent.flush(&self.socket),
             Kind::UserSpace(sealing) => sealing.flush(&self.socket),
             Kind::Kernel(kernel) => kernel.flush(&self.socket),
         }

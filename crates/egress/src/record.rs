@@ -110,13 +110,18 @@ impl AeadSealer {
         if self.keys.sequence >= self.last_sequence {
             return Err(SendError::KeysWornOut);
         }
+        // Other streams go on behind a file that was truncated while it was sealed into a frame. Nothing of that output is
+        // sent, so the record that takes its place may have its nonce.
+        let others_go_on = matches!(plaintext, Plaintext::FramedMapped(..));
         let sealed = match self.keys.version {
             ProtocolVersion::Tls13 => self.seal_tls13(content, plaintext, batch),
             ProtocolVersion::Tls12 => self.seal_tls12(content, plaintext, batch),
         };
         let sealed = sealed.map_err(|error| {
-            // A nonce must never be used twice, and no client can read records behind a gap: these keys end here.
-            self.last_sequence = self.keys.sequence;
+            if error == SealError::Library || !others_go_on {
+                // A nonce must never be used twice, and no client can read records behind a gap: these keys end here.
+                self.last_sequence = self.keys.sequence;
+            }
             match error {
                 SealError::Truncated => SendError::Truncated,
                 SealError::Library => SendError::Internal,

@@ -66,6 +66,19 @@ pub(crate) enum Front<'a> {
     Source,
 }
 
+/// The bytes that a transmission can give at once.
+#[derive(Debug)]
+pub enum Available {
+    /// So many, at least one.
+    Bytes(usize),
+    /// None before these are in memory; see [`Step::Cold`](crate::Step::Cold).
+    Cold(Extent),
+    /// None, and nothing tells how many will come: a frame needs a length.
+    Unknown,
+    /// None are left.
+    Done,
+}
+
 /// Bytes of a file that can be read without blocking.
 #[derive(Clone, Copy)]
 pub(crate) struct Warm<'a> {
@@ -75,7 +88,7 @@ pub(crate) struct Warm<'a> {
 }
 
 /// A head and a body, and how far they have been sent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Transmission {
     parts: Vec<Part>,
     /// The part being sent.
@@ -138,9 +151,41 @@ impl Transmission {
         None
     }
 
+    /// How many of the next bytes can be read without blocking, up to `limit`.
+    pub fn available(&self, limit: usize) -> Available {
+        let (mut offset, mut warm, mut sum) = (self.offset, self.warm, 0);
+        for part in self.parts.get(self.at..).unwrap_or_default() {
+            let left = part.len().saturating_sub(offset);
+            let ready = match part {
+                Part::Owned(_) | Part::Shared(_) | Part::External(_) => left,
+                Part::Extent(_) => std::mem::take(&mut warm).min(left),
+                Part::Source(_) => 0,
+            };
+            sum += ready;
+            if ready < left || sum >= limit as u64 {
+                break;
+            }
+            offset = 0;
+        }
+        match usize::try_from(sum).map_or(limit, |sum| sum.min(limit)) {
+            0 => self.nothing_available(),
+            count => Available::Bytes(count),
+        }
+    }
+
+    fn nothing_available(&self) -> Available {
+        match self.parts.get(self.at) {
+            None => Available::Done,
+            Some(Part::Extent(_)) => self.cold().map_or(Available::Done, Available::Cold),
+            Some(Part::Owned(_) | Part::Shared(_) | Part::External(_) | Part::Source(_)) => {
+                Available::Unknown
+            }
+        }
+    }
+
     /// Whether the file that is being sent has changed since its first bytes were sent. The first window is as fresh as
     /// the lookup of the file, so that small files cost no system call.
-    pub(crate) fn has_changed_while_sent(&self) -> bool {
+    pub fn has_changed_while_sent(&self) -> bool {
         match self.parts.get(self.at) {
             Some(Part::Extent(extent)) if self.offset > 0 => !extent.file.is_intact(),
             _ => false,

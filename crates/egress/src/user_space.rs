@@ -1,7 +1,6 @@
 //! Sealing in user space, out of place: from the mapped file into this worker's batch, then one `send`.
 
 use std::cell::RefCell;
-use std::io;
 use std::time::Instant;
 
 use penstock_sys::aead::Plaintext;
@@ -11,16 +10,14 @@ use tokio::net::TcpStream;
 use crate::batch::{Batch, with_batch};
 use crate::framing::{ContentType, KEY_UPDATE, alert_message};
 use crate::pace::{OutletLimits, Pace, RECORD_BYTES};
-use crate::plain::send_some;
 use crate::record::{OVERHEAD_BYTES, Sealer};
 use crate::send_error::SendError;
 use crate::step::Step;
 use crate::transmission::{Front, Transmission, Warm};
+use crate::unsent::{LEFT_OVER_BYTES_MAX, Unsent};
 
 /// Space for one record of any kind plus a KeyUpdate and an alert.
-const SLACK_BYTES: usize = RECORD_BYTES + 4 * OVERHEAD_BYTES + LEFT_OVER_BYTES_MAX;
-/// Sealed bytes that wait for the next batch rather than for a `send` of their own.
-const LEFT_OVER_BYTES_MAX: usize = 4096;
+pub(crate) const SLACK_BYTES: usize = RECORD_BYTES + 4 * OVERHEAD_BYTES + LEFT_OVER_BYTES_MAX;
 
 thread_local! {
     // Where a record made of several small parts is put together.
@@ -28,19 +25,18 @@ thread_local! {
 }
 
 pub(crate) struct UserSpace {
-    sealer: Sealer,
-    pace: Pace,
-    /// Sealed bytes that the socket did not take: records cannot be sealed twice, so they are kept.
-    unsent: Vec<u8>,
-    unsent_from: usize,
+    pub(crate) sealer: Sealer,
+    pub(crate) pace: Pace,
+    /// Records that the socket did not take.
+    pub(crate) unsent: Unsent,
     /// The last record has been sealed.
-    ended: bool,
+    pub(crate) ended: bool,
 }
 
 impl UserSpace {
     pub(crate) fn new(keys: SendKeys, limits: &OutletLimits) -> Option<Self> {
         let sealer = Sealer::new(keys, limits.records_per_key)?;
-        Some(Self { sealer, pace: Pace::new(limits), unsent: Vec::new(), unsent_from: 0, ended: false })
+        Some(Self { sealer, pace: Pace::new(limits), unsent: Unsent::default(), ended: false })
     }
 
     pub(crate) fn advance(
@@ -50,7 +46,7 @@ impl UserSpace {
         limits: &OutletLimits,
         now: Instant,
     ) -> Result<Step, SendError> {
-        if self.unsent_bytes() > LEFT_OVER_BYTES_MAX && !self.flush(socket)? {
+        if self.unsent.len() > LEFT_OVER_BYTES_MAX && !self.flush(socket)? {
             return Ok(Step::Blocked);
         }
         if self.ended {
@@ -69,37 +65,21 @@ impl UserSpace {
         with_batch(|batch| {
             batch.begin(limits.batch_bytes_max + SLACK_BYTES);
             let before = transmission.remaining();
-            self.put_left_over(batch);
+            self.unsent.move_to(batch);
             let filled = self.fill(batch, transmission, limits);
             if filled.is_ok() && batch.len() == 0 {
                 return Ok(Step::Starved);
             }
             // Also if it ended in an error: a record that is left out would make every later one unreadable.
-            let taken = self.offer(socket, batch)?;
+            let taken = self.unsent.offer(socket, batch)?;
             filled?;
             self.pace.taken(limits, batch.len(), taken);
             Ok(Step::Sent(usize::try_from(before - transmission.remaining()).unwrap_or(usize::MAX)))
         })
     }
 
-    /// Moves sealed bytes that are left over into the batch, so that session tickets share a packet with the response.
-    fn put_left_over(&mut self, batch: &mut Batch) {
-        let left = self.unsent_bytes();
-        if let Some(space) = batch.space(left) {
-            space.copy_from_slice(&self.unsent[self.unsent_from..]);
-            batch.commit(left);
-            self.unsent = Vec::new();
-            self.unsent_from = 0;
-        }
-    }
-
-    fn unsent_bytes(&self) -> usize {
-        self.unsent.len() - self.unsent_from
-    }
-
     pub(crate) fn begin_with(&mut self, sealed: Vec<u8>) {
-        self.unsent = sealed;
-        self.unsent_from = 0;
+        self.unsent = Unsent::of(sealed);
     }
 
     /// Seals records until the batch is large enough, or there is nothing more that can be read at once.
@@ -208,33 +188,8 @@ impl UserSpace {
         })
     }
 
-    /// Offers the batch to the socket and keeps the rest.
-    fn offer(&mut self, socket: &TcpStream, batch: &Batch) -> Result<usize, SendError> {
-        let taken = match send_some(socket, batch.filled(), false) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(error.into()),
-        };
-        if taken < batch.len() {
-            self.unsent = batch.filled()[taken..].to_vec();
-            self.unsent_from = 0;
-        }
-        Ok(taken)
-    }
-
     pub(crate) fn flush(&mut self, socket: &TcpStream) -> Result<bool, SendError> {
-        while self.unsent_from < self.unsent.len() {
-            match send_some(socket, &self.unsent[self.unsent_from..], false) {
-                Ok(count) => self.unsent_from += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        if self.unsent_from > 0 {
-            self.unsent = Vec::new();
-            self.unsent_from = 0;
-        }
-        Ok(true)
+        self.unsent.flush(socket)
     }
 
     /// The keys with the sequence number of the next record; `None` if only this program can use them.
@@ -246,12 +201,16 @@ impl UserSpace {
         with_batch(|batch| {
             batch.begin(SLACK_BYTES);
             self.seal_key_update(batch, limits)?;
-            self.unsent.extend_from_slice(batch.filled());
+            self.unsent.append(batch.filled());
             Ok(())
         })
     }
 
-    fn seal_key_update(&mut self, batch: &mut Batch, limits: &OutletLimits) -> Result<(), SendError> {
+    pub(crate) fn seal_key_update(
+        &mut self,
+        batch: &mut Batch,
+        limits: &OutletLimits,
+    ) -> Result<(), SendError> {
         let next = self.sealer.next_generation(limits.records_per_key).ok_or(SendError::KeysWornOut)?;
         self.sealer.seal(ContentType::Handshake, Plaintext::Memory(&KEY_UPDATE), batch)?;
         self.sealer = next;
@@ -267,13 +226,13 @@ impl UserSpace {
             batch.begin(SLACK_BYTES);
             let alert = alert_message(number);
             if self.sealer.seal(ContentType::Alert, Plaintext::Memory(&alert), batch).is_ok() {
-                self.unsent.extend_from_slice(batch.filled());
+                self.unsent.append(batch.filled());
             }
         });
     }
 }
 
-fn copy_warm(warm: Warm<'_>, space: usize, gather: &mut Vec<u8>) -> Result<usize, SendError> {
+pub(crate) fn copy_warm(warm: Warm<'_>, space: usize, gather: &mut Vec<u8>) -> Result<usize, SendError> {
     let window = warm.file.window(warm.offset, warm.len.min(space as u64))?;
     let start = gather.len();
     gather.resize(start + window.len(), 0);

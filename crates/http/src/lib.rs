@@ -48,7 +48,7 @@ pub use fuzz::{fuzz_fields, fuzz_manifest, fuzz_request_head, fuzz_url};
 pub use limits::HeadLimits;
 pub use origin_url::{OriginUrl, OriginUrlFault};
 pub use rejection::Rejection;
-pub use request::{BodyFraming, HttpVersion, Method, Path, PathFault, Request, head_length};
+pub use request::{BodyFraming, HttpVersion, Method, Path, PathFault, Request, ValidatedHead, head_length};
 pub use response::HeadWriter;
 pub use status::Status;
 pub use xml_duration::{nine_fraction_digits, xml_duration};

@@ -1,4 +1,4 @@
-//! One request head, parsed once into a type that cannot be wrong (RFC 9112 §2-3, §5-6).
+//! One request head, parsed once into a type that cannot be wrong (RFC 9112 §2-3, §5-6; RFC 9113 §8.3).
 
 mod diagnose;
 mod head;
@@ -11,6 +11,7 @@ mod target;
 
 pub use head::head_length;
 pub use line::{BodyFraming, HttpVersion, Method};
+pub use parse::ValidatedHead;
 pub use path::{Path, PathFault};
 
 use std::borrow::Cow;
@@ -166,17 +167,22 @@ impl<'h> Request<'h> {
     /// Every field line as it was sent: name in the client's spelling, value without the white
     /// space around it.
     pub fn fields(&self) -> impl Iterator<Item = (&'h str, &'h [u8])> + use<'h> {
-        self.field_lines.split(|&byte| byte == b'\n').filter_map(|line| {
-            let colon = memchr::memchr(b':', line)?;
-            let name = std::str::from_utf8(&line[..colon]).ok()?;
-            Some((name, line[colon + 1..].trim_ascii()))
-        })
+        fields_in(self.field_lines)
     }
 
     /// The values of all lines of one field, in order. `name` in any case.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &'h [u8]> {
         self.fields().filter(move |(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
+}
+
+/// Names and values of field lines.
+fn fields_in<'h>(lines: &'h [u8]) -> impl Iterator<Item = (&'h str, &'h [u8])> + use<'h> {
+    lines.split(|&byte| byte == b'\n').filter_map(|line| {
+        let colon = memchr::memchr(b':', line)?;
+        let name = std::str::from_utf8(&line[..colon]).ok()?;
+        Some((name, line[colon + 1..].trim_ascii()))
+    })
 }
 
 #[cfg(test)]

@@ -58,6 +58,16 @@ labels! {
 }
 
 labels! {
+    /// A version of HTTP.
+    HttpLabel {
+        /// HTTP/1.0 and HTTP/1.1.
+        H1 = "h1",
+        /// HTTP/2.
+        H2 = "h2",
+    }
+}
+
+labels! {
     /// Why a connection was closed right after it was accepted.
     Refusal {
         /// The limit on open connections is reached.

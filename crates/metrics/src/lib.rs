@@ -49,9 +49,10 @@ pub use background::BackgroundCounters;
 pub use certificates::CertificateExpiry;
 pub use facts::{ExtensionFacts, FileCounts, HandshakeFacts, HandshakeTiming, ListenerId};
 pub use labels::{
-    CertificateCompression, Direction, EncryptedHelloOutcome, FileLookup, HandshakePart, IgnoredTicketFile,
-    LastResponse, LogLoss, Method, OfferedTicket, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome,
-    SessionWait, ShortReason, Signer, StapleOutcome, StapleSending, StapleSource, StatusClass,
+    CertificateCompression, Direction, EncryptedHelloOutcome, FileLookup, HandshakePart, HttpLabel,
+    IgnoredTicketFile, LastResponse, LogLoss, Method, OfferedTicket, OutletKind, Protocol, PurgeKind,
+    Refusal, ReloadOutcome, SessionWait, ShortReason, Signer, StapleOutcome, StapleSending, StapleSource,
+    StatusClass,
 };
 pub use log::LogCounters;
 pub use prefetch::{Prefetched, Prefetches};

@@ -1,16 +1,20 @@
 //! The counters of one worker.
 
 mod handshakes;
+mod http2;
 
 use std::time::Duration;
 
 use crate::cells::{Counter, CounterVec, Histogram, nanoseconds};
 use crate::facts::{FileCounts, HandshakeFacts, ListenerId};
 use crate::labels::{
-    CertificateCompression, Direction, EncryptedHelloOutcome, FileLookup, HandshakePart, LastResponse,
-    Method, OfferedTicket, OutletKind, Refusal, SessionWait, ShortReason, Signer, StapleSending, StatusClass,
+    CertificateCompression, Direction, EncryptedHelloOutcome, FileLookup, HandshakePart, HttpLabel,
+    LastResponse, Method, OfferedTicket, OutletKind, Refusal, SessionWait, ShortReason, Signer,
+    StapleSending, StatusClass,
 };
 use crate::limits;
+
+pub(crate) use http2::Http2Counters;
 
 /// The counters of one worker.
 ///
@@ -45,6 +49,9 @@ pub struct Shard {
     pub(crate) tickets_offered: [Counter; OfferedTicket::ALL.len()],
 
     pub(crate) requests: [[Counter; StatusClass::ALL.len()]; Method::ALL.len()],
+    pub(crate) requests_by_version: [Counter; HttpLabel::ALL.len()],
+    pub(crate) connections_by_version: [Counter; HttpLabel::ALL.len()],
+    pub(crate) http2: Http2Counters,
     pub(crate) rejections: CounterVec<&'static str>,
     pub(crate) request_time: Histogram,
     pub(crate) first_byte_time: Histogram,
@@ -113,6 +120,9 @@ impl Shard {
             tickets_issued: Counter::default(),
             tickets_offered: Default::default(),
             requests: Default::default(),
+            requests_by_version: Default::default(),
+            connections_by_version: Default::default(),
+            http2: Http2Counters::default(),
             rejections: CounterVec::default(),
             request_time: Histogram::default(),
             first_byte_time: Histogram::default(),

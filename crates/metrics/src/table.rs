@@ -7,6 +7,7 @@ mod disk;
 mod egress;
 mod extensions;
 mod files;
+mod http2;
 mod live;
 mod process;
 mod program;
@@ -34,6 +35,7 @@ pub(crate) static TABLE: &[Section] = &[
     Section { title: "Certificates", metrics: certificates::METRICS },
     Section { title: "Session tickets", metrics: tickets::METRICS },
     Section { title: "Requests", metrics: requests::METRICS },
+    Section { title: "HTTP/2", metrics: http2::METRICS },
     Section { title: "Bytes out", metrics: egress::METRICS },
     Section { title: "Files", metrics: files::METRICS },
     Section { title: "Cache and origins", metrics: cache::METRICS },

@@ -14,9 +14,9 @@ use crate::exposition::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
     CertificateExpiry, ChaCha20Reading, Direction, DiskReading, DiskTierReading, FileCounts, HandshakeFacts,
-    HandshakeTiming, KernelTlsReading, LastResponse, ListenerId, LogLoss, MemoryTierReading, Method, Metrics,
-    OfferedTicket, OriginServerReading, OutletKind, Protocol, Readings, Refusal, ReloadOutcome,
-    SessionCacheReading, Shard, ShortReason, StapleReading, TicketKeysReading, limits,
+    HandshakeTiming, HttpLabel, KernelTlsReading, LastResponse, ListenerId, LogLoss, MemoryTierReading,
+    Method, Metrics, OfferedTicket, OriginServerReading, OutletKind, Protocol, Readings, Refusal,
+    ReloadOutcome, SessionCacheReading, Shard, ShortReason, StapleReading, TicketKeysReading, limits,
 };
 
 use scrape::Scrape;
@@ -58,6 +58,15 @@ fn count_all(shard: &Shard, listener: ListenerId) {
     shard.request(Method::Get, 206, Duration::from_secs(2), Some(Duration::from_millis(1)));
     shard.request(Method::named("BREW"), 418, Duration::from_micros(5), None);
     shard.rejected("no_host");
+    shard.connection_speaks(HttpLabel::H2);
+    shard.request_of(HttpLabel::H2);
+    shard.stream_opened();
+    shard.stream_opened();
+    shard.stream_closed();
+    shard.stream_reset("client");
+    shard.stream_refused("streams");
+    shard.stalled(3);
+    shard.http2_error("ping_flood");
     shard.cached("hit");
     shard.signed_url("accepted");
     shard.manifest("hls");
@@ -246,6 +255,14 @@ fn the_counters_of_all_workers_are_summed() {
         ("penstock_requests_total", &[("status", "2xx"), ("method", "GET")], 2.0),
         ("penstock_requests_total", &[("status", "4xx"), ("method", "other")], 2.0),
         ("penstock_request_rejections_total", &[("reason", "no_host")], 2.0),
+        ("penstock_http_connections_total", &[("version", "h2")], 2.0),
+        ("penstock_http_connections_total", &[("version", "h1")], 0.0),
+        ("penstock_http_requests_total", &[("version", "h2")], 2.0),
+        ("penstock_http2_streams", &[], 2.0),
+        ("penstock_http2_resets_total", &[("cause", "client")], 2.0),
+        ("penstock_http2_streams_refused_total", &[("reason", "streams")], 2.0),
+        ("penstock_http2_flow_control_stalls_total", &[], 6.0),
+        ("penstock_http2_connection_errors_total", &[("reason", "ping_flood")], 2.0),
         ("penstock_request_seconds_count", &[], 4.0),
         ("penstock_request_seconds_sum", &[], 4.00001),
         ("penstock_time_to_first_byte_seconds_count", &[], 2.0),

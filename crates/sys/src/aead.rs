@@ -51,6 +51,10 @@ pub enum Plaintext<'a> {
     Memory(&'a [u8]),
     /// Bytes of a mapped file, which may shrink while they are read.
     Mapped(Window<'a>),
+    /// Bytes in memory, such as the header of a frame, then other bytes in memory.
+    Framed(&'a [u8], &'a [u8]),
+    /// Bytes in memory, such as the header of a frame, then bytes of a mapped file.
+    FramedMapped(&'a [u8], Window<'a>),
 }
 
 impl Plaintext<'_> {
@@ -59,6 +63,8 @@ impl Plaintext<'_> {
         match self {
             Self::Memory(bytes) => bytes.len(),
             Self::Mapped(window) => window.len(),
+            Self::Framed(head, bytes) => head.len() + bytes.len(),
+            Self::FramedMapped(head, window) => head.len() + window.len(),
         }
     }
 
@@ -118,6 +124,12 @@ impl SealingKey {
             Plaintext::Mapped(window) => map::guarded(window, || {
                 self.scatter(nonce, additional, window.as_ptr(), body, trailer, rest)
             })?,
+            Plaintext::Framed(head, bytes) => {
+                self.gather(nonce, additional, (head, bytes.as_ptr()), body, trailer, rest)
+            }
+            Plaintext::FramedMapped(head, window) => map::guarded(window, || {
+                self.gather(nonce, additional, (head, window.as_ptr()), body, trailer, rest)
+            })?,
         };
         sealed.map(|tail| length + tail).ok_or(SealError::Library)
     }
@@ -156,6 +168,45 @@ impl SealingKey {
         };
         (done == 1).then_some(tail)
     }
+
+    /// Reads `head`, then from `input` as many bytes as fill `body` behind it.
+    fn gather(
+        &self,
+        nonce: &[u8; NONCE_BYTES],
+        additional: &[u8],
+        (head, input): (&[u8], *const u8),
+        body: &mut [u8],
+        trailer: &[u8],
+        rest: &mut [u8],
+    ) -> Option<usize> {
+        let (head_out, body) = body.split_at_mut_checked(head.len())?;
+        let (trailer_out, tag) = rest.split_at_mut_checked(trailer.len())?;
+        let pieces = [
+            ffi::CRYPTO_IOVEC { out: head_out.as_mut_ptr(), in_: head.as_ptr(), len: head.len() },
+            ffi::CRYPTO_IOVEC { out: body.as_mut_ptr(), in_: input, len: body.len() },
+            ffi::CRYPTO_IOVEC { out: trailer_out.as_mut_ptr(), in_: trailer.as_ptr(), len: trailer.len() },
+        ];
+        let additional = ffi::CRYPTO_IVEC { in_: additional.as_ptr(), len: additional.len() };
+        let mut tag_bytes = 0;
+        // SAFETY: `input` is valid for `body.len()` reads (both callers take it from a slice or a guarded
+        // mapping of that length), the other pointers come from slices passed with their own lengths, and
+        // none of the outputs aliases an input or another output.
+        let done = unsafe {
+            ffi::EVP_AEAD_CTX_sealv(
+                self.0.as_ptr(),
+                pieces.as_ptr(),
+                pieces.len(),
+                tag.as_mut_ptr(),
+                &raw mut tag_bytes,
+                tag.len(),
+                nonce.as_ptr(),
+                nonce.len(),
+                &raw const additional,
+                1,
+            )
+        };
+        (done == 1).then_some(trailer.len() + tag_bytes)
+    }
 }
 
 #[cfg(test)]
@@ -181,6 +232,28 @@ mod tests {
                 .unwrap();
             expected.extend_from_slice(&tag);
             assert_eq!(out, expected);
+        }
+    }
+
+    #[test]
+    fn sealing_a_head_and_a_body_agrees_with_sealing_them_as_one() {
+        for cipher in [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
+            let key: Vec<u8> = (0u8..32).take(cipher.key_bytes()).collect();
+            let sealing = SealingKey::new(cipher, &key).unwrap();
+            let text: Vec<u8> = (0u8..=255).cycle().take(16 * 1024).collect();
+            for (head, length) in [(0, 0), (0, 1), (9, 0), (9, 1), (9, 7), (9, 4096), (15, 1), (9, 16_375)] {
+                for trailer in [&[23_u8][..], &[]] {
+                    let whole = &text[..head + length];
+                    let seal = |plaintext| {
+                        let mut out = vec![0u8; whole.len() + trailer.len() + TAG_BYTES];
+                        let n = sealing.seal(&[7; 12], b"head", plaintext, trailer, &mut out).unwrap();
+                        assert_eq!(n, out.len());
+                        out
+                    };
+                    let (front, back) = whole.split_at(head);
+                    assert_eq!(seal(Plaintext::Framed(front, back)), seal(Plaintext::Memory(whole)));
+                }
+            }
         }
     }
 

@@ -41,8 +41,8 @@ pub use secret::write_secret;
 pub use sessions::{SessionAnswer, SessionCallbacks, set_session_callbacks, shorten_session};
 pub use steps::observe_steps;
 pub use suites::{
-    set_signing_preferences, set_tls12_suites, set_tls12_suites_of_context, set_tls13_suites,
-    set_tls13_suites_of_context,
+    has_aead_cipher, set_signing_preferences, set_tls12_suites, set_tls12_suites_of_context,
+    set_tls13_suites, set_tls13_suites_of_context,
 };
 pub use ticket_key::{FoundKey, TICKET_NAME_BYTES, TicketKey, TicketKeyLookup, TicketKeys, TicketNotes};
 pub use tickets::{set_session_lifetime, set_ticket_keys};

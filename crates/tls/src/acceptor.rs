@@ -8,6 +8,7 @@ use boring::error::ErrorStack;
 use boring::ssl::{Ssl, SslContext, SslRef};
 use penstock_sys::ssl;
 
+use crate::alpn::HttpVersions;
 use crate::certificate_store::CertificateStore;
 use crate::client_certificates::ClientCertificates;
 use crate::context::{ContextError, base_context};
@@ -78,9 +79,12 @@ impl Acceptor {
     }
 
     /// The library's state of a new connection.
-    pub(crate) fn new_connection(&self) -> Result<Ssl, ErrorStack> {
+    pub(crate) fn new_connection(&self, versions: HttpVersions) -> Result<Ssl, ErrorStack> {
         let mut ssl = Ssl::new(&self.context)?;
         ssl::attach_notes(&mut ssl);
+        if let Some(notes) = ssl::notes(&ssl) {
+            notes.set_protocols(versions.bits());
+        }
         ssl::begin_client_hello(&mut ssl, self.client_hello_bytes_max);
         signing::attach_progress(&mut ssl);
         if self.session_storage.is_some() {

@@ -1,5 +1,33 @@
 //! Negotiation of the application protocol (ALPN, RFC 7301).
 
+/// The versions of HTTP that a listener speaks; at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpVersions {
+    /// HTTP/1.0 and HTTP/1.1.
+    pub h1: bool,
+    /// HTTP/2.
+    pub h2: bool,
+}
+
+impl HttpVersions {
+    /// HTTP/1 alone.
+    pub const H1: Self = Self { h1: true, h2: false };
+    /// HTTP/1 and HTTP/2.
+    pub const H1_AND_H2: Self = Self { h1: true, h2: true };
+
+    /// The versions as bits, for the library's callbacks.
+    pub(crate) fn bits(self) -> u8 {
+        u8::from(self.h1) | u8::from(self.h2) << 1
+    }
+
+    pub(crate) fn of_bits(bits: u8) -> Self {
+        Self { h1: bits & 1 != 0, h2: bits & 2 != 0 }
+    }
+}
+
+/// Name of HTTP/2 over TLS (RFC 9113 §3.2).
+pub(crate) const H2: &[u8] = b"h2";
+
 /// Decision about an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AlpnDecision<'a> {
@@ -12,18 +40,26 @@ pub(crate) enum AlpnDecision<'a> {
     Foreign,
 }
 
-/// Decides on the list of the extension, each name after its length. The library has checked the list.
-pub(crate) fn choose(offered: &[u8]) -> AlpnDecision<'_> {
+/// Decides on the list of the extension, each name after its length. The library has checked the list. The server prefers
+/// HTTP/2, whatever the order of the list.
+pub(crate) fn choose(offered: &[u8], spoken: HttpVersions) -> AlpnDecision<'_> {
+    let mut h1 = None;
     let mut speaks_http_1 = false;
     let mut foreign = false;
     for name in names(offered) {
-        if name == b"http/1.1" {
-            return AlpnDecision::Agreed(name);
+        match name {
+            H2 if spoken.h2 => return AlpnDecision::Agreed(name),
+            b"http/1.1" if spoken.h1 => h1 = Some(name),
+            _ => {}
         }
-        speaks_http_1 |= is_http_1(name);
+        speaks_http_1 |= spoken.h1 && is_http_1(name);
         foreign |= !is_grease(name);
     }
-    if foreign && !speaks_http_1 { AlpnDecision::Foreign } else { AlpnDecision::NoneNeeded }
+    match h1 {
+        Some(name) => AlpnDecision::Agreed(name),
+        None if foreign && !speaks_http_1 => AlpnDecision::Foreign,
+        None => AlpnDecision::NoneNeeded,
+    }
 }
 
 /// Versions of HTTP whose clients understand an HTTP/1.1 response: `http/1.0`, `http/0.9`.
@@ -49,16 +85,47 @@ fn names(mut list: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
+    fn list(names: &[&[u8]]) -> Vec<u8> {
+        names.iter().flat_map(|name| [&[u8::try_from(name.len()).unwrap()], *name].concat()).collect()
+    }
+
+    /// The answer of a listener of HTTP/1 alone.
     fn answer(names: &[&[u8]]) -> &'static str {
-        let list: Vec<u8> =
-            names.iter().flat_map(|name| [&[u8::try_from(name.len()).unwrap()], *name].concat()).collect();
-        match choose(&list) {
+        match choose(&list(names), HttpVersions::H1) {
             AlpnDecision::Agreed(name) => {
                 assert_eq!(name, b"http/1.1");
                 "agreed"
             }
             AlpnDecision::NoneNeeded => "none",
             AlpnDecision::Foreign => "alert",
+        }
+    }
+
+    #[test]
+    fn http_2_is_preferred_wherever_it_stands() {
+        for offer in [&[H2][..], &[H2, b"http/1.1"], &[b"http/1.1", H2], &[b"\x0a\x0a", b"http/1.0", H2]] {
+            assert_eq!(choose(&list(offer), HttpVersions::H1_AND_H2), AlpnDecision::Agreed(H2), "{offer:?}");
+        }
+        let both = HttpVersions::H1_AND_H2;
+        assert_eq!(choose(&list(&[b"http/1.1"]), both), AlpnDecision::Agreed(b"http/1.1"));
+        assert_eq!(choose(&list(&[b"http/1.0"]), both), AlpnDecision::NoneNeeded);
+        assert_eq!(choose(&list(&[b"h3"]), both), AlpnDecision::Foreign);
+        assert_eq!(choose(&list(&[b"H2"]), both), AlpnDecision::Foreign, "names are compared byte by byte");
+    }
+
+    #[test]
+    fn a_listener_without_http_1_agrees_on_http_2_or_nothing() {
+        let spoken = HttpVersions { h1: false, h2: true };
+        assert_eq!(choose(&list(&[b"http/1.1", H2]), spoken), AlpnDecision::Agreed(H2));
+        assert_eq!(choose(&list(&[b"http/1.1"]), spoken), AlpnDecision::Foreign);
+        assert_eq!(choose(&list(&[b"http/1.0"]), spoken), AlpnDecision::Foreign);
+    }
+
+    #[test]
+    fn the_versions_survive_their_bits() {
+        for (h1, h2) in [(false, true), (true, false), (true, true)] {
+            let versions = HttpVersions { h1, h2 };
+            assert_eq!(HttpVersions::of_bits(versions.bits()), versions);
         }
     }
 
@@ -101,7 +168,7 @@ mod tests {
     #[test]
     fn an_offer_of_grease_names_only_is_no_offer() {
         assert_eq!(answer(&[b"\x0a\x0a", b"\xfa\xfa"]), "none");
-        assert_eq!(choose(&[]), AlpnDecision::NoneNeeded);
-        assert_eq!(choose(&[9, b'h']), AlpnDecision::NoneNeeded);
+        assert_eq!(choose(&[], HttpVersions::H1), AlpnDecision::NoneNeeded);
+        assert_eq!(choose(&[9, b'h'], HttpVersions::H1), AlpnDecision::NoneNeeded);
     }
 }

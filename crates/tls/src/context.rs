@@ -11,7 +11,7 @@ use boring::ssl::{
 use penstock_sys::ssl;
 use penstock_sys::traffic::{ProtocolVersion, Secret};
 
-use crate::alpn::{self, AlpnDecision};
+use crate::alpn::{self, AlpnDecision, HttpVersions};
 use crate::certificate::Certificate;
 use crate::compression::CompressedMessages;
 use crate::groups;
@@ -83,7 +83,7 @@ pub(crate) fn base_context(settings: &AcceptorSettings) -> Result<SslContextBuil
         *alert = SslAlert::PROTOCOL_VERSION;
         Err(SniError::ALERT_FATAL)
     });
-    builder.set_alpn_select_callback(|_, offered| match alpn::choose(offered) {
+    builder.set_alpn_select_callback(|ssl, offered| match alpn::choose(offered, spoken(ssl)) {
         AlpnDecision::Agreed(name) => Ok(name),
         AlpnDecision::NoneNeeded => Err(AlpnError::NOACK),
         AlpnDecision::Foreign => Err(AlpnError::ALERT_FATAL),
@@ -101,6 +101,13 @@ pub(crate) fn base_context(settings: &AcceptorSettings) -> Result<SslContextBuil
     ssl::observe_messages(&mut builder);
     ssl::observe_steps(&mut builder);
     Ok(builder)
+}
+
+/// The versions of HTTP for this connection. HTTP/2 is not spoken over a CBC suite (RFC 9113 §9.2.2); the library asks after
+/// the suite has been chosen.
+fn spoken(ssl: &SslRef) -> HttpVersions {
+    let versions = ssl::notes(ssl).map_or(HttpVersions::H1, |notes| HttpVersions::of_bits(notes.protocols()));
+    HttpVersions { h2: versions.h2 && ssl::has_aead_cipher(ssl), ..versions }
 }
 
 /// The context of connections that show this certificate.

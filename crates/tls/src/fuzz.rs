@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use boring::x509::X509;
 use penstock_sys::traffic::Secret;
 
-use crate::alpn::{self, AlpnDecision};
+use crate::alpn::{self, AlpnDecision, HttpVersions};
 use crate::candidates::NameIndex;
 use crate::certificate::Algorithm;
 use crate::hello;
@@ -50,8 +50,8 @@ pub fn fuzz_client_hello(input: &[u8]) {
     for algorithm in Algorithm::ALL {
         assert!(!verifiable.has(algorithm) || schemes.len() >= 4, "{algorithm:?} without a scheme");
     }
-    if let AlpnDecision::Agreed(agreed) = alpn::choose(names) {
-        assert_eq!(agreed, b"http/1.1");
+    if let AlpnDecision::Agreed(agreed) = alpn::choose(names, HttpVersions::H1_AND_H2) {
+        assert!(agreed == b"http/1.1" || agreed == b"h2");
     }
     let extension = |number| match number {
         35 => Some(ticket),

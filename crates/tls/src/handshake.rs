@@ -10,6 +10,7 @@ use penstock_sys::traffic::{SendKeys, TrafficKeys};
 use tokio::net::TcpStream;
 
 use crate::acceptor::Acceptor;
+use crate::alpn::HttpVersions;
 use crate::early_data::{self, EarlyDataOutcome};
 use crate::failure::HandshakeFailure;
 use crate::legacy;
@@ -35,7 +36,8 @@ pub struct Established {
 }
 
 impl Acceptor {
-    /// Performs a handshake on `socket`. `received` holds bytes that were already read from it.
+    /// Performs a handshake on `socket`. `received` holds bytes that were already read from it. `versions` are those that
+    /// the client may agree on by ALPN.
     ///
     /// There is no deadline: the caller sets one. A full handshake takes a permit of `limiter` to sign, and waits for
     /// it if none is available.
@@ -46,10 +48,12 @@ impl Acceptor {
         &self,
         socket: Rc<TcpStream>,
         received: Vec<u8>,
+        versions: HttpVersions,
         limiter: &SigningLimiter,
     ) -> Result<Established, HandshakeFailure> {
         let started = Instant::now();
-        let connection = self.new_connection().map_err(|_| HandshakeFailure::silent("out_of_memory"))?;
+        let connection =
+            self.new_connection(versions).map_err(|_| HandshakeFailure::silent("out_of_memory"))?;
         let ongoing = connection.setup_accept(Wire::new(Rc::clone(&socket), received));
         let (stream, timing) = drive(ongoing, &socket, limiter, self.lookup_deadline()).await?;
         let early_data = early_data::outcome(stream.ssl(), self.early_data());

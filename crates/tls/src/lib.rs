@@ -5,11 +5,12 @@
 //!
 //! ```no_run
 //! # use std::{rc::Rc, error::Error};
-//! # use penstock_tls::{Acceptor, AcceptorSettings, SigningLimiter};
+//! # use penstock_tls::{Acceptor, AcceptorSettings, HttpVersions, SigningLimiter};
 //! # async fn serve(settings: AcceptorSettings, socket: Rc<tokio::net::TcpStream>) -> Result<(), Box<dyn Error>> {
 //! let acceptor = Acceptor::new(settings)?;
 //! let limiter = SigningLimiter::new(4);
-//! let established = acceptor.accept(socket, Vec::new(), &limiter).await.map_err(|failure| failure.to_string())?;
+//! let accepted = acceptor.accept(socket, Vec::new(), HttpVersions::H1, &limiter).await;
+//! let established = accepted.map_err(|failure| failure.to_string())?;
 //! println!("{} {}", established.facts.version, established.facts.cipher);
 //! # Ok(()) }
 //! ```
@@ -60,6 +61,7 @@ pub mod tickets;
 mod wire;
 
 pub use acceptor::Acceptor;
+pub use alpn::HttpVersions;
 pub use client_certificates::{
     AuthoritiesError, ClientCertificateLimits, ClientCertificateMode, ClientCertificates, RevocationsError,
 };

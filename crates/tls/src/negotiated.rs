@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use boring::ssl::{NameType, SslRef, SslVersion};
 use penstock_sys::ssl;
 
+use crate::alpn;
 use crate::early_data::EarlyDataOutcome;
 use crate::extensions::{self, Extensions};
 use crate::ja4::Ja4;
@@ -27,6 +28,8 @@ pub struct Negotiated {
     pub certificate: &'static str,
     /// Whether the client had to send a second ClientHello.
     pub retried: bool,
+    /// Whether the client agreed on HTTP/2.
+    pub http2: bool,
     /// The server name the client asked for, in lower case.
     pub server_name: Option<String>,
     /// Outcome of early data.
@@ -92,6 +95,7 @@ pub(crate) fn facts_of(ssl: &SslRef, early_data: EarlyDataOutcome) -> Negotiated
         group: ssl.curve_name().unwrap_or("none"),
         resumed: ssl.session_reused(),
         retried: ssl::used_hello_retry_request(ssl),
+        http2: ssl.selected_alpn_protocol() == Some(alpn::H2),
         server_name: ssl.servername(NameType::HOST_NAME).map(str::to_ascii_lowercase),
         early_data,
         ja4: signing::progress(ssl).and_then(HandshakeProgress::ja4),

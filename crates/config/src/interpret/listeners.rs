@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use penstock_sys::socket::ListenOptions;
+use penstock_tls::HttpVersions;
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
 use crate::model::{Admin, Listener};
 use crate::raw;
-use crate::section::{Position, Text, position, start};
+use crate::section::{Position, Text, Texts, position, start};
 
 /// The default options of a listener's socket.
 pub(crate) fn default_options() -> ListenOptions {
@@ -45,6 +46,7 @@ pub(super) fn listeners(
         listeners.push(listener);
         require_certificate(section.value.tls.as_ref(), root, reader);
     }
+    warn_of_kernel(root, &listeners, reader);
     if let Some((admin, here)) = admin {
         claim("admin.address", admin.address, *here, &mut taken, reader);
     }
@@ -68,6 +70,16 @@ fn claim(
     }
 }
 
+/// Warns of `kernel: on` if connections of HTTP/2 are possible, which the kernel does not seal.
+fn warn_of_kernel(root: &raw::Root, listeners: &[Listener], reader: &mut Reader<'_>) {
+    let kernel = root.tls.as_ref().and_then(|tls| tls.value.kernel.as_ref());
+    let Some(on) = kernel.filter(|text| matches!(text.value.as_str(), "on" | "true")) else { return };
+    if listeners.iter().any(|listener| listener.tls && listener.protocols.h2) {
+        let what = "kernel: the kernel does not seal connections of HTTP/2";
+        reader.warning(position(on), what, "write protocols: [h1] on the listener, or kernel: auto");
+    }
+}
+
 fn require_certificate(flag: Option<&Text>, root: &raw::Root, reader: &mut Reader<'_>) {
     let Some(flag) = flag.filter(|flag| flag.value == "true") else { return };
     let certificates = root.tls.as_ref().and_then(|tls| tls.value.certificates.as_ref());
@@ -87,9 +99,45 @@ fn listener(section: &Spanned<raw::Listener>, reader: &mut Reader<'_>) -> Option
         }
     };
     let tls = reader.flag("tls", raw.tls.as_ref(), false);
+    let protocols = protocols(raw.protocols.as_ref(), tls, reader);
     let proxy_protocol = reader.flag("proxy_protocol", raw.proxy_protocol.as_ref(), false);
     let socket = options(raw, reader);
-    Some(Listener { address: address?, tls, proxy_protocol, socket })
+    Some(Listener { address: address?, tls, protocols, proxy_protocol, socket })
+}
+
+/// The versions of HTTP without a list. Clients of plain HTTP cannot negotiate, so HTTP/2 has to be listed there.
+pub(crate) fn default_versions(tls: bool) -> HttpVersions {
+    if tls { HttpVersions::H1_AND_H2 } else { HttpVersions::H1 }
+}
+
+/// The versions of HTTP.
+fn protocols(list: Option<&Texts>, tls: bool, reader: &mut Reader<'_>) -> HttpVersions {
+    let usual = default_versions(tls);
+    let Some(list) = list else { return usual };
+    let mut found = HttpVersions { h1: false, h2: false };
+    for text in &list.value {
+        let version = match text.value.as_str() {
+            "h1" => &mut found.h1,
+            "h2" => &mut found.h2,
+            other => {
+                let near = match other {
+                    "http/1.1" | "http1" | "HTTP/1.1" => "write h1",
+                    "http2" | "http/2" | "h2c" | "HTTP/2" => "write h2",
+                    _ => "write h1 or h2",
+                };
+                reader.fault(position(text), format!("protocols: `{other}` is unknown"), near);
+                continue;
+            }
+        };
+        if std::mem::replace(version, true) {
+            let what = format!("protocols: {} is listed twice", text.value);
+            reader.fault(position(text), what, "keep one of them");
+        }
+    }
+    if list.value.is_empty() {
+        reader.fault(position(list), "protocols: the list is empty", "write [h1, h2]");
+    }
+    if found.h1 || found.h2 { found } else { usual }
 }
 
 fn options(raw: &raw::Listener, reader: &mut Reader<'_>) -> ListenOptions {

@@ -11,7 +11,7 @@ use penstock_config::{
 };
 use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::TicketPolicy;
-use penstock_tls::{ChaCha20, DefaultFor, Group};
+use penstock_tls::{ChaCha20, DefaultFor, Group, HttpVersions};
 
 use crate::fixture::{Fixture, around};
 
@@ -24,6 +24,7 @@ fn the_least_configuration_has_all_defaults() {
     let [listener] = &config.listeners[..] else { panic!("one listener: {config:?}") };
     assert_eq!(listener.address, "127.0.0.1:8080".parse().unwrap());
     assert!(!listener.tls && !listener.proxy_protocol);
+    assert_eq!(listener.protocols, HttpVersions::H1);
     assert_eq!(listener.socket.send_buffer, None);
     assert_eq!(listener.socket.receive_buffer, None);
     assert_eq!(listener.socket.unsent_low_water, Some(limits::UNSENT_LOW_WATER_BYTES));
@@ -45,6 +46,24 @@ fn the_least_configuration_has_all_defaults() {
 }
 
 #[test]
+fn listeners_with_tls_speak_both_versions_and_plain_ones_the_first() {
+    let fixture = Fixture::new();
+    for (tls, protocols, expected) in [
+        ("true", "", HttpVersions::H1_AND_H2),
+        ("false", "", HttpVersions::H1),
+        ("true", "protocols: [h1], ", HttpVersions::H1),
+        ("false", "protocols: [h2, h1], ", HttpVersions::H1_AND_H2),
+    ] {
+        let text = format!(
+            "listeners: [{{address: 127.0.0.1:8443, {protocols}tls: {tls}}}]\n\
+             tls: {{certificates: [{{chain: ec.crt, key: ec.key}}]}}\n\
+             sites: [{{origin: {{directory: video}}}}]\n"
+        );
+        assert_eq!(fixture.read(&text).unwrap().listeners[0].protocols, expected, "{text}");
+    }
+}
+
+#[test]
 fn every_key_of_a_listener_arrives() {
     let text = "\
 workers: 3
@@ -52,6 +71,7 @@ affinity: false
 listeners:
   - address: \"[::1]:8443\"
     tls: true
+    protocols: [h2]
     send_buffer: 4MiB
     receive_buffer: 64KiB
     unsent_low_water: 0
@@ -73,6 +93,7 @@ log: {access: access.jsonl}
     let listener = &config.listeners[0];
     assert_eq!(listener.address, "[::1]:8443".parse().unwrap());
     assert!(listener.tls && listener.proxy_protocol);
+    assert_eq!(listener.protocols, HttpVersions { h1: false, h2: true });
     assert_eq!(listener.socket.send_buffer, Some(4 * 1024 * 1024));
     assert_eq!(listener.socket.receive_buffer, Some(64 * 1024));
     assert_eq!(listener.socket.unsent_low_water, None);

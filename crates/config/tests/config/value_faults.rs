@@ -47,6 +47,36 @@ fn wrong_units_and_ranges_name_the_key() {
 }
 
 #[test]
+fn protocols_are_told_how_to_be_written() {
+    let fixture = Fixture::new();
+    for (protocols, fault) in [
+        ("[]", "protocols: the list is empty; write [h1, h2]"),
+        ("[h1, h1]", "protocols: h1 is listed twice; keep one of them"),
+        ("[http/1.1]", "protocols: `http/1.1` is unknown; write h1"),
+        ("[h1, h2c]", "protocols: `h2c` is unknown; write h2"),
+        ("[h3]", "protocols: `h3` is unknown; write h1 or h2"),
+    ] {
+        let text = format!(
+            "listeners: [{{address: 127.0.0.1:8080, protocols: {protocols}}}]\nsites: [{{origin: {{directory: video}}}}]\n"
+        );
+        assert_eq!(fixture.faults(&text), [format!("edge.yaml:1: {fault}")], "{protocols}");
+    }
+}
+
+#[test]
+fn a_kernel_that_is_to_seal_http_2_is_a_warning() {
+    let fixture = Fixture::new();
+    for (protocols, warnings) in [("", 1), ("protocols: [h1], ", 0)] {
+        let text = format!(
+            "listeners: [{{address: 127.0.0.1:8443, {protocols}tls: true}}]\n\
+             tls: {{kernel: on, certificates: [{{chain: ec.crt, key: ec.key}}]}}\n\
+             sites: [{{origin: {{directory: video}}}}]\n"
+        );
+        assert_eq!(fixture.read(&text).unwrap().warnings.len(), warnings, "{protocols}");
+    }
+}
+
+#[test]
 fn addresses_are_told_how_to_be_written() {
     let fixture = Fixture::new();
     for (address, instead) in [

@@ -38,7 +38,7 @@ pub struct Record {
     pub user_agent: Option<Text>,
     /// `Range`
     pub range: Option<Text>,
-    /// The protocol of the request, such as `HTTP/1.1`.
+    /// The protocol of the request: `HTTP/1.0`, `HTTP/1.1` or `h2`.
     pub protocol: &'static str,
     /// The negotiated parameters of the handshake; `None` on plain HTTP.
     pub tls: Option<HandshakeFacts>,
@@ -52,6 +52,8 @@ pub struct Record {
     pub outlet: OutletKind,
     /// The number of the request on its connection, from 1.
     pub request_number: u64,
+    /// The number of the stream of HTTP/2; `None` on HTTP/1.
+    pub stream: Option<u32>,
     /// The cache status; `None` on sites without a cache.
     pub cache: Option<&'static str>,
     /// Why the response is short; `None` if it is complete.
@@ -160,6 +162,8 @@ struct Line<'a> {
     outlet: &'static str,
     request_number: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cache: Option<&'static str>,
     outcome: &'static str,
 }
@@ -197,6 +201,7 @@ impl<'a> Line<'a> {
             early_data: record.early_data,
             outlet: record.outlet.label(),
             request_number: record.request_number,
+            stream: record.stream,
             cache: record.cache,
             outcome: record.short.map_or("complete", ShortReason::label),
         }

@@ -40,6 +40,7 @@ fn record(target: &[u8]) -> Record {
         client_certificate: None,
         outlet: OutletKind::UserSpace,
         request_number: 3,
+        stream: None,
         cache: Some("hit"),
         short: None,
     }

@@ -57,7 +57,7 @@ impl Carrier for Http1Carrier<'_> {
         path.before_response(outlet, transmission, &self.settings.kernel);
     }
 
-    fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError> {
+    async fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError> {
         let step = self.connection.outlet.advance(transmission, now);
         if let Ok(Step::Sent(count)) = step {
             self.connection.worker.shard.sent(self.connection.outlet_kind(), count as u64);

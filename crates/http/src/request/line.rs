@@ -25,13 +25,15 @@ impl<'h> Method<'h> {
     }
 }
 
-/// The protocol version of a request. Anything else is rejected with 505.
+/// The protocol version of a request. Any other version on a connection of HTTP/1 is rejected with 505.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpVersion {
     /// HTTP/1.0
     Http10,
     /// HTTP/1.1
     Http11,
+    /// HTTP/2
+    Http2,
 }
 
 /// How the body that follows the head is delimited (RFC 9112 §6.3).
@@ -41,6 +43,6 @@ pub enum BodyFraming {
     None,
     /// So many bytes, at least one.
     Length(u64),
-    /// The chunked coding.
+    /// So many as come until its end: the chunked coding, or a stream of HTTP/2.
     Chunked,
 }

@@ -8,7 +8,8 @@ use super::head::{METHOD_BYTES_MAX, request_line_start};
 use super::host::host_of;
 use super::known::KnownFields;
 use super::line::{BodyFraming, HttpVersion, Method};
-use super::{Path, Request, diagnose, target};
+use super::target::TargetParts;
+use super::{Path, Request, diagnose, fields_in, target};
 use crate::digits::decimal;
 use crate::{HeadLimits, Rejection, Status, uri};
 
@@ -49,7 +50,53 @@ impl<'h> Request<'h> {
             return Err(Rejection::closing(Status::UriTooLong, "target_too_long"));
         }
         let lines_start = memchr(b'\n', head).map_or(head.len(), |end| end + 1);
-        assemble(&line, FieldValues::collect(parsed.headers)?, &head[lines_start..])
+        let fields = FieldValues::collect(parsed.headers)?;
+        // Faults of the framing come first, since they close the connection.
+        let body = fields.body(version)?;
+        let target = target::split(line.method, raw_target).map_err(Rejection::malformed)?;
+        let host = fields.host(version)?;
+        assemble(&line, fields, Routing { body, target, host }, &head[lines_start..])
+    }
+}
+
+/// The parts of a request head that a framing layer has validated (RFC 9113 §8.3).
+#[derive(Clone, Copy, Debug)]
+pub struct ValidatedHead<'h> {
+    /// `:method`
+    pub method: &'h str,
+    /// `:authority`, or Host in its place.
+    pub authority: &'h str,
+    /// `:path`; `None` for CONNECT.
+    pub path: Option<&'h str>,
+    /// Field lines, each `name: value\r\n`, without connection-specific fields. The host may be among them.
+    pub lines: &'h [u8],
+    /// How the body is delimited, as frames tell it.
+    pub body: BodyFraming,
+}
+
+impl<'h> Request<'h> {
+    /// The request of a validated head. It is the same as the request of an HTTP/1.1 head with these parts.
+    ///
+    /// # Errors
+    /// As [`Self::parse`]. The connection can stay open after all of them.
+    pub fn from_validated(head: &ValidatedHead<'h>, limits: &HeadLimits) -> Result<Self, Rejection> {
+        let raw_target = head.path.unwrap_or(head.authority);
+        let refused = |status, reason| Rejection { status, reason, close: false };
+        if raw_target.len() > limits.target_bytes {
+            return Err(refused(Status::UriTooLong, "target_too_long"));
+        }
+        let method = method_of(head.method)?;
+        let target =
+            target::split(method, raw_target).map_err(|reason| refused(Status::BadRequest, reason))?;
+        if target.host.is_some() && head.path.is_some() {
+            // An absolute form, which names a second authority.
+            return Err(refused(Status::BadRequest, "target_form"));
+        }
+        let host = host_of(head.authority).ok_or_else(|| refused(Status::BadRequest, "host"))?;
+        let line = RequestLine { method, raw_target, version: HttpVersion::Http2 };
+        let routing = Routing { body: head.body, target, host };
+        assemble(&line, FieldValues::of_lines(head.lines), routing, head.lines)
+            .map_err(|rejection| refused(rejection.status, rejection.reason))
     }
 }
 
@@ -60,15 +107,21 @@ struct RequestLine<'h> {
     version: HttpVersion,
 }
 
-/// Checks line and fields together. Faults of the framing come first, since they close the connection.
+/// Where a request goes and where it ends.
+struct Routing<'h> {
+    body: BodyFraming,
+    target: TargetParts<'h>,
+    host: &'h str,
+}
+
+/// Checks line and fields together.
 fn assemble<'h>(
     line: &RequestLine<'h>,
     fields: FieldValues<'h>,
+    routing: Routing<'h>,
     field_lines: &'h [u8],
 ) -> Result<Request<'h>, Rejection> {
-    let body = fields.body(line.version)?;
-    let target = target::split(line.method, line.raw_target).map_err(Rejection::malformed)?;
-    let host = fields.host(line.version)?;
+    let Routing { body, target, host } = routing;
     let keep_alive = fields.keep_alive(line.version);
     // A refusal is written without the request: it has a body, which a client that sent HEAD would take for the
     // next response, and no word of keep-alive, without which HTTP/1.0 expects the end.
@@ -77,7 +130,7 @@ fn assemble<'h>(
     if let Some(reason) = fields.repeated {
         return Err(Rejection { status: Status::BadRequest, reason, close });
     }
-    if fields.expectation == Expectation::Unknown && line.version == HttpVersion::Http11 {
+    if fields.expectation == Expectation::Unknown && line.version != HttpVersion::Http10 {
         return Err(Rejection { status: Status::ExpectationFailed, reason: "unknown_expectation", close });
     }
     let (raw_path, query) = match target.path.starts_with('/') {
@@ -96,7 +149,7 @@ fn assemble<'h>(
         keep_alive,
         // HTTP/1.0 knows no interim responses, and without a body there is nothing to wait for.
         expect_continue: fields.expectation == Expectation::Continue
-            && line.version == HttpVersion::Http11
+            && line.version != HttpVersion::Http10
             && body != BodyFraming::None,
         known: fields.known,
         field_lines,
@@ -144,6 +197,18 @@ impl<'h> FieldValues<'h> {
             fields.add(header.name, header.value).map_err(Rejection::malformed)?;
         }
         Ok(fields)
+    }
+
+    /// The values of lines whose framing has been validated: the fields of the framing have no meaning.
+    fn of_lines(lines: &'h [u8]) -> Self {
+        let mut fields = Self::default();
+        for (name, value) in fields_in(lines) {
+            if !["host", "content-length"].contains(&name) {
+                // Only fields of the framing can be in doubt.
+                let _never = fields.add(name, value);
+            }
+        }
+        fields
     }
 
     /// Takes note of one field line. The error is the reason for a 400 that leaves the framing or the host
@@ -207,7 +272,7 @@ impl<'h> FieldValues<'h> {
     }
 
     fn keep_alive(&self, version: HttpVersion) -> bool {
-        !self.says_close && (version == HttpVersion::Http11 || self.says_keep_alive)
+        !self.says_close && (version != HttpVersion::Http10 || self.says_keep_alive)
     }
 
     /// How the body is delimited. Every doubt is refused: request smuggling lives on doubts.
@@ -233,7 +298,7 @@ impl<'h> FieldValues<'h> {
         let Some(value) = self.host else {
             return match version {
                 HttpVersion::Http10 => Ok(""),
-                HttpVersion::Http11 => Err(Rejection::malformed("no_host")),
+                HttpVersion::Http11 | HttpVersion::Http2 => Err(Rejection::malformed("no_host")),
             };
         };
         std::str::from_utf8(value).ok().and_then(host_of).ok_or(Rejection::malformed("host"))

@@ -1,4 +1,4 @@
-use super::{BodyFraming, HttpVersion, Method, PathFault, Request, head_length};
+use super::{BodyFraming, HttpVersion, Method, PathFault, Request, ValidatedHead, head_length};
 use crate::{HeadLimits, Rejection, Status};
 
 mod properties;
@@ -515,4 +515,54 @@ fn characters_that_no_target_may_have_are_encoded_at_the_door() {
         assert_eq!(request.raw_path(), format!("/a{encoded}b"));
         assert_eq!(request.query(), Some(&*format!("c{encoded}d")));
     }
+}
+
+/// The head of a request over HTTP/2 that has the same parts as an HTTP/1.1 head.
+fn validated(head: &str) -> ValidatedHead<'_> {
+    let (line, lines) = head.split_once("\r\n").unwrap();
+    let mut parts = line.split(' ');
+    let (method, path) = (parts.next().unwrap(), parts.next());
+    let authority = lines.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+    ValidatedHead { method, authority, path, lines: lines.as_bytes(), body: BodyFraming::None }
+}
+
+#[test]
+fn a_validated_head_is_the_same_request_as_its_lines() {
+    let head = "GET /a%62c/x.mp4?b=1 HTTP/1.1\r\nhost: Example.com:8443\r\nrange: bytes=0-9\r\nif-match: \"1\"\r\n\
+                accept-encoding: gzip\r\nuser-agent: a b\r\nearly-data: 1\r\n";
+    let request = Request::from_validated(&validated(head), &LIMITS).unwrap();
+    let whole = format!("{head}\r\n");
+    let same = judge(whole.as_bytes(), &LIMITS).unwrap();
+    assert_eq!(request.version(), HttpVersion::Http2);
+    assert!(request.keep_alive() && request.came_early());
+    assert_eq!(
+        (request.host(), request.raw_path(), request.query()),
+        (same.host(), same.raw_path(), same.query())
+    );
+    assert_eq!((request.path(), request.raw_target()), (same.path(), same.raw_target()));
+    assert_eq!((request.range(), request.if_match()), (same.range(), same.if_match()));
+    assert!(request.fields().eq(same.fields()));
+}
+
+#[test]
+fn a_validated_head_that_is_no_request_is_refused_without_closing() {
+    let of = |method, authority, path, lines| {
+        let body = BodyFraming::Length(1);
+        Request::from_validated(&ValidatedHead { method, authority, path, lines, body }, &LIMITS)
+    };
+    let long = "/".repeat(9000);
+    for (refused, status) in [
+        (of("GET", "a/b", Some("/"), b""), Status::BadRequest),
+        (of("GET", "a", Some("*"), b""), Status::BadRequest),
+        (of("GET", "a", Some("http://b/"), b""), Status::BadRequest),
+        (of("GET", "a", Some(&long), b""), Status::UriTooLong),
+        (of("GET", "a", Some("/"), b"range: bytes=0-1\r\nrange: bytes=2-3\r\n"), Status::BadRequest),
+        (of("POST", "a", Some("/"), b"expect: magic\r\n"), Status::ExpectationFailed),
+    ] {
+        let rejection = refused.unwrap_err();
+        assert_eq!((rejection.status, rejection.close), (status, false));
+    }
+    assert!(of("POST", "a", Some("/"), b"expect: 100-continue\r\n").unwrap().expect_continue());
+    assert!(of("CONNECT", "a:443", None, b"").unwrap().path().is_err());
+    assert!(of("OPTIONS", "a", Some("*"), b"").unwrap().is_server_wide());
 }

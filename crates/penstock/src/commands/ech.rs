@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &EchArgs) -> Result<(), Failure> {
         .map_err(|why| Failure::machine("make a key")(io::Error::other(why.to_string())))?;
     let file = write(directory, id, &key).map_err(wrong("write a key into"))?;
     terminal::complain(&format!("{}: written", file.display()));
-    terminal::say(&format!("HTTPS 1 . alpn=http/1.1 ech={}", key.dns_value()));
+    terminal::say(&format!("HTTPS 1 . alpn=h2,http/1.1 ech={}", key.dns_value()));
     Ok(())
 }
 

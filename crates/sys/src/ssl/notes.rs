@@ -26,6 +26,7 @@ pub struct Notes {
     stopwatch: Mutex<Stopwatch>,
     compression: AtomicU16,
     marks: AtomicU8,
+    protocols: AtomicU8,
     tickets: TicketNotes,
 }
 
@@ -130,6 +131,16 @@ impl Notes {
     /// Bits for the use of the caller.
     pub fn marks(&self) -> u8 {
         self.marks.load(Ordering::Relaxed)
+    }
+
+    /// Application protocols that may be agreed on, as bits of the caller's.
+    pub fn protocols(&self) -> u8 {
+        self.protocols.load(Ordering::Relaxed)
+    }
+
+    /// Sets these bits.
+    pub fn set_protocols(&self, protocols: u8) {
+        self.protocols.store(protocols, Ordering::Relaxed);
     }
 
     /// Replaces these bits.

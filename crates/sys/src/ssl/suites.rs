@@ -68,3 +68,17 @@ pub fn set_signing_preferences(
         unsafe { ffi::SSL_CTX_set_signing_algorithm_prefs(builder.as_ptr(), numbers, signatures.len()) };
     if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
 }
+
+/// Whether the suite is an AEAD: the suite that this handshake is about to agree on, or has agreed on.
+pub fn has_aead_cipher(ssl: &SslRef) -> bool {
+    // SAFETY: the connection is live; the call reads.
+    let pending = unsafe { ffi::SSL_get_pending_cipher(ssl.as_ptr()) };
+    let cipher = if pending.is_null() {
+        // SAFETY: the connection is live; the call reads.
+        unsafe { ffi::SSL_get_current_cipher(ssl.as_ptr()) }
+    } else {
+        pending
+    };
+    // SAFETY: ciphers are constants of the library.
+    !cipher.is_null() && unsafe { ffi::SSL_CIPHER_is_aead(cipher) } == 1
+}

@@ -17,7 +17,7 @@ const PUBLIC: &str = "other.example";
 fn new_key(directory: &Path) -> Vec<u8> {
     let tool = Tool::penstock().args(["ech", "new", "--public-name", PUBLIC]);
     let printed = tool.arg(directory).run().ok().text();
-    let list = printed.trim_end().strip_prefix("HTTPS 1 . alpn=http/1.1 ech=");
+    let list = printed.trim_end().strip_prefix("HTTPS 1 . alpn=h2,http/1.1 ech=");
     boring::base64::decode_block(list.unwrap_or_else(|| panic!("{printed}"))).unwrap()
 }
 

@@ -1,29 +1,65 @@
 //! Counters and access log of responses.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::limits;
-use penstock_http::{HttpVersion, Request, Status};
+use penstock_http::{HttpVersion, Request};
+use penstock_tls::Ja4;
 
 use crate::access_log::{Record, Text};
 use crate::connection::Connection;
 use crate::drive::Sent;
-use crate::metrics::{LastResponse, Method};
+use crate::metrics::{HandshakeFacts, HttpLabel, LastResponse, Method, OutletKind};
 use crate::settings::Settings;
+use crate::worker::Worker;
 
 /// A response that has been sent.
-pub(super) struct Answered {
-    pub(super) status: u16,
-    pub(super) started: Instant,
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) started: Instant,
     /// Whether the request could be a replay.
-    pub(super) early: bool,
-    pub(super) head_bytes: u64,
-    pub(super) cache: Option<&'static str>,
+    pub(crate) early: bool,
+    pub(crate) head_bytes: u64,
+    pub(crate) cache: Option<&'static str>,
+}
+
+/// The connection, and the stream if it has several, that carried a response.
+#[derive(Clone, Copy)]
+pub(crate) struct CarriedBy<'c> {
+    pub(crate) worker: &'c Worker,
+    pub(crate) client: SocketAddr,
+    pub(crate) tls: Option<HandshakeFacts>,
+    pub(crate) ja4: Option<Ja4>,
+    pub(crate) client_certificate: Option<&'c str>,
+    pub(crate) outlet: OutletKind,
+    pub(crate) request_number: u64,
+    pub(crate) stream: Option<u32>,
+}
+
+impl<'c> CarriedBy<'c> {
+    /// The carrier of a response that has its connection to itself.
+    pub(crate) fn connection(connection: &'c Connection) -> Self {
+        Self {
+            worker: &connection.worker,
+            client: connection.client,
+            tls: connection.tls,
+            ja4: connection.ja4,
+            client_certificate: connection.client_certificate.as_deref(),
+            outlet: connection.outlet_kind(),
+            request_number: connection.requests,
+            stream: None,
+        }
+    }
+
+    fn version(&self) -> HttpLabel {
+        if self.stream.is_some() { HttpLabel::H2 } else { HttpLabel::H1 }
+    }
 }
 
 /// Counts and logs a response.
-pub(super) fn record(
-    connection: &Connection,
+pub(crate) fn record(
+    carrier: CarriedBy<'_>,
     request: &Request<'_>,
     answered: &Answered,
     sent: &Sent,
@@ -31,7 +67,7 @@ pub(super) fn record(
 ) {
     let Answered { status, started, early, head_bytes, cache } = *answered;
     let (duration, first_byte) =
-        count(connection, Method::named(request.method().name()), status, started, sent);
+        count(&carrier, Method::named(request.method().name()), status, started, sent);
     let Some(log) = &settings.access_log else { return };
     let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
     log.record(Record {
@@ -47,32 +83,32 @@ pub(super) fn record(
         protocol: match request.version() {
             HttpVersion::Http10 => "HTTP/1.0",
             HttpVersion::Http11 => "HTTP/1.1",
+            HttpVersion::Http2 => "h2",
         },
         early_data: early,
         cache,
-        ..of_connection(connection, status, sent)
+        ..of_carrier(carrier, status, sent)
     });
 }
 
 /// Counts and logs the answer to bytes that were not a request, so that the log shows which client sends them.
-pub(super) fn record_refusal(
-    connection: &Connection,
-    status: Status,
+pub(crate) fn record_refusal(
+    carrier: CarriedBy<'_>,
+    status: u16,
     started: Instant,
     sent: &Sent,
     settings: &Settings,
 ) {
-    let (duration, first_byte) = count(connection, Method::Other, status.code(), started, sent);
+    let (duration, first_byte) = count(&carrier, Method::Other, status, started, sent);
     let Some(log) = &settings.access_log else { return };
-    log.record(Record { duration, first_byte, ..of_connection(connection, status.code(), sent) });
+    log.record(Record { duration, first_byte, ..of_carrier(carrier, status, sent) });
 }
 
 /// A record without the values of a request.
-fn of_connection(connection: &Connection, status: u16, sent: &Sent) -> Record {
-    let name = connection.client_certificate.as_ref();
+fn of_carrier(carrier: CarriedBy<'_>, status: u16, sent: &Sent) -> Record {
     Record {
         time: SystemTime::now(),
-        client: connection.client,
+        client: carrier.client,
         host: Text::cut(b"", 0),
         method: Text::cut(b"", 0),
         target: Text::cut(b"", 0),
@@ -84,20 +120,22 @@ fn of_connection(connection: &Connection, status: u16, sent: &Sent) -> Record {
         user_agent: None,
         range: None,
         protocol: "",
-        tls: connection.tls,
+        tls: carrier.tls,
         early_data: false,
-        ja4: connection.ja4,
-        client_certificate: name
+        ja4: carrier.ja4,
+        client_certificate: carrier
+            .client_certificate
             .map(|name| Text::cut(name.as_bytes(), limits::CLIENT_CERTIFICATE_NAME_BYTES)),
-        outlet: connection.outlet_kind(),
-        request_number: connection.requests,
+        outlet: carrier.outlet,
+        request_number: carrier.request_number,
+        stream: carrier.stream,
         cache: None,
         short: sent.short,
     }
 }
 
 fn count(
-    connection: &Connection,
+    carrier: &CarriedBy<'_>,
     method: Method,
     status: u16,
     started: Instant,
@@ -105,11 +143,12 @@ fn count(
 ) -> (Duration, Option<Duration>) {
     let duration = started.elapsed();
     let first_byte = sent.first_byte.map(|at| at.saturating_duration_since(started));
-    let worker = &connection.worker;
-    if connection.tls.is_some() {
+    let worker = carrier.worker;
+    if carrier.tls.is_some() {
         let answer = LastResponse::of(status);
-        worker.recent_clients.note(connection.client.ip(), answer, started + duration);
+        worker.recent_clients.note(carrier.client.ip(), answer, started + duration);
     }
+    worker.shard.request_of(carrier.version());
     worker.shard.request(method, status, duration, first_byte);
     if let Some(why) = sent.short {
         worker.shard.short_response(why);

@@ -1,19 +1,70 @@
 //! Requests that are forwarded to an origin with their body: POST and others.
 
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use penstock_config::{Limits, limits};
-use penstock_content::{ClientRequest, Forward, Response};
-use penstock_egress::{Part, Transmission};
-use penstock_http::body::BodyDecoder;
-use penstock_http::{BodyFraming, Rejection, Request, Status, response};
+use penstock_config::Limits;
+use penstock_content::{ClientRequest, Context, Forward, Response};
+use penstock_http::{BodyFraming, Rejection, Request, Status};
 use penstock_origin::http::{BodySender, request_body};
 
-use super::carrier::Http1Carrier;
 use crate::client_budget::ClientBudget;
-use crate::connection::Connection;
-use crate::drive::{Sent, send};
+use crate::networks::{Entry, NetworkFull};
 use crate::settings::Settings;
+use crate::worker::Worker;
+
+/// The body of a request, as the connection or stream that carries it gives it.
+pub(crate) trait ClientBody {
+    /// Checks the announced length.
+    ///
+    /// # Errors
+    /// It is over the limit.
+    fn check(&mut self) -> Result<(), Rejection>;
+
+    /// Asks the client for the body that it holds back (RFC 9110 §10.1.1).
+    async fn send_continue(&mut self);
+
+    /// Takes what has come.
+    ///
+    /// # Errors
+    /// The body is malformed or too long, or the client has broken it off.
+    fn take(&mut self) -> Result<BodyPiece, Rejection>;
+
+    /// The origin has taken so many bytes: the client may send as many again.
+    fn taken(&mut self, bytes: usize);
+
+    /// Waits until more has come; false if it has not at the deadline, or the client has gone.
+    async fn wait_for_more(&mut self, deadline: Instant) -> bool;
+}
+
+/// A piece of a body.
+pub(crate) struct BodyPiece {
+    pub(crate) content: Vec<u8>,
+    /// Bytes that came for it, framing included.
+    pub(crate) received: u64,
+    /// Whether the body ends with it.
+    pub(crate) is_last: bool,
+    /// Whether more has come already.
+    pub(crate) has_more: bool,
+}
+
+/// A place among the forwarded requests of the client's network.
+///
+/// # Errors
+/// The network has none left.
+pub(crate) fn forwarded_share(
+    worker: &Worker,
+    client: SocketAddr,
+    settings: &Settings,
+) -> Result<Entry, Rejection> {
+    let most = settings.limits.forwarded_per_network;
+    worker.forwarded.enter(client.ip(), most).map_err(|NetworkFull| Rejection {
+        status: Status::TooManyRequests,
+        reason: "network_forwards",
+        close: true,
+    })
+}
 
 /// Forwards a request with its body. Returns the response, and whether all of the request has been read.
 ///
@@ -22,41 +73,36 @@ use crate::settings::Settings;
 ///
 /// # Errors
 /// The body is malformed, too long or incomplete.
-pub(super) async fn forward(
-    connection: &mut Connection,
+pub(crate) async fn forward(
+    body: &mut impl ClientBody,
     forward: &Forward<'_>,
     client: ClientRequest<'_>,
+    (content, address): (&Rc<Context>, SocketAddr),
     settings: &Settings,
 ) -> Result<(Response, bool), Rejection> {
     let request = client.head;
-    let mut reader = BodyDecoder::new(request.body(), settings.limits.body_bytes);
     // A body that announces too great a length is refused before its first byte is sent on.
-    reader.skip(&[])?;
-    let content = std::rc::Rc::clone(&connection.worker.content);
-    if let Some(refusal) = forward.refusal(&content, client) {
+    body.check()?;
+    if let Some(refusal) = forward.refusal(content, client) {
         return Ok((refusal, false));
     }
-    let (sender, body) = request_body(announced_length(request));
-    let Some(mut pending) = forward.start(&content, client, connection.client, body) else {
+    let (sender, pieces) = request_body(announced_length(request));
+    let Some(mut pending) = forward.start(content, client, address, pieces) else {
         return Err(Rejection { status: Status::BadRequest, reason: "method", close: true });
     };
     if request.expect_continue() {
-        let interim = Transmission::new(vec![Part::Owned(response::CONTINUE.to_vec())]);
-        let worker = std::rc::Rc::clone(&connection.worker);
-        let mut sent = Sent { bytes: 0, first_byte: None, short: None };
-        let mut carrier = Http1Carrier::new(connection, settings, false);
-        send(&mut carrier, &worker, interim, &mut sent).await;
+        body.send_continue().await;
     }
     // The response may come before all of the body has been sent. The rest is not read then.
     let (head, is_whole) = tokio::select! {
         biased;
         head = pending.head() => (head, false),
-        sent = send_body(connection, &mut reader, sender, settings) => {
+        sent = send_body(body, sender, settings) => {
             sent?;
             (pending.head().await, true)
         }
     };
-    Ok((forward.respond(&content, client, head).await, is_whole))
+    Ok((forward.respond(content, client, head).await, is_whole))
 }
 
 fn announced_length(request: &Request<'_>) -> Option<u64> {
@@ -72,28 +118,28 @@ const INCOMPLETE: Rejection =
 
 /// Sends the body to the origin as it comes, and no faster than the origin takes it.
 async fn send_body(
-    connection: &mut Connection,
-    reader: &mut BodyDecoder,
+    body: &mut impl ClientBody,
     sender: BodySender,
     settings: &Settings,
 ) -> Result<(), Rejection> {
     let mut patience = Patience::new(&settings.limits);
     loop {
-        let mut piece = Vec::new();
-        let available = connection.inbox.len().min(limits::PASSED_PIECE_BYTES);
-        let read = reader.read(&connection.inbox[..available], |content| piece.extend_from_slice(content))?;
-        connection.drop_from_inbox(read.consumed);
-        patience.received += read.consumed as u64;
-        if !piece.is_empty() && sender.send(piece).await.is_err() {
-            // The response tells why the origin takes no more.
-            std::future::pending::<()>().await;
+        let BodyPiece { content, received, is_last, has_more } = body.take()?;
+        patience.received += received;
+        let bytes = content.len();
+        if bytes > 0 {
+            if sender.send(content).await.is_err() {
+                // The response tells why the origin takes no more.
+                std::future::pending::<()>().await;
+            }
+            body.taken(bytes);
         }
-        if read.done {
+        if is_last {
             sender.finish();
             return Ok(());
         }
-        if connection.inbox.is_empty() {
-            patience.wait_for_more(connection).await?;
+        if !has_more {
+            patience.wait_for_more(body).await?;
         }
     }
 }
@@ -115,17 +161,17 @@ impl Patience {
         Self { budget: ClientBudget::to_send(limits), pause_max: limits.head_deadline, deadline, received: 0 }
     }
 
-    /// Waits until more of the body is in the inbox.
+    /// Waits until more of the body has come.
     ///
     /// # Errors
     /// The client has ended the connection, pauses too long, or is too slow.
-    async fn wait_for_more(&mut self, connection: &mut Connection) -> Result<(), Rejection> {
+    async fn wait_for_more(&mut self, body: &mut impl ClientBody) -> Result<(), Rejection> {
         let begun = Instant::now();
         let last = (begun + self.pause_max).min(self.deadline);
         loop {
             let now = Instant::now();
             let until = self.budget.left().map_or(last, |left| last.min(now + left));
-            let came = connection.read_until(until).await;
+            let came = body.wait_for_more(until).await;
             self.budget.spend(now.elapsed());
             if came {
                 return Ok(());

@@ -1,0 +1,63 @@
+//! The body of a request on an HTTP/1 connection.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use penstock_config::limits;
+use penstock_egress::{Part, Transmission};
+use penstock_http::body::BodyDecoder;
+use penstock_http::{Rejection, Request, response};
+
+use super::carrier::Http1Carrier;
+use crate::connection::Connection;
+use crate::drive::{Sent, send};
+use crate::settings::Settings;
+use crate::upload::{BodyPiece, ClientBody};
+
+/// The body of the request that is being answered.
+pub(super) struct Http1Body<'c> {
+    connection: &'c mut Connection,
+    settings: &'c Settings,
+    decoder: BodyDecoder,
+}
+
+impl<'c> Http1Body<'c> {
+    pub(super) fn new(connection: &'c mut Connection, request: &Request<'_>, settings: &'c Settings) -> Self {
+        Self { connection, settings, decoder: BodyDecoder::new(request.body(), settings.limits.body_bytes) }
+    }
+}
+
+impl ClientBody for Http1Body<'_> {
+    fn check(&mut self) -> Result<(), Rejection> {
+        self.decoder.skip(&[]).map(|_| ())
+    }
+
+    async fn send_continue(&mut self) {
+        let interim = Transmission::new(vec![Part::Owned(response::CONTINUE.to_vec())]);
+        let worker = Rc::clone(&self.connection.worker);
+        let mut sent = Sent { bytes: 0, first_byte: None, short: None };
+        let mut carrier = Http1Carrier::new(self.connection, self.settings, false);
+        send(&mut carrier, &worker, interim, &mut sent).await;
+    }
+
+    fn take(&mut self) -> Result<BodyPiece, Rejection> {
+        let mut content = Vec::new();
+        let inbox = &self.connection.inbox;
+        let available = inbox.len().min(limits::PASSED_PIECE_BYTES);
+        let read = self.decoder.read(&inbox[..available], |bytes| content.extend_from_slice(bytes))?;
+        self.connection.drop_from_inbox(read.consumed);
+        Ok(BodyPiece {
+            content,
+            received: read.consumed as u64,
+            is_last: read.done,
+            has_more: !self.connection.inbox.is_empty(),
+        })
+    }
+
+    /// TCP tells the client how much may come.
+    fn taken(&mut self, _bytes: usize) {}
+
+    async fn wait_for_more(&mut self, deadline: Instant) -> bool {
+        self.connection.read_until(deadline).await
+    }
+}

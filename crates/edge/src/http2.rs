@@ -1,0 +1,472 @@
+//! HTTP/2 on a connection: many requests at once (RFC 9113).
+//!
+//! One task serves the connection. It reads frames, runs the streams, and fills batches with the frames of the streams that
+//! `penstock-http2` chooses. A stream answers its request as HTTP/1 does, and leaves what it sends to that task.
+
+mod answer;
+mod slot;
+mod state;
+mod stream;
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{FuturesUnordered, Stream as _};
+use penstock_config::limits;
+use penstock_egress::{FramesStep, SendError};
+use penstock_http2::{ErrorCode, Shutdown, StreamEvent, StreamId};
+use tokio::task::coop::consume_budget;
+use tokio::time::sleep_until;
+
+use crate::client_budget::ClientBudget;
+use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE};
+use crate::connection_count::IdleEntry;
+use crate::metrics::{HttpLabel, Refusal, ShortReason};
+use crate::untaken::{Untaken, drop_untaken, untaken_bytes};
+use crate::worker::CountedHere;
+use answer::{Early, Incoming, Opened, answer};
+use slot::Slot;
+use state::Shared;
+use stream::Stream;
+
+/// Serves requests until client or server ends the connection, then closes it.
+pub(crate) async fn serve(connection: Connection) {
+    connection.worker.shard.connection_speaks(HttpLabel::H2);
+    let mut session = Session::new(connection);
+    let mut streams = FuturesUnordered::new();
+    let last_alert = loop {
+        let has_read = match session.read(&mut |opened| streams.push(answer(opened))) {
+            Ok(has_read) => has_read,
+            Err(End(alert)) => break alert,
+        };
+        run(&mut streams).await;
+        match session.send() {
+            Ok(FramesStep::Sent(bytes)) => {
+                // Other connections of this worker get their turn between two batches.
+                if bytes >= limits::BATCH_BYTES_MIN / 2 {
+                    tokio::task::yield_now().await;
+                } else {
+                    consume_budget().await;
+                }
+                continue;
+            }
+            Ok(step) => session.is_blocked = step == FramesStep::Blocked,
+            Err(error) => {
+                session.failed(&error);
+                break CLOSE_NOTIFY;
+            }
+        }
+        if has_read {
+            consume_budget().await;
+            continue;
+        }
+        let has_streams = !streams.is_empty();
+        if session.is_over(has_streams) {
+            break CLOSE_NOTIFY;
+        }
+        session.wait(&mut streams).await;
+        if let Err(End(alert)) = session.judge(Instant::now()) {
+            break alert;
+        }
+    };
+    Box::pin(session.close(streams, last_alert)).await;
+}
+
+/// Runs the streams that can go on.
+async fn run<F: Future<Output = ()>>(streams: &mut FuturesUnordered<F>) {
+    poll_fn(|context| {
+        while let Poll::Ready(Some(())) = Pin::new(&mut *streams).poll_next(context) {}
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// The end of a connection, with the alert to send.
+struct End(u8);
+
+/// The task of one connection.
+struct Session {
+    connection: Connection,
+    shared: Rc<Shared>,
+    settings: CountedHere,
+    client: Client,
+    /// Whether the socket takes no more.
+    is_blocked: bool,
+    /// The client's time to take what is sent.
+    budget: ClientBudget,
+    /// All bytes given to the outlet.
+    sent: u64,
+    /// When the wait began that the client has to end, and the content sent until then.
+    stalled_since: Option<(Instant, u64)>,
+    /// Since when the rest of a frame is missing.
+    unfinished_since: Option<Instant>,
+    /// Since when there is no stream.
+    idle_since: Instant,
+    idle: Option<IdleEntry>,
+    goaway: Goaway,
+    /// Whether the client was too slow to take what was sent.
+    is_given_up: bool,
+}
+
+/// How far the client has ended the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Client {
+    Active,
+    /// It has sent GOAWAY: it opens no more streams.
+    Left,
+    /// It has closed its sending direction.
+    Ended,
+}
+
+/// How far the server has announced the end of the connection (RFC 9113 §6.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goaway {
+    None,
+    /// The first GOAWAY was sent. The last is due then, if the client does not acknowledge the first.
+    First(Instant),
+    Last,
+}
+
+impl Session {
+    fn new(connection: Connection) -> Self {
+        let settings = connection.worker.settings();
+        let shared = Rc::new(Shared::new(&connection, &settings));
+        Self {
+            budget: ClientBudget::to_take(&settings.limits),
+            connection,
+            shared,
+            settings,
+            client: Client::Active,
+            is_blocked: false,
+            sent: 0,
+            stalled_since: None,
+            unfinished_since: None,
+            idle_since: Instant::now(),
+            idle: None,
+            goaway: Goaway::None,
+            is_given_up: false,
+        }
+    }
+
+    /// Reads what has come, without waiting, and follows it. Returns whether there was anything.
+    fn read(&mut self, open: &mut impl FnMut(Opened)) -> Result<bool, End> {
+        // A replay of early data never finishes its handshake.
+        if self.connection.early_deadline().is_some_and(|deadline| Instant::now() >= deadline) {
+            self.connection.worker.shard.early_request("abandoned");
+            return Err(End(CLOSE_NOTIFY));
+        }
+        if self.client == Client::Ended {
+            return Ok(false);
+        }
+        let outcome =
+            if self.connection.inbox.is_empty() { self.connection.read() } else { ReadOutcome::Bytes };
+        self.notice_handshake();
+        match outcome {
+            ReadOutcome::Bytes => {
+                self.receive(open)?;
+                Ok(true)
+            }
+            ReadOutcome::Nothing => Ok(false),
+            ReadOutcome::Ended => {
+                self.client = Client::Ended;
+                Ok(false)
+            }
+            ReadOutcome::KeyUpdates => Err(End(UNEXPECTED_MESSAGE)),
+            ReadOutcome::Broken(alert) => Err(End(alert.unwrap_or(CLOSE_NOTIFY))),
+        }
+    }
+
+    /// Streams that wait for the end of the handshake go on once it has come.
+    fn notice_handshake(&self) {
+        if self.connection.unfinished_handshake.is_none() {
+            let mut state = self.shared.state.borrow_mut();
+            if !std::mem::replace(&mut state.is_handshake_finished, true) {
+                state.wake_all();
+            }
+        }
+    }
+
+    /// Gives the inbox to the protocol and follows its events.
+    fn receive(&mut self, open: &mut impl FnMut(Opened)) -> Result<(), End> {
+        let now = Instant::now();
+        let received = self.shared.state.borrow_mut().protocol.receive(&self.connection.inbox, now);
+        self.connection.inbox.clear();
+        let mut any = false;
+        loop {
+            let event = self.shared.state.borrow_mut().protocol.next_event();
+            let Some(event) = event else { break };
+            any = true;
+            self.follow(event, open);
+        }
+        if let Err(error) = received {
+            self.connection.worker.shard.http2_error(error.reason);
+            tracing::debug!("{}: HTTP/2 connection error: {error}", self.connection.client);
+            // The client learns why before the connection ends.
+            drop(self.send());
+            return Err(End(CLOSE_NOTIFY));
+        }
+        let is_unfinished = self.shared.state.borrow().protocol.is_unfinished();
+        self.unfinished_since = match self.unfinished_since {
+            Some(since) if is_unfinished && !any => Some(since),
+            _ => is_unfinished.then_some(now),
+        };
+        Ok(())
+    }
+
+    fn follow(&mut self, event: StreamEvent, open: &mut impl FnMut(Opened)) {
+        let shard = &self.shared.worker.shard;
+        match event {
+            StreamEvent::Request { stream, head, end } => {
+                let early = self.judge_early(head.method(), end, head.lines().len());
+                open(self.opened(stream, Incoming::Request { head, has_body: !end, early }, end));
+            }
+            StreamEvent::Rejected { stream, status, reason } => {
+                open(self.opened(stream, Incoming::Rejected { status, reason }, true));
+            }
+            StreamEvent::Data { stream, bytes, end } => {
+                if let Some((slot, _)) = self.shared.state.borrow_mut().slot(stream) {
+                    slot.body.add(bytes, end);
+                    slot.wake();
+                }
+            }
+            StreamEvent::Trailers { stream, .. } => {
+                if let Some((slot, _)) = self.shared.state.borrow_mut().slot(stream) {
+                    slot.body.is_whole = true;
+                    slot.wake();
+                }
+            }
+            StreamEvent::Reset { stream, reason, .. } => {
+                shard.stream_reset(reason);
+                if let Some((slot, _)) = self.shared.state.borrow_mut().slot(stream) {
+                    slot.fail(ShortReason::ClientClosed);
+                }
+            }
+            StreamEvent::Refused { reason, .. } => shard.stream_refused(reason),
+            StreamEvent::GoAway { .. } => self.client = Client::Left,
+        }
+    }
+
+    /// The rules of early data are those of HTTP/1.
+    fn judge_early(&mut self, method: &str, end: bool, head_bytes: usize) -> Early {
+        match &mut self.connection.unfinished_handshake {
+            None => Early::No,
+            Some(unfinished) => {
+                let is_harmless = matches!(method, "GET" | "HEAD") && end;
+                if unfinished.admits(is_harmless, head_bytes) { Early::Answer } else { Early::Wait }
+            }
+        }
+    }
+
+    fn opened(&mut self, stream: StreamId, request: Incoming, is_body_whole: bool) -> Opened {
+        self.settings = self.connection.worker.settings();
+        self.connection.requests += 1;
+        let budget = ClientBudget::to_take(&self.settings.limits);
+        self.shared.state.borrow_mut().add(Slot::new(stream, budget, is_body_whole));
+        self.shared.worker.shard.stream_opened();
+        if self.connection.requests >= self.settings.limits.requests_per_connection {
+            self.announce_end();
+        }
+        Opened {
+            stream: Stream { shared: Rc::clone(&self.shared), id: stream },
+            request,
+            number: self.connection.requests,
+            settings: Rc::clone(&self.settings),
+        }
+    }
+
+    /// The first of two GOAWAYs: requests that are under way still arrive (RFC 9113 §6.8).
+    fn announce_end(&mut self) {
+        if self.goaway == Goaway::None {
+            self.shared.state.borrow_mut().protocol.shutdown(Shutdown::Announce);
+            // To be sent before the connection can end.
+            self.shared.set_changed();
+            let due = Instant::now() + Duration::from_millis(limits::HTTP2_GOAWAY_MILLISECONDS);
+            self.goaway = Goaway::First(due);
+        }
+    }
+
+    /// Sends one batch.
+    fn send(&mut self) -> Result<FramesStep, SendError> {
+        let now = Instant::now();
+        let Self { connection, shared, .. } = self;
+        shared.take_changed();
+        let step = connection.outlet.send_frames(now, |batch| {
+            shared.state.borrow_mut().fill(batch, &shared.worker, now);
+        })?;
+        if let FramesStep::Sent(bytes) = step {
+            self.sent += bytes as u64;
+            let shard = &self.connection.worker.shard;
+            shard.sent(self.connection.outlet_kind(), bytes as u64);
+            let stalls = self.shared.state.borrow_mut().protocol.take_stalls();
+            if stalls > 0 {
+                shard.stalled(u64::from(stalls));
+            }
+        }
+        Ok(step)
+    }
+
+    fn failed(&self, error: &SendError) {
+        tracing::debug!("{}: {error}", self.connection.client);
+        if let SendError::Kernel(reason) = error {
+            self.connection.worker.shard.egress_ended(reason);
+        }
+    }
+
+    /// Whether nothing is left to do.
+    fn is_over(&mut self, has_streams: bool) -> bool {
+        if self.connection.worker.is_draining() {
+            self.announce_end();
+        }
+        if has_streams {
+            self.idle = None;
+            self.idle_since = Instant::now();
+            return false;
+        }
+        let is_drained = self.shared.state.borrow().protocol.is_drained();
+        !self.is_blocked && (self.client != Client::Active || is_drained)
+    }
+
+    /// Waits until the client, a stream or a deadline needs attention.
+    async fn wait<F: Future<Output = ()>>(&mut self, streams: &mut FuturesUnordered<F>) {
+        let is_idle = streams.is_empty() && !self.is_blocked;
+        if is_idle && self.idle.is_none() {
+            self.shared.state.borrow_mut().release_memory();
+            self.connection.inbox = Vec::new();
+            self.budget = ClientBudget::to_take(&self.settings.limits);
+            self.idle = Some(self.connection.worker.idle.enter());
+        }
+        let begun = Instant::now();
+        let deadline = self.deadline(begun);
+        let (connection, shared) = (&self.connection, &self.shared);
+        let worker = &connection.worker;
+        let goes_on = poll_fn(|context| {
+            let mut any = false;
+            while let Poll::Ready(Some(())) = Pin::new(&mut *streams).poll_next(context) {
+                any = true;
+            }
+            if shared.take_changed() || any { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let evicted = async {
+            match &self.idle {
+                Some(idle) => idle.evicted().await,
+                None => std::future::pending().await,
+            }
+        };
+        let until_deadline = async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = goes_on => {}
+            // Errors of the socket are found when it is read or written.
+            _ = connection.socket.readable(), if self.client != Client::Ended => {}
+            _ = connection.socket.writable(), if self.is_blocked => {}
+            () = worker.drain_begun(), if self.goaway == Goaway::None => {}
+            () = evicted => {}
+            () = until_deadline => {}
+        }
+        if self.is_blocked {
+            self.budget.spend(begun.elapsed());
+        }
+    }
+
+    /// When something ends that does not end by itself.
+    fn deadline(&self, now: Instant) -> Option<Instant> {
+        let limits = &self.settings.limits;
+        let state = self.shared.state.borrow();
+        let idle = self.idle.is_some().then(|| self.idle_since + limits.idle_timeout);
+        let unfinished = self.unfinished_since.map(|since| since + limits.head_deadline);
+        let blocked = self.budget.left().filter(|_| self.is_blocked).map(|left| now + left);
+        let check = Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS);
+        let stalled = state.stall_left().filter(|_| !self.is_blocked).map(|left| now + left.min(check));
+        let early = self.connection.early_deadline();
+        let goaway = match self.goaway {
+            Goaway::First(due) => Some(due),
+            Goaway::None | Goaway::Last => None,
+        };
+        [idle, unfinished, blocked, stalled, early, goaway].into_iter().flatten().min()
+    }
+
+    /// Ends what has reached its deadline.
+    fn judge(&mut self, now: Instant) -> Result<(), End> {
+        if self.idle.as_ref().is_some_and(IdleEntry::is_evicted) {
+            self.connection.worker.shard.refused(Refusal::Evicted);
+            self.is_given_up = true;
+            return Err(self.end_with(ErrorCode::NO_ERROR));
+        }
+        if matches!(self.goaway, Goaway::First(due) if now >= due) {
+            self.shared.state.borrow_mut().protocol.shutdown(Shutdown::Final);
+            self.goaway = Goaway::Last;
+        }
+        let limits = &self.settings.limits;
+        if self.unfinished_since.is_some_and(|since| now >= since + limits.head_deadline) {
+            self.connection.worker.shard.http2_error("frame_too_slow");
+            return Err(self.end_with(ErrorCode::NO_ERROR));
+        }
+        if self.idle.is_some() && now >= self.idle_since + limits.idle_timeout {
+            return Err(self.end_with(ErrorCode::NO_ERROR));
+        }
+        if self.is_blocked && self.budget.left() == Some(Duration::ZERO) {
+            let socket = &self.connection.socket;
+            if !self.budget.earn(self.sent.saturating_sub(untaken_bytes(socket))) {
+                drop_untaken(socket);
+                self.shared.state.borrow_mut().fail_all(ShortReason::TooSlow);
+                self.is_given_up = true;
+                return Err(End(CLOSE_NOTIFY));
+            }
+        }
+        self.judge_stalls(now);
+        Ok(())
+    }
+
+    /// Takes the time that clients keep their windows empty off the budgets of the streams.
+    fn judge_stalls(&mut self, now: Instant) {
+        let mut state = self.shared.state.borrow_mut();
+        if self.is_blocked || !state.is_stalled() {
+            self.stalled_since = None;
+            return;
+        }
+        let sent = state.content_sent();
+        let (since, sent_before) = *self.stalled_since.get_or_insert((now, sent));
+        let waited = now.saturating_duration_since(since);
+        let least = state.stall_left().unwrap_or_default();
+        if waited < Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS).min(least) {
+            return;
+        }
+        let enough = u128::from(self.settings.limits.minimum_rate) * waited.as_millis() / 1000;
+        let others_go_on = u128::from(sent.saturating_sub(sent_before)) > enough;
+        state.spend_stalled(waited, others_go_on);
+        self.stalled_since = Some((now, sent));
+        drop(state);
+        self.shared.set_changed();
+    }
+
+    /// Tells the client that the connection ends.
+    fn end_with(&mut self, code: ErrorCode) -> End {
+        self.shared.state.borrow_mut().protocol.close(code);
+        // A full socket takes no more; the connection ends all the same.
+        drop(self.send());
+        End(CLOSE_NOTIFY)
+    }
+
+    /// Ends what is left of the streams and closes the connection.
+    async fn close<F: Future<Output = ()>>(self, mut streams: FuturesUnordered<F>, alert: u8) {
+        let Self { mut connection, shared, budget, sent, is_given_up, .. } = self;
+        shared.state.borrow_mut().fail_all(ShortReason::ClientClosed);
+        // Those that wait for an origin are dropped.
+        run(&mut streams).await;
+        drop(streams);
+        if is_given_up {
+            connection.give_up_place();
+        } else {
+            connection.untaken = Some(Untaken::new(budget, sent));
+        }
+        connection.close(alert).await;
+    }
+}

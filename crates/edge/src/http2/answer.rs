@@ -1,0 +1,221 @@
+//! One request of a stream, from its head to the end of its response.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use penstock_config::limits;
+use penstock_content::{Body, CacheStatus, ClientRequest, ContentLength, Fields, Forward, Response, respond};
+use penstock_egress::Part;
+use penstock_http::manifest::{Likeness, Manifest};
+use penstock_http::{BodyFraming, Rejection, Request, Status, ValidatedHead};
+use penstock_http2::{ErrorCode, RequestHead};
+
+use super::slot::Head;
+use super::stream::{Stream, StreamBody, StreamCarrier};
+use crate::drive::{Sent, drive};
+use crate::metrics::ShortReason;
+use crate::record::{Answered, record, record_refusal};
+use crate::upload::{self, forwarded_share};
+use crate::worker::CountedHere;
+
+/// A stream that the client has opened.
+pub(super) struct Opened {
+    pub(super) stream: Stream,
+    pub(super) request: Incoming,
+    /// The number of the request on its connection.
+    pub(super) number: u64,
+    pub(super) settings: CountedHere,
+}
+
+/// What came on a stream.
+pub(super) enum Incoming {
+    Request {
+        head: RequestHead,
+        has_body: bool,
+        early: Early,
+    },
+    /// A request that exceeds a bound.
+    Rejected {
+        status: u16,
+        reason: &'static str,
+    },
+}
+
+/// Whether a request came before the client's end of the handshake (RFC 8470).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Early {
+    /// It did not.
+    No,
+    /// It did, and may be answered at once.
+    Answer,
+    /// It did, and waits for the end of the handshake.
+    Wait,
+}
+
+const NOTHING_SENT: Sent = Sent { bytes: 0, first_byte: None, short: None };
+
+/// Answers what came on a stream.
+pub(super) async fn answer(opened: Opened) {
+    let started = Instant::now();
+    let Opened { stream, request, number, settings } = &opened;
+    match request {
+        Incoming::Rejected { status, reason } => {
+            stream.shared.worker.shard.rejected(reason);
+            send_head_alone(stream, *status).await;
+            let carrier = stream.shared.carrier(stream.id, *number);
+            record_refusal(carrier, *status, started, &NOTHING_SENT, settings);
+        }
+        Incoming::Request { head, has_body, early } => {
+            let body = match (has_body, head.content_length()) {
+                (false, _) | (true, Some(0)) => BodyFraming::None,
+                (true, Some(length)) => BodyFraming::Length(length),
+                (true, None) => BodyFraming::Chunked,
+            };
+            let head = ValidatedHead {
+                method: head.method(),
+                authority: head.authority(),
+                path: head.path(),
+                lines: head.lines(),
+                body,
+            };
+            match Request::from_validated(&head, &settings.head) {
+                Ok(request) => answer_request(&opened, &request, *early, started).await,
+                Err(rejection) => answer_rejected(&opened, rejection, started).await,
+            }
+        }
+    }
+}
+
+async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early, started: Instant) {
+    let Opened { stream, settings, number, .. } = opened;
+    let shared = &stream.shared;
+    let worker = Rc::clone(&shared.worker);
+    if early == Early::Wait {
+        worker.shard.early_request("waited");
+        if !stream.until_handshake_finished().await {
+            return;
+        }
+    }
+    let early = early == Early::Answer || request.came_early();
+    let client = ClientRequest { head: request, secure: shared.tls.is_some(), early };
+    let content = Rc::clone(&worker.content);
+    // Held until the response has been sent: it comes from the origin as well.
+    let mut share = None;
+    let responded = match Forward::admit(&content, &settings.sites, request) {
+        Some(forward) => match forwarded_share(&worker, shared.client, settings) {
+            Ok(held) => {
+                share = Some(held);
+                let announced = match request.body() {
+                    BodyFraming::None => Some(0),
+                    BodyFraming::Length(length) => Some(length),
+                    BodyFraming::Chunked => None,
+                };
+                let mut body = StreamBody::new(stream, announced, settings.limits.body_bytes);
+                let around = (&content, shared.client);
+                upload::forward(&mut body, &forward, client, around, settings)
+                    .await
+                    .map(|(response, _)| response)
+            }
+            Err(rejection) => Err(rejection),
+        },
+        None => Ok(respond(&content, &settings.sites, client).await),
+    };
+    let response = match responded {
+        Ok(response) => response,
+        Err(rejection) => return answer_rejected(opened, rejection, started).await,
+    };
+    let status = response.status;
+    if early {
+        let refused = status == Status::TooEarly.code();
+        worker.shard.early_request(if refused { "refused" } else { "answered" });
+    }
+    let cache = response.cache_status.map(CacheStatus::label);
+    let sent = send(stream, request, response).await;
+    drop(share);
+    let answered = Answered { status, started, early, head_bytes: 0, cache };
+    record(shared.carrier(stream.id, *number), request, &answered, &sent, settings);
+}
+
+/// Sends a response to its end.
+async fn send(stream: &Stream, request: &Request<'_>, response: Response) -> Sent {
+    let Response { status, fields, length, body, has_date, .. } = response;
+    let urgency = urgency(&fields, length, request.raw_path());
+    let length = match length {
+        ContentLength::Known(length) => Some(length),
+        ContentLength::None | ContentLength::Unknown => None,
+    };
+    let end = matches!(body, Body::Empty) || length == Some(0);
+    if let Some(urgency) = urgency {
+        stream.with(|slot, protocol| protocol.set_default_urgency(slot.stream, urgency));
+    }
+    stream.send_head(Head { status, fields: Some(fields), length, is_page: false, has_date, end });
+    let mut sent = if end {
+        NOTHING_SENT
+    } else {
+        let worker = Rc::clone(&stream.shared.worker);
+        drive(&mut StreamCarrier::new(stream), &worker, Vec::new(), body).await
+    };
+    if sent.short.is_none() {
+        sent.short = stream.end().await.err();
+    }
+    if let Some(why) = sent.short {
+        stream.reset(code_of(why));
+        if why != ShortReason::ClientClosed {
+            stream.shared.worker.shard.stream_reset(why.label());
+        }
+    }
+    sent.first_byte = stream.with(|slot, _| slot.first_byte).flatten();
+    sent
+}
+
+/// The error code for a response that ends early.
+fn code_of(why: ShortReason) -> ErrorCode {
+    match why {
+        ShortReason::TooSlow | ShortReason::Drain => ErrorCode::CANCEL,
+        _ => ErrorCode::INTERNAL_ERROR,
+    }
+}
+
+/// The urgency of a response for which the client said nothing: what a player waits for comes before segments (RFC 9218
+/// §4.1 has 3 as the urgency of the others).
+fn urgency(fields: &Fields, length: ContentLength, path: &str) -> Option<u8> {
+    let is_small = matches!(length, ContentLength::Known(length) if length <= limits::URGENT_BYTES_MAX);
+    let (_, kind) = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))?;
+    let kind = std::str::from_utf8(kind).ok()?;
+    match Manifest::likeness(kind, path) {
+        Likeness::Named => Some(1),
+        Likeness::Possible | Likeness::None => is_small.then_some(2),
+    }
+}
+
+/// Answers a request that is refused with a page that says no more than its status.
+async fn answer_rejected(opened: &Opened, rejection: Rejection, started: Instant) {
+    let Opened { stream, number, settings, .. } = opened;
+    let worker = Rc::clone(&stream.shared.worker);
+    worker.shard.rejected(rejection.reason);
+    let text = rejection.status.body_text();
+    let length = Some(text.len() as u64);
+    let status = rejection.status.code();
+    let end = matches!(&opened.request, Incoming::Request { head, .. } if head.method() == "HEAD");
+    stream.send_head(Head { status, fields: None, length, is_page: true, has_date: false, end });
+    let body = if end { Body::Empty } else { Body::Part(Part::Owned(text.as_bytes().to_vec())) };
+    let mut sent = drive(&mut StreamCarrier::new(stream), &worker, Vec::new(), body).await;
+    if sent.short.is_none() {
+        sent.short = stream.end().await.err();
+    }
+    sent.first_byte = stream.with(|slot, _| slot.first_byte).flatten();
+    record_refusal(stream.shared.carrier(stream.id, *number), status, started, &sent, settings);
+}
+
+async fn send_head_alone(stream: &Stream, status: u16) {
+    stream.send_head(Head {
+        status,
+        fields: None,
+        length: Some(0),
+        is_page: false,
+        has_date: false,
+        end: true,
+    });
+    // A client that has gone needs no answer.
+    let _gone = stream.end().await;
+}

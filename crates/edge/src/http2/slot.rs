@@ -1,0 +1,277 @@
+//! One stream, as the task of its connection sees it: what it has to send and what has come for it.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+use std::time::{Instant, SystemTime};
+
+use penstock_content::Fields;
+use penstock_egress::{Available, FrameBatch, SendError, Transmission};
+use penstock_http2::{Outgoing, ServerConnection, StreamId};
+use penstock_sys::file::Extent;
+
+use crate::client_budget::ClientBudget;
+use crate::metrics::ShortReason;
+use crate::worker::Worker;
+
+/// Bytes of an HTTP date (RFC 9110 §5.6.7).
+const DATE_BYTES: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
+
+/// Bytes of a frame's header (RFC 9113 §4.1).
+pub(super) const FRAME_HEADER_BYTES: usize = 9;
+
+/// One stream.
+pub(super) struct Slot {
+    pub(super) stream: StreamId,
+    /// Whether `100 Continue` is to be sent.
+    pub(super) interim: bool,
+    /// The head of the response, until it is sent.
+    pub(super) head: Option<Head>,
+    /// What is being sent.
+    pub(super) transmission: Option<Transmission>,
+    /// Why nothing more of it can be sent at the moment.
+    pub(super) pause: Option<Pause>,
+    /// Content that is still to come, if the head announced its length.
+    pub(super) content_left: Option<u64>,
+    /// Whether an empty frame is to end the stream.
+    pub(super) end: bool,
+    /// Whether the last frame of the response has been sent.
+    pub(super) is_whole: bool,
+    pub(super) content_sent: u64,
+    pub(super) first_byte: Option<Instant>,
+    /// The time of the client to open its windows.
+    pub(super) budget: ClientBudget,
+    /// Why the stream ends early.
+    pub(super) short: Option<ShortReason>,
+    pub(super) body: ReceivedBody,
+    /// The batch for which the file was last looked at.
+    looked_at: u64,
+    waker: Option<Waker>,
+}
+
+/// What has come of a request's body.
+pub(super) struct ReceivedBody {
+    /// What its reader has not taken.
+    pub(super) pieces: VecDeque<Vec<u8>>,
+    pub(super) is_whole: bool,
+}
+
+impl ReceivedBody {
+    /// Adds what has come.
+    pub(super) fn add(&mut self, bytes: Vec<u8>, is_last: bool) {
+        if !bytes.is_empty() {
+            self.pieces.push_back(bytes);
+        }
+        self.is_whole |= is_last;
+    }
+}
+
+/// Why nothing more of a transmission can be sent.
+#[derive(Debug)]
+pub(super) enum Pause {
+    Done,
+    Cold(Extent),
+    Failed(SendError),
+}
+
+/// The head of a response, before it is encoded.
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) fields: Option<Fields>,
+    pub(super) length: Option<u64>,
+    /// A plain text follows, of the server's own.
+    pub(super) is_page: bool,
+    /// Whether the fields have the origin's Date.
+    pub(super) has_date: bool,
+    /// Whether the stream ends with it.
+    pub(super) end: bool,
+}
+
+impl Slot {
+    pub(super) fn new(stream: StreamId, budget: ClientBudget, is_body_whole: bool) -> Self {
+        Self {
+            stream,
+            interim: false,
+            head: None,
+            transmission: None,
+            pause: None,
+            content_left: None,
+            end: false,
+            is_whole: false,
+            content_sent: 0,
+            first_byte: None,
+            budget,
+            short: None,
+            body: ReceivedBody { pieces: VecDeque::new(), is_whole: is_body_whole },
+            looked_at: 0,
+            waker: None,
+        }
+    }
+
+    /// Has the stream's task run when something changes.
+    pub(super) fn wait(&mut self, waker: &Waker) {
+        match &mut self.waker {
+            Some(known) => known.clone_from(waker),
+            None => self.waker = Some(waker.clone()),
+        }
+    }
+
+    pub(super) fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Ends the stream. Nothing more is sent for it.
+    pub(super) fn fail(&mut self, why: ShortReason) {
+        self.short.get_or_insert(why);
+        self.interim = false;
+        self.head = None;
+        self.end = false;
+        self.wake();
+    }
+
+    fn is_sending(&self) -> bool {
+        self.short.is_none() && self.pause.is_none() && self.transmission.is_some()
+    }
+
+    /// What is to be sent next.
+    pub(super) fn outgoing(&self) -> Outgoing {
+        if self.interim || self.head.is_some() || (self.end && self.transmission.is_none()) {
+            Outgoing::Frames
+        } else if self.is_sending() {
+            Outgoing::Data
+        } else {
+            Outgoing::Nothing
+        }
+    }
+
+    /// Whether flow control keeps content back.
+    pub(super) fn is_stalled(&self, protocol: &ServerConnection) -> bool {
+        self.head.is_none() && self.is_sending() && protocol.sendable(self.stream) == 0
+    }
+
+    /// Whether the stream's own window is empty, not only that of the connection.
+    pub(super) fn is_stalled_itself(&self, protocol: &ServerConnection) -> bool {
+        self.is_stalled(protocol) && protocol.connection_sendable() > 0
+    }
+
+    /// Puts the next frame into the batch.
+    pub(super) fn put_next(
+        &mut self,
+        batch: &mut FrameBatch<'_>,
+        protocol: &mut ServerConnection,
+        worker: &Worker,
+        (field_block, batch_number, now): (&mut Vec<u8>, u64, Instant),
+    ) {
+        if std::mem::take(&mut self.interim) {
+            field_block.clear();
+            protocol.head(self.stream, 100, [], false, field_block);
+            batch.put(field_block);
+        } else if let Some(head) = self.head.take() {
+            self.first_byte.get_or_insert(now);
+            self.is_whole = head.end;
+            field_block.clear();
+            head.encode(self.stream, protocol, worker, field_block);
+            batch.put(field_block);
+            if head.end {
+                self.wake();
+            }
+        } else if self.transmission.is_some() {
+            self.put_content(batch, protocol, batch_number);
+        } else if std::mem::take(&mut self.end) {
+            self.is_whole = true;
+            batch.put(&protocol.data_header(self.stream, 0, true));
+            self.wake();
+        }
+    }
+
+    fn put_content(
+        &mut self,
+        batch: &mut FrameBatch<'_>,
+        protocol: &mut ServerConnection,
+        batch_number: u64,
+    ) {
+        let Some(transmission) = &mut self.transmission else { return };
+        let space = batch.space().saturating_sub(FRAME_HEADER_BYTES);
+        let limit = space.min(protocol.sendable(self.stream)).min(protocol.frame_bytes_max());
+        let length = match transmission.available(limit) {
+            Available::Bytes(length) => length,
+            Available::Cold(extent) => return self.set_pause(Pause::Cold(extent)),
+            Available::Done => return self.set_pause(Pause::Done),
+            Available::Unknown => return self.set_pause(Pause::Failed(SendError::Internal)),
+        };
+        // Once in a batch, because it is a system call.
+        if std::mem::replace(&mut self.looked_at, batch_number) != batch_number
+            && transmission.has_changed_while_sent()
+        {
+            return self.set_pause(Pause::Failed(SendError::Truncated));
+        }
+        let end = self.content_left == Some(length as u64);
+        let header = protocol.data_header(self.stream, length, end);
+        if let Err(error) = batch.put_content(&header, transmission, length) {
+            protocol.unsend(length);
+            return self.set_pause(Pause::Failed(error));
+        }
+        self.is_whole = end;
+        self.content_sent += length as u64;
+        self.content_left = self.content_left.map(|left| left.saturating_sub(length as u64));
+        if transmission.remaining() == 0 {
+            self.set_pause(Pause::Done);
+        }
+    }
+
+    fn set_pause(&mut self, pause: Pause) {
+        self.pause = Some(pause);
+        self.wake();
+    }
+}
+
+impl Head {
+    fn encode(
+        &self,
+        stream: StreamId,
+        protocol: &mut ServerConnection,
+        worker: &Worker,
+        field_block: &mut Vec<u8>,
+    ) {
+        let mut digits = [0; 20];
+        let length = self.length.map(|length| (&b"content-length"[..], decimal(length, &mut digits)));
+        let kind = self.is_page.then_some((&b"content-type"[..], &b"text/plain; charset=utf-8"[..]));
+        let fields = self.fields.iter().flat_map(Fields::iter);
+        let mut text = [0; DATE_BYTES];
+        if !self.has_date {
+            worker.date.with_date(SystemTime::now(), |date| {
+                text.iter_mut().zip(date.bytes()).for_each(|(byte, other)| *byte = other);
+            });
+        }
+        let date = (!self.has_date).then_some((&b"date"[..], &text[..]));
+        let server = Some((&b"server"[..], &b"penstock"[..]));
+        let own = [date, server, kind, length].into_iter().flatten();
+        protocol.head(stream, self.status, own.chain(fields), self.end, field_block);
+    }
+}
+
+/// The digits of a number.
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+        if number == 0 {
+            return &digits[start..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decimal;
+
+    #[test]
+    fn numbers_have_their_digits() {
+        for number in [0, 9, 10, 1_234_567, u64::MAX] {
+            assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What the task of a connection and the tasks of its streams share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use penstock_egress::{FrameBatch, Transmission};
+use penstock_http2::{ErrorCode, Outgoing, ServerConnection, StreamId};
+use penstock_tls::Ja4;
+
+use super::slot::{FRAME_HEADER_BYTES, Slot};
+use crate::connection::Connection;
+use crate::metrics::{HandshakeFacts, OutletKind, ShortReason};
+use crate::record::CarriedBy;
+use crate::settings::Settings;
+use crate::worker::Worker;
+
+/// What the task of a connection and the tasks of its streams share.
+pub(super) struct Shared {
+    pub(super) worker: Rc<Worker>,
+    pub(super) client: SocketAddr,
+    pub(super) tls: Option<HandshakeFacts>,
+    ja4: Option<Ja4>,
+    client_certificate: Option<Box<str>>,
+    outlet: OutletKind,
+    pub(super) state: RefCell<State>,
+    /// Whether a task has changed the state, so that there may be something to send.
+    is_changed: Cell<bool>,
+}
+
+impl Shared {
+    pub(super) fn new(connection: &Connection, settings: &Settings) -> Self {
+        let state = State {
+            protocol: ServerConnection::new(&settings.http2),
+            slots: VecDeque::new(),
+            field_block: Vec::new(),
+            batches: 0,
+            is_handshake_finished: connection.unfinished_handshake.is_none(),
+        };
+        Self {
+            worker: Rc::clone(&connection.worker),
+            client: connection.client,
+            tls: connection.tls,
+            ja4: connection.ja4,
+            client_certificate: connection.client_certificate.clone(),
+            outlet: connection.outlet_kind(),
+            state: RefCell::new(state),
+            is_changed: Cell::new(true),
+        }
+    }
+
+    /// The carrier of a response, for counters and the access log.
+    pub(super) fn carrier(&self, stream: StreamId, request_number: u64) -> CarriedBy<'_> {
+        CarriedBy {
+            worker: &self.worker,
+            client: self.client,
+            tls: self.tls,
+            ja4: self.ja4,
+            client_certificate: self.client_certificate.as_deref(),
+            outlet: self.outlet,
+            request_number,
+            stream: Some(stream.get()),
+        }
+    }
+
+    pub(super) fn set_changed(&self) {
+        self.is_changed.set(true);
+    }
+
+    pub(super) fn take_changed(&self) -> bool {
+        self.is_changed.replace(false)
+    }
+}
+
+/// The protocol of one connection and its streams.
+pub(super) struct State {
+    pub(super) protocol: ServerConnection,
+    /// In the order of their streams' numbers.
+    slots: VecDeque<Slot>,
+    /// Where field blocks are encoded; no memory while idle.
+    field_block: Vec<u8>,
+    /// Batches filled so far.
+    batches: u64,
+    pub(super) is_handshake_finished: bool,
+}
+
+impl State {
+    /// Adds a stream that the client has opened.
+    pub(super) fn add(&mut self, slot: Slot) {
+        // Clients open streams in the order of their numbers.
+        self.slots.push_back(slot);
+    }
+
+    fn position(&self, stream: StreamId) -> Option<usize> {
+        self.slots.binary_search_by_key(&stream, |slot| slot.stream).ok()
+    }
+
+    /// The slot of a stream, and the protocol.
+    pub(super) fn slot(&mut self, stream: StreamId) -> Option<(&mut Slot, &mut ServerConnection)> {
+        let position = self.position(stream)?;
+        Some((&mut self.slots[position], &mut self.protocol))
+    }
+
+    /// Removes a stream whose work has ended. Returns what was not sent of it.
+    pub(super) fn remove(&mut self, stream: StreamId) -> Option<Transmission> {
+        let position = self.position(stream)?;
+        let slot = self.slots.remove(position)?;
+        self.protocol.finished(stream);
+        slot.transmission
+    }
+
+    /// Ends all streams for this reason.
+    pub(super) fn fail_all(&mut self, why: ShortReason) {
+        for slot in &mut self.slots {
+            slot.fail(why);
+        }
+    }
+
+    /// Wakes all streams.
+    pub(super) fn wake_all(&mut self) {
+        for slot in &mut self.slots {
+            slot.wake();
+        }
+    }
+
+    /// Puts frames into the batch until it is full or nothing can be sent.
+    pub(super) fn fill(&mut self, batch: &mut FrameBatch<'_>, worker: &Worker, now: Instant) {
+        self.batches += 1;
+        if self.protocol.has_control() {
+            batch.put(&self.protocol.take_control());
+        }
+        while batch.space() > FRAME_HEADER_BYTES {
+            let Some(stream) = self.protocol.next_stream() else { break };
+            let Some(position) = self.position(stream) else {
+                self.protocol.set_outgoing(stream, Outgoing::Nothing);
+                continue;
+            };
+            let slot = &mut self.slots[position];
+            slot.put_next(batch, &mut self.protocol, worker, (&mut self.field_block, self.batches, now));
+            self.protocol.set_outgoing(stream, slot.outgoing());
+        }
+    }
+
+    /// Whether a response has bytes that flow control keeps back.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.slots.iter().any(|slot| slot.is_stalled(&self.protocol))
+    }
+
+    /// The shortest time that a stalled stream may stay so.
+    pub(super) fn stall_left(&self) -> Option<Duration> {
+        let stalled = self.slots.iter().filter(|slot| slot.is_stalled(&self.protocol));
+        stalled.filter_map(|slot| slot.budget.left()).min()
+    }
+
+    /// Takes `waited` off the budgets of stalled streams, and ends those that have none left. A stream that only waits for
+    /// its share of the connection's window pays nothing as long as the client lets others go on.
+    pub(super) fn spend_stalled(&mut self, waited: Duration, others_go_on: bool) {
+        for slot in &mut self.slots {
+            if !slot.is_stalled(&self.protocol) || (others_go_on && !slot.is_stalled_itself(&self.protocol)) {
+                continue;
+            }
+            slot.budget.spend(waited);
+            if !slot.budget.earn(slot.content_sent) {
+                slot.fail(ShortReason::TooSlow);
+                self.protocol.reset(slot.stream, ErrorCode::CANCEL);
+            }
+        }
+    }
+
+    /// Bytes of content sent on streams that are open.
+    pub(super) fn content_sent(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.content_sent).sum()
+    }
+
+    /// Gives back memory that an idle connection does not need.
+    pub(super) fn release_memory(&mut self) {
+        self.protocol.release_memory();
+        self.slots = VecDeque::new();
+        self.field_block = Vec::new();
+    }
+}

@@ -1,0 +1,249 @@
+//! A stream as the carrier of one response, and of the request's body.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Instant;
+
+use penstock_egress::{Part, SendError, Step, Transmission};
+use penstock_http::{Rejection, Status};
+use penstock_http2::{ErrorCode, ServerConnection, StreamId};
+use tokio::time::timeout_at;
+
+use super::slot::{Head, Pause, Slot};
+use super::state::Shared;
+use crate::drive::Carrier;
+use crate::metrics::ShortReason;
+use crate::upload::{BodyPiece, ClientBody};
+
+/// A stream whose work has not ended. Dropping it ends the stream.
+pub(super) struct Stream {
+    pub(super) shared: Rc<Shared>,
+    pub(super) id: StreamId,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let unsent = self.shared.state.borrow_mut().remove(self.id);
+        self.shared.set_changed();
+        self.shared.worker.shard.stream_closed();
+        for file in unsent.into_iter().flat_map(Transmission::into_files) {
+            // Closing a file can block.
+            self.shared.worker.io.discard(file);
+        }
+    }
+}
+
+impl Stream {
+    /// Changes the slot and tells the protocol what there is to send. `None` if the slot is gone, which does not happen.
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut Slot, &mut ServerConnection) -> T) -> Option<T> {
+        let mut state = self.shared.state.borrow_mut();
+        let (slot, protocol) = state.slot(self.id)?;
+        let changed = change(slot, protocol);
+        protocol.set_outgoing(self.id, slot.outgoing());
+        self.shared.set_changed();
+        Some(changed)
+    }
+
+    /// Waits until `ready` gives something, or the stream has ended early.
+    ///
+    /// # Errors
+    /// Why it has.
+    async fn until<T>(&self, mut ready: impl FnMut(&mut Slot) -> Option<T>) -> Result<T, ShortReason> {
+        poll_fn(|context| {
+            let mut state = self.shared.state.borrow_mut();
+            let Some((slot, _)) = state.slot(self.id) else {
+                return Poll::Ready(Err(ShortReason::ClientClosed));
+            };
+            if let Some(found) = ready(slot) {
+                return Poll::Ready(Ok(found));
+            }
+            if let Some(short) = slot.short {
+                return Poll::Ready(Err(short));
+            }
+            slot.wait(context.waker());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Waits until the client has finished its handshake; false if the connection ended before.
+    pub(super) async fn until_handshake_finished(&self) -> bool {
+        poll_fn(|context| {
+            let mut state = self.shared.state.borrow_mut();
+            if state.is_handshake_finished {
+                return Poll::Ready(true);
+            }
+            match state.slot(self.id) {
+                Some((slot, _)) if slot.short.is_none() => {
+                    slot.wait(context.waker());
+                    Poll::Pending
+                }
+                _ => Poll::Ready(false),
+            }
+        })
+        .await
+    }
+
+    /// Has the head sent with the next batch.
+    pub(super) fn send_head(&self, head: Head) {
+        self.with(|slot, _| {
+            if slot.short.is_none() {
+                slot.content_left = head.length.filter(|_| !head.end);
+                slot.head = Some(head);
+            }
+        });
+    }
+
+    /// Ends the stream behind its last byte, and waits until that was sent.
+    ///
+    /// # Errors
+    /// Why the stream ended early.
+    pub(super) async fn end(&self) -> Result<(), ShortReason> {
+        self.with(|slot, _| {
+            slot.transmission = None;
+            slot.end =
+                slot.short.is_none() && !slot.is_whole && slot.head.as_ref().is_none_or(|head| !head.end);
+        });
+        self.until(|slot| slot.is_whole.then_some(())).await
+    }
+
+    /// Resets the stream, if its response is not whole.
+    pub(super) fn reset(&self, code: ErrorCode) {
+        self.with(|slot, protocol| {
+            if !slot.is_whole {
+                slot.fail(ShortReason::Io);
+                protocol.reset(slot.stream, code);
+            }
+        });
+    }
+
+    fn short(&self) -> Option<ShortReason> {
+        self.with(|slot, _| slot.short).unwrap_or(Some(ShortReason::ClientClosed))
+    }
+}
+
+/// A stream that sends a response.
+pub(super) struct StreamCarrier<'s> {
+    stream: &'s Stream,
+    /// What ended the last step behind the bytes that it sent.
+    pause: Option<Pause>,
+}
+
+impl<'s> StreamCarrier<'s> {
+    pub(super) fn new(stream: &'s Stream) -> Self {
+        Self { stream, pause: None }
+    }
+}
+
+impl Carrier for StreamCarrier<'_> {
+    fn frame(&self, parts: Vec<Part>, _length: u64) -> Vec<Part> {
+        parts
+    }
+
+    fn end(&self) -> Vec<Part> {
+        Vec::new()
+    }
+
+    fn begin(&mut self, _transmission: &Transmission) {}
+
+    /// Leaves the transmission to the task of the connection until that cannot go on with it.
+    async fn advance(&mut self, transmission: &mut Transmission, _now: Instant) -> Result<Step, SendError> {
+        if self.pause.is_none() && transmission.remaining() == 0 {
+            return Ok(Step::Done);
+        }
+        if self.pause.is_none() {
+            let before = transmission.remaining();
+            self.stream.with(|slot, _| {
+                slot.pause = None;
+                slot.transmission = Some(std::mem::take(transmission));
+            });
+            let pause = self.stream.until(|slot| slot.pause.take()).await;
+            self.stream.with(|slot, _| *transmission = slot.transmission.take().unwrap_or_default());
+            // Told by `wait_until_writable`.
+            let Ok(pause) = pause else { return Ok(Step::Blocked) };
+            self.pause = Some(pause);
+            let sent = usize::try_from(before - transmission.remaining()).unwrap_or(usize::MAX);
+            if sent > 0 {
+                return Ok(Step::Sent(sent));
+            }
+        }
+        match self.pause.take() {
+            Some(Pause::Cold(extent)) => Ok(Step::Cold(extent)),
+            Some(Pause::Failed(error)) => Err(error),
+            Some(Pause::Done) | None => Ok(Step::Done),
+        }
+    }
+
+    async fn between_steps(&mut self, _now: Instant) -> Option<ShortReason> {
+        None
+    }
+
+    async fn wait_until_writable(&mut self, _sent: u64) -> Option<ShortReason> {
+        self.stream.short()
+    }
+
+    async fn wait_for<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, ShortReason> {
+        tokio::select! {
+            biased;
+            done = coming => Ok(done),
+            Err(short) = self.stream.until(|_| None::<()>) => Err(short),
+        }
+    }
+}
+
+/// The body of a stream's request.
+pub(super) struct StreamBody<'s> {
+    stream: &'s Stream,
+    announced: Option<u64>,
+    received: u64,
+    limit: u64,
+}
+
+impl<'s> StreamBody<'s> {
+    pub(super) fn new(stream: &'s Stream, announced: Option<u64>, limit: u64) -> Self {
+        Self { stream, announced, received: 0, limit }
+    }
+}
+
+const TOO_LARGE: Rejection =
+    Rejection { status: Status::ContentTooLarge, reason: "body_too_large", close: false };
+const BROKEN_OFF: Rejection =
+    Rejection { status: Status::BadRequest, reason: "body_broken_off", close: false };
+
+impl ClientBody for StreamBody<'_> {
+    fn check(&mut self) -> Result<(), Rejection> {
+        if self.announced.is_some_and(|length| length > self.limit) { Err(TOO_LARGE) } else { Ok(()) }
+    }
+
+    async fn send_continue(&mut self) {
+        self.stream.with(|slot, _| slot.interim = slot.short.is_none() && !slot.body.is_whole);
+    }
+
+    fn take(&mut self) -> Result<BodyPiece, Rejection> {
+        let taken = self.stream.with(|slot, _| {
+            let piece = slot.body.pieces.pop_front();
+            let has_more = !slot.body.pieces.is_empty();
+            let is_last = slot.body.is_whole && !has_more;
+            let is_broken_off = slot.short.is_some() && !slot.body.is_whole;
+            (piece.unwrap_or_default(), has_more, is_last, is_broken_off)
+        });
+        let Some((content, has_more, is_last, false)) = taken else { return Err(BROKEN_OFF) };
+        let received = content.len() as u64;
+        self.received += received;
+        if self.received > self.limit {
+            return Err(TOO_LARGE);
+        }
+        Ok(BodyPiece { content, received, is_last, has_more })
+    }
+
+    fn taken(&mut self, bytes: usize) {
+        self.stream.with(|slot, protocol| protocol.release(slot.stream, bytes));
+    }
+
+    async fn wait_for_more(&mut self, deadline: Instant) -> bool {
+        let came =
+            self.stream.until(|slot| (!slot.body.pieces.is_empty() || slot.body.is_whole).then_some(()));
+        matches!(timeout_at(deadline.into(), came).await, Ok(Ok(())))
+    }
+}

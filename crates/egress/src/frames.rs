@@ -1,0 +1,287 @@
+//! A batch of frames: bytes of a framing layer, and content straight out of mapped files.
+//!
+//! A frame is a header of the framing layer and content. Large content shares a record with its header, and is sealed
+//! from where it lies. Small content is copied, so that the frames of many responses share a record.
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use penstock_sys::aead::Plaintext;
+use tokio::net::TcpStream;
+
+use crate::batch::{Batch, with_batch};
+use crate::framing::ContentType;
+use crate::pace::{OutletLimits, RECORD_BYTES};
+use crate::record::OVERHEAD_BYTES;
+use crate::send_error::SendError;
+use crate::transmission::{Front, Transmission, Warm};
+use crate::unsent::{LEFT_OVER_BYTES_MAX, Unsent};
+use crate::user_space::{SLACK_BYTES, UserSpace, copy_warm};
+
+/// Result of [`Outlet::send_frames`](crate::Outlet::send_frames).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FramesStep {
+    /// So many bytes of frames were taken over, before encryption; go on.
+    Sent(usize),
+    /// The socket is full: wait until it is writable.
+    Blocked,
+    /// There were no frames, and all earlier bytes have been given to the kernel.
+    Idle,
+}
+
+/// Content up to this size is copied into a record with other frames, rather than sealed from where it lies: a record of
+/// its own costs more than the copy.
+const COPIED_BYTES_MAX: usize = 4096;
+
+/// A record with less space than this is sealed before the next frame.
+const SPACE_BYTES_MIN: usize = 256;
+
+thread_local! {
+    // The open record. Nothing stays in it between two batches.
+    static OPEN: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(RECORD_BYTES));
+}
+
+/// A batch of frames that one system call sends.
+pub struct FrameBatch<'b> {
+    batch: &'b mut Batch,
+    /// Plaintext of the open record.
+    open: &'b mut Vec<u8>,
+    limits: &'b OutletLimits,
+    /// `None` without encryption.
+    sealing: Option<&'b mut UserSpace>,
+    /// All plaintext.
+    bytes: usize,
+    /// Why the connection cannot go on.
+    error: Option<SendError>,
+}
+
+impl FrameBatch<'_> {
+    /// How long the next frame may be, header included; 0 if the batch is full.
+    pub fn space(&self) -> usize {
+        if self.error.is_some() || self.batch.len() + self.open.len() >= self.batch_bytes() {
+            return 0;
+        }
+        let whole = self.record_bytes();
+        match whole.saturating_sub(self.open.len()) {
+            left if left < SPACE_BYTES_MIN => whole,
+            left => left,
+        }
+    }
+
+    /// Adds bytes of the framing layer, such as frames without content.
+    pub fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.error.is_none() {
+            let left = self.record_bytes().saturating_sub(self.open.len());
+            let (now, later) = bytes.split_at(bytes.len().min(left));
+            self.open.extend_from_slice(now);
+            self.bytes += now.len();
+            bytes = later;
+            if !bytes.is_empty() {
+                self.close_record();
+            }
+        }
+    }
+
+    /// Adds a frame whose content is the next `length` bytes of `transmission`, which are
+    /// [available](Transmission::available).
+    ///
+    /// # Errors
+    /// The content cannot be read. The frame is left out; others can follow.
+    pub fn put_content(
+        &mut self,
+        header: &[u8],
+        transmission: &mut Transmission,
+        length: usize,
+    ) -> Result<(), SendError> {
+        let frame_bytes = header.len() + length;
+        if self.open.len() + frame_bytes > self.record_bytes() {
+            self.close_record();
+        }
+        let start = self.open.len();
+        self.open.extend_from_slice(header);
+        let fills_record = start + frame_bytes + SPACE_BYTES_MIN > self.record_bytes();
+        let added = if fills_record || length > COPIED_BYTES_MAX {
+            self.seal_in_place(transmission, length)
+        } else {
+            Ok(false)
+        };
+        let added =
+            added.and_then(|is_sealed| if is_sealed { Ok(()) } else { self.copy(transmission, length) });
+        match added {
+            Ok(()) => self.bytes += frame_bytes,
+            Err(_) => self.open.truncate(start),
+        }
+        added
+    }
+
+    /// Seals the open record with this content behind it, if the content lies in one piece. Returns whether it did.
+    fn seal_in_place(&mut self, transmission: &mut Transmission, length: usize) -> Result<bool, SendError> {
+        if !self.prepare_to_seal() {
+            return Ok(false);
+        }
+        let Some(sealing) = &mut self.sealing else { return Ok(false) };
+        let plaintext = match transmission.front() {
+            Some(Front::Memory(memory)) if memory.len() >= length => {
+                Plaintext::Framed(self.open, &memory[..length])
+            }
+            Some(Front::Warm(Warm { file, offset, len })) if len >= length as u64 => {
+                Plaintext::FramedMapped(self.open, file.window(offset, length as u64)?)
+            }
+            None | Some(Front::Memory(_) | Front::Warm(_) | Front::Cold | Front::Source) => return Ok(false),
+        };
+        if plaintext.len() != self.open.len() + length {
+            return Err(SendError::Truncated);
+        }
+        let plaintext_bytes = plaintext.len();
+        self.batch.reserve(plaintext_bytes + OVERHEAD_BYTES);
+        match sealing.sealer.seal(ContentType::ApplicationData, plaintext, self.batch) {
+            Ok(()) => {}
+            Err(SendError::Truncated) => return Err(SendError::Truncated),
+            Err(error) => {
+                self.error = Some(error);
+                return Ok(true);
+            }
+        }
+        sealing.pace.sealed(plaintext_bytes);
+        self.open.clear();
+        transmission.advance(length);
+        Ok(true)
+    }
+
+    /// Copies the content into the open record.
+    fn copy(&mut self, transmission: &mut Transmission, length: usize) -> Result<(), SendError> {
+        let end = self.open.len() + length;
+        while self.open.len() < end {
+            let space = end - self.open.len();
+            let count = match transmission.front() {
+                None | Some(Front::Cold | Front::Source) => return Err(SendError::Internal),
+                Some(Front::Memory(memory)) => {
+                    let count = memory.len().min(space);
+                    self.open.extend_from_slice(&memory[..count]);
+                    count
+                }
+                Some(Front::Warm(warm)) => copy_warm(warm, space, self.open)?,
+            };
+            transmission.advance(count);
+        }
+        Ok(())
+    }
+
+    /// Seals the open record, or moves it to the batch as it is.
+    fn close_record(&mut self) {
+        if self.open.is_empty() || !self.prepare_to_seal() {
+            return;
+        }
+        self.batch.reserve(self.open.len() + OVERHEAD_BYTES);
+        match &mut self.sealing {
+            Some(sealing) => {
+                let plaintext = Plaintext::Memory(self.open);
+                match sealing.sealer.seal(ContentType::ApplicationData, plaintext, self.batch) {
+                    Ok(()) => sealing.pace.sealed(self.open.len()),
+                    Err(error) => self.error = Some(error),
+                }
+            }
+            None => {
+                if let Some(space) = self.batch.space(self.open.len()) {
+                    space.copy_from_slice(self.open);
+                    self.batch.commit(self.open.len());
+                }
+            }
+        }
+        self.open.clear();
+    }
+
+    /// Changes keys that have sealed enough; false if the connection cannot go on.
+    fn prepare_to_seal(&mut self) -> bool {
+        if let Some(sealing) = self.sealing.as_mut().filter(|sealing| sealing.sealer.is_worn_out()) {
+            self.batch.reserve(OVERHEAD_BYTES);
+            if let Err(error) = sealing.seal_key_update(self.batch, self.limits) {
+                self.error = Some(error);
+            }
+        }
+        self.error.is_none()
+    }
+
+    fn record_bytes(&self) -> usize {
+        self.sealing.as_ref().map_or(RECORD_BYTES, |sealing| sealing.pace.record_bytes(self.limits))
+    }
+
+    fn batch_bytes(&self) -> usize {
+        self.sealing.as_ref().map_or(self.limits.batch_bytes_min, |sealing| sealing.pace.batch_bytes())
+    }
+}
+
+/// Fills a batch, seals it and offers it to the socket.
+pub(crate) fn send_sealed(
+    sealing: &mut UserSpace,
+    socket: &TcpStream,
+    limits: &OutletLimits,
+    now: Instant,
+    fill: impl FnOnce(&mut FrameBatch<'_>),
+) -> Result<FramesStep, SendError> {
+    if sealing.unsent.len() > LEFT_OVER_BYTES_MAX && !sealing.unsent.flush(socket)? {
+        return Ok(FramesStep::Blocked);
+    }
+    if sealing.ended {
+        return Err(SendError::Gone);
+    }
+    sealing.pace.resume(limits, now);
+    with_batch(|batch| {
+        batch.begin(limits.batch_bytes_max + SLACK_BYTES);
+        sealing.unsent.move_to(batch);
+        let (bytes, error) = filled(batch, limits, Some(sealing), fill);
+        if batch.len() == 0 {
+            return error.map_or(Ok(FramesStep::Idle), Err);
+        }
+        // Also if it ended in an error: a record that is left out would make every later one unreadable.
+        let taken = sealing.unsent.offer(socket, batch)?;
+        sealing.pace.taken(limits, batch.len(), taken);
+        step(bytes, batch.len() - taken, error)
+    })
+}
+
+/// Fills a batch and offers it to the socket.
+pub(crate) fn send_plain(
+    unsent: &mut Unsent,
+    socket: &TcpStream,
+    limits: &OutletLimits,
+    fill: impl FnOnce(&mut FrameBatch<'_>),
+) -> Result<FramesStep, SendError> {
+    if !unsent.flush(socket)? {
+        return Ok(FramesStep::Blocked);
+    }
+    with_batch(|batch| {
+        batch.begin(limits.batch_bytes_max + SLACK_BYTES);
+        let (bytes, error) = filled(batch, limits, None, fill);
+        if batch.len() == 0 {
+            return error.map_or(Ok(FramesStep::Idle), Err);
+        }
+        let taken = unsent.offer(socket, batch)?;
+        step(bytes, batch.len() - taken, error)
+    })
+}
+
+fn step(bytes: usize, left: usize, error: Option<SendError>) -> Result<FramesStep, SendError> {
+    match error {
+        Some(error) => Err(error),
+        None if bytes == 0 && left > 0 => Ok(FramesStep::Blocked),
+        None if bytes == 0 => Ok(FramesStep::Idle),
+        None => Ok(FramesStep::Sent(bytes)),
+    }
+}
+
+/// The plaintext that was put into the batch, and the error that ends the connection.
+fn filled(
+    batch: &mut Batch,
+    limits: &OutletLimits,
+    sealing: Option<&mut UserSpace>,
+    fill: impl FnOnce(&mut FrameBatch<'_>),
+) -> (usize, Option<SendError>) {
+    OPEN.with_borrow_mut(|open| {
+        open.clear();
+        let mut frames = FrameBatch { batch, open, limits, sealing, bytes: 0, error: None };
+        fill(&mut frames);
+        frames.close_record();
+        (frames.bytes, frames.error)
+    })
+}

@@ -1,0 +1,54 @@
+//! The server side of HTTP/2 (RFC 9113, RFC 7541, RFC 9218), without sockets, tasks and clocks.
+//!
+//! [`ServerConnection`] takes the bytes that a client sent and gives [`StreamEvent`]s. For a response it gives HEADERS as
+//! bytes, and only the nine bytes in front of each DATA frame: the payload never passes through this crate.
+//! [`ServerConnection::next_stream`] chooses the stream whose frame is sent next (RFC 9218).
+//!
+//! ```
+//! # use std::time::Instant;
+//! # use penstock_http2::{Http2Limits, Outgoing, PREFACE, ServerConnection, StreamEvent};
+//! let mut connection = ServerConnection::new(&Http2Limits::default());
+//! let mut request = PREFACE.to_vec();
+//! request.extend(b"\0\0\0\x04\0\0\0\0\0"); // SETTINGS
+//! request.extend(b"\0\0\x06\x01\x05\0\0\0\x01\x82\x87\x84\x41\x01a"); // GET https://a/
+//! connection.receive(&request, Instant::now())?;
+//! let Some(StreamEvent::Request { stream, head, end: true }) = connection.next_event() else { panic!() };
+//! assert_eq!((head.method(), head.path()), ("GET", Some("/")));
+//!
+//! let mut batch = connection.take_control();
+//! connection.head(stream, 200, [(&b"server"[..], &b"penstock"[..])], false, &mut batch);
+//! connection.set_outgoing(stream, Outgoing::Data);
+//! while let Some(stream) = connection.next_stream() {
+//!     let body = b"hello";
+//!     batch.extend(connection.data_header(stream, body.len(), true));
+//!     batch.extend(body);
+//!     connection.finished(stream);
+//! }
+//! # Ok::<(), penstock_http2::ConnectionError>(())
+//! ```
+//!
+//! Every resource that a client can take is bounded by [`Http2Limits`]; each bound has a reason, a `&'static str` for a
+//! counter. Memory: a connection without streams holds at most [`ServerConnection::IDLE_BYTES_MAX`] bytes after
+//! [`ServerConnection::release_memory`].
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod error;
+mod event;
+mod fields;
+mod flood;
+mod frame;
+mod hpack;
+mod limits;
+mod priority;
+mod request_head;
+mod streams;
+
+pub use connection::{PREFACE, ServerConnection, Shutdown};
+pub use error::{ConnectionError, ErrorCode};
+pub use event::{StreamEvent, StreamId};
+pub use limits::{FloodLimits, Http2Limits};
+pub use priority::Priority;
+pub use request_head::RequestHead;
+pub use streams::Outgoing;

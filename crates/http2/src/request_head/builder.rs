@@ -1,0 +1,285 @@
+//! From the fields of a block to a head, or to trailers.
+
+use std::ops::Range;
+
+use super::RequestHead;
+use crate::fields::{check_field, is_token, is_visible};
+use crate::limits::Http2Limits;
+use crate::priority::PriorityParameters;
+
+/// What a field counts for in addition to its name and value (RFC 9113 §6.5.2).
+const FIELD_OVERHEAD: usize = 32;
+
+/// The first allocation of a head, in bytes: a usual request of a browser.
+const HEAD_BYTES_USUAL: usize = 768;
+
+/// How often a section may exceed the limit of its size before the connection ends.
+const EXCESS_MAX: usize = 4;
+
+/// Which part of a message a field block has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldSection {
+    Head,
+    Trailers,
+    /// Of a stream that is gone: decoded, and dropped.
+    Ignored,
+}
+
+/// Why a field section is not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadFault {
+    /// It exceeds a bound, for which HTTP has a status.
+    TooLarge { status: u16, reason: &'static str },
+    /// It is malformed (RFC 9113 §8.1.1).
+    Malformed(&'static str),
+    /// It exceeds the bound so far that the connection ends.
+    Flood,
+}
+
+/// Takes the fields of one section in order. Memory: what [`Http2Limits`] allows for one field section, whatever is decoded.
+#[derive(Debug)]
+pub(crate) struct HeadBuilder<'l> {
+    limits: &'l Http2Limits,
+    section: FieldSection,
+    head: RequestHead,
+    /// The value of Host.
+    host: Option<Range<u32>>,
+    /// The values of all cookie fields.
+    cookies: Vec<u8>,
+    priority: PriorityParameters,
+    list_bytes: usize,
+    fields: u32,
+    has_lines: bool,
+    fault: Option<HeadFault>,
+}
+
+impl<'l> HeadBuilder<'l> {
+    pub(crate) fn new(section: FieldSection, limits: &'l Http2Limits) -> Self {
+        let mut head = RequestHead::default();
+        if section == FieldSection::Head {
+            head.bytes.reserve_exact(HEAD_BYTES_USUAL.min(limits.header_list_bytes as usize));
+        }
+        Self {
+            limits,
+            section,
+            head,
+            host: None,
+            cookies: Vec::new(),
+            priority: PriorityParameters::default(),
+            list_bytes: 0,
+            fields: 0,
+            has_lines: false,
+            fault: None,
+        }
+    }
+
+    pub(crate) fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.list_bytes = self.list_bytes.saturating_add(name.len() + value.len() + FIELD_OVERHEAD);
+        self.fields += 1;
+        if self.list_bytes > self.limits.header_list_bytes as usize {
+            self.set_fault(HeadFault::TooLarge { status: 431, reason: "field_section_too_large" });
+        } else if self.fields > self.limits.fields {
+            self.set_fault(HeadFault::TooLarge { status: 431, reason: "too_many_fields" });
+        }
+        let checked = match name {
+            [b':', ..] if self.section == FieldSection::Head => self.pseudo(name, value),
+            _ => self.regular(name, value),
+        };
+        if let Err(reason) = checked {
+            self.set_fault(HeadFault::Malformed(reason));
+        }
+    }
+
+    /// A malformed section is malformed whatever its size.
+    fn set_fault(&mut self, fault: HeadFault) {
+        let is_worse =
+            matches!((self.fault, fault), (Some(HeadFault::TooLarge { .. }), HeadFault::Malformed(_)));
+        if self.fault.is_none() || is_worse {
+            self.fault = Some(fault);
+        }
+    }
+
+    fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        if self.has_lines {
+            return Err("pseudo_field_after_field");
+        }
+        let (range, is_valid) = match name {
+            b":method" => (&self.head.method, !value.is_empty() && value.iter().all(|&byte| is_token(byte))),
+            b":scheme" => (&self.head.scheme, is_scheme(value)),
+            b":authority" => (&self.head.authority, is_authority(value)),
+            b":path" => (&self.head.path, !value.is_empty() && is_visible(value)),
+            _ => return Err("unknown_pseudo_field"),
+        };
+        if range.end != 0 {
+            return Err("repeated_pseudo_field");
+        }
+        if !is_valid {
+            return Err("pseudo_field_value");
+        }
+        if name == b":path" && value.len() > self.limits.target_bytes as usize {
+            self.set_fault(HeadFault::TooLarge { status: 414, reason: "target_too_long" });
+        }
+        if self.fault.is_some() {
+            return Ok(());
+        }
+        // A range ends above 0 if its field came, also with an empty value.
+        if self.head.bytes.is_empty() {
+            self.head.bytes.push(b' ');
+        }
+        let range = append(&mut self.head.bytes, value);
+        match name {
+            b":method" => self.head.method = range,
+            b":scheme" => self.head.scheme = range,
+            b":authority" => self.head.authority = range,
+            _ => self.head.path = range,
+        }
+        Ok(())
+    }
+
+    fn regular(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        check_field(name, value)?;
+        if self.section == FieldSection::Ignored || self.fault.is_some() {
+            return Ok(());
+        }
+        if self.section == FieldSection::Head {
+            self.begin_lines();
+            match name {
+                b"host" => return self.set_host(value),
+                b"cookie" => {
+                    self.cookies.extend_from_slice(if self.cookies.is_empty() { b"cookie: " } else { b"; " });
+                    self.cookies.extend_from_slice(value);
+                    return Ok(());
+                }
+                b"content-length" => self.set_content_length(value)?,
+                b"priority" => self.priority.read(value),
+                _ => {}
+            }
+        }
+        self.line(name, value);
+        Ok(())
+    }
+
+    fn line(&mut self, name: &[u8], value: &[u8]) -> Range<u32> {
+        append(&mut self.head.bytes, name);
+        append(&mut self.head.bytes, b": ");
+        let value = append(&mut self.head.bytes, value);
+        append(&mut self.head.bytes, b"\r\n");
+        value
+    }
+
+    /// Ends the pseudo-header fields; the first line has the authority.
+    fn begin_lines(&mut self) {
+        if self.has_lines {
+            return;
+        }
+        self.has_lines = true;
+        self.head.lines = position(&self.head.bytes);
+        let authority = self.head.authority.clone();
+        if !authority.is_empty() {
+            append(&mut self.head.bytes, b"host: ");
+            self.head.bytes.extend_from_within(authority.start as usize..authority.end as usize);
+            append(&mut self.head.bytes, b"\r\n");
+        }
+    }
+
+    /// Host must agree with `:authority` (RFC 9113 §8.3.1), and takes its place if that is missing.
+    fn set_host(&mut self, value: &[u8]) -> Result<(), &'static str> {
+        if self.host.is_some() {
+            return Err("repeated_host");
+        }
+        if !is_authority(value) {
+            return Err("host");
+        }
+        if self.head.authority.is_empty() {
+            let range = self.line(b"host", value);
+            self.head.authority = range.clone();
+            self.host = Some(range);
+            return Ok(());
+        }
+        self.host = Some(self.head.authority.clone());
+        let agree = self.head.slice(&self.head.authority).eq_ignore_ascii_case(value);
+        agree.then_some(()).ok_or("host_is_not_authority")
+    }
+
+    fn set_content_length(&mut self, value: &[u8]) -> Result<(), &'static str> {
+        let is_number = (1..=19).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
+        if self.head.content_length.is_some() || !is_number {
+            return Err("content_length");
+        }
+        self.head.content_length =
+            Some(value.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')));
+        Ok(())
+    }
+
+    fn fault(&self) -> Option<HeadFault> {
+        let is_flood = self.list_bytes > self.limits.header_list_bytes as usize * EXCESS_MAX;
+        if is_flood { Some(HeadFault::Flood) } else { self.fault }
+    }
+
+    /// The head, and the priority that its fields ask for.
+    pub(crate) fn into_head(mut self) -> Result<(RequestHead, PriorityParameters), HeadFault> {
+        if let Some(fault) = self.fault() {
+            return Err(fault);
+        }
+        self.begin_lines();
+        if !self.cookies.is_empty() {
+            self.head.bytes.extend_from_slice(&self.cookies);
+            self.head.bytes.extend_from_slice(b"\r\n");
+        }
+        check_request(&self.head).map_err(HeadFault::Malformed)?;
+        Ok((self.head, self.priority))
+    }
+
+    /// The lines of trailers.
+    pub(crate) fn into_trailers(self) -> Result<Vec<u8>, HeadFault> {
+        match self.fault() {
+            Some(fault) => Err(fault),
+            None => Ok(self.head.bytes),
+        }
+    }
+}
+
+/// Checks what the fields mean together (RFC 9113 §8.3.1, §8.5).
+fn check_request(head: &RequestHead) -> Result<(), &'static str> {
+    if head.method.is_empty() {
+        return Err("missing_pseudo_field");
+    }
+    if head.method() == "CONNECT" {
+        let is_connect = head.scheme.is_empty() && head.path.is_empty() && !head.authority.is_empty();
+        return is_connect.then_some(()).ok_or("connect");
+    }
+    if head.scheme.is_empty() || head.path.is_empty() {
+        return Err("missing_pseudo_field");
+    }
+    if matches!(head.scheme(), "http" | "https") {
+        let path = head.slice(&head.path);
+        let is_server_wide = path == b"*" && head.method() == "OPTIONS";
+        if !is_server_wide && !path.starts_with(b"/") {
+            return Err("path_form");
+        }
+        if head.authority.is_empty() {
+            return Err("missing_authority");
+        }
+    }
+    Ok(())
+}
+
+fn is_scheme(value: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    value.first().is_some_and(u8::is_ascii_alphabetic) && value.iter().all(is_part)
+}
+
+fn is_authority(value: &[u8]) -> bool {
+    is_visible(value) && !value.iter().any(|byte| matches!(byte, b'@' | b'/' | b'?' | b'#'))
+}
+
+fn position(bytes: &[u8]) -> u32 {
+    // A section is smaller than 4 GiB: `header_list_bytes` is a `u32`.
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+fn append(bytes: &mut Vec<u8>, text: &[u8]) -> Range<u32> {
+    let start = position(bytes);
+    bytes.extend_from_slice(text);
+    start..position(bytes)
+}
