@@ -366,7 +366,7 @@ impl BodyStream {
                 return;
             }
             if let SliceClaim::Missing(fill) = self.object.claim_slice(next) {
-                let Ok(place) = context.enter_fetch(self.client) else { return };
+                let Ok(place) = context.enter_prefetch(self.client) else { return };
                 self.object.description().readers.mark_slice(&self.store.prefetches, next);
                 let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
                 task::spawn(async move {
