@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use penstock_config::limits;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -12,20 +13,25 @@ use tokio::time::sleep;
 
 /// How often the server looks whether the client has closed its sending direction: bytes of a next request may lie in front
 /// of its end, unread.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_secs(limits::HALF_CLOSED_LOOK_SECONDS);
+/// For how long a client that has done so is waited for.
+const PATIENCE: Duration = Duration::from_secs(limits::HALF_CLOSED_SECONDS);
 
-/// Waits until the connection was reset, or until its client has closed its sending direction for `patience`.
-pub(crate) async fn departure(socket: &TcpStream, patience: Duration) {
+/// Waits until the connection was reset, or until its client has closed its sending direction for
+/// [`limits::HALF_CLOSED_SECONDS`].
+pub(crate) async fn departure(socket: &TcpStream) {
     tokio::select! {
         // An end of the client's direction alone does not set it.
         _ = socket.ready(Interest::ERROR) => {}
-        () = half_closed(socket, patience) => {}
+        () = half_closed(socket, LOOK, PATIENCE) => {}
     }
 }
 
-async fn half_closed(socket: &TcpStream, patience: Duration) {
+async fn half_closed(socket: &TcpStream, look: Duration, patience: Duration) {
+    // Most responses come before the first look.
+    sleep(look).await;
     while !is_half_closed(socket) {
-        sleep(LOOK).await;
+        sleep(look).await;
     }
     sleep(patience).await;
 }
@@ -46,7 +52,7 @@ mod tests {
 
     use super::*;
 
-    const FOREVER: Duration = Duration::from_secs(3600);
+    const MOMENT: Duration = Duration::from_millis(1);
 
     fn run(test: impl Future<Output = ()>) {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
@@ -68,7 +74,9 @@ mod tests {
                 }
                 set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
                 drop(client);
-                departure(&server, FOREVER).await;
+                let ready = server.ready(Interest::ERROR).await.unwrap();
+                assert!(ready.is_error());
+                departure(&server).await;
             });
         }
     }
@@ -77,7 +85,7 @@ mod tests {
     fn a_half_closed_client_is_given_up_after_a_while_and_a_silent_one_never() {
         run(async {
             let (client, server) = pair().await;
-            let mut leaving = std::pin::pin!(departure(&server, Duration::from_millis(1)));
+            let mut leaving = std::pin::pin!(half_closed(&server, MOMENT, MOMENT));
             for _ in 0..100 {
                 tokio::select! {
                     biased;

@@ -5,7 +5,7 @@ mod carrier;
 mod head;
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{CacheStatus, ClientRequest, Forward, Response, respond};
@@ -249,11 +249,10 @@ async fn unless_departed<T>(
     connection: &Connection,
     coming: impl Future<Output = T>,
 ) -> Result<T, Rejection> {
-    let patience = Duration::from_secs(limits::HALF_CLOSED_SECONDS);
     tokio::select! {
         biased;
         response = coming => Ok(response),
-        () = departure(&connection.socket, patience) => Err(CLIENT_GONE),
+        () = departure(&connection.socket) => Err(CLIENT_GONE),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The body of a request on an HTTP/1 connection.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_egress::{Part, Transmission};
@@ -63,6 +63,6 @@ impl ClientBody for Http1Body<'_> {
     }
 
     async fn departed(&self) {
-        departure(&self.connection.socket, Duration::from_secs(limits::HALF_CLOSED_SECONDS)).await;
+        departure(&self.connection.socket).await;
     }
 }

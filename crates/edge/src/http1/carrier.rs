@@ -1,8 +1,7 @@
 //! An HTTP/1 connection as the carrier of one response.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use penstock_config::limits;
 use penstock_egress::{Part, SendError, Step, Transmission};
 use tokio::time::sleep_until;
 
@@ -38,6 +37,15 @@ impl<'c> Http1Carrier<'c> {
             Ok(()) => read_while_sending(self.connection),
             Err(_) => Some(ShortReason::ClientClosed),
         }
+    }
+
+    /// The same; if no more may be read, waits until the client has left.
+    async fn client_speaks_or_leaves(&mut self) -> Option<ShortReason> {
+        if self.connection.may_read(self.settings) {
+            return self.client_speaks().await;
+        }
+        departure(&self.connection.socket).await;
+        Some(ShortReason::ClientClosed)
     }
 }
 
@@ -113,17 +121,13 @@ impl Carrier for Http1Carrier<'_> {
 
     async fn wait_for<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, ShortReason> {
         let mut coming = std::pin::pin!(coming);
-        let socket = std::rc::Rc::clone(&self.connection.socket);
-        let patience = Duration::from_secs(limits::HALF_CLOSED_SECONDS);
-        let mut departed = std::pin::pin!(departure(&socket, patience));
         loop {
             tokio::select! {
                 biased;
                 done = &mut coming => return Ok(done),
-                why = self.client_speaks() => if let Some(why) = why {
+                why = self.client_speaks_or_leaves() => if let Some(why) = why {
                     return Err(why);
                 },
-                () = &mut departed => return Err(ShortReason::ClientClosed),
             }
         }
     }
