@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import shlex
 import subprocess
@@ -130,13 +131,25 @@ class Clients:
             raise RuntimeError(f"wrk saw errors, or no answer at all: {answer}")
         return answer
 
+    def h2load(self, port, options, paths, protocol="h2"):
+        """h2load, asking for the paths in turn; fails if a request failed."""
+        version = ["--h1"] if protocol == "h1" else ["--npn-list=h2"]
+        suites = [f"--tls13-ciphers={self.tls.suite}", f"--groups={self.tls.openssl_groups}"]
+        urls = "\n".join(f"{self.scheme}://localhost:{port}{path}" for path in paths)
+        command = ["h2load", *version, *suites, *options, "--input-file=-"]
+        return parse_h2load(_said(self._popen(command, stdin=subprocess.PIPE), GRACE_S, urls))
+
+    def manifest(self, port, times, priority=""):
+        """Requests for a manifest while ten segments are under way."""
+        return _answer(self._start("http2.py", "manifest", port, times, priority), GRACE_S)
+
     def keepalive(self, port, requests):
         """Small requests on one connection, one at a time."""
         return _answer(self._start("keepalive.py", port, requests), GRACE_S)
 
-    def hold_idle(self, port, count):
+    def hold_idle(self, port, count, is_http2=False):
         """Open idle connections; returns the client, which holds them until `release`."""
-        client = self._start("idle.py", port, count)
+        client = self._start("http2.py", "idle", port, count) if is_http2 else self._start("idle.py", port, count)
         line = _first_line(client, IDLE_LIMIT_S)
         if not line:
             client.kill()
@@ -152,6 +165,23 @@ class Clients:
             end(client)
             raise RuntimeError("the first-byte client did not start")
         return client
+
+
+def parse_h2load(said):
+    """The facts in the words of h2load. Requests that the end of the duration cut off are no failures."""
+    patterns = {
+        "seconds": r"finished in ([\d.]+)(us|ms|s|)",
+        "requests": r"requests: .* (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout",
+        "bytes": r"\((\d+)\) data",
+    }
+    found = {fact: re.search(pattern, said) for fact, pattern in patterns.items()}
+    if missing := [fact for fact, match in found.items() if match is None]:
+        raise RuntimeError(f"h2load told no {missing}: {said[-300:]}")
+    done, *faults = map(int, found["requests"].groups())
+    if any(faults) or not done:
+        raise RuntimeError(f"h2load: {found['requests'].group()}")
+    scale = {"us": 1e-6, "ms": 1e-3}.get(found["seconds"].group(2), 1)
+    return {"requests": done, "bytes": int(found["bytes"].group(1)), "seconds": float(found["seconds"].group(1)) * scale}
 
 
 def tell(client, line):

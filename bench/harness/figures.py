@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Callable
 
-from . import caching, measures
+from . import caching, http2, measures
+from .fixtures import SEGMENTS
 from .measures import DEFAULT_EFFORT, HANDSHAKE_CONNECTIONS, KEEPALIVE_CONNECTIONS, QUICK_EFFORT  # noqa: F401
 from .servers import Penstock
 from .stats import Target, compare
@@ -13,6 +14,7 @@ FILE_SERVERS = ("nginx", "h2o", "caddy")
 ALL = (*FILE_SERVERS, "haproxy")
 CACHES = ("nginx", "varnish")
 NGINX = ("nginx",)
+SEGMENT_PATHS = [f"/segment-{number}.bin" for number in range(SEGMENTS)]
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ def _body(letter, title, scenario, connections, target=None, **more):
     return Figure(
         letter, title, "req/CPU s", 0, target, measures.requests(scenario, connections), less_is_better=False, **more
     )
+
+
+def _http2(letter, title, paths, streams, target, **more):
+    measure = http2.requests(paths, streams)
+    return Figure(letter, title, "req/CPU s", 0, target, measure, less_is_better=False, group="HTTP/2", **more)
 
 
 def _handshake(letter, title, target, kind="full", then="close", **more):
@@ -140,5 +147,21 @@ FIGURES = [
             ("plain sendfile", "sendfile_cpu_s_per_gib", "CPU s/GiB", 3),
             ("sealing alone", "sealing_cpu_s_per_gib", "CPU s/GiB", 3),
         ),
+    ),
+    Figure(
+        "2a", "1 GiB file on one stream", "CPU s/GiB", 3, at_most(0.5), http2.bulk, files=("bulk",), group="HTTP/2",
+        also=(
+            ("over HTTP/1.1, the same client", "http1_cpu_s_per_gib", "CPU s/GiB", 3),
+            ("of its own HTTP/1.1", "of_http1", "times", 2),
+        ),
+    ),
+    _http2("2b", "1 MiB files, 50 connections of 10 streams", SEGMENT_PATHS, 10, None, files=("segment",)),
+    _http2("2c", "1 KiB file, 50 connections of 20 streams", ["/small.bin"], 20, at_least(2.0), peers=ALL),
+    Figure(
+        "2e", "idle connection", "KiB", 2, at_most(8.0, "value"), http2.idle_memory, peers=ALL, group="HTTP/2",
+    ),
+    Figure(
+        "2f", "manifest beside ten segments: first byte", "ms", 2, None, http2.manifest, files=("segment",), group="HTTP/2",
+        also=(("with a priority of the client", "urgent_ms", "ms", 2),),
     ),
 ]  # fmt: skip

@@ -49,6 +49,7 @@ def make(home, memory, bulk_bytes, wanted):
         subprocess.run(certificate_command(made, key), check=True, capture_output=True, timeout=30)
     noise = os.urandom(BLOCK)
     (made.root / "small.bin").write_bytes(noise[:KIB])
+    (made.root / "index.m3u8").write_text("#EXTM3U\n" + "".join(f"#EXTINF:4,\nsegment-{i}.bin\n" for i in range(60)))
     (made.root / "object.bin").write_bytes(noise[: 64 * KIB])
     for name, size in (("segment", MIB), ("piece", 100 * KIB)):
         if name in wanted:

@@ -32,6 +32,7 @@ http {{
     output_buffers {output_buffers};
     keepalive_timeout 600s;
     keepalive_requests 1000000000;
+    http2_max_concurrent_streams 128;
     open_file_cache max=4096 inactive=600s;
     open_file_cache_valid 60s;
     {outside}
@@ -147,7 +148,7 @@ CADDY_CONF = """\
         output discard
     }}
     servers {{
-        protocols h1
+        protocols {protocols}
     }}
 }}
 {scheme}://localhost:{port} {{
@@ -174,7 +175,7 @@ defaults
     timeout server 600s
     timeout http-keep-alive 600s
 frontend bench
-    bind 127.0.0.1:{port} ssl crt {home}/both.pem alpn http/1.1
+    bind 127.0.0.1:{port} ssl crt {home}/both.pem alpn {alpn}
     {handler}
 """
 
@@ -209,7 +210,8 @@ class Nginx(Server):
         if scene.is_plain:
             listen = f"listen 127.0.0.1:{self.port} reuseport backlog=4096;"
         else:
-            listen = f"listen 127.0.0.1:{self.port} ssl reuseport backlog=4096;"
+            http2 = " http2" if scene.is_http2 else ""
+            listen = f"listen 127.0.0.1:{self.port} ssl{http2} reuseport backlog=4096;"
             inside.append(NGINX_TLS.format(
                 chain=self.fixtures.chain(scene.tls.key), key=self.fixtures.key(scene.tls.key),
                 tls="\n        ".join(scene.tls.nginx()),
@@ -343,7 +345,10 @@ class Caddy(Server):
         tls = "" if scene.is_plain else "\n    ".join([
             f"tls {made.chain(scene.tls.key)} {made.key(scene.tls.key)} {{", *(f"    {line}" for line in scene.tls.caddy()), "}",
         ])  # fmt: skip
-        return CADDY_CONF.format(home=self.home, port=self.port, scheme=scene.scheme, tls=tls, handler=handler)
+        return CADDY_CONF.format(
+            home=self.home, port=self.port, scheme=scene.scheme, tls=tls, handler=handler,
+            protocols="h1 h2" if scene.is_http2 else "h1",
+        )  # fmt: skip
 
     def command(self):
         path = self.home / "Caddyfile"
@@ -368,6 +373,7 @@ class Haproxy(Server):
         return HAPROXY_CONF.format(
             version=tls.version, suites="ciphersuites" if tls.version == "1.3" else "ciphers", suite=tls.suite,
             groups=tls.openssl_groups, port=self.port, home=self.home, handler=handler,
+            alpn="h2,http/1.1" if scene.is_http2 else "http/1.1",
         )  # fmt: skip
 
     def command(self):

@@ -36,6 +36,18 @@ class Faults(unittest.TestCase):
         self.assertEqual(clients._first_line(silent, 0.2), "")
         silent.communicate()
 
+    def test_what_h2load_says_is_read_and_a_failed_request_is_a_fault(self):
+        said = (
+            "finished in 1.50s, 583.95 req/s, 600.56KB/s\n"
+            "requests: 20 total, 20 started, 20 done, 20 succeeded, {} failed, 0 errored, 0 timeout\n"
+            "traffic: 20.09MB (21062615) total, 188.17KB (192685) headers (space savings 95.28%), 19.53MB (20480000) data\n"
+        )
+        self.assertEqual(clients.parse_h2load(said.format(0)), {"requests": 20, "bytes": 20_480_000, "seconds": 1.5})
+        with self.assertRaisesRegex(RuntimeError, "20 succeeded, 1 failed"):
+            clients.parse_h2load(said.format(1))
+        with self.assertRaisesRegex(RuntimeError, "told no .*requests"):
+            clients.parse_h2load("finished in 1s")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use penstock_sys::file::Extent;
 
 use crate::disk::{DiskLease, DiskSlice};
-use crate::memory::Slot;
+use crate::memory::{Demand, Slot};
 
 /// The right to send from a slice. The bytes do not change until it is dropped.
 #[derive(Clone, Debug)]
@@ -50,6 +50,14 @@ impl Lease {
         match &self.0 {
             Leased::Memory(slot) => slot.distrust(),
             Leased::Disk(lease) => lease.report_failure(),
+        }
+    }
+
+    /// How much others need the memory that this keeps in use.
+    pub fn demand(&self) -> Demand {
+        match &self.0 {
+            Leased::Memory(slot) => slot.demand(),
+            Leased::Disk(_) => Demand::None,
         }
     }
 

@@ -54,7 +54,7 @@ pub use fuzz::fuzz_cache_files;
 pub use index::{ClaimResult, Index, IndexEntry, ObjectClaim, Pending};
 pub use key::Key;
 pub use lease::Lease;
-pub use memory::{MemoryTier, Restored, TierCounters, TierError, TierLimits, TierWarning};
+pub use memory::{Demand, MemoryTier, Restored, TierCounters, TierError, TierLimits, TierWarning};
 pub use object::{Object, Presence};
 pub use slice_fill::{SliceClaim, SliceFill};
 pub use tiers::{OpenError, OpenedTiers, TierOptions, Tiers};

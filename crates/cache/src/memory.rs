@@ -10,6 +10,7 @@
 //!
 //! Kept slices are recorded beside the bytes ([`record`]), so that the next process finds them ([`restore`]).
 
+mod demand;
 mod files;
 mod fuzz;
 mod holder;
@@ -24,6 +25,7 @@ mod slot;
 mod slots;
 mod tier;
 
+pub use demand::Demand;
 pub(crate) use fuzz::fuzz_records;
 pub(crate) use holder::{ExpectedBytes, Holder};
 pub(crate) use inspect::inspect;

@@ -60,6 +60,14 @@ impl<D: Describe> SliceFill<D> {
         self.filling.follow()
     }
 
+    /// Takes the space for the bytes, which the first [`Self::append`] does otherwise.
+    ///
+    /// # Errors
+    /// [`FillError::NoSpace`]; the fill may try again or be dropped.
+    pub fn reserve(&self) -> Result<(), FillError> {
+        self.slot().map(drop)
+    }
+
     /// Appends as many bytes as belong to this slice, and wakes its readers. Returns the number of bytes.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::SystemTime;
 
 use penstock_cache::{
-    Budget, ClaimResult, Describe, Follower, Index, IndexEntry, Key, Lease, MemoryTier, Object, Presence,
-    Restored, SliceClaim, SliceFill, TierError, TierLimits, Tiers,
+    Budget, ClaimResult, Demand, Describe, Follower, Index, IndexEntry, Key, Lease, MemoryTier, Object,
+    Presence, Restored, SliceClaim, SliceFill, TierError, TierLimits, Tiers,
 };
 
 const SLICE: u32 = 64 * 1024;
@@ -183,6 +183,29 @@ fn when_all_slices_are_leased_there_is_no_space_until_a_lease_ends() {
     assert_eq!(tier.tiers.counters().refusals, 1);
     drop(leases);
     fill(&objects[2], 0, 3);
+}
+
+#[test]
+fn readers_of_evicted_slices_never_hold_more_than_half_of_the_tier() {
+    const SLICES: u8 = 16;
+    let tier = tier(u64::from(SLICES));
+    let objects: Vec<_> = (0..SLICES).map(|key| object(&tier, key, Some(u64::from(SLICE)))).collect();
+    objects.iter().for_each(|object| fill(object, 0, 1));
+    let leases: Vec<_> = objects.iter().map(|object| here(object, 0).unwrap()).collect();
+    assert!(leases.iter().all(|lease| lease.demand() == Demand::None), "nothing was evicted");
+    let more: Vec<_> = (100..200).map(|key| object(&tier, key, Some(u64::from(SLICE)))).collect();
+    assert!(more.iter().all(|object| missing(object, 0).reserve().is_err()), "no lease has ended");
+    let kept = objects.iter().filter(|object| here(object, 0).is_some()).count();
+    assert_eq!(kept, usize::from(SLICES) / 2 - 1, "the others stay for requests");
+    assert_eq!(tier.tiers.counters().evicted_bytes, u64::from(SLICES / 2 + 1) * u64::from(SLICE));
+    let urgent = leases.iter().filter(|lease| lease.demand() == Demand::Urgent).count();
+    assert_eq!(urgent, usize::from(SLICES) / 2 + 1);
+    // Those that are given up are enough for as many others.
+    let (urgent, _kept): (Vec<_>, Vec<_>) =
+        leases.into_iter().partition(|lease| lease.demand() > Demand::None);
+    drop(urgent);
+    assert_eq!(tier.tiers.counters().evicted_bytes, 0);
+    more[..usize::from(SLICES) / 2 + 1].iter().for_each(|object| fill(object, 0, 2));
 }
 
 #[test]

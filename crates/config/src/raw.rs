@@ -332,7 +332,7 @@ section! {
 section! {
     /// Client limits. A request or connection beyond them is refused or closed, and counted.
     Limits {
-        /// Open connections of all workers together, or fewer if the process may not open so many descriptors. For the next one the longest idle connection is closed; if none is idle, the new one is refused.
+        /// Open connections of all workers together, or fewer if the process may not open so many descriptors. For the next one an idle connection is closed, the longest idle of its worker or one of another; if none is idle, the new one is refused.
         connections: Text, "number", "100000";
         /// Open connections of one client network (/24 of IPv4, /56 of IPv6), of all workers together; 0 is no limit. This machine itself is not limited; behind a balancer use `proxy_protocol`, or all clients count as one network.
         connections_per_network: Text, "number", "1000";

@@ -94,7 +94,7 @@ impl Lookup {
     /// The media playlist in the cache.
     fn known_playlist(&self) -> Option<Arc<Object<ObjectMetadata>>> {
         let known = self.store.index.get(&self.request.key)?;
-        (!self.store.drop_if_purged(&known) && media(&known).is_some()).then_some(known)
+        (!self.store.drop_if_purged(&known, self.context.now()) && media(&known).is_some()).then_some(known)
     }
 
     /// Whether a position that is too far for the known version is worth asking the origin for: it is within reach of the

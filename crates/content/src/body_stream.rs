@@ -7,15 +7,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use penstock_cache::{Lease, Object, SliceClaim};
+use bytes::Bytes;
+use penstock_cache::{Demand, Lease, Object, SliceClaim};
 use penstock_config::limits;
 use penstock_egress::{ExternalBytes, Part as BodyPart};
 use tokio::time::sleep;
 
 use crate::context::Context;
 use crate::fault::{BodyError, FillFault};
-use crate::fill::fetch_slice;
+use crate::fill::{fetch_slice, record_fault};
 use crate::metadata::ObjectMetadata;
+use crate::origin_request::wait_before_retry;
+use crate::past_cache::{PastCache, fetch_past_cache, may_go_past_cache};
 use crate::relay::BodyReceiver;
 use crate::store::Store;
 use crate::task;
@@ -61,15 +64,58 @@ pub struct BodyChunk {
     pub parts: Vec<BodyPart>,
     /// Length of the parts in bytes; greater than zero.
     pub length: u64,
-    lease: Option<Lease>,
+    memory: Memory,
+}
+
+/// What keeps the bytes of a chunk.
+enum Memory {
+    /// The chunk itself.
+    Own,
+    /// The cache.
+    Lease(Lease),
+    /// Memory that readers share, past the cache.
+    Shared(PastCache),
 }
 
 impl BodyChunk {
     /// Reports that sending the bytes failed because their file lost them. The cache compares them with their checksum before
     /// it uses them again.
     pub fn report_failure(&self) {
-        if let Some(lease) = &self.lease {
+        if let Memory::Lease(lease) = &self.memory {
             lease.report_failure();
+        }
+    }
+
+    /// Called when all bytes are sent. The lease on the slice keeps it for the next chunk, which often comes from it too.
+    pub fn into_lease(self) -> Option<Lease> {
+        match self.memory {
+            Memory::Lease(lease) => Some(lease),
+            Memory::Own | Memory::Shared(_) => None,
+        }
+    }
+
+    /// Waits until others need the memory of the chunk more than a client that takes nothing, beginning now. The chunk is
+    /// to be dropped then, with [`BodyStream::go_back`] to what was not sent.
+    pub async fn until_needed_by_others(&self) {
+        let (step, short, long) = (
+            limits::CLIENT_HOLDS_CHECK_MILLISECONDS,
+            limits::CLIENT_HOLDS_SHORT_MILLISECONDS,
+            limits::CLIENT_HOLDS_MILLISECONDS,
+        );
+        let mut held = 0;
+        loop {
+            sleep(Duration::from_millis(step)).await;
+            held += step;
+            let demand = match &self.memory {
+                Memory::Own => Demand::None,
+                Memory::Lease(lease) => lease.demand(),
+                Memory::Shared(memory) => memory.demand(),
+            };
+            match demand {
+                Demand::Urgent if held >= short => return,
+                Demand::Some if held >= long => return,
+                Demand::None | Demand::Some | Demand::Urgent => {}
+            }
         }
     }
 }
@@ -145,16 +191,13 @@ impl BodyStream {
                     let bytes = std::mem::take(bytes);
                     self.current = None;
                     let length = bytes.len() as u64;
-                    return Ok(Some(BodyChunk { parts: vec![BodyPart::Owned(bytes)], length, lease: None }));
+                    let parts = vec![BodyPart::Owned(bytes)];
+                    return Ok(Some(BodyChunk { parts, length, memory: Memory::Own }));
                 }
                 Some(Piece::Relayed(receiver)) => match receiver.next().await? {
                     Some(pieces) => {
                         let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-                        let parts = pieces
-                            .into_iter()
-                            .map(|piece| BodyPart::External(ExternalBytes::new(piece)))
-                            .collect();
-                        return Ok(Some(BodyChunk { parts, length, lease: None }));
+                        return Ok(Some(BodyChunk { parts: external(pieces), length, memory: Memory::Own }));
                     }
                     None => self.current = None,
                 },
@@ -204,7 +247,7 @@ impl BodyStream {
                     return Ok(self.chunk(lease, from..progress.bytes, range));
                 }
                 if progress.failed {
-                    return self.retry(slice);
+                    return self.recover(context, slice, range).await;
                 }
                 if !progress.complete {
                     follower.further().await;
@@ -218,14 +261,14 @@ impl BodyStream {
                     return self.wait_for_fetches(context).await;
                 };
                 self.retry(slice)?;
-                let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
                 let mut follower = fill.follow();
+                let (filling, store) = (Rc::clone(context), Arc::clone(&self.store));
                 task::spawn(async move {
                     let _place = place;
-                    fetch_slice(&context, &store, fill).await;
+                    fetch_slice(&filling, &store, fill).await;
                 });
                 follower.further().await;
-                if follower.progress().failed { self.retry(slice) } else { Ok(None) }
+                if follower.progress().failed { self.recover(context, slice, range).await } else { Ok(None) }
             }
         }
     }
@@ -239,6 +282,60 @@ impl BodyStream {
         }
         sleep(Duration::from_millis(limits::FETCH_PLACE_RETRY_MILLISECONDS)).await;
         Ok(None)
+    }
+
+    /// Goes on after the fill of a slice has failed: past the cache if that has no space, otherwise with another look.
+    async fn recover(
+        &mut self,
+        context: &Context,
+        slice: u32,
+        range: Range<u64>,
+    ) -> Result<Option<BodyChunk>, BodyError> {
+        let has_no_space = self.object.description().fault_of(slice) == Some(FillFault::NoSpace);
+        if !has_no_space || !may_go_past_cache(&self.object) {
+            return self.retry(slice);
+        }
+        let end = self.object.length().unwrap_or(0).min(range.end);
+        loop {
+            match fetch_past_cache(context, &self.store, &self.object, range.start, end).await {
+                Ok((pieces, memory)) => {
+                    let length = pieces.iter().map(|piece| piece.len() as u64).sum();
+                    self.advance_by(length);
+                    let memory = Memory::Shared(memory);
+                    return Ok(Some(BodyChunk { parts: external(pieces), length, memory }));
+                }
+                Err(fault) => {
+                    record_fault(context, &self.store, &self.object, fault);
+                    self.attempts += 1;
+                    let is_final = matches!(fault, FillFault::Changed | FillFault::NoSpace);
+                    if is_final || self.attempts >= limits::ORIGIN_ATTEMPTS {
+                        return Err(BodyError::Gone(Some(fault)));
+                    }
+                    wait_before_retry(self.attempts).await;
+                }
+            }
+        }
+    }
+
+    /// Takes back the last `bytes` of the chunk before: they were not sent, and come again with the next one. False if
+    /// they cannot.
+    pub fn go_back(&mut self, bytes: u64) -> bool {
+        match &mut self.current {
+            Some(Piece::Range(range)) if range.start >= bytes => {
+                range.start -= bytes;
+                true
+            }
+            _ => bytes == 0,
+        }
+    }
+
+    /// Notes that so many bytes were found.
+    fn advance_by(&mut self, bytes: u64) {
+        // Progress: later faults have their own attempts.
+        (self.attempts, self.refused_since) = (0, None);
+        if let Some(Piece::Range(range)) = &mut self.current {
+            range.start += bytes;
+        }
     }
 
     /// Allows another look at a slice that is missing or whose fill failed, within bounds.
@@ -269,7 +366,7 @@ impl BodyStream {
                 return;
             }
             if let SliceClaim::Missing(fill) = self.object.claim_slice(next) {
-                let Ok(place) = context.enter_fetch(self.client) else { return };
+                let Ok(place) = context.enter_prefetch(self.client) else { return };
                 self.object.description().readers.mark_slice(&self.store.prefetches, next);
                 let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
                 task::spawn(async move {
@@ -289,14 +386,14 @@ impl BodyStream {
         if self.counted.replace(slice) != Some(slice) {
             self.object.count_leased_request(slice, &lease);
         }
-        // Progress: later faults have their own attempts.
-        (self.attempts, self.refused_since) = (0, None);
         let length = extent.len;
-        if let Some(Piece::Range(range)) = &mut self.current {
-            range.start += length;
-        }
-        Some(BodyChunk { parts: vec![BodyPart::Extent(extent)], length, lease: Some(lease) })
+        self.advance_by(length);
+        Some(BodyChunk { parts: vec![BodyPart::Extent(extent)], length, memory: Memory::Lease(lease) })
     }
+}
+
+fn external(pieces: Vec<Bytes>) -> Vec<BodyPart> {
+    pieces.into_iter().map(|piece| BodyPart::External(ExternalBytes::new(piece))).collect()
 }
 
 /// The pieces of a body.

@@ -52,6 +52,11 @@ impl Context {
         self.fetches.enter(client, self.fetches_per_network.get())
     }
 
+    /// The same for a fetch that no response waits for yet: it leaves half of the places to those that are waited for.
+    pub(crate) fn enter_prefetch(&self, client: IpAddr) -> Result<NetworkEntry, NetworkFull> {
+        self.fetches.enter(client, self.fetches_per_network.get().div_ceil(2))
+    }
+
     /// The time now on both clocks.
     pub(crate) fn moment(&self) -> Moment {
         (self.clock.now(), self.clock.wall())

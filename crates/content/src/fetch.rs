@@ -1,5 +1,6 @@
 //! Fetching objects and slices. A fetch is a task of its own: it goes on when the client that began it leaves.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use penstock_cache::{Object, ObjectClaim};
@@ -20,6 +21,7 @@ use crate::metadata::ObjectMetadata;
 use crate::origin_request::forward_fields;
 use crate::origin_response::OriginResponse;
 use crate::origins::OriginBody;
+use crate::past_cache::may_go_past_cache;
 use crate::playlist::is_newer_playlist;
 use crate::relay::{Relay, Repeatable, relay};
 use crate::restore::restore;
@@ -161,7 +163,14 @@ async fn take_in(
     let slices = slices_of(slice_bytes, coming);
     let object = Object::new(&request.key, metadata, length, Arc::clone(&store.tier));
     let is_other_variant = request.key != lookup.request.key;
-    if storage == Storage::Private && !is_other_variant && lookup.wants_all {
+    let is_private = storage == Storage::Private && !is_other_variant && lookup.wants_all;
+    // Before another request can see the object: the slices of this response are for this task to fill.
+    let fills = if is_private { VecDeque::new() } else { claim_missing(&object, 0..slices) };
+    // The bytes of such an object come once. Without space in the cache they are for this client alone.
+    let has_no_space =
+        !may_go_past_cache(&object) && fills.front().is_some_and(|fill| fill.reserve().is_err());
+    if is_private || has_no_space {
+        drop(fills);
         let (sender, receiver) = relay();
         claim.give_unshared(&object, Some(receiver));
         let relay = Relay { context, object: &object, sender, repeatable: Repeatable::Yes };
@@ -170,8 +179,6 @@ async fn take_in(
         }
         return;
     }
-    // Before another request can see the object: the slices of this response are for this task to fill.
-    let fills = claim_missing(&object, 0..slices);
     announce(lookup, claim, &object, storage, status);
     if let Err(fault) = fill_object(context, response, &object, fills).await {
         record_fault(context, store, &object, fault);

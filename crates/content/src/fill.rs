@@ -42,7 +42,15 @@ pub(crate) async fn fetch_slice(context: &Rc<Context>, store: &Store, fill: Slic
         record_fault(context, store, &object, FillFault::Changed);
         return;
     }
-    if let Err(fault) = fill_rest(context, &object, VecDeque::from([fill]), Ok(())).await {
+    // Before the origin is asked: without space its answer is of no use.
+    let filled = match fill.reserve() {
+        Ok(()) => fill_rest(context, &object, VecDeque::from([fill]), Ok(())).await,
+        Err(_) => {
+            give_up(&object, [fill], FillFault::NoSpace);
+            Err(FillFault::NoSpace)
+        }
+    };
+    if let Err(fault) = filled {
         record_fault(context, store, &object, fault);
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn find_fresh(
     let object = store.index.get(other.as_ref().unwrap_or(&request.key))?;
     let metadata = object.description();
     // Purges first: a soft purge makes the object stale.
-    let usable = !store.drop_if_purged(&object)
+    let usable = !store.drop_if_purged(&object, now)
         && metadata.freshness(now) == Freshness::Fresh
         && metadata.is_selected_by(request);
     usable.then_some(object)
@@ -93,7 +93,7 @@ impl Lookup {
                 *status = CacheStatus::Collapsed;
                 (pending, None)
             }
-            IndexEntry::Known(object) if self.store.drop_if_purged(&object) => return Ok(None),
+            IndexEntry::Known(object) if self.store.drop_if_purged(&object, now) => return Ok(None),
             IndexEntry::Known(object) => match object.description().freshness(now) {
                 Freshness::Fresh => return Ok(Some(LookupResult::shared(object, *status))),
                 Freshness::Stale => {
@@ -130,7 +130,9 @@ impl Lookup {
             Err(stale) => return Ok(Some(stale)),
         };
         match resolved {
-            Some(ClaimResult::Shared(object)) if self.store.drop_if_purged(&object) => Ok(None),
+            Some(ClaimResult::Shared(object)) if self.store.drop_if_purged(&object, self.context.now()) => {
+                Ok(None)
+            }
             Some(ClaimResult::Shared(object)) => Ok(Some(LookupResult::shared(object, *status))),
             Some(ClaimResult::Private) => self.fetch(request, None, None).await.map(Some),
             // The other fetch was given up.

@@ -45,6 +45,7 @@ mod origin_request;
 mod origin_response;
 mod origins;
 mod outdated;
+mod past_cache;
 mod playlist;
 mod prefetch;
 mod purge;

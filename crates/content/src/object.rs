@@ -71,6 +71,11 @@ impl ObjectRepresentation {
         self.object.length()
     }
 
+    /// Whether parts of the body can be had: one that comes once, for this request, is sent whole.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.receiver.is_none()
+    }
+
     pub(crate) fn has_date(&self) -> bool {
         let fields = self.metadata().fields();
         fields.starts_with(b"date:") || memchr::memmem::find(&fields, b"\ndate:").is_some()

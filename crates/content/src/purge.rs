@@ -1,12 +1,13 @@
 //! Purging by URL, prefix and tag.
 
 use std::fmt;
-use std::time::SystemTime;
 
 use penstock_cache::purge::{NotKept, Pattern, Scope};
 use penstock_http::uri::normalise;
 
 use crate::cache_request::split_target;
+use crate::clock::Clock;
+use crate::context::Moment;
 use crate::http_site::HttpSite;
 use crate::site::{SiteOrigin, SiteTable};
 use crate::store::Store;
@@ -68,7 +69,8 @@ impl Store {
     /// # Errors
     /// See [`PurgeFailure`].
     pub fn purge(&self, order: &PurgeOrder, sites: &SiteTable) -> Result<Purged, PurgeFailure> {
-        self.purge_at(order, sites, SystemTime::now())
+        let clock = Clock::system();
+        self.purge_at(order, sites, (clock.now(), clock.wall()))
     }
 
     /// [`Self::purge`] at this time.
@@ -76,16 +78,16 @@ impl Store {
         &self,
         order: &PurgeOrder,
         sites: &SiteTable,
-        now: SystemTime,
+        now: Moment,
     ) -> Result<Purged, PurgeFailure> {
         let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
-        let kept = self.purges.add(pattern.clone(), order.soft, now);
+        let kept = self.purges.add(pattern.clone(), order.soft, now.1);
         let mut objects = 0;
         self.index.for_each(|object| {
             if pattern.matches(object.description().subject()) {
                 objects += 1;
             }
-            self.drop_if_purged(object);
+            self.drop_if_purged(object, now.0);
         });
         kept.map_err(PurgeFailure::NotKept)?;
         Ok(Purged { objects })

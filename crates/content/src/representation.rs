@@ -263,7 +263,7 @@ impl Representation {
     fn has_ranges(&self) -> bool {
         match self {
             Self::File(file) => file.has_ranges(),
-            Self::Object(_) => true,
+            Self::Object(object) => object.has_ranges(),
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) async fn restore(lookup: &Lookup, claim: FetchClaim) -> Result<(), Mi
     let read = |bytes: &[u8]| {
         let metadata = ObjectMetadata::decode(bytes, &lookup.site, now)?;
         // It may have been purged before it was looked up.
-        (!lookup.store.is_purged(&metadata)).then_some(metadata)
+        (!lookup.store.is_purged(&metadata, now.0)).then_some(metadata)
     };
     let restored = lookup.store.index.restore(&lookup.request.key, &lookup.store.tier, read).await;
     match restored {

@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use penstock_cache::purge::{PurgeEffect, Purges, Subject};
 use penstock_cache::{Index, Object, OpenedTiers, Tiers};
-use penstock_config::Cache;
+use penstock_config::{Cache, limits};
 use penstock_metrics::Prefetches;
+use tokio::sync::Semaphore;
 
 use crate::metadata::ObjectMetadata;
 use crate::store_error::StoreError;
@@ -28,6 +29,8 @@ pub struct Store {
     pub(crate) prefetches: Arc<Prefetches>,
     /// Whether another process still has the tiers of the configuration.
     waits: AtomicBool,
+    /// Memory in bytes for what goes past a cache without space.
+    pub(crate) past_cache: Arc<Semaphore>,
     raw: Cache,
 }
 
@@ -52,6 +55,7 @@ impl Store {
 
     fn of(raw: &Cache, configured: &ConfiguredTiers<'_>, opened: OpenedTiers, waits: bool) -> Arc<Self> {
         let OpenedTiers { tiers, restored, purges } = opened;
+        let past_cache = usize::try_from(limits::past_cache_bytes(raw.memory.size)).unwrap_or(usize::MAX);
         Arc::new(Self {
             variants: Variants::new(Arc::clone(&configured.budget)),
             index: Index::new(Arc::clone(&configured.budget), restored),
@@ -60,6 +64,7 @@ impl Store {
             volatile: VolatileObjects::default(),
             prefetches: Arc::default(),
             waits: AtomicBool::new(waits),
+            past_cache: Arc::new(Semaphore::new(past_cache)),
             raw: raw.clone(),
         })
     }
@@ -127,25 +132,31 @@ impl Store {
         &self.purges
     }
 
+    /// Memory in bytes for what goes past a cache without space, for all readers together.
+    pub(crate) fn past_cache_bytes(&self) -> usize {
+        usize::try_from(limits::past_cache_bytes(self.raw.memory.size)).unwrap_or(usize::MAX)
+    }
+
     /// Counters of prefetched segments and slices.
     pub fn prefetches(&self) -> &Arc<Prefetches> {
         &self.prefetches
     }
 
-    /// Forgets an object that was purged, and returns whether it was; marks as stale what a soft purge made stale.
-    pub(crate) fn drop_if_purged(&self, object: &Arc<Object<ObjectMetadata>>) -> bool {
-        let gone = self.is_purged(object.description());
+    /// Forgets an object that was purged, and returns whether it was; marks as stale from `now` on what a soft purge made
+    /// stale.
+    pub(crate) fn drop_if_purged(&self, object: &Arc<Object<ObjectMetadata>>, now: Instant) -> bool {
+        let gone = self.is_purged(object.description(), now);
         if gone {
             self.index.forget_version(object.key(), object);
         }
         gone
     }
 
-    /// Whether an object with this metadata was purged; marks it as stale if a soft purge made it stale.
-    pub(crate) fn is_purged(&self, metadata: &ObjectMetadata) -> bool {
+    /// Whether an object with this metadata was purged; marks it as stale from `now` on if a soft purge made it stale.
+    pub(crate) fn is_purged(&self, metadata: &ObjectMetadata, now: Instant) -> bool {
         let verdict = self.purges.judge(&metadata.judged, || metadata.subject());
         if verdict == PurgeEffect::Stale {
-            metadata.make_stale(Instant::now());
+            metadata.make_stale(now);
         }
         verdict == PurgeEffect::Gone
     }

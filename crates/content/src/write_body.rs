@@ -13,13 +13,14 @@ use penstock_cache::{Object, SliceClaim, SliceFill};
 use penstock_config::limits;
 use penstock_origin::http::OriginError;
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::context::Context;
 use crate::fault::FillFault;
 use crate::metadata::ObjectMetadata;
 use crate::origin_response::OriginResponse;
-use crate::readers::{FillStep, Windows};
+use crate::past_cache::may_go_past_cache;
+use crate::readers::{FillStep, ReaderThrottle, Windows};
 
 pub(crate) type Fill = SliceFill<ObjectMetadata>;
 
@@ -89,6 +90,7 @@ pub(crate) async fn write_body(
             let (now, later) = rest.split_at(rest.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
             rest = later;
             at += now.len() as u64;
+            reserve(object, fill).await?;
             if append(fill, now)? != now.len() {
                 return Err(OriginError::Malformed.into());
             }
@@ -125,7 +127,20 @@ async fn wait_for_readers(object: &Object<ObjectMetadata>, next: u64) -> Result<
         full: u64::from(fill_window(object)) * slice_bytes,
         alone: limits::FILL_ALONE_SLICES * slice_bytes,
     };
-    let readers = &object.description().readers;
+    let waiting = wait_for_any_reader(&object.description().readers, next, windows, object);
+    if !may_go_past_cache(object) {
+        return waiting.await;
+    }
+    let patience = Duration::from_millis(limits::FILL_STALLED_MILLISECONDS);
+    timeout(patience, waiting).await.unwrap_or(Err(FillFault::NoReaders))
+}
+
+async fn wait_for_any_reader(
+    readers: &ReaderThrottle,
+    next: u64,
+    windows: Windows,
+    object: &Object<ObjectMetadata>,
+) -> Result<(), FillFault> {
     while readers.wait_for_readers(next, windows, || object.is_tier_full()).await == FillStep::Stop {
         // The request that the fill is for may not have begun to read yet.
         let patience = Duration::from_millis(limits::FILL_ALONE_MILLISECONDS);
@@ -188,11 +203,30 @@ async fn write_unannounced(
                 };
                 *next = Some(following);
             }
+            reserve(object, fill).await?;
             let written = append(fill, rest)?;
             rest = &rest[written..];
         }
     }
     Ok(total)
+}
+
+/// Takes space for a slice before its first byte. Readers of an object that can be fetched in parts go past the cache if
+/// there is none; any other object waits for some, since its bytes come once.
+async fn reserve(object: &Object<ObjectMetadata>, fill: &Fill) -> Result<(), FillFault> {
+    if fill.written() > 0 || fill.reserve().is_ok() {
+        return Ok(());
+    }
+    if !may_go_past_cache(object) {
+        let step = limits::CLIENT_HOLDS_CHECK_MILLISECONDS;
+        for _ in 0..limits::FILL_SPACE_MILLISECONDS / step {
+            sleep(Duration::from_millis(step)).await;
+            if fill.reserve().is_ok() {
+                return Ok(());
+            }
+        }
+    }
+    Err(FillFault::NoSpace)
 }
 
 /// Appends bytes to a slice. Wakes the readers if they are few, for the first bytes, and when there is enough to send;

@@ -178,6 +178,7 @@ fn memory_tier(cache: &Store) -> MemoryTierReading {
     MemoryTierReading {
         bytes: counters.bytes,
         slices: counters.slices,
+        evicted_bytes: counters.evicted_bytes,
         evictions: counters.evictions,
         refusals: counters.refusals,
         bytes_max: counters.bytes_max,

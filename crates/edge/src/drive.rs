@@ -1,10 +1,11 @@
 //! Sending one response to its end: the only place that waits for a client to take bytes.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
-use penstock_content::{Body, BodyStream};
+use penstock_content::{Body, BodyChunk, BodyStream};
 use penstock_egress::{Part, SendError, Step, Transmission};
 use penstock_origin::residency::{NotResident, Stream};
 
@@ -83,31 +84,41 @@ async fn drive_whole(
             (std::iter::once(head).chain(content).collect(), Some((first, rest)))
         }
     };
-    send(carrier, worker, Transmission::new(parts), sent).await;
-    if let Some((first, rest)) = stream {
-        drive_stream(carrier, worker, first, rest, sent).await;
+    let head = Transmission::new(parts);
+    match stream {
+        Some((first, rest)) => drive_stream(carrier, worker, head, first, rest, sent).await,
+        None => send(carrier, worker, head, sent).await,
     }
 }
 
-/// Sends what follows the first chunk of a stream.
+/// Sends a stream, of which `transmission` has the first chunk.
 async fn drive_stream(
     carrier: &mut impl Carrier,
     worker: &Worker,
-    first: penstock_content::BodyChunk,
+    mut transmission: Transmission,
+    first: BodyChunk,
     mut rest: BodyStream,
     sent: &mut Sent,
 ) {
     let mut chunk = first;
     loop {
-        if sent.short == Some(ShortReason::Truncated) {
+        // The bytes of a chunk stay in the cache until they have been sent, or the chunk is given up.
+        let mut held = Some(chunk);
+        let given_up = send_chunk(carrier, worker, transmission, &mut held, sent).await;
+        if sent.short == Some(ShortReason::Truncated)
+            && let Some(chunk) = &held
+        {
             chunk.report_failure();
+        }
+        if sent.short.is_none() && !rest.go_back(given_up) {
+            sent.short = Some(ShortReason::TooSlow);
         }
         if sent.short.is_some() {
             return;
         }
+        let lease = held.and_then(BodyChunk::into_lease);
         let next = carrier.wait_for(rest.next(&worker.content)).await;
-        // The bytes of a chunk stay in the cache until they have been sent.
-        drop(chunk);
+        drop(lease);
         chunk = match next {
             Ok(Ok(Some(next))) => next,
             Ok(Ok(None)) => {
@@ -127,7 +138,7 @@ async fn drive_stream(
             }
         };
         let parts = carrier.frame(std::mem::take(&mut chunk.parts), chunk.length);
-        send(carrier, worker, Transmission::new(parts), sent).await;
+        transmission = Transmission::new(parts);
     }
 }
 
@@ -135,9 +146,22 @@ async fn drive_stream(
 pub(crate) async fn send(
     carrier: &mut impl Carrier,
     worker: &Worker,
-    mut transmission: Transmission,
+    transmission: Transmission,
     sent: &mut Sent,
 ) {
+    send_chunk(carrier, worker, transmission, &mut None, sent).await;
+}
+
+/// The same for a transmission with the bytes of a chunk. If the client takes nothing and others need the memory of the
+/// chunk, it is dropped; returns how many of its bytes were not sent then.
+async fn send_chunk(
+    carrier: &mut impl Carrier,
+    worker: &Worker,
+    mut transmission: Transmission,
+    chunk: &mut Option<BodyChunk>,
+    sent: &mut Sent,
+) -> u64 {
+    let mut given_up = 0;
     carrier.begin(&transmission);
     let mut stream = Stream::default();
     while sent.short.is_none() {
@@ -152,7 +176,8 @@ pub(crate) async fn send(
                 }
             }
             Ok(Step::Blocked) => {
-                sent.short = carrier.wait_until_writable(sent.bytes).await;
+                sent.short =
+                    wait_for_client(carrier, &mut transmission, chunk, &mut given_up, sent.bytes).await;
             }
             Ok(Step::Cold(rest)) => {
                 let window = rest.len.min(limits::RESIDENCE_WINDOW_BYTES);
@@ -175,6 +200,33 @@ pub(crate) async fn send(
     for file in transmission.into_files() {
         // This may be the last reference to a replaced file, and closing it can block.
         worker.io.discard(file);
+    }
+    given_up
+}
+
+/// Waits until the client takes more, and meanwhile gives the chunk up if others need its memory. A body that has to be
+/// sent without a gap, since it is framed already, ends then.
+async fn wait_for_client(
+    carrier: &mut impl Carrier,
+    transmission: &mut Transmission,
+    held: &mut Option<BodyChunk>,
+    given_up: &mut u64,
+    sent: u64,
+) -> Option<ShortReason> {
+    let Some(chunk) = held else { return carrier.wait_until_writable(sent).await };
+    let mut writable = pin!(carrier.wait_until_writable(sent));
+    tokio::select! {
+        biased;
+        ended = &mut writable => return ended,
+        () = chunk.until_needed_by_others() => {}
+    }
+    match transmission.give_up_body() {
+        Some(bytes) => {
+            *given_up += bytes;
+            *held = None;
+            writable.await
+        }
+        None => Some(ShortReason::TooSlow),
     }
 }
 

@@ -17,12 +17,13 @@ use tokio::task::coop::consume_budget;
 
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE};
 use crate::connection_count::IdleEntry;
+use crate::departure::departure;
 use crate::drive::{Sent, drive, send};
 use crate::metrics::{HttpLabel, Refusal, ShortReason};
 use crate::record::{Answered, CarriedBy, record, record_refusal};
 use crate::settings::Settings;
 use crate::untaken::Untaken;
-use crate::upload::{self, forwarded_share};
+use crate::upload::{self, CLIENT_GONE, forwarded_share};
 use body::Http1Body;
 use carrier::Http1Carrier;
 pub(crate) use head::plain_http_on_tls_port;
@@ -235,7 +236,24 @@ async fn respond_past_body(
     settings: &Settings,
 ) -> Result<(Response, bool), Rejection> {
     let is_whole = skip_body(connection, client.head, started, settings).await?;
-    Ok((respond(&connection.worker.content, &settings.sites, client).await, is_whole))
+    let response =
+        unless_departed(connection, respond(&connection.worker.content, &settings.sites, client)).await?;
+    Ok((response, is_whole))
+}
+
+/// Waits for a response of an origin, for as long as the client does.
+///
+/// # Errors
+/// The client has left.
+async fn unless_departed<T>(
+    connection: &Connection,
+    coming: impl Future<Output = T>,
+) -> Result<T, Rejection> {
+    tokio::select! {
+        biased;
+        response = coming => Ok(response),
+        () = departure(&connection.socket) => Err(CLIENT_GONE),
+    }
 }
 
 /// Whether the connection may stay open behind this request.

@@ -26,6 +26,7 @@ mod connection;
 mod connection_count;
 mod cutter;
 mod date;
+mod departure;
 mod drive;
 mod early;
 mod egress_path;

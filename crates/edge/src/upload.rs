@@ -10,7 +10,6 @@ use penstock_http::{BodyFraming, Rejection, Request, Status};
 use penstock_origin::http::{BodySender, request_body};
 
 use crate::client_budget::ClientBudget;
-
 use crate::settings::Settings;
 use crate::worker::Worker;
 
@@ -36,7 +35,14 @@ pub(crate) trait ClientBody {
 
     /// Waits until more has come; false if it has not at the deadline, or the client has gone.
     async fn wait_for_more(&mut self, deadline: Instant) -> bool;
+
+    /// Waits until the client is gone.
+    async fn departed(&self);
 }
+
+/// The client has left before its response came.
+pub(crate) const CLIENT_GONE: Rejection =
+    Rejection { status: Status::RequestTimeout, reason: "client_gone", close: true };
 
 /// A piece of a body.
 pub(crate) struct BodyPiece {
@@ -99,7 +105,11 @@ pub(crate) async fn forward(
         head = pending.head() => (head, false),
         sent = send_body(body, sender, settings) => {
             sent?;
-            (pending.head().await, true)
+            tokio::select! {
+                biased;
+                head = pending.head() => (head, true),
+                () = body.departed() => return Err(CLIENT_GONE),
+            }
         }
     };
     Ok((forward.respond(content, client, head).await, is_whole))

@@ -128,6 +128,25 @@ impl Transmission {
         self.warm = bytes;
     }
 
+    /// Removes what is left of the body, so that its memory can be used for others, and returns its length in bytes. What
+    /// is in front of the body stays. `None`, and nothing is removed, if other parts follow the body.
+    pub fn give_up_body(&mut self) -> Option<u64> {
+        let is_body = |part: &Part| matches!(part, Part::Extent(_) | Part::External(_));
+        let Some(first) = self.parts.iter().skip(self.at).position(is_body) else { return Some(0) };
+        let first = self.at + first;
+        if !self.parts[first..].iter().all(is_body) {
+            return None;
+        }
+        let mut given_up = self.parts[first..].iter().map(Part::len).sum::<u64>();
+        self.parts.truncate(first);
+        if first == self.at {
+            given_up -= std::mem::take(&mut self.offset);
+        }
+        self.warm = 0;
+        self.remaining -= given_up;
+        Some(given_up)
+    }
+
     /// The rest of the next extent, if it is unknown whether its first bytes can be read without blocking.
     ///
     /// Looks past a head that has not been sent yet, so that head and body can leave together.
@@ -266,4 +285,45 @@ impl Transmission {
 
 fn tail(bytes: &[u8], offset: u64) -> &[u8] {
     usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(length: usize) -> Part {
+        Part::Owned(vec![1; length])
+    }
+
+    fn body(length: usize) -> Part {
+        Part::External(ExternalBytes::new(vec![2; length]))
+    }
+
+    #[test]
+    fn a_body_that_is_given_up_leaves_what_is_in_front_of_it() {
+        let mut transmission = Transmission::new(vec![owned(10), body(20), body(5)]);
+        transmission.advance(3);
+        assert_eq!(transmission.give_up_body(), Some(25));
+        assert_eq!(transmission.remaining(), 7);
+        transmission.advance(7);
+        assert!(transmission.front().is_none());
+
+        let mut transmission = Transmission::new(vec![owned(10), body(20), body(5)]);
+        transmission.advance(10);
+        transmission.advance(19);
+        assert_eq!(transmission.give_up_body(), Some(6), "what was sent does not count");
+        assert_eq!((transmission.remaining(), transmission.front().is_none()), (0, true));
+        assert_eq!(transmission.give_up_body(), Some(0), "nothing is left");
+    }
+
+    #[test]
+    fn a_body_with_something_behind_it_is_not_given_up() {
+        let mut transmission = Transmission::new(vec![owned(3), body(20), owned(2)]);
+        assert_eq!(transmission.give_up_body(), None);
+        assert_eq!(transmission.remaining(), 25);
+        transmission.advance(3);
+        transmission.advance(20);
+        assert_eq!(transmission.give_up_body(), Some(0), "all of the body was sent");
+        assert_eq!(transmission.remaining(), 2);
+    }
 }

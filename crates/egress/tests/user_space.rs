@@ -11,9 +11,9 @@ use harness::{
     ALERT, ALL, APPLICATION_DATA, HANDSHAKE, LIMITS, Record, content, data_of, file_of, finish, keys,
     open_all, pair, run, send,
 };
-use penstock_egress::{Outlet, OutletLimits, Part, SendError, SocketSource};
+use penstock_egress::{Outlet, OutletLimits, Part, SendError, SocketSource, Step, Transmission};
 use penstock_sys::aead::Cipher;
-use penstock_sys::file::{Extent, OpenFile};
+use penstock_sys::file::Extent;
 use penstock_sys::traffic::ProtocolVersion;
 use tokio::net::{TcpListener, TcpStream};
 

@@ -194,6 +194,12 @@ impl ServerConnection {
         self.reader.is_unfinished()
     }
 
+    /// As [`is_unfinished`](Self::is_unfinished), with a number that stays the same while the rest of that frame or field block
+    /// is missing: a deadline begins again when the number changes.
+    pub fn unfinished(&self) -> Option<u32> {
+        self.reader.unfinished()
+    }
+
     /// Whether control frames wait to be sent.
     pub fn has_control(&self) -> bool {
         !self.control.is_empty()

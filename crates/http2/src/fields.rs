@@ -52,7 +52,8 @@ pub(crate) const fn is_token(byte: u8) -> bool {
 
 /// Whether `text` has neither white space nor control characters, and is UTF-8.
 pub(crate) fn is_visible(text: &[u8]) -> bool {
-    text.iter().all(|&byte| byte > b' ' && byte != 0x7f) && str::from_utf8(text).is_ok()
+    let is_visible = text.iter().all(|&byte| byte > b' ' && byte != 0x7f);
+    is_visible && (text.is_ascii() || str::from_utf8(text).is_ok())
 }
 
 #[cfg(test)]

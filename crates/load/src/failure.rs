@@ -32,6 +32,8 @@ pub enum LoadFailure {
     CertificateRejected,
     /// The server's handshake violates TLS, or is not TLS.
     HandshakeInvalid,
+    /// The server did not choose the protocol of the run by ALPN.
+    ProtocolRefused,
     /// The connection ended while the request was sent.
     RequestNotSent,
     /// The head of the response did not arrive in time.
@@ -56,6 +58,12 @@ pub enum LoadFailure {
     BodyLong,
     /// A record could not be opened, or an alert arrived within the response.
     TlsBroken,
+    /// The server reset the stream with this code (RFC 9113 §7).
+    StreamReset(u32),
+    /// The server ended the connection by GOAWAY with this code, other than NO_ERROR.
+    GoAway(u32),
+    /// The server violates HTTP/2.
+    Http2Invalid,
     /// The response is whole, with a status of 4xx.
     StatusClient,
     /// The response is whole, with a status of 5xx.
@@ -95,6 +103,7 @@ impl LoadFailure {
             }
             Self::CertificateRejected => "certificate_rejected",
             Self::HandshakeInvalid => "handshake_invalid",
+            Self::ProtocolRefused => "protocol_refused",
             Self::RequestNotSent => "request_not_sent",
             Self::ResponseTimeout => "response_timeout",
             Self::ClosedBeforeResponse => "closed_before_response",
@@ -107,6 +116,9 @@ impl LoadFailure {
             Self::BodyReset => "body_reset",
             Self::BodyLong => "body_long",
             Self::TlsBroken => "tls_broken",
+            Self::StreamReset(code) => return Cow::Owned(format!("stream_reset_{}", http2_code(code))),
+            Self::GoAway(code) => return Cow::Owned(format!("goaway_{}", http2_code(code))),
+            Self::Http2Invalid => "http2_invalid",
             Self::StatusClient => "status_4xx",
             Self::StatusServer => "status_5xx",
             Self::RangeIgnored => "range_ignored",
@@ -149,6 +161,7 @@ impl LoadFailure {
                 "trust its authority with --ca, name the server with --sni, or accept any with --insecure"
             }
             Self::HandshakeInvalid => "the server violates TLS, or speaks plain HTTP on this port",
+            Self::ProtocolRefused => "the server did not choose the protocol of --protocol by ALPN",
             Self::RequestNotSent => "the connection ended while the request was sent",
             Self::ResponseTimeout => "the head of the response did not arrive in time (--timeout)",
             Self::ClosedBeforeResponse => "the server ended the connection instead of answering",
@@ -161,6 +174,11 @@ impl LoadFailure {
             Self::BodyReset => "the server reset the connection within the body",
             Self::BodyLong => "the body is longer than the head of the response said",
             Self::TlsBroken => "a record could not be opened, or an alert arrived within the response",
+            Self::StreamReset(_) => "the server reset the stream instead of completing the response",
+            Self::GoAway(_) => {
+                "the server ended the connection because of this client's behaviour, or its own fault"
+            }
+            Self::Http2Invalid => "the server violates HTTP/2",
             Self::StatusClient => "client error: check the URL",
             Self::StatusServer => "server error",
             Self::RangeIgnored => "the request had a range, and the server sent the whole object",
@@ -174,7 +192,7 @@ impl LoadFailure {
 
     /// Whether the connection could not be opened.
     pub fn is_before_request(self) -> bool {
-        self <= Self::HandshakeInvalid
+        self <= Self::ProtocolRefused
     }
 
     /// The kind of a failed `connect`.
@@ -188,6 +206,28 @@ impl LoadFailure {
             _ => Self::ConnectFailed,
         }
     }
+}
+
+/// The name of an error code (RFC 9113 §7).
+fn http2_code(code: u32) -> Cow<'static, str> {
+    const NAMES: [&str; 14] = [
+        "no_error",
+        "protocol_error",
+        "internal_error",
+        "flow_control_error",
+        "settings_timeout",
+        "stream_closed",
+        "frame_size_error",
+        "refused_stream",
+        "cancel",
+        "compression_error",
+        "connect_error",
+        "enhance_your_calm",
+        "inadequate_security",
+        "http_1_1_required",
+    ];
+    let name = usize::try_from(code).ok().and_then(|code| NAMES.get(code));
+    name.map_or_else(|| Cow::Owned(code.to_string()), |name| Cow::Borrowed(*name))
 }
 
 /// The usual meaning of an alert that refuses a handshake (RFC 8446 §6.2).
@@ -227,9 +267,17 @@ mod tests {
     }
 
     #[test]
+    fn a_code_of_http_2_is_named_by_its_word_or_its_number() {
+        assert_eq!(LoadFailure::StreamReset(7).name(), "stream_reset_refused_stream");
+        assert_eq!(LoadFailure::GoAway(11).name(), "goaway_enhance_your_calm");
+        assert_eq!(LoadFailure::GoAway(14).name(), "goaway_14");
+    }
+
+    #[test]
     fn failures_before_the_request_are_told_from_later_ones() {
         assert!(LoadFailure::ConnectRefused.is_before_request());
         assert!(LoadFailure::HandshakeInvalid.is_before_request());
+        assert!(LoadFailure::ProtocolRefused.is_before_request());
         assert!(!LoadFailure::RequestNotSent.is_before_request());
         assert!(!LoadFailure::StatusServer.is_before_request());
     }

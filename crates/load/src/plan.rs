@@ -1,6 +1,7 @@
 //! The plan of a run, complete before the run starts.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct Plan {
     pub addresses: Vec<SocketAddr>,
     /// The options of TLS.
     pub tls: TlsPlan,
+    /// The protocol of requests.
+    pub protocol: HttpProtocol,
     /// The kind of operations.
     pub mode: LoadMode,
     /// The requests.
@@ -39,6 +42,44 @@ pub struct Plan {
     pub ending: ConnectionEnding,
     /// The seed of random choices.
     pub seed: u64,
+}
+
+/// The protocol of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpProtocol {
+    /// HTTP/1.1 (RFC 9112).
+    Http1,
+    /// HTTP/2 (RFC 9113), over TLS by ALPN, otherwise by prior knowledge.
+    Http2 {
+        /// Requests under way on each connection.
+        streams: NonZeroUsize,
+    },
+}
+
+impl HttpProtocol {
+    /// The name in ALPN (RFC 7301 §6).
+    pub fn alpn(self) -> &'static str {
+        match self {
+            Self::Http1 => "http/1.1",
+            Self::Http2 { .. } => "h2",
+        }
+    }
+
+    /// The name in options and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "h1",
+            Self::Http2 { .. } => "h2",
+        }
+    }
+
+    /// Requests under way on each connection.
+    pub fn streams(self) -> usize {
+        match self {
+            Self::Http1 => 1,
+            Self::Http2 { streams } => streams.get(),
+        }
+    }
 }
 
 /// The kind of an operation.

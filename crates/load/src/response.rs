@@ -3,7 +3,7 @@
 use crate::failure::LoadFailure;
 
 /// The longest head, interim responses included.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
 const FIELDS_MAX: usize = 128;
 /// The longest line with the size of a chunk and its extensions.
 const CHUNK_LINE_BYTES_MAX: usize = 4096;

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 pub(crate) use self::run_state::RunState;
 use self::starts::StartQueue;
 use crate::failure::LoadFailure;
-use crate::net::{ClientConnection, ConnectReport, Connector};
+use crate::net::{ConnectReport, Connector, HandshakeFacts, HttpConnection};
 use crate::plan::{LoadMode, Plan};
 use crate::schedule::{Punctuality, Schedule};
 use crate::tally::Tally;
@@ -131,12 +131,12 @@ impl LoadThread {
     }
 
     /// Ends a connection in the way of the plan. The operation is over already and does not count this time.
-    pub(crate) async fn end_connection(&self, link: ClientConnection) {
+    pub(crate) async fn end_connection(&self, link: HttpConnection) {
         self.end_connections(vec![link]).await;
     }
 
     /// Ends connections one after the other, within the time for one; the rest is closed at once.
-    pub(crate) async fn end_connections(&self, links: Vec<ClientConnection>) {
+    pub(crate) async fn end_connections(&self, links: Vec<HttpConnection>) {
         let limit = self.plan.timeout.min(ENDING_TIME_MAX);
         let all = async {
             for link in links {
@@ -166,20 +166,21 @@ impl LoadThread {
     pub(crate) fn blame(
         &self,
         address: SocketAddr,
-        link: &ClientConnection,
+        link: &HttpConnection,
         request: &PreparedRequest,
         failure: LoadFailure,
     ) {
-        let protocol = link.protocol().unwrap_or("http/1.1");
         let path = request.object.trim_end();
+        let chosen =
+            link.protocol().filter(|chosen| chosen != self.plan.protocol.alpn() && chosen != "http/1.0");
         let mut tally = self.tally();
-        match (failure, protocol) {
-            (_, "http/1.1" | "http/1.0") => tally.blame(address, failure, &path),
-            _ => tally.blame(
+        match chosen {
+            Some(chosen) => tally.blame(
                 address,
                 failure,
-                &format_args!("{path} over {protocol}, which this tool does not speak"),
+                &format_args!("{path} over {chosen}, which is not the protocol of --protocol"),
             ),
+            None => tally.blame(address, failure, &path),
         }
     }
 
@@ -224,7 +225,7 @@ impl LoadThread {
     pub(crate) async fn connect(
         &self,
         address: SocketAddr,
-    ) -> Result<(ClientConnection, ConnectReport), LoadFailure> {
+    ) -> Result<(HttpConnection, ConnectReport), LoadFailure> {
         self.connect_to(None, address).await
     }
 
@@ -233,45 +234,49 @@ impl LoadThread {
         &self,
         elsewhere: Option<&TargetUrl>,
         address: SocketAddr,
-    ) -> Result<(ClientConnection, ConnectReport), LoadFailure> {
+    ) -> Result<(HttpConnection, ConnectReport), LoadFailure> {
         let mut opening = ConnectReport::default();
         let opened = self.connector.open(elsewhere, address, &mut opening).await;
         self.progress();
+        self.note_opening(address, &opening);
+        let opened = match opened {
+            Ok(link) => {
+                if let Some(tls) = opening.tls {
+                    self.tally().tls.note(tls);
+                }
+                // With early data the result of the handshake is known only after the response.
+                if !opening.early_data {
+                    self.note_handshake(address, link.facts(), &opening);
+                }
+                self.connector.start(link).await
+            }
+            Err(fault) => Err(fault),
+        };
+        opened.map(|connection| (connection, opening)).map_err(|(failure, detail)| {
+            self.tally().blame(address, failure, &detail);
+            failure
+        })
+    }
+
+    /// Counts a TCP connection and the session that was offered.
+    fn note_opening(&self, address: SocketAddr, opening: &ConnectReport) {
         let mut tally = self.tally();
         if let Some(tcp) = opening.tcp {
             tally.connections += 1;
             tally.tcp.note(tcp);
         }
         tally.offered += u64::from(opening.offered);
-        let at = tally.at(address);
-        at.offered += u64::from(opening.offered);
-        match opened {
-            Ok(link) => {
-                if let Some(tls) = opening.tls {
-                    tally.tls.note(tls);
-                }
-                drop(tally);
-                // With early data the result of the handshake is known only after the response.
-                if !opening.early_data {
-                    self.note_handshake(address, &link, &opening);
-                }
-                Ok((link, opening))
-            }
-            Err((failure, detail)) => {
-                tally.blame(address, failure, &detail);
-                Err(failure)
-            }
-        }
+        tally.at(address).offered += u64::from(opening.offered);
     }
 
     /// Counts a complete handshake.
     pub(crate) fn note_handshake(
         &self,
         address: SocketAddr,
-        link: &ClientConnection,
+        facts: Option<HandshakeFacts>,
         opening: &ConnectReport,
     ) {
-        let Some(facts) = link.facts() else { return };
+        let Some(facts) = facts else { return };
         let mut tally = self.tally();
         tally.handshakes += 1;
         tally.resumed += u64::from(facts.resumed);

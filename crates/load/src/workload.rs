@@ -19,8 +19,8 @@ pub struct Workload {
     pub methods: Vec<(String, u32)>,
     /// The byte ranges.
     pub range: RangeChoice,
-    /// Additional fields, `Name: value`.
-    pub fields: Vec<String>,
+    /// Additional fields, names and values.
+    pub fields: Vec<(String, String)>,
     /// The value of the Host field.
     pub host: String,
     /// Whether each request uses a new connection.
@@ -75,8 +75,14 @@ pub enum Checksum {
 /// A request that is ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreparedRequest {
-    /// Its head.
-    pub bytes: Vec<u8>,
+    /// The method.
+    pub method: String,
+    /// The value of Host or `:authority`.
+    pub authority: String,
+    /// Path and query.
+    pub path: String,
+    /// The fields beside Host, names and values.
+    pub fields: Vec<(String, String)>,
     /// Whether the response has no body because the method is HEAD.
     pub for_head: bool,
     /// Whether it asks for a playlist delta update.
@@ -182,35 +188,44 @@ impl Workload {
 
     /// The same at another host.
     pub fn request_at(&self, host: &str, method: &str, path: &str, range: Option<&str>) -> PreparedRequest {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
-        let names = |name: &str| {
-            let is_it = |field: &&String| {
-                field.split(':').next().is_some_and(|found| found.trim().eq_ignore_ascii_case(name))
-            };
-            self.fields.iter().any(|field| is_it(&field))
-        };
-        if !names("User-Agent") {
-            head.push_str("User-Agent: penstock-load\r\n");
+        let mut fields = Vec::with_capacity(self.fields.len() + 2);
+        let mut add = |name: &str, value: String| fields.push((name.to_owned(), value));
+        let is_given = |name: &str| self.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+        if !is_given("User-Agent") {
+            add("User-Agent", "penstock-load".to_owned());
         }
         // RFC 9110 §8.6: methods that usually have content say if they have none.
-        if matches!(method, "POST" | "PUT" | "PATCH") && !names("Content-Length") {
-            head.push_str("Content-Length: 0\r\n");
+        if matches!(method, "POST" | "PUT" | "PATCH") && !is_given("Content-Length") {
+            add("Content-Length", "0".to_owned());
         }
         if let Some(range) = range {
-            head.push_str(&format!("Range: bytes={range}\r\n"));
+            add("Range", format!("bytes={range}"));
         }
-        for field in &self.fields {
-            head.push_str(field);
-            head.push_str("\r\n");
-        }
-        head.push_str("\r\n");
+        fields.extend_from_slice(&self.fields);
         PreparedRequest {
-            bytes: head.into_bytes(),
+            method: method.to_owned(),
+            authority: host.to_owned(),
+            path: path.to_owned(),
+            fields,
             for_head: method == "HEAD",
             is_delta: false,
             ranged: range.is_some(),
             object: format!("{path} {}", range.unwrap_or_default()),
         }
+    }
+}
+
+impl PreparedRequest {
+    /// The request as HTTP/1.1 (RFC 9112 §3).
+    pub fn head(&self) -> Vec<u8> {
+        let mut head = format!("{} {} HTTP/1.1\r\nHost: {}\r\n", self.method, self.path, self.authority);
+        for (name, value) in &self.fields {
+            for part in [name, ": ", value, "\r\n"] {
+                head.push_str(part);
+            }
+        }
+        head.push_str("\r\n");
+        head.into_bytes()
     }
 }
 
@@ -252,7 +267,7 @@ mod tests {
     #[test]
     fn a_request_is_a_head_with_host_and_nothing_else() {
         let request = chooser(Workload::simple("a:1".to_owned(), "/x?y")).choose();
-        let text = String::from_utf8(request.bytes).unwrap();
+        let text = String::from_utf8(request.head()).unwrap();
         assert_eq!(text, "GET /x?y HTTP/1.1\r\nHost: a:1\r\nUser-Agent: penstock-load\r\n\r\n");
         assert!(!request.for_head && !request.ranged);
     }
@@ -260,12 +275,12 @@ mod tests {
     #[test]
     fn a_method_that_usually_has_a_body_says_that_there_is_none() {
         let text = |method, workload: &Workload| {
-            String::from_utf8(workload.request(method, "/", None).bytes).unwrap()
+            String::from_utf8(workload.request(method, "/", None).head()).unwrap()
         };
         let mut workload = Workload::simple("a".to_owned(), "/");
         assert!(text("POST", &workload).contains("\r\nContent-Length: 0\r\n"));
         assert!(!text("GET", &workload).contains("Content-Length"));
-        workload.fields.push("content-length: 0".to_owned());
+        workload.fields.push(("content-length".to_owned(), "0".to_owned()));
         assert!(!text("POST", &workload).contains("Content-Length"));
     }
 
@@ -326,9 +341,11 @@ mod tests {
     #[test]
     fn own_fields_replace_the_usual_ones() {
         let mut workload = Workload::simple("a".to_owned(), "/");
-        workload.fields = vec!["user-agent: me".to_owned(), "X: y".to_owned()];
+        workload.fields = [("user-agent", "me"), ("X", "y")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec();
         workload.range = RangeChoice::Fixed("0-9".to_owned());
-        let text = String::from_utf8(chooser(workload).choose().bytes).unwrap();
+        let text = String::from_utf8(chooser(workload).choose().head()).unwrap();
         assert_eq!(text, "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9\r\nuser-agent: me\r\nX: y\r\n\r\n");
     }
 

@@ -113,6 +113,8 @@ pub struct MemoryTierReading {
     pub bytes: u64,
     /// Slices held.
     pub slices: u64,
+    /// Bytes of slices that were evicted while clients still read them.
+    pub evicted_bytes: u64,
     /// Slices evicted for others.
     pub evictions: u64,
     /// Slices that found no space.

@@ -150,6 +150,7 @@ fn full_readings() -> Readings {
             bytes_max: 136,
             in_service: true,
             waiting: true,
+            evicted_bytes: 918,
         }),
         disk_tier: Some(DiskTierReading {
             disks: vec![DiskReading {
@@ -324,6 +325,7 @@ fn each_reading_is_shown_under_its_own_name() {
         ("penstock_origin_target_waiting", &server, 116.0),
         ("penstock_cache_bytes", &[], 117.0),
         ("penstock_cache_slices", &[], 118.0),
+        ("penstock_cache_evicted_bytes", &[], 918.0),
         ("penstock_cache_evictions_total", &[], 119.0),
         ("penstock_cache_refusals_total", &[], 120.0),
         ("penstock_cache_bytes_max", &[], 136.0),

@@ -336,10 +336,10 @@ fn one_url_that_always_fails_takes_no_server_out() {
     let origin = HttpOrigin::new(settings(&servers));
     let ask =
         |fetches: Vec<Fetch>| fetch_each(&origin, &fetches).into_iter().map(|fetched| fetched.unwrap().0);
-    let broken = (0..100).map(|number| Fetch::get(&format!("/broken?{number}"))).collect();
+    let broken = (0..100).map(|number| Fetch::get(format!("/broken?{number}"))).collect();
     assert!(ask(broken).all(|status| status == 503));
     assert!(origin.server_status().iter().all(|server| server.up), "{:?}", origin.server_status());
-    let good = (0..9).map(|number| Fetch::get(&format!("/good/{number}"))).collect();
+    let good = (0..9).map(|number| Fetch::get(format!("/good/{number}"))).collect();
     assert!(ask(good).all(|status| status == 200));
     for heads in told {
         let good = heads.try_iter().filter(|head| head.starts_with("GET /good")).count();

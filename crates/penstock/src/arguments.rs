@@ -19,7 +19,7 @@ pub(crate) use cache::{CacheArgs, CacheCommand, ListArgs, PurgeArgs, TierArgs};
 pub(crate) use ech::{EchArgs, EchCommand};
 pub(crate) use load::{
     CommonOptions, ConnectAddress, EndBy, Load, LoadCommand, ObjectOptions, OrderBy, OutputOptions,
-    PlayedQuality, ResumeBy, TlsOptions, TlsVersion,
+    PlayedQuality, ProtocolName, ResumeBy, TlsOptions, TlsVersion,
 };
 pub(crate) use sign::{SignArgs, TokenPlace};
 use values::{address, levels, workers};

@@ -125,6 +125,7 @@ impl Tool {
                 let program = self.command.get_program().to_str().unwrap();
                 let package = match program {
                     "ffprobe" => "ffmpeg",
+                    "h2load" | "nghttp" => "nghttp2-client",
                     "testssl" => "testssl.sh",
                     other => other,
                 };

@@ -125,6 +125,8 @@ pub struct TierCounters {
     pub bytes: u64,
     /// Slices kept.
     pub slices: u64,
+    /// Bytes of slices that were evicted while readers still hold them.
+    pub evicted_bytes: u64,
     /// Slices evicted for others.
     pub evictions: u64,
     /// Slices that found no space.

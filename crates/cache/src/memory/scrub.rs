@@ -14,6 +14,9 @@ use super::tier::MemoryTier;
 /// How often the files are checked and the scrub continues.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Slots whose pages could not be given back that are tried again in each tick.
+const PUNCHED_AGAIN_MAX: usize = 4096;
+
 /// A slice to verify, and where the answer goes.
 type Job = (Arc<Slot>, oneshot::Sender<bool>);
 
@@ -68,6 +71,7 @@ fn run(tier: &Weak<MemoryTier>, jobs: &Receiver<Job>) {
                 let Some(tier) = tier.upgrade() else { return };
                 tier.recover();
                 tier.adapt_to_space();
+                tier.punch_again(PUNCHED_AGAIN_MAX);
                 cursor = scrub(&tier, cursor);
                 due = Instant::now() + TICK;
             }

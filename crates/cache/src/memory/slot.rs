@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 
 use penstock_sys::file::Extent;
 
+use super::demand::Demand;
 use super::holder::{ExpectedBytes, Holder};
 use super::limits::DESCRIPTION_BYTES_MAX;
 use super::record::SlotRecord;
@@ -214,6 +215,11 @@ impl Slot {
         }
         let offset = self.start() + u64::from(range.start);
         Extent::new(self.tier.file()?, offset, u64::from(range.end - range.start))
+    }
+
+    /// How much others need the memory of the slice.
+    pub(crate) fn demand(&self) -> Demand {
+        self.tier.demand(self.number)
     }
 
     /// Counts a request. The first is the one that the slice was fetched for, and no sign of popularity.

@@ -1,5 +1,6 @@
 //! The slots of a tier: which are free, which are kept, and in which order those are evicted.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{OnceLock, Weak};
 
@@ -47,9 +48,12 @@ struct UsedSlot {
     holder: Option<Weak<dyn Holder>>,
     slice: u32,
     generation: u16,
-    /// Pages that the tier counts for it.
+    /// Pages that the tier counts for it, and [`EVICTED`].
     pages: u16,
 }
+
+/// Set beside the pages of a slot whose slice was evicted while readers still hold it. The largest slice has 4,096 pages.
+const EVICTED: u16 = 0x8000;
 
 const _: () = assert!(size_of::<UsedSlot>() == 24);
 
@@ -97,14 +101,18 @@ struct ClassSlots {
 pub(super) struct Slots {
     classes: Vec<ClassSlots>,
     order: S3Fifo<(u32, u16), u64>,
+    /// Slots without a slice that still have their pages: the system could not take them back. Each is here once.
+    unpunched: VecDeque<u32>,
     pub(super) kept: u64,
+    /// Pages of slices that were evicted while readers still hold them.
+    pub(super) evicted_pages: u64,
 }
 
 impl Slots {
     pub(super) fn new(layout: &SlotLayout) -> Self {
         let class = |numbers| ClassSlots { numbers, free: Vec::new(), used: UsedSlots::default() };
         let classes = layout.classes().map(class).collect();
-        Self { classes, order: S3Fifo::new(), kept: 0 }
+        Self { classes, order: S3Fifo::new(), unpunched: VecDeque::new(), kept: 0, evicted_pages: 0 }
     }
 
     /// Takes a free slot of a class, or of a larger one.
@@ -129,14 +137,45 @@ impl Slots {
 
     /// Makes a slot free.
     pub(super) fn put_back(&mut self, number: u32) {
+        self.set_evicted(number, false);
         if let Some(class) = self.class_mut(number) {
             class.free.push(number);
         }
     }
 
+    /// Remembers a slot that still has its pages.
+    pub(super) fn put_unpunched(&mut self, number: u32) {
+        self.set_evicted(number, false);
+        self.unpunched.push_back(number);
+    }
+
+    /// Takes out the slot that has waited longest for its pages to be given back.
+    pub(super) fn next_unpunched(&mut self) -> Option<u32> {
+        self.unpunched.pop_front()
+    }
+
     /// Sets the pages that are counted for a slot; returns those before.
     pub(super) fn set_pages(&mut self, number: u32, pages: u16) -> u16 {
-        self.used_mut(number).map_or(0, |slot| std::mem::replace(&mut slot.pages, pages))
+        self.change_pages(number, |slot| pages | slot & EVICTED)
+    }
+
+    /// Whether the slice of a slot was evicted while readers still hold it.
+    pub(super) fn is_evicted(&self, number: u32) -> bool {
+        self.used(number).is_some_and(|slot| slot.pages & EVICTED != 0)
+    }
+
+    fn set_evicted(&mut self, number: u32, is_evicted: bool) {
+        let flag = if is_evicted { EVICTED } else { 0 };
+        self.change_pages(number, |slot| slot & !EVICTED | flag);
+    }
+
+    fn change_pages(&mut self, number: u32, change: impl FnOnce(u16) -> u16) -> u16 {
+        let Some(slot) = self.used_mut(number) else { return 0 };
+        let (before, now) = (slot.pages, change(slot.pages));
+        slot.pages = now;
+        let evicted = |pages: u16| if pages & EVICTED == 0 { 0 } else { u64::from(pages & !EVICTED) };
+        self.evicted_pages = self.evicted_pages + evicted(now) - evicted(before);
+        before & !EVICTED
     }
 
     /// Keeps a slice, or gives a kept one to another holder. Returns whether it was evicted before, as far as is
@@ -170,7 +209,7 @@ impl Slots {
         Some(Entry { slot: number, generation, slice, holder })
     }
 
-    /// Removes the entry of the next slice to evict.
+    /// Removes the entry of the next slice to evict. Its pages count as evicted until the slot is given back.
     pub(super) fn evict(&mut self, uses: &SlotUses) -> Option<Entry> {
         let Self { classes, order, .. } = self;
         let (number, _) = order.evict(|(number, generation)| {
@@ -180,6 +219,7 @@ impl Slots {
                 Candidate::Gone
             }
         })?;
+        self.set_evicted(number, true);
         self.remove(number)
     }
 
@@ -213,6 +253,11 @@ impl Slots {
             let classes = &self.classes;
             self.order.retain(|(number, generation)| is_kept(classes, number, generation));
         }
+    }
+
+    fn used(&self, number: u32) -> Option<&UsedSlot> {
+        let class = self.classes.iter().find(|class| class.numbers.contains(&number))?;
+        class.used.get((number - class.numbers.start) as usize)
     }
 
     fn class_mut(&mut self, number: u32) -> Option<&mut ClassSlots> {

@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use penstock_sys::file::OpenFile;
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::demand::Demand;
 use super::files::{allocated_bytes, space_of};
 use super::holder::{ExpectedBytes, Holder};
 use super::layout::SlotLayout;
@@ -23,10 +24,17 @@ use super::slots::{Entry, SlotUses, Slots};
 
 /// Slices evicted for one that needs space, before that is refused, beside one for each page that it needs.
 const EVICTIONS_MAX: u64 = 64;
+/// Of the tier, the part that slices may take which were evicted while readers still hold them. With more nothing else is
+/// evicted: it would be lost to readers who take their bytes, for others who do not.
+const EVICTED_SHARE: u64 = 2;
+/// With this part of the tier readers have to hurry.
+const EVICTED_SHARE_SHORT: u64 = 4;
 /// Of the space of a file system, the part that is left free: records and directories need some too.
 const SPACE_RESERVED_SHARE: u64 = 64;
 /// The epoch of a tier that was just opened.
 const FIRST_EPOCH: u8 = 1;
+/// Slots whose pages could not be given back that are tried again with each slot that is released.
+const PUNCHED_AGAIN: usize = 8;
 /// Bytes read at a time to compare a checksum.
 const STEP_BYTES: usize = 256 * 1024;
 
@@ -117,9 +125,13 @@ impl MemoryTier {
     /// Counters since the tier was opened.
     pub fn counters(&self) -> TierCounters {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let slots = self.slots();
+        let (slices, evicted_bytes) = (slots.kept, slots.evicted_pages * PAGE_BYTES);
+        drop(slots);
         TierCounters {
             bytes: load(&self.bytes),
-            slices: self.slots().kept,
+            slices,
+            evicted_bytes,
             evictions: load(&self.counts.evictions),
             refusals: load(&self.counts.refusals),
             bytes_max: self.bytes_max(),
@@ -179,16 +191,21 @@ impl MemoryTier {
     fn evict_until<T>(&self, bytes: u64, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
         for _ in 0..EVICTIONS_MAX + bytes / PAGE_BYTES {
             let result = attempt();
-            if result.is_some() || !self.evict() {
+            if result.is_some() || !self.evict() && !self.punch_again(1) {
                 return result;
             }
         }
         None
     }
 
-    /// Evicts the next slice. False if there is none.
+    /// Evicts the next slice. False if there is none, or if readers hold too many evicted ones.
     fn evict(&self) -> bool {
-        let victim = self.slots().evict(&self.uses);
+        let mut slots = self.slots();
+        if self.is_evicted_over(&slots, EVICTED_SHARE) {
+            return false;
+        }
+        let victim = slots.evict(&self.uses);
+        drop(slots);
         let Some(Entry { holder, slice, .. }) = victim else { return false };
         self.counts.evictions.fetch_add(1, Ordering::Relaxed);
         // Without the lock: dropping the slot ends in `release`, which takes it.
@@ -196,6 +213,20 @@ impl MemoryTier {
             holder.release_slice(slice);
         }
         true
+    }
+
+    fn is_evicted_over(&self, slots: &Slots, share: u64) -> bool {
+        slots.evicted_pages * PAGE_BYTES > self.bytes_max() / share
+    }
+
+    /// Whether others need the memory of a slice that a reader holds.
+    pub(super) fn demand(&self, number: u32) -> Demand {
+        let slots = self.slots();
+        match slots.is_evicted(number) {
+            false => Demand::None,
+            true if self.is_evicted_over(&slots, EVICTED_SHARE_SHORT) => Demand::Urgent,
+            true => Demand::Some,
+        }
     }
 
     /// Keeps a slice until it is evicted. `ghost` names it also after that. Returns whether it was evicted before, as far
@@ -237,15 +268,39 @@ impl MemoryTier {
     pub(super) fn release(&self, number: u32) {
         // First, so that the scrub does not take the hole for damage.
         drop(self.slots().remove(number));
+        if self.give_back(number) {
+            self.punch_again(PUNCHED_AGAIN);
+        }
+    }
+
+    /// Punches the hole again for up to `count` slots that still have their pages. Returns whether a slot became free.
+    pub(super) fn punch_again(&self, count: usize) -> bool {
+        let mut freed = false;
+        for _ in 0..count {
+            let next = self.slots().next_unpunched();
+            let Some(number) = next else { break };
+            if !self.give_back(number) {
+                break;
+            }
+            freed = true;
+        }
+        freed
+    }
+
+    /// Punches a hole for the pages of a slot and makes it free. A slot that keeps its pages is not written over: it waits
+    /// for the next attempt, and its pages stay counted.
+    fn give_back(&self, number: u32) -> bool {
         // Sockets may still hold some of the pages; those live on without the file.
-        let range = self.layout.range(number..number + 1);
-        // A slot that keeps its pages is lost rather than written over.
-        if punch(&self.writing, &range).is_ok() {
-            let mut slots = self.slots();
+        let is_punched = punch(&self.writing, &self.layout.range(number..number + 1)).is_ok();
+        let mut slots = self.slots();
+        if is_punched {
             let pages = slots.set_pages(number, 0);
             slots.put_back(number);
             self.bytes.fetch_sub(u64::from(pages) * PAGE_BYTES, Ordering::Relaxed);
+        } else {
+            slots.put_unpunched(number);
         }
+        is_punched
     }
 
     pub(super) fn is_preserved(&self) -> bool {

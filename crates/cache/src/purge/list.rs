@@ -52,14 +52,22 @@ impl Purges {
     /// Keeps the list in this directory too, and adds the purges that are there already.
     ///
     /// # Errors
-    /// When the file there cannot be read or written; the directory is left out then.
+    /// When a file cannot be read or written; the directory is left out if it is that one.
     pub fn add_directory(&self, directory: &Path, now: SystemTime) -> Result<(), NotKept> {
-        let (file, found) = PurgeFile::open(directory, nanoseconds_of(now))?;
+        let (mut file, found) = PurgeFile::open(directory, nanoseconds_of(now))?;
         let mut files = self.files();
-        let mut list = self.entries().to_vec();
-        list.extend(found);
+        let known = self.entries();
+        let unknown: Vec<Purge> = found.iter().filter(|purge| !contains(&known, purge)).cloned().collect();
+        let mut list: Vec<Purge> = known.iter().chain(&unknown).cloned().collect();
         list.sort_by_key(|purge| purge.at);
         list.dedup();
+        // A process that had only some of the directories has written its purges only there.
+        if list != found {
+            file.replace(&list)?;
+        }
+        if !unknown.is_empty() {
+            files.iter_mut().try_for_each(|file| file.replace(&list))?;
+        }
         let latest = list.last().map_or(0, |purge| purge.at);
         *self.list.write().unwrap_or_else(PoisonError::into_inner) = list.into();
         self.latest.fetch_max(latest, Ordering::AcqRel);
@@ -176,6 +184,12 @@ impl Purges {
         *self.list.write().unwrap_or_else(PoisonError::into_inner) = shorter.into();
         Ok(())
     }
+}
+
+/// Whether a list in order of time has a purge.
+fn contains(list: &[Purge], purge: &Purge) -> bool {
+    let from = list.partition_point(|other| other.at < purge.at);
+    list[from..].iter().take_while(|other| other.at == purge.at).any(|other| other == purge)
 }
 
 fn nanoseconds_of(time: SystemTime) -> u64 {

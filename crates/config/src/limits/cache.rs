@@ -156,6 +156,42 @@ pub const FLOW_PIECES: usize = 32;
 /// interrupted.
 pub const FLOW_UNREAD_BYTES: u64 = 16 * MIB;
 
+/// How long a client that takes no byte keeps bytes in memory that others need: a slice that was evicted while it was
+/// sent, or bytes that went past the cache.
+pub const CLIENT_HOLDS_MILLISECONDS: u64 = 5000;
+
+/// The same while such bytes are a quarter of the memory tier, or half of [`past_cache_bytes`].
+pub const CLIENT_HOLDS_SHORT_MILLISECONDS: u64 = 1000;
+
+/// How often that is checked.
+pub const CLIENT_HOLDS_CHECK_MILLISECONDS: u64 = 500;
+
+/// Bytes that one request of a reader brings past a cache without space.
+pub const PAST_CACHE_PART_BYTES: u64 = 256 * KIB;
+
+/// How long a reader waits for memory for such bytes. Then its response is an error, or ends.
+pub const PAST_CACHE_WAIT_MILLISECONDS: u64 = 20_000;
+
+/// Memory for bytes that go past a cache without space, for all readers together: a quarter of the memory tier, and at
+/// most 64 MiB.
+pub const fn past_cache_bytes(memory: u64) -> u64 {
+    let (least, most, share) = (4 * PAST_CACHE_PART_BYTES, 64 * MIB, memory / 4);
+    if share < least {
+        least
+    } else if share > most {
+        most
+    } else {
+        share
+    }
+}
+
+/// How long the fill of an object that can only be fetched whole waits for space.
+pub const FILL_SPACE_MILLISECONDS: u64 = 5000;
+
+/// How long a fill waits for readers that take nothing. Then it ends, and the next byte that a reader misses begins
+/// another one. An object that can only be fetched whole has no such limit.
+pub const FILL_STALLED_MILLISECONDS: u64 = 10_000;
+
 /// Segments fetched ahead of a viewer.
 pub const PREFETCH_SEGMENTS: usize = 1;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use penstock_config::limits;
 use penstock_origin::http::OriginError;
 
 use super::fixture::{Fixture, SLICE, content, read, run};
@@ -10,6 +11,9 @@ use crate::fault::{BodyError, FillFault};
 use crate::response::Body;
 
 const FRESH: &[(&str, &str)] = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
+
+/// Slices of an object that does not fit into the tier.
+const LONG: usize = 100;
 
 /// Range and condition of a request.
 type Part<'a> = (Option<(u64, u64)>, Option<&'a str>);
@@ -230,32 +234,6 @@ fn a_body_without_length_that_breaks_off_is_cut_short_and_forgotten() {
 }
 
 #[test]
-fn a_cache_whose_slices_are_all_being_sent_has_no_space_for_another() {
-    run(async {
-        let fixture = Fixture::cached();
-        fixture.origin.handle(|asked| Reply::part_of(&content(SLICE, 0), FRESH, asked));
-        let mut held = Vec::new();
-        for number in 0..64 {
-            let response = fixture.open(&format!("GET /{number}"), "").await;
-            if response.status == 200 {
-                held.push(response);
-            }
-        }
-        assert!(held.len() > 8, "{} responses are held", held.len());
-        let refused = fixture.get("GET /one-more", "").await;
-        assert_eq!(refused.status, 502);
-        assert!(
-            refused.field("cache-status").ends_with("detail=no_room"),
-            "{}",
-            refused.field("cache-status")
-        );
-        drop(held);
-        let answer = fixture.get("GET /one-more", "").await;
-        assert!(answer.body == content(SLICE, 0), "there is space again");
-    });
-}
-
-#[test]
 fn readers_are_woken_for_each_piece_and_see_the_bytes_that_came() {
     run(async {
         let fixture = Fixture::cached();
@@ -299,20 +277,24 @@ fn a_fill_stops_behind_its_last_reader_and_goes_on_for_the_next() {
 
 #[test]
 fn a_fill_waits_for_a_slow_reader_while_the_cache_is_full() {
-    const SLICES: usize = 100;
-    run(async {
-        let fixture = Fixture::cached();
-        let whole = content(SLICES * SLICE, 0);
-        let mut reply = Reply::ok(FRESH, &[]);
-        for slice in whole.chunks(SLICE) {
-            reply = reply.bytes(slice);
-        }
-        fixture.origin.reply(reply);
-        let response = fixture.open("GET /x", "").await;
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        // The reader has the first slice; more slices than the tier has come behind it.
-        let answer = read(&fixture.context, response).await;
-        assert!(answer.body == whole, "{} bytes, {:?}", answer.body.len(), answer.fault);
-        assert_eq!(fixture.origin.requests(), 1, "no slice was evicted before it was read");
-    });
+    for (pause, requests) in [(limits::FILL_STALLED_MILLISECONDS - 1000, 1), (60_000, 2)] {
+        run(async move {
+            let fixture = Fixture::cached();
+            let whole = content(LONG * SLICE, 0);
+            let mut reply = Reply::ok(FRESH, &[]);
+            for slice in whole.chunks(SLICE) {
+                reply = reply.bytes(slice);
+            }
+            fixture.origin.reply(reply);
+            let body = whole.clone();
+            fixture.origin.handle(move |asked| Reply::part_of(&body, FRESH, asked).steps_of(SLICE));
+            let response = fixture.open("GET /x", "").await;
+            // The reader has the first slice; more slices than the tier has come behind it.
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            let answer = read(&fixture.context, response).await;
+            assert!(answer.body == whole, "{} bytes, {:?}", answer.body.len(), answer.fault);
+            let asked = fixture.origin.asked();
+            assert!(asked.len() >= requests && (requests > 1 || asked.len() == 1), "{pause} ms: {asked:?}");
+        });
+    }
 }

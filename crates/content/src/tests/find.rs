@@ -267,6 +267,23 @@ fn a_purge_hits_what_was_asked_for_before_it() {
 }
 
 #[test]
+fn what_a_soft_purge_made_stale_is_stale_from_the_moment_of_the_context() {
+    run(async {
+        let fixture = Fixture::cached();
+        let fields = [("cache-control", "max-age=600, stale-while-revalidate=30"), ("etag", "\"a\"")];
+        fixture.origin.reply(Reply::ok(&fields, b"body"));
+        fixture.get("GET /x", "").await;
+        seconds(60).await;
+        let order = PurgeOrder { what: PurgeWhat::Url("/x".to_owned()), soft: true };
+        fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
+        fixture.origin.reply(Reply::new(304));
+        let answer = fixture.get("GET /x", "").await;
+        assert_eq!(answer.summary(), (200, "stale", "body".to_owned()));
+        assert_eq!(answer.field("age"), "60");
+    });
+}
+
+#[test]
 fn an_object_whose_slices_were_evicted_is_filled_again_without_a_new_head() {
     run(async {
         let fixture = Fixture::cached();

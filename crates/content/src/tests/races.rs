@@ -117,7 +117,7 @@ async fn race(seed: u64, trouble: Trouble) {
                 current.set(current.get() + 1);
                 purged = current.get();
                 let order = PurgeOrder { what: PurgeWhat::Everything, soft: false };
-                fixture.store.purge_at(&order, &fixture.sites, fixture.context.clock.wall()).unwrap();
+                fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
             }
             3 => {
                 for number in 0..10 {

@@ -135,6 +135,20 @@ impl Reply {
         self
     }
 
+    /// The body comes in pieces of so many bytes.
+    pub(super) fn steps_of(mut self, bytes: usize) -> Self {
+        for step in std::mem::take(&mut self.steps) {
+            match step {
+                Step::Bytes(whole) => {
+                    let pieces = whole.chunks(bytes).map(|piece| Step::Bytes(Bytes::copy_from_slice(piece)));
+                    self.steps.extend(pieces);
+                }
+                step => self.steps.push_back(step),
+            }
+        }
+        self
+    }
+
     /// The body breaks off after `bytes` of it.
     pub(super) fn cut_after(mut self, bytes: usize, error: OriginError) -> Self {
         let whole: Vec<u8> = self

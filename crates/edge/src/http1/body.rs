@@ -10,6 +10,7 @@ use penstock_http::{Rejection, Request, response};
 
 use super::carrier::Http1Carrier;
 use crate::connection::Connection;
+use crate::departure::departure;
 use crate::drive::{Sent, send};
 use crate::settings::Settings;
 use crate::upload::{BodyPiece, ClientBody};
@@ -59,5 +60,9 @@ impl ClientBody for Http1Body<'_> {
 
     async fn wait_for_more(&mut self, deadline: Instant) -> bool {
         self.connection.read_until(deadline).await
+    }
+
+    async fn departed(&self) {
+        departure(&self.connection.socket).await;
     }
 }

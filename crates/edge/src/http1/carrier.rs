@@ -7,6 +7,7 @@ use tokio::time::sleep_until;
 
 use crate::client_budget::ClientBudget;
 use crate::connection::{Connection, ReadOutcome, UNEXPECTED_MESSAGE};
+use crate::departure::departure;
 use crate::drive::Carrier;
 use crate::metrics::ShortReason;
 use crate::settings::Settings;
@@ -36,6 +37,15 @@ impl<'c> Http1Carrier<'c> {
             Ok(()) => read_while_sending(self.connection),
             Err(_) => Some(ShortReason::ClientClosed),
         }
+    }
+
+    /// The same; if no more may be read, waits until the client has left.
+    async fn client_speaks_or_leaves(&mut self) -> Option<ShortReason> {
+        if self.connection.may_read(self.settings) {
+            return self.client_speaks().await;
+        }
+        departure(&self.connection.socket).await;
+        Some(ShortReason::ClientClosed)
     }
 }
 
@@ -115,7 +125,7 @@ impl Carrier for Http1Carrier<'_> {
             tokio::select! {
                 biased;
                 done = &mut coming => return Ok(done),
-                why = self.client_speaks() => if let Some(why) = why {
+                why = self.client_speaks_or_leaves() => if let Some(why) = why {
                     return Err(why);
                 },
             }

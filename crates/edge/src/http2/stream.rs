@@ -246,4 +246,9 @@ impl ClientBody for StreamBody<'_> {
             self.stream.until(|slot| (!slot.body.pieces.is_empty() || slot.body.is_whole).then_some(()));
         matches!(timeout_at(deadline.into(), came).await, Ok(Ok(())))
     }
+
+    async fn departed(&self) {
+        // An error: the stream was reset, or its connection has ended.
+        let _gone = self.stream.until(|_| None::<()>).await;
+    }
 }

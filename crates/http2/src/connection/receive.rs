@@ -21,6 +21,8 @@ pub(super) struct Reader {
     skip: usize,
     /// A field block that CONTINUATION goes on with.
     pub(super) block: Option<Box<UnfinishedBlock>>,
+    /// Frames that were read whole, without CONTINUATION, modulo 2^32.
+    finished: u32,
 }
 
 /// A DATA frame whose payload has not come whole.
@@ -48,6 +50,10 @@ pub(super) struct UnfinishedBlock {
 impl Reader {
     pub(super) fn is_unfinished(&self) -> bool {
         self.preface < PREFACE.len() || !self.partial.is_empty() || self.skip > 0 || self.block.is_some()
+    }
+
+    pub(super) fn unfinished(&self) -> Option<u32> {
+        self.is_unfinished().then_some(self.finished)
     }
 
     pub(super) fn shrink(&mut self) {
@@ -173,7 +179,7 @@ impl ServerConnection {
 
     /// Takes a frame other than DATA.
     fn frame(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), ConnectionError> {
-        match header.kind {
+        let result = match header.kind {
             kind::HEADERS => self.headers(header, payload),
             kind::CONTINUATION => self.continuation(header, payload),
             kind::PRIORITY => self.rfc7540_priority(header),
@@ -184,6 +190,10 @@ impl ServerConnection {
             kind::WINDOW_UPDATE => self.window_update(header, payload),
             kind::PRIORITY_UPDATE => self.priority_update(payload),
             _ => Ok(()),
+        };
+        if self.reader.block.is_none() {
+            self.reader.finished = self.reader.finished.wrapping_add(1);
         }
+        result
     }
 }

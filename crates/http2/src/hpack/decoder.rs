@@ -1,8 +1,9 @@
 //! Field blocks into fields (RFC 7541 §3, §6).
 
 use super::dynamic_table::DynamicTable;
+use super::error::HpackError;
 use super::static_table::STATIC_TABLE;
-use super::{HpackError, huffman, integer};
+use super::{huffman, integer};
 
 /// The size of the table until SETTINGS change it (RFC 9113 §6.5.2).
 const TABLE_BYTES_INITIAL: usize = 4096;

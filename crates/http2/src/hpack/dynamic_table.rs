@@ -19,6 +19,7 @@ pub(super) struct DynamicTable {
     entries: VecDeque<Entry>,
     size: usize,
     limit: usize,
+    inserted: u16,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,10 +70,18 @@ impl DynamicTable {
 
     /// The index of the newest entry with this digest, name and value.
     pub(super) fn find(&self, digest: u16, name: &[u8], value: &[u8]) -> Option<usize> {
-        self.entries
-            .iter()
-            .rev()
-            .position(|entry| entry.digest == digest && self.field(*entry) == (name, value))
+        let is_it = |entry: &Entry| entry.digest == digest && self.field(*entry) == (name, value);
+        self.entries.iter().rev().position(is_it)
+    }
+
+    /// Whether the entry at `index` is this one.
+    pub(super) fn is(&self, index: usize, name: &[u8], value: &[u8]) -> bool {
+        self.get(index).is_some_and(|field| field == (name, value))
+    }
+
+    /// The number of entries that were ever inserted, modulo 2^16.
+    pub(super) fn inserted(&self) -> u16 {
+        self.inserted
     }
 
     /// The index of the newest entry with this name.
@@ -98,6 +107,7 @@ impl DynamicTable {
         self.bytes.extend_from_slice(value);
         self.entries.push_back(Entry { at, name: name_length, value: value_length, digest });
         self.size += size;
+        self.inserted = self.inserted.wrapping_add(1);
     }
 
     /// The place of the next entry, modulo 2^16.

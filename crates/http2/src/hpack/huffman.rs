@@ -3,7 +3,7 @@
 //! The code is canonical: codes of one length are consecutive in the order of their symbols, and shorter codes come first.
 //! So the lengths define it, and both directions are computed from them at compile time.
 
-use super::HpackError;
+use super::error::HpackError;
 
 /// The number of symbols: all octets, and EOS.
 const SYMBOLS: usize = 257;

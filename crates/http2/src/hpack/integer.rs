@@ -1,6 +1,6 @@
 //! Integers with a prefix (RFC 7541 §5.1).
 
-use super::HpackError;
+use super::error::HpackError;
 
 /// Octets behind the prefix that are read. Four carry 28 bits, more than any length or index that is accepted.
 const CONTINUATION_MAX: usize = 4;

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::dynamic_table::DynamicTable;
+use super::error::HpackError;
 use super::*;
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;

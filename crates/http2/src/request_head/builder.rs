@@ -252,16 +252,17 @@ fn check_request(head: &RequestHead) -> Result<(), &'static str> {
     if head.method.is_empty() {
         return Err("missing_pseudo_field");
     }
-    if head.method() == "CONNECT" {
+    let method = head.slice(&head.method);
+    if method == b"CONNECT" {
         let is_connect = head.scheme.is_empty() && head.path.is_empty() && !head.authority.is_empty();
         return is_connect.then_some(()).ok_or("connect");
     }
     if head.scheme.is_empty() || head.path.is_empty() {
         return Err("missing_pseudo_field");
     }
-    if matches!(head.scheme(), "http" | "https") {
+    if matches!(head.slice(&head.scheme), b"http" | b"https") {
         let path = head.slice(&head.path);
-        let is_server_wide = path == b"*" && head.method() == "OPTIONS";
+        let is_server_wide = path == b"*" && method == b"OPTIONS";
         if !is_server_wide && !path.starts_with(b"/") {
             return Err("path_form");
         }

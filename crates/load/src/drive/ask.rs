@@ -8,7 +8,7 @@ use std::time::Duration;
 use boring::sha::Sha256;
 
 use crate::failure::LoadFailure;
-use crate::net::{BodyPace, ClientConnection, RequestExchange, ResponseSummary};
+use crate::net::{BodyPace, HttpConnection, RequestExchange, ResponseSummary};
 use crate::worker::LoadThread;
 use crate::workload::{Checksum, PreparedRequest};
 
@@ -40,7 +40,7 @@ pub(super) async fn back_off(worker: &LoadThread, failure: LoadFailure) {
 /// Sends a request and counts the response. Returns `None` when the run has ended.
 pub(super) async fn ask(
     worker: &LoadThread,
-    (link, address): (&mut ClientConnection, SocketAddr),
+    (connection, address): (&mut HttpConnection, SocketAddr),
     request: &PreparedRequest,
     reading: &BodyHandling<'_>,
 ) -> Result<Option<ResponseSummary>, LoadFailure> {
@@ -59,7 +59,7 @@ pub(super) async fn ask(
     };
     let mut exchange = RequestExchange::new(worker.plan.timeout, &worker.scratch, &mut body, &mut meter);
     exchange.turn_bytes = reading.turn_bytes.unwrap_or(exchange.turn_bytes);
-    let Some(answer) = exchange.run(link, request).await? else { return Ok(None) };
+    let Some(answer) = connection.exchange(exchange, request).await? else { return Ok(None) };
     let mut tally = worker.tally();
     tally.respond(answer.status, request.is_delta);
     tally.first_byte.note(answer.first_byte);

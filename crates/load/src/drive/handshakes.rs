@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::ask::{BodyHandling, ask, back_off};
 use crate::failure::LoadFailure;
-use crate::net::{ClientConnection, ConnectReport};
+use crate::net::{ConnectReport, HttpConnection};
 use crate::worker::LoadThread;
 
 pub(super) async fn slot(worker: &LoadThread, request: bool) {
@@ -32,7 +32,7 @@ async fn once(
     worker: &LoadThread,
     address: SocketAddr,
     request: bool,
-) -> Result<(ClientConnection, ConnectReport), LoadFailure> {
+) -> Result<(HttpConnection, ConnectReport), LoadFailure> {
     let (mut link, opening) = worker.connect(address).await?;
     if request {
         let request = worker.chooser.borrow_mut().choose();
@@ -48,8 +48,8 @@ async fn once(
     Ok((link, opening))
 }
 
-fn note_early(worker: &LoadThread, address: SocketAddr, link: &ClientConnection, opening: &ConnectReport) {
+fn note_early(worker: &LoadThread, address: SocketAddr, link: &HttpConnection, opening: &ConnectReport) {
     if opening.early_data && !link.is_in_early_data() {
-        worker.note_handshake(address, link, opening);
+        worker.note_handshake(address, link.facts(), opening);
     }
 }

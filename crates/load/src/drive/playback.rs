@@ -1,14 +1,18 @@
-//! Players, each with its own connection to each server that its manifest names, for each of its fetch slots.
+//! Players, each with its own connections to the servers that its manifest names: one for each of its fetch slots, or one
+//! of HTTP/2 for all of them.
 
 use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 
 use super::ask::BodyHandling;
-use super::requests::{self, KeptConnection};
+use super::requests;
+use super::route::{Route, SharedConnection};
 use crate::failure::LoadFailure;
-use crate::net::{BodyPace, ClientConnection};
+use crate::net::{BodyPace, HttpConnection};
+use crate::plan::HttpProtocol;
 use crate::player::config::PlayerConfig;
 use crate::player::manifest::ParsedManifest;
 use crate::player::policy::{Fetch, FetchKind, FetchSlot, ManifestFault, Player, PlayerAction};
@@ -27,23 +31,28 @@ const REPORT_PERIOD: Duration = Duration::from_secs(1);
 pub(super) async fn slot(worker: &LoadThread, config: PlayerConfig, place: f64) {
     tokio::time::sleep(config.ramp.mul_f64(place)).await;
     while worker.next_start().await.is_some() {
-        let kept = watch(worker, config).await;
+        let routes = watch(worker, config).await;
         worker.leave();
-        let links = kept.into_iter().flat_map(Connections::into_links).collect();
-        worker.end_connections(links).await;
+        let connections = routes.into_iter().flat_map(Routes::into_connections).collect();
+        worker.end_connections(connections).await;
     }
 }
 
 /// One viewer, from arrival to departure. Returns the connections that are left.
-async fn watch(worker: &LoadThread, config: PlayerConfig) -> [Connections; FetchSlot::ALL.len()] {
+async fn watch(worker: &LoadThread, config: PlayerConfig) -> [Routes; FetchSlot::ALL.len()] {
     let began = worker.shared.began;
     let wall =
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(began.elapsed());
     let player = Player::new(config, worker.plan.target.clone(), began.elapsed()).at(wall);
-    let viewer =
-        Viewer { worker, player: RefCell::new(player), is_stalled: Cell::new(false), news: Notify::new() };
-    let mut kept: [Connections; FetchSlot::ALL.len()] = Default::default();
-    let [main, audio, video_list, audio_list] = &mut kept;
+    let viewer = Viewer {
+        worker,
+        player: RefCell::new(player),
+        shared: SharedConnections::default(),
+        is_stalled: Cell::new(false),
+        news: Notify::new(),
+    };
+    let mut routes: [Routes; FetchSlot::ALL.len()] = Default::default();
+    let [main, audio, video_list, audio_list] = &mut routes;
     let storm = config.storm.map(|period| began + next_storm(began.elapsed(), period));
     let end = [storm, worker.shared.deadline()].into_iter().flatten().min();
     tokio::select! {
@@ -57,13 +66,14 @@ async fn watch(worker: &LoadThread, config: PlayerConfig) -> [Connections; Fetch
         () = viewer.report() => {}
     }
     viewer.leave();
-    kept
+    routes
 }
 
 /// A player, and how its slots wake each other.
 struct Viewer<'w> {
     worker: &'w LoadThread,
     player: RefCell<Player>,
+    shared: SharedConnections,
     /// Whether the totals count this player as stalled.
     is_stalled: Cell<bool>,
     news: Notify,
@@ -71,7 +81,7 @@ struct Viewer<'w> {
 
 impl Viewer<'_> {
     /// Carries out the actions of one slot, until the player leaves.
-    async fn follow(&self, slot: FetchSlot, kept: &mut Connections) {
+    async fn follow(&self, slot: FetchSlot, routes: &mut Routes) {
         let began = self.worker.shared.began;
         loop {
             let news = self.news.notified();
@@ -87,10 +97,18 @@ impl Viewer<'_> {
                 }
                 PlayerAction::Fetch(fetch) => {
                     // Most slots never fetch; boxing the future keeps it out of their size.
-                    Box::pin(fetch_one(self, slot, kept, &fetch)).await;
+                    Box::pin(fetch_one(self, slot, routes, &fetch)).await;
                     self.news.notify_waiters();
                 }
             }
+        }
+    }
+
+    /// How a slot reaches a server: over HTTP/2 on the connection that the other slots use.
+    fn route(&self, target: &TargetUrl) -> Route {
+        match self.worker.plan.protocol {
+            HttpProtocol::Http1 => Route::Alone(None),
+            HttpProtocol::Http2 { .. } => self.shared.to(target),
         }
     }
 
@@ -143,28 +161,46 @@ fn next_storm(now: Duration, period: Duration) -> Duration {
 /// The most servers to which a slot keeps connections.
 const SERVERS_MAX: usize = 4;
 
-/// The connections of a slot, one to each server.
+/// How a slot reaches servers.
 #[derive(Default)]
-struct Connections(Vec<(TargetUrl, Option<KeptConnection>)>);
+struct Routes(Vec<(TargetUrl, Route)>);
 
-impl Connections {
-    /// The connection to the server of this URL.
-    fn to(&mut self, target: &TargetUrl) -> &mut Option<KeptConnection> {
+impl Routes {
+    /// The route to the server of this URL. `make` makes one.
+    fn to(&mut self, target: &TargetUrl, make: impl FnOnce() -> Route) -> &mut Route {
         let place = match self.0.iter().position(|(server, _)| server.same_server(target)) {
             Some(place) => place,
             None => {
                 if self.0.len() >= SERVERS_MAX {
                     drop(self.0.remove(0));
                 }
-                self.0.push((target.clone(), None));
+                self.0.push((target.clone(), make()));
                 self.0.len() - 1
             }
         };
         &mut self.0[place].1
     }
 
-    fn into_links(self) -> impl Iterator<Item = ClientConnection> {
-        self.0.into_iter().filter_map(|(_, kept)| kept).map(KeptConnection::into_link)
+    fn into_connections(self) -> impl Iterator<Item = HttpConnection> {
+        self.0.into_iter().filter_map(|(_, route)| route.into_connection())
+    }
+}
+
+/// The connections that the slots of a viewer share, one to each server. Slots drop them when they are done with them.
+#[derive(Default)]
+struct SharedConnections(RefCell<Vec<(TargetUrl, Weak<SharedConnection>)>>);
+
+impl SharedConnections {
+    fn to(&self, target: &TargetUrl) -> Route {
+        let mut all = self.0.borrow_mut();
+        all.retain(|(_, shared)| shared.strong_count() > 0);
+        let same = all.iter().find(|(server, _)| server.same_server(target));
+        let shared = same.and_then(|(_, shared)| shared.upgrade()).unwrap_or_else(|| {
+            let shared = Rc::default();
+            all.push((target.clone(), Rc::downgrade(&shared)));
+            shared
+        });
+        Route::Shared(shared)
     }
 }
 
@@ -191,7 +227,7 @@ impl ReadBody {
     }
 }
 
-async fn fetch_one(viewer: &Viewer<'_>, slot: FetchSlot, kept: &mut Connections, fetch: &Fetch) {
+async fn fetch_one(viewer: &Viewer<'_>, slot: FetchSlot, routes: &mut Routes, fetch: &Fetch) {
     let worker = viewer.worker;
     let began = worker.shared.began;
     let start = Instant::now();
@@ -208,7 +244,8 @@ async fn fetch_one(viewer: &Viewer<'_>, slot: FetchSlot, kept: &mut Connections,
     };
     request.is_delta = fetch.kind == FetchKind::DeltaManifest;
     let handling = BodyHandling { keep: &keep, pace: &pace, ..BodyHandling::DROP };
-    let answered = requests::fetch(worker, kept.to(&fetch.target), elsewhere, &request, &handling).await;
+    let route = routes.to(&fetch.target, || viewer.route(&fetch.target));
+    let answered = requests::fetch(worker, route, elsewhere, &request, &handling).await;
     let now = began.elapsed();
     let mut player = viewer.player.borrow_mut();
     let taken = match answered {

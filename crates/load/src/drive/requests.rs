@@ -1,12 +1,16 @@
-//! One request after the other, on a kept connection or on one each.
+//! Requests on kept connections or on one each, one after the other or several at a time.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::ask::{BodyHandling, ask, back_off};
+use tokio::task::JoinSet;
+
+use super::ask::{BodyHandling, back_off};
+use super::route::{Outcome, Route, once};
 use crate::failure::LoadFailure;
-use crate::net::{BodyPace, ClientConnection, ResponseSummary};
+use crate::net::BodyPace;
+use crate::plan::HttpProtocol;
 use crate::target::TargetUrl;
 use crate::worker::LoadThread;
 use crate::workload::PreparedRequest;
@@ -23,23 +27,31 @@ const READS_PER_SECOND: u64 = 20;
 /// The smallest read of a paced body: a TLS record.
 const TURN_BYTES_MIN: u64 = 16 * 1024;
 
-/// A connection that is kept between requests.
-pub(super) struct KeptConnection {
-    link: ClientConnection,
-    address: SocketAddr,
-}
-
-impl KeptConnection {
-    pub(super) fn into_link(self) -> ClientConnection {
-        self.link
+/// Runs the requests of a connection, several at a time if the protocol allows it.
+pub(super) async fn slot(worker: &Rc<LoadThread>, pacing: Option<Pacing>) {
+    let mut route = match worker.plan.protocol {
+        HttpProtocol::Http1 => Route::Alone(None),
+        HttpProtocol::Http2 { .. } => Route::Shared(Rc::default()),
+    };
+    let mut streams = JoinSet::new();
+    if let Route::Shared(shared) = &route {
+        for _ in 1..worker.plan.protocol.streams() {
+            let (worker, mut route) = (Rc::clone(worker), Route::Shared(Rc::clone(shared)));
+            streams.spawn_local(async move { repeat(&worker, &mut route, pacing).await });
+        }
+    }
+    repeat(worker, &mut route, pacing).await;
+    while streams.join_next().await.is_some() {}
+    if let Some(connection) = route.into_connection() {
+        worker.end_connection(connection).await;
     }
 }
 
-pub(super) async fn slot(worker: &LoadThread, pacing: Option<Pacing>) {
-    let mut kept: Option<KeptConnection> = None;
+/// Sends one request after the other.
+async fn repeat(worker: &LoadThread, route: &mut Route, pacing: Option<Pacing>) {
     while let Some(due) = worker.next_start().await {
         let request = worker.chooser.borrow_mut().choose();
-        match paced(worker, &mut kept, &request, pacing).await {
+        match paced(worker, route, &request, pacing).await {
             Ok(Some(_)) => worker.finish(due, Ok(())),
             // The end of the run cut the response: it stays in flight and is reported as unfinished.
             Ok(None) => break,
@@ -55,30 +67,26 @@ pub(super) async fn slot(worker: &LoadThread, pacing: Option<Pacing>) {
             }
         }
     }
-    if let Some(kept) = kept {
-        worker.end_connection(kept.link).await;
-    }
 }
 
 /// Sends one request and returns the status of the response. `elsewhere` is the server if it is not the plan's.
 pub(super) async fn fetch(
     worker: &LoadThread,
-    kept: &mut Option<KeptConnection>,
+    route: &mut Route,
     elsewhere: Option<&TargetUrl>,
     request: &PreparedRequest,
     handling: &BodyHandling<'_>,
 ) -> Result<u16, LoadFailure> {
-    let answer = once(worker, kept, elsewhere, request, handling).await?;
+    let answer = once(worker, route, elsewhere, request, handling).await?;
     answer.map(|answer| answer.status).ok_or(LoadFailure::ResponseTimeout)
 }
 
-/// Returns `None` if the run ended within the response.
 async fn paced(
     worker: &LoadThread,
-    kept: &mut Option<KeptConnection>,
+    route: &mut Route,
     request: &PreparedRequest,
     pacing: Option<Pacing>,
-) -> Result<Option<ResponseSummary>, LoadFailure> {
+) -> Outcome {
     let bitrate = pacing.and_then(|pacing| pacing.bitrate);
     let begin = Instant::now();
     let so_far = Cell::new(0_u64);
@@ -93,57 +101,7 @@ async fn paced(
         }
     };
     let turn_bytes = bitrate.map(|bitrate| (bitrate / 8 / READS_PER_SECOND).max(TURN_BYTES_MIN));
-    once(worker, kept, None, request, &BodyHandling { pace: &pace, turn_bytes, ..BodyHandling::DROP }).await
-}
-
-async fn once(
-    worker: &LoadThread,
-    kept: &mut Option<KeptConnection>,
-    elsewhere: Option<&TargetUrl>,
-    request: &PreparedRequest,
-    reading: &BodyHandling<'_>,
-) -> Result<Option<ResponseSummary>, LoadFailure> {
-    if let Some(mut reused) = kept.take() {
-        match ask(worker, (&mut reused.link, reused.address), request, reading).await {
-            // The server ended the idle connection before it saw the request (RFC 9112 §9.3.1).
-            Err(
-                LoadFailure::ClosedBeforeResponse
-                | LoadFailure::ResetBeforeResponse
-                | LoadFailure::RequestNotSent,
-            ) => {
-                worker.tally().retried += 1;
-            }
-            answered => return settle(worker, kept, (reused, request), answered).await,
-        }
-    }
-    let address = match elsewhere {
-        None => worker.next_address(),
-        Some(target) => worker.look_up(target).await?,
-    };
-    let (link, opening) = worker.connect_to(elsewhere, address).await?;
-    let mut fresh = KeptConnection { link, address };
-    let answered = ask(worker, (&mut fresh.link, fresh.address), request, reading).await;
-    if opening.early_data && !fresh.link.is_in_early_data() {
-        worker.note_handshake(fresh.address, &fresh.link, &opening);
-    }
-    settle(worker, kept, (fresh, request), answered).await
-}
-
-/// Keeps the connection if possible and wanted; otherwise ends it.
-async fn settle(
-    worker: &LoadThread,
-    kept: &mut Option<KeptConnection>,
-    (used, request): (KeptConnection, &PreparedRequest),
-    answered: Result<Option<ResponseSummary>, LoadFailure>,
-) -> Result<Option<ResponseSummary>, LoadFailure> {
-    match &answered {
-        Ok(Some(answer)) if answer.keeps_alive && !worker.plan.workload.connection_each => *kept = Some(used),
-        Ok(Some(_)) => worker.end_connection(used.link).await,
-        // The response was given up: the connection cannot be ended in an orderly way.
-        Ok(None) => drop(used),
-        Err(failure) => worker.blame(used.address, &used.link, request, *failure),
-    }
-    answered
+    once(worker, route, None, request, &BodyHandling { pace: &pace, turn_bytes, ..BodyHandling::DROP }).await
 }
 
 /// The pause until this many bytes fit the bitrate.

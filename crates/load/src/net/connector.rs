@@ -11,12 +11,14 @@ use penstock_sys::ssl::{self, client};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::connection::HttpConnection;
 use super::context;
-use super::link::{ClientConnection, ConnectFault, ReadResult};
+use super::http2::{Http2Connection, Windows};
+use super::link::{ClientConnection, ConnectFault};
 use super::pipe::ReadAhead;
 use super::sessions::SessionPool;
 use crate::failure::LoadFailure;
-use crate::plan::{LoadMode, Plan, Resume, TlsPlan};
+use crate::plan::{HttpProtocol, LoadMode, Plan, Resume, TlsPlan};
 use crate::target::TargetUrl;
 
 /// Opens connections. Each thread has one.
@@ -29,6 +31,8 @@ pub(crate) struct Connector {
     sessions: Arc<SessionPool>,
     timeout: Duration,
     buffer_bytes: usize,
+    /// The windows of HTTP/2, if that is the protocol of requests.
+    http2: Option<Windows>,
     /// How often a session was awaited that did not arrive.
     waited_in_vain: Cell<u32>,
 }
@@ -74,6 +78,14 @@ impl Connector {
             host: plan.target.host.clone(),
             sessions,
             timeout: plan.timeout,
+            http2: match (plan.protocol, plan.mode) {
+                // Nothing follows the handshake.
+                (HttpProtocol::Http1, _) | (_, LoadMode::Handshakes { request: false }) => None,
+                (HttpProtocol::Http2 { streams }, LoadMode::Download { bitrate }) => {
+                    Some(Windows::new(streams.get(), bitrate))
+                }
+                (HttpProtocol::Http2 { streams }, _) => Some(Windows::new(streams.get(), None)),
+            },
             waited_in_vain: Cell::new(0),
             buffer_bytes: match plan.mode {
                 LoadMode::Handshakes { .. } => SMALL_BUFFER_BYTES,
@@ -116,6 +128,17 @@ impl Connector {
         Ok(link)
     }
 
+    /// Starts the protocol of requests on an open connection.
+    pub(crate) async fn start(&self, link: ClientConnection) -> Result<HttpConnection, ConnectFault> {
+        let Some(windows) = self.http2 else { return Ok(HttpConnection::Http1(link)) };
+        if link.is_tls() && link.protocol() != Some("h2") {
+            let chosen = link.protocol().unwrap_or("no protocol");
+            return Err((LoadFailure::ProtocolRefused, format!("the server chose {chosen} instead of h2")));
+        }
+        let started = Http2Connection::start(link, windows).await;
+        started.map(HttpConnection::Http2).map_err(|failure| (failure, "the connection preface".to_owned()))
+    }
+
     fn prepare(
         &self,
         context: &SslContext,
@@ -150,25 +173,14 @@ impl Connector {
     }
 
     /// Reads until the server has sent a session, if none is at hand for the next connection.
-    pub(crate) async fn await_session(&self, link: &mut ClientConnection) {
+    pub(crate) async fn await_session(&self, connection: &mut HttpConnection) {
         let in_vain = self.waited_in_vain.get();
         if self.context.is_none() || self.tls.resume == Resume::None || in_vain >= WAITS_IN_VAIN_MAX {
             return;
         }
-        let mut nothing = [0; 64];
-        while self.sessions.count() == 0 {
-            match link.read(&mut nothing) {
-                ReadResult::Bytes(_) => {}
-                // The read may have found a ticket and nothing else.
-                ReadResult::Wait(_) if self.sessions.count() > 0 => {}
-                ReadResult::Wait(waiting) if link.wait(waiting, SESSION_PATIENCE).await => {}
-                _ => {
-                    self.waited_in_vain.set(in_vain + 1);
-                    return;
-                }
-            }
-        }
-        self.waited_in_vain.set(0);
+        let has_come = || self.sessions.count() > 0;
+        drop(timeout(SESSION_PATIENCE, connection.read_until(has_come)).await);
+        self.waited_in_vain.set(if has_come() { 0 } else { in_vain + 1 });
     }
 }
 

@@ -1,6 +1,8 @@
 //! A connection, plain or over TLS. Reads never wait.
 
+use std::future::poll_fn;
 use std::io;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use boring::ssl::{ErrorCode, SslStream};
@@ -87,6 +89,20 @@ impl ClientConnection {
         }
     }
 
+    /// Reads and drops what the server sends, until this is true or the connection has ended.
+    pub(crate) async fn read_until(&mut self, is_enough: impl Fn() -> bool) {
+        let mut nothing = [0; 64];
+        while !is_enough() {
+            match self.read(&mut nothing) {
+                ReadResult::Bytes(_) => {}
+                // The read may have found a ticket and nothing else.
+                ReadResult::Wait(_) if is_enough() => {}
+                ReadResult::Wait(waiting) => poll_fn(|context| self.poll_ready(waiting, context)).await,
+                _ => return,
+            }
+        }
+    }
+
     /// Writes all bytes.
     pub(crate) async fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), LoadFailure> {
         let mut written = 0;
@@ -105,7 +121,8 @@ impl ClientConnection {
         Ok(())
     }
 
-    fn write_some(&mut self, bytes: &[u8]) -> Result<Result<usize, Readiness>, LoadFailure> {
+    /// Writes what fits. Returns 0 after the server rejected early data: then everything must be written again.
+    pub(crate) fn write_some(&mut self, bytes: &[u8]) -> Result<Result<usize, Readiness>, LoadFailure> {
         match self {
             Self::Plain(socket) => match socket.try_write(bytes) {
                 Ok(count) => Ok(Ok(count)),
@@ -132,6 +149,14 @@ impl ClientConnection {
             Readiness::Writable => Interest::WRITABLE,
         };
         timeout(limit, self.socket().ready(interest)).await.is_ok()
+    }
+
+    /// Polls for an event. Errors are found by the read or write that follows.
+    pub(crate) fn poll_ready(&self, waiting: Readiness, context: &mut Context<'_>) -> Poll<()> {
+        match waiting {
+            Readiness::Readable => self.socket().poll_read_ready(context).map(drop),
+            Readiness::Writable => self.socket().poll_write_ready(context).map(drop),
+        }
     }
 
     /// Completes the handshake. With early data it returns before the server has answered.
@@ -181,6 +206,11 @@ impl ClientConnection {
             early_data_accepted: client::early_data_accepted(ssl),
             agreed,
         })
+    }
+
+    /// Whether it is over TLS.
+    pub(crate) fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
     }
 
     /// The protocol of ALPN, if any.

@@ -27,6 +27,8 @@ pub fn document(plan: &Plan, outcome: &RunResult) -> Value {
     let mut document = json!({
         "mode": mode_name(&plan.mode),
         "target": plan.target.to_string(),
+        "protocol": plan.protocol.name(),
+        "streams": plan.protocol.streams(),
         "connections": plan.connections,
         "threads": plan.threads,
         "rate": plan.rate,

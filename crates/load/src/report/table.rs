@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::format::{bits, count, grouped, milliseconds, mode_name, per_second, rounded, seconds};
 use crate::latencies::Latencies;
-use crate::plan::{ConnectionEnding, LoadMode, Plan};
+use crate::plan::{ConnectionEnding, HttpProtocol, LoadMode, Plan};
 use crate::run::{Interval, RunResult};
 use crate::tally::Tally;
 
@@ -21,6 +21,9 @@ pub fn heading(plan: &Plan) -> String {
         _ = write!(line, " at {}", addresses.join(", "));
     }
     _ = write!(line, ": {}", count(plan.connections as u64, noun));
+    if let HttpProtocol::Http2 { .. } = plan.protocol {
+        _ = write!(line, " over {}", protocol(plan));
+    }
     if plan.threads > 1 {
         _ = write!(line, " on {} threads", plan.threads);
     }
@@ -34,6 +37,15 @@ pub fn heading(plan: &Plan) -> String {
         _ = write!(line, ", for {}", seconds(duration));
     }
     line
+}
+
+/// The protocol, and the number of streams if there are several.
+fn protocol(plan: &Plan) -> String {
+    match plan.protocol {
+        HttpProtocol::Http1 => "HTTP/1.1".to_owned(),
+        HttpProtocol::Http2 { streams } if streams.get() == 1 => "HTTP/2".to_owned(),
+        HttpProtocol::Http2 { streams } => format!("HTTP/2 with {streams} streams each"),
+    }
 }
 
 /// The progress line.
@@ -146,14 +158,22 @@ fn rates(text: &mut String, plan: &Plan, outcome: &RunResult) {
     let share = outcome.cpu.as_secs_f64() / elapsed.as_secs_f64().max(1e-9) * 100.0;
     _ = writeln!(
         text,
-        "in {}, the generator took {share:.0} % of a core; connections end by {}",
+        "in {} over {}, the generator took {share:.0} % of a core; connections end by {}",
         seconds(elapsed),
-        match (plan.ending, plan.target.tls) {
-            (ConnectionEnding::CloseNotify, true) => "close_notify and FIN",
-            (ConnectionEnding::CloseNotify, false) => "FIN",
-            (ConnectionEnding::Reset, _) => "RST",
-        }
+        protocol(plan),
+        ending(plan)
     );
+}
+
+fn ending(plan: &Plan) -> &'static str {
+    let is_http2 = plan.protocol != HttpProtocol::Http1;
+    match (plan.ending, is_http2, plan.target.tls) {
+        (ConnectionEnding::CloseNotify, true, true) => "GOAWAY, close_notify and FIN",
+        (ConnectionEnding::CloseNotify, true, false) => "GOAWAY and FIN",
+        (ConnectionEnding::CloseNotify, false, true) => "close_notify and FIN",
+        (ConnectionEnding::CloseNotify, false, false) => "FIN",
+        (ConnectionEnding::Reset, _, _) => "RST",
+    }
 }
 
 fn latencies(text: &mut String, tally: &Tally) {

@@ -89,6 +89,13 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| memory_tier(from, out, |tier| tier.slices),
     },
     Metric {
+        name: "penstock_cache_evicted_bytes",
+        kind: Kind::Gauge,
+        help: "Bytes of slices that were evicted from the memory tier while clients still read them.",
+        labels: &[],
+        read: |from, out| memory_tier(from, out, |tier| tier.evicted_bytes),
+    },
+    Metric {
         name: "penstock_cache_evictions_total",
         kind: Kind::Counter,
         help: "Slices evicted from the memory tier.",
@@ -98,7 +105,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "penstock_cache_refusals_total",
         kind: Kind::Counter,
-        help: "Slices that found no space because all others were being sent or filled.",
+        help: "Slices that found no space because others were being sent or filled.",
         labels: &[],
         read: |from, out| memory_tier(from, out, |tier| tier.refusals),
     },

@@ -29,6 +29,7 @@ const REQUESTS_EXAMPLES: &str = "\
 Examples:
   penstock load requests --connections 50 --duration 10s https://video.example/index.m3u8
   penstock load requests --objects 10000 --order zipf 'https://video.example/seg-{}.ts'
+  penstock load requests --protocol h2 --streams 20 --connections 50 https://video.example/index.m3u8
   penstock load requests --rate 2000 --urls paths.txt --plot run.svg https://video.example/
   penstock load requests --random-range 100KiB:1GiB --method GET=9 --method HEAD=1 https://video.example/film.mp4";
 
@@ -86,8 +87,12 @@ pub(crate) struct Requests {
     pub(crate) objects: ObjectOptions,
 
     /// Use a new connection for each request.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "streams")]
     pub(crate) no_keepalive: bool,
+
+    /// Requests under way at a time on each connection, which needs --protocol h2.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = streams)]
+    pub(crate) streams: NonZeroUsize,
 
     /// The method. Several are mixed by their weights: GET=9 and HEAD=1.
     #[arg(long, value_name = "NAME[=WEIGHT]", value_parser = method)]
@@ -107,9 +112,13 @@ pub(crate) struct Download {
     #[command(flatten)]
     pub(crate) objects: ObjectOptions,
 
-    /// The rate at which each connection reads; unlimited if not given.
+    /// The rate at which each body is read; unlimited if not given.
     #[arg(long, value_name = "BITRATE", value_parser = quantity::bitrate)]
     pub(crate) bitrate: Option<u64>,
+
+    /// Bodies under way at a time on each connection, which needs --protocol h2.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = streams)]
+    pub(crate) streams: NonZeroUsize,
 }
 
 #[derive(Args, Debug)]
@@ -208,6 +217,10 @@ pub(crate) struct CommonOptions {
     #[arg(value_name = "URL")]
     pub(crate) url: TargetUrl,
 
+    /// The protocol of requests: HTTP/2 is chosen by ALPN, or with http:// by prior knowledge.
+    #[arg(long, value_name = "PROTOCOL", default_value = "h1")]
+    pub(crate) protocol: ProtocolName,
+
     /// Concurrent connections.
     #[arg(short, long, visible_alias = "viewers", value_name = "N", default_value = "1", value_parser = connections)]
     pub(crate) connections: NonZeroUsize,
@@ -256,6 +269,14 @@ pub(crate) struct CommonOptions {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolName {
+    /// HTTP/1.1.
+    H1,
+    /// HTTP/2.
+    H2,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EndBy {
     /// By close_notify (over TLS) and FIN, then waiting for the server's end.
     CloseNotify,
@@ -290,8 +311,8 @@ pub(crate) struct TlsOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) sni: Option<String>,
 
-    /// The protocols to offer.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "http/1.1")]
+    /// The protocols to offer; that of --protocol if not given.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) alpn: Vec<String>,
 
     /// Resume sessions of earlier connections.
@@ -417,6 +438,14 @@ const CONNECTIONS_MAX: usize = 1_000_000;
 fn connections(text: &str) -> Result<NonZeroUsize, String> {
     let number = text.parse().ok().filter(|number: &NonZeroUsize| number.get() <= CONNECTIONS_MAX);
     number.ok_or_else(|| format!("write a number from 1 to {CONNECTIONS_MAX}"))
+}
+
+/// The most streams of a connection. Servers allow some hundred.
+const STREAMS_MAX: usize = 10_000;
+
+fn streams(text: &str) -> Result<NonZeroUsize, String> {
+    let number = text.parse().ok().filter(|number: &NonZeroUsize| number.get() <= STREAMS_MAX);
+    number.ok_or_else(|| format!("write a number from 1 to {STREAMS_MAX}"))
 }
 
 fn method(text: &str) -> Result<(String, u32), String> {

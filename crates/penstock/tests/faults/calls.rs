@@ -30,10 +30,7 @@ fn writes_to_tiers_and_logs_that_fail_cost_no_response_for_good() {
     }
 }
 
-/// `MemoryTier::release` never uses a slot again whose pages it could not give back: half of the releases fail here,
-/// and then every cached response is 502 `no_room` until the next start.
 #[test]
-#[ignore = "known: a slot of the memory tier is lost for good when a hole cannot be punched"]
 fn pages_that_cannot_be_given_back_cost_no_slot_for_good() {
     fails("fallocate", "error=EINTR", 2);
 }

@@ -19,7 +19,9 @@ use penstock_sys::file::{Extent, OpenFile};
 use penstock_sys::traffic::ProtocolVersion;
 use penstock_testkit::{Client, Content, Server, Setup, TlsOptions};
 use penstock_tls::certificate::Certificate;
-use penstock_tls::{Acceptor, AcceptorSettings, DefaultFor, Group, OfferedCertificate, SigningLimiter};
+use penstock_tls::{
+    Acceptor, AcceptorSettings, DefaultFor, Group, HttpVersions, OfferedCertificate, SigningLimiter,
+};
 use tokio::net::TcpStream;
 
 use crate::bodies::options;
@@ -60,7 +62,9 @@ impl Meeting {
                 let (socket, _) = listener.accept().await.unwrap();
                 let socket = Rc::new(socket);
                 let (acceptor, turns) = (acceptor(&chain, &key), SigningLimiter::new(1));
-                let established = acceptor.accept(Rc::clone(&socket), Vec::new(), &turns).await;
+                let accepting =
+                    acceptor.accept(Rc::clone(&socket), Vec::new(), HttpVersions::H1, &turns, None);
+                let established = accepting.await;
                 // Receiving stays where it was; nothing more is received here.
                 let keys = established.unwrap_or_else(|failure| panic!("{}", failure.reason)).keys;
                 let outlet = Outlet::user_space(Rc::clone(&socket), keys, limits).unwrap();

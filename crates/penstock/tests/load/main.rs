@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
 mod command;
+mod http2;
 mod misbehaviour;
+mod nghttpd;
 mod playback;
 mod scripted;
 mod server;

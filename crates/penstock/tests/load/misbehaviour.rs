@@ -359,7 +359,7 @@ fn a_server_that_chose_http_2_is_told_from_one_that_talks_nonsense() {
     let asked = report(&offering);
     assert_all_failed(&asked, "response_malformed");
     let said = asked["error_details"]["response_malformed"].as_str().unwrap();
-    assert!(said.ends_with("/object over h2, which this tool does not speak"), "{said}");
+    assert!(said.ends_with("/object over h2, which is not the protocol of --protocol"), "{said}");
     // A handshake alone needs no HTTP.
     let silent = report(&[&offering[..], &["--no-request"]].concat());
     assert_eq!((count(&silent, "handshakes"), count(&silent, "errors_total")), (4, 0), "{silent:#}");

@@ -52,11 +52,7 @@ impl Scripted {
 
     /// The same, speaking HTTP/2 with clients that offer it: its first frame is an empty SETTINGS.
     pub(crate) fn start_http2() -> Self {
-        let mut context = context_builder();
-        context.set_alpn_select_callback(|_, offered| {
-            boring::ssl::select_next_proto(b"\x02h2", offered).ok_or(boring::ssl::AlpnError::ALERT_FATAL)
-        });
-        let context = context.build();
+        let context = http2_context();
         Self::start(move |stream, _| {
             if let Ok(mut stream) = Ssl::new(&context).unwrap().accept(stream) {
                 read_request(&mut stream);
@@ -84,7 +80,22 @@ impl Scripted {
 
     /// The same, accepting early data on connections for whose number `takes` is true.
     pub(crate) fn start_early(takes: fn(usize) -> bool, response: &'static str) -> Self {
-        let context = context();
+        Self::start_early_with(context(), takes, move |stream| answer_all(stream, response))
+    }
+
+    /// The same over HTTP/2.
+    pub(crate) fn start_early_http2(
+        takes: fn(usize) -> bool,
+        script: impl Fn(&mut SslStream<TcpStream>) + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_early_with(http2_context(), takes, script)
+    }
+
+    fn start_early_with(
+        context: SslContext,
+        takes: fn(usize) -> bool,
+        script: impl Fn(&mut SslStream<TcpStream>) + Send + Sync + 'static,
+    ) -> Self {
         Self::start(move |stream, number| {
             let mut ssl = Ssl::new(&context).unwrap();
             if takes(number) {
@@ -92,7 +103,7 @@ impl Scripted {
                 penstock_sys::ssl::client::send_early_data(&mut ssl);
             }
             if let Ok(mut stream) = ssl.accept(stream) {
-                answer_all(&mut stream, response);
+                script(&mut stream);
             }
         })
     }
@@ -113,6 +124,14 @@ impl Drop for Scripted {
 
 fn context() -> SslContext {
     context_builder().build()
+}
+
+fn http2_context() -> SslContext {
+    let mut context = context_builder();
+    context.set_alpn_select_callback(|_, offered| {
+        boring::ssl::select_next_proto(b"\x02h2", offered).ok_or(boring::ssl::AlpnError::ALERT_FATAL)
+    });
+    context.build()
 }
 
 fn context_builder() -> SslContextBuilder {

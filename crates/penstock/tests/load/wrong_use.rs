@@ -28,6 +28,16 @@ fn impossible_options_are_refused_with_a_remedy() {
         (&["requests", "https://127.0.0.1:1/", "--urls", "/nonexistent"], "--urls /nonexistent"),
         (&["requests", "https://127.0.0.1:1/", "--sessions", "/nonexistent/s"], "--sessions /nonexistent/s"),
         (&["requests", "https://penstock.invalid/"], "--address"),
+        (&["requests", "https://127.0.0.1:1/", "--streams", "2"], "write --protocol h2"),
+        (&["requests", "https://127.0.0.1:1/", "--protocol", "h2", "--streams", "0"], "from 1 to 10000"),
+        (
+            &["requests", "https://127.0.0.1:1/", "--protocol", "h2", "--streams", "2", "--no-keepalive"],
+            "cannot be used with",
+        ),
+        (
+            &["requests", "https://127.0.0.1:1/", "--protocol", "h2", "--header", "Connection: close"],
+            "--header Connection: HTTP/2 has no such field",
+        ),
     ] {
         let finished = load(arguments).exits_with(2);
         assert!(finished.stderr.contains(part), "{arguments:?}: {}", finished.stderr);

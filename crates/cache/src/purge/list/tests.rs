@@ -104,6 +104,24 @@ fn the_next_process_knows_what_was_purged() {
 }
 
 #[test]
+fn a_purge_that_one_directory_missed_is_written_there_when_both_are_open_again() {
+    let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let both = || Purges::open(&[one.path(), other.path()], LIMITS, at(1)).unwrap();
+    both().add(name("/both"), false, at(100)).unwrap();
+    for (alone, purged, when) in [(&one, "/one", 200), (&other, "/other", 201)] {
+        open(alone.path()).add(name(purged), false, at(when)).unwrap();
+    }
+    assert_eq!(both().len(), 3);
+    let lines = |directory: &tempfile::TempDir| fs::read_to_string(directory.path().join("purges")).unwrap();
+    assert_eq!(lines(&one), lines(&other));
+    for directory in [&one, &other] {
+        assert_eq!(open(directory.path()).len(), 3);
+    }
+    let before = lines(&one);
+    assert_eq!((both().len(), lines(&one)), (3, before), "nothing is written twice");
+}
+
+#[test]
 fn a_torn_line_was_never_promised_and_a_broken_one_means_everything() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("purges");

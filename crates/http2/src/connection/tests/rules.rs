@@ -325,6 +325,32 @@ fn a_field_block_may_be_cut_anywhere_but_not_interrupted() {
 }
 
 #[test]
+fn the_number_of_what_is_unfinished_changes_when_it_was_finished() {
+    let mut client = Client::with_defaults();
+    let block = client.block(&GET);
+    assert_eq!(client.connection.unfinished(), None);
+    client.frame(kind::HEADERS, flag::END_STREAM, 1, &block).unwrap();
+    let first = client.connection.unfinished().expect("a block is unfinished");
+    client.frame(kind::CONTINUATION, 0, 1, &[]).unwrap();
+    assert_eq!(client.connection.unfinished(), Some(first), "CONTINUATION does not finish it");
+    client.frame(kind::CONTINUATION, flag::END_HEADERS, 1, &[]).unwrap();
+    assert_eq!(client.connection.unfinished(), None);
+    let ping = [&FrameHeader::new(8, kind::PING, 0, 0).write()[..], &[0; 8]].concat();
+    let mut seen = vec![first];
+    client.connection.receive(&ping[..3], client.now).unwrap();
+    for _ in 0..3 {
+        let number = client.connection.unfinished().expect("a frame has begun");
+        assert!(!seen.contains(&number));
+        seen.push(number);
+        for byte in &ping[3..12] {
+            client.connection.receive(&[*byte], client.now).unwrap();
+            assert_eq!(client.connection.unfinished(), Some(number));
+        }
+        client.connection.receive(&[&ping[12..], &ping[..3]].concat(), client.now).unwrap();
+    }
+}
+
+#[test]
 fn stream_numbers_grow() {
     let mut client = Client::with_defaults();
     client.get(5);

@@ -1,16 +1,17 @@
 //! From the command line to a plan.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use penstock_load::Plan;
-use penstock_load::plan::{ConnectionEnding, LoadMode, OfferedVersion, Resume, TlsPlan};
+use penstock_load::plan::{ConnectionEnding, HttpProtocol, LoadMode, OfferedVersion, Resume, TlsPlan};
 use penstock_load::player::{PlayerConfig, QualityChoice};
 use penstock_load::workload::{self, Checksum, ObjectOrder, RangeChoice, Workload};
 
 use crate::arguments::{
     CommonOptions, ConnectAddress, EndBy, LoadCommand, ObjectOptions, OrderBy, OutputOptions, PlayedQuality,
-    ResumeBy, TlsOptions, TlsVersion,
+    ProtocolName, ResumeBy, TlsOptions, TlsVersion,
 };
 
 /// The plan of a command, and its output options.
@@ -25,19 +26,21 @@ pub(super) fn of(command: &LoadCommand) -> Result<(Plan, &OutputOptions), String
                 return Err("there are no handshakes without TLS: write an https:// URL".to_owned());
             }
             let workload = simple(&typed.common);
-            Ok((plan(&typed.common, LoadMode::Handshakes { request }, workload)?, &typed.common.output))
+            let mode = LoadMode::Handshakes { request };
+            Ok((plan(&typed.common, mode, workload, NonZeroUsize::MIN)?, &typed.common.output))
         }
         LoadCommand::Requests(typed) => {
             let mut workload = objects(&typed.common, &typed.objects)?;
             workload.connection_each = typed.no_keepalive;
             workload.methods = typed.method.clone();
             workload.think = typed.think.unwrap_or(Duration::ZERO);
-            Ok((plan(&typed.common, LoadMode::Requests, workload)?, &typed.common.output))
+            let plan = plan(&typed.common, LoadMode::Requests, workload, typed.streams)?;
+            Ok((plan, &typed.common.output))
         }
         LoadCommand::Download(typed) => {
             let workload = objects(&typed.common, &typed.objects)?;
             let mode = LoadMode::Download { bitrate: typed.bitrate };
-            Ok((plan(&typed.common, mode, workload)?, &typed.common.output))
+            Ok((plan(&typed.common, mode, workload, typed.streams)?, &typed.common.output))
         }
         LoadCommand::Playback(typed) => {
             let config = PlayerConfig {
@@ -54,13 +57,30 @@ pub(super) fn of(command: &LoadCommand) -> Result<(Plan, &OutputOptions), String
                 low_latency: !typed.no_low_latency,
             };
             let workload = simple(&typed.common);
-            Ok((plan(&typed.common, LoadMode::Playback(config), workload)?, &typed.common.output))
+            let plan = plan(&typed.common, LoadMode::Playback(config), workload, NonZeroUsize::MIN)?;
+            Ok((plan, &typed.common.output))
         }
     }
 }
 
-fn plan(common: &CommonOptions, mode: LoadMode, workload: Workload) -> Result<Plan, String> {
+fn plan(
+    common: &CommonOptions,
+    mode: LoadMode,
+    workload: Workload,
+    streams: NonZeroUsize,
+) -> Result<Plan, String> {
     let connections = common.connections.get();
+    let protocol = match common.protocol {
+        ProtocolName::H1 if streams.get() > 1 => {
+            return Err("--streams: HTTP/1.1 has one request at a time on a connection; write --protocol h2"
+                .to_owned());
+        }
+        ProtocolName::H1 => HttpProtocol::Http1,
+        ProtocolName::H2 => HttpProtocol::Http2 { streams },
+    };
+    if let (HttpProtocol::Http2 { .. }, Some(name)) = (protocol, connection_field(&workload)) {
+        return Err(format!("--header {name}: HTTP/2 has no such field (RFC 9113 §8.2.2); leave it out"));
+    }
     let duration = match (common.duration, common.requests) {
         (None, None) => Some(super::DURATION),
         (duration, _) => duration,
@@ -68,7 +88,8 @@ fn plan(common: &CommonOptions, mode: LoadMode, workload: Workload) -> Result<Pl
     Ok(Plan {
         addresses: addresses(common)?,
         target: common.url.clone(),
-        tls: tls(&common.tls),
+        tls: tls(&common.tls, protocol),
+        protocol,
         mode,
         workload,
         connections,
@@ -118,7 +139,12 @@ fn choose(found: &[SocketAddr], timeout: Duration) -> Option<SocketAddr> {
 /// How long a connection attempt to one of several addresses may take.
 const TRY_TIME: Duration = Duration::from_secs(1);
 
-fn tls(typed: &TlsOptions) -> TlsPlan {
+fn tls(typed: &TlsOptions, protocol: HttpProtocol) -> TlsPlan {
+    let alpn = match &typed.alpn[..] {
+        [] => vec![protocol.alpn().to_owned()],
+        // `--alpn ''` offers none.
+        names => names.iter().filter(|name| !name.is_empty()).cloned().collect(),
+    };
     // A session file is for resumption.
     let resume = match typed.resume {
         ResumeBy::None if typed.sessions.is_some() => Resume::Ticket,
@@ -136,7 +162,7 @@ fn tls(typed: &TlsOptions) -> TlsPlan {
         groups: typed.group.clone(),
         signature_algorithms: typed.signature_algorithm.clone(),
         server_name: typed.sni.clone(),
-        alpn: typed.alpn.iter().filter(|name| !name.is_empty()).cloned().collect(),
+        alpn,
         client_certificate: typed.client_certificate.clone().zip(typed.client_key.clone()),
         authorities: typed.ca.clone(),
         insecure: typed.insecure,
@@ -147,17 +173,22 @@ fn tls(typed: &TlsOptions) -> TlsPlan {
 
 fn simple(common: &CommonOptions) -> Workload {
     let mut workload = Workload::simple(common.url.authority(), &common.url.path);
-    workload.fields.clone_from(&common.header);
-    if let Some(host) = common.header.iter().find_map(|field| host_of(field)) {
-        workload.host = host.to_owned();
-        workload.fields.retain(|field| host_of(field).is_none());
+    let fields = common.header.iter().filter_map(|field| field.split_once(':'));
+    let fields = fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+    let (hosts, fields) = fields.partition(|(name, _)| name.eq_ignore_ascii_case("host"));
+    workload.fields = fields;
+    let mut hosts: Vec<(String, String)> = hosts;
+    if !hosts.is_empty() {
+        workload.host = hosts.swap_remove(0).1;
     }
     workload
 }
 
-fn host_of(field: &str) -> Option<&str> {
-    let (name, value) = field.split_once(':')?;
-    name.eq_ignore_ascii_case("host").then(|| value.trim())
+/// The first field that describes a connection of HTTP/1.1.
+fn connection_field(workload: &Workload) -> Option<&str> {
+    const NAMES: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+    let names = workload.fields.iter().map(|(name, _)| name.as_str());
+    names.into_iter().find(|name| NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)))
 }
 
 fn objects(common: &CommonOptions, typed: &ObjectOptions) -> Result<Workload, String> {

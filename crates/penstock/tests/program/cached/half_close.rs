@@ -1,14 +1,16 @@
 //! Clients that end their direction of a TLS connection before they have their response (RFC 8446 §6.1).
 
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use boring::ssl::SslVersion;
+use rustix::net::sockopt::set_socket_linger;
 
 use super::Edge;
-use penstock_testkit::origin::{Origin, answer, write};
-use penstock_testkit::{Client, TlsOptions, TlsStream};
+use penstock_testkit::origin::{Origin, answer, target, write};
+use penstock_testkit::{Client, Gate, TlsOptions, TlsStream, until};
 
 /// Ends the client's direction of a TLS connection.
 type HalfClose = fn(&mut TlsStream);
@@ -54,6 +56,52 @@ fn a_half_closed_tls_connection_gets_its_whole_response_from_cache_and_origin() 
             }
         }
     }
+}
+
+/// Resets the connection of a client.
+fn reset<S>(client: Client<S>, socket: impl FnOnce(&S) -> &TcpStream) {
+    set_socket_linger(socket(&client.stream), Some(Duration::ZERO)).unwrap();
+}
+
+#[test]
+fn a_client_that_resets_its_connection_ends_its_wait_for_the_origin() {
+    let gate = Gate::closed();
+    let passing = gate.clone();
+    let origin = Origin::start(move |head, _, stream| {
+        let head_first = target(head).starts_with("/body");
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {BYTES}\r\nCache-Control: max-age=60\r\n\r\n");
+        (!head_first || write(&mut *stream, format!("{head}0123456789")))
+            && passing.pass()
+            && (head_first || write(&mut *stream, head))
+    });
+    let edge = Edge::of(&origin);
+    let (server, mut left) = (&edge.server, 0.0);
+    for half_closed in [false, true] {
+        for path in ["/head", "/body"] {
+            println!("{path}, half-closed before: {half_closed}");
+            let (mut plain, mut tls) = (Client::plain(server), Client::tls(server));
+            let asked = origin.asked().len();
+            plain.ask(&format!("{path}?plain={half_closed}"));
+            tls.ask(&format!("{path}?tls={half_closed}"));
+            until("both requests", || (origin.asked().len() == asked + 2).then_some(()));
+            if path == "/body" {
+                assert_eq!(plain.response_to_head().unwrap().status, 200);
+                assert_eq!(tls.response_to_head().unwrap().status, 200);
+            } else {
+                left += 2.0;
+            }
+            if half_closed {
+                plain.stream.shutdown(Shutdown::Write).unwrap();
+                tls.stream.close();
+            }
+            server.counted("penstock_connections", &[], 2.0);
+            reset(plain, |stream| stream);
+            reset(tls, TlsStream::socket);
+            server.counted("penstock_connections", &[], 0.0);
+            server.counted("penstock_request_rejections_total", &["reason=\"client_gone\""], left);
+        }
+    }
+    gate.open();
 }
 
 #[test]

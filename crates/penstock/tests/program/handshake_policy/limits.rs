@@ -1,9 +1,12 @@
 //! Limits on handshakes: by client network, and by how many are full.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
-use penstock_testkit::{Certificates, Client, Server, Setup, TlsOptions, until};
+use penstock_testkit::{Certificates, Client, Server, Setup, TlsOptions, client_hello, until};
 
 use super::fetch;
 
@@ -66,6 +69,43 @@ fn a_network_that_floods_a_worker_leaves_places_for_others() {
         TlsOptions::default().handshake(&server, socket).unwrap();
     }
     server.counted(REFUSED, &["reason=\"handshakes\""], 0.0);
+}
+
+#[test]
+fn a_network_that_floods_the_rate_of_full_handshakes_leaves_some_to_others() {
+    const FLOOD: usize = 5000;
+    let server = Setup::new()
+        .workers(1)
+        .listeners(&["tls: true, proxy_protocol: true", ""])
+        .limits("handshake_rate: 5, handshakes_in_flight: 1000")
+        .start();
+    let hello = client_hello(&server, &TlsOptions::default());
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut held = VecDeque::new();
+            for number in (0..FLOOD).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                let mut socket = silent(&server, &format!("192.0.2.{}", number % 250));
+                // It may have been closed already.
+                drop(socket.write_all(&hello));
+                held.push_back(socket);
+                if held.len() > 500 {
+                    held.pop_front();
+                }
+            }
+        });
+        until("the flood to be refused", || {
+            let reason = ["reason=\"rate_limited\""];
+            (server.metrics().sum("penstock_handshake_failures_total", &reason) >= 50.0).then_some(())
+        });
+        for number in 0..3 {
+            let socket = silent(&server, &format!("198.51.{number}.1"));
+            let done = TlsOptions::default().handshake(&server, socket);
+            is_over.fetch_or(done.is_err(), Ordering::Relaxed);
+            drop(done.unwrap());
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
