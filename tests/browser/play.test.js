@@ -57,12 +57,13 @@ test('the page plays ten seconds of HLS', async () => {
   assert.ok(segments.length >= 3, `ten seconds are at least three segments, got ${segments.length}`);
 });
 
-test('segments come over HTTP/1.1', async () => {
+test('segments come over HTTP/2', async () => {
   await playedTo(5);
   const protocols = await page.evaluate(() => performance.getEntriesByType('resource')
     .filter(({ name }) => name.endsWith('.m4s')).map(({ nextHopProtocol }) => nextHopProtocol));
   assert.ok(protocols.length >= 2, `at least two segments, got ${protocols.length}`);
-  assert.deepEqual([...new Set(protocols)], ['http/1.1']);
+  assert.deepEqual([...new Set(protocols)], ['h2']);
+  await page.waitForFunction(() => document.getElementById('protocol').textContent === 'H2');
 });
 
 test('a chosen rendition is the one that plays', async () => {
