@@ -15,6 +15,7 @@ mod files;
 mod handshake_policy;
 mod handshakes;
 mod http;
+mod http2;
 mod listeners;
 mod operation;
 mod ranges;

@@ -14,7 +14,7 @@ mod lies;
 mod live;
 mod low_latency;
 mod packager;
-mod passing;
+pub(crate) mod passing;
 mod purge;
 mod query;
 mod restart;

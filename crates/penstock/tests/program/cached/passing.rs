@@ -45,7 +45,7 @@ fn body(head: &str, stream: &mut TcpStream) -> Vec<u8> {
 }
 
 /// An origin that sends bodies back, and counts what else it is asked.
-pub(super) fn echo() -> Origin {
+pub(crate) fn echo() -> Origin {
     Origin::start(|head, number, stream| {
         if head.starts_with("GET") {
             let fields = "Cache-Control: max-age=600\r\n";

@@ -1,0 +1,126 @@
+//! Clients that hold a connection or a stream without using it, or leave in the middle.
+
+use std::net::Shutdown;
+
+use penstock_testkit::{Client, Setup, until};
+use rustix::process::Signal;
+
+use super::frames::{
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_WINDOW, PREFACE, Peer, RST_STREAM, SETTINGS, frame,
+    get, request, window,
+};
+use super::{before, setup};
+
+const NO_ERROR: u32 = 0;
+const CANCEL: u32 = 8;
+
+/// A server that soon loses its patience.
+fn impatient() -> Setup {
+    setup().limits("head_deadline: 1s, minimum_rate: 1MiB, minimum_rate_grace: 1s, idle_timeout: 2s")
+}
+
+#[test]
+fn a_preface_or_a_frame_that_is_never_finished_ends_the_connection() {
+    let server = impatient().start();
+    server.file("1k.bin", 1024);
+    let settings = frame(SETTINGS, 0, 0, &[]);
+    let unfinished: [Vec<u8>; 4] = [
+        PREFACE[..10].to_vec(),
+        PREFACE.to_vec(),
+        [PREFACE, &settings, &get(1, "/1k.bin")[..12]].concat(),
+        [PREFACE, &settings, &frame(HEADERS, END_STREAM, 1, &request("GET", "/1k.bin"))].concat(),
+    ];
+    for bytes in unfinished {
+        let mut peer = Peer::tls(&server);
+        peer.send(&bytes);
+        peer.rest();
+        assert_eq!(Client::tls(&server).get("/1k.bin").status, 200);
+    }
+}
+
+#[test]
+fn streams_without_a_window_are_reset_and_what_they_held_is_free() {
+    let server = impatient().start();
+    let file = server.file("1m.bin", 1 << 20);
+    let mut peer = Peer::tls(&server).open(&NO_WINDOW);
+    for stream in [1, 3, 5] {
+        peer.send(&get(stream, "/1m.bin"));
+    }
+    for _ in 0..3 {
+        let reset = peer.expect(RST_STREAM);
+        assert_eq!(reset.code(), CANCEL, "{reset:?}");
+    }
+    server.counted("penstock_http2_resets_total", &["cause=\"too_slow\""], 3.0);
+    server.counted("penstock_http2_streams", &[], 0.0);
+    // The connection is in order.
+    peer.send(&[get(7, "/1m.bin"), window(7, 2 << 20), window(0, 2 << 20)].concat());
+    assert_eq!(peer.body(7), file.all());
+}
+
+#[test]
+fn a_client_that_ends_its_side_gets_what_it_has_asked_for() {
+    let server = setup().start();
+    let file = server.file("1m.bin", 1 << 20);
+    let mut peer = Peer::plain(&server).open(&[0, 4, 0, 0x20, 0, 0]);
+    peer.send(&[window(0, 2 << 20), get(1, "/1m.bin")].concat());
+    peer.0.shutdown(Shutdown::Write).unwrap();
+    let frames = peer.rest();
+    let body = frames.iter().filter(|frame| frame.kind == DATA).flat_map(|frame| &frame.payload);
+    assert_eq!(body.copied().collect::<Vec<u8>>(), file.all());
+    until("the connection to end", || {
+        (server.metrics().sum("penstock_http2_streams", &[]) == 0.0).then_some(())
+    });
+}
+
+#[test]
+fn an_upload_that_stops_holds_nothing_for_ever() {
+    let origin = crate::cached::passing::echo();
+    let setup = impatient().limits("upload_rate: 1KiB, upload_rate_grace: 1s");
+    let (server, _memory) = before(&origin, setup);
+    let mut peer = Peer::tls(&server).open(&[]);
+    peer.send(&frame(HEADERS, END_HEADERS, 1, &request("POST", "/api")));
+    peer.send(&frame(DATA, 0, 1, b"a few bytes"));
+    // A response of 408, or the end of the stream.
+    let answer = loop {
+        let frame = peer.next().expect("an answer on the stream");
+        if frame.stream == 1 {
+            break frame;
+        }
+    };
+    assert!([HEADERS, RST_STREAM].contains(&answer.kind), "{answer:?}");
+    server.counted("penstock_http2_streams", &[], 0.0);
+}
+
+#[test]
+fn an_idle_connection_is_told_before_it_ends() {
+    let server = impatient().start();
+    let file = server.file("1k.bin", 1024);
+    let mut peer = Peer::tls(&server).open(&[]);
+    peer.send(&get(1, "/1k.bin"));
+    assert_eq!(peer.body(1), file.all());
+    assert_eq!(peer.expect(GOAWAY).code(), NO_ERROR);
+    assert!(peer.next().is_none());
+}
+
+#[test]
+fn a_drain_says_goaway_twice_and_ends_with_the_last_response() {
+    let server = setup().limits("drain_deadline: 30s").start();
+    let file = server.file("1m.bin", 1 << 20);
+    let mut peer = Peer::tls(&server).open(&NO_WINDOW);
+    peer.send(&get(1, "/1m.bin"));
+    peer.expect(HEADERS);
+    server.signal(Signal::TERM);
+    let first = peer.expect(GOAWAY);
+    assert_eq!((&first.payload[..4], first.code()), (&[0x7f, 0xff, 0xff, 0xff][..], NO_ERROR));
+    // It did not know of the end when it sent this.
+    peer.send(&get(3, "/1m.bin"));
+    let second = peer.expect(GOAWAY);
+    let last = u32::from_be_bytes(second.payload[..4].try_into().unwrap());
+    assert!([1, 3].contains(&last) && second.code() == NO_ERROR, "{second:?}");
+    for stream in (1..=last).step_by(2) {
+        peer.send(&[window(0, 2 << 20), window(stream, 2 << 20)].concat());
+        assert_eq!(peer.body(stream), file.all());
+    }
+    peer.rest();
+    assert!(server.wait().success());
+}

@@ -1,0 +1,25 @@
+//! HTTP/2 as clients of other authors see it: curl and nghttp (nghttp2), the crate `h2`, Go, h2spec; and as attackers
+//! use it, frame by frame.
+
+mod attacks;
+mod bytes;
+mod clients;
+mod conformance;
+mod frames;
+mod held;
+
+use penstock_testkit::origin::Origin;
+use penstock_testkit::{Server, Setup};
+use tempfile::TempDir;
+
+/// The usual server, whose plain listener speaks HTTP/2 to clients that know it.
+fn setup() -> Setup {
+    Setup::new().listeners(&["tls: true", "protocols: [h1, h2]"])
+}
+
+/// A server in front of an origin, and the directory of its memory tier.
+fn before(origin: &Origin, setup: Setup) -> (Server, TempDir) {
+    let memory = penstock_testkit::memory_directory();
+    let cache = format!("cache: {{memory: {{directory: {}, size: 32MiB}}}}", memory.path().display());
+    (setup.sites(&origin.sites()).section(&cache).start(), memory)
+}
