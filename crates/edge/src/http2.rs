@@ -38,7 +38,8 @@ pub(crate) async fn serve(connection: Connection) {
     let mut session = Session::new(connection);
     let mut streams = FuturesUnordered::new();
     let last_alert = loop {
-        let has_read = match session.read(&mut |opened| streams.push(answer(opened))) {
+        // Boxed: the set itself holds the space of one, also while it is empty.
+        let has_read = match session.read(&mut |opened| streams.push(Box::pin(answer(opened)))) {
             Ok(has_read) => has_read,
             Err(End(alert)) => break alert,
         };
@@ -101,8 +102,8 @@ struct Session {
     sent: u64,
     /// When the wait began that the client has to end, and the content sent until then.
     stalled_since: Option<(Instant, u64)>,
-    /// Since when the rest of a frame is missing.
-    unfinished_since: Option<Instant>,
+    /// The frame or field block whose rest is missing, and since when.
+    unfinished: Option<(u32, Instant)>,
     /// Since when there is no stream.
     idle_since: Instant,
     idle: Option<IdleEntry>,
@@ -143,7 +144,7 @@ impl Session {
             is_blocked: false,
             sent: 0,
             stalled_since: None,
-            unfinished_since: None,
+            unfinished: None,
             idle_since: Instant::now(),
             idle: None,
             goaway: Goaway::None,
@@ -194,11 +195,9 @@ impl Session {
         let now = Instant::now();
         let received = self.shared.state.borrow_mut().protocol.receive(&self.connection.inbox, now);
         self.connection.inbox.clear();
-        let mut any = false;
         loop {
             let event = self.shared.state.borrow_mut().protocol.next_event();
             let Some(event) = event else { break };
-            any = true;
             self.follow(event, open);
         }
         if let Err(error) = received {
@@ -208,11 +207,9 @@ impl Session {
             drop(self.send());
             return Err(End(CLOSE_NOTIFY));
         }
-        let is_unfinished = self.shared.state.borrow().protocol.is_unfinished();
-        self.unfinished_since = match self.unfinished_since {
-            Some(since) if is_unfinished && !any => Some(since),
-            _ => is_unfinished.then_some(now),
-        };
+        let number = self.shared.state.borrow().protocol.unfinished();
+        let before = self.unfinished.filter(|(before, _)| Some(*before) == number);
+        self.unfinished = before.or_else(|| number.map(|number| (number, now)));
         Ok(())
     }
 
@@ -381,7 +378,7 @@ impl Session {
         let limits = &self.settings.limits;
         let state = self.shared.state.borrow();
         let idle = self.idle.is_some().then(|| self.idle_since + limits.idle_timeout);
-        let unfinished = self.unfinished_since.map(|since| since + limits.head_deadline);
+        let unfinished = self.unfinished.map(|(_, since)| since + limits.head_deadline);
         let blocked = self.budget.left().filter(|_| self.is_blocked).map(|left| now + left);
         let check = Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS);
         let stalled = state.stall_left().filter(|_| !self.is_blocked).map(|left| now + left.min(check));
@@ -405,9 +402,9 @@ impl Session {
             self.goaway = Goaway::Last;
         }
         let limits = &self.settings.limits;
-        if self.unfinished_since.is_some_and(|since| now >= since + limits.head_deadline) {
+        if self.unfinished.is_some_and(|(_, since)| now >= since + limits.head_deadline) {
             self.connection.worker.shard.http2_error("frame_too_slow");
-            return Err(self.end_with(ErrorCode::NO_ERROR));
+            return Err(self.end_with(ErrorCode::ENHANCE_YOUR_CALM));
         }
         if self.idle.is_some() && now >= self.idle_since + limits.idle_timeout {
             return Err(self.end_with(ErrorCode::NO_ERROR));

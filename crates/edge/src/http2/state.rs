@@ -79,7 +79,7 @@ pub(super) struct State {
     pub(super) protocol: ServerConnection,
     /// In the order of their streams' numbers.
     slots: VecDeque<Slot>,
-    /// Where field blocks are encoded; no memory while idle.
+    /// Where field blocks and control frames are put together; no memory while idle.
     field_block: Vec<u8>,
     /// Batches filled so far.
     batches: u64,
@@ -129,7 +129,9 @@ impl State {
     pub(super) fn fill(&mut self, batch: &mut FrameBatch<'_>, worker: &Worker, now: Instant) {
         self.batches += 1;
         if self.protocol.has_control() {
-            batch.put(&self.protocol.take_control());
+            self.field_block.clear();
+            self.protocol.write_control(&mut self.field_block);
+            batch.put(&self.field_block);
         }
         while batch.space() > FRAME_HEADER_BYTES {
             let Some(stream) = self.protocol.next_stream() else { break };
