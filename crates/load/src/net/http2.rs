@@ -67,6 +67,8 @@ impl Http2Connection {
     pub(crate) async fn start(link: ClientConnection, windows: Windows) -> Result<Self, LoadFailure> {
         let link = Rc::new(SharedLink::new(link));
         let settings = Builder::new()
+            // More than one only once the server has said how many it takes.
+            .initial_max_send_streams(1)
             .initial_window_size(windows.stream)
             .initial_connection_window_size(windows.connection)
             .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))

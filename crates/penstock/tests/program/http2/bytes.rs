@@ -1,6 +1,7 @@
 //! Every byte is the right one, with the crate `h2` as the client: sizes and ranges around the borders of frames, records,
 //! windows and batches; windows from one byte up; many streams of which some are reset.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::Pin;
@@ -9,8 +10,8 @@ use std::task::Poll;
 
 use boring::ssl::{SslConnector, SslMethod};
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::client::{Builder, SendRequest};
+use h2::{Reason, RecvStream};
 use http::{Request, StatusCode};
 use penstock_testkit::{Content, DEADLINE, Random, Server};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -61,14 +62,20 @@ async fn begin(
     path: &str,
     range: Option<Range<u64>>,
 ) -> (StatusCode, RecvStream) {
-    let mut request = Request::get(format!("https://localhost{path}"));
-    if let Some(range) = range {
-        request = request.header("range", format!("bytes={}-{}", range.start, range.end - 1));
+    loop {
+        let mut request = Request::get(format!("https://localhost{path}"));
+        if let Some(range) = &range {
+            request = request.header("range", format!("bytes={}-{}", range.start, range.end - 1));
+        }
+        let mut sender = sender.clone().ready().await.unwrap();
+        let (response, _) = sender.send_request(request.body(()).unwrap(), true).unwrap();
+        match response.await {
+            Ok(response) => return (response.status(), response.into_body()),
+            // Streams that were reset count until their work has ended (RFC 9113 §8.7: this request was not processed).
+            Err(error) if error.reason() == Some(Reason::REFUSED_STREAM) => tokio::task::yield_now().await,
+            Err(error) => panic!("{path}: {error}"),
+        }
     }
-    let mut sender = sender.ready().await.unwrap();
-    let (response, _) = sender.send_request(request.body(()).unwrap(), true).unwrap();
-    let response = response.await.unwrap();
-    (response.status(), response.into_body())
 }
 
 /// Reads up to `limit` bytes and gives them back to the windows.
@@ -94,7 +101,8 @@ async fn check(sender: SendRequest<Bytes>, name: String, file: Arc<Content>, ran
 
 /// Makes files of these sizes, named after them.
 fn files(server: &Server, sizes: impl IntoIterator<Item = u64>) -> Vec<(String, Arc<Content>)> {
-    let sizes = sizes.into_iter().map(|size| (format!("{size}.bin"), size));
+    // Each once: a second file of the same size would replace the first.
+    let sizes = BTreeSet::from_iter(sizes).into_iter().map(|size| (format!("{size}.bin"), size));
     sizes.map(|(name, size)| (name.clone(), Arc::new(server.file(&name, size)))).collect()
 }
 

@@ -76,7 +76,7 @@ fn a_client_that_ends_its_side_gets_what_it_has_asked_for() {
 fn an_upload_that_stops_holds_nothing_for_ever() {
     let origin = crate::cached::passing::echo();
     let setup = impatient().limits("upload_rate: 1KiB, upload_rate_grace: 1s");
-    let (server, _memory) = before(&origin, setup);
+    let (_memory, server) = before(&origin, setup);
     let mut peer = Peer::tls(&server).open(&[]);
     peer.send(&frame(HEADERS, END_HEADERS, 1, &request("POST", "/api")));
     peer.send(&frame(DATA, 0, 1, b"a few bytes"));

@@ -17,9 +17,10 @@ fn setup() -> Setup {
     Setup::new().listeners(&["tls: true", "protocols: [h1, h2]"])
 }
 
-/// A server in front of an origin, and the directory of its memory tier.
-fn before(origin: &Origin, setup: Setup) -> (Server, TempDir) {
+/// The directory of a memory tier, which has to outlive its server, and a server in front of an origin.
+fn before(origin: &Origin, setup: Setup) -> (TempDir, Server) {
     let memory = penstock_testkit::memory_directory();
     let cache = format!("cache: {{memory: {{directory: {}, size: 32MiB}}}}", memory.path().display());
-    (setup.sites(&origin.sites()).section(&cache).start(), memory)
+    let server = setup.sites(&origin.sites()).section(&cache).start();
+    (memory, server)
 }
