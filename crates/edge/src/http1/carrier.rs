@@ -137,6 +137,8 @@ impl Carrier for Http1Carrier<'_> {
 /// sending direction still gets the response (RFC 8446 §6.1, RFC 9112 §9.6).
 fn read_while_sending(connection: &mut Connection) -> Option<ShortReason> {
     match connection.read() {
+        // A reset was read, and the kernel does not report it again.
+        ReadOutcome::Ended if connection.socket.peer_addr().is_err() => Some(ShortReason::ClientClosed),
         ReadOutcome::Bytes | ReadOutcome::Nothing | ReadOutcome::Ended => None,
         ReadOutcome::KeyUpdates => {
             connection.set_closing_alert(Some(UNEXPECTED_MESSAGE));

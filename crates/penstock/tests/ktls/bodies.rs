@@ -185,7 +185,9 @@ pub(crate) fn slow_reader() {
 
 pub(crate) fn small_socket_buffers() {
     with_everything();
-    let small = ["tls: true, send_buffer: 16KiB", "tls: true, unsent_low_water: 16KiB"];
+    let small = ["tls: true, send_buffer: 16KiB", "tls: true, unsent_low_water: 16KiB"]
+        .map(|one| format!("{one}, protocols: [h1]"));
+    let small = [&small[0][..], &small[1]];
     let (server, before) = start_on(&setup("on").listeners(&small));
     let content = file("clip.mp4", 1_000_003);
     for place in 0..small.len() {
