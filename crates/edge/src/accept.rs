@@ -40,7 +40,7 @@ fn take_in(worker: &Rc<Worker>, listening: Listening, (socket, peer): Accepted, 
                 HttpVersions { h1: false, .. } => Some(connection),
             };
             if let Some(connection) = goes_on_as_http2 {
-                Box::pin(http2::serve(connection)).await;
+                Box::pin(http2::serve(*connection)).await;
             }
             drop(place);
         }

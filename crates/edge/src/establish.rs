@@ -33,7 +33,7 @@ pub(crate) async fn establish(
     listening: &Listening,
     socket: TcpStream,
     peer: SocketAddr,
-) -> Option<(Connection, NetworkEntry)> {
+) -> Option<(Box<Connection>, NetworkEntry)> {
     let socket = Rc::new(socket);
     let settings = worker.settings();
     let (client, prefix) = if listening.proxy_protocol {
@@ -65,7 +65,7 @@ pub(crate) async fn establish(
         // Without ALPN the first bytes tell.
         connection.versions = listening.versions;
     }
-    Some((connection, place))
+    Some((Box::new(connection), place))
 }
 
 /// The client that the balancer names, if it names one, and the bytes behind the header.

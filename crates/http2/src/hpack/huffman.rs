@@ -43,7 +43,7 @@ struct Code {
     length: u32,
 }
 
-/// The symbols of one length: where they begin in [`SORTED`], the first code, and the first code behind them, both with
+/// The symbols of one length: where they begin in `SORTED`, the first code, and the first code behind them, both with
 /// the highest of [`LENGTH_MAX`] bits first.
 #[derive(Clone, Copy)]
 struct Group {
