@@ -114,10 +114,8 @@ fn http2(configured: &Limits) -> Http2Limits {
 /// The cache, opened once. It outlives reloads.
 fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<Store>>, StartError> {
     if let Some(store) = previous.and_then(|settings| settings.store.as_ref()) {
-        match store.successor() {
-            Ok(Some(successor)) => return Ok(Some(successor)),
-            Ok(None) => {}
-            Err(error) => tracing::error!("this process keeps its small memory tier: {error}"),
+        if let Some(successor) = store.successor() {
+            return Ok(Some(successor));
         }
         if !store.is_configured_as(&config.cache) {
             tracing::warn!("the `cache` section has changed; that takes effect with the next start");
