@@ -336,7 +336,8 @@ impl Session {
             self.idle = Some(self.connection.worker.idle.enter());
         }
         let begun = Instant::now();
-        let deadline = self.deadline(begun);
+        let blocked = self.shared.state.borrow_mut().pause_blocked(begun);
+        let deadline = self.deadline(begun).into_iter().chain(blocked).min();
         let (connection, shared) = (&self.connection, &self.shared);
         let worker = &connection.worker;
         let goes_on = poll_fn(|context| {
