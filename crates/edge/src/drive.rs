@@ -34,6 +34,9 @@ pub(crate) trait Carrier {
     /// What follows the last content; empty if the end needs no bytes.
     fn end(&self) -> Vec<Part>;
 
+    /// Called with the last bytes of a response, before their first step.
+    fn finish(&self, transmission: &mut Transmission);
+
     /// Called before the first step of some bytes that can be sent.
     fn begin(&mut self, transmission: &Transmission);
 
@@ -89,10 +92,13 @@ async fn drive_whole(
             (std::iter::once(head).chain(content).collect(), Some((first, rest)))
         }
     };
-    let head = Transmission::new(parts);
+    let mut head = Transmission::new(parts);
     match stream {
         Some((first, rest)) => drive_stream(carrier, worker, head, first, rest, sent).await,
-        None => send(carrier, worker, head, sent).await,
+        None => {
+            carrier.finish(&mut head);
+            send(carrier, worker, head, sent).await;
+        }
     }
 }
 
@@ -107,6 +113,9 @@ async fn drive_stream(
 ) {
     let mut chunk = first;
     loop {
+        if rest.is_at_end() && carrier.end().is_empty() {
+            carrier.finish(&mut transmission);
+        }
         // The bytes of a chunk stay in the cache until they have been sent, or the chunk is given up.
         let mut held = Some(chunk);
         let given_up = send_chunk(carrier, worker, transmission, &mut held, sent).await;
@@ -129,7 +138,9 @@ async fn drive_stream(
             Ok(Ok(None)) => {
                 let end = carrier.end();
                 if !end.is_empty() {
-                    send(carrier, worker, Transmission::new(end), sent).await;
+                    let mut end = Transmission::new(end);
+                    carrier.finish(&mut end);
+                    send(carrier, worker, end, sent).await;
                 }
                 return;
             }

@@ -213,7 +213,9 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let head = head_of(&connection.worker, &response, request.version(), framing, keep_alive);
     let head_bytes = head.len() as u64;
     let worker = Rc::clone(&connection.worker);
+    connection.is_heard_out = is_whole && !request.keep_alive();
     let mut carrier = Http1Carrier::new(connection, settings, framing == ContentFraming::Chunked);
+    carrier.is_last = !keep_alive;
     let sent = drive(&mut carrier, &worker, head, response.body).await;
     let untaken = Untaken::new(carrier.budget, sent.bytes);
     connection.untaken = sent.short.is_none().then_some(untaken);
