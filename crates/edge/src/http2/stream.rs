@@ -141,6 +141,9 @@ impl Carrier for StreamCarrier<'_> {
         Vec::new()
     }
 
+    /// The connection outlives its streams.
+    fn finish(&self, _transmission: &mut Transmission) {}
+
     fn begin(&mut self, _transmission: &Transmission) {}
 
     /// Leaves the transmission to the task of the connection until that cannot go on with it.

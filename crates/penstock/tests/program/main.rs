@@ -20,5 +20,6 @@ mod listeners;
 mod operation;
 mod ranges;
 mod resumption;
+mod system_calls;
 mod tls;
 mod tls_extras;
