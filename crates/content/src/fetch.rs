@@ -159,7 +159,7 @@ async fn take_in(
     if lookup.in_advance {
         metadata.readers.mark_segment(&store.prefetches);
     }
-    let coming = length.map(|length| if metadata.ranges { length.min(asked_bytes) } else { length });
+    let coming = length.map(|length| if metadata.came_in_part() { length.min(asked_bytes) } else { length });
     let slices = slices_of(slice_bytes, coming);
     let object = Object::new(&request.key, metadata, length, Arc::clone(&store.tier));
     let is_other_variant = request.key != lookup.request.key;

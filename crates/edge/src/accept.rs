@@ -36,11 +36,12 @@ fn take_in(worker: &Rc<Worker>, listening: Listening, (socket, peer): Accepted, 
         drop(handshaking);
         if let Some((connection, place)) = connection {
             let goes_on_as_http2 = match connection.versions {
-                HttpVersions { h1: true, .. } => http1::serve(connection).await,
+                // Boxed: a connection must not carry the memory that the other protocol needs.
+                HttpVersions { h1: true, .. } => Box::pin(http1::serve(connection)).await,
                 HttpVersions { h1: false, .. } => Some(connection),
             };
             if let Some(connection) = goes_on_as_http2 {
-                Box::pin(http2::serve(*connection)).await;
+                Box::pin(http2::serve(connection)).await;
             }
             drop(place);
         }

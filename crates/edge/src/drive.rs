@@ -63,7 +63,12 @@ pub(crate) trait Carrier {
 /// Sends a head and a body.
 pub(crate) async fn drive(carrier: &mut impl Carrier, worker: &Worker, head: Vec<u8>, body: Body) -> Sent {
     let mut sent = Sent { bytes: 0, first_byte: None, short: None };
-    if !worker.send_until_cut(drive_whole(carrier, worker, head, body, &mut sent)).await {
+    let is_whole = {
+        // Pinned here: an async function keeps a future that it gets by value twice.
+        let sending = pin!(drive_whole(carrier, worker, head, body, &mut sent));
+        worker.send_until_cut(sending).await
+    };
+    if !is_whole {
         sent.short = Some(ShortReason::Drain);
     }
     sent
@@ -126,7 +131,7 @@ async fn drive_stream(
             return;
         }
         let lease = held.and_then(BodyChunk::into_lease);
-        let next = carrier.wait_for(rest.next(&worker.content)).await;
+        let next = carrier.wait_for(pin!(rest.next(&worker.content))).await;
         drop(lease);
         chunk = match next {
             Ok(Ok(Some(next))) => next,

@@ -4,6 +4,7 @@ mod body;
 mod carrier;
 mod head;
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -168,7 +169,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let started = Instant::now();
     let request = match Request::parse(head, &settings.head) {
         Ok(request) => request,
-        Err(rejection) => return answer_rejected(connection, rejection, started, settings).await,
+        Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
     };
     if connection.requests == 0 {
         connection.worker.shard.connection_speaks(HttpLabel::H1);
@@ -188,9 +189,9 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
         Some(forward) => match forwarded_share(&connection.worker, connection.client, settings) {
             Ok(held) => {
                 share = Some(held);
-                let address = connection.client;
+                let around = (&content, connection.client);
                 let mut body = Http1Body::new(connection, &request, settings);
-                upload::forward(&mut body, &forward, client, (&content, address), settings).await
+                Box::pin(upload::forward(&mut body, &forward, client, around, settings)).await
             }
             Err(rejection) => Err(rejection),
         },
@@ -198,7 +199,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     };
     let (response, is_whole) = match responded {
         Ok(responded) => responded,
-        Err(rejection) => return answer_rejected(connection, rejection, started, settings).await,
+        Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
     };
     let framing = ContentFraming::of(response.length, request.version());
     let keep_alive =
@@ -238,8 +239,8 @@ async fn respond_past_body(
     settings: &Settings,
 ) -> Result<(Response, bool), Rejection> {
     let is_whole = skip_body(connection, client.head, started, settings).await?;
-    let response =
-        unless_departed(connection, respond(&connection.worker.content, &settings.sites, client)).await?;
+    let responded = pin!(respond(&connection.worker.content, &settings.sites, client));
+    let response = unless_departed(connection, responded).await?;
     Ok((response, is_whole))
 }
 
@@ -344,6 +345,18 @@ mod tests {
         assert!(
             bytes <= 1280,
             "{bytes} bytes for each connection, busy or not: is something large not boxed?"
+        );
+    }
+    fn size_of_answer<'c, F>(_: impl FnOnce(&'c mut Connection, &'c [u8], &'c Settings) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_connection_with_a_response_under_way_carries_few_kilobytes_more() {
+        let bytes = size_of_answer(answer);
+        assert!(
+            bytes <= 8 << 10,
+            "{bytes} bytes for each response: is a future passed by value, or not boxed?"
         );
     }
 }
