@@ -207,7 +207,7 @@ impl BodyStream {
                 },
                 Some(Piece::Range(range)) => {
                     let range = range.clone();
-                    if range.is_empty() || self.object.length().is_some_and(|length| range.start >= length) {
+                    if is_behind(&self.object, &range) {
                         self.current = None;
                     } else if let Some(chunk) = self.advance(context, range).await? {
                         return Ok(Some(chunk));
@@ -330,6 +330,16 @@ impl BodyStream {
         }
     }
 
+    /// Whether the chunk before was the last, as far as that is known already.
+    pub fn is_at_end(&self) -> bool {
+        let is_over = match &self.current {
+            None => true,
+            Some(Piece::Range(range)) => is_behind(&self.object, range),
+            Some(Piece::Bytes(_) | Piece::Relayed(_)) => false,
+        };
+        is_over && self.rest.is_empty()
+    }
+
     /// Takes back the last `bytes` of the chunk before: they were not sent, and come again with the next one. False if
     /// they cannot.
     pub fn go_back(&mut self, bytes: u64) -> bool {
@@ -404,6 +414,11 @@ impl BodyStream {
         self.advance_by(length);
         Some(BodyChunk { parts: vec![BodyPart::Extent(extent)], length, memory: Memory::Lease(lease) })
     }
+}
+
+/// Whether no bytes of the range are left.
+fn is_behind(object: &Object<ObjectMetadata>, range: &Range<u64>) -> bool {
+    range.is_empty() || object.length().is_some_and(|length| range.start >= length)
 }
 
 fn external(pieces: Vec<Bytes>) -> Vec<BodyPart> {

@@ -167,7 +167,7 @@ async fn take_in(
     if lookup.in_advance {
         metadata.readers.mark_segment(&store.prefetches);
     }
-    let coming = length.map(|length| if metadata.ranges { length.min(asked_bytes) } else { length });
+    let coming = length.map(|length| if metadata.came_in_part() { length.min(asked_bytes) } else { length });
     let slices = slices_of(slice_bytes, coming);
     let is_other_variant = request.key != lookup.request.key;
     let is_private = storage == Storage::Private && !is_other_variant && lookup.wants_all;
@@ -176,7 +176,9 @@ async fn take_in(
         && !is_other_variant
         && metadata.may_be_fetched_in_parts()
         && is_cold(lookup, &*response.head, length);
-    metadata.stored &= !is_passed_on;
+    if is_passed_on {
+        metadata.set_unstored();
+    }
     let object = Object::new(&request.key, metadata, length, Arc::clone(&store.tier));
     // Before another request can see the object: the slices of this response are for this task to fill.
     let fills = if is_private || is_passed_on { VecDeque::new() } else { claim_missing(&object, 0..slices) };

@@ -169,7 +169,7 @@ impl ObjectRepresentation {
             .display("Cache-Status", self.cache_status.member(metadata.stored_state(&lifetime, now)))
             .field("Via", "1.1 penstock");
         if let Requester::Peer(_) = self.requester {
-            match metadata.stored {
+            match metadata.is_stored() {
                 true => head.field(peer_fields::FRESHNESS, peer_fields::freshness(&lifetime, now)),
                 false => head.field(peer_fields::FRESHNESS, peer_fields::NOT_STORED),
             };

@@ -4,6 +4,7 @@ mod body;
 mod carrier;
 mod head;
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -174,7 +175,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let started = Instant::now();
     let request = match Request::parse(head, &settings.head) {
         Ok(request) => request,
-        Err(rejection) => return answer_rejected(connection, rejection, started, settings).await,
+        Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
     };
     if connection.requests == 0 {
         connection.worker.shard.connection_speaks(HttpLabel::H1);
@@ -198,9 +199,9 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
         Some(forward) => match forwarded_share(&connection.worker, connection.client, settings) {
             Ok(held) => {
                 share = Some(held);
-                let address = connection.client;
+                let around = (&content, connection.client);
                 let mut body = Http1Body::new(connection, &request, settings);
-                upload::forward(&mut body, &forward, client, (&content, address), settings).await
+                Box::pin(upload::forward(&mut body, &forward, client, around, settings)).await
             }
             Err(rejection) => Err(rejection),
         },
@@ -208,7 +209,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     };
     let (response, is_whole) = match responded {
         Ok(responded) => responded,
-        Err(rejection) => return answer_rejected(connection, rejection, started, settings).await,
+        Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
     };
     let framing = ContentFraming::of(response.length, request.version());
     let keep_alive =
@@ -222,7 +223,9 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let head = head_of(&connection.worker, &response, request.version(), framing, keep_alive);
     let head_bytes = head.len() as u64;
     let worker = Rc::clone(&connection.worker);
+    connection.is_heard_out = is_whole && !request.keep_alive();
     let mut carrier = Http1Carrier::new(connection, settings, framing == ContentFraming::Chunked);
+    carrier.is_last = !keep_alive;
     let sent = drive(&mut carrier, &worker, head, response.body).await;
     let untaken = Untaken::new(carrier.budget, sent.bytes);
     connection.untaken = sent.short.is_none().then_some(untaken);
@@ -248,15 +251,16 @@ async fn respond_past_body(
     let is_whole = skip_body(connection, client.head, started, settings).await?;
     let content = &connection.worker.content;
     let response = match (connection.purpose, &settings.cluster) {
+        (Purpose::Clients, _) => {
+            let responded = pin!(respond(content, &settings.sites, client));
+            unless_departed(connection, responded).await?
+        }
         (Purpose::Peers, Some(cluster)) => {
             let service =
                 PeerService { sites: &settings.sites, peers: &cluster.peers, store: settings.store.as_ref() };
             unless_departed(connection, Box::pin(respond_to_peer(content, service, client))).await?
         }
         (Purpose::Peers, None) => return Err(NO_CLUSTER),
-        (Purpose::Clients, _) => {
-            unless_departed(connection, respond(content, &settings.sites, client)).await?
-        }
     };
     Ok((response, is_whole))
 }
@@ -362,6 +366,18 @@ mod tests {
         assert!(
             bytes <= 1280,
             "{bytes} bytes for each connection, busy or not: is something large not boxed?"
+        );
+    }
+    fn size_of_answer<'c, F>(_: impl FnOnce(&'c mut Connection, &'c [u8], &'c Settings) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_connection_with_a_response_under_way_carries_few_kilobytes_more() {
+        let bytes = size_of_answer(answer);
+        assert!(
+            bytes <= 8 << 10,
+            "{bytes} bytes for each response: is a future passed by value, or not boxed?"
         );
     }
 }

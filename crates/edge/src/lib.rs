@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod accept_queue;
 pub mod access_log;
 mod background;
 mod certificates;

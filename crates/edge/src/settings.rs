@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) holdings: Mutex<Option<Holdings>>,
     pub(crate) limits: Limits,
     pub(crate) head: HeadLimits,
-    pub(crate) http2: Http2Limits,
+    pub(crate) http2: Arc<Http2Limits>,
     pub(crate) outlet: OutletLimits,
     pub(crate) kernel: KernelPlan,
     /// Bytes of early data that are answered before the handshake is finished.
@@ -94,7 +94,7 @@ impl Settings {
                 fields: config.limits.head_fields,
                 target_bytes: config.limits.target_bytes,
             },
-            http2: http2(&config.limits),
+            http2: Arc::new(http2(&config.limits)),
             outlet: OutletLimits {
                 batch_bytes_min: limits::BATCH_BYTES_MIN,
                 batch_bytes_max: limits::BATCH_BYTES_MAX,

@@ -21,5 +21,6 @@ mod listeners;
 mod operation;
 mod ranges;
 mod resumption;
+mod system_calls;
 mod tls;
 mod tls_extras;

@@ -1,9 +1,10 @@
 //! Purges reach all nodes before they are confirmed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 
-use penstock_testkit::origin::{Origin, answer};
+use penstock_testkit::origin::{Origin, answer, target};
 use penstock_testkit::{Client, Finished, Server, Tool};
 use rustix::process::Signal;
 
@@ -57,6 +58,42 @@ fn after_a_purge_no_node_has_the_old_object() {
             purge(&cluster.servers[0], &["--prefix", "/film/"]).ok();
         }
     }
+}
+
+#[test]
+fn nothing_old_is_sent_after_a_purge_while_all_nodes_are_asked() {
+    let version = Arc::new(AtomicUsize::new(1));
+    let origin = versions(&version);
+    let cluster = Cluster::of(3, &origin);
+    let (ended, purged) = (AtomicBool::new(false), AtomicUsize::new(1));
+    thread::scope(|scope| {
+        for server in &cluster.servers {
+            for number in 0..2 {
+                let (ended, purged) = (&ended, &purged);
+                scope.spawn(move || {
+                    let mut client = Client::plain(server);
+                    while !ended.load(Ordering::SeqCst) {
+                        // Read before the request is sent: the response must be no older.
+                        let least = purged.load(Ordering::SeqCst);
+                        let response = client.get(&format!("/film/{number}"));
+                        assert_eq!(response.status, 200, "{}", response.head);
+                        let found: usize = response.text().parse().unwrap();
+                        assert!(
+                            found >= least,
+                            "version {found} after the purge of what is older than {least}"
+                        );
+                    }
+                });
+            }
+        }
+        for next in 2..12 {
+            version.store(next, Ordering::SeqCst);
+            purge(&cluster.servers[next % 3], &["--prefix", "/film/"]).ok();
+            purged.store(next, Ordering::SeqCst);
+        }
+        ended.store(true, Ordering::SeqCst);
+    });
+    assert!(origin.asked().iter().all(|head| target(head).starts_with("/film/")));
 }
 
 #[test]
