@@ -31,10 +31,11 @@ pub use forwarding::Forwarded;
 pub use load::fuzz_config;
 pub use model::{
     Admin, Cache, CertificateDirectory, Config, ConfiguredCertificate, DiskTier, DotFiles, EarlyData,
-    EarlyRequests, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, Limits, Listener, Log,
-    MemoryTier, Ocsp, Origin, OriginTimeouts, S3, SessionCache, Site, SiteCache, Tickets, Tls,
+    EarlyRequests, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess,
+    KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts,
+    RemoteKeyPlace, S3, SessionCache, Site, SiteCache, Tickets, Tls,
 };
-pub use reference::reference;
+pub use reference::{keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
 pub use units::time;
 pub use users::User;

@@ -7,6 +7,7 @@
 mod bytes;
 mod cache;
 mod http2;
+mod keys;
 mod origin;
 mod semantics;
 mod tls;
@@ -14,6 +15,7 @@ mod tls;
 pub use self::bytes::*;
 pub use self::cache::*;
 pub use self::http2::*;
+pub use self::keys::*;
 pub use self::origin::*;
 pub use self::semantics::*;
 pub use self::tls::*;

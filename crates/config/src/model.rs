@@ -4,6 +4,8 @@
 //! directories existed when the file was read, and every limit lies in its range.
 
 mod cache;
+mod keys;
+mod keyserver;
 mod limits;
 mod origin;
 mod site;
@@ -17,6 +19,8 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
+pub use self::keys::{KeyserverAccess, RemoteKeyPlace};
+pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
 pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};
 pub use self::site::{DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache};

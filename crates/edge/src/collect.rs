@@ -18,6 +18,7 @@ use crate::metrics::{
     ChaCha20Reading, DiskReading, DiskTierReading, KernelTlsReading, MemoryTierReading, Metrics,
     OriginServerReading, Readings, SessionCacheReading, StapleReading,
 };
+use crate::remote_keys::RemoteKeys;
 use crate::tls_state::TlsState;
 
 /// Reads the parts of the server for a scrape, and switches ChaCha20-Poly1305 by what they show.
@@ -37,6 +38,8 @@ pub(crate) struct Parts {
     pub(crate) origins: Vec<Arc<HttpOrigin>>,
     /// `None` while no site needs a cache.
     pub(crate) cache: Option<Arc<Store>>,
+    /// `None` if no certificate has its key elsewhere.
+    pub(crate) remote_keys: Option<Arc<RemoteKeys>>,
 }
 
 impl Collector {
@@ -55,6 +58,7 @@ impl Collector {
     pub(crate) fn set_parts(&self, parts: Parts) {
         let mut shown = lock(&self.settings);
         shown.origins = parts.origins;
+        shown.remote_keys = parts.remote_keys;
         shown.cache = parts.cache.or_else(|| shown.cache.take());
     }
 
@@ -62,6 +66,17 @@ impl Collector {
     #[must_use]
     pub fn render(&self) -> String {
         self.metrics.render(&self.readings(SystemTime::now()))
+    }
+
+    /// The state of the program as JSON: `/status.json`.
+    #[must_use]
+    pub fn status(&self) -> serde_json::Value {
+        let mut status = self.metrics.status();
+        let remote_keys = lock(&self.settings).remote_keys.clone();
+        if let (Some(keys), Some(sections)) = (remote_keys, status.as_object_mut()) {
+            sections.insert("private_keys".to_owned(), keys.reading().status());
+        }
+        status
     }
 
     /// The choice of ChaCha20-Poly1305, and where it is changed.
@@ -87,9 +102,9 @@ impl Collector {
     }
 
     fn readings(&self, now: SystemTime) -> Readings {
-        let (origins, cache) = {
+        let (origins, cache, remote_keys) = {
             let parts = lock(&self.settings);
-            (parts.origins.clone(), parts.cache.clone())
+            (parts.origins.clone(), parts.cache.clone(), parts.remote_keys.clone())
         };
         Readings {
             chacha20: Some(chacha20(&self.chacha20)),
@@ -97,6 +112,7 @@ impl Collector {
             kernel_tls: kernel_tls(),
             session_cache: session_cache(&self.sessions),
             staples: staples(&self.staples, now),
+            remote_keys: remote_keys.map(|keys| keys.reading()),
             origin_servers: origin_servers(origins),
             disk_tier: cache.as_ref().and_then(|cache| cache.tier().disks()).map(|disks| disk_tier(disks)),
             memory_tier: cache.as_ref().map(|cache| memory_tier(cache)),

@@ -412,6 +412,7 @@ fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
     collector.set_parts(Parts {
         origins: settings.sites.origins().cloned().collect(),
         cache: settings.store.clone(),
+        remote_keys: settings.remote_keys.clone(),
     });
     if let Some(store) = &settings.store {
         metrics.set_prefetches(Arc::clone(store.prefetches()));

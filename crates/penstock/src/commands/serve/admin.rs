@@ -93,7 +93,7 @@ impl Backend for ServerBackend {
     }
 
     fn status(&self) -> serde_json::Value {
-        self.server.metrics().status()
+        self.server.collector().status()
     }
 
     fn chacha20(&self) -> serde_json::Value {
