@@ -10,6 +10,7 @@ mod client_certificates;
 mod compression;
 mod early_data;
 mod ech;
+mod fleet;
 mod forwarding;
 mod listeners;
 mod log;
@@ -45,6 +46,8 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let tls = tls::tls(root.tls.as_ref(), reader);
     let admin = admin::admin(root.admin.as_ref(), reader);
     let (listeners, addresses) = listeners::listeners(root, admin.as_ref(), reader);
+    let fleet = fleet::fleet(root.fleet.as_ref(), &listeners, reader);
+    fleet::require(&tls, root.tls.as_ref(), root.fleet.is_some(), reader);
     let sites = sites::sites(root.sites.as_ref(), reader);
     let cache = cache::cache(root.cache.as_ref(), reader);
     let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, reader));
@@ -59,6 +62,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
         tls,
         sites,
         cache,
+        fleet,
         admin,
         log,
         limits,

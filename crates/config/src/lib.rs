@@ -31,8 +31,9 @@ pub use forwarding::Forwarded;
 pub use load::fuzz_config;
 pub use model::{
     Admin, Cache, CertificateDirectory, Config, ConfiguredCertificate, DiskTier, DotFiles, EarlyData,
-    EarlyRequests, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, Limits, Listener, Log,
-    MemoryTier, Ocsp, Origin, OriginTimeouts, S3, SessionCache, Site, SiteCache, Tickets, Tls,
+    EarlyRequests, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, Limits, Listener, Log,
+    MemoryTier, Ocsp, Origin, OriginTimeouts, S3, SessionCache, Site, SiteCache, StorePlace, StoreUrl,
+    StrikePlace, Tickets, Tls,
 };
 pub use reference::reference;
 pub use signing::{SignedUrls, SigningKey};

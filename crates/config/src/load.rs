@@ -111,6 +111,7 @@ impl Config {
                 headers: Headers::default(),
             }],
             cache: Cache::default(),
+            fleet: None,
             admin: None,
             log: Log::default(),
             limits: Limits::default(),

@@ -4,6 +4,7 @@
 //! directories existed when the file was read, and every limit lies in its range.
 
 mod cache;
+mod fleet;
 mod limits;
 mod origin;
 mod site;
@@ -17,11 +18,13 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
+pub use self::fleet::{Fleet, StorePlace, StoreUrl};
 pub use self::limits::Limits;
 pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};
 pub use self::site::{DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache};
 pub use self::tls::{
-    CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, Tickets, Tls,
+    CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,
+    Tickets, Tls,
 };
 use crate::fault::Fault;
 use crate::section::Position;
@@ -44,6 +47,8 @@ pub struct Config {
     pub sites: Vec<Site>,
     /// The cache of HTTP origins; used only if a site has one.
     pub cache: Cache,
+    /// The fleet that this edge belongs to; `None` if it shares nothing.
+    pub fleet: Option<Fleet>,
     /// The admin listener; `None` if there is none.
     pub admin: Option<Admin>,
     /// Logs other than the program's own on stderr.

@@ -4,7 +4,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use penstock_config::{Config, Limits, Origin, SessionCache, limits};
+use penstock_config::{Config, Limits, Origin, SessionCache, StrikePlace, limits};
 use penstock_content::{SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
@@ -158,10 +158,14 @@ fn acceptor(
         )),
         None => None,
     };
-    let session_storage = match config.tls.session_cache {
-        SessionCache::None => None,
-        SessionCache::Internal => Some(SessionStorage {
-            store: Arc::clone(&tls_state.sessions) as Arc<dyn SessionStore>,
+    let own = Arc::clone(&tls_state.sessions) as Arc<dyn SessionStore>;
+    let session_storage = match (config.tls.session_cache, &tls_state.fleet) {
+        (SessionCache::None, _) => None,
+        (SessionCache::Fleet, Some(fleet)) => {
+            Some(SessionStorage { store: fleet.sessions(own), lookup_deadline: fleet.deadline() })
+        }
+        (SessionCache::Internal, _) | (SessionCache::Fleet, None) => Some(SessionStorage {
+            store: own,
             lookup_deadline: Duration::from_millis(limits::SESSION_LOOKUP_DEADLINE_MILLISECONDS),
         }),
     };
@@ -178,7 +182,7 @@ fn acceptor(
         chacha20,
         tickets: Some(Arc::clone(tickets)),
         session_storage,
-        early_data: config.tls.early_data.map(|_| EarlyDataPolicy { strikes: strikes.cloned() }),
+        early_data: config.tls.early_data.map(|early| early_data(early.register, strikes, tls_state)),
         compressions: config.tls.certificate_compression.clone(),
         compressed_bytes_max: limits::COMPRESSED_CERTIFICATE_BYTES,
         client_hello_bytes_max: limits::CLIENT_HELLO_BYTES,
@@ -188,6 +192,18 @@ fn acceptor(
         key_log,
     })
     .map_err(StartError::Tls)
+}
+
+fn early_data(
+    place: StrikePlace,
+    strikes: Option<&Arc<StrikeRegister<RandomState>>>,
+    tls_state: &TlsState,
+) -> EarlyDataPolicy {
+    match (place, strikes, &tls_state.fleet) {
+        (_, None, _) => EarlyDataPolicy::AcceptReplays,
+        (StrikePlace::Fleet, Some(_), Some(fleet)) => EarlyDataPolicy::Shared(fleet.strikes()),
+        (_, Some(strikes), _) => EarlyDataPolicy::Register(Arc::clone(strikes)),
+    }
 }
 
 const _: () = assert!(

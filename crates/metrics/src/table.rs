@@ -7,6 +7,7 @@ mod disk;
 mod egress;
 mod extensions;
 mod files;
+mod fleet;
 mod http2;
 mod live;
 mod process;
@@ -34,6 +35,7 @@ pub(crate) static TABLE: &[Section] = &[
     Section { title: "TLS extensions", metrics: extensions::METRICS },
     Section { title: "Certificates", metrics: certificates::METRICS },
     Section { title: "Session tickets", metrics: tickets::METRICS },
+    Section { title: "Fleet", metrics: fleet::METRICS },
     Section { title: "Requests", metrics: requests::METRICS },
     Section { title: "HTTP/2", metrics: http2::METRICS },
     Section { title: "Bytes out", metrics: egress::METRICS },

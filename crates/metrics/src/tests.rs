@@ -13,10 +13,11 @@ use serde_json::Value;
 use crate::exposition::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
-    CertificateExpiry, ChaCha20Reading, Direction, DiskReading, DiskTierReading, FileCounts, HandshakeFacts,
-    HandshakeTiming, HttpLabel, KernelTlsReading, LastResponse, ListenerId, LogLoss, MemoryTierReading,
-    Method, Metrics, OfferedTicket, OriginServerReading, OutletKind, Protocol, Readings, Refusal,
-    ReloadOutcome, SessionCacheReading, Shard, ShortReason, StapleReading, TicketKeysReading, limits,
+    CertificateExpiry, ChaCha20Reading, Direction, DiskReading, DiskTierReading, FileCounts, FleetReading,
+    HandshakeFacts, HandshakeTiming, HttpLabel, KernelTlsReading, LastResponse, ListenerId, LogLoss,
+    MemoryTierReading, Method, Metrics, OfferedTicket, OriginServerReading, OutletKind, Protocol, Readings,
+    Refusal, ReloadOutcome, SessionCacheReading, Shard, ShortReason, StapleReading, TicketKeysReading,
+    limits,
 };
 
 use scrape::Scrape;
@@ -173,6 +174,18 @@ fn full_readings() -> Readings {
             skipped: 134,
         }),
         purge_list: Some(135),
+        fleet: Some(FleetReading {
+            is_up: true,
+            is_circuit_open: true,
+            latency: Duration::from_millis(137),
+            under_way: 138,
+            operations: std::array::from_fn(|row| {
+                std::array::from_fn(|column| (1000 + 10 * row + column) as u64)
+            }),
+            purges_applied: 139,
+            purges_waiting: 140,
+            purges_missed: 141,
+        }),
     }
 }
 

@@ -31,6 +31,7 @@ mod relay;
 mod server;
 mod setup;
 mod sockets;
+mod store;
 mod strace;
 pub mod tapped;
 mod tls;
@@ -52,6 +53,7 @@ pub use self::{
     server::Server,
     setup::Setup,
     sockets::Sockets,
+    store::Store,
     strace::Strace,
     tls::{TlsOptions, TlsStream, client_hello},
     tool::{Finished, Started, Tool},

@@ -67,6 +67,7 @@ fn with_key(section: &str, line: &str) -> String {
         "tls.certificates" => {
             around(&format!("tls: {{certificates: [{{chain: ec.crt, key: ec.key, {line}}}]}}"))
         }
+        "fleet" => around(&format!("fleet: {{valkey: \"redis://127.0.0.1\", secret: ec.key, {line}}}")),
         "" => around(line),
         _ => {
             let opened: String = section.split('.').map(|name| format!("{name}: {{")).collect();

@@ -6,6 +6,7 @@ mod caching;
 mod documents;
 mod extensions;
 mod fixture;
+mod fleet;
 mod meanings;
 mod mistakes;
 mod structure_faults;

@@ -200,14 +200,6 @@ fn faults_of_the_cache_say_what_to_write() {
 }
 
 #[test]
-fn values_of_features_to_come_are_not_ignored() {
-    let fixture = Fixture::new();
-    let lines = "tls: {session_cache: {valkey: \"redis://127.0.0.1:6379\"}}";
-    let fault = "session_cache: a cache elsewhere is not supported yet; write internal or none";
-    assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")]);
-}
-
-#[test]
 fn a_fault_of_yaml_is_the_only_fault_and_has_its_line() {
     let fixture = Fixture::new();
     for (lines, fault) in [
