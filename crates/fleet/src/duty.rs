@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::connect::{StoreAddress, StoreLogin, connect};
 use crate::edges::Edges;
-use crate::link::Link;
+use crate::link::{Fault, Link};
 use crate::purges::Purges;
 use crate::sessions::SessionWriter;
 use crate::shared_tickets::SharedTickets;
@@ -101,7 +101,7 @@ impl Duty {
                     (pause, is_said) = (self.intervals.retry_min, false);
                     let why = tokio::select! {
                         () = driver => "the connection broke",
-                        () = rounds(&parts, self.intervals) => "it does not answer",
+                        why = rounds(&parts, self.intervals) => why,
                         () = self.sessions.run(link) => "the program ends",
                     };
                     link.disconnected();
@@ -127,18 +127,28 @@ impl Duty {
 /// Probes without an answer before the connection is given up.
 const PROBES_LOST: u32 = 2;
 
-/// Follows purges and renews; ends when the store no longer answers.
-async fn rounds(parts: &Parts, intervals: Intervals) {
+/// Follows purges and renews; ends, with the reason, when the store no longer answers.
+async fn rounds(parts: &Parts, intervals: Intervals) -> &'static str {
     let mut ticks = interval(intervals.purges);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut lost, mut renewed) = (0, None::<Instant>);
-    while lost < PROBES_LOST {
+    loop {
         ticks.tick().await;
-        if follow(parts).await {
-            lost = 0;
-        } else {
-            lost += 1;
-            continue;
+        match follow(parts).await {
+            Ok(()) => lost = 0,
+            Err(Fault::Refused) => {
+                return "it refuses commands: is a password missing, or has its user no right?";
+            }
+            Err(_) if lost + 1 >= PROBES_LOST => return "it does not answer",
+            Err(_) => {
+                lost += 1;
+                if parts.link.circuit.open() {
+                    tracing::warn!(
+                        "fleet: the store does not answer; handshakes do without it until it does"
+                    );
+                }
+                continue;
+            }
         }
         if renewed.is_none_or(|then| then.elapsed() >= intervals.renewal) {
             renewed = Some(Instant::now());
@@ -151,18 +161,12 @@ async fn rounds(parts: &Parts, intervals: Intervals) {
     }
 }
 
-/// Reads the stream of purges to its end. Returns whether the store answered.
-async fn follow(parts: &Parts) -> bool {
+/// Reads the stream of purges to its end.
+async fn follow(parts: &Parts) -> Result<(), Fault> {
     let (before, follows) = (parts.purges.position(), parts.purges.sink.get().is_some());
     loop {
         let began = Instant::now();
-        let Ok(more) = parts.purges.poll().await else {
-            if parts.link.circuit.open() {
-                tracing::warn!("fleet: the store does not answer; handshakes do without it until it does");
-            }
-            return false;
-        };
-        if !more {
+        if !parts.purges.poll().await? {
             probed(&parts.link, began.elapsed());
             break;
         }
@@ -173,7 +177,7 @@ async fn follow(parts: &Parts) -> bool {
     if parts.purges.position() != before {
         renew(parts).await;
     }
-    true
+    Ok(())
 }
 
 fn probed(link: &Link, took: Duration) {

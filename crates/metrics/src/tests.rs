@@ -174,18 +174,22 @@ fn full_readings() -> Readings {
             skipped: 134,
         }),
         purge_list: Some(135),
-        fleet: Some(FleetReading {
-            is_up: true,
-            is_circuit_open: true,
-            latency: Duration::from_millis(137),
-            under_way: 138,
-            operations: std::array::from_fn(|row| {
-                std::array::from_fn(|column| (1000 + 10 * row + column) as u64)
-            }),
-            purges_applied: 139,
-            purges_waiting: 140,
-            purges_missed: 141,
+        fleet: Some(full_fleet()),
+    }
+}
+
+fn full_fleet() -> FleetReading {
+    FleetReading {
+        is_up: true,
+        is_circuit_open: true,
+        latency: Duration::from_millis(137),
+        under_way: 138,
+        operations: std::array::from_fn(|row| {
+            std::array::from_fn(|column| (1000 + 10 * row + column) as u64)
         }),
+        purges_applied: 139,
+        purges_waiting: 140,
+        purges_missed: 141,
     }
 }
 
