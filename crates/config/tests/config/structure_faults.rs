@@ -103,8 +103,8 @@ fn keys_inside_an_unknown_key_are_not_checked() {
     assert_eq!(
         Fixture::new().faults(&text.replace("*", "y")),
         [
-            "edge.yaml:3: unknown key `nginx`; write one of: workers, affinity, user, listeners, tls, sites, cache, admin, \
-          log, limits"
+            "edge.yaml:3: unknown key `nginx`; write one of: workers, affinity, user, listeners, tls, sites, cache, \
+          fleet, admin, log, limits"
         ]
     );
 }
