@@ -31,9 +31,10 @@ pub use forwarding::Forwarded;
 pub use load::fuzz_config;
 pub use model::{
     Admin, Cache, CertificateDirectory, Cluster, ClusterNode, ClusterTls, Config, ConfiguredCertificate,
-    DiskTier, DotFiles, EarlyData, EarlyRequests, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls,
-    KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin,
-    OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site, SiteCache, Tickets, Tls,
+    DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin,
+    KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp,
+    Origin, OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site, SiteCache, StorePlace, StoreUrl,
+    StrikePlace, Tickets, Tls,
 };
 pub use reference::{keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};

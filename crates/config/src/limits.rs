@@ -7,6 +7,7 @@
 mod bytes;
 mod cache;
 mod cluster;
+mod fleet;
 mod http2;
 mod keys;
 mod origin;
@@ -16,6 +17,7 @@ mod tls;
 pub use self::bytes::*;
 pub use self::cache::*;
 pub use self::cluster::*;
+pub use self::fleet::*;
 pub use self::http2::*;
 pub use self::keys::*;
 pub use self::origin::*;

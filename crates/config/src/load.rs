@@ -106,6 +106,7 @@ impl Config {
             }],
             cache: Cache::default(),
             cluster: None,
+            fleet: None,
             admin: None,
             log: Log::default(),
             limits: Limits::default(),

@@ -9,11 +9,13 @@ use std::time::{Instant, SystemTime};
 use penstock_cache::{DiskCounters, Disks};
 use penstock_content::{PeerOutcome, PeerStatus, Peers, Store};
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Costs};
+use penstock_fleet::Fleet;
 use penstock_origin::http::HttpOrigin;
 use penstock_tls::ocsp::Staples;
 use penstock_tls::session_store::InternalStore;
 
 use crate::chacha20::{Cause, ChaCha20Control};
+use crate::fleet;
 use crate::metrics::{
     ChaCha20Reading, DiskReading, DiskTierReading, KernelTlsReading, MemoryTierReading, Metrics,
     OriginServerReading, PeerReading, Readings, SessionCacheReading, StapleReading,
@@ -29,6 +31,7 @@ pub struct Collector {
     costs: Mutex<Costs>,
     sessions: Arc<InternalStore>,
     staples: Arc<Staples>,
+    fleet: Option<Arc<Fleet>>,
     settings: Mutex<Parts>,
 }
 
@@ -52,6 +55,7 @@ impl Collector {
             costs: Mutex::default(),
             sessions: Arc::clone(&tls_state.sessions),
             staples: Arc::clone(&tls_state.staples),
+            fleet: tls_state.fleet.clone(),
             settings: Mutex::default(),
         })
     }
@@ -98,6 +102,21 @@ impl Collector {
         *lock(&self.costs) = costs;
     }
 
+    /// The state of the fleet as JSON; null if the server belongs to none.
+    #[must_use]
+    pub fn fleet_status(&self) -> serde_json::Value {
+        let Some(reading) = self.fleet.as_deref().map(fleet::reading) else { return serde_json::Value::Null };
+        serde_json::json!({
+            "up": reading.is_up,
+            "circuit": if reading.is_circuit_open { "open" } else { "closed" },
+            "latency_seconds": reading.latency.as_secs_f64(),
+            "operations_in_flight": reading.under_way,
+            "purges_applied": reading.purges_applied,
+            "purges_missed": reading.purges_missed,
+            "purges_waiting": reading.purges_waiting,
+        })
+    }
+
     /// Compares the load of the workers with the limits for ChaCha20-Poly1305. Any worker may call it at any time.
     pub(crate) fn observe_pressure(&self, now: Instant) {
         self.chacha20.observe(now, || self.metrics.busy_share(), || self.costs());
@@ -125,6 +144,7 @@ impl Collector {
             disk_tier: cache.as_ref().and_then(|cache| cache.tier().disks()).map(|disks| disk_tier(disks)),
             memory_tier: cache.as_ref().map(|cache| memory_tier(cache)),
             purge_list: cache.map(|cache| cache.purges().len() as u64),
+            fleet: self.fleet.as_deref().map(fleet::reading),
         }
     }
 }
@@ -259,7 +279,7 @@ mod tests {
     use super::*;
 
     fn collector() -> Arc<Collector> {
-        Collector::new(Metrics::new(1), &TlsState::begin(Instant::now()))
+        Collector::new(Metrics::new(1), &TlsState::begin(Instant::now(), None))
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_config::{Config, Limits, Origin, SessionCache, limits};
+use penstock_config::{Config, Limits, Origin, SessionCache, StrikePlace, limits};
 use penstock_content::{Peers, SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
@@ -179,10 +179,14 @@ fn acceptor(
     strikes: Option<&Arc<StrikeRegister<RandomState>>>,
 ) -> Result<Acceptor, StartError> {
     let key_log = key_log(config)?;
-    let session_storage = match config.tls.session_cache {
-        SessionCache::None => None,
-        SessionCache::Internal => Some(SessionStorage {
-            store: Arc::clone(&tls_state.sessions) as Arc<dyn SessionStore>,
+    let own = Arc::clone(&tls_state.sessions) as Arc<dyn SessionStore>;
+    let session_storage = match (config.tls.session_cache, &tls_state.fleet) {
+        (SessionCache::None, _) => None,
+        (SessionCache::Fleet, Some(fleet)) => {
+            Some(SessionStorage { store: fleet.sessions(own), lookup_deadline: fleet.deadline() })
+        }
+        (SessionCache::Internal, _) | (SessionCache::Fleet, None) => Some(SessionStorage {
+            store: own,
             lookup_deadline: Duration::from_millis(limits::SESSION_LOOKUP_DEADLINE_MILLISECONDS),
         }),
     };
@@ -199,7 +203,7 @@ fn acceptor(
         chacha20,
         tickets: Some(Arc::clone(tickets)),
         session_storage,
-        early_data: config.tls.early_data.map(|_| EarlyDataPolicy { strikes: strikes.cloned() }),
+        early_data: config.tls.early_data.map(|early| early_data(early.register, strikes, tls_state)),
         compressions: config.tls.certificate_compression.clone(),
         compressed_bytes_max: limits::COMPRESSED_CERTIFICATE_BYTES,
         client_hello_bytes_max: limits::CLIENT_HELLO_BYTES,
@@ -254,6 +258,18 @@ fn key_log(config: &Config) -> Result<Option<Arc<penstock_tls::KeyLog>>, StartEr
     let opened = penstock_tls::KeyLog::open(path);
     let opened = opened.map_err(|source| StartError::KeyLog { path: path.clone(), source })?;
     Ok(Some(Arc::new(opened)))
+}
+
+fn early_data(
+    place: StrikePlace,
+    strikes: Option<&Arc<StrikeRegister<RandomState>>>,
+    tls_state: &TlsState,
+) -> EarlyDataPolicy {
+    match (place, strikes, &tls_state.fleet) {
+        (_, None, _) => EarlyDataPolicy::AcceptReplays,
+        (StrikePlace::Fleet, Some(_), Some(fleet)) => EarlyDataPolicy::Shared(fleet.strikes()),
+        (_, Some(strikes), _) => EarlyDataPolicy::Register(Arc::clone(strikes)),
+    }
 }
 
 const _: () = assert!(

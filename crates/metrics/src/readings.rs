@@ -31,6 +31,8 @@ pub struct Readings {
     pub disk_tier: Option<DiskTierReading>,
     /// Entries of the list of purges.
     pub purge_list: Option<u64>,
+    /// The store that edges share.
+    pub fleet: Option<FleetReading>,
 }
 
 impl Readings {
@@ -221,6 +223,37 @@ pub struct DiskReading {
     pub damaged: u64,
     /// Slices not read because too many reads waited.
     pub busy: u64,
+}
+
+/// The store that edges share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FleetReading {
+    /// Whether there is a connection.
+    pub is_up: bool,
+    /// Whether handshakes do without it.
+    pub is_circuit_open: bool,
+    /// How long the last probe took.
+    pub latency: Duration,
+    /// Handshakes that wait for it.
+    pub under_way: u64,
+    /// Operations by [`Self::OPERATIONS`] and [`Self::OUTCOMES`].
+    pub operations: [[u64; Self::OUTCOMES.len()]; Self::OPERATIONS.len()],
+    /// Purges of other edges that were applied.
+    pub purges_applied: u64,
+    /// Purges of this edge that wait until the store answers.
+    pub purges_waiting: u64,
+    /// How often the whole cache was purged because purges were missed.
+    pub purges_missed: u64,
+}
+
+impl FleetReading {
+    /// What is asked of the store.
+    pub const OPERATIONS: [&str; 7] =
+        ["session_find", "session_store", "strike", "ticket_keys", "purge_read", "purge_write", "edges"];
+
+    /// How that ended.
+    pub const OUTCOMES: [&str; 9] =
+        ["ok", "miss", "timeout", "lost", "full", "refused", "forged", "skipped", "abandoned"];
 }
 
 /// The session ticket keys in use.

@@ -24,7 +24,7 @@ pub(crate) use load::{
 pub(crate) use sign::{SignArgs, TokenPlace};
 use values::{address, levels, workers};
 
-pub(crate) use tickets::{KeysArgs, TicketsArgs, TicketsCommand};
+pub(crate) use tickets::{TicketsArgs, TicketsCommand};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -33,6 +33,7 @@ mod running;
 mod server;
 mod setup;
 mod sockets;
+mod store;
 mod strace;
 pub mod tapped;
 mod tls;
@@ -55,6 +56,7 @@ pub use self::{
     server::Server,
     setup::Setup,
     sockets::Sockets,
+    store::Store,
     strace::Strace,
     tls::{TlsOptions, TlsStream, client_hello},
     tool::{Finished, Started, Tool},

@@ -73,7 +73,7 @@ impl Acceptor {
         let ongoing = connection.setup_accept(Wire::new(Rc::clone(&socket), received));
         let limiter = (limiter, client.network);
         let (stream, timing) = drive(ongoing, &socket, limiter, self.lookup_deadline()).await?;
-        let early_data = early_data::outcome(stream.ssl(), self.early_data());
+        let early_data = early_data::outcome(stream.ssl(), self.early_data()).await;
         let client_certificate = self.name_of_client(stream.ssl());
         let mut established = take_over(stream, early_data)?;
         established.facts.client_certificate = client_certificate;

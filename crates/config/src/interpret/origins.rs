@@ -246,7 +246,7 @@ fn redirect_hosts(list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String> 
     hosts
 }
 
-fn authorities(
+pub(super) fn authorities(
     file: Option<&Text>,
     secure: bool,
     leads_elsewhere: bool,

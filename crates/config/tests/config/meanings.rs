@@ -145,13 +145,16 @@ tls:
     assert_eq!(tls.chacha20, ChaCha20::Never);
     let suites: Vec<_> = tls.suites.iter().map(|suite| suite.number).collect();
     assert_eq!(suites, [0x1302, 0x1301, 0xc030, 0xcca9]);
-    assert_eq!(tls.early_data, Some(EarlyData { max_bytes: 4096, anti_replay: false }));
+    assert_eq!(
+        tls.early_data,
+        Some(EarlyData { max_bytes: 4096, anti_replay: false, ..EarlyData::default() })
+    );
     assert_eq!(Tls::default().early_data, None);
     assert_eq!(tls.session_cache, SessionCache::None);
     assert_eq!(Tls::default().session_cache, SessionCache::Internal);
     let rotate = Duration::from_secs(6 * 3600);
     let policy = TicketPolicy { rotate, keep: 5, ..Tickets::default().policy };
-    assert_eq!(tls.tickets, Tickets { directory: None, policy });
+    assert_eq!(tls.tickets, Tickets { policy, ..Tickets::default() });
     assert_eq!(tls.key_log, Some(fixture.path().join("keys.txt")));
 }
 

@@ -13,6 +13,7 @@ mod cli;
 mod clients;
 mod cluster;
 mod files;
+mod fleet;
 mod handshake_policy;
 mod handshakes;
 mod http;
