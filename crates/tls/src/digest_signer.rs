@@ -100,6 +100,8 @@ impl DigestSigner {
         match (kind, self.algorithm) {
             (SignatureKind::RsaPkcs1(hash), Algorithm::Rsa) => self.pkcs1(hash, digest),
             (SignatureKind::RsaPss(hash), Algorithm::Rsa) => self.pss(hash, digest),
+            // No version of TLS asks for it.
+            (SignatureKind::Ecdsa(Hash::Md5Sha1), _) => Err(DigestError::WrongKind),
             (SignatureKind::Ecdsa(hash), Algorithm::P256 | Algorithm::P384 | Algorithm::P521) => {
                 self.ecdsa(hash, digest)
             }
@@ -252,7 +254,12 @@ mod tests {
                     _ => vec![SignatureKind::Ecdsa(hash)],
                 };
                 for kind in kinds {
-                    if matches!(kind, SignatureKind::RsaPss(Hash::Md5Sha1 | Hash::Sha1 | Hash::Sha224)) {
+                    let is_refused = matches!(
+                        kind,
+                        SignatureKind::RsaPss(Hash::Md5Sha1 | Hash::Sha1 | Hash::Sha224)
+                            | SignatureKind::Ecdsa(Hash::Md5Sha1)
+                    );
+                    if is_refused {
                         assert_eq!(signer.sign(kind, &vec![7; hash.length()]), Err(DigestError::WrongKind));
                         continue;
                     }
