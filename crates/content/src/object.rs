@@ -30,7 +30,7 @@ pub(crate) struct ObjectRepresentation {
     client: IpAddr,
 }
 
-/// What became of an object of unknown length.
+/// The end of a wait for bytes of an object of unknown length.
 pub(crate) enum Waited {
     /// The bytes have come, the end has not.
     Growing,

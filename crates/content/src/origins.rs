@@ -13,7 +13,7 @@ use penstock_origin::http::{Connections, Fetch, HttpOrigin, OriginError, OriginR
 /// A future of the thread that made it.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
 
-/// What sending a request to an origin gives.
+/// The result of a request to an origin.
 pub type Fetched<'f> = LocalFuture<'f, Result<Box<dyn OriginBody + 'f>, OriginError>>;
 
 /// Servers that can be asked for objects.

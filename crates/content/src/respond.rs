@@ -102,7 +102,7 @@ async fn from_cache(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<S
     })
 }
 
-/// What a fetch for this request needs.
+/// Makes the lookup of a request.
 fn lookup(
     exchange: &Exchange<'_>,
     site: &Arc<HttpSite>,

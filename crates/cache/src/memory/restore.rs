@@ -32,7 +32,7 @@ pub(super) const SLICES_NAME: &str = "slices";
 pub(super) const RECORDS_NAME: &str = "records";
 pub(super) const KEY_NAME: &str = "key";
 pub(super) const QUEUE_NAME: &str = "popular";
-/// What the system calls the files of a tier without a directory.
+/// The name in the system of the files of a tier without a directory.
 const MEMORY_FILE_NAME: &str = "penstock";
 
 /// The objects of an earlier process.
