@@ -6,6 +6,7 @@
 
 mod bytes;
 mod cache;
+mod cluster;
 mod http2;
 mod origin;
 mod semantics;
@@ -13,6 +14,7 @@ mod tls;
 
 pub use self::bytes::*;
 pub use self::cache::*;
+pub use self::cluster::*;
 pub use self::http2::*;
 pub use self::origin::*;
 pub use self::semantics::*;

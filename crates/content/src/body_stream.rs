@@ -1,7 +1,6 @@
 //! Streaming the body of an object: the bytes that can be sent now, and waiting for the rest.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +18,9 @@ use crate::fill::{fetch_slice, record_fault};
 use crate::metadata::ObjectMetadata;
 use crate::origin_request::wait_before_retry;
 use crate::past_cache::{PastCache, fetch_past_cache, may_go_past_cache};
+use crate::peers::ServingEntry;
 use crate::relay::BodyReceiver;
+use crate::requester::Requester;
 use crate::store::Store;
 use crate::task;
 use crate::write_body::fill_window;
@@ -27,8 +28,10 @@ use crate::write_body::fill_window;
 /// A body that may still be coming while it is sent.
 pub struct BodyStream {
     store: Arc<Store>,
-    /// The client that the fetches are for.
-    client: IpAddr,
+    /// The sender of the request that the fetches are for.
+    requester: Requester,
+    /// Counts the response while a node of the cluster receives it.
+    pub(crate) serving: Option<ServingEntry>,
     /// Since when its network has had too many fetches for this one to go on.
     refused_since: Option<Instant>,
     object: Arc<Object<ObjectMetadata>>,
@@ -155,7 +158,7 @@ impl BodyStream {
     pub(crate) fn new(
         store: &Arc<Store>,
         object: &Arc<Object<ObjectMetadata>>,
-        client: IpAddr,
+        requester: Requester,
         pieces: Pieces,
     ) -> Self {
         object.description().readers.enter();
@@ -165,7 +168,8 @@ impl BodyStream {
         };
         Self {
             store: Arc::clone(store),
-            client,
+            requester,
+            serving: None,
             refused_since: None,
             object: Arc::clone(object),
             current,
@@ -250,12 +254,19 @@ impl BodyStream {
                     return self.recover(context, slice, range).await;
                 }
                 if !progress.complete {
-                    follower.further().await;
+                    let metadata = self.object.description();
+                    tokio::select! {
+                        biased;
+                        () = follower.further() => {}
+                        () = metadata.site.until_asking(self.requester, metadata.target(), range.start) => {
+                            return Err(BodyError::Gone(None));
+                        }
+                    }
                 }
                 Ok(None)
             }
             SliceClaim::Missing(fill) => {
-                let Ok(place) = context.enter_fetch(self.client) else {
+                let Ok(place) = context.enter_fetch(self.requester) else {
                     // Another reader may fill it.
                     drop(fill);
                     return self.wait_for_fetches(context).await;
@@ -263,9 +274,10 @@ impl BodyStream {
                 self.retry(slice)?;
                 let mut follower = fill.follow();
                 let (filling, store) = (Rc::clone(context), Arc::clone(&self.store));
+                let requester = self.requester;
                 task::spawn(async move {
                     let _place = place;
-                    fetch_slice(&filling, &store, fill).await;
+                    fetch_slice(&filling, &store, requester, fill).await;
                 });
                 follower.further().await;
                 if follower.progress().failed { self.recover(context, slice, range).await } else { Ok(None) }
@@ -297,7 +309,8 @@ impl BodyStream {
         }
         let end = self.object.length().unwrap_or(0).min(range.end);
         loop {
-            match fetch_past_cache(context, &self.store, &self.object, range.start, end).await {
+            let wanted = range.start..end;
+            match fetch_past_cache(context, &self.store, &self.object, self.requester, wanted).await {
                 Ok((pieces, memory)) => {
                     let length = pieces.iter().map(|piece| piece.len() as u64).sum();
                     self.advance_by(length);
@@ -376,12 +389,13 @@ impl BodyStream {
                 return;
             }
             if let SliceClaim::Missing(fill) = self.object.claim_slice(next) {
-                let Ok(place) = context.enter_prefetch(self.client) else { return };
+                let Ok(place) = context.enter_prefetch(self.requester) else { return };
                 self.object.description().readers.mark_slice(&self.store.prefetches, next);
                 let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
+                let requester = self.requester;
                 task::spawn(async move {
                     let _place = place;
-                    fetch_slice(&context, &store, fill).await;
+                    fetch_slice(&context, &store, requester, fill).await;
                 });
             }
             self.prefetched = next + 1;

@@ -25,7 +25,7 @@ use crate::fault::FillFault;
 use crate::http_site::HttpSite;
 use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime};
 use crate::live::BodyKind;
-use crate::origins::OriginBody;
+use crate::origins::{OriginBody, PeerObject};
 use crate::readers::ReaderThrottle;
 use crate::variants::is_same_variant;
 
@@ -139,6 +139,7 @@ impl ObjectMetadata {
         let status = if ranges { 200 } else { answer.status() };
         let bounds = site.bounds(status, &request.target, &kind, now.0);
         let storage = personal(request, answer, storage(answer, status, &bounds, now.1));
+        let storage = as_peer_says(answer, storage);
         // A body that may be cut short is delivered, and not kept (RFC 9112 §9.8).
         let storage = match storage {
             Storage::Shared(_) if !answer.proves_completeness() => Storage::Passing,
@@ -317,7 +318,7 @@ impl ObjectMetadata {
             let rare = self.rare.get_or_init(Box::default);
             rare.updated_fields.store(Some(Arc::new(updated)));
         }
-        if let Storage::Shared(lifetime) = storage {
+        if let Storage::Shared(lifetime) = as_peer_says(answer, storage) {
             self.lifetime.set(&StoredLifetime::new(now.0, &lifetime));
         }
     }
@@ -366,11 +367,21 @@ impl ObjectMetadata {
         self.traits = Traits::default().with(Traits::MANIFEST, self.traits.has(Traits::MANIFEST));
     }
 
+    /// Whether the response was kept for later requests.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.traits.has(Traits::STORED)
+    }
+
+    /// Makes these the metadata of an object that goes to one client and is not kept.
+    pub(crate) fn set_unstored(&mut self) {
+        self.traits = Traits(self.traits.0 & !Traits::STORED.0);
+    }
+
     /// The part of Cache-Status that describes the object.
     pub(crate) fn stored_state(&self, lifetime: &StoredLifetime, now: Instant) -> StoredState {
         StoredState {
             origin_status: if self.came_in_part() { 206 } else { self.status },
-            stored: self.traits.has(Traits::STORED),
+            stored: self.is_stored(),
             ttl: lifetime.ttl_seconds(now),
         }
     }
@@ -424,6 +435,16 @@ impl ObjectMetadata {
     pub(crate) fn is_same_version(&self, answer: &dyn OriginBody) -> bool {
         let name = if self.etag().is_empty() { "last-modified" } else { "etag" };
         self.strong_validator().is_some_and(|validator| answer.field(name) == Some(validator))
+    }
+}
+
+/// The freshness that another node of the cluster tells: it knows when the origin was asked, and of soft purges.
+fn as_peer_says(answer: &dyn OriginBody, storage: Storage) -> Storage {
+    match (storage, answer.peer()) {
+        (Storage::Shared(_), Some(PeerObject { lifetime })) => {
+            lifetime.map_or(Storage::Passing, Storage::Shared)
+        }
+        (storage, _) => storage,
     }
 }
 

@@ -19,7 +19,7 @@ use crate::inbound::Inbound;
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, ShortReason};
 use crate::settings::Settings;
 use crate::untaken::{Untaken, drop_untaken, untaken_bytes};
-use crate::worker::Worker;
+use crate::worker::{Purpose, Worker};
 
 /// A connection behind its handshake.
 pub(crate) struct Connection {
@@ -42,6 +42,8 @@ pub(crate) struct Connection {
     pub(crate) client_certificate: Option<Box<str>>,
     /// The versions of HTTP that the client may still speak: one, unless a plain connection can be either.
     pub(crate) versions: HttpVersions,
+    /// What the listener of the connection is for.
+    pub(crate) purpose: Purpose,
     /// Requests answered so far.
     pub(crate) requests: u64,
     /// The end of the last response, if the client may have yet to take it.
@@ -101,6 +103,7 @@ impl Connection {
             ja4: None,
             client_certificate: None,
             versions: HttpVersions::H1,
+            purpose: Purpose::Clients,
             requests: 0,
             untaken: None,
             is_heard_out: false,

@@ -9,7 +9,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_config::limits;
-use penstock_content::{CacheStatus, ClientRequest, Forward, Response, respond};
+use penstock_content::{
+    CacheStatus, ClientRequest, Forward, PeerService, Response, respond, respond_to_peer,
+};
 use penstock_egress::{Part, Transmission};
 use penstock_http::body::BodyDecoder;
 use penstock_http::{BodyFraming, Method, Rejection, Request, Status, head_length};
@@ -25,6 +27,7 @@ use crate::record::{Answered, CarriedBy, record, record_refusal};
 use crate::settings::Settings;
 use crate::untaken::Untaken;
 use crate::upload::{self, CLIENT_GONE, forwarded_share};
+use crate::worker::Purpose;
 use body::Http1Body;
 use carrier::Http1Carrier;
 pub(crate) use head::plain_http_on_tls_port;
@@ -42,6 +45,9 @@ enum Next {
 
 const HEAD_TOO_SLOW: Rejection =
     Rejection { status: Status::RequestTimeout, reason: "head_too_slow", close: true };
+/// The answer to another node after a reload has ended the cluster.
+const NO_CLUSTER: Rejection =
+    Rejection { status: Status::MisdirectedRequest, reason: "no_cluster", close: true };
 /// First byte of a TLS handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -185,7 +191,11 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let content = Rc::clone(&connection.worker.content);
     // Held until the response has been sent: it comes from the origin as well.
     let mut share = None;
-    let responded = match Forward::admit(&content, &settings.sites, &request) {
+    let forward = match connection.purpose {
+        Purpose::Clients => Forward::admit(&content, &settings.sites, &request),
+        Purpose::Peers => None,
+    };
+    let responded = match forward {
         Some(forward) => match forwarded_share(&connection.worker, connection.client, settings) {
             Ok(held) => {
                 share = Some(held);
@@ -239,8 +249,19 @@ async fn respond_past_body(
     settings: &Settings,
 ) -> Result<(Response, bool), Rejection> {
     let is_whole = skip_body(connection, client.head, started, settings).await?;
-    let responded = pin!(respond(&connection.worker.content, &settings.sites, client));
-    let response = unless_departed(connection, responded).await?;
+    let content = &connection.worker.content;
+    let response = match (connection.purpose, &settings.cluster) {
+        (Purpose::Clients, _) => {
+            let responded = pin!(respond(content, &settings.sites, client));
+            unless_departed(connection, responded).await?
+        }
+        (Purpose::Peers, Some(cluster)) => {
+            let service =
+                PeerService { sites: &settings.sites, peers: &cluster.peers, store: settings.store.as_ref() };
+            unless_departed(connection, Box::pin(respond_to_peer(content, service, client))).await?
+        }
+        (Purpose::Peers, None) => return Err(NO_CLUSTER),
+    };
     Ok((response, is_whole))
 }
 

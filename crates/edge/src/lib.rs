@@ -52,7 +52,8 @@ pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use collect::Collector;
 pub use kernel_tls::measure_limits;
 pub use penstock_content::{
-    PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space, contents, signed_urls,
+    PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
+    contents, signed_urls,
 };
 pub use penstock_metrics as metrics;
 pub use server::Server;

@@ -58,7 +58,7 @@ pub use log::LogCounters;
 pub use prefetch::{Prefetched, Prefetches};
 pub use readings::{
     ChaCha20Reading, DiskReading, DiskTierReading, KernelTlsReading, MemoryTierReading, OriginServerReading,
-    Readings, SessionCacheReading, StapleReading, TicketKeysReading,
+    PeerReading, Readings, SessionCacheReading, StapleReading, TicketKeysReading,
 };
 pub use reference::reference;
 pub use registry::Metrics;

@@ -67,6 +67,7 @@ fn settings(servers: &[SocketAddr]) -> OriginSettings {
         servers: servers.iter().map(url).collect(),
         host: None,
         authorities: None,
+        identity: None,
         s3: None,
         redirect_hosts: Vec::new(),
         health_check: None,

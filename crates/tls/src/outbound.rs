@@ -18,6 +18,7 @@ use penstock_sys::ssl::client;
 use tokio::net::TcpStream;
 use tokio_boring::SslStreamBuilder;
 
+use crate::certificate::Certificate;
 use crate::client_certificates::AuthoritiesError;
 
 /// A connection with another server.
@@ -91,6 +92,25 @@ impl fmt::Debug for Authorities {
     }
 }
 
+/// The certificate that this program shows to other servers that ask for one. Clones share it.
+#[derive(Clone, Debug)]
+pub struct ClientIdentity(Arc<Certificate>);
+
+impl ClientIdentity {
+    /// This certificate, with its intermediates.
+    pub fn new(certificate: &Arc<Certificate>) -> Self {
+        Self(Arc::clone(certificate))
+    }
+}
+
+impl PartialEq for ClientIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.fingerprint() == other.0.fingerprint()
+    }
+}
+
+impl Eq for ClientIdentity {}
+
 /// Why a TLS connection to another server failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutboundError {
@@ -139,11 +159,16 @@ impl ServerSessions {
 
 impl Outbound {
     /// A client for the server `name`, a host name or IP address that its certificate must contain. At most
-    /// `sessions_max` sessions are kept.
+    /// `sessions_max` sessions are kept. A server that asks for a certificate is shown that of `identity`.
     ///
     /// # Errors
     /// The error of the library.
-    pub fn new(authorities: &Authorities, name: &str, sessions_max: usize) -> Result<Self, ErrorStack> {
+    pub fn new(
+        authorities: &Authorities,
+        name: &str,
+        sessions_max: usize,
+        identity: Option<&ClientIdentity>,
+    ) -> Result<Self, ErrorStack> {
         let sessions = Arc::new(ServerSessions(Mutex::default(), sessions_max.max(1)));
         let mut context = SslContext::builder(SslMethod::tls())?;
         context.set_min_proto_version(Some(SslVersion::TLS1_2))?;
@@ -151,6 +176,13 @@ impl Outbound {
         context.set_cert_store_ref(&authorities.0.store);
         context.set_alpn_protos(b"\x08http/1.1")?;
         context.set_session_cache_mode(SslSessionCacheMode::CLIENT | SslSessionCacheMode::NO_INTERNAL);
+        if let Some(ClientIdentity(certificate)) = identity {
+            context.set_certificate(certificate.leaf())?;
+            for intermediate in certificate.intermediates() {
+                context.add_extra_chain_cert(intermediate.clone())?;
+            }
+            context.set_private_key(certificate.key())?;
+        }
         let kept = Arc::clone(&sessions);
         context.set_new_session_callback(move |_, session| kept.put(session));
         let made = Self { context: context.build(), name: name.to_owned(), sessions };

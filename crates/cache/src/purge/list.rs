@@ -101,7 +101,9 @@ impl Purges {
         let kept = files.iter_mut().try_for_each(|file| file.append(&purge));
         {
             let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
-            *list = list.iter().cloned().chain([purge]).collect();
+            // One of the same objects that does as much makes an older one needless.
+            let is_needed = |known: &&Purge| known.pattern != purge.pattern || (purge.soft && !known.soft);
+            *list = list.iter().filter(is_needed).cloned().chain([purge.clone()]).collect();
         }
         self.latest.store(at, Ordering::Release);
         drop(files);

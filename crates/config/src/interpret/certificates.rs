@@ -173,7 +173,7 @@ fn default_for(raw: Option<&Text>, reader: &mut Reader<'_>) -> DefaultFor {
     }
 }
 
-fn certificate(
+pub(super) fn certificate(
     section: &Spanned<raw::Certificate>,
     default: DefaultFor,
     reader: &mut Reader<'_>,

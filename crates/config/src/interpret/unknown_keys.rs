@@ -1,22 +1,15 @@
-//! Reports unknown keys, and keys whose feature does not exist yet.
+//! Reports unknown keys.
 
 use super::reader::Reader;
 use crate::raw;
-use crate::section::{Inside, Key, RejectedKey, Section, position};
+use crate::section::{Inside, Key, Section, UnknownKey, position};
 
 pub(super) fn report(root: &raw::Root, reader: &mut Reader<'_>) {
     let mut found = Vec::new();
-    root.unknown_keys_within("", &mut found);
-    for stray in found {
-        match stray {
-            RejectedKey::NotYet { path, position } => {
-                reader.fault(position, format!("{path} is not supported yet"), "remove it");
-            }
-            RejectedKey::Unknown { key, siblings } => {
-                let name = &key.value;
-                reader.fault(position(&key), format!("unknown key `{name}`"), instead_of(name, siblings));
-            }
-        }
+    root.unknown_keys_within(&mut found);
+    for UnknownKey { key, siblings } in found {
+        let name = &key.value;
+        reader.fault(position(&key), format!("unknown key `{name}`"), instead_of(name, siblings));
     }
 }
 

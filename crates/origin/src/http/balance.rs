@@ -170,6 +170,15 @@ impl Balance {
         None
     }
 
+    /// Takes a server out without waiting for further failures.
+    pub(super) fn take_out(&mut self, index: usize, now: Instant) -> Option<HealthChange> {
+        let left = match self.servers.get(index)?.health {
+            ServerHealth::Up { failures } => self.limits.unhealthy_after.saturating_sub(failures).max(1),
+            ServerHealth::Down { .. } => return None,
+        };
+        (0..left).find_map(|_| self.report(index, false, now))
+    }
+
     /// Counts the outcome of a health check.
     pub(super) fn report_check(&mut self, index: usize, good: bool, now: Instant) -> Option<HealthChange> {
         let limits = self.limits;

@@ -73,6 +73,26 @@ impl HttpOrigin {
         self.servers.iter().enumerate().map(status).collect()
     }
 
+    /// Whether one of its servers is in.
+    pub fn is_up(&self) -> bool {
+        let balance = self.balance();
+        (0..self.servers.len()).any(|index| balance.is_up(index))
+    }
+
+    /// Takes a server out at once, for this reason: it is known not to answer.
+    pub fn take_out(&self, index: usize, fault: &str) {
+        if let Some(server) = self.server(index) {
+            server.set_fault(fault.to_owned());
+        }
+        let change = self.balance().take_out(index, Instant::now());
+        self.log_change(index, change);
+    }
+
+    /// Why a server failed last; empty if it never did.
+    pub fn last_fault(&self, index: usize) -> String {
+        self.server(index).map(Server::fault).unwrap_or_default()
+    }
+
     pub(super) fn limits(&self) -> &OriginLimits {
         &self.settings.limits
     }

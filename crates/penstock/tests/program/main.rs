@@ -11,6 +11,7 @@ mod cached;
 mod certificates;
 mod cli;
 mod clients;
+mod cluster;
 mod files;
 mod handshake_policy;
 mod handshakes;
