@@ -4,7 +4,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 LISTEN ?= 127.0.0.1:8443
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs clean
+.PHONY: help run fleet test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -16,6 +16,11 @@ run: ## Build, make the demo video and serve it at https://localhost:8443/
 	cargo build --release --locked --package penstock
 	@demo/generate
 	target/release/penstock serve --root demo/media --listen $(LISTEN)
+
+fleet: ## Build, then start a store and three edges of a fleet on loopback addresses
+	@scripts/install-needs build fleet
+	cargo build --release --locked --package penstock
+	@scripts/fleet
 
 test: ## Run every check and test (format, lints, Rust, scripts, browser)
 	@scripts/install-needs build demo test s3

@@ -11,11 +11,15 @@ mod cluster;
 mod compression;
 mod early_data;
 mod ech;
+mod fleet;
 mod forwarding;
+pub(crate) mod keyserver;
 mod listeners;
 mod log;
 mod ocsp;
 mod origins;
+mod pem;
+mod private_keys;
 mod query;
 pub(crate) mod reader;
 mod signed_urls;
@@ -47,6 +51,8 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let admin = admin::admin(root.admin.as_ref(), reader);
     let (listeners, mut addresses) = listeners::listeners(root, admin.as_ref(), reader);
     let cluster = cluster::cluster(root.cluster.as_ref(), &mut addresses, reader);
+    let fleet = fleet::fleet(root.fleet.as_ref(), &listeners, reader);
+    fleet::require(&tls, root.tls.as_ref(), root.fleet.is_some(), reader);
     let sites = sites::sites(root.sites.as_ref(), cluster.as_ref(), reader);
     let cache = cache::cache(root.cache.as_ref(), reader);
     let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, reader));
@@ -62,6 +68,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
         sites,
         cache,
         cluster,
+        fleet,
         admin,
         log,
         limits,

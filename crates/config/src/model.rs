@@ -5,6 +5,9 @@
 
 mod cache;
 mod cluster;
+mod fleet;
+mod keys;
+mod keyserver;
 mod limits;
 mod origin;
 mod site;
@@ -19,11 +22,15 @@ use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::cluster::{Cluster, ClusterNode, ClusterTls};
+pub use self::fleet::{Fleet, StorePlace, StoreUrl};
+pub use self::keys::{KeyserverAccess, RemoteKeyPlace};
+pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
 pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};
 pub use self::site::{DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache};
 pub use self::tls::{
-    CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, Tickets, Tls,
+    CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,
+    Tickets, Tls,
 };
 use crate::fault::Fault;
 use crate::section::Position;
@@ -48,6 +55,8 @@ pub struct Config {
     pub cache: Cache,
     /// Other servers that share their caches with this one; `None` if there are none.
     pub cluster: Option<Cluster>,
+    /// The fleet that this edge belongs to; `None` if it shares nothing.
+    pub fleet: Option<Fleet>,
     /// The admin listener; `None` if there is none.
     pub admin: Option<Admin>,
     /// Logs other than the program's own on stderr.

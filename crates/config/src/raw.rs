@@ -3,13 +3,15 @@
 //! `docs/configuration.md` is made from this file.
 
 mod cluster;
+mod keys;
 mod origin;
 
 use serde_saphyr::Spanned;
 
 pub(crate) use self::cluster::{Cluster, ClusterNode};
+pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
-use crate::section::{Sections, Text, Texts, WordOr, WordOrMore, section};
+use crate::section::{Sections, Text, Texts, WordOr, section};
 
 section! {
     /// The whole file.
@@ -30,6 +32,8 @@ section! {
         cache: Spanned<Cache>, "section", "";
         /// Other Penstock servers that this one shares its cache with; see [cluster.md](cluster.md).
         cluster: Spanned<Cluster>, "section", "off";
+        /// A store that several edges share; see [fleet.md](fleet.md).
+        fleet: Spanned<Fleet>, "section", "off";
         /// The admin listener: `/healthz`, `/metrics` and `/cache/purge` over plain HTTP.
         admin: Spanned<Admin>, "section", "off";
         /// Logs other than the program's own on stderr.
@@ -85,8 +89,8 @@ section! {
         /// Session ticket keys: random and rotated in memory, or shared as files.
         tickets: Spanned<Tickets>, "section", "";
         /// Sessions of TLS 1.2 kept in memory, for clients that resume without tickets; see
-        /// [tls.md](tls.md#session-cache).
-        session_cache: Spanned<WordOrMore>, "`internal`, `none`", "internal";
+        /// [tls.md](tls.md#session-cache). A section shares them with other edges.
+        session_cache: Spanned<WordOr<SharedSessions>>, "`internal`, `none` or section", "internal";
         /// OCSP responses sent with certificates: `auto` asks the responder that a certificate names; see [tls.md](tls.md#ocsp-stapling).
         ocsp: Spanned<WordOr<Ocsp>>, "`auto`, `off` or section", "off";
         /// 0-RTT: requests that a returning client sends before its handshake is finished; see [early-data.md](early-data.md).
@@ -107,8 +111,10 @@ section! {
     Certificate {
         /// PEM file: the certificate, then its intermediates.
         chain: Text, "file", "required without `directory`";
-        /// PEM file: the private key, not encrypted.
-        key: Text, "file", "required without `directory`";
+        /// PEM file: the private key, not encrypted; or where the key is instead.
+        key: Spanned<WordOr<PrivateKey>>, "file or section", "required without `directory`";
+        /// PEM file: a copy of a key that is elsewhere. It signs while the other place fails.
+        fallback: Text, "file", "no copy";
         /// Instead of the two: a directory of any number of certificates, read when clients ask for them.
         directory: Text, "directory", "no directory";
         /// `true`: the one for clients that send no name or an unknown one, at most one of each kind of key; with no
@@ -164,6 +170,8 @@ section! {
     Tickets {
         /// Keys shared with other servers as files; see [tickets.md](tickets.md). Without it they are random.
         directory: Text, "directory", "random keys";
+        /// Keys shared with the other edges of `fleet` in its store, which makes them. All edges should have the same `rotate` and `keep`; see [fleet.md](fleet.md#ticket-keys).
+        valkey: Text, "`true`, `false`", "false";
         /// How often a new key seals; with `directory`, how often you promise to add one.
         rotate: Text, "time", "12h";
         /// Keys that open tickets: the sealing one and older ones.
@@ -174,12 +182,22 @@ section! {
 }
 
 section! {
+    /// Sessions of TLS 1.2 that edges share.
+    SharedSessions {
+        /// Keep them in this process and in the store of `fleet`, where every edge finds them.
+        valkey: Text, "`true`, `false`", "false";
+    }
+}
+
+section! {
     /// Requests before the handshake is finished (0-RTT). An attacker who records one can send it again.
     EarlyData {
         /// How much of it is acted upon before the handshake is finished; what comes behind waits.
         max_bytes: Text, "size up to 14KiB", "4KiB";
         /// Have requests that could be replays wait for the end of the handshake; `false` answers them at once, for content that is public and the same for every client.
         anti_replay: Text, "`true`, `false`", "true";
+        /// Where requests are recorded, so that replays are known: in this process, or by `valkey` in the store of `fleet`, so that a replay to another edge is known too. Without an answer in time a request waits for the end of the handshake.
+        register: Text, "`process`, `valkey`", "process";
     }
 }
 
@@ -310,6 +328,24 @@ section! {
         include_subdomains: Text, "`true`, `false`", "false";
         /// Agree to be built into browsers, which takes months to undo. Needs `include_subdomains` and a year.
         preload: Text, "`true`, `false`", "false";
+    }
+}
+
+section! {
+    /// A fleet: edges that share a Valkey or Redis store. Purges reach all of them; `tls.tickets`, `tls.session_cache` and `tls.early_data` say what else they share.
+    Fleet {
+        /// The store: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS, or `unix:///PATH`.
+        valkey: Text, "URL", "required";
+        /// A file with at least 32 bytes, the same on each edge and readable by its owner only. All that is stored is sealed with it.
+        secret: Text, "file", "required";
+        /// How long a handshake waits for the store, from 5ms to 1s.
+        deadline: Text, "time", "20ms";
+        /// The name of this edge; each has another.
+        name: Text, "name", "host name and port of the first listener";
+        /// A directory of this program's own for the last ticket keys, so that a start without the store has them, and for the position in the stream of purges, so that a start applies those that were missed only.
+        state: Text, "directory", "not kept";
+        /// PEM file: the authorities that sign the certificate of the store.
+        ca: Text, "file", "those of the system";
     }
 }
 

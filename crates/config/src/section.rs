@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_saphyr::Spanned;
 
 /// A single value with its position.
@@ -133,61 +133,6 @@ impl<S: Section> Shape for Entries<S> {
         for entry in &self.value {
             entry.unknown_keys(found);
         }
-    }
-}
-
-/// A word, or something larger whose feature does not exist yet.
-#[derive(Debug)]
-pub(crate) enum WordOrMore {
-    Word(String),
-    More,
-}
-
-impl Shape for Spanned<WordOrMore> {}
-
-impl<'de> Deserialize<'de> for WordOrMore {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AnyVisitor;
-
-        impl<'de> Visitor<'de> for AnyVisitor {
-            type Value = WordOrMore;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a word or a section")
-            }
-
-            fn visit_str<E>(self, word: &str) -> Result<WordOrMore, E> {
-                Ok(WordOrMore::Word(word.to_owned()))
-            }
-
-            fn visit_bool<E>(self, word: bool) -> Result<WordOrMore, E> {
-                Ok(WordOrMore::Word(word.to_string()))
-            }
-
-            fn visit_i64<E>(self, word: i64) -> Result<WordOrMore, E> {
-                Ok(WordOrMore::Word(word.to_string()))
-            }
-
-            fn visit_u64<E>(self, word: u64) -> Result<WordOrMore, E> {
-                Ok(WordOrMore::Word(word.to_string()))
-            }
-
-            fn visit_f64<E>(self, word: f64) -> Result<WordOrMore, E> {
-                Ok(WordOrMore::Word(word.to_string()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<WordOrMore, A::Error> {
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(WordOrMore::More)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WordOrMore, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(WordOrMore::More)
-            }
-        }
-
-        deserializer.deserialize_any(AnyVisitor)
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Purge {
     pub target: PurgeTarget,
     /// Whether they only become stale.
     pub soft: bool,
+    /// Whether to wait until the other edges of the fleet have applied it.
+    pub confirm: bool,
 }
 
 /// Which objects to purge.

@@ -14,7 +14,7 @@ use crate::response::{json, method_not_allowed, plain};
 pub(crate) const PATH: &str = "/cache/purge";
 
 const HOW: &str = "write /cache/purge?url=URL, ?prefix=URL, ?tag=TAG or ?everything=1, with &soft=1 to make it only \
-                   stale; a URL with & or % in it has to be percent-encoded\n";
+                   stale and &fleet=1 to wait for the other edges; a URL with & or % in it has to be percent-encoded\n";
 
 /// `POST /cache/purge?url=https://video.example.com/a.mp4`
 pub(crate) async fn by_query<B>(request: &Request<B>, backend: Arc<dyn Backend>) -> Response<String> {
@@ -37,17 +37,21 @@ pub(crate) async fn by_method<B>(request: &Request<B>, backend: Arc<dyn Backend>
     };
     let soft = field("soft-purge").is_some_and(|value| value != "0");
     let target = PurgeTarget::Url(format!("http://{host}{target}"));
-    carry_out(request, backend, Purge { target, soft }).await
+    carry_out(request, backend, Purge { target, soft, confirm: false }).await
 }
 
 /// Reads the query; `None` unless it names exactly one target.
 fn parse(query: &str) -> Option<Purge> {
-    let (mut target, mut soft) = (None, false);
+    let (mut target, mut soft, mut confirm) = (None, false, false);
     for parameter in query.split('&').filter(|one| !one.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let value = decoded(value)?;
         if name == "soft" {
             soft = value != "0";
+            continue;
+        }
+        if name == "fleet" {
+            confirm = value != "0";
             continue;
         }
         let named = match name {
@@ -62,7 +66,7 @@ fn parse(query: &str) -> Option<Purge> {
             return None;
         }
     }
-    target.map(|target| Purge { target, soft })
+    target.map(|target| Purge { target, soft, confirm })
 }
 
 async fn carry_out<B>(request: &Request<B>, backend: Arc<dyn Backend>, purge: Purge) -> Response<String> {
@@ -106,10 +110,12 @@ mod tests {
 
     #[test]
     fn a_query_names_one_target() {
-        let url = |value: &str, soft| Some(Purge { target: PurgeTarget::Url(value.to_owned()), soft });
-        assert_eq!(parse("url=/a%26b"), url("/a&b", false));
-        assert_eq!(parse("soft=1&url=/a"), url("/a", true));
-        assert_eq!(parse("everything"), Some(Purge { target: PurgeTarget::Everything, soft: false }));
+        let purge = |target, soft, confirm| Some(Purge { target, soft, confirm });
+        let url = |value: &str| PurgeTarget::Url(value.to_owned());
+        assert_eq!(parse("url=/a%26b"), purge(url("/a&b"), false, false));
+        assert_eq!(parse("soft=1&url=/a"), purge(url("/a"), true, false));
+        assert_eq!(parse("url=/a&fleet=1"), purge(url("/a"), false, true));
+        assert_eq!(parse("everything"), purge(PurgeTarget::Everything, false, false));
         for wrong in ["", "url=", "url=/a&tag=b", "everything=1&everything=1", "url=%zz", "url=%ff", "uri=/a"]
         {
             assert_eq!(parse(wrong), None, "{wrong}");

@@ -9,15 +9,18 @@ use std::time::{Instant, SystemTime};
 use penstock_cache::{DiskCounters, Disks};
 use penstock_content::{PeerOutcome, PeerStatus, Peers, Store};
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Costs};
+use penstock_fleet::Fleet;
 use penstock_origin::http::HttpOrigin;
 use penstock_tls::ocsp::Staples;
 use penstock_tls::session_store::InternalStore;
 
 use crate::chacha20::{Cause, ChaCha20Control};
+use crate::fleet;
 use crate::metrics::{
     ChaCha20Reading, DiskReading, DiskTierReading, KernelTlsReading, MemoryTierReading, Metrics,
     OriginServerReading, PeerReading, Readings, SessionCacheReading, StapleReading,
 };
+use crate::remote_keys::RemoteKeys;
 use crate::tls_state::TlsState;
 
 /// Reads the parts of the server for a scrape, and switches ChaCha20-Poly1305 by what they show.
@@ -28,6 +31,7 @@ pub struct Collector {
     costs: Mutex<Costs>,
     sessions: Arc<InternalStore>,
     staples: Arc<Staples>,
+    fleet: Option<Arc<Fleet>>,
     settings: Mutex<Parts>,
 }
 
@@ -39,6 +43,8 @@ pub(crate) struct Parts {
     pub(crate) peers: Option<Arc<Peers>>,
     /// `None` while no site needs a cache.
     pub(crate) cache: Option<Arc<Store>>,
+    /// `None` if no certificate has its key elsewhere.
+    pub(crate) remote_keys: Option<Arc<RemoteKeys>>,
 }
 
 impl Collector {
@@ -49,6 +55,7 @@ impl Collector {
             costs: Mutex::default(),
             sessions: Arc::clone(&tls_state.sessions),
             staples: Arc::clone(&tls_state.staples),
+            fleet: tls_state.fleet.clone(),
             settings: Mutex::default(),
         })
     }
@@ -57,6 +64,7 @@ impl Collector {
     pub(crate) fn set_parts(&self, parts: Parts) {
         let mut shown = lock(&self.settings);
         (shown.origins, shown.peers) = (parts.origins, parts.peers);
+        shown.remote_keys = parts.remote_keys;
         shown.cache = parts.cache.or_else(|| shown.cache.take());
     }
 
@@ -64,6 +72,17 @@ impl Collector {
     #[must_use]
     pub fn render(&self) -> String {
         self.metrics.render(&self.readings(SystemTime::now()))
+    }
+
+    /// The state of the program as JSON: `/status.json`.
+    #[must_use]
+    pub fn status(&self) -> serde_json::Value {
+        let mut status = self.metrics.status();
+        let remote_keys = lock(&self.settings).remote_keys.clone();
+        if let (Some(keys), Some(sections)) = (remote_keys, status.as_object_mut()) {
+            sections.insert("private_keys".to_owned(), keys.reading().status());
+        }
+        status
     }
 
     /// The choice of ChaCha20-Poly1305, and where it is changed.
@@ -83,15 +102,35 @@ impl Collector {
         *lock(&self.costs) = costs;
     }
 
+    /// The state of the fleet as JSON; null if the server belongs to none.
+    #[must_use]
+    pub fn fleet_status(&self) -> serde_json::Value {
+        let Some(reading) = self.fleet.as_deref().map(fleet::reading) else { return serde_json::Value::Null };
+        serde_json::json!({
+            "up": reading.is_up,
+            "circuit": if reading.is_circuit_open { "open" } else { "closed" },
+            "latency_seconds": reading.latency.as_secs_f64(),
+            "operations_in_flight": reading.under_way,
+            "purges_applied": reading.purges_applied,
+            "purges_missed": reading.purges_missed,
+            "purges_waiting": reading.purges_waiting,
+        })
+    }
+
     /// Compares the load of the workers with the limits for ChaCha20-Poly1305. Any worker may call it at any time.
     pub(crate) fn observe_pressure(&self, now: Instant) {
         self.chacha20.observe(now, || self.metrics.busy_share(), || self.costs());
     }
 
     fn readings(&self, now: SystemTime) -> Readings {
-        let (origins, cache, peers) = {
+        let Parts { origins, peers, cache, remote_keys } = {
             let parts = lock(&self.settings);
-            (parts.origins.clone(), parts.cache.clone(), parts.peers.clone())
+            Parts {
+                origins: parts.origins.clone(),
+                peers: parts.peers.clone(),
+                cache: parts.cache.clone(),
+                remote_keys: parts.remote_keys.clone(),
+            }
         };
         Readings {
             chacha20: Some(chacha20(&self.chacha20)),
@@ -99,11 +138,13 @@ impl Collector {
             kernel_tls: kernel_tls(),
             session_cache: session_cache(&self.sessions),
             staples: staples(&self.staples, now),
+            remote_keys: remote_keys.map(|keys| keys.reading()),
             origin_servers: origin_servers(origins),
             peers: peers.map_or_else(Vec::new, |peers| readings_of(&peers)),
             disk_tier: cache.as_ref().and_then(|cache| cache.tier().disks()).map(|disks| disk_tier(disks)),
             memory_tier: cache.as_ref().map(|cache| memory_tier(cache)),
             purge_list: cache.map(|cache| cache.purges().len() as u64),
+            fleet: self.fleet.as_deref().map(fleet::reading),
         }
     }
 }
@@ -238,7 +279,7 @@ mod tests {
     use super::*;
 
     fn collector() -> Arc<Collector> {
-        Collector::new(Metrics::new(1), &TlsState::begin(Instant::now()))
+        Collector::new(Metrics::new(1), &TlsState::begin(Instant::now(), None))
     }
 
     #[test]

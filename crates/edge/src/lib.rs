@@ -32,13 +32,16 @@ mod drive;
 mod early;
 mod egress_path;
 mod establish;
+mod fleet;
 mod http1;
 mod http2;
 mod inbound;
 mod kernel_tls;
 mod pressure;
+mod purger;
 mod recent_clients;
 mod record;
+mod remote_keys;
 mod server;
 mod settings;
 mod start_error;
@@ -50,11 +53,13 @@ mod worker;
 
 pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use collect::Collector;
+pub use fleet::look_at_fleet;
 pub use kernel_tls::measure_limits;
 pub use penstock_content::{
     PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
     contents, signed_urls,
 };
+pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport};
 pub use penstock_metrics as metrics;
 pub use server::Server;
 pub use start_error::StartError;

@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Config, Listener, limits};
-use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged, purge_cluster};
+use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged};
+use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::socket::{listen, probe_free};
 use penstock_tls::tickets::TicketKeyring;
@@ -19,11 +20,12 @@ use crate::access_log::AccessLog;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
 use crate::certificates::Follower;
-use crate::collect::labels::purge_kind;
 use crate::collect::{Collector, Parts};
 use crate::connection_count::ConnectionCount;
+use crate::fleet;
 use crate::kernel_tls::KtlsSupport;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
+use crate::purger::{Purger, shared};
 use crate::recent_clients::RecentClients;
 use crate::settings::Settings;
 use crate::start_error::StartError;
@@ -37,6 +39,7 @@ pub struct Server {
     collector: Arc<Collector>,
     tickets: TicketRotation,
     tls_state: TlsState,
+    purger: Arc<Purger>,
     control: Mutex<Control>,
 }
 
@@ -73,8 +76,9 @@ impl Server {
         penstock_sys::map::install_sigbus_handler().map_err(StartError::Thread)?;
         let workers = config.workers.get();
         let metrics = Metrics::new(workers);
-        let tickets = TicketRotation::start(&config.tls.tickets, &metrics)?;
-        let tls_state = TlsState::begin(Instant::now());
+        let fleet = fleet::join(config).map_err(StartError::Thread)?;
+        let tickets = TicketRotation::start(&config.tls.tickets, fleet.clone(), &metrics)?;
+        let tls_state = TlsState::begin(Instant::now(), fleet);
         let collector = Collector::new(Arc::clone(&metrics), &tls_state);
         let access_log = open_access_log(config, &metrics)?;
         let mut ktls = KtlsSupport::default();
@@ -87,6 +91,11 @@ impl Server {
         }
         let refresher = Refresher::start(config, &settings, &tls_state.staples, metrics.background());
         let refresher = refresher.map_err(StartError::Thread)?;
+        let purger = Purger::new(&settings, &metrics);
+        if let Some(fleet) = &tls_state.fleet {
+            // What was purged while this process was not there must not be served.
+            fleet.follow_purges(Arc::clone(&purger) as Arc<dyn PurgeSink>, fleet::START);
+        }
         let common = common(config, &tls_state, &collector)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
@@ -116,7 +125,7 @@ impl Server {
             refresher: Some(refresher),
             follower,
         };
-        Ok(Self { metrics, collector, tickets, tls_state, control: Mutex::new(control) })
+        Ok(Self { metrics, collector, tickets, tls_state, purger, control: Mutex::new(control) })
     }
 
     /// Puts another configuration in force without dropping a connection. The number of workers and their cores
@@ -197,6 +206,7 @@ impl Server {
             drop(commands.send(Command::Change(change)));
         }
         control.settings = settings;
+        self.purger.change(&control.settings);
         self.collector.chacha20().configure(config.tls.chacha20);
         self.tickets.configure(&config.tls.tickets);
         show_parts(&self.collector, &self.metrics, &control.settings);
@@ -274,6 +284,9 @@ impl Server {
         if let Some(store) = &control.settings.store {
             store.leave();
         }
+        if let Some(fleet) = &self.tls_state.fleet {
+            fleet.leave();
+        }
         drop(control);
         drop(ended);
     }
@@ -285,20 +298,24 @@ impl Server {
         clients.map(|bound| bound.address).collect()
     }
 
-    /// Purges what is cached, also by the other nodes of the cluster. Blocks until that is written down, and all nodes have
-    /// confirmed it or had time to.
+    /// Purges what is cached, here, on the other nodes of the cluster, and on the other edges of the fleet. Blocks until that
+    /// is written down here, and until the nodes have confirmed it or had time to, and the edges that are present have
+    /// applied it, or for `patience`. The report is `None` without a fleet.
     ///
     /// # Errors
-    /// See [`PurgeFailure`].
-    pub fn purge(&self, order: &PurgeOrder) -> Result<Purged, PurgeFailure> {
-        let settings = Arc::clone(&self.control().settings);
-        let Some(store) = &settings.store else { return Ok(Purged { objects: 0, cluster: None }) };
-        let outcome = match &settings.cluster {
-            Some(cluster) => purge_cluster(store, order, &settings.sites, &cluster.peers),
-            None => store.purge(order, &settings.sites),
-        };
-        self.metrics.purged(purge_kind(&order.what), outcome.as_ref().map_or(0, |purged| purged.objects));
-        outcome
+    /// See [`PurgeFailure`]; a purge that is not valid is not passed on.
+    pub fn purge(
+        &self,
+        order: &PurgeOrder,
+        patience: Duration,
+    ) -> Result<(Purged, Option<PurgeReport>), PurgeFailure> {
+        let outcome = self.purger.purge(order);
+        if matches!(outcome, Err(PurgeFailure::Wrong(_))) {
+            return outcome.map(|purged| (purged, None));
+        }
+        let fleet = self.tls_state.fleet.as_ref();
+        let report = fleet.map(|fleet| fleet.purge(&shared(order), patience));
+        outcome.map(|purged| (purged, report))
     }
 
     /// The nodes of the cluster; none without a cluster.
@@ -432,6 +449,7 @@ fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
         origins: settings.sites.origins().cloned().collect(),
         peers: settings.cluster.as_ref().map(|cluster| Arc::clone(&cluster.peers)),
         cache: settings.store.clone(),
+        remote_keys: settings.remote_keys.clone(),
     });
     if let Some(store) = &settings.store {
         metrics.set_prefetches(Arc::clone(store.prefetches()));

@@ -4,7 +4,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_config::{Config, Limits, Origin, SessionCache, limits};
+use penstock_config::{Config, Limits, Origin, SessionCache, StrikePlace, limits};
 use penstock_content::{Peers, SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
@@ -17,6 +17,7 @@ use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
 use crate::access_log::Sink;
 use crate::certificates::Holdings;
+use crate::remote_keys::RemoteKeys;
 use crate::start_error::StartError;
 use crate::tls_state::TlsState;
 
@@ -31,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) cluster: Option<ClusterSettings>,
     /// The certificates at the start, until a thread follows their files.
     pub(crate) holdings: Mutex<Option<Holdings>>,
+    /// Private keys that are elsewhere; `None` if no certificate has one.
+    pub(crate) remote_keys: Option<Arc<RemoteKeys>>,
     pub(crate) limits: Limits,
     pub(crate) head: HeadLimits,
     pub(crate) http2: Arc<Http2Limits>,
@@ -67,7 +70,8 @@ impl Settings {
     ) -> Result<Self, StartError> {
         let strikes = strikes(config, previous);
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
-        let mut holdings = Holdings::new(&config.tls);
+        let remote_keys = remote_keys(config, previous)?;
+        let mut holdings = Holdings::new(&config.tls, remote_keys.as_deref());
         let store = store(config, previous)?;
         let known = previous.map(|settings| &settings.sites);
         let peers = config.cluster.as_ref().map(|cluster| {
@@ -88,6 +92,7 @@ impl Settings {
             acceptor,
             cluster: cluster(config, peers, tls_state, switch)?,
             holdings: Mutex::new(Some(holdings)),
+            remote_keys,
             limits: config.limits,
             head: HeadLimits {
                 head_bytes: config.limits.head_bytes,
@@ -109,6 +114,15 @@ impl Settings {
             access_log,
         })
     }
+}
+
+/// Connects to keyservers, if a certificate has its key there. Groups that stay the same stay connected.
+fn remote_keys(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<RemoteKeys>>, StartError> {
+    if config.tls.certificates.iter().all(|one| one.remote.is_none()) {
+        return Ok(None);
+    }
+    let previous = previous.and_then(|settings| settings.remote_keys.as_deref());
+    RemoteKeys::start(&config.tls, previous).map(|keys| Some(Arc::new(keys))).map_err(StartError::RemoteKeys)
 }
 
 /// Bounds of a connection of HTTP/2.
@@ -165,10 +179,14 @@ fn acceptor(
     strikes: Option<&Arc<StrikeRegister<RandomState>>>,
 ) -> Result<Acceptor, StartError> {
     let key_log = key_log(config)?;
-    let session_storage = match config.tls.session_cache {
-        SessionCache::None => None,
-        SessionCache::Internal => Some(SessionStorage {
-            store: Arc::clone(&tls_state.sessions) as Arc<dyn SessionStore>,
+    let own = Arc::clone(&tls_state.sessions) as Arc<dyn SessionStore>;
+    let session_storage = match (config.tls.session_cache, &tls_state.fleet) {
+        (SessionCache::None, _) => None,
+        (SessionCache::Fleet, Some(fleet)) => {
+            Some(SessionStorage { store: fleet.sessions(own), lookup_deadline: fleet.deadline() })
+        }
+        (SessionCache::Internal, _) | (SessionCache::Fleet, None) => Some(SessionStorage {
+            store: own,
             lookup_deadline: Duration::from_millis(limits::SESSION_LOOKUP_DEADLINE_MILLISECONDS),
         }),
     };
@@ -185,7 +203,7 @@ fn acceptor(
         chacha20,
         tickets: Some(Arc::clone(tickets)),
         session_storage,
-        early_data: config.tls.early_data.map(|_| EarlyDataPolicy { strikes: strikes.cloned() }),
+        early_data: config.tls.early_data.map(|early| early_data(early.register, strikes, tls_state)),
         compressions: config.tls.certificate_compression.clone(),
         compressed_bytes_max: limits::COMPRESSED_CERTIFICATE_BYTES,
         client_hello_bytes_max: limits::CLIENT_HELLO_BYTES,
@@ -240,6 +258,18 @@ fn key_log(config: &Config) -> Result<Option<Arc<penstock_tls::KeyLog>>, StartEr
     let opened = penstock_tls::KeyLog::open(path);
     let opened = opened.map_err(|source| StartError::KeyLog { path: path.clone(), source })?;
     Ok(Some(Arc::new(opened)))
+}
+
+fn early_data(
+    place: StrikePlace,
+    strikes: Option<&Arc<StrikeRegister<RandomState>>>,
+    tls_state: &TlsState,
+) -> EarlyDataPolicy {
+    match (place, strikes, &tls_state.fleet) {
+        (_, None, _) => EarlyDataPolicy::AcceptReplays,
+        (StrikePlace::Fleet, Some(_), Some(fleet)) => EarlyDataPolicy::Shared(fleet.strikes()),
+        (_, Some(strikes), _) => EarlyDataPolicy::Register(Arc::clone(strikes)),
+    }
 }
 
 const _: () = assert!(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_config::limits;
+use penstock_fleet::Fleet;
 use penstock_tls::ocsp::Staples;
 use penstock_tls::session_cache::{SessionCache, SessionCacheLimits};
 use penstock_tls::session_store::InternalStore;
@@ -15,18 +16,20 @@ pub(crate) struct TlsState {
     pub(crate) sessions: Arc<InternalStore>,
     /// OCSP responses by certificate.
     pub(crate) staples: Arc<Staples>,
+    /// What is shared with other edges; `None` if nothing is.
+    pub(crate) fleet: Option<Arc<Fleet>>,
 }
 
 impl TlsState {
-    /// Empty state.
-    pub(crate) fn begin(now: Instant) -> Self {
+    /// Empty state of a member of `fleet`.
+    pub(crate) fn begin(now: Instant, fleet: Option<Arc<Fleet>>) -> Self {
         let cache = SessionCache::new(SessionCacheLimits {
             sessions: limits::SESSION_CACHE_SESSIONS,
             bytes: limits::SESSION_CACHE_BYTES,
             lifetime_seconds: limits::SESSION_LIFETIME_SECONDS,
             shards: limits::SESSION_CACHE_SHARDS,
         });
-        Self { sessions: Arc::new(InternalStore::new(cache, now)), staples: Arc::default() }
+        Self { sessions: Arc::new(InternalStore::new(cache, now)), staples: Arc::default(), fleet }
     }
 
     /// Frees some of the expired sessions. Called about once a second.

@@ -1,5 +1,6 @@
 //! A scrape is well-formed, and shows the sum of the counters of all workers.
 
+mod readings;
 mod scrape;
 
 use std::collections::BTreeSet;
@@ -13,13 +14,12 @@ use serde_json::Value;
 use crate::exposition::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
-    CertificateExpiry, ChaCha20Reading, Direction, DiskReading, DiskTierReading, FileCounts, HandshakeFacts,
-    HandshakeTiming, HttpLabel, KernelTlsReading, LastResponse, ListenerId, LogLoss, MemoryTierReading,
-    Method, Metrics, OfferedTicket, OriginServerReading, OutletKind, PeerReading, Protocol, Readings,
-    Refusal, ReloadOutcome, SessionCacheReading, Shard, ShortReason, StapleReading, TicketKeysReading,
-    limits,
+    CertificateExpiry, Direction, FileCounts, HandshakeFacts, HandshakeTiming, HttpLabel, LastResponse,
+    ListenerId, LogLoss, Method, Metrics, OfferedTicket, OutletKind, Protocol, Readings, Refusal,
+    ReloadOutcome, Shard, ShortReason, StapleReading, TicketKeysReading, limits,
 };
 
+use readings::full_readings;
 use scrape::Scrape;
 
 const FACTS: HandshakeFacts = HandshakeFacts {
@@ -108,79 +108,6 @@ fn busy_metrics() -> Arc<Metrics> {
         ignored: [0, 4, 0],
     });
     metrics
-}
-
-/// A program with all parts. All numbers differ.
-fn full_readings() -> Readings {
-    let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
-    Readings {
-        chacha20: Some(ChaCha20Reading {
-            mode: "auto",
-            set_by_admin: true,
-            is_last_choice: true,
-            switches: [101, 102, 103],
-        }),
-        seal_rates: vec![("aes_128_gcm", 7.8e9), ("chacha20_poly1305", 2.4e9)],
-        kernel_tls: KernelTlsReading { cpu: 104, network_card: 105 },
-        session_cache: SessionCacheReading {
-            sessions: 106,
-            bytes: 107,
-            stored: 108,
-            hits: 109,
-            misses: 110,
-            expired: 111,
-            evicted: 112,
-        },
-        staples: vec![StapleReading {
-            subject: "video.example".to_owned(),
-            kind: "ecdsa",
-            this_update: at(113),
-            next_update: at(114),
-        }],
-        origin_servers: vec![OriginServerReading {
-            url: "http://192.0.2.1".to_owned(),
-            up: true,
-            connections: 115,
-            waiting: 116,
-        }],
-        peers: vec![PeerReading {
-            name: "edge2".to_owned(),
-            up: true,
-            load: 920,
-            requests: vec![("answered", 921), ("failed", 922)],
-        }],
-        memory_tier: Some(MemoryTierReading {
-            bytes: 117,
-            slices: 118,
-            evictions: 119,
-            refusals: 120,
-            bytes_max: 136,
-            in_service: true,
-            waiting: true,
-            evicted_bytes: 918,
-        }),
-        disk_tier: Some(DiskTierReading {
-            disks: vec![DiskReading {
-                directory: "/disk".to_owned(),
-                in_service: true,
-                bytes: 121,
-                written_bytes: 122,
-                scrubbed_bytes: 123,
-                errors: 124,
-                segments_dropped: 125,
-                written: 126,
-                read: 127,
-                promoted: 128,
-                damaged: 129,
-                busy: 130,
-            }],
-            slices: 131,
-            index_bytes: 132,
-            waiting_bytes: 133,
-            skipped: 134,
-        }),
-        purge_list: Some(135),
-    }
 }
 
 fn full_scrape() -> Scrape {

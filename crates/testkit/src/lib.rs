@@ -21,6 +21,7 @@ mod client;
 mod content;
 mod deadline;
 mod gate;
+mod keyserver;
 mod metrics;
 pub mod origin;
 mod ports;
@@ -28,9 +29,11 @@ mod process;
 mod program;
 mod records;
 mod relay;
+mod running;
 mod server;
 mod setup;
 mod sockets;
+mod store;
 mod strace;
 pub mod tapped;
 mod tls;
@@ -43,6 +46,7 @@ pub use self::{
     content::{Content, Random},
     deadline::{DEADLINE, until},
     gate::Gate,
+    keyserver::Keyserver,
     metrics::Metrics,
     ports::{ReservedAddress, unused_address},
     process::Process,
@@ -52,6 +56,7 @@ pub use self::{
     server::Server,
     setup::Setup,
     sockets::Sockets,
+    store::Store,
     strace::Strace,
     tls::{TlsOptions, TlsStream, client_hello},
     tool::{Finished, Started, Tool},

@@ -27,8 +27,8 @@ use penstock_sys::traffic::ProtocolVersion;
 use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::{TicketKeyring, TicketPolicy};
 use penstock_tls::{
-    Acceptor, AcceptorSettings, DefaultFor, Established, Group, HandshakeFailure, HttpVersions,
-    OfferedCertificate, SUITES, SigningLimiter,
+    Acceptor, AcceptorSettings, ConnectingClient, DefaultFor, Established, Group, HandshakeFailure,
+    HttpVersions, OfferedCertificate, SUITES, SigningLimiter,
 };
 use tokio::net::TcpListener;
 
@@ -104,7 +104,13 @@ async fn perform(version: SslVersion, resumes: bool, count: usize) {
             connect(ClientSocket::connect(address).unwrap(), version, offered.as_ref())
         });
         let socket = Rc::new(listener.accept().await.unwrap().0);
-        let accepting = acceptor.accept(Rc::clone(&socket), Vec::new(), HttpVersions::H1, &limiter, None);
+        let accepting = acceptor.accept(
+            Rc::clone(&socket),
+            Vec::new(),
+            HttpVersions::H1,
+            &limiter,
+            ConnectingClient::default(),
+        );
         let mut accepting = pin!(accepting);
         let established = poll_fn(|context| server_step(accepting.as_mut(), context)).await.unwrap();
         socket.try_write(&established.tickets).unwrap();

@@ -41,6 +41,8 @@ pub enum StrikeResult {
     Full,
     /// The clock was set back, so dropped entries may be replayed.
     ClockSetBack,
+    /// The register that edges share did not answer in time.
+    NoAnswer,
 }
 
 /// Remembers ClientHellos. Shared by all workers; bounded.

@@ -5,7 +5,7 @@ use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{EarlyData, EarlyRequests};
+use crate::model::{EarlyData, EarlyRequests, StrikePlace};
 use crate::raw;
 use crate::section::{Text, position};
 
@@ -35,7 +35,25 @@ pub(super) fn early_data(
             reader.fault(position(text), what, "write 14KiB or less");
         }
     }
-    Some(EarlyData { max_bytes, anti_replay: reader.flag("anti_replay", raw.anti_replay.as_ref(), true) })
+    let anti_replay = reader.flag("anti_replay", raw.anti_replay.as_ref(), true);
+    let register = raw.register.as_ref().map_or(StrikePlace::Process, |text| register(text, reader));
+    if let Some(text) = raw.register.as_ref().filter(|_| !anti_replay && register == StrikePlace::Fleet) {
+        let what = "register: nothing is recorded, because anti_replay is false";
+        reader.fault(position(text), what, "remove one of the two");
+    }
+    Some(EarlyData { max_bytes, anti_replay, register })
+}
+
+fn register(text: &Text, reader: &mut Reader<'_>) -> StrikePlace {
+    match text.value.as_str() {
+        "valkey" => return StrikePlace::Fleet,
+        "process" => {}
+        other => {
+            let what = format!("register: `{other}` is unknown");
+            reader.fault(position(text), what, "write process or valkey");
+        }
+    }
+    StrikePlace::Process
 }
 
 pub(super) fn early_requests(text: Option<&Text>, reader: &mut Reader<'_>) -> EarlyRequests {

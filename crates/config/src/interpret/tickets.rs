@@ -37,7 +37,13 @@ pub(super) fn tickets(section: Option<&Spanned<raw::Tickets>>, reader: &mut Read
             "rotate times keep is more than 7 days, the longest a ticket may live (RFC 8446 section 4.6.1)";
         reader.fault(position(text), what, "rotate more often or keep fewer keys");
     }
-    Tickets { directory: raw.directory.as_ref().map(|text| directory(text, reader)), policy }
+    let shared = reader.flag("valkey", raw.valkey.as_ref(), false);
+    if let Some(text) = raw.directory.as_ref().filter(|_| shared) {
+        let what = "directory: ticket keys come from a directory or from the store, not from both";
+        reader.fault(position(text), what, "remove directory or valkey");
+    }
+    let directory = raw.directory.as_ref().map(|text| directory(text, reader));
+    Tickets { directory, shared, policy }
 }
 
 fn directory(text: &Text, reader: &mut Reader<'_>) -> std::path::PathBuf {

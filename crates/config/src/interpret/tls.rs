@@ -18,7 +18,7 @@ use super::unknown_keys::nearest;
 use super::versions::{Versions, versions};
 use crate::model::{KernelTls, SessionCache, Tls};
 use crate::raw;
-use crate::section::{Text, Texts, WordOrMore, position};
+use crate::section::{Text, Texts, WordOr, position};
 
 pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) -> Tls {
     let default = Tls::default();
@@ -125,20 +125,24 @@ fn groups(list: &Texts, reader: &mut Reader<'_>) -> Vec<Group> {
     groups
 }
 
-fn session_cache(section: Option<&Spanned<WordOrMore>>, reader: &mut Reader<'_>) -> SessionCache {
+fn session_cache(
+    section: Option<&Spanned<WordOr<raw::SharedSessions>>>,
+    reader: &mut Reader<'_>,
+) -> SessionCache {
     let Some(cache) = section else { return SessionCache::Internal };
-    let instead = "write internal or none";
     match &cache.value {
-        WordOrMore::Word(word) if word == "internal" => return SessionCache::Internal,
-        WordOrMore::Word(word) if word == "none" => {}
-        WordOrMore::Word(word) => {
-            reader.fault(position(cache), format!("session_cache: `{word}` is unknown"), instead);
+        WordOr::Section(shared) if reader.flag("valkey", shared.valkey.as_ref(), false) => {
+            SessionCache::Fleet
         }
-        WordOrMore::More => {
-            reader.fault(position(cache), "session_cache: a cache elsewhere is not supported yet", instead);
+        WordOr::Section(_) => SessionCache::Internal,
+        WordOr::Word(word) if word == "internal" => SessionCache::Internal,
+        WordOr::Word(word) if word == "none" => SessionCache::None,
+        WordOr::Word(word) => {
+            let what = format!("session_cache: `{word}` is unknown");
+            reader.fault(position(cache), what, "write internal, none or {valkey: true}");
+            SessionCache::None
         }
     }
-    SessionCache::None
 }
 
 fn key_log(text: &Text, reader: &mut Reader<'_>) -> PathBuf {

@@ -10,6 +10,7 @@ use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::DirectoryLimits;
 use penstock_tls::{ChaCha20, ClientCertificates, Compression, DefaultFor, Group, Legacy, Suite};
 
+use super::keys::RemoteKeyPlace;
 use crate::certificate_files::{CertificateFiles, FoundCertificate, Stamp, Unusable};
 use crate::limits;
 use crate::section::Position;
@@ -78,6 +79,8 @@ pub struct ConfiguredCertificate {
     pub default: DefaultFor,
     /// Its files and what the system said about them; `None` if the certificate was made in memory.
     pub files: Option<(CertificateFiles, Stamp)>,
+    /// Where its key is; `None` if that is a file.
+    pub remote: Option<RemoteKeyPlace>,
     /// Where its OCSP response comes from; `None` leaves that to [`Tls::ocsp`].
     pub ocsp: Option<Ocsp>,
 }
@@ -105,12 +108,24 @@ pub enum KernelTls {
 }
 
 /// How early data (0-RTT) is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlyData {
     /// Bytes that are acted upon before the handshake is finished; at least one.
     pub max_bytes: usize,
     /// Whether requests that could be replays wait for the end of the handshake.
     pub anti_replay: bool,
+    /// Where requests are recorded, so that replays are known.
+    pub register: StrikePlace,
+}
+
+/// Where requests before the end of the handshake are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StrikePlace {
+    /// In this process.
+    #[default]
+    Process,
+    /// In the store of the fleet.
+    Fleet,
 }
 
 /// Where sessions of TLS 1.2 are kept for clients without tickets.
@@ -120,6 +135,8 @@ pub enum SessionCache {
     None,
     /// In this process.
     Internal,
+    /// In this process and in the store of the fleet.
+    Fleet,
 }
 
 /// Session ticket keys.
@@ -127,6 +144,8 @@ pub enum SessionCache {
 pub struct Tickets {
     /// Where files with keys lie that other servers have too; `None` for random keys, rotated in memory.
     pub directory: Option<PathBuf>,
+    /// Whether the edges of the fleet share them in its store; there is no directory then.
+    pub shared: bool,
     /// How they are rotated.
     pub policy: TicketPolicy,
 }
@@ -170,6 +189,7 @@ impl Default for Tickets {
     fn default() -> Self {
         Self {
             directory: None,
+            shared: false,
             policy: TicketPolicy {
                 rotate: Duration::from_secs(limits::TICKET_KEY_ROTATION_SECONDS),
                 keep: limits::TICKET_KEYS_KEPT,

@@ -7,6 +7,7 @@ mod cluster;
 mod documents;
 mod extensions;
 mod fixture;
+mod fleet;
 mod meanings;
 mod mistakes;
 mod structure_faults;

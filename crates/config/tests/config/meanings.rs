@@ -137,7 +137,7 @@ tls:
     );
     let (files, _) = tls.certificates[0].files.as_ref().unwrap();
     assert_eq!(files.chain, fixture.path().join("ec.crt"));
-    assert_eq!(files.key, fixture.path().join("ec.key"));
+    assert_eq!(files.key.path(), Some(fixture.path().join("ec.key").as_path()));
     assert_eq!(tls.oldest, tls.newest);
     assert_eq!(tls.newest, Tls::default().newest);
     assert_eq!(tls.kernel, KernelTls::Off);
@@ -145,13 +145,16 @@ tls:
     assert_eq!(tls.chacha20, ChaCha20::Never);
     let suites: Vec<_> = tls.suites.iter().map(|suite| suite.number).collect();
     assert_eq!(suites, [0x1302, 0x1301, 0xc030, 0xcca9]);
-    assert_eq!(tls.early_data, Some(EarlyData { max_bytes: 4096, anti_replay: false }));
+    assert_eq!(
+        tls.early_data,
+        Some(EarlyData { max_bytes: 4096, anti_replay: false, ..EarlyData::default() })
+    );
     assert_eq!(Tls::default().early_data, None);
     assert_eq!(tls.session_cache, SessionCache::None);
     assert_eq!(Tls::default().session_cache, SessionCache::Internal);
     let rotate = Duration::from_secs(6 * 3600);
     let policy = TicketPolicy { rotate, keep: 5, ..Tickets::default().policy };
-    assert_eq!(tls.tickets, Tickets { directory: None, policy });
+    assert_eq!(tls.tickets, Tickets { policy, ..Tickets::default() });
     assert_eq!(tls.key_log, Some(fixture.path().join("keys.txt")));
 }
 

@@ -104,7 +104,7 @@ fn keys_inside_an_unknown_key_are_not_checked() {
         Fixture::new().faults(&text.replace("*", "y")),
         [
             "edge.yaml:3: unknown key `nginx`; write one of: workers, affinity, user, listeners, tls, sites, cache, \
-          cluster, admin, log, limits"
+          cluster, fleet, admin, log, limits"
         ]
     );
 }
@@ -190,14 +190,6 @@ fn faults_of_the_cache_say_what_to_write() {
     ] {
         assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")], "{lines}");
     }
-}
-
-#[test]
-fn values_of_features_to_come_are_not_ignored() {
-    let fixture = Fixture::new();
-    let lines = "tls: {session_cache: {valkey: \"redis://127.0.0.1:6379\"}}";
-    let fault = "session_cache: a cache elsewhere is not supported yet; write internal or none";
-    assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")]);
 }
 
 #[test]

@@ -43,7 +43,10 @@ fn a_directory_of_keys_is_taken_without_a_word() {
         keep: 4,
         introduction: Duration::from_secs(120),
     };
-    assert_eq!(config.tls.tickets, Tickets { directory: Some(fixture.path().join("keys")), policy });
+    assert_eq!(
+        config.tls.tickets,
+        Tickets { directory: Some(fixture.path().join("keys")), shared: false, policy }
+    );
 }
 
 #[test]

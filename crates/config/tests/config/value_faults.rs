@@ -317,7 +317,10 @@ fn tls_words_are_told_what_there_is() {
         ),
         ("early_data: {max_bytes: 0}", "max_bytes: 0 takes no early data; remove early_data to turn it off"),
         ("early_data: {anti_replay: yes}", "anti_replay: `yes` is neither true nor false; write true"),
-        ("session_cache: shared", "session_cache: `shared` is unknown; write internal or none"),
+        (
+            "session_cache: shared",
+            "session_cache: `shared` is unknown; write internal, none or {valkey: true}",
+        ),
         ("tickets: {rotate: 0}", "rotate: 0 is out of range; write a time from 1s to 7d"),
         ("tickets: {keep: 0}", "keep: 0 is out of range; write a number from 1 to 64"),
         (

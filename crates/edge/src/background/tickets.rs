@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Tickets, limits};
+use penstock_fleet::Fleet;
 use penstock_tls::tickets::directory::{KeyFileListing, TicketDirectory};
 use penstock_tls::tickets::{KeyringStatus, TicketKeyring, TicketPolicy};
 
@@ -25,8 +26,13 @@ impl TicketRotation {
     ///
     /// # Errors
     /// When the system has no randomness or no space for a thread.
-    pub(crate) fn start(tickets: &Tickets, metrics: &Arc<Metrics>) -> Result<Self, StartError> {
-        let mut rotation = Rotation::new(tickets, Arc::clone(metrics)).map_err(StartError::Randomness)?;
+    pub(crate) fn start(
+        tickets: &Tickets,
+        fleet: Option<Arc<Fleet>>,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, StartError> {
+        let rotation = Rotation::new(tickets, fleet, Arc::clone(metrics));
+        let mut rotation = rotation.map_err(StartError::Randomness)?;
         let ring = Arc::clone(&rotation.ring);
         let (settings, changes) = channel();
         let thread = std::thread::Builder::new().name("ticket-keys".to_owned());
@@ -51,6 +57,9 @@ struct Rotation {
     ring: Arc<TicketKeyring>,
     policy: TicketPolicy,
     directory: Option<TicketDirectory>,
+    /// Whether keys come from the fleet, which there is then.
+    shared: bool,
+    fleet: Option<Arc<Fleet>>,
     metrics: Arc<Metrics>,
     /// Faults that have been logged and still exist.
     said: HashSet<String>,
@@ -58,18 +67,26 @@ struct Rotation {
 }
 
 impl Rotation {
-    fn new(tickets: &Tickets, metrics: Arc<Metrics>) -> Result<Self, penstock_tls::tickets::NoRandomness> {
+    fn new(
+        tickets: &Tickets,
+        fleet: Option<Arc<Fleet>>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, penstock_tls::tickets::NoRandomness> {
         let mut directory = open(tickets);
         let listing = directory.as_mut().map_or_else(|| Ok(KeyFileListing::default()), TicketDirectory::read);
         let said = complaints(directory.as_ref(), &listing).into_iter().collect();
         let listing = listing.unwrap_or_default();
         let (now, time) = (Instant::now(), SystemTime::now());
-        let ring = Arc::new(TicketKeyring::new(tickets.policy, &listing.files, now, time)?);
+        let shared = fleet.as_ref().filter(|_| tickets.shared).map(|fleet| fleet.ticket_files());
+        let files = shared.as_ref().unwrap_or(&listing.files);
+        let ring = Arc::new(TicketKeyring::new(tickets.policy, files, now, time)?);
         let status = ring.refresh(now)?;
         let mut rotation = Self {
             ring,
             policy: tickets.policy,
             directory,
+            shared: tickets.shared,
+            fleet,
             metrics,
             said,
             seen: TicketKeysReading { ignored: ignored(&listing), ..TicketKeysReading::default() },
@@ -94,7 +111,11 @@ impl Rotation {
             self.directory.as_ref().map(TicketDirectory::path) == tickets.directory.as_deref();
         self.policy = tickets.policy;
         self.ring.set_policy(tickets.policy);
-        if !same_directory {
+        if let Some(fleet) = &self.fleet {
+            fleet.share_tickets(tickets.shared.then_some(tickets.policy));
+        }
+        if !same_directory || self.shared != tickets.shared {
+            self.shared = tickets.shared;
             self.directory = open(tickets);
             self.seen.ignored = Default::default();
             self.ring.forget_files();
@@ -110,6 +131,9 @@ impl Rotation {
                 self.ring.set_files(&listing.files, Instant::now(), SystemTime::now());
                 self.seen.ignored = ignored(&listing);
             }
+        }
+        if let Some(fleet) = self.fleet.as_ref().filter(|_| self.shared) {
+            self.ring.set_files(&fleet.ticket_files(), Instant::now(), SystemTime::now());
         }
         match self.ring.refresh(Instant::now()) {
             Ok(status) => {
@@ -130,7 +154,8 @@ impl Rotation {
         let age = now.duration_since(file.modified).ok()?;
         (age > self.policy.key_lifetime()).then(|| {
             let name = file.name.display();
-            format!("ticket keys: {name} still seals and is older than rotate times keep: does anyone add new ones?")
+            let remedy = if self.shared { "is the store there?" } else { "does anyone add new ones?" };
+            format!("ticket keys: {name} still seals and is older than rotate times keep: {remedy}")
         })
     }
 

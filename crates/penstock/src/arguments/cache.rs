@@ -10,9 +10,11 @@ Examples:
   penstock cache purge -c penstock.yaml --prefix https://video.example.com/vod/123/
   penstock cache purge -c penstock.yaml --tag film-123 --soft
   penstock cache purge -c penstock.yaml --url /vod/123/poster.jpg          this path on every site
+  penstock cache purge -c penstock.yaml --tag film-123 --fleet             wait for the other edges
 
 It sends the purge to the admin listener of the running server. When it returns, the purge is in force in all workers,
-also after a restart. There is no confirmation prompt. See docs/caching.md.";
+also after a restart. In a fleet every edge applies it; --fleet waits for those that are there, says how many have, and
+exits with 1 if one has not. There is no confirmation prompt. See docs/caching.md.";
 
 const LOOK_EXAMPLES: &str = "\
 Examples:
@@ -87,6 +89,10 @@ pub(crate) struct PurgeArgs {
     /// Only make objects stale: they are served while newer ones are fetched, if the origin allows that.
     #[arg(long)]
     pub(crate) soft: bool,
+
+    /// Wait until the other edges of the fleet have applied it, and say how many have.
+    #[arg(long)]
+    pub(crate) fleet: bool,
 }
 
 #[derive(Args, Debug)]

@@ -19,8 +19,9 @@ Examples:
   0 */12 * * *  penstock  penstock tickets rotate /run/penstock/tickets --keep 3      in /etc/cron.d";
 
 const LIST_EXAMPLES: &str = "\
-Example:
+Examples:
   penstock tickets list /run/penstock/tickets
+  penstock tickets list --fleet -c penstock.yaml            those in the store of the fleet, and which edge has them
 
 NAME is the first part of each ticket of that key. The key itself is never shown.";
 
@@ -42,7 +43,7 @@ pub(crate) enum TicketsCommand {
 
     /// Show the keys: name, age, kind and use.
     #[command(after_help = LIST_EXAMPLES)]
-    List(KeysArgs),
+    List(ListKeysArgs),
 }
 
 #[derive(Args, Debug)]
@@ -54,6 +55,25 @@ pub(crate) struct KeysArgs {
     /// Keys that are kept, the newest included; the same as tls.tickets.keep.
     #[arg(long, value_name = "N", default_value_t = limits::TICKET_KEYS_KEPT, value_parser = keep)]
     pub(crate) keep: usize,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListKeysArgs {
+    /// The directory, as in tls.tickets.directory.
+    #[arg(value_name = "DIR", required_unless_present = "fleet")]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// Keys that are kept, the newest included; the same as tls.tickets.keep.
+    #[arg(long, value_name = "N", default_value_t = limits::TICKET_KEYS_KEPT, value_parser = keep)]
+    pub(crate) keep: usize,
+
+    /// Show the keys in the store of the fleet instead, and the edges.
+    #[arg(long, requires = "config", conflicts_with = "directory")]
+    pub(crate) fleet: bool,
+
+    /// The configuration of a server of the fleet.
+    #[arg(short, long, value_name = "FILE", requires = "fleet")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 fn keep(text: &str) -> Result<usize, String> {

@@ -33,7 +33,12 @@ fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
     let found = named.into_iter().find_map(|(name, value)| Some((name, value.as_deref()?)));
     let (name, value) = found.unwrap_or(("everything", "1"));
     let soft = if arguments.soft { "&soft=1" } else { "" };
-    let target = format!("/cache/purge?{name}={}{soft}", encode(value));
+    let fleet = if arguments.fleet { "&fleet=1" } else { "" };
+    if arguments.fleet && config.fleet.is_none() {
+        let file = arguments.config.display();
+        return Err(Failure::Usage(format!("{file} has no fleet; add fleet: {{valkey: URL, secret: FILE}}")));
+    }
+    let target = format!("/cache/purge?{name}={}{soft}{fleet}", encode(value));
     let (status, body) = post(admin.address, &target).map_err(|error| unreachable(error, admin.address))?;
     let answer: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
     match (status, answer["purged"].as_u64(), answer["error"].as_str()) {
@@ -49,7 +54,30 @@ fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
             return Err(Failure::machine("purge")(io::Error::other(what)));
         }
     }
-    Ok(())
+    if arguments.fleet { confirmed(&answer["fleet"]) } else { Ok(()) }
+}
+
+/// Says how many edges have applied a purge.
+fn confirmed(fleet: &serde_json::Value) -> Result<(), Failure> {
+    let failed = |what: String| Err(Failure::machine("purge on every edge")(io::Error::other(what)));
+    if fleet["published"] != true {
+        return failed("the store does not answer; the other edges get the purge once it does".to_owned());
+    }
+    let count = |name: &str| fleet[name].as_u64().unwrap_or(0);
+    terminal::say(&format!("applied by {} of {} edges", count("applied"), count("edges")));
+    let missing = fleet["missing"].as_array().map_or(&[][..], Vec::as_slice);
+    if missing.is_empty() && count("edges") > 0 {
+        return Ok(());
+    }
+    let shown = missing.iter().map(|edge| {
+        let name = edge["name"].as_str().unwrap_or("?");
+        match edge["present"].as_bool() {
+            Some(true) => format!("{name} has not answered yet"),
+            _ => format!("{name} is away, last seen {} s ago", edge["seen_seconds_ago"]),
+        }
+    });
+    let shown: Vec<String> = shown.collect();
+    failed(format!("{}; each applies it before it serves again from its cache", shown.join(", ")))
 }
 
 /// Says which nodes of the cluster have purged. An unconfirmed purge is a failure: the node may send what it has.

@@ -4,19 +4,24 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use penstock_config::Tickets as Settings;
+use penstock_config::{Config, Tickets as Settings};
+use penstock_edge::{FleetKeyUse, look_at_fleet};
 use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::TicketDirectory;
 use penstock_tls::tickets::rotation::{self, KeyUse, Rotated};
 
-use crate::arguments::{KeysArgs, TicketsArgs, TicketsCommand};
+use crate::arguments::{TicketsArgs, TicketsCommand};
 use crate::failure::Failure;
 use crate::terminal;
 
 pub(crate) fn run(arguments: &TicketsArgs) -> Result<(), Failure> {
     match &arguments.command {
         TicketsCommand::Rotate(keys) => rotate(&keys.directory, keys.keep),
-        TicketsCommand::List(keys) => list(keys),
+        TicketsCommand::List(keys) => match (&keys.directory, &keys.config) {
+            (Some(directory), _) => list(directory, keys.keep),
+            (None, Some(config)) => list_fleet(config),
+            (None, None) => Err(Failure::Usage("write a directory, or --fleet -c FILE".to_owned())),
+        },
     }
 }
 
@@ -35,11 +40,10 @@ fn rotate(directory: &Path, keep: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(keys: &KeysArgs) -> Result<(), Failure> {
-    let directory = &keys.directory;
+fn list(directory: &Path, keep: usize) -> Result<(), Failure> {
     let listing = TicketDirectory::new(directory, Settings::DIRECTORY_LIMITS).read();
     let listing = listing.map_err(Failure::machine(format!("list {}", directory.display())))?;
-    let policy = TicketPolicy { keep: keys.keep, ..Settings::default().policy };
+    let policy = TicketPolicy { keep, ..Settings::default().policy };
     let now = SystemTime::now();
     let used = rotation::uses(&listing.files, &policy, now);
     if !used.is_empty() {
@@ -53,6 +57,42 @@ fn list(keys: &KeysArgs) -> Result<(), Failure> {
     }
     for complaint in listing.complaints(directory) {
         terminal::complain(&format!("{complaint} (warning)"));
+    }
+    Ok(())
+}
+
+/// The keys in the store of a fleet, and which edge has the newest.
+fn list_fleet(config: &Path) -> Result<(), Failure> {
+    let config = Config::load(config).map_err(Failure::Config)?;
+    let view = look_at_fleet(&config)
+        .map_err(|error| Failure::machine("ask the store of the fleet")(std::io::Error::other(error)))?;
+    let Some(view) = view else {
+        return Err(Failure::Usage("this configuration has no fleet".to_owned()));
+    };
+    if view.keys.is_empty() {
+        terminal::say("there is no ticket key in the store: no edge has tls.tickets.valkey: true");
+    } else {
+        terminal::say(&format!("{:<32}  {:<10}  SEALS", "NAME", "USE"));
+    }
+    for key in &view.keys {
+        let use_of = match key.use_of {
+            FleetKeyUse::Introduced => "introduced",
+            FleetKeyUse::Seals => "seals",
+            FleetKeyUse::Opens => "opens",
+        };
+        let time = age(Duration::from_secs(key.seals_in_seconds.unsigned_abs()));
+        let when = if key.seals_in_seconds > 0 { format!("in {time}") } else { format!("since {time}") };
+        terminal::say(&format!("{:<32}  {use_of:<10}  {when}", key.name));
+    }
+    let newest = view.keys.first().map(|key| key.name.as_str());
+    for edge in &view.edges {
+        let keys = match edge.newest_ticket_key.as_deref() {
+            None => "shares no ticket keys",
+            key if key == newest => "has all keys",
+            Some(_) => "lacks the newest key",
+        };
+        let presence = if edge.is_present { "present" } else { "away" };
+        terminal::say(&format!("edge {}: {presence}, {keys}", edge.name));
     }
     Ok(())
 }

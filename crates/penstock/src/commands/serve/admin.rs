@@ -9,7 +9,7 @@ use std::time::Duration;
 use penstock_config::{Admin, Config, limits};
 use penstock_console::{Backend, Console, ConsoleLimits, Purge, PurgeError, PurgeTarget, Readiness};
 use penstock_edge::{
-    ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, Server,
+    ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, PurgeWhat, Server,
 };
 
 use crate::failure::Failure;
@@ -90,6 +90,19 @@ fn shown(status: ChaCha20Status) -> serde_json::Value {
     })
 }
 
+/// How far a purge got in the fleet.
+fn far(report: &PurgeReport) -> serde_json::Value {
+    let missing = report.edges.iter().filter(|(_, applied)| !applied).map(|(edge, _)| {
+        serde_json::json!({"name": edge.name, "present": edge.is_present, "seen_seconds_ago": edge.seen_seconds})
+    });
+    serde_json::json!({
+        "published": report.is_published,
+        "edges": report.edges.len(),
+        "applied": report.edges.iter().filter(|(_, applied)| *applied).count(),
+        "missing": missing.collect::<Vec<_>>(),
+    })
+}
+
 /// The server as the console sees it.
 struct ServerBackend {
     server: Arc<Server>,
@@ -110,11 +123,12 @@ impl Backend for ServerBackend {
     }
 
     fn status(&self) -> serde_json::Value {
-        let mut status = self.server.metrics().status();
+        let mut status = self.server.collector().status();
         let nodes = self.server.nodes();
         if !nodes.is_empty() {
             status["cluster"] = nodes.iter().map(shown_node).collect();
         }
+        status["fleet"] = self.server.collector().fleet_status();
         status
     }
 
@@ -133,14 +147,16 @@ impl Backend for ServerBackend {
             PurgeTarget::Tag(tag) => PurgeWhat::Tag(tag),
             PurgeTarget::Everything => PurgeWhat::Everything,
         };
-        match self.server.purge(&PurgeOrder { what, soft: purge.soft }) {
-            Ok(Purged { objects, cluster: None }) => {
-                Ok(serde_json::json!({"purged": objects, "soft": purge.soft}))
-            }
-            Ok(Purged { objects, cluster: Some(nodes) }) => Ok(serde_json::json!({
-                "purged": objects,
+        let patience = if purge.confirm { limits::FLEET_CONFIRMATION_MILLISECONDS } else { 0 };
+        let order = PurgeOrder { what, soft: purge.soft };
+        match self.server.purge(&order, Duration::from_millis(patience)) {
+            Ok((purged, report)) => Ok(serde_json::json!({
+                "purged": purged.objects,
                 "soft": purge.soft,
-                "cluster": {"confirmed": nodes.confirmed, "missing": nodes.missing},
+                "cluster": purged.cluster.map(|nodes| serde_json::json!({
+                    "confirmed": nodes.confirmed, "missing": nodes.missing,
+                })),
+                "fleet": report.map(|report| far(&report)),
             })),
             Err(PurgeFailure::Wrong(what)) => Err(PurgeError::Wrong(what)),
             Err(failure) => Err(PurgeError::Failed(failure.to_string())),

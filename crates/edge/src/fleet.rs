@@ -1,0 +1,123 @@
+//! The fleet that the server belongs to, as its configuration says.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use penstock_config::{Config, StorePlace, limits};
+use penstock_fleet::{
+    Fleet, FleetLimits, FleetOptions, FleetView, Intervals, PurgeStreamLimits, StoreAddress, StoreLogin,
+};
+use penstock_tls::Outbound;
+
+use crate::metrics::FleetReading;
+
+/// How long a start waits for the store.
+pub(crate) const START: Duration = Duration::from_millis(limits::FLEET_START_MILLISECONDS);
+
+/// Joins the fleet of the configuration, if it has one.
+///
+/// # Errors
+/// When the system has no randomness or no space for a thread.
+pub(crate) fn join(config: &Config) -> io::Result<Option<Arc<Fleet>>> {
+    let Some(options) = options(config)? else { return Ok(None) };
+    let fleet = Arc::new(Fleet::start(options)?);
+    if config.tls.tickets.shared {
+        fleet.share_tickets(Some(config.tls.tickets.policy));
+        fleet.wait_for_tickets(START);
+    }
+    Ok(Some(fleet))
+}
+
+/// What the store says about the fleet of a configuration; `None` if the configuration has none. Blocks.
+///
+/// # Errors
+/// Why the store could not be asked.
+pub fn look_at_fleet(config: &Config) -> Result<Option<FleetView>, String> {
+    let options = options(config).map_err(|error| error.to_string())?;
+    options.map(|options| penstock_fleet::look(&options)).transpose()
+}
+
+fn options(config: &Config) -> io::Result<Option<FleetOptions>> {
+    let Some(fleet) = &config.fleet else { return Ok(None) };
+    let address = match &fleet.store.place {
+        StorePlace::Unix(path) => StoreAddress::Unix(path.clone()),
+        StorePlace::Tcp { host, port, authorities } => {
+            let client = |authorities| Outbound::new(authorities, host, limits::FLEET_TLS_SESSIONS, None);
+            let tls = authorities.as_ref().map(client).transpose().map_err(io::Error::other)?;
+            StoreAddress::Tcp { host: host.clone(), port: *port, tls: tls.map(Arc::new) }
+        }
+    };
+    Ok(Some(FleetOptions {
+        address,
+        login: StoreLogin {
+            user: fleet.store.user.clone(),
+            password: fleet.store.password.clone(),
+            database: fleet.store.database,
+        },
+        secret: fleet.secret.clone(),
+        name: fleet.name.clone(),
+        state: fleet.state.clone(),
+        deadline: fleet.deadline,
+        limits: LIMITS,
+    }))
+}
+
+const LIMITS: FleetLimits = FleetLimits {
+    patience: Duration::from_millis(limits::FLEET_PATIENCE_MILLISECONDS),
+    operations: limits::FLEET_OPERATIONS,
+    failures: limits::FLEET_FAILURES,
+    probes: limits::FLEET_PROBES,
+    answer_bytes: limits::FLEET_ANSWER_BYTES,
+    session_bytes: limits::FLEET_SESSION_BYTES,
+    session_lifetime: Duration::from_secs(limits::SESSION_LIFETIME_SECONDS as u64),
+    sessions_queued: limits::FLEET_SESSIONS_QUEUED,
+    sessions_batch: limits::FLEET_SESSIONS_BATCH,
+    state_file_bytes: limits::FLEET_STATE_FILE_BYTES,
+    lock: Duration::from_millis(limits::FLEET_LOCK_MILLISECONDS),
+    presence: Duration::from_secs(limits::FLEET_PRESENCE_SECONDS),
+    forgotten: Duration::from_secs(limits::FLEET_FORGOTTEN_SECONDS),
+    edges: limits::FLEET_EDGES,
+    purges: PurgeStreamLimits {
+        entries: limits::FLEET_PURGES,
+        batch: limits::FLEET_PURGES_BATCH,
+        purge_bytes: limits::FLEET_PURGE_BYTES,
+        own: limits::FLEET_OWN_PURGES,
+        own_seconds: limits::FLEET_OWN_PURGES_SECONDS,
+    },
+    intervals: Intervals {
+        purges: Duration::from_millis(limits::FLEET_POLL_MILLISECONDS),
+        renewal: Duration::from_millis(limits::FLEET_RENEWAL_MILLISECONDS),
+        connect: Duration::from_millis(limits::FLEET_CONNECT_MILLISECONDS),
+        retry_min: Duration::from_millis(limits::FLEET_RETRY_MILLISECONDS),
+        retry_max: Duration::from_millis(limits::FLEET_RETRY_MILLISECONDS_MAX),
+    },
+};
+
+/// The state of the connection with the store, for a scrape.
+pub(crate) fn reading(fleet: &Fleet) -> FleetReading {
+    let reading = fleet.reading();
+    FleetReading {
+        is_up: reading.is_up,
+        is_circuit_open: reading.is_circuit_open,
+        latency: reading.latency,
+        under_way: reading.under_way as u64,
+        operations: reading.operations,
+        purges_applied: reading.purges_applied,
+        purges_waiting: reading.purges_waiting as u64,
+        purges_missed: reading.purges_missed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use penstock_fleet::{Operation, Outcome};
+
+    use super::*;
+
+    #[test]
+    fn the_labels_of_operations_are_those_of_the_table() {
+        assert_eq!(Operation::LABELS, FleetReading::OPERATIONS);
+        assert_eq!(Outcome::LABELS, FleetReading::OUTCOMES);
+    }
+}

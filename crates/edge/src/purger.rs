@@ -1,0 +1,81 @@
+//! Purges the cache of the settings in force, for operators and for other edges of the fleet.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use penstock_content::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, Store, purge_cluster};
+use penstock_fleet::{PurgeSink, SharedPurge, SharedTarget};
+
+use crate::collect::labels::purge_kind;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+
+/// Purges for all workers.
+pub(crate) struct Purger {
+    settings: Mutex<Arc<Settings>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Purger {
+    pub(crate) fn new(settings: &Arc<Settings>, metrics: &Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { settings: Mutex::new(Arc::clone(settings)), metrics: Arc::clone(metrics) })
+    }
+
+    /// Purges by other settings from now on.
+    pub(crate) fn change(&self, settings: &Arc<Settings>) {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(settings);
+    }
+
+    /// Purges what is cached here and by the other nodes of the cluster. Blocks until that is written down, and all nodes
+    /// have confirmed it or had time to.
+    ///
+    /// # Errors
+    /// See [`PurgeFailure`].
+    pub(crate) fn purge(&self, order: &PurgeOrder) -> Result<Purged, PurgeFailure> {
+        self.purge_by(order, |store, settings| match &settings.cluster {
+            Some(cluster) => purge_cluster(store, order, &settings.sites, &cluster.peers),
+            None => store.purge(order, &settings.sites),
+        })
+    }
+
+    fn purge_by(
+        &self,
+        order: &PurgeOrder,
+        purge: impl FnOnce(&Arc<Store>, &Settings) -> Result<Purged, PurgeFailure>,
+    ) -> Result<Purged, PurgeFailure> {
+        let settings = Arc::clone(&self.settings.lock().unwrap_or_else(PoisonError::into_inner));
+        let Some(store) = &settings.store else { return Ok(Purged { objects: 0, cluster: None }) };
+        let outcome = purge(store, &settings);
+        self.metrics.purged(purge_kind(&order.what), outcome.as_ref().map_or(0, |purged| purged.objects));
+        outcome
+    }
+}
+
+impl PurgeSink for Purger {
+    fn apply(&self, purge: &SharedPurge) {
+        let what = match purge.target.clone() {
+            SharedTarget::Url(url) => PurgeWhat::Url(url),
+            SharedTarget::Prefix(prefix) => PurgeWhat::Prefix(prefix),
+            SharedTarget::Tag(tag) => PurgeWhat::Tag(tag),
+            SharedTarget::Everything => PurgeWhat::Everything,
+        };
+        let order = PurgeOrder { what, soft: purge.soft };
+        // The other nodes of the cluster are edges of the fleet: each applies it for itself.
+        match self.purge_by(&order, |store, settings| store.purge(&order, &settings.sites)) {
+            Ok(_) => {}
+            // A site that only the other edge has.
+            Err(PurgeFailure::Wrong(why)) => tracing::debug!("fleet: a purge concerns nothing here: {why}"),
+            Err(failure) => tracing::error!("fleet: {failure}"),
+        }
+    }
+}
+
+/// The purge as other edges get it.
+pub(crate) fn shared(order: &PurgeOrder) -> SharedPurge {
+    let target = match order.what.clone() {
+        PurgeWhat::Url(url) => SharedTarget::Url(url),
+        PurgeWhat::Prefix(prefix) => SharedTarget::Prefix(prefix),
+        PurgeWhat::Tag(tag) => SharedTarget::Tag(tag),
+        PurgeWhat::Everything => SharedTarget::Everything,
+    };
+    SharedPurge { target, soft: order.soft }
+}

@@ -1,0 +1,192 @@
+//! The work of the fleet's thread: it connects, follows the stream of purges, and renews what this edge shares.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use crate::connect::{StoreAddress, StoreLogin, connect};
+use crate::edges::Edges;
+use crate::link::{Fault, Link};
+use crate::purges::Purges;
+use crate::sessions::SessionWriter;
+use crate::shared_tickets::SharedTickets;
+use crate::strikes::FleetStrikes;
+
+/// When the thread does what.
+#[derive(Clone, Copy, Debug)]
+pub struct Intervals {
+    /// Between two looks at the stream of purges. Each is also the probe of the circuit.
+    pub purges: Duration,
+    /// Between two renewals of everything else.
+    pub renewal: Duration,
+    /// From the first byte of a connection to the end of the login.
+    pub connect: Duration,
+    /// The first pause after a connection failed; it doubles each time.
+    pub retry_min: Duration,
+    /// The longest such pause.
+    pub retry_max: Duration,
+}
+
+/// What waits for the first rounds of the thread.
+#[derive(Default)]
+pub(crate) struct Milestones {
+    reached: Mutex<Reached>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reached {
+    /// An attempt to connect failed.
+    pub(crate) unreachable: bool,
+    /// Ticket keys were compared with the store.
+    pub(crate) tickets: bool,
+    /// The stream of purges was read to its end.
+    pub(crate) purges: bool,
+}
+
+impl Milestones {
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Reached)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Waits until `is_done`; returns what was reached by then or after `patience`.
+    pub(crate) fn wait(&self, patience: Duration, is_done: impl Fn(&Reached) -> bool) -> Reached {
+        let waited = self.changed.wait_timeout_while(self.lock(), patience, |reached| !is_done(reached));
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Reached> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Everything that the thread renews. Shared with the threads that ask.
+pub(crate) struct Parts {
+    pub(crate) link: Arc<Link>,
+    pub(crate) purges: Arc<Purges>,
+    pub(crate) tickets: Arc<SharedTickets>,
+    pub(crate) strikes: Arc<FleetStrikes>,
+    pub(crate) edges: Arc<Edges>,
+    pub(crate) milestones: Milestones,
+}
+
+/// The thread's own state.
+pub(crate) struct Duty {
+    pub(crate) parts: Arc<Parts>,
+    pub(crate) sessions: SessionWriter,
+    pub(crate) address: StoreAddress,
+    pub(crate) login: StoreLogin,
+    pub(crate) answer_bytes_max: usize,
+    pub(crate) intervals: Intervals,
+}
+
+impl Duty {
+    /// Works until the future is dropped.
+    pub(crate) async fn run(mut self) {
+        let mut pause = self.intervals.retry_min;
+        let mut is_said = false;
+        loop {
+            let parts = Arc::clone(&self.parts);
+            let link = &parts.link;
+            let connecting = connect(&self.address, &self.login, self.answer_bytes_max);
+            let lost = match timeout(self.intervals.connect, connecting).await {
+                Ok(Ok((connection, driver))) => {
+                    link.connected(connection);
+                    if is_said {
+                        tracing::info!("fleet: connected with the store again");
+                    }
+                    (pause, is_said) = (self.intervals.retry_min, false);
+                    let why = tokio::select! {
+                        () = driver => "the connection broke",
+                        why = rounds(&parts, self.intervals) => why,
+                        () = self.sessions.run(link) => "the program ends",
+                    };
+                    link.disconnected();
+                    why.to_owned()
+                }
+                Ok(Err(error)) => error,
+                Err(_) => "it does not answer".to_owned(),
+            };
+            link.circuit.open();
+            parts.milestones.note(|reached| reached.unreachable = true);
+            if !is_said {
+                tracing::warn!(
+                    "fleet: the store cannot be used ({lost}); handshakes do without it until it can"
+                );
+                is_said = true;
+            }
+            sleep(pause).await;
+            pause = (2 * pause).min(self.intervals.retry_max);
+        }
+    }
+}
+
+/// Probes without an answer before the connection is given up.
+const PROBES_LOST: u32 = 2;
+
+/// Follows purges and renews; ends, with the reason, when the store no longer answers.
+async fn rounds(parts: &Parts, intervals: Intervals) -> &'static str {
+    let mut ticks = interval(intervals.purges);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut lost, mut renewed) = (0, None::<Instant>);
+    loop {
+        ticks.tick().await;
+        match follow(parts).await {
+            Ok(()) => lost = 0,
+            Err(Fault::Refused) => {
+                return "it refuses commands: is a password missing, or has its user no right?";
+            }
+            Err(_) if lost + 1 >= PROBES_LOST => return "it does not answer",
+            Err(_) => {
+                lost += 1;
+                if parts.link.circuit.open() {
+                    tracing::warn!(
+                        "fleet: the store does not answer; handshakes do without it until it does"
+                    );
+                }
+                continue;
+            }
+        }
+        if renewed.is_none_or(|then| then.elapsed() >= intervals.renewal) {
+            renewed = Some(Instant::now());
+            parts.strikes.keep().await;
+            parts.tickets.round().await;
+            parts.purges.write_own().await;
+            renew(parts).await;
+            parts.milestones.note(|reached| reached.tickets = true);
+        }
+    }
+}
+
+/// Reads the stream of purges to its end.
+async fn follow(parts: &Parts) -> Result<(), Fault> {
+    let (before, follows) = (parts.purges.position(), parts.purges.sink.get().is_some());
+    loop {
+        let began = Instant::now();
+        if !parts.purges.poll().await? {
+            probed(&parts.link, began.elapsed());
+            break;
+        }
+    }
+    if follows {
+        parts.milestones.note(|reached| reached.purges = true);
+    }
+    if parts.purges.position() != before {
+        renew(parts).await;
+    }
+    Ok(())
+}
+
+fn probed(link: &Link, took: Duration) {
+    link.latency.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    if link.circuit.probed(took <= link.deadline) {
+        tracing::info!("fleet: the store answers in time");
+    }
+}
+
+async fn renew(parts: &Parts) {
+    parts.edges.renew(parts.purges.position(), parts.tickets.newest()).await;
+}

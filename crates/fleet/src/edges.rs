@@ -1,0 +1,143 @@
+//! Which edges there are, and what each has done.
+//!
+//! An edge renews two entries about once a second: one that expires soon and says that it is there, and a sealed record
+//! that stays for a day, so that an edge that is away is missed.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use redis::{Pipeline, Value};
+use serde_json::{Value as Json, json};
+
+use crate::counters::{Operation, Outcome};
+use crate::link::{Fault, Link, bytes_of, list_of, text_of};
+use crate::position::Position;
+use crate::seal::{Purpose, Sealer};
+use crate::ticket_keys::seconds;
+
+/// An edge of the fleet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it was there some seconds ago.
+    pub is_present: bool,
+    /// Seconds since it said something, by the clocks of both edges.
+    pub seen_seconds: u64,
+    /// The newest session ticket key that it has; `None` if it does not share them.
+    pub newest_ticket_key: Option<String>,
+    pub(crate) purges: Option<Position>,
+}
+
+/// Writes and reads the entries of edges.
+pub(crate) struct Edges {
+    pub(crate) link: Arc<Link>,
+    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) prefix: String,
+    pub(crate) name: String,
+    /// Milliseconds after which an edge that says nothing is away.
+    pub(crate) present_milliseconds: u64,
+    /// Seconds after which an edge that is away is forgotten.
+    pub(crate) forgotten_seconds: u64,
+    /// More are not read.
+    pub(crate) edges_max: usize,
+}
+
+impl Edges {
+    fn list_name(&self) -> String {
+        format!("{}edges", self.prefix)
+    }
+
+    fn presence_name(&self, edge: &str) -> String {
+        format!("{}edge:{edge}", self.prefix)
+    }
+
+    /// Says that this edge is there.
+    pub(crate) async fn renew(&self, purges: Option<Position>, newest_ticket_key: Option<String>) {
+        let record = json!({
+            "at": seconds(SystemTime::now()),
+            "purges": purges.map(|position| position.to_string()),
+            "ticket_key": newest_ticket_key,
+        });
+        let context = [self.name.as_bytes()];
+        let Some(record) = self.sealer.seal(Purpose::Edge, &context, record.to_string().as_bytes()) else {
+            return;
+        };
+        let mut commands = Pipeline::with_capacity(2);
+        commands
+            .cmd("SET")
+            .arg(self.presence_name(&self.name))
+            .arg(1)
+            .arg("PX")
+            .arg(self.present_milliseconds);
+        commands.cmd("HSET").arg(self.list_name()).arg(&self.name).arg(record);
+        if self.link.ask_patiently(Operation::Edges, &commands).await.is_ok() {
+            self.link.counters.count(Operation::Edges, Outcome::Ok);
+        }
+    }
+
+    /// Takes this edge off the list: it ends in an orderly way.
+    pub(crate) async fn leave(&self) {
+        let mut commands = Pipeline::with_capacity(2);
+        commands.cmd("DEL").arg(self.presence_name(&self.name));
+        commands.cmd("HDEL").arg(self.list_name()).arg(&self.name);
+        // Without an answer it stays on the list as one that is away.
+        drop(self.link.ask_patiently(Operation::Edges, &commands).await);
+    }
+
+    /// All edges by name. Removes those that were away for too long.
+    pub(crate) async fn read(&self) -> Result<Vec<EdgeStatus>, Fault> {
+        let mut commands = Pipeline::with_capacity(1);
+        commands.cmd("HGETALL").arg(self.list_name());
+        let answers = self.link.ask_patiently(Operation::Edges, &commands).await?;
+        let now = seconds(SystemTime::now());
+        let mut edges: Vec<EdgeStatus> = Vec::new();
+        for pair in list_of(answers.first().unwrap_or(&Value::Nil)).chunks_exact(2).take(self.edges_max) {
+            match self.edge(&pair[0], &pair[1], now) {
+                Some(edge) => edges.push(edge),
+                None => self.link.counters.count(Operation::Edges, Outcome::Forged),
+            }
+        }
+        edges.sort_by(|one, other| one.name.cmp(&other.name));
+        if edges.is_empty() {
+            return Ok(edges);
+        }
+        commands.clear();
+        for edge in &edges {
+            commands.cmd("EXISTS").arg(self.presence_name(&edge.name));
+        }
+        let present = self.link.ask_patiently(Operation::Edges, &commands).await?;
+        for (edge, answer) in edges.iter_mut().zip(&present) {
+            edge.is_present = *answer == Value::Int(1);
+        }
+        self.forget(&mut edges).await;
+        self.link.counters.count(Operation::Edges, Outcome::Ok);
+        Ok(edges)
+    }
+
+    fn edge(&self, name: &Value, record: &Value, now: u64) -> Option<EdgeStatus> {
+        let name = text_of(name)?;
+        let plain = self.sealer.open(Purpose::Edge, &[name.as_bytes()], bytes_of(record)?)?;
+        let record: Json = serde_json::from_slice(plain.expose()).ok()?;
+        Some(EdgeStatus {
+            name: name.to_owned(),
+            is_present: false,
+            seen_seconds: now.saturating_sub(record["at"].as_u64()?),
+            newest_ticket_key: record["ticket_key"].as_str().map(str::to_owned),
+            purges: record["purges"].as_str().and_then(Position::parse),
+        })
+    }
+
+    async fn forget(&self, edges: &mut Vec<EdgeStatus>) {
+        let is_gone = |edge: &EdgeStatus| !edge.is_present && edge.seen_seconds > self.forgotten_seconds;
+        let gone: Vec<&str> = edges.iter().filter(|edge| is_gone(edge)).map(|edge| &*edge.name).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let mut commands = Pipeline::with_capacity(1);
+        commands.cmd("HDEL").arg(self.list_name()).arg(gone);
+        // The next reader tries again.
+        drop(self.link.ask_patiently(Operation::Edges, &commands).await);
+        edges.retain(|edge| !is_gone(edge));
+    }
+}

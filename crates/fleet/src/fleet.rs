@@ -1,0 +1,354 @@
+//! A member of a fleet.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::rand;
+use penstock_sys::traffic::Secret;
+use penstock_tls::early_data::SharedStrikes;
+use penstock_tls::session_store::SessionStore;
+use penstock_tls::tickets::TicketPolicy;
+use penstock_tls::tickets::directory::KeyFile;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::circuit::{Circuit, CircuitLimits};
+use crate::connect::{StoreAddress, StoreLogin};
+use crate::counters::{Operation, Outcome};
+use crate::duty::{Duty, Intervals, Milestones, Parts};
+use crate::edges::{EdgeStatus, Edges};
+use crate::link::Link;
+use crate::message::SharedPurge;
+use crate::position::Position;
+use crate::purges::{PurgeSink, PurgeStreamLimits, Purges};
+use crate::seal::Sealer;
+use crate::sessions::{FleetSessions, SealedSession, SessionWriter};
+use crate::shared_tickets::SharedTickets;
+use crate::state::StateDirectory;
+use crate::strikes::FleetStrikes;
+
+/// What an edge needs to know of its fleet.
+#[derive(Clone)]
+pub struct FleetOptions {
+    /// Where the store is.
+    pub address: StoreAddress,
+    /// How the store lets this program in.
+    pub login: StoreLogin,
+    /// The secret that all edges of the fleet have. It also names the fleet within the store.
+    pub secret: Secret,
+    /// The name of this edge; no other edge of the fleet has it.
+    pub name: String,
+    /// A directory for what survives this process; `None` keeps nothing.
+    pub state: Option<PathBuf>,
+    /// How long a handshake waits for the store.
+    pub deadline: Duration,
+    /// Bounds.
+    pub limits: FleetLimits,
+}
+
+/// The bounds of a [`Fleet`].
+#[derive(Clone, Copy, Debug)]
+pub struct FleetLimits {
+    /// How long the fleet's own thread waits for an answer.
+    pub patience: Duration,
+    /// Operations of handshakes under way; the next ones do without the store.
+    pub operations: usize,
+    /// Operations without an answer in time, one after the other, that open the circuit.
+    pub failures: u32,
+    /// Probes answered in time, one after the other, that close it.
+    pub probes: u32,
+    /// Bytes that the store may send while nothing is asked.
+    pub answer_bytes: usize,
+    /// Bytes of a session.
+    pub session_bytes: usize,
+    /// How long a session stays in the store.
+    pub session_lifetime: Duration,
+    /// New sessions that wait to be written; more are not.
+    pub sessions_queued: usize,
+    /// Sessions written at once.
+    pub sessions_batch: usize,
+    /// Bytes of a file in the state directory.
+    pub state_file_bytes: u64,
+    /// For how long one edge alone may add ticket keys.
+    pub lock: Duration,
+    /// After which silence an edge is away.
+    pub presence: Duration,
+    /// After which silence an edge is forgotten.
+    pub forgotten: Duration,
+    /// Edges that are read.
+    pub edges: usize,
+    /// The stream of purges.
+    pub purges: PurgeStreamLimits,
+    /// When the thread does what.
+    pub intervals: Intervals,
+}
+
+/// The state of the connection with the store, for metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct FleetReading {
+    /// Whether there is a connection.
+    pub is_up: bool,
+    /// Whether handshakes do without the store.
+    pub is_circuit_open: bool,
+    /// How long the last probe took.
+    pub latency: Duration,
+    /// Operations of handshakes under way.
+    pub under_way: usize,
+    /// Operations by [`Operation`] and [`Outcome`].
+    pub operations: [[u64; Outcome::ALL.len()]; Operation::ALL.len()],
+    /// Purges of other edges that were applied.
+    pub purges_applied: u64,
+    /// Purges of this edge that wait until the store answers.
+    pub purges_waiting: usize,
+    /// How often the whole cache was purged because purges were missed.
+    pub purges_missed: u64,
+}
+
+/// How far a purge got.
+#[derive(Clone, Debug)]
+pub struct PurgeReport {
+    /// Whether it is in the store. Otherwise this edge writes it there once the store answers.
+    pub is_published: bool,
+    /// Each edge, and whether it has applied the purge; empty if the store does not answer.
+    pub edges: Vec<(EdgeStatus, bool)>,
+}
+
+/// A member of a fleet, with a thread and a connection of its own. Dropping it leaves the fleet.
+pub struct Fleet {
+    parts: Arc<Parts>,
+    sealer: Arc<Sealer>,
+    prefix: String,
+    limits: FleetLimits,
+    queue: mpsc::Sender<SealedSession>,
+    runtime: Handle,
+    /// Taken when it leaves.
+    thread: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fleet").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+/// How often a purge looks whether other edges have applied it.
+const CONFIRMATION_INTERVAL: Duration = Duration::from_millis(25);
+
+impl Fleet {
+    /// Reads the state of an earlier process, and starts to connect.
+    ///
+    /// # Errors
+    /// When the system has no randomness or no space for a thread.
+    pub fn start(options: FleetOptions) -> io::Result<Self> {
+        let limits = options.limits;
+        let (parts, sealer, prefix) = parts(&options)?;
+        parts.purges.restore();
+        parts.tickets.restore();
+        let (queue, queued) = mpsc::channel(limits.sessions_queued);
+        let duty = Duty {
+            parts: Arc::clone(&parts),
+            sessions: SessionWriter {
+                queue: queued,
+                lifetime: limits.session_lifetime,
+                batch: limits.sessions_batch,
+            },
+            address: options.address,
+            login: options.login,
+            answer_bytes_max: limits.answer_bytes,
+            intervals: limits.intervals,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        let leaving = Arc::clone(&parts);
+        let thread = std::thread::Builder::new().name("fleet".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let mut duty = pin!(duty.run());
+                tokio::select! {
+                    () = &mut duty => {}
+                    _ = stopped => {}
+                }
+                tokio::select! {
+                    () = &mut duty => {}
+                    () = leaving.edges.leave() => {}
+                }
+                leaving.link.disconnected();
+            });
+            // A DNS lookup must not delay the end of the program.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self {
+            parts,
+            sealer,
+            prefix,
+            limits,
+            queue,
+            runtime: handle,
+            thread: Mutex::new(Some((stop, thread))),
+        })
+    }
+
+    /// A store of sessions that all edges share; `own` is the cache of this process.
+    pub fn sessions(&self, own: Arc<dyn SessionStore>) -> Arc<dyn SessionStore> {
+        Arc::new(FleetSessions {
+            own,
+            link: Arc::clone(&self.parts.link),
+            sealer: Arc::clone(&self.sealer),
+            queue: self.queue.clone(),
+            prefix: self.prefix.clone(),
+            session_bytes_max: self.limits.session_bytes,
+        })
+    }
+
+    /// How long a handshake waits for the store.
+    pub fn deadline(&self) -> Duration {
+        self.parts.link.deadline
+    }
+
+    /// The strike register of the fleet.
+    pub fn strikes(&self) -> Arc<dyn SharedStrikes> {
+        Arc::clone(&self.parts.strikes) as Arc<dyn SharedStrikes>
+    }
+
+    /// Shares session ticket keys with this policy, which all edges should have; `None` does not.
+    pub fn share_tickets(&self, policy: Option<TicketPolicy>) {
+        self.parts.tickets.set_policy(policy);
+    }
+
+    /// The session ticket keys of the fleet, the newest first; none before the store has answered for the first time.
+    pub fn ticket_files(&self) -> Vec<Arc<KeyFile>> {
+        self.parts.tickets.files()
+    }
+
+    /// Waits until ticket keys were compared with the store, at most for `patience`.
+    pub fn wait_for_tickets(&self, patience: Duration) {
+        self.parts.milestones.wait(patience, |reached| reached.tickets || reached.unreachable);
+    }
+
+    /// Applies the purges of other edges to `sink` from now on. Waits until those that were missed are applied, at most
+    /// for `patience`; returns whether they are.
+    pub fn follow_purges(&self, sink: Arc<dyn PurgeSink>, patience: Duration) -> bool {
+        if self.parts.purges.sink.set(sink).is_err() {
+            return true;
+        }
+        self.parts.milestones.wait(patience, |reached| reached.purges || reached.unreachable).purges
+    }
+
+    /// Has every edge apply a purge that this one has applied. Waits up to `patience` for the edges that are present.
+    /// Called on a thread that may block.
+    pub fn purge(&self, purge: &SharedPurge, patience: Duration) -> PurgeReport {
+        self.runtime.block_on(async {
+            let published = self.parts.purges.publish(purge).await;
+            let edges = match published {
+                Some(position) => self.confirmations(position, patience).await,
+                None => Vec::new(),
+            };
+            PurgeReport { is_published: published.is_some(), edges }
+        })
+    }
+
+    async fn confirmations(&self, position: Position, patience: Duration) -> Vec<(EdgeStatus, bool)> {
+        let began = Instant::now();
+        loop {
+            let edges = self.parts.edges.read().await.unwrap_or_default();
+            let applied = |edge: &EdgeStatus| edge.purges.is_some_and(|purges| purges.includes(&position));
+            let is_waiting = edges.iter().any(|edge| edge.is_present && !applied(edge));
+            if !is_waiting || began.elapsed() >= patience {
+                return edges.into_iter().map(|edge| (edge.clone(), applied(&edge))).collect();
+            }
+            tokio::time::sleep(CONFIRMATION_INTERVAL).await;
+        }
+    }
+
+    /// Leaves the fleet: this edge is no longer missed. Nothing is shared afterwards.
+    pub fn leave(&self) {
+        let Some((stop, thread)) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        drop(stop);
+        if thread.join().is_err() {
+            tracing::error!("the fleet's thread panicked; nothing was shared any more");
+        }
+    }
+
+    /// The state for metrics.
+    pub fn reading(&self) -> FleetReading {
+        let link = &self.parts.link;
+        let progress = self.parts.purges.progress();
+        FleetReading {
+            is_up: link.is_connected(),
+            is_circuit_open: link.circuit.is_open(),
+            latency: Duration::from_micros(link.latency.load(Relaxed)),
+            under_way: link.under_way(),
+            operations: link.counters.read(),
+            purges_applied: progress.applied,
+            purges_waiting: progress.waiting(),
+            purges_missed: progress.missed,
+        }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// The parts of a member, the sealer, and what begins the names of everything that it stores.
+pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Sealer>, String)> {
+    let limits = options.limits;
+    let sealer = Sealer::new(&options.secret).ok_or_else(|| io::Error::other("the TLS library failed"))?;
+    let sealer = Arc::new(sealer);
+    let prefix = format!("penstock:{}:", &sealer.pseudonym("fleet", &[])[..8]);
+    let circuit = Circuit::new(CircuitLimits { failures: limits.failures, probes: limits.probes });
+    let link = Arc::new(Link::new(circuit, options.deadline, limits.patience, limits.operations));
+    let state = StateDirectory::new(options.state.clone(), limits.state_file_bytes);
+    let mut instance = [0; 16];
+    rand::fill(&mut instance).map_err(|_| io::Error::other("the system has no randomness"))?;
+    let parts = Parts {
+        purges: Arc::new(Purges {
+            link: Arc::clone(&link),
+            sealer: Arc::clone(&sealer),
+            prefix: prefix.clone(),
+            limits: limits.purges,
+            state: state.clone(),
+            instance,
+            sink: OnceLock::new(),
+            progress: Mutex::default(),
+            writing: tokio::sync::Mutex::default(),
+        }),
+        tickets: Arc::new(SharedTickets {
+            link: Arc::clone(&link),
+            sealer: Arc::clone(&sealer),
+            prefix: prefix.clone(),
+            state,
+            lock_milliseconds: crate::sessions::millis(limits.lock),
+            known: Mutex::default(),
+        }),
+        strikes: Arc::new(FleetStrikes {
+            link: Arc::clone(&link),
+            sealer: Arc::clone(&sealer),
+            prefix: prefix.clone(),
+            store_keeps: AtomicBool::new(false),
+            is_said: AtomicBool::new(false),
+        }),
+        edges: Arc::new(Edges {
+            link: Arc::clone(&link),
+            sealer: Arc::clone(&sealer),
+            prefix: prefix.clone(),
+            name: options.name.clone(),
+            present_milliseconds: crate::sessions::millis(limits.presence),
+            forgotten_seconds: limits.forgotten.as_secs(),
+            edges_max: limits.edges,
+        }),
+        link,
+        milestones: Milestones::default(),
+    };
+    Ok((Arc::new(parts), sealer, prefix))
+}

@@ -1,0 +1,46 @@
+//! What the edges of a fleet share in a Valkey or Redis store: sessions of TLS 1.2, session ticket keys, the strike
+//! register of early data, and purges.
+//!
+//! The store is never trusted and never needed. Everything in it is sealed with the fleet's secret, and a handshake waits
+//! for an answer until a deadline, then goes on without. A thread of its own keeps one connection for the process; after
+//! some failures a circuit opens, and handshakes do not ask until the store answers in time again.
+//!
+//! ```no_run
+//! # fn run(options: penstock_fleet::FleetOptions, own: std::sync::Arc<dyn penstock_tls::session_store::SessionStore>)
+//! # -> std::io::Result<()> {
+//! let fleet = penstock_fleet::Fleet::start(options)?;
+//! let sessions = fleet.sessions(own); // for handshakes
+//! println!("connected: {}", fleet.reading().is_up);
+//! # drop(sessions);
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod circuit;
+mod connect;
+mod counters;
+mod duty;
+mod edges;
+mod fleet;
+mod link;
+mod look;
+mod message;
+mod position;
+mod purges;
+mod seal;
+mod sessions;
+mod shared_tickets;
+mod state;
+mod strikes;
+mod ticket_keys;
+
+pub use connect::{StoreAddress, StoreLogin};
+pub use counters::{Operation, Outcome};
+pub use duty::Intervals;
+pub use edges::EdgeStatus;
+pub use fleet::{Fleet, FleetLimits, FleetOptions, FleetReading, PurgeReport};
+pub use look::{FleetKeyStatus, FleetView, look};
+pub use message::{SharedPurge, SharedTarget};
+pub use purges::{PurgeSink, PurgeStreamLimits};
+pub use ticket_keys::FleetKeyUse;

@@ -1,0 +1,393 @@
+//! Purges that reach every edge: a stream in the store, which each edge applies in order.
+//!
+//! An edge remembers up to which entry it applied the stream. What it finds after that it missed while it was away. If
+//! the stream no longer has that entry, the edge cannot know what it missed, and purges everything.
+//!
+//! A store that was emptied has a stream with another name, its *epoch*. Each edge then writes the purges of its own
+//! operators of the last minutes again. So an edge that followed the old stream until minutes ago misses none.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use aws_lc_rs::rand;
+use redis::{Pipeline, Value};
+
+use crate::counters::{Operation, Outcome};
+use crate::link::{Fault, Link, bytes_of, list_of, text_of};
+use crate::message::{Instance, Message, SharedPurge, SharedTarget};
+use crate::position::{EntryId, Position, epoch_of};
+use crate::seal::{Purpose, Sealer, hex};
+use crate::state::StateDirectory;
+use crate::ticket_keys::seconds;
+
+/// Applies purges to the cache of this process.
+pub trait PurgeSink: Send + Sync + 'static {
+    /// Applies one. It may wait for a disk. A purge that is not valid here concerns nothing that is cached here.
+    fn apply(&self, purge: &SharedPurge);
+}
+
+/// The bounds of the stream.
+#[derive(Clone, Copy, Debug)]
+pub struct PurgeStreamLimits {
+    /// Purges in the stream; older ones are trimmed.
+    pub entries: usize,
+    /// Purges read at once.
+    pub batch: usize,
+    /// Bytes of a purge; a longer one is applied on this machine only.
+    pub purge_bytes: usize,
+    /// Purges of this machine's operators that are kept to be written again; beyond that they become one of everything.
+    pub own: usize,
+    /// How long they are kept, in seconds.
+    pub own_seconds: u64,
+}
+
+/// The stream of purges. Shared with the threads that purge.
+pub(crate) struct Purges {
+    pub(crate) link: Arc<Link>,
+    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) prefix: String,
+    pub(crate) limits: PurgeStreamLimits,
+    pub(crate) state: StateDirectory,
+    /// This process; its own purges are applied already.
+    pub(crate) instance: Instance,
+    pub(crate) sink: OnceLock<Arc<dyn PurgeSink>>,
+    pub(crate) progress: Mutex<PurgeProgress>,
+    /// Held while purges are written, so that none is written twice.
+    pub(crate) writing: tokio::sync::Mutex<()>,
+}
+
+/// What was read and what has to be written.
+#[derive(Default)]
+pub(crate) struct PurgeProgress {
+    position: Option<Position>,
+    /// When the stream was last read to its end, in seconds since 1970.
+    followed: u64,
+    /// When that was last written down.
+    saved: u64,
+    own: VecDeque<OwnPurge>,
+    /// The number of the next purge in `own`.
+    next: u64,
+    /// Purges of other machines that were applied.
+    pub(crate) applied: u64,
+    /// How often everything was purged because purges were missed.
+    pub(crate) missed: u64,
+}
+
+/// A purge of this machine's operators.
+struct OwnPurge {
+    number: u64,
+    message: Vec<u8>,
+    /// Seconds since 1970.
+    at: u64,
+    /// `None` until it is in the stream.
+    position: Option<Position>,
+}
+
+/// The file with the position.
+const FILE: &str = "purges";
+
+/// How often the time in it is renewed.
+const SAVED_SECONDS: u64 = 60;
+
+/// What a poll of the stream says.
+struct Polled {
+    position: Position,
+    /// Whether purges were missed, so that everything has to go.
+    missed: bool,
+    /// Whether the entries that were read follow the position.
+    fits: bool,
+}
+
+impl Purges {
+    /// Goes on where an earlier process stopped.
+    pub(crate) fn restore(&self) {
+        let Some(text) = self.state.read(FILE).and_then(|bytes| String::from_utf8(bytes).ok()) else {
+            return;
+        };
+        let Some((followed, position)) = text.trim_end().split_once(' ') else { return };
+        let mut progress = self.progress();
+        progress.position = Position::parse(position);
+        progress.followed = followed.parse().unwrap_or(0);
+    }
+
+    pub(crate) fn position(&self) -> Option<Position> {
+        self.progress().position
+    }
+
+    pub(crate) fn progress(&self) -> MutexGuard<'_, PurgeProgress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stream_name(&self) -> String {
+        format!("{}purges", self.prefix)
+    }
+
+    fn epoch_name(&self) -> String {
+        format!("{}purges:epoch", self.prefix)
+    }
+
+    /// Reads some entries and applies them. Returns whether there may be more.
+    pub(crate) async fn poll(&self) -> Result<bool, Fault> {
+        let Some(sink) = self.sink.get() else { return self.probe().await };
+        let last = self.position().map_or(EntryId::BEGIN, |position| position.last);
+        let mut commands = Pipeline::with_capacity(4);
+        commands.cmd("GET").arg(self.epoch_name());
+        commands.cmd("XLEN").arg(self.stream_name());
+        commands.cmd("XRANGE").arg(self.stream_name()).arg(last.to_string()).arg(last.to_string());
+        commands.cmd("XREAD").arg("COUNT").arg(self.limits.batch);
+        commands.arg("STREAMS").arg(self.stream_name()).arg(last.to_string());
+        let answers = self.link.ask_patiently(Operation::PurgeRead, &commands).await?;
+        let [epoch, length, at_last, entries] = answers.as_slice() else { return Err(Fault::Refused) };
+        let Some(epoch) = text_of(epoch).and_then(epoch_of) else {
+            return self.begin_epoch().await.map(|()| true);
+        };
+        self.link.counters.count(Operation::PurgeRead, Outcome::Ok);
+        let (length, has_last) =
+            (matches!(length, Value::Int(n) if *n >= self.most()), !list_of(at_last).is_empty());
+        let now = seconds(SystemTime::now());
+        let (polled, before) = {
+            let progress = self.progress();
+            let away = now.saturating_sub(progress.followed);
+            (
+                follow(progress.position, epoch, has_last, length, away, self.limits.own_seconds),
+                progress.position,
+            )
+        };
+        let mut position = polled.position;
+        if polled.missed {
+            self.purge_everything(sink).await;
+        }
+        let entries = if polled.fits { self.entries(entries) } else { Vec::new() };
+        let count = entries.len();
+        position.last = entries.last().map_or(position.last, |(id, _)| *id);
+        self.apply(sink, entries).await;
+        let is_new_epoch = before.is_none_or(|before| before.epoch != position.epoch);
+        self.advance(position, now, is_new_epoch);
+        Ok(count == self.limits.batch || !polled.fits)
+    }
+
+    fn most(&self) -> i64 {
+        i64::try_from(self.limits.entries).unwrap_or(i64::MAX)
+    }
+
+    /// Asks for nothing, before there is a cache to purge.
+    async fn probe(&self) -> Result<bool, Fault> {
+        let mut commands = Pipeline::with_capacity(1);
+        commands.cmd("PING");
+        self.link.ask_patiently(Operation::PurgeRead, &commands).await.map(|_| false)
+    }
+
+    /// Gives the stream of an empty store a name. Of several edges that try, one succeeds.
+    async fn begin_epoch(&self) -> Result<(), Fault> {
+        let mut epoch = [0; 16];
+        rand::fill(&mut epoch).map_err(|_| Fault::Refused)?;
+        let mut commands = Pipeline::with_capacity(1);
+        commands.cmd("SET").arg(self.epoch_name()).arg(hex(&epoch)).arg("NX");
+        self.link.ask_patiently(Operation::PurgeWrite, &commands).await.map(drop)
+    }
+
+    /// The purges of an answer to XREAD; `None` in the place of those that are not this fleet's, or are applied already.
+    fn entries(&self, answer: &Value) -> Vec<(EntryId, Option<SharedPurge>)> {
+        let stream = list_of(answer).first().map_or(&[][..], list_of);
+        let entries = stream.get(1).map_or(&[][..], list_of).iter();
+        let entry = |entry: &Value| {
+            let [id, fields] = list_of(entry) else { return None };
+            let id = EntryId::parse(text_of(id)?)?;
+            let record = list_of(fields).get(1).and_then(bytes_of);
+            let plain = record.and_then(|record| self.sealer.open(Purpose::Purge, &[], record));
+            let Some(message) = plain.and_then(|plain| Message::decode(plain.expose())) else {
+                self.link.counters.count(Operation::PurgeRead, Outcome::Forged);
+                return Some((id, None));
+            };
+            Some((id, (message.instance != self.instance).then_some(message.purge)))
+        };
+        entries.filter_map(entry).collect()
+    }
+
+    async fn apply(&self, sink: &Arc<dyn PurgeSink>, entries: Vec<(EntryId, Option<SharedPurge>)>) {
+        let purges: Vec<SharedPurge> = entries.into_iter().filter_map(|(_, purge)| purge).collect();
+        if purges.is_empty() {
+            return;
+        }
+        let (sink, count) = (Arc::clone(sink), purges.len() as u64);
+        let applied = tokio::task::spawn_blocking(move || purges.iter().for_each(|purge| sink.apply(purge)));
+        if let Err(error) = applied.await {
+            tracing::error!(%error, "fleet: a purge was not finished");
+        }
+        self.progress().applied += count;
+    }
+
+    async fn purge_everything(&self, sink: &Arc<dyn PurgeSink>) {
+        tracing::warn!(
+            "fleet: this edge was away for so long that purges which it missed are no longer in the store: it purges \
+             its whole cache"
+        );
+        self.progress().missed += 1;
+        let everything = SharedPurge { target: SharedTarget::Everything, soft: false };
+        self.apply(sink, vec![(EntryId::BEGIN, Some(everything))]).await;
+    }
+
+    fn advance(&self, position: Position, now: u64, is_new_epoch: bool) {
+        let mut progress = self.progress();
+        let is_old = progress.saved.saturating_add(SAVED_SECONDS) <= now;
+        let is_due = progress.position != Some(position) || is_old;
+        (progress.position, progress.followed) = (Some(position), now);
+        if is_new_epoch {
+            progress.own.iter_mut().for_each(|own| own.position = None);
+        }
+        let kept = self.limits.own_seconds;
+        progress.own.retain(|own| own.position.is_none() || own.at.saturating_add(kept) > now);
+        if is_due {
+            progress.saved = now;
+        }
+        drop(progress);
+        if is_due {
+            self.state.write(FILE, format!("{now} {position}\n").as_bytes());
+        }
+    }
+
+    /// Has every edge apply a purge that this one has applied. Returns its position in the stream; `None` if it waits
+    /// here until the store answers.
+    pub(crate) async fn publish(&self, purge: &SharedPurge) -> Option<Position> {
+        let message = Message { instance: self.instance, purge: purge.clone() }.encode();
+        let number =
+            self.progress().add_own(message, seconds(SystemTime::now()), &self.limits, self.instance);
+        self.write_own().await;
+        let progress = self.progress();
+        progress.own.iter().find(|own| own.number == number).and_then(|own| own.position)
+    }
+
+    /// Writes the purges that are not in the stream yet, in order.
+    pub(crate) async fn write_own(&self) {
+        let _one_at_a_time = self.writing.lock().await;
+        loop {
+            let next = {
+                let progress = self.progress();
+                let waiting = progress.own.iter().find(|own| own.position.is_none());
+                waiting.map(|own| (own.number, own.message.clone()))
+            };
+            let Some((number, message)) = next else { return };
+            let Some(position) = self.write(&message).await else { return };
+            let mut progress = self.progress();
+            if let Some(own) = progress.own.iter_mut().find(|own| own.number == number) {
+                own.position = Some(position);
+            }
+        }
+    }
+
+    async fn write(&self, message: &[u8]) -> Option<Position> {
+        let record = self.sealer.seal(Purpose::Purge, &[], message)?;
+        let mut commands = Pipeline::with_capacity(2);
+        commands.cmd("GET").arg(self.epoch_name());
+        commands.cmd("XADD").arg(self.stream_name()).arg("MAXLEN").arg(self.limits.entries);
+        commands.arg("*").arg("p").arg(record);
+        let answers = self.link.ask_patiently(Operation::PurgeWrite, &commands).await.ok()?;
+        let epoch = answers.first().and_then(text_of).and_then(epoch_of)?;
+        let last = answers.get(1).and_then(text_of).and_then(EntryId::parse)?;
+        self.link.counters.count(Operation::PurgeWrite, Outcome::Ok);
+        Some(Position { epoch, last })
+    }
+}
+
+impl PurgeProgress {
+    /// Purges that wait until the store answers.
+    pub(crate) fn waiting(&self) -> usize {
+        self.own.iter().filter(|own| own.position.is_none()).count()
+    }
+
+    fn add_own(&mut self, message: Vec<u8>, at: u64, limits: &PurgeStreamLimits, instance: Instance) -> u64 {
+        let is_full = self.own.len() >= limits.own || message.len() > limits.purge_bytes;
+        // Those that are in the stream already need no place.
+        if is_full {
+            self.own.retain(|own| own.position.is_none());
+        }
+        let message = if self.own.len() >= limits.own || message.len() > limits.purge_bytes {
+            self.own.clear();
+            let purge = SharedPurge { target: SharedTarget::Everything, soft: false };
+            Message { instance, purge }.encode()
+        } else {
+            message
+        };
+        self.next += 1;
+        self.own.push_back(OwnPurge { number: self.next, message, at, position: None });
+        self.next
+    }
+}
+
+/// Compares a stream with the position of this edge, which last read it `away` seconds ago. `has_last`: the stream still
+/// has the entry at the position; `is_full`: it may have been trimmed.
+fn follow(
+    position: Option<Position>,
+    epoch: [u8; 16],
+    has_last: bool,
+    is_full: bool,
+    away: u64,
+    own_seconds: u64,
+) -> Polled {
+    let begin = Position { epoch, last: EntryId::BEGIN };
+    match position {
+        Some(position) if position.epoch != epoch => {
+            Polled { position: begin, missed: away >= own_seconds, fits: false }
+        }
+        Some(position) if position.last != EntryId::BEGIN => {
+            // A stream that lost its entries begins again.
+            let position = if has_last || is_full { position } else { begin };
+            Polled { position, missed: !has_last, fits: has_last || is_full }
+        }
+        Some(_) | None => Polled { position: begin, missed: is_full, fits: true },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPOCH: [u8; 16] = [1; 16];
+    const HERE: Position = Position { epoch: EPOCH, last: EntryId(5, 0) };
+
+    fn judged(position: Option<Position>, has_last: bool, is_full: bool, away: u64) -> (bool, bool) {
+        let polled = follow(position, EPOCH, has_last, is_full, away, 600);
+        (polled.missed, polled.fits)
+    }
+
+    #[test]
+    fn an_edge_purges_everything_only_if_the_stream_no_longer_has_what_it_missed() {
+        // It followed, or was away for any time while its entry stayed.
+        assert_eq!(judged(Some(HERE), true, true, 100_000), (false, true));
+        // Trimmed beyond its entry; what is left is applied too.
+        assert_eq!(judged(Some(HERE), false, true, 1), (true, true));
+        // Removed: the stream is read from its begin.
+        assert_eq!(judged(Some(HERE), false, false, 1), (true, false));
+        // It is new here, and the stream has all that ever was in it, or not.
+        assert_eq!(judged(None, false, false, 100_000), (false, true));
+        assert_eq!(judged(None, false, true, 100_000), (true, true));
+        // The store was emptied: other edges write the purges of the last ten minutes again.
+        let other = Position { epoch: [2; 16], ..HERE };
+        assert_eq!(judged(Some(other), false, false, 599), (false, false));
+        assert_eq!(judged(Some(other), false, false, 600), (true, false));
+    }
+
+    #[test]
+    fn purges_that_wait_for_the_store_are_bounded_and_none_is_lost() {
+        let limits = PurgeStreamLimits { entries: 9, batch: 9, purge_bytes: 64, own: 2, own_seconds: 600 };
+        let mut progress = PurgeProgress::default();
+        let add = |progress: &mut PurgeProgress, bytes| {
+            progress.add_own(vec![7; bytes], 0, &limits, [0; 16]);
+            let messages: Vec<bool> = progress.own.iter().map(|own| own.message[0] == 7).collect();
+            messages
+        };
+        assert_eq!(add(&mut progress, 1), [true]);
+        assert_eq!(add(&mut progress, 1), [true, true]);
+        // One of everything takes their place.
+        assert_eq!(add(&mut progress, 1), [false]);
+        let everything = Message::decode(&progress.own[0].message).unwrap().purge;
+        assert_eq!(everything.target, SharedTarget::Everything);
+        // What is in the stream gives its place up.
+        progress.own[0].position = Some(HERE);
+        assert_eq!(add(&mut progress, 1), [false, true]);
+        assert_eq!(add(&mut progress, 1), [true, true]);
+        assert_eq!(progress.waiting(), 2);
+        assert_eq!(add(&mut progress, 65), [false]);
+    }
+}

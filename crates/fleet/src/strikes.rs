@@ -1,0 +1,139 @@
+//! The strike register of the fleet: a ClientHello with early data is accepted by one edge once (RFC 8446 §8.2).
+//!
+//! The store remembers each ClientHello for as long as a copy of it can be accepted. One from before the register began,
+//! as it does when the store was emptied, cannot be judged and counts as a replay.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use penstock_tls::early_data::SharedStrikes;
+use penstock_tls::strikes::{SKEW_SECONDS, StrikeResult};
+use redis::{Pipeline, Value};
+
+use crate::counters::{Operation, Outcome};
+use crate::link::{Link, text_of};
+use crate::seal::Sealer;
+
+/// The most that clocks of edges may differ.
+const CLOCKS_SECONDS: u64 = 30;
+
+/// How long a ClientHello is remembered: it is accepted within the skew before and after the time that it claims, by
+/// edges whose clocks differ.
+const KEPT_SECONDS: u64 = 2 * (SKEW_SECONDS + CLOCKS_SECONDS);
+
+/// The register in the store.
+pub(crate) struct FleetStrikes {
+    pub(crate) link: Arc<Link>,
+    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) prefix: String,
+    /// Whether the store keeps what it has when its memory is full, and so forgets no ClientHello.
+    pub(crate) store_keeps: AtomicBool,
+    /// Whether a store that forgets was mentioned in the log.
+    pub(crate) is_said: AtomicBool,
+}
+
+impl FleetStrikes {
+    /// The entry that says since when the register exists.
+    fn begin_name(&self) -> String {
+        format!("{}strikes", self.prefix)
+    }
+
+    /// Begins the register if the store has none, and finds out whether the store forgets. Called about once a second.
+    pub(crate) async fn keep(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut commands = Pipeline::with_capacity(2);
+        commands.cmd("SET").arg(self.begin_name()).arg(now).arg("NX");
+        if self.link.ask_patiently(Operation::Strike, &commands).await.is_err() {
+            return;
+        }
+        commands.clear();
+        commands.cmd("INFO").arg("memory");
+        // A store that does not say so is believed to be configured as the documentation says.
+        let answers = self.link.ask_patiently(Operation::Strike, &commands).await.unwrap_or_default();
+        let forgets = answers.first().and_then(text_of).is_some_and(forgets);
+        self.store_keeps.store(!forgets, Relaxed);
+        if forgets && !self.is_said.swap(true, Relaxed) {
+            tracing::warn!(
+                "fleet: the store drops entries when its memory is full, so it cannot tell replays: early data waits \
+                 for the end of each handshake; set maxmemory-policy noeviction"
+            );
+        }
+    }
+}
+
+/// Whether the section `memory` of INFO says that entries are dropped.
+fn forgets(info: &str) -> bool {
+    let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let is_bounded = value("maxmemory").is_some_and(|bytes| bytes.trim() != "0");
+    is_bounded && value("maxmemory_policy").is_some_and(|policy| policy.trim() != "noeviction")
+}
+
+impl SharedStrikes for FleetStrikes {
+    fn strike(
+        self: Arc<Self>,
+        client_random: &[u8],
+        claimed: u64,
+    ) -> Pin<Box<dyn Future<Output = StrikeResult> + Send>> {
+        let name = format!("{}strike:{}", self.prefix, self.sealer.pseudonym("strike", &[client_random]));
+        Box::pin(async move {
+            if !self.store_keeps.load(Relaxed) || !self.link.may_ask(Operation::Strike) {
+                return StrikeResult::NoAnswer;
+            }
+            let mut commands = Pipeline::with_capacity(2);
+            commands.cmd("GET").arg(self.begin_name());
+            commands.cmd("SET").arg(name).arg(1).arg("NX").arg("EX").arg(KEPT_SECONDS);
+            let Ok(answers) = self.link.ask_in_time(Operation::Strike, &commands).await else {
+                return StrikeResult::NoAnswer;
+            };
+            let result = judge(&answers, claimed);
+            let outcome = if result == StrikeResult::Replayed { Outcome::Miss } else { Outcome::Ok };
+            self.link.counters.count(Operation::Strike, outcome);
+            result
+        })
+    }
+}
+
+/// `answers` are the time when the register began, and whether the ClientHello was new.
+fn judge(answers: &[Value], claimed: u64) -> StrikeResult {
+    let [began, recorded] = answers else { return StrikeResult::NoAnswer };
+    if !matches!(recorded, Value::Okay) {
+        return StrikeResult::Replayed;
+    }
+    let began = text_of(began).and_then(|text| text.parse::<u64>().ok());
+    match began {
+        Some(began) if claimed >= began.saturating_add(SKEW_SECONDS + CLOCKS_SECONDS) => StrikeResult::Fresh,
+        _ => StrikeResult::BeforeStart,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hello_is_fresh_if_it_is_new_and_the_register_is_older_than_any_copy_of_it() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        for (began, recorded, claimed, result) in [
+            (text("1000"), Value::Okay, 1090, StrikeResult::Fresh),
+            (text("1000"), Value::Okay, 1089, StrikeResult::BeforeStart),
+            (text("1000"), Value::Nil, 1090, StrikeResult::Replayed),
+            // The store was emptied, or the entry is damaged.
+            (Value::Nil, Value::Okay, 1090, StrikeResult::BeforeStart),
+            (text("x"), Value::Okay, 1090, StrikeResult::BeforeStart),
+        ] {
+            assert_eq!(judge(&[began, recorded], claimed), result);
+        }
+        assert_eq!(judge(&[], 1090), StrikeResult::NoAnswer);
+    }
+
+    #[test]
+    fn a_store_with_a_bound_forgets_unless_its_policy_is_noeviction() {
+        assert!(!forgets("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"));
+        assert!(!forgets("maxmemory:100\r\nmaxmemory_policy:noeviction\r\n"));
+        assert!(forgets("# Memory\r\nmaxmemory:100\r\nmaxmemory_policy:volatile-ttl\r\n"));
+        assert!(!forgets(""));
+    }
+}

@@ -1,0 +1,119 @@
+//! Readings of a program with all parts.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::{
+    ChaCha20Reading, DiskReading, DiskTierReading, FleetReading, KernelTlsReading, KeyserverReading,
+    MemoryTierReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheReading,
+    StapleReading,
+};
+
+/// A program with all parts. All numbers differ.
+pub(super) fn full_readings() -> Readings {
+    let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+    Readings {
+        chacha20: Some(ChaCha20Reading {
+            mode: "auto",
+            set_by_admin: true,
+            is_last_choice: true,
+            switches: [101, 102, 103],
+        }),
+        seal_rates: vec![("aes_128_gcm", 7.8e9), ("chacha20_poly1305", 2.4e9)],
+        kernel_tls: KernelTlsReading { cpu: 104, network_card: 105 },
+        session_cache: SessionCacheReading {
+            sessions: 106,
+            bytes: 107,
+            stored: 108,
+            hits: 109,
+            misses: 110,
+            expired: 111,
+            evicted: 112,
+        },
+        staples: vec![StapleReading {
+            subject: "video.example".to_owned(),
+            kind: "ecdsa",
+            this_update: at(113),
+            next_update: at(114),
+        }],
+        remote_keys: Some(full_remote_keys()),
+        origin_servers: vec![OriginServerReading {
+            url: "http://192.0.2.1".to_owned(),
+            up: true,
+            connections: 115,
+            waiting: 116,
+        }],
+        peers: vec![full_peer()],
+        memory_tier: Some(MemoryTierReading {
+            bytes: 117,
+            slices: 118,
+            evictions: 119,
+            refusals: 120,
+            bytes_max: 136,
+            in_service: true,
+            waiting: true,
+            evicted_bytes: 918,
+        }),
+        disk_tier: Some(DiskTierReading {
+            disks: vec![DiskReading {
+                directory: "/disk".to_owned(),
+                in_service: true,
+                bytes: 121,
+                written_bytes: 122,
+                scrubbed_bytes: 123,
+                errors: 124,
+                segments_dropped: 125,
+                written: 126,
+                read: 127,
+                promoted: 128,
+                damaged: 129,
+                busy: 130,
+            }],
+            slices: 131,
+            index_bytes: 132,
+            waiting_bytes: 133,
+            skipped: 134,
+        }),
+        purge_list: Some(135),
+        fleet: Some(full_fleet()),
+    }
+}
+
+fn full_peer() -> PeerReading {
+    PeerReading {
+        name: "edge2".to_owned(),
+        up: true,
+        load: 920,
+        requests: vec![("answered", 921), ("failed", 922)],
+    }
+}
+
+fn full_fleet() -> FleetReading {
+    FleetReading {
+        is_up: true,
+        is_circuit_open: true,
+        latency: Duration::from_millis(137),
+        under_way: 138,
+        operations: std::array::from_fn(|row| {
+            std::array::from_fn(|column| (1000 + 10 * row + column) as u64)
+        }),
+        purges_applied: 139,
+        purges_waiting: 140,
+        purges_missed: 141,
+    }
+}
+
+fn full_remote_keys() -> RemoteKeysReading {
+    RemoteKeysReading {
+        fallbacks: 901,
+        under_way: 902,
+        keyservers: vec![KeyserverReading {
+            address: "192.0.2.9:2407".to_owned(),
+            up: true,
+            circuit_open: false,
+            under_way: 903,
+            operations: [904, 905, 906, 907, 908],
+            operation_time: Duration::from_secs(909),
+            connections: 910,
+        }],
+    }
+}
