@@ -8,7 +8,8 @@
 //! user of the process alone ([`files`]). Every slice has a checksum: it is compared before a slice of an earlier process
 //! is used, after the file was truncated, and in the background ([`scrub`]).
 //!
-//! Kept slices are recorded beside the bytes ([`record`]), so that the next process finds them ([`restore`]).
+//! Kept slices are recorded beside the bytes ([`record`]), so that the next process finds them ([`restore`]),
+//! and the popular ones are named at the end ([`queue_file`]).
 
 mod demand;
 mod files;
@@ -17,6 +18,7 @@ mod holder;
 mod inspect;
 mod layout;
 mod limits;
+mod queue_file;
 mod record;
 mod record_file;
 mod restore;

@@ -4,7 +4,7 @@
 //! one-time requests do not push out popular slices. A requested one moves to the main queue, where each further request
 //! earns another round. A reader only raises a small counter, so a hit takes no lock of this policy.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Counted uses; more of them earn no more rounds.
@@ -63,7 +63,7 @@ pub(crate) enum Candidate<'u> {
     Gone,
 }
 
-impl<N: Copy, G: Copy + Eq + std::hash::Hash> S3Fifo<N, G> {
+impl<N: Copy + Eq + std::hash::Hash, G: Copy + Eq + std::hash::Hash> S3Fifo<N, G> {
     pub(crate) fn new() -> Self {
         Self {
             small: VecDeque::new(),
@@ -112,6 +112,18 @@ impl<N: Copy, G: Copy + Eq + std::hash::Hash> S3Fifo<N, G> {
                 return None;
             }
         }
+    }
+
+    /// The main queue, next to evict first.
+    pub(crate) fn main(&self) -> impl Iterator<Item = N> {
+        self.main.iter().copied()
+    }
+
+    /// Moves these slices from the small queue to the main one, in this order. Others are passed over.
+    pub(crate) fn promote(&mut self, names: &[N]) {
+        let mut waiting: HashSet<N> = self.small.iter().copied().collect();
+        self.main.extend(names.iter().copied().filter(|name| waiting.remove(name)));
+        self.small.retain(|name| waiting.contains(name));
     }
 
     /// Number of slices, with those that were removed in another way and not met since.

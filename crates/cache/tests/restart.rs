@@ -115,6 +115,38 @@ fn a_second_process_learns_whether_the_first_drains() {
 }
 
 #[test]
+fn popular_slices_stay_popular_after_a_restart_and_nothing_is_lost_without_that_knowledge() {
+    let popular = 1..5;
+    for damage in [None, Some("a hint that is none"), Some("")] {
+        let directory = directory();
+        let first = open(directory.path(), 0);
+        let add = |cache: &Cache, key| {
+            let object = cache.kept(key, "an object", u64::from(SLICE));
+            fill(&object, 0, key);
+            object.count_request(0);
+            object
+        };
+        let objects: Vec<_> = popular.clone().map(|key| add(&first, key)).collect();
+        for key in 10..60 {
+            objects.iter().for_each(|object| object.count_request(0));
+            add(&first, key);
+        }
+        drop(objects);
+        first.kill();
+        if let Some(damage) = damage {
+            fs::write(directory.path().join("popular"), damage).unwrap();
+        }
+        let second = open(directory.path(), 1);
+        assert_eq!(second.slices, 15, "all that fit with their descriptions");
+        for key in 100..112 {
+            add(&second, key);
+        }
+        let left = popular.clone().filter(|key| second.restore(*key).is_some()).count();
+        assert!(damage.is_some() || left == 4, "{left} of the popular objects are left");
+    }
+}
+
+#[test]
 fn a_kept_object_is_restored_with_its_metadata() {
     let directory = directory();
     let first = open(directory.path(), 0);

@@ -70,7 +70,7 @@ pub struct BodyChunk {
     memory: Memory,
 }
 
-/// What keeps the bytes of a chunk.
+/// The owner of the bytes of a chunk.
 enum Memory {
     /// The chunk itself.
     Own,

@@ -1,4 +1,4 @@
-//! What is asked of the cache, and of the origin on a miss.
+//! A request to the cache, and to the origin on a miss.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(crate) type RequestFields = Arc<[(String, String)]>;
 /// One object as a request asks for it.
 #[derive(Clone, Debug)]
 pub(crate) struct CacheRequest<'t> {
-    /// What the object is found by.
+    /// The key of the object.
     pub(crate) key: Key,
     /// The key before it is known which request fields the object varies by.
     pub(crate) primary: Key,

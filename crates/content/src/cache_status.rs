@@ -25,7 +25,7 @@ pub enum CacheStatus {
     Bypass,
 }
 
-/// What a response adds to its Cache-Status.
+/// The member that a response adds to its Cache-Status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredState {
     /// Status code as the origin sent it.

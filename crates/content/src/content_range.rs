@@ -1,4 +1,4 @@
-//! What Content-Range and the length of an origin's response say about the whole object (RFC 9110 §14.4).
+//! The extent of a whole object, from Content-Range and the length of an origin's response (RFC 9110 §14.4).
 
 use penstock_config::limits;
 

@@ -40,10 +40,10 @@ pub fn look(cache: &Cache, depth: Depth) -> Vec<TierContents> {
     std::iter::once(memory).chain(disks).collect()
 }
 
-/// What is known of an object by what lies in the tiers.
+/// An object, by its description in the tiers.
 #[derive(Clone, Debug)]
 pub struct CachedObject {
-    /// What it is.
+    /// Its description.
     pub written: StoredObject,
     /// Its length in bytes, if known.
     pub length: Option<u64>,

@@ -1,4 +1,4 @@
-//! What the content path needs of its surroundings: clock, tasks, counters, files and origins.
+//! The surroundings of the content path: clock, tasks, counters, files and origins.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ pub struct HttpSite {
     lifetimes: DefaultLifetimes,
     /// Request fields that go to the origin, in lowercase letters.
     forwarded: Arc<[String]>,
-    /// What of the query distinguishes objects.
+    /// The part of the query that distinguishes objects.
     query: QueryRules,
     live: LiveDirectories,
     /// Maximum length in bytes of a body whose length the origin does not announce.
@@ -108,7 +108,7 @@ impl HttpSite {
         &self.origin
     }
 
-    /// What a client's request asks of the cache.
+    /// The request to the cache for a client's request.
     pub(crate) fn request<'r>(&self, request: &'r Request<'_>, early: bool, moment: u64) -> CacheRequest<'r> {
         let asked = self.request_for(self.target(request.raw_path(), request.query()), early, moment);
         if self.forwarded.is_empty() {

@@ -8,7 +8,7 @@ use penstock_config::limits;
 use penstock_http::caching::{DefaultLifetimes, Storage};
 use penstock_http::manifest::{Manifest, resolve};
 
-/// What a response body is, as far as the cache must know.
+/// The kind of a response body, as far as the cache must know.
 #[derive(Clone, Debug)]
 pub(crate) enum BodyKind {
     /// No manifest.

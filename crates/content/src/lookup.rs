@@ -23,7 +23,7 @@ pub(crate) struct Lookup {
     pub(crate) store: Arc<Store>,
     pub(crate) site: Arc<HttpSite>,
     pub(crate) request: CacheRequest<'static>,
-    /// What the origin is asked for instead, if it is to hold its response back.
+    /// The request to send to the origin instead, if it is to hold its response back.
     pub(crate) held: Option<HeldRequest>,
     /// The sender of the request that the fetches are for.
     pub(crate) requester: Requester,

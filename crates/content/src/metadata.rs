@@ -52,7 +52,7 @@ pub(crate) struct ObjectMetadata {
     rare: OnceBox<Rare>,
 }
 
-/// What is true of an object, in one byte.
+/// Properties of an object, in one byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Traits(u8);
 
@@ -377,7 +377,7 @@ impl ObjectMetadata {
         self.traits = Traits(self.traits.0 & !Traits::STORED.0);
     }
 
-    /// What Cache-Status says of the object.
+    /// The part of Cache-Status that describes the object.
     pub(crate) fn stored_state(&self, lifetime: &StoredLifetime, now: Instant) -> StoredState {
         StoredState {
             origin_status: if self.came_in_part() { 206 } else { self.status },

@@ -31,7 +31,7 @@ pub(crate) struct ObjectRepresentation {
     requester: Requester,
 }
 
-/// What became of an object of unknown length.
+/// The end of a wait for bytes of an object of unknown length.
 pub(crate) enum Waited {
     /// The bytes have come, the end has not.
     Growing,

@@ -14,7 +14,7 @@ use penstock_origin::http::{Connections, Fetch, HttpOrigin, OriginError, OriginR
 /// A future of the thread that made it.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
 
-/// What sending a request to an origin gives: its response, which uses the connections of `'o`.
+/// The result of a request to an origin: its response, which uses the connections of `'o`.
 pub type Fetched<'f, 'o> = LocalFuture<'f, Result<Box<dyn OriginBody + 'o>, OriginError>>;
 
 /// Servers that can be asked for objects.

@@ -43,7 +43,7 @@ impl Drop for PrefetchStats {
     }
 }
 
-/// What a fill is to do.
+/// The next step of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FillStep {
     /// Write the next bytes.

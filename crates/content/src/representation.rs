@@ -292,7 +292,7 @@ impl Representation {
     }
 }
 
-/// What a range of an object of unknown length comes to.
+/// The outcome of a range of an object of unknown length.
 enum Growing {
     /// The object has ended with this length.
     Ended(u64),

@@ -149,7 +149,7 @@ fn wants_all(exchange: &Exchange<'_>, store: &Store) -> bool {
     wanted && exchange.request.method() == Method::Get
 }
 
-/// What a fetch for this request needs.
+/// Makes the lookup of a request.
 fn lookup(
     exchange: &Exchange<'_>,
     site: &Arc<HttpSite>,

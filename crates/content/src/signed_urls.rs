@@ -82,7 +82,7 @@ pub fn encode(token: &str) -> String {
     encoded
 }
 
-/// What is left of a request's target without its token.
+/// A request's target without its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bare<'r> {
     pub(crate) path: &'r str,
@@ -92,7 +92,7 @@ pub(crate) struct Bare<'r> {
 /// Judges a request and takes its token away.
 ///
 /// # Errors
-/// What is wrong with the first token that was found.
+/// The fault of the first token that was found.
 pub(crate) fn admit<'r>(
     rules: &SignedUrls,
     request: &'r Request<'r>,
@@ -141,7 +141,7 @@ fn judge(rules: &SignedUrls, written: &str, path: &[u8], now: SystemTime) -> Res
 
 /// A token as it was written, its signature not yet looked at.
 struct Token<'t> {
-    /// What is signed.
+    /// The signed text.
     signed: &'t str,
     expires: u64,
     key: &'t str,

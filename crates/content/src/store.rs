@@ -194,7 +194,7 @@ impl ObjectMetadata {
 }
 
 impl Drop for Store {
-    /// What the cache holds stays in the tiers for the next process, also if the start of this one fails.
+    /// Leaves the contents of the cache in the tiers for the next process, also if the start of this one fails.
     fn drop(&mut self) {
         self.tier.preserve();
     }

@@ -8,7 +8,7 @@ use super::inspect::inspect;
 use super::layout::SlotLayout;
 use super::limits::{DESCRIPTION_BYTES_MAX, TierLimits};
 use super::record::{HEADER_BYTES, Header, RECORD_BYTES, RecordKey, SECRET_BYTES, SlotRecord, seal};
-use super::restore::{KEY_NAME, RECORDS_NAME, SLICES_NAME};
+use super::restore::{KEY_NAME, QUEUE_NAME, RECORDS_NAME, SLICES_NAME};
 use super::slot::description_offset;
 use super::tier::MemoryTier;
 use crate::contents::Depth;
@@ -57,6 +57,9 @@ pub(crate) fn fuzz_records(input: &[u8]) {
         whole.truncate(bytes.len());
     }
     fs::write(&records, &whole).expect("it can be written");
+    let checksum = if choices & 4 != 0 { crc32fast::hash(bytes) } else { 0 };
+    let popular = [&checksum.to_le_bytes(), bytes].concat();
+    fs::write(directory.path().join(QUEUE_NAME), popular).expect("it can be written");
     for depth in [Depth::Count, Depth::Describe, Depth::Verify] {
         if let Ok(contents) = inspect(directory.path(), depth) {
             assert!(contents.slices + contents.damaged <= u64::from(SLOTS), "{contents:?}");

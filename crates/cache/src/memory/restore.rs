@@ -19,6 +19,7 @@ use super::files::TierDirectory;
 use super::holder::{ExpectedBytes, Holder};
 use super::layout::SlotLayout;
 use super::limits::{DESCRIPTION_BYTES_MAX, SLICES_MIN, TierError, TierLimits, TierWarning, slice_length};
+use super::queue_file::QueueFile;
 use super::record::{Header, RecordKey, SECRET_BYTES, SlotRecord, place};
 use super::record_file::{data, file_bytes, for_each_record, read_header};
 use super::slot::{Slot, description_offset, ghost};
@@ -30,7 +31,8 @@ use crate::key::{Key, KeyHashing};
 pub(super) const SLICES_NAME: &str = "slices";
 pub(super) const RECORDS_NAME: &str = "records";
 pub(super) const KEY_NAME: &str = "key";
-/// What the system calls the files of a tier without a directory.
+pub(super) const QUEUE_NAME: &str = "popular";
+/// The name in the system of the files of a tier without a directory.
 const MEMORY_FILE_NAME: &str = "penstock";
 
 /// The objects of an earlier process.
@@ -160,9 +162,14 @@ impl MemoryTier {
             OpenFile::from_fd(opened.open_file(SLICES_NAME)?.into()).map_err(unusable(SLICES_NAME))?;
         let claimed = claims(found, limits.slice_bytes, |slot| layout.space(slot));
         release_unclaimed(&claimed, &layout, &writing, &records).map_err(unusable(SLICES_NAME))?;
-        let files = TierFiles { reading, writing, records, record_key };
+        let queue = QueueFile(opened.open_file(QUEUE_NAME)?);
+        let popular = queue.take(layout.slots());
+        let files = TierFiles { reading, writing, records, record_key, queue: Some(queue) };
         let tier = Arc::new(Self::new(limits, bytes_max, files, now));
+        let slots = numbers(&claimed);
         let restored = tier.restore(claimed);
+        // After a crash all count as popular: new slices have to prove that they are.
+        tier.set_popular(popular.as_ref().unwrap_or(&slots));
         Ok((tier, Restored { dropped, warning, ..restored }))
     }
 
@@ -178,7 +185,8 @@ impl MemoryTier {
         let reading = writing.try_clone().and_then(|file| OpenFile::from_fd(file.into()));
         // No other process reads the records.
         let record_key = RecordKey::new([0; SECRET_BYTES]);
-        let files = TierFiles { reading: reading.map_err(unusable)?, writing, records, record_key };
+        let files =
+            TierFiles { reading: reading.map_err(unusable)?, writing, records, record_key, queue: None };
         Ok(Arc::new(Self::new(limits, limits.bytes, files, now)))
     }
 

@@ -230,6 +230,19 @@ impl Slots {
         self.order.remember(ghost);
     }
 
+    /// The slots of slices that were requested again, in the order of their eviction.
+    pub(super) fn popular(&self) -> Vec<u32> {
+        let kept = |(number, generation): &(u32, u16)| self.is_kept(*number, *generation);
+        self.order.main().filter(kept).map(|(number, _)| number).collect()
+    }
+
+    /// Makes the slices of these slots count as requested again, in this order.
+    pub(super) fn set_popular(&mut self, numbers: &[u32]) {
+        let generation = |number: &u32| Some((*number, self.used(*number)?.generation));
+        let names: Vec<(u32, u16)> = numbers.iter().filter_map(generation).collect();
+        self.order.promote(&names);
+    }
+
     /// Remembers at least `ghosts` evictions.
     pub(super) fn remember_at_least(&mut self, ghosts: usize) {
         self.order.remember_at_least(ghosts);

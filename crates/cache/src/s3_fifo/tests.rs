@@ -115,6 +115,33 @@ fn under_zipf_with_one_hit_wonders_it_keeps_more_than_lru_and_fifo() {
 }
 
 #[test]
+fn after_a_restart_the_main_queue_is_worth_hits() {
+    let requests = requests(2000, 60_000);
+    let (before, after) = requests.split_at(40_000);
+    let mut kept = Kept::new(100);
+    for name in before {
+        kept.ask(*name);
+    }
+    let main: Vec<u32> = kept.policy.main().collect();
+    let mut names: Vec<u32> = kept.uses.keys().copied().collect();
+    names.sort_unstable();
+    let hits = |promoted: &[u32]| {
+        let mut restarted = Kept::new(100);
+        for name in &names {
+            restarted.ask(*name);
+        }
+        restarted.policy.promote(promoted);
+        after[..2000].iter().filter(|name| restarted.ask(**name)).count()
+    };
+    let found = [hits(&main), hits(&names), hits(&[])];
+    println!(
+        "hits in 2,000 requests: with the main queue {}, all in it {}, none {}",
+        found[0], found[1], found[2]
+    );
+    assert!(found[0] > found[1] && found[1] > found[2], "{found:?}");
+}
+
+#[test]
 fn a_scan_does_not_wash_out_what_is_used_all_the_time() {
     let mut kept = Kept::new(50);
     for _ in 0..5 {
@@ -165,6 +192,22 @@ fn for_a_tier_behind_more_are_remembered_and_only_the_latest_had_to_go_too_soon(
     assert_eq!(kept.policy.main.len(), 0, "but that earns nothing in this tier");
     assert!(kept.policy.insert(139, 139), "it had to go just now");
     assert_eq!(kept.policy.main.len(), 1);
+}
+
+#[test]
+fn slices_that_are_promoted_are_evicted_after_the_others_in_their_order() {
+    let mut policy: S3Fifo<u32, u32> = S3Fifo::new();
+    let uses = Uses::default();
+    for name in 0..20 {
+        policy.insert(name, name);
+    }
+    policy.promote(&[7, 99, 3, 7]);
+    assert_eq!(policy.main().collect::<Vec<_>>(), [7, 3], "each once, and only what is there");
+    assert_eq!(policy.len(), 20);
+    let next = || policy.evict(|_| Candidate::Kept(&uses)).map(|gone| gone.name);
+    let order: Vec<u32> = std::iter::from_fn(next).collect();
+    let place = |name| order.iter().position(|evicted| *evicted == name);
+    assert!(place(7) < place(3) && place(7) > place(17), "{order:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a fuzzer calls: requests with a token that is right for some path.
+//! The body of a fuzz target: requests with a token that is right for some path.
 
 use std::sync::Arc;
 use std::time::Duration;

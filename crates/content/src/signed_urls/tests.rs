@@ -29,7 +29,7 @@ fn token(id: &str, path: &str, expires: u64) -> String {
     sign(&key(id), path, at(expires)).unwrap()
 }
 
-/// What becomes of a request: path and query that are left, or why it is refused.
+/// The outcome of a request: path and query that are left, or why it is refused.
 fn judged(target: &str, fields: &str) -> Result<(String, Option<String>), Refusal> {
     let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
     let limits = HeadLimits { head_bytes: 4096, fields: 16, target_bytes: 2048 };

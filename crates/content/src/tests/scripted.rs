@@ -196,7 +196,7 @@ impl Reply {
     }
 }
 
-/// What the origin was asked.
+/// A request to the origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OriginRequest {
     pub(super) target: String,
