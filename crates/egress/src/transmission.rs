@@ -103,8 +103,9 @@ pub struct Transmission {
     ends_connection: bool,
 }
 
-/// A longer extent leaves by `sendfile`, which copies nothing, but costs more than copying a short one.
-const COPIED_BYTES_MAX: u64 = 16 * 1024;
+/// A longer extent leaves by `sendfile`. With a head, copying took 1.3 instead of 2.5 µs for 1 KiB on loopback, 2.3 instead of
+/// 2.5 for 4 KiB, and 6 instead of 3.5 for 16 KiB.
+const COPIED_BYTES_MAX: u64 = 4096;
 
 impl Transmission {
     /// The parts in the order they are sent; empty ones are fine.
