@@ -53,7 +53,7 @@ pub use collect::Collector;
 pub use kernel_tls::measure_limits;
 pub use penstock_content::{
     PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
-    contents, signed_urls,
+    contents, locate, signed_urls,
 };
 pub use penstock_metrics as metrics;
 pub use server::Server;
