@@ -216,6 +216,40 @@ fn a_node_with_other_rules_for_keys_shares_no_objects() {
 }
 
 #[test]
+fn nodes_that_take_each_other_for_the_owner_do_not_wait_for_each_other() {
+    const LENGTH: u64 = 20 * SLICE + 99;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let origin = Origin::start(move |head, _, stream| {
+        held.pass() && file(head, stream, FIELDS, &content_of(target(head), LENGTH).all())
+    });
+    let sites = origin.sites_with("peers: true");
+    let mut plan = Plan::new(&[0, 1]);
+    let first = plan.setup(0, &sites).start();
+    plan.weights = vec![1, 0];
+    let servers = vec![first, plan.setup(1, &sites).start()];
+    servers.iter().for_each(|server| server.tolerate_warning("is out: "));
+    let cluster = Cluster { servers, plan };
+    cluster.wait_for_all();
+    let mut clients: Vec<_> = (0..12).map(|place| Client::plain(&cluster.servers[place % 2])).collect();
+    for (place, client) in clients.iter_mut().enumerate() {
+        client.ask(&format!("/film/{}", place / 4));
+    }
+    gate.wait_for_arrivals(3);
+    gate.open();
+    for (place, client) in clients.iter_mut().enumerate() {
+        let body = client.response().unwrap().body;
+        content_of(&format!("/film/{}", place / 4), LENGTH).assert_range(0..LENGTH, &body);
+    }
+    let parts: Vec<_> = cluster
+        .servers
+        .iter()
+        .map(|server| Client::plain(server).get_range("/film/0", SLICE, LENGTH - 1))
+        .collect();
+    parts.iter().for_each(|part| content_of("/film/0", LENGTH).assert_range(SLICE..LENGTH, &part.body));
+}
+
+#[test]
 fn all_misses_go_through_the_shield() {
     let origin = files(5000);
     let plan = Plan::new(&[1, 1, 0]);
