@@ -32,10 +32,10 @@ pub use load::fuzz_config;
 pub use model::{
     Admin, Cache, CertificateDirectory, Cluster, ClusterNode, ClusterTls, Config, ConfiguredCertificate,
     DiskTier, DotFiles, EarlyData, EarlyRequests, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls,
-    Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts, S3, SessionCache, Site, SiteCache,
-    Tickets, Tls,
+    KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin,
+    OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site, SiteCache, Tickets, Tls,
 };
-pub use reference::reference;
+pub use reference::{keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
 pub use units::time;
 pub use users::User;

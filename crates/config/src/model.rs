@@ -5,6 +5,8 @@
 
 mod cache;
 mod cluster;
+mod keys;
+mod keyserver;
 mod limits;
 mod origin;
 mod site;
@@ -19,6 +21,8 @@ use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::cluster::{Cluster, ClusterNode, ClusterTls};
+pub use self::keys::{KeyserverAccess, RemoteKeyPlace};
+pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
 pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};
 pub use self::site::{DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache};

@@ -18,6 +18,7 @@ use crate::metrics::{
     ChaCha20Reading, DiskReading, DiskTierReading, KernelTlsReading, MemoryTierReading, Metrics,
     OriginServerReading, PeerReading, Readings, SessionCacheReading, StapleReading,
 };
+use crate::remote_keys::RemoteKeys;
 use crate::tls_state::TlsState;
 
 /// Reads the parts of the server for a scrape, and switches ChaCha20-Poly1305 by what they show.
@@ -39,6 +40,8 @@ pub(crate) struct Parts {
     pub(crate) peers: Option<Arc<Peers>>,
     /// `None` while no site needs a cache.
     pub(crate) cache: Option<Arc<Store>>,
+    /// `None` if no certificate has its key elsewhere.
+    pub(crate) remote_keys: Option<Arc<RemoteKeys>>,
 }
 
 impl Collector {
@@ -57,6 +60,7 @@ impl Collector {
     pub(crate) fn set_parts(&self, parts: Parts) {
         let mut shown = lock(&self.settings);
         (shown.origins, shown.peers) = (parts.origins, parts.peers);
+        shown.remote_keys = parts.remote_keys;
         shown.cache = parts.cache.or_else(|| shown.cache.take());
     }
 
@@ -64,6 +68,17 @@ impl Collector {
     #[must_use]
     pub fn render(&self) -> String {
         self.metrics.render(&self.readings(SystemTime::now()))
+    }
+
+    /// The state of the program as JSON: `/status.json`.
+    #[must_use]
+    pub fn status(&self) -> serde_json::Value {
+        let mut status = self.metrics.status();
+        let remote_keys = lock(&self.settings).remote_keys.clone();
+        if let (Some(keys), Some(sections)) = (remote_keys, status.as_object_mut()) {
+            sections.insert("private_keys".to_owned(), keys.reading().status());
+        }
+        status
     }
 
     /// The choice of ChaCha20-Poly1305, and where it is changed.
@@ -89,9 +104,14 @@ impl Collector {
     }
 
     fn readings(&self, now: SystemTime) -> Readings {
-        let (origins, cache, peers) = {
+        let Parts { origins, peers, cache, remote_keys } = {
             let parts = lock(&self.settings);
-            (parts.origins.clone(), parts.cache.clone(), parts.peers.clone())
+            Parts {
+                origins: parts.origins.clone(),
+                peers: parts.peers.clone(),
+                cache: parts.cache.clone(),
+                remote_keys: parts.remote_keys.clone(),
+            }
         };
         Readings {
             chacha20: Some(chacha20(&self.chacha20)),
@@ -99,6 +119,7 @@ impl Collector {
             kernel_tls: kernel_tls(),
             session_cache: session_cache(&self.sessions),
             staples: staples(&self.staples, now),
+            remote_keys: remote_keys.map(|keys| keys.reading()),
             origin_servers: origin_servers(origins),
             peers: peers.map_or_else(Vec::new, |peers| readings_of(&peers)),
             disk_tier: cache.as_ref().and_then(|cache| cache.tier().disks()).map(|disks| disk_tier(disks)),

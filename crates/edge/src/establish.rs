@@ -8,7 +8,7 @@ use penstock_config::limits;
 use penstock_content::{Network, NetworkEntry};
 use penstock_egress::{Outlet, SealerChoice};
 use penstock_http::proxy;
-use penstock_tls::{Established, HandshakeFailure, HttpVersions, alert};
+use penstock_tls::{ConnectingClient, Established, HandshakeFailure, HttpVersions, alert};
 use tokio::net::TcpStream;
 use tokio::time::timeout_at;
 
@@ -112,9 +112,10 @@ async fn handshake(
     };
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     let network = Network::of(client.ip()).map(Network::number);
+    let connecting = ConnectingClient { address: Some(client.ip()), network };
 
     let accepting =
-        acceptor.accept(Rc::clone(&socket), prefix, listening.versions, &worker.signing_limiter, network);
+        acceptor.accept(Rc::clone(&socket), prefix, listening.versions, &worker.signing_limiter, connecting);
     let outcome = timeout_at(deadline.into(), accepting).await;
     match outcome.unwrap_or(Err(HandshakeFailure::silent("timeout"))) {
         Ok(established) => take_over(worker, settings, socket, established, client, deadline),

@@ -258,12 +258,14 @@ impl Session {
     }
 
     fn opened(&mut self, stream: StreamId, request: Incoming, is_body_whole: bool) -> Opened {
-        self.settings = self.connection.worker.settings();
+        let before = std::mem::replace(&mut self.settings, self.connection.worker.settings());
         self.connection.requests += 1;
         let budget = ClientBudget::to_take(&self.settings.limits);
         self.shared.state.borrow_mut().add(Slot::new(stream, budget, is_body_whole));
         self.shared.worker.shard.stream_opened();
-        if self.connection.requests >= self.settings.limits.requests_per_connection {
+        // The client was told other bounds in SETTINGS.
+        let has_changed = before.http2 != self.settings.http2;
+        if has_changed || self.connection.requests >= self.settings.limits.requests_per_connection {
             self.announce_end();
         }
         Opened {

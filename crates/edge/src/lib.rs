@@ -39,6 +39,7 @@ mod kernel_tls;
 mod pressure;
 mod recent_clients;
 mod record;
+mod remote_keys;
 mod server;
 mod settings;
 mod start_error;

@@ -432,6 +432,7 @@ fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
         origins: settings.sites.origins().cloned().collect(),
         peers: settings.cluster.as_ref().map(|cluster| Arc::clone(&cluster.peers)),
         cache: settings.store.clone(),
+        remote_keys: settings.remote_keys.clone(),
     });
     if let Some(store) = &settings.store {
         metrics.set_prefetches(Arc::clone(store.prefetches()));

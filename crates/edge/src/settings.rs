@@ -17,6 +17,7 @@ use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
 use crate::access_log::Sink;
 use crate::certificates::Holdings;
+use crate::remote_keys::RemoteKeys;
 use crate::start_error::StartError;
 use crate::tls_state::TlsState;
 
@@ -31,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) cluster: Option<ClusterSettings>,
     /// The certificates at the start, until a thread follows their files.
     pub(crate) holdings: Mutex<Option<Holdings>>,
+    /// Private keys that are elsewhere; `None` if no certificate has one.
+    pub(crate) remote_keys: Option<Arc<RemoteKeys>>,
     pub(crate) limits: Limits,
     pub(crate) head: HeadLimits,
     pub(crate) http2: Arc<Http2Limits>,
@@ -67,7 +70,8 @@ impl Settings {
     ) -> Result<Self, StartError> {
         let strikes = strikes(config, previous);
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
-        let mut holdings = Holdings::new(&config.tls);
+        let remote_keys = remote_keys(config, previous)?;
+        let mut holdings = Holdings::new(&config.tls, remote_keys.as_deref());
         let store = store(config, previous)?;
         let known = previous.map(|settings| &settings.sites);
         let peers = config.cluster.as_ref().map(|cluster| {
@@ -88,6 +92,7 @@ impl Settings {
             acceptor,
             cluster: cluster(config, peers, tls_state, switch)?,
             holdings: Mutex::new(Some(holdings)),
+            remote_keys,
             limits: config.limits,
             head: HeadLimits {
                 head_bytes: config.limits.head_bytes,
@@ -111,6 +116,15 @@ impl Settings {
     }
 }
 
+/// Connects to keyservers, if a certificate has its key there. Groups that stay the same stay connected.
+fn remote_keys(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<RemoteKeys>>, StartError> {
+    if config.tls.certificates.iter().all(|one| one.remote.is_none()) {
+        return Ok(None);
+    }
+    let previous = previous.and_then(|settings| settings.remote_keys.as_deref());
+    RemoteKeys::start(&config.tls, previous).map(|keys| Some(Arc::new(keys))).map_err(StartError::RemoteKeys)
+}
+
 /// Bounds of a connection of HTTP/2.
 fn http2(configured: &Limits) -> Http2Limits {
     let bounded = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -129,10 +143,8 @@ fn http2(configured: &Limits) -> Http2Limits {
 /// The cache, opened once. It outlives reloads.
 fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<Store>>, StartError> {
     if let Some(store) = previous.and_then(|settings| settings.store.as_ref()) {
-        match store.successor() {
-            Ok(Some(successor)) => return Ok(Some(successor)),
-            Ok(None) => {}
-            Err(error) => tracing::error!("this process keeps its small memory tier: {error}"),
+        if let Some(successor) = store.successor() {
+            return Ok(Some(successor));
         }
         if !store.is_configured_as(&config.cache) {
             tracing::warn!("the `cache` section has changed; that takes effect with the next start");

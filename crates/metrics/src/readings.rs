@@ -1,6 +1,6 @@
 //! The state of the rest of the program at the moment of a scrape, as plain numbers that the caller fills in.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::labels::IgnoredTicketFile;
 
@@ -19,6 +19,8 @@ pub struct Readings {
     pub session_cache: SessionCacheReading,
     /// The certificates with an OCSP response.
     pub staples: Vec<StapleReading>,
+    /// Private keys that are elsewhere; `None` if no certificate has one.
+    pub remote_keys: Option<RemoteKeysReading>,
     /// The servers of all origins.
     pub origin_servers: Vec<OriginServerReading>,
     /// The other nodes of the cluster.
@@ -93,6 +95,41 @@ pub struct StapleReading {
     pub this_update: SystemTime,
     /// When the response becomes stale.
     pub next_update: SystemTime,
+}
+
+/// Private keys that are elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteKeysReading {
+    /// Handshakes that a local key signed because the remote one failed.
+    pub fallbacks: u64,
+    /// Signatures that handshakes wait for.
+    pub under_way: u64,
+    /// The keyservers.
+    pub keyservers: Vec<KeyserverReading>,
+}
+
+/// A keyserver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyserverReading {
+    /// Its address as configured.
+    pub address: String,
+    /// Whether there is a connection on which it answers.
+    pub up: bool,
+    /// Whether it gets no operations because it has failed too often.
+    pub circuit_open: bool,
+    /// Operations that wait for its answer.
+    pub under_way: u64,
+    /// Operations by result. See [`Self::RESULTS`].
+    pub operations: [u64; Self::RESULTS.len()],
+    /// Time of successful operations, added up.
+    pub operation_time: Duration,
+    /// Connections made.
+    pub connections: u64,
+}
+
+impl KeyserverReading {
+    /// The label values of [`Self::operations`], in the same order.
+    pub const RESULTS: [&str; 5] = ["ok", "unavailable", "timed_out", "refused", "wrong_signature"];
 }
 
 /// A server of an origin.

@@ -9,6 +9,7 @@ mod egress;
 mod extensions;
 mod files;
 mod http2;
+mod keys;
 mod live;
 mod process;
 mod program;
@@ -34,6 +35,7 @@ pub(crate) static TABLE: &[Section] = &[
     Section { title: "Resumption", metrics: resumption::METRICS },
     Section { title: "TLS extensions", metrics: extensions::METRICS },
     Section { title: "Certificates", metrics: certificates::METRICS },
+    Section { title: "Private keys elsewhere", metrics: keys::METRICS },
     Section { title: "Session tickets", metrics: tickets::METRICS },
     Section { title: "Requests", metrics: requests::METRICS },
     Section { title: "HTTP/2", metrics: http2::METRICS },

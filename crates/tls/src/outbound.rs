@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use boring::error::ErrorStack;
-use boring::ssl::{Ssl, SslContext, SslMethod, SslSession, SslSessionCacheMode, SslVerifyMode, SslVersion};
+use boring::ssl::{
+    Ssl, SslContext, SslContextBuilder, SslMethod, SslSession, SslSessionCacheMode, SslVerifyMode, SslVersion,
+};
 use boring::x509::store::{X509Store, X509StoreBuilder};
 use boring::x509::verify::X509CheckFlags;
 use boring::x509::{X509, X509VerifyError};
@@ -169,20 +171,37 @@ impl Outbound {
         sessions_max: usize,
         identity: Option<&ClientIdentity>,
     ) -> Result<Self, ErrorStack> {
+        Self::prepared(authorities, name, sessions_max, |context| {
+            context.set_alpn_protos(b"\x08http/1.1")?;
+            identity.map_or(Ok(()), |ClientIdentity(certificate)| certificate.show(context))
+        })
+    }
+
+    /// As [`Self::new`], for a server that requires a certificate and speaks no HTTP.
+    ///
+    /// # Errors
+    /// The error of the library; a certificate whose key is not in memory.
+    pub fn mutual(
+        authorities: &Authorities,
+        name: &str,
+        certificate: &Certificate,
+    ) -> Result<Self, ErrorStack> {
+        Self::prepared(authorities, name, 1, |context| certificate.show(context))
+    }
+
+    fn prepared(
+        authorities: &Authorities,
+        name: &str,
+        sessions_max: usize,
+        extend: impl FnOnce(&mut SslContextBuilder) -> Result<(), ErrorStack>,
+    ) -> Result<Self, ErrorStack> {
         let sessions = Arc::new(ServerSessions(Mutex::default(), sessions_max.max(1)));
         let mut context = SslContext::builder(SslMethod::tls())?;
         context.set_min_proto_version(Some(SslVersion::TLS1_2))?;
         context.set_verify(SslVerifyMode::PEER);
         context.set_cert_store_ref(&authorities.0.store);
-        context.set_alpn_protos(b"\x08http/1.1")?;
+        extend(&mut context)?;
         context.set_session_cache_mode(SslSessionCacheMode::CLIENT | SslSessionCacheMode::NO_INTERNAL);
-        if let Some(ClientIdentity(certificate)) = identity {
-            context.set_certificate(certificate.leaf())?;
-            for intermediate in certificate.intermediates() {
-                context.add_extra_chain_cert(intermediate.clone())?;
-            }
-            context.set_private_key(certificate.key())?;
-        }
         let kept = Arc::clone(&sessions);
         context.set_new_session_callback(move |_, session| kept.put(session));
         let made = Self { context: context.build(), name: name.to_owned(), sessions };

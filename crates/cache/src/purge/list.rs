@@ -71,6 +71,8 @@ impl Purges {
         let latest = list.last().map_or(0, |purge| purge.at);
         *self.list.write().unwrap_or_else(PoisonError::into_inner) = list.into();
         self.latest.fetch_max(latest, Ordering::AcqRel);
+        // The directory may have been opened before, for tiers that could not be used then.
+        files.retain(|known| known.path() != file.path());
         files.push(file);
         drop(files);
         self.bound().inspect_err(|error| self.files().retain(|file| file.path() != error.path))

@@ -1,14 +1,15 @@
 //! Other servers of the same cluster.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use penstock_tls::{
-    Authorities, ClientCertificateLimits, ClientCertificateMode, ClientCertificates, DefaultFor, HttpVersions,
+    Authorities, ClientCertificateLimits, ClientCertificateMode, ClientCertificates, HttpVersions,
 };
 use serde_saphyr::Spanned;
 
-use super::certificates::{certificate, is_plausible, unreadable};
 use super::listeners::{claim, default_options};
+use super::pem::{self, is_plausible, unreadable};
 use super::reader::Reader;
 use crate::limits;
 use crate::model::{Cluster, ClusterNode, ClusterTls, Listener};
@@ -146,12 +147,17 @@ fn tls(section: &Spanned<raw::Cluster>, reader: &mut Reader<'_>) -> Option<Clust
         }
         return None;
     };
-    let mut pair = raw::Certificate::default();
-    (pair.chain, pair.key) = (raw.chain.clone(), raw.key.clone());
-    let pair = Spanned { value: pair, referenced: section.referenced, defined: section.defined };
-    let certificate = certificate(&pair, DefaultFor::Unmarked, reader);
+    let certificate = match (&raw.chain, &raw.key) {
+        (Some(chain), Some(key)) => pem::certificate(chain, key, reader),
+        (chain, _) => {
+            let missing = if chain.is_none() { "chain" } else { "key" };
+            let what = format!("ca: the certificate of this node has no {missing}");
+            reader.fault(position(ca), what, format!("add {missing}: FILE.pem"));
+            None
+        }
+    };
     let (authorities, clients) = authorities(ca, reader)?;
-    Some(ClusterTls { authorities, clients, certificate: certificate?.certificate })
+    Some(ClusterTls { authorities, clients, certificate: Arc::new(certificate?) })
 }
 
 fn authorities(text: &Text, reader: &mut Reader<'_>) -> Option<(Authorities, ClientCertificates)> {

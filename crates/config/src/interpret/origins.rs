@@ -6,11 +6,11 @@ mod url;
 use std::time::Duration;
 
 use penstock_http::OriginUrl;
-use penstock_tls::{Authorities, AuthoritiesError};
+use penstock_tls::Authorities;
 use serde_saphyr::Spanned;
 
 use self::url::url;
-use super::certificates::{is_plausible, unreadable};
+use super::pem;
 use super::reader::Reader;
 use crate::limits;
 use crate::model::{Cluster, Health, HttpOrigin, Origin, OriginTimeouts};
@@ -278,25 +278,7 @@ fn authorities(
         );
         return None;
     }
-    let path = reader.path(text);
-    if !is_plausible("ca", text, &path, reader) {
-        return None;
-    }
-    let (what, instead) = match std::fs::read(&path) {
-        Err(error) => (unreadable(&error), "write the path of a PEM file"),
-        Ok(pem) => match Authorities::from_pem(&pem) {
-            Ok(authorities) => return Some(authorities),
-            Err(AuthoritiesError::Empty) => {
-                ("holds no certificate".to_owned(), "write a PEM file with -----BEGIN CERTIFICATE-----")
-            }
-            Err(AuthoritiesError::Malformed) => (
-                "holds a broken certificate".to_owned(),
-                "write a PEM file with the authorities that sign these servers",
-            ),
-        },
-    };
-    reader.fault(position(text), format!("ca: {} {what}", path.display()), instead);
-    None
+    pem::authorities("ca", text, reader)
 }
 
 fn timeouts(section: Option<&Spanned<raw::OriginTimeouts>>, reader: &mut Reader<'_>) -> OriginTimeouts {

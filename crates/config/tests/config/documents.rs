@@ -71,6 +71,10 @@ fn with_key(section: &str, line: &str) -> String {
         "tls.certificates" => {
             around(&format!("tls: {{certificates: [{{chain: ec.crt, key: ec.key, {line}}}]}}"))
         }
+        "tls.certificates.key" => {
+            let access = "keyserver: [\"127.0.0.1:2407\"], ca: ec.crt, chain: ec.crt, key: ec.key";
+            around(&format!("tls: {{certificates: [{{chain: ec.crt, key: {{{access}, {line}}}}}]}}"))
+        }
         "" => around(line),
         _ => {
             let opened: String = section.split('.').map(|name| format!("{name}: {{")).collect();

@@ -105,6 +105,7 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
         }
         StartError::Kernel(_) => Failure::Config(vec![kernel_fault(error.to_string(), config)]),
         StartError::Site(_)
+        | StartError::RemoteKeys(_)
         | StartError::Cache(_)
         | StartError::Tls(_)
         | StartError::KeyLog { .. }

@@ -19,6 +19,7 @@ mod http;
 mod http2;
 mod listeners;
 mod operation;
+mod private_keys;
 mod ranges;
 mod resumption;
 mod system_calls;

@@ -110,7 +110,7 @@ impl Backend for ServerBackend {
     }
 
     fn status(&self) -> serde_json::Value {
-        let mut status = self.server.metrics().status();
+        let mut status = self.server.collector().status();
         let nodes = self.server.nodes();
         if !nodes.is_empty() {
             status["cluster"] = nodes.iter().map(shown_node).collect();

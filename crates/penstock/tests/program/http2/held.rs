@@ -146,6 +146,26 @@ fn an_idle_connection_is_told_before_it_ends() {
 }
 
 #[test]
+fn a_reload_that_changes_the_bounds_of_heads_says_goaway_with_the_next_request() {
+    let server = setup().start();
+    let file = server.file("1k.bin", 1024);
+    let mut peer = Peer::tls(&server).open(&[]);
+    peer.send(&get(1, "/1k.bin"));
+    assert_eq!(peer.body(1), file.all());
+    server.reload(&setup().limits("drain_deadline: 31s"));
+    peer.send(&get(3, "/1k.bin"));
+    assert_eq!(peer.body(3), file.all());
+    server.reload(&setup().limits("head_bytes: 9000"));
+    peer.send(&get(5, "/1k.bin"));
+    let first = peer.expect(GOAWAY);
+    assert_eq!((&first.payload[..4], first.code()), (&[0x7f, 0xff, 0xff, 0xff][..], NO_ERROR));
+    assert_eq!(peer.body(5), file.all());
+    let last = peer.expect(GOAWAY);
+    assert_eq!((&last.payload[..4], last.code()), (&5_u32.to_be_bytes()[..], NO_ERROR));
+    assert!(peer.next().is_none());
+}
+
+#[test]
 fn a_drain_says_goaway_twice_and_ends_with_the_last_response() {
     let server = setup().limits("drain_deadline: 30s").start();
     let file = server.file("1m.bin", 1 << 20);
