@@ -57,6 +57,8 @@ impl Lookup {
                 Some(found) => return Ok(found),
                 None => {}
             }
+            // A purge that came meanwhile concerns the object of that attempt, and not that of the next one.
+            request.moment = self.store.purges.stamp(self.context.clock.wall());
         }
         Err(Status::BadGateway)
     }

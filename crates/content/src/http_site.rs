@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use penstock_cluster::{BLOCK_BYTES, block_of};
 use penstock_config::{SiteCache, limits};
 use penstock_http::Request;
 use penstock_http::caching::DefaultLifetimes;
@@ -157,6 +158,14 @@ impl HttpSite {
             None => variants::key_of(&self.name, target, &[], &[]),
         };
         Route::new(key, byte)
+    }
+
+    /// The end of the bytes from `start` on that have the same owner.
+    pub(crate) fn end_of_block(&self, start: u64) -> u64 {
+        match self.sharing {
+            Some(_) => (block_of(start) + 1).saturating_mul(BLOCK_BYTES),
+            None => u64::MAX,
+        }
     }
 
     /// Waits until this node asks the owner of a block for it, for a requester that must not wait then: the two could wait

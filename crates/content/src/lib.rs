@@ -37,6 +37,7 @@ mod forward;
 mod http_site;
 mod lifetime;
 mod live;
+mod locate;
 mod lookup;
 mod metadata;
 mod networks;
@@ -83,6 +84,7 @@ pub use exchange::ClientRequest;
 pub use fault::BodyError;
 pub use forward::{Forward, ForwardedResponse, PendingResponse};
 pub use http_site::HttpSite;
+pub use locate::locate;
 pub use metadata::StoredObject;
 #[doc(hidden)]
 pub use metadata::fuzz::{fuzz_description, fuzz_origin_response};

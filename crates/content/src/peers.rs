@@ -129,7 +129,10 @@ pub struct PeerStatus {
 
 impl Peers {
     /// The nodes of a configuration. Those that `known` has with the same settings keep their state.
-    pub fn open(cluster: &Cluster, known: Option<&Self>, now: Instant) -> Arc<Self> {
+    pub fn open(cluster: &Cluster, known: Option<&Arc<Self>>, now: Instant) -> Arc<Self> {
+        if let Some(same) = known.filter(|known| known.is_of(cluster)) {
+            return Arc::clone(same);
+        }
         let ring = Ring::new(cluster.nodes.iter().map(|node| Node::new(&node.name, node.weight)));
         let nodes = cluster.nodes.iter().map(|node| Peer::open(node, cluster, known)).collect();
         let lasts = Duration::from_secs(limits::PEER_POPULAR_SECONDS);
@@ -143,6 +146,18 @@ impl Peers {
             serving: AtomicU64::new(0),
             membership: Mutex::new(membership),
         })
+    }
+
+    /// Whether these are the nodes of a configuration, with the same settings.
+    fn is_of(&self, cluster: &Cluster) -> bool {
+        let weights = self.ring.nodes().iter().map(|node| node.weight);
+        self.own == cluster.own
+            && weights.eq(cluster.nodes.iter().map(|node| node.weight))
+            && self
+                .nodes
+                .iter()
+                .zip(&cluster.nodes)
+                .all(|(peer, node)| peer.name == node.name && peer.origin.is_of(&settings(node, cluster)))
     }
 
     /// The name of this node.
@@ -258,11 +273,10 @@ impl Peers {
         now.saturating_duration_since(since) < Duration::from_secs(limits::PEER_TAKEOVER_SECONDS)
     }
 
-    /// The nodes that may have a block, best first, and whether each answers. For operators.
-    pub fn rank(&self, key: &Key, first_byte: u64) -> Vec<(&str, bool)> {
-        let up = |place: usize| place == self.own || self.nodes[place].origin.is_up();
-        let rank = self.ring.rank(key, block_of(first_byte));
-        rank.into_iter().map(|place| (self.nodes[place].name.as_str(), up(place))).collect()
+    /// Names of the nodes that may have a block, best first.
+    pub(crate) fn rank(&self, route: Route) -> Vec<&str> {
+        let rank = self.ring.rank(&route.key, route.block);
+        rank.into_iter().map(|place| self.nodes[place].name.as_str()).collect()
     }
 }
 
@@ -273,7 +287,7 @@ impl fmt::Debug for Peers {
 }
 
 impl Peer {
-    fn open(node: &ClusterNode, cluster: &Cluster, known: Option<&Peers>) -> Self {
+    fn open(node: &ClusterNode, cluster: &Cluster, known: Option<&Arc<Peers>>) -> Self {
         let settings = settings(node, cluster);
         let same = known.and_then(|known| known.nodes.iter().find(|peer| peer.origin.is_of(&settings)));
         let origin = same.map_or_else(|| HttpOrigin::new(settings), |peer| Arc::clone(&peer.origin));

@@ -146,7 +146,7 @@ pub(crate) fn pattern(what: &PurgeWhat, sites: &SiteTable) -> Result<Pattern, St
 }
 
 /// The host, if there is one, and the rest of the URL.
-fn split(url: &str) -> Result<(Option<&str>, &str), String> {
+pub(crate) fn split(url: &str) -> Result<(Option<&str>, &str), String> {
     let wrong = || {
         format!("`{url}` is not a URL: write one such as https://video.example.com/vod/film.mp4, or its path")
     };

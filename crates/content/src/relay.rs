@@ -129,7 +129,9 @@ impl<'w> Relay<'w> {
                 // Progress: later faults have their own attempts.
                 (attempts, before) = (0, at);
             }
-            let rest: Option<Range<u64>> = object.length().map(|length| at..length);
+            let site = &object.description().site;
+            let rest: Option<Range<u64>> =
+                object.length().map(|length| at..site.end_of_block(at).min(length));
             match outcome {
                 Ok(()) if rest.as_ref().is_none_or(Range::is_empty) => {
                     return Ok(());

@@ -11,4 +11,5 @@ mod relays;
 mod reloads;
 mod respond;
 mod scripted;
+mod steps;
 mod variants;

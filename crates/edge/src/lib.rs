@@ -57,7 +57,7 @@ pub use fleet::look_at_fleet;
 pub use kernel_tls::measure_limits;
 pub use penstock_content::{
     PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
-    contents, signed_urls,
+    contents, locate, signed_urls,
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport};
 pub use penstock_metrics as metrics;

@@ -76,7 +76,7 @@ impl Settings {
         let known = previous.map(|settings| &settings.sites);
         let peers = config.cluster.as_ref().map(|cluster| {
             let known = previous.and_then(|settings| settings.cluster.as_ref());
-            Peers::open(cluster, known.map(|known| &*known.peers), Instant::now())
+            Peers::open(cluster, known.map(|known| &known.peers), Instant::now())
         });
         let sites = SiteTable::open(&config.sites, known, store.as_ref(), peers.as_ref());
         let switch = Arc::clone(&chacha20);

@@ -1,6 +1,7 @@
 //! The command line. Help, completions and manual pages are generated from it.
 
 mod cache;
+mod cluster;
 mod ech;
 mod load;
 mod sign;
@@ -16,6 +17,7 @@ use clap_complete::Shell;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use cache::{CacheArgs, CacheCommand, ListArgs, PurgeArgs, TierArgs};
+pub(crate) use cluster::{ClusterArgs, ClusterCommand, LocateArgs, StatusArgs};
 pub(crate) use ech::{EchArgs, EchCommand};
 pub(crate) use load::{
     CommonOptions, ConnectAddress, EndBy, Load, LoadCommand, ObjectOptions, OrderBy, OutputOptions,
@@ -115,6 +117,9 @@ pub(crate) enum Command {
 
     /// List and verify cached objects, and purge them from a running server.
     Cache(CacheArgs),
+
+    /// Show the nodes of a cluster, and which of them owns an object.
+    Cluster(ClusterArgs),
 
     /// Sign a URL for a site with signed_urls.
     Sign(SignArgs),

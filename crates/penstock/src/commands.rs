@@ -2,6 +2,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod check;
+pub(crate) mod cluster;
 pub(crate) mod doctor;
 pub(crate) mod ech;
 pub(crate) mod keyserver;

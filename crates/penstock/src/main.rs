@@ -1,6 +1,7 @@
 //! The program: command line, order of start-up, signals.
 #![forbid(unsafe_code)]
 
+mod admin_client;
 mod advice;
 mod arguments;
 mod commands;
@@ -44,6 +45,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Check(check) => commands::check::run(&check),
         Command::Doctor(doctor) => commands::doctor::run(&doctor),
         Command::Cache(cache) => commands::cache::run(&cache),
+        Command::Cluster(cluster) => commands::cluster::run(&cluster),
         Command::Ech(ech) => commands::ech::run(&ech),
         Command::Sign(sign) => commands::sign::run(&sign),
         Command::Tickets(tickets) => commands::tickets::run(&tickets),

@@ -2,13 +2,12 @@
 
 mod inspect;
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::io;
 
-use penstock_config::{Config, limits};
+use penstock_config::Config;
 use penstock_edge::signed_urls::encode;
 
+use crate::admin_client;
 use crate::arguments::{CacheArgs, CacheCommand, PurgeArgs};
 use crate::failure::Failure;
 use crate::terminal;
@@ -24,10 +23,7 @@ pub(crate) fn run(arguments: &CacheArgs) -> Result<(), Failure> {
 
 fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
     let config = Config::load(&arguments.config).map_err(Failure::Config)?;
-    let admin = config.admin.as_ref().ok_or_else(|| {
-        let file = arguments.config.display();
-        Failure::Usage(format!("{file} has no admin listener; add admin: {{address: 127.0.0.1:9600}}"))
-    })?;
+    let admin = admin_client::listener_of(&config, &arguments.config)?;
     let what = &arguments.what;
     let named = [("url", &what.url), ("prefix", &what.prefix), ("tag", &what.tag)];
     let found = named.into_iter().find_map(|(name, value)| Some((name, value.as_deref()?)));
@@ -39,7 +35,7 @@ fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{file} has no fleet; add fleet: {{valkey: URL, secret: FILE}}")));
     }
     let target = format!("/cache/purge?{name}={}{soft}{fleet}", encode(value));
-    let (status, body) = post(admin.address, &target).map_err(|error| unreachable(error, admin.address))?;
+    let (status, body) = admin_client::ask(admin.address, "POST", &target)?;
     let answer: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
     match (status, answer["purged"].as_u64(), answer["error"].as_str()) {
         (200, Some(count), _) if answer["cluster"].is_object() => {
@@ -97,35 +93,4 @@ fn tell_of_nodes(objects: u64, cluster: &serde_json::Value) -> Result<(), Failur
     }
     let what = format!("{} did not confirm it: purge again when they answer", missing.join(", "));
     Err(Failure::machine("purge all nodes")(io::Error::other(what)))
-}
-
-fn unreachable(error: io::Error, address: SocketAddr) -> Failure {
-    let source = match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
-            io::Error::other("nothing is listening there; start the server with this configuration")
-        }
-        _ => error,
-    };
-    Failure::machine(format!("ask the server at {address}"))(source)
-}
-
-/// Sends one POST; returns status and body of the response.
-fn post(address: SocketAddr, target: &str) -> io::Result<(u16, String)> {
-    let patience = Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS);
-    // A listener on all addresses is reached over loopback.
-    let mut reachable = address;
-    if reachable.ip().is_unspecified() {
-        reachable.set_ip(match address {
-            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    let mut stream = TcpStream::connect_timeout(&reachable, patience)?;
-    stream.set_read_timeout(Some(patience))?;
-    write!(stream, "POST {target} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")?;
-    let mut text = String::new();
-    stream.take(limits::ADMIN_ANSWER_BYTES).read_to_string(&mut text)?;
-    let (head, body) = text.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    Ok((status.ok_or(io::ErrorKind::InvalidData)?, body.to_owned()))
 }

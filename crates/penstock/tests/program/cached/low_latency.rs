@@ -13,18 +13,18 @@ const PARTS_PER_SEGMENT: u64 = 4;
 
 /// A packager that makes a part whenever it is told to, and holds back requests for a later one.
 #[derive(Default)]
-struct Packager {
+pub(crate) struct Packager {
     parts: Mutex<u64>,
     more: Condvar,
 }
 
 impl Packager {
-    fn make(&self) {
+    pub(crate) fn make(&self) {
         *self.parts.lock().unwrap() += 1;
         self.more.notify_all();
     }
 
-    fn playlist(parts: u64, skip: bool) -> String {
+    pub(crate) fn playlist(parts: u64, skip: bool) -> String {
         let (whole, open) = (parts / PARTS_PER_SEGMENT, parts % PARTS_PER_SEGMENT);
         let mut text = "#EXTM3U\n#EXT-X-TARGETDURATION:600\n#EXT-X-PART-INF:PART-TARGET=1\n\
             #EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,CAN-SKIP-UNTIL=24,PART-HOLD-BACK=3\n\
@@ -41,7 +41,7 @@ impl Packager {
         text
     }
 
-    fn serve(&self, head: &str, stream: &mut TcpStream) -> bool {
+    pub(crate) fn serve(&self, head: &str, stream: &mut TcpStream) -> bool {
         let number = |name: &str| {
             let value = head.split_once(name)?.1;
             value[..value.find(|byte: char| !byte.is_ascii_digit())?].parse::<u64>().ok()

@@ -12,7 +12,7 @@ mod half_close;
 mod hits;
 mod lies;
 mod live;
-mod low_latency;
+pub(crate) mod low_latency;
 mod packager;
 pub(crate) mod passing;
 mod purge;

@@ -94,6 +94,33 @@ fn a_node_that_is_killed_under_load_loses_no_response_of_others_and_takes_its_sh
 }
 
 #[test]
+fn a_node_that_is_cut_off_from_the_others_serves_its_clients_and_joins_again() {
+    let origin = files();
+    let cluster = Cluster::of(3, &origin);
+    let sites = origin.sites_with("peers: true");
+    let reload = |place: usize, unreachable: &[usize]| {
+        cluster.servers[place].reload(&cluster.plan.setup_without(place, &sites, unreachable));
+    };
+    (0..20).for_each(|number| check(&cluster.servers[number % 3], number));
+    for (place, unreachable) in [(0, 2), (1, 2)] {
+        reload(place, &[unreachable]);
+    }
+    // One dead address for each.
+    reload(2, &[0]);
+    for server in &cluster.servers {
+        (0..60).for_each(|number| check(server, number));
+    }
+    (0..3).for_each(|place| reload(place, &[]));
+    cluster.wait_for_all();
+    let before = origin.asked().len();
+    for server in &cluster.servers {
+        (0..60).for_each(|number| check(server, number));
+        (100..120).for_each(|number| check(server, number));
+    }
+    assert_eq!(origin.asked().len() - before, 20, "what was there is there, and what is new comes once");
+}
+
+#[test]
 fn without_the_other_nodes_one_serves_from_the_origin() {
     let origin = files();
     let mut cluster = Cluster::of(2, &origin);

@@ -1,6 +1,8 @@
 //! Several servers as one cache: an owner for each object, one request to the origin for all of them.
 
+mod commands;
 mod failures;
+mod live;
 mod objects;
 mod purge;
 mod strangers;
@@ -55,7 +57,14 @@ impl Plan {
 
     /// The configuration of a node with these sites.
     fn setup(&self, place: usize, sites: &str) -> Setup {
+        self.setup_without(place, sites, &[])
+    }
+
+    /// The same for a node that cannot reach these ones.
+    fn setup_without(&self, place: usize, sites: &str, unreachable: &[usize]) -> Setup {
+        let dead = ReservedAddress::reserve();
         let node = |(place, address): (usize, &ReservedAddress)| {
+            let address = if unreachable.contains(&place) { &dead } else { address };
             format!("{{name: {}, address: \"{address}\", weight: {}}}", name(place), self.weights[place])
         };
         let nodes: Vec<String> = self.addresses.iter().enumerate().map(node).collect();

@@ -61,6 +61,86 @@ fn a_large_object_is_fetched_in_slices_of_which_each_comes_once() {
 }
 
 #[test]
+fn many_objects_on_five_nodes_are_fetched_once_each() {
+    const OBJECTS: usize = 2000;
+    let origin = files(1000);
+    let cluster = Cluster::of(5, &origin);
+    std::thread::scope(|scope| {
+        for (place, server) in cluster.servers.iter().enumerate() {
+            scope.spawn(move || {
+                let mut client = Client::plain(server);
+                for number in 0..OBJECTS {
+                    // Each node begins elsewhere, so that they meet at some objects only.
+                    let target = format!("/film/{}", (number + place * OBJECTS / 5) % OBJECTS);
+                    content_of(&target, 1000).assert_range(0..1000, &client.get(&target).body);
+                }
+            });
+        }
+    });
+    let asked = asked_targets(&origin);
+    assert_eq!((asked.len(), asked.values().sum::<usize>()), (OBJECTS, OBJECTS));
+}
+
+#[test]
+fn an_object_of_several_blocks_is_fetched_from_their_owners() {
+    const BLOCK: u64 = 64 << 20;
+    const LENGTH: u64 = 5 * BLOCK / 2;
+    let content = Content::new(9, LENGTH);
+    let origin = Origin::start(move |head, _, stream| {
+        let (first, last) = range(head).expect("a range");
+        let last = (last as u64).min(LENGTH - 1);
+        let fields = format!("Content-Range: bytes {first}-{last}/{LENGTH}\r\n{FIELDS}");
+        answer(stream, "206 Partial Content", &fields, &content.bytes(first as u64..last + 1))
+    });
+    let cluster = Cluster::of(3, &origin);
+    let parts = [BLOCK - 500, 2 * BLOCK - 500, LENGTH - 1000];
+    for server in cluster.servers.iter().chain(&cluster.servers) {
+        for first in parts {
+            let response = Client::plain(server).get_range("/film", first, first + 999);
+            content.assert_range(first..first + 1000, &response.body);
+        }
+    }
+    let mut later: Vec<usize> = origin
+        .asked()
+        .iter()
+        .filter_map(|head| range(head))
+        .map(|(first, _)| first)
+        .filter(|first| *first > 0)
+        .collect();
+    let all = later.len();
+    later.sort_unstable();
+    later.dedup();
+    assert_eq!(all, later.len(), "a slice was asked for twice");
+    let heads = origin.asked().len() - all;
+    assert!((1..=3).contains(&heads), "the first slice: once for each owner that did not know the object");
+}
+
+#[test]
+fn an_object_of_another_node_is_kept_from_its_second_request_on() {
+    let origin = files(10 * SLICE);
+    let cluster = Cluster::of(2, &origin);
+    let kept = |server: &penstock_testkit::Server| server.metrics().sum("penstock_cache_slices", &[]);
+    for number in 0..10 {
+        let target = format!("/film/{number}");
+        let before: Vec<f64> = cluster.servers.iter().map(kept).collect();
+        for server in &cluster.servers {
+            content_of(&target, 10 * SLICE)
+                .assert_range(0..10 * SLICE, &Client::plain(server).get(&target).body);
+        }
+        let once: Vec<f64> =
+            cluster.servers.iter().map(kept).zip(&before).map(|(now, then)| now - then).collect();
+        assert!(once == [10.0, 0.0] || once == [0.0, 10.0], "the owner alone keeps it: {once:?}");
+        for server in &cluster.servers {
+            Client::plain(server).get(&target);
+            let hit = Client::plain(server).get(&target);
+            content_of(&target, 10 * SLICE).assert_range(0..10 * SLICE, &hit.body);
+            assert!(hit.field("Cache-Status").unwrap().starts_with("penstock; hit"), "{}", hit.head);
+        }
+    }
+    assert_eq!(asked_targets(&origin).len(), 10);
+}
+
+#[test]
 fn an_object_without_a_validator_and_one_without_bytes_arrive_whole() {
     const LENGTH: u64 = 3 * SLICE + 77;
     let origin = Origin::start(|head, _, stream| match target(head) {
@@ -133,6 +213,40 @@ fn a_node_with_other_rules_for_keys_shares_no_objects() {
     }
     assert_eq!(origin.asked().len(), 40, "each node asks for itself");
     assert!(cluster.asked("refused") > 5.0);
+}
+
+#[test]
+fn nodes_that_take_each_other_for_the_owner_do_not_wait_for_each_other() {
+    const LENGTH: u64 = 20 * SLICE + 99;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let origin = Origin::start(move |head, _, stream| {
+        held.pass() && file(head, stream, FIELDS, &content_of(target(head), LENGTH).all())
+    });
+    let sites = origin.sites_with("peers: true");
+    let mut plan = Plan::new(&[0, 1]);
+    let first = plan.setup(0, &sites).start();
+    plan.weights = vec![1, 0];
+    let servers = vec![first, plan.setup(1, &sites).start()];
+    servers.iter().for_each(|server| server.tolerate_warning("is out: "));
+    let cluster = Cluster { servers, plan };
+    cluster.wait_for_all();
+    let mut clients: Vec<_> = (0..12).map(|place| Client::plain(&cluster.servers[place % 2])).collect();
+    for (place, client) in clients.iter_mut().enumerate() {
+        client.ask(&format!("/film/{}", place / 4));
+    }
+    gate.wait_for_arrivals(3);
+    gate.open();
+    for (place, client) in clients.iter_mut().enumerate() {
+        let body = client.response().unwrap().body;
+        content_of(&format!("/film/{}", place / 4), LENGTH).assert_range(0..LENGTH, &body);
+    }
+    let parts: Vec<_> = cluster
+        .servers
+        .iter()
+        .map(|server| Client::plain(server).get_range("/film/0", SLICE, LENGTH - 1))
+        .collect();
+    parts.iter().for_each(|part| content_of("/film/0", LENGTH).assert_range(SLICE..LENGTH, &part.body));
 }
 
 #[test]
