@@ -30,10 +30,10 @@ pub use forwarding::Forwarded;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Admin, Cache, CertificateDirectory, Config, ConfiguredCertificate, DiskTier, DotFiles, EarlyData,
-    EarlyRequests, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess,
-    KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts,
-    RemoteKeyPlace, S3, SessionCache, Site, SiteCache, Tickets, Tls,
+    Admin, Cache, CertificateDirectory, Cluster, ClusterNode, ClusterTls, Config, ConfiguredCertificate,
+    DiskTier, DotFiles, EarlyData, EarlyRequests, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls,
+    KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin,
+    OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site, SiteCache, Tickets, Tls,
 };
 pub use reference::{keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};

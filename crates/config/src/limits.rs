@@ -6,6 +6,7 @@
 
 mod bytes;
 mod cache;
+mod cluster;
 mod http2;
 mod keys;
 mod origin;
@@ -14,6 +15,7 @@ mod tls;
 
 pub use self::bytes::*;
 pub use self::cache::*;
+pub use self::cluster::*;
 pub use self::http2::*;
 pub use self::keys::*;
 pub use self::origin::*;

@@ -105,6 +105,7 @@ impl Config {
                 headers: Headers::default(),
             }],
             cache: Cache::default(),
+            cluster: None,
             admin: None,
             log: Log::default(),
             limits: Limits::default(),

@@ -4,6 +4,7 @@
 //! directories existed when the file was read, and every limit lies in its range.
 
 mod cache;
+mod cluster;
 mod keys;
 mod keyserver;
 mod limits;
@@ -19,6 +20,7 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
+pub use self::cluster::{Cluster, ClusterNode, ClusterTls};
 pub use self::keys::{KeyserverAccess, RemoteKeyPlace};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
@@ -48,6 +50,8 @@ pub struct Config {
     pub sites: Vec<Site>,
     /// The cache of HTTP origins; used only if a site has one.
     pub cache: Cache,
+    /// Other servers that share their caches with this one; `None` if there are none.
+    pub cluster: Option<Cluster>,
     /// The admin listener; `None` if there is none.
     pub admin: Option<Admin>,
     /// Logs other than the program's own on stderr.

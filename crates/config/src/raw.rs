@@ -2,11 +2,13 @@
 //!
 //! `docs/configuration.md` is made from this file.
 
+mod cluster;
 mod keys;
 mod origin;
 
 use serde_saphyr::Spanned;
 
+pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
 use crate::section::{Sections, Text, Texts, WordOr, WordOrMore, section};
@@ -28,6 +30,8 @@ section! {
         sites: Sections<Site>, "list", "required";
         /// The cache of HTTP origins.
         cache: Spanned<Cache>, "section", "";
+        /// Other Penstock servers that this one shares its cache with; see [cluster.md](cluster.md).
+        cluster: Spanned<Cluster>, "section", "off";
         /// The admin listener: `/healthz`, `/metrics` and `/cache/purge` over plain HTTP.
         admin: Spanned<Admin>, "section", "off";
         /// Logs other than the program's own on stderr.

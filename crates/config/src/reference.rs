@@ -9,7 +9,7 @@ const INTRODUCTION: &str = "\
 A configuration is one YAML file, given with `-c`. `penstock check -c FILE` says what is wrong with it: the line, and
 what to write instead. SIGHUP makes a running server read it again; if it is wrong then, the server keeps what it has.
 
-- A key that is not in these tables is an error, never ignored. One marked *not yet* is known but cannot be used.
+- A key that is not in these tables is an error, never ignored.
 - **Sizes** are whole numbers with `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024) or `KB`, `MB`, `GB`, `TB` (powers of
   1000), or plain bytes. **Times** are whole numbers with `ms`, `s`, `m`, `h` or `d`.
 - Relative paths start at the directory of the configuration file.
@@ -66,17 +66,16 @@ fn describe(path: &str, list: bool, keys: &'static [Key], text: &mut String) {
     };
     *text += &format!("\n## {title}\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
     for key in keys {
-        let later = if matches!(key.inside, Inside::NotYet) { "*Not yet.* " } else { "" };
         let (name, takes, meaning) = (key.name, key.takes, key.meaning.trim());
         let default = if key.default.is_empty() { String::new() } else { quoted(key.default) };
-        *text += &format!("| `{name}` | {takes} | {default} | {later}{meaning} |\n");
+        *text += &format!("| `{name}` | {takes} | {default} | {meaning} |\n");
     }
     for key in keys {
         let inner = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
         match key.inside {
             Inside::Section(keys) => describe(&inner, false, keys, text),
             Inside::List(keys) => describe(&inner, true, keys, text),
-            Inside::Value | Inside::NotYet => {}
+            Inside::Value => {}
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use penstock_cache::{DiskCounters, Disks};
-use penstock_content::Store;
+use penstock_content::{PeerOutcome, PeerStatus, Peers, Store};
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Costs};
 use penstock_origin::http::HttpOrigin;
 use penstock_tls::ocsp::Staples;
@@ -16,7 +16,7 @@ use penstock_tls::session_store::InternalStore;
 use crate::chacha20::{Cause, ChaCha20Control};
 use crate::metrics::{
     ChaCha20Reading, DiskReading, DiskTierReading, KernelTlsReading, MemoryTierReading, Metrics,
-    OriginServerReading, Readings, SessionCacheReading, StapleReading,
+    OriginServerReading, PeerReading, Readings, SessionCacheReading, StapleReading,
 };
 use crate::remote_keys::RemoteKeys;
 use crate::tls_state::TlsState;
@@ -36,6 +36,8 @@ pub struct Collector {
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) origins: Vec<Arc<HttpOrigin>>,
+    /// `None` without a cluster.
+    pub(crate) peers: Option<Arc<Peers>>,
     /// `None` while no site needs a cache.
     pub(crate) cache: Option<Arc<Store>>,
     /// `None` if no certificate has its key elsewhere.
@@ -57,7 +59,7 @@ impl Collector {
     /// Replaces the parts by those of the settings in force. A cache that no site needs any more stays visible.
     pub(crate) fn set_parts(&self, parts: Parts) {
         let mut shown = lock(&self.settings);
-        shown.origins = parts.origins;
+        (shown.origins, shown.peers) = (parts.origins, parts.peers);
         shown.remote_keys = parts.remote_keys;
         shown.cache = parts.cache.or_else(|| shown.cache.take());
     }
@@ -102,9 +104,9 @@ impl Collector {
     }
 
     fn readings(&self, now: SystemTime) -> Readings {
-        let (origins, cache, remote_keys) = {
+        let (origins, cache, peers, remote_keys) = {
             let parts = lock(&self.settings);
-            (parts.origins.clone(), parts.cache.clone(), parts.remote_keys.clone())
+            (parts.origins.clone(), parts.cache.clone(), parts.peers.clone(), parts.remote_keys.clone())
         };
         Readings {
             chacha20: Some(chacha20(&self.chacha20)),
@@ -114,6 +116,7 @@ impl Collector {
             staples: staples(&self.staples, now),
             remote_keys: remote_keys.map(|keys| keys.reading()),
             origin_servers: origin_servers(origins),
+            peers: peers.map_or_else(Vec::new, |peers| readings_of(&peers)),
             disk_tier: cache.as_ref().and_then(|cache| cache.tier().disks()).map(|disks| disk_tier(disks)),
             memory_tier: cache.as_ref().map(|cache| memory_tier(cache)),
             purge_list: cache.map(|cache| cache.purges().len() as u64),
@@ -187,6 +190,15 @@ fn origin_servers(mut origins: Vec<Arc<HttpOrigin>>) -> Vec<OriginServerReading>
         server.waiting += seen.waiting as u64;
     }
     servers.into_values().collect()
+}
+
+fn readings_of(peers: &Peers) -> Vec<PeerReading> {
+    let others = peers.status().into_iter().filter(|node| !node.own);
+    let reading = |PeerStatus { name, up, load, requests, .. }: PeerStatus| {
+        let outcomes = PeerOutcome::ALL.map(PeerOutcome::label);
+        PeerReading { name, up, load, requests: outcomes.into_iter().zip(requests).collect() }
+    };
+    others.map(reading).collect()
 }
 
 fn memory_tier(cache: &Store) -> MemoryTierReading {

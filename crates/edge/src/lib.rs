@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod accept_queue;
 pub mod access_log;
 mod background;
 mod certificates;
@@ -52,7 +53,8 @@ pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use collect::Collector;
 pub use kernel_tls::measure_limits;
 pub use penstock_content::{
-    PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space, contents, signed_urls,
+    PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
+    contents, signed_urls,
 };
 pub use penstock_metrics as metrics;
 pub use server::Server;

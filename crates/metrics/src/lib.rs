@@ -58,7 +58,8 @@ pub use log::LogCounters;
 pub use prefetch::{Prefetched, Prefetches};
 pub use readings::{
     ChaCha20Reading, DiskReading, DiskTierReading, KernelTlsReading, KeyserverReading, MemoryTierReading,
-    OriginServerReading, Readings, RemoteKeysReading, SessionCacheReading, StapleReading, TicketKeysReading,
+    OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheReading, StapleReading,
+    TicketKeysReading,
 };
 pub use reference::reference;
 pub use registry::Metrics;

@@ -23,6 +23,8 @@ pub struct Readings {
     pub remote_keys: Option<RemoteKeysReading>,
     /// The servers of all origins.
     pub origin_servers: Vec<OriginServerReading>,
+    /// The other nodes of the cluster.
+    pub peers: Vec<PeerReading>,
     /// The memory tier of the cache.
     pub memory_tier: Option<MemoryTierReading>,
     /// The disk tier of the cache.
@@ -141,6 +143,19 @@ pub struct OriginServerReading {
     pub connections: u64,
     /// Requests that wait for a connection.
     pub waiting: u64,
+}
+
+/// Another node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerReading {
+    /// Its name.
+    pub name: String,
+    /// Whether it answers.
+    pub up: bool,
+    /// Requests of other nodes that it works on, as it said last.
+    pub load: u64,
+    /// Requests for objects to it, by outcome.
+    pub requests: Vec<(&'static str, u64)>,
 }
 
 /// The memory tier of the cache.

@@ -2,6 +2,7 @@
 
 mod cache;
 mod certificates;
+mod cluster;
 mod connections;
 mod disk;
 mod egress;
@@ -41,6 +42,7 @@ pub(crate) static TABLE: &[Section] = &[
     Section { title: "Bytes out", metrics: egress::METRICS },
     Section { title: "Files", metrics: files::METRICS },
     Section { title: "Cache and origins", metrics: cache::METRICS },
+    Section { title: "Other nodes of the cluster", metrics: cluster::METRICS },
     Section { title: "Disks of the cache", metrics: disk::METRICS },
     Section { title: "Live streams", metrics: live::METRICS },
     Section { title: "Workers", metrics: workers::METRICS },

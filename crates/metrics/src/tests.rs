@@ -15,9 +15,9 @@ use crate::table::TABLE;
 use crate::{
     CertificateExpiry, ChaCha20Reading, Direction, DiskReading, DiskTierReading, FileCounts, HandshakeFacts,
     HandshakeTiming, HttpLabel, KernelTlsReading, KeyserverReading, LastResponse, ListenerId, LogLoss,
-    MemoryTierReading, Method, Metrics, OfferedTicket, OriginServerReading, OutletKind, Protocol, Readings,
-    Refusal, ReloadOutcome, RemoteKeysReading, SessionCacheReading, Shard, ShortReason, StapleReading,
-    TicketKeysReading, limits,
+    MemoryTierReading, Method, Metrics, OfferedTicket, OriginServerReading, OutletKind, PeerReading,
+    Protocol, Readings, Refusal, ReloadOutcome, RemoteKeysReading, SessionCacheReading, Shard, ShortReason,
+    StapleReading, TicketKeysReading, limits,
 };
 
 use scrape::Scrape;
@@ -159,6 +159,12 @@ fn full_readings() -> Readings {
             up: true,
             connections: 115,
             waiting: 116,
+        }],
+        peers: vec![PeerReading {
+            name: "edge2".to_owned(),
+            up: true,
+            load: 920,
+            requests: vec![("answered", 921), ("failed", 922)],
         }],
         memory_tier: Some(MemoryTierReading {
             bytes: 117,

@@ -82,7 +82,7 @@ pub use legacy::{LEGACY_SUITES, Legacy};
 pub use mutual::{MutualError, MutualServer};
 pub use negotiated::{Negotiated, Timing};
 pub use offered_certificate::{CertificateSource, DefaultFor, LoadCertificate, OfferedCertificate};
-pub use outbound::{Authorities, Outbound, OutboundError, OutboundStream};
+pub use outbound::{Authorities, ClientIdentity, Outbound, OutboundError, OutboundStream};
 pub use random::random_number;
 pub use rate::HandshakeRate;
 pub use receiver::{Received, Receiver};

@@ -94,6 +94,25 @@ impl fmt::Debug for Authorities {
     }
 }
 
+/// The certificate that this program shows to other servers that ask for one. Clones share it.
+#[derive(Clone, Debug)]
+pub struct ClientIdentity(Arc<Certificate>);
+
+impl ClientIdentity {
+    /// This certificate, with its intermediates.
+    pub fn new(certificate: &Arc<Certificate>) -> Self {
+        Self(Arc::clone(certificate))
+    }
+}
+
+impl PartialEq for ClientIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.fingerprint() == other.0.fingerprint()
+    }
+}
+
+impl Eq for ClientIdentity {}
+
 /// Why a TLS connection to another server failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutboundError {
@@ -142,12 +161,20 @@ impl ServerSessions {
 
 impl Outbound {
     /// A client for the server `name`, a host name or IP address that its certificate must contain. At most
-    /// `sessions_max` sessions are kept.
+    /// `sessions_max` sessions are kept. A server that asks for a certificate is shown that of `identity`.
     ///
     /// # Errors
     /// The error of the library.
-    pub fn new(authorities: &Authorities, name: &str, sessions_max: usize) -> Result<Self, ErrorStack> {
-        Self::prepared(authorities, name, sessions_max, |context| context.set_alpn_protos(b"\x08http/1.1"))
+    pub fn new(
+        authorities: &Authorities,
+        name: &str,
+        sessions_max: usize,
+        identity: Option<&ClientIdentity>,
+    ) -> Result<Self, ErrorStack> {
+        Self::prepared(authorities, name, sessions_max, |context| {
+            context.set_alpn_protos(b"\x08http/1.1")?;
+            identity.map_or(Ok(()), |ClientIdentity(certificate)| certificate.show(context))
+        })
     }
 
     /// As [`Self::new`], for a server that requires a certificate and speaks no HTTP.

@@ -1,25 +1,14 @@
-//! Reports unknown keys, and keys whose feature does not exist yet.
+//! Reports unknown keys.
 
 use super::reader::Reader;
-use crate::section::{Inside, Key, RejectedKey, Section, position};
+use crate::section::{Inside, Key, Section, UnknownKey, position};
 
 pub(super) fn report<S: Section>(root: &S, reader: &mut Reader<'_>) {
     let mut found = Vec::new();
-    root.unknown_keys_within("", &mut found);
-    for stray in found {
-        match stray {
-            RejectedKey::NotYet { path, position } => {
-                reader.fault(position, format!("{path} is not supported yet"), "remove it");
-            }
-            RejectedKey::Unknown { key, siblings } => {
-                let name = &key.value;
-                reader.fault(
-                    position(&key),
-                    format!("unknown key `{name}`"),
-                    instead_of(name, siblings, S::KEYS),
-                );
-            }
-        }
+    root.unknown_keys_within(&mut found);
+    for UnknownKey { key, siblings } in found {
+        let name = &key.value;
+        reader.fault(position(&key), format!("unknown key `{name}`"), instead_of(name, siblings, S::KEYS));
     }
 }
 

@@ -46,6 +46,10 @@ fn with_key(section: &str, line: &str) -> String {
         ),
         "sites.origin.http" => with_key("sites.origin", "")
             .replace("[\"http://a\"]", &format!("[{{url: \"http://a\", {line}}}]")),
+        "cluster.nodes" => format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{directory: video}}}}]\n\
+             cluster: {{self: edge1, nodes: [{{name: edge1, address: 127.0.0.1:81, {line}}}]}}\n"
+        ),
         "sites.origin.s3" => with_key("sites.origin", "").replace(
             "http: [\"http://a\"],",
             &format!(

@@ -134,6 +134,9 @@ fn announce(arguments: &ServeArgs, config: &Config, server: &Server, admin: Opti
         for (address, listener) in addresses.iter().zip(&config.listeners) {
             tracing::info!("listening on {address}, {}", if listener.tls { "HTTPS" } else { "HTTP" });
         }
+        if let Some(cluster) = &config.cluster {
+            tracing::info!("listening on {}, nodes of the cluster", cluster.listener.address);
+        }
         if let Some(admin) = admin {
             tracing::info!("listening on {}, admin", admin.address());
         }

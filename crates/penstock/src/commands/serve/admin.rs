@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use penstock_config::{Admin, Config, limits};
 use penstock_console::{Backend, Console, ConsoleLimits, Purge, PurgeError, PurgeTarget, Readiness};
-use penstock_edge::{ChaCha20Status, PurgeFailure, PurgeOrder, PurgeWhat, Server};
+use penstock_edge::{
+    ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, Server,
+};
 
 use crate::failure::Failure;
 
@@ -65,6 +67,21 @@ impl AdminListener {
     }
 }
 
+fn shown_node(node: &PeerStatus) -> serde_json::Value {
+    let outcomes = PeerOutcome::ALL.map(PeerOutcome::label).into_iter().zip(node.requests);
+    let requests: serde_json::Map<_, _> =
+        outcomes.map(|(outcome, count)| (outcome.to_owned(), count.into())).collect();
+    serde_json::json!({
+        "name": node.name,
+        "self": node.own,
+        "weight": node.weight,
+        "up": node.up,
+        "load": node.load,
+        "fault": if node.up { "" } else { &node.fault },
+        "requests": requests,
+    })
+}
+
 fn shown(status: ChaCha20Status) -> serde_json::Value {
     serde_json::json!({
         "mode": status.mode.name(),
@@ -93,7 +110,12 @@ impl Backend for ServerBackend {
     }
 
     fn status(&self) -> serde_json::Value {
-        self.server.collector().status()
+        let mut status = self.server.collector().status();
+        let nodes = self.server.nodes();
+        if !nodes.is_empty() {
+            status["cluster"] = nodes.iter().map(shown_node).collect();
+        }
+        status
     }
 
     fn chacha20(&self) -> serde_json::Value {
@@ -112,7 +134,14 @@ impl Backend for ServerBackend {
             PurgeTarget::Everything => PurgeWhat::Everything,
         };
         match self.server.purge(&PurgeOrder { what, soft: purge.soft }) {
-            Ok(purged) => Ok(serde_json::json!({"purged": purged.objects, "soft": purge.soft})),
+            Ok(Purged { objects, cluster: None }) => {
+                Ok(serde_json::json!({"purged": objects, "soft": purge.soft}))
+            }
+            Ok(Purged { objects, cluster: Some(nodes) }) => Ok(serde_json::json!({
+                "purged": objects,
+                "soft": purge.soft,
+                "cluster": {"confirmed": nodes.confirmed, "missing": nodes.missing},
+            })),
             Err(PurgeFailure::Wrong(what)) => Err(PurgeError::Wrong(what)),
             Err(failure) => Err(PurgeError::Failed(failure.to_string())),
         }

@@ -10,6 +10,12 @@ use super::frames::{
     get, request, window,
 };
 use super::{before, setup};
+use crate::cached::unread::{UNREAD, Unread};
+
+/// Streams of a connection.
+const STREAMS: usize = 50;
+/// SETTINGS_INITIAL_WINDOW_SIZE of 1 MiB.
+const WIDE_STREAMS: [u8; 6] = [0, 4, 0, 0x10, 0, 0];
 
 const NO_ERROR: u32 = 0;
 const CANCEL: u32 = 8;
@@ -55,6 +61,43 @@ fn streams_without_a_window_are_reset_and_what_they_held_is_free() {
     // The connection is in order.
     peer.send(&[get(7, "/1m.bin"), window(7, 2 << 20), window(0, 2 << 20)].concat());
     assert_eq!(peer.body(7), file.all());
+}
+
+#[test]
+fn streams_that_may_not_send_give_up_slices_that_others_need_and_go_on_with_a_window() {
+    // Streams whose own window is empty; streams that share the empty window of their connection.
+    for settings in [NO_WINDOW, WIDE_STREAMS] {
+        let unread = Unread::before(setup());
+        let mut peers = Vec::new();
+        for first in (0..UNREAD).step_by(STREAMS) {
+            let mut peer = Peer::tls(&unread.server).open(&settings);
+            for place in 0..STREAMS {
+                peer.send(&get(stream(place), &format!("/{}", first + place)));
+            }
+            peers.push((first, peer));
+        }
+        unread.serve_others();
+        for (first, mut peer) in peers {
+            peer.send(&window(0, 1 << 30));
+            (0..STREAMS).for_each(|place| peer.send(&window(stream(place), 1 << 20)));
+            let mut bodies = vec![Vec::new(); STREAMS];
+            let mut left = STREAMS;
+            while left > 0 {
+                let frame = peer.expect(DATA);
+                let place = usize::try_from(frame.stream / 2).unwrap();
+                bodies[place].extend_from_slice(&frame.payload);
+                left -= usize::from(frame.flags & END_STREAM != 0);
+            }
+            for (place, body) in bodies.iter().enumerate() {
+                unread.assert_object(first + place, body);
+            }
+        }
+    }
+}
+
+/// The number of a connection's request.
+fn stream(place: usize) -> u32 {
+    u32::try_from(2 * place + 1).unwrap()
 }
 
 #[test]
