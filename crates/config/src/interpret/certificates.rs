@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_tls::DefaultFor;
-use penstock_tls::certificate::{CertificateError, ChainFault, KeyKind, chain_fault};
+use penstock_tls::certificate::KeyKind;
 use serde_saphyr::Spanned;
 
-use super::chains::{self, Mistake};
-use super::pem::{is_plausible, report, unreadable, warn_of_end, warn_of_open_key, when};
+use super::pem::{is_plausible, unreadable, when};
 use super::reader::Reader;
-use super::{ocsp, private_keys};
+use super::{ocsp, pem, private_keys};
 use crate::certificate_files::{CertificateFiles, FoundCertificate, Scan, Unusable, scan};
 use crate::limits;
 use crate::model::{CertificateDirectory, ConfiguredCertificate, Ocsp};
@@ -165,7 +164,7 @@ fn default_for(raw: Option<&Text>, reader: &mut Reader<'_>) -> DefaultFor {
     }
 }
 
-pub(super) fn certificate(
+fn certificate(
     section: &Spanned<raw::Certificate>,
     default: DefaultFor,
     reader: &mut Reader<'_>,
@@ -185,69 +184,7 @@ pub(super) fn certificate(
     let key_text = &place.file_text;
     let files = CertificateFiles { chain, key: place.file };
     let stamp = files.stamp();
-    match files.load() {
-        Ok(certificate) => {
-            warn_of_end(&certificate, &files.chain, position(chain_text), reader);
-            if files.key_is_open() {
-                warn_of_open_key(files.key.path(), key_text, reader);
-            }
-            warn_of_order(&files, position(chain_text), reader);
-            let certificate = Arc::new(certificate);
-            let (remote, files) = (place.remote, Some((files, stamp)));
-            Some(ConfiguredCertificate { certificate, default, ocsp: None, files, remote })
-        }
-        Err(error) => {
-            if report_mistake(&error, &files, (position(chain_text), position(key_text)), reader) {
-                return None;
-            }
-            report(error, &files, (position(chain_text), position(key_text)), reader);
-            None
-        }
-    }
-}
-
-/// Clients of TLS 1.2 expect each certificate to certify the one before it (RFC 5246 section 7.4.2).
-fn warn_of_order(files: &CertificateFiles, here: Position, reader: &mut Reader<'_>) {
-    let Some((chain, _)) = files.read_both() else { return };
-    let file = files.chain.display();
-    match chain_fault(&chain) {
-        None => {}
-        Some(ChainFault::Misplaced(_)) => {
-            let what = format!("chain: the certificates in {file} are in the wrong order");
-            reader.warning(here, what, "put the issuer of each certificate right behind it");
-        }
-        Some(ChainFault::Unrelated(place)) => {
-            let next = place + 1;
-            let what =
-                format!("chain: certificate {next} in {file} is not the issuer of certificate {place}");
-            reader.warning(
-                here,
-                what,
-                "put the issuer of each certificate right behind it, and remove all others",
-            );
-        }
-    }
-}
-
-/// Reports swapped files and a chain that does not begin with its leaf; `false` if the fault is another.
-fn report_mistake(
-    error: &CertificateError,
-    files: &CertificateFiles,
-    (chain_at, key_at): (Position, Position),
-    reader: &mut Reader<'_>,
-) -> bool {
-    let Some(key) = files.key.path() else { return false };
-    let (chain, key) = (files.chain.display(), key.display());
-    match files.read_both().and_then(|(chain, key)| chains::mistake(error, &chain, &key)) {
-        Some(Mistake::Swapped) => {
-            let what = format!("chain: {chain} is a private key, and {key} a certificate");
-            reader.fault(chain_at, what, format!("write chain: {key}, key: {chain}"));
-        }
-        Some(Mistake::LeafAt(place)) => {
-            let what = format!("key: {key} belongs to certificate {place} in {chain}, not to the first");
-            reader.fault(key_at, what, "put that certificate first, then its issuer, and so on");
-        }
-        None => return false,
-    }
-    true
+    let certificate = Arc::new(pem::load(&files, (chain_text, key_text), reader)?);
+    let (remote, files) = (place.remote, Some((files, stamp)));
+    Some(ConfiguredCertificate { certificate, default, ocsp: None, files, remote })
 }

@@ -4,9 +4,10 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use penstock_tls::certificate::{Certificate, CertificateError};
+use penstock_tls::certificate::{Certificate, CertificateError, ChainFault, chain_fault};
 use penstock_tls::{Authorities, AuthoritiesError};
 
+use super::chains::{self, Mistake};
 use super::reader::Reader;
 use crate::certificate_files::{CertificateFiles, KeyFile};
 use crate::limits;
@@ -47,23 +48,35 @@ pub(super) fn certificate(
     if !is_plausible("key", key_text, &key, reader) || !chain_is_plausible {
         return None;
     }
-    let files = CertificateFiles { chain, key: KeyFile::Path(key) };
+    load(&CertificateFiles { chain, key: KeyFile::Path(key) }, (chain_text, key_text), reader)
+}
+
+/// Loads a certificate and reports what is wrong with it, or will be.
+pub(super) fn load(
+    files: &CertificateFiles,
+    (chain_text, key_text): (&Text, &Text),
+    reader: &mut Reader<'_>,
+) -> Option<Certificate> {
+    let (chain_at, key_at) = (position(chain_text), position(key_text));
     match files.load() {
         Ok(certificate) => {
-            warn_of_end(&certificate, &files.chain, position(chain_text), reader);
+            warn_of_end(&certificate, &files.chain, chain_at, reader);
             if files.key_is_open() {
                 warn_of_open_key(files.key.path(), key_text, reader);
             }
+            warn_of_order(files, chain_at, reader);
             Some(certificate)
         }
         Err(error) => {
-            report(error, &files, (position(chain_text), position(key_text)), reader);
+            if !report_mistake(&error, files, (chain_at, key_at), reader) {
+                report(error, files, (chain_at, key_at), reader);
+            }
             None
         }
     }
 }
 
-pub(super) fn warn_of_open_key(path: Option<&Path>, text: &Text, reader: &mut Reader<'_>) {
+fn warn_of_open_key(path: Option<&Path>, text: &Text, reader: &mut Reader<'_>) {
     let shown = path.unwrap_or_else(|| Path::new("")).display();
     let what = format!("key: {shown} may be read by every user of this machine");
     reader.warning(position(text), what, "run chmod 600 on it");
@@ -100,7 +113,7 @@ pub(super) fn is_plausible(key: &str, text: &Text, path: &Path, reader: &mut Rea
     false
 }
 
-pub(super) fn warn_of_end(certificate: &Certificate, chain: &Path, here: Position, reader: &mut Reader<'_>) {
+fn warn_of_end(certificate: &Certificate, chain: &Path, here: Position, reader: &mut Reader<'_>) {
     let soon = reader.now + Duration::from_secs(limits::CERTIFICATE_WARNING_DAYS * 24 * 3600);
     let Some(end) = certificate.not_after().filter(|end| *end < soon) else { return };
     let what = format!("chain: the certificate in {} {}", chain.display(), when(end, reader.now));
@@ -113,7 +126,7 @@ pub(super) fn warn_of_end(certificate: &Certificate, chain: &Path, here: Positio
 }
 
 /// Reports why the files are no certificate with its key.
-pub(super) fn report(
+fn report(
     error: CertificateError,
     files: &CertificateFiles,
     (chain_at, key_at): (Position, Position),
@@ -165,4 +178,50 @@ pub(super) fn unreadable(error: &io::Error) -> String {
         io::ErrorKind::IsADirectory => "is a directory".to_owned(),
         _ => format!("cannot be read ({error})"),
     }
+}
+
+/// Clients of TLS 1.2 expect each certificate to certify the one before it (RFC 5246 section 7.4.2).
+fn warn_of_order(files: &CertificateFiles, here: Position, reader: &mut Reader<'_>) {
+    let Some((chain, _)) = files.read_both() else { return };
+    let file = files.chain.display();
+    match chain_fault(&chain) {
+        None => {}
+        Some(ChainFault::Misplaced(_)) => {
+            let what = format!("chain: the certificates in {file} are in the wrong order");
+            reader.warning(here, what, "put the issuer of each certificate right behind it");
+        }
+        Some(ChainFault::Unrelated(place)) => {
+            let next = place + 1;
+            let what =
+                format!("chain: certificate {next} in {file} is not the issuer of certificate {place}");
+            reader.warning(
+                here,
+                what,
+                "put the issuer of each certificate right behind it, and remove all others",
+            );
+        }
+    }
+}
+
+/// Reports swapped files and a chain that does not begin with its leaf; `false` if the fault is another.
+fn report_mistake(
+    error: &CertificateError,
+    files: &CertificateFiles,
+    (chain_at, key_at): (Position, Position),
+    reader: &mut Reader<'_>,
+) -> bool {
+    let Some(key) = files.key.path() else { return false };
+    let (chain, key) = (files.chain.display(), key.display());
+    match files.read_both().and_then(|(chain, key)| chains::mistake(error, &chain, &key)) {
+        Some(Mistake::Swapped) => {
+            let what = format!("chain: {chain} is a private key, and {key} a certificate");
+            reader.fault(chain_at, what, format!("write chain: {key}, key: {chain}"));
+        }
+        Some(Mistake::LeafAt(place)) => {
+            let what = format!("key: {key} belongs to certificate {place} in {chain}, not to the first");
+            reader.fault(key_at, what, "put that certificate first, then its issuer, and so on");
+        }
+        None => return false,
+    }
+    true
 }

@@ -36,14 +36,14 @@ fn a_client_signs_with_the_keys_of_its_list_until_a_reload_changes_it() {
 
 #[test]
 fn clients_without_an_entry_or_a_certificate_of_the_authorities_get_no_answer() {
-    let (server, keyserver) = start("clients: [{name: somebody.example, keys: [\"*\"]}]");
+    let (server, keyserver) = start("clients: [{name: edge9.example, keys: [\"*\"]}]");
     server.expect_warning("cannot be used");
     server.reload(&plain().tls(&certificates(&[keyserver.address()], "")));
     keyserver.counted("penstock_key_unknown_clients_total", &[], 1.0);
     connect(&server, NEW, "ECDSA+SHA256").expect_err("it is no client");
     let other = Tool::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
-        .args(["-subj", "/CN=somebody.example", "-days", "1", "-keyout", "self.key", "-out", "self.crt"]);
+        .args(["-subj", "/CN=edge9.example", "-days", "1", "-keyout", "self.key", "-out", "self.crt"]);
     other.directory(server.directory()).run().ok();
     for arguments in [&[][..], &["-cert", "self.crt", "-key", "self.key"]] {
         let before = keyserver.metrics().sum("penstock_key_handshake_failures_total", &[]);
