@@ -1,6 +1,6 @@
 //! Signs digests with a private key in memory: the work of a keyserver, which never sees the message.
 //!
-//! AWS-LC signs where it can, because it is faster and runs in constant time; BoringSSL signs the rest. Raw RSA and
+//! AWS-LC signs where it can, because it is faster; BoringSSL signs the rest. Raw RSA and
 //! decryption are not offered: an answer to a number that a client chose could serve as an oracle.
 
 use std::fmt;

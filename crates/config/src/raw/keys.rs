@@ -9,7 +9,7 @@ section! {
     /// A private key that is elsewhere; see [keyserver.md](keyserver.md).
     PrivateKey {
         /// Keyservers that have the key: host and port. One is asked, and another if it fails.
-        keyserver: Texts, "list of `host:port`", "this or `pkcs11`";
+        keyserver: Texts, "list of `host:port`", "required";
         /// PEM file: the only authorities that may sign the certificates of these keyservers.
         ca: Text, "file", "required with `keyserver`";
         /// PEM file: the certificate that is shown to them.
