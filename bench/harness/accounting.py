@@ -74,6 +74,17 @@ def _core_ns(core):
     raise OSError(f"no core {core} in /proc/stat")
 
 
+def _idle_ns(core):
+    """Nanoseconds in which a core had nothing to do, or was not given to this machine. Kernels that stop the tick of idle cores
+    measure this, and sample the rest."""
+    with open("/proc/stat") as stat:
+        for line in stat:
+            if line.startswith(f"cpu{core} "):
+                _user, _nice, _system, idle, wait, _irq, _softirq, steal = (int(f) for f in line.split()[1:9])
+                return (idle + wait + steal) * NS_PER_S // TICKS_PER_S
+    raise OSError(f"no core {core} in /proc/stat")
+
+
 def _softirq_thread_ns(core):
     """Run time of the kernel's softirq thread of a core, which completes network work of the server's calls."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -88,9 +99,10 @@ def _softirq_thread_ns(core):
 
 @dataclass(frozen=True)
 class Usage:
-    """Usage of the server's core between two readings."""
+    """Usage of the server's core between two readings. `cpu_s` is what the account of the run counts."""
 
     cpu_s: float
+    server_threads_s: float
     wall_s: float
     threads_s: dict
     foreign_share: float
@@ -100,7 +112,8 @@ class Usage:
     def record(self):
         """As plain numbers for `raw.json`."""
         return {
-            "server_cpu_s": round(self.cpu_s, 6),
+            "server_cpu_s": round(self.server_threads_s, 6),
+            "counted_s": round(self.cpu_s, 6),
             "wall_s": round(self.wall_s, 4),
             "threads_s": self.threads_s,
             "core_foreign_share": round(self.foreign_share, 4),
@@ -110,18 +123,23 @@ class Usage:
 
 
 class Meter:
-    """Reads the accounts of some processes at construction and again at `stop`."""
+    """Reads the accounts of some processes at construction and again at `stop`. With `counted`, all busy time of these cores
+    counts instead of the processes' own."""
 
-    def __init__(self, pids, core):
-        self._pids, self._core = pids, core
+    def __init__(self, pids, core, counted=()):
+        self._pids, self._core, self._counted = pids, core, counted
         self._core_start = _core_ns(core)
         self._softirq_start = _softirq_thread_ns(core)
         self._threads_start = self._threads()
+        self._idle_start = self._idle()
         self._wall_start = time.monotonic_ns()
         self._cpu_start = self._cpu()
 
     def _cpu(self):
         return sum(process_cpu_ns(pid) for pid in self._pids)
+
+    def _idle(self):
+        return sum(_idle_ns(core) for core in self._counted)
 
     def _threads(self):
         return {name: ns for pid in self._pids for name, ns in thread_cpu_ns(pid).items()}
@@ -130,16 +148,19 @@ class Meter:
         """The difference. `foreign_share` is the share of the core's time that other processes took."""
         cpu = self._cpu() - self._cpu_start
         wall = time.monotonic_ns() - self._wall_start
+        counted = len(self._counted) * wall - (self._idle() - self._idle_start) if self._counted else cpu
         threads = {
             name.split(" ", 1)[1] + "/" + name.split(" ", 1)[0]: ns - self._threads_start.get(name, 0)
             for name, ns in self._threads().items()
         }
         busy, _softirq, steal = (b - a for a, b in zip(self._core_start, _core_ns(self._core)))
         return Usage(
-            cpu_s=cpu / NS_PER_S,
+            cpu_s=counted / NS_PER_S,
+            server_threads_s=cpu / NS_PER_S,
             wall_s=wall / NS_PER_S,
             threads_s={name: round(ns / NS_PER_S, 6) for name, ns in threads.items() if ns > 500_000},
-            foreign_share=max(0, busy - cpu) / wall,
+            # Where all that a core does counts, nothing tells others from the kernel's work for the server.
+            foreign_share=0 if self._counted else max(0, busy - cpu) / wall,
             softirq_thread_s=(_softirq_thread_ns(self._core) - self._softirq_start) / NS_PER_S,
             steal_s=steal / NS_PER_S,
         )

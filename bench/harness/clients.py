@@ -70,6 +70,18 @@ class Clients:
             raise RuntimeError(f"{full} full and {answer['resumed']} resumed handshakes where all had to be {kind}")
         return answer
 
+    def fresh_connections(self, port, seconds, connections):
+        """Connections without TLS that each make one request and say so, a fixed number at a time."""
+        command = [
+            self._program, "load", "requests", "--no-keepalive", "--quiet", "--json",
+            "--address", f"127.0.0.1:{port}", "--connections", connections, "--duration", f"{seconds}s",
+            "--header", "Connection: close", f"http://localhost:{port}/small.bin",
+        ]  # fmt: skip
+        answer = _json(self._popen(list(map(str, command)), stdin=subprocess.DEVNULL), seconds + GRACE_S)
+        if answer["errors_total"] or not answer["requests"]:
+            raise RuntimeError(f"{answer['requests']} requests done, some failed: {answer['errors']}")
+        return {key: answer[key] for key in ("requests", "connections", "seconds", "latency_ms", "generator")}
+
     def handshake_each(self, port, connections, sessions):
         """Full handshakes of clients without tickets; returns their number."""
         limit_s = GRACE_S + sessions // 500

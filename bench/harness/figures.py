@@ -14,6 +14,8 @@ FILE_SERVERS = ("nginx", "h2o", "caddy")
 ALL = (*FILE_SERVERS, "haproxy")
 CACHES = ("nginx", "varnish")
 NGINX = ("nginx",)
+# Figures of a server and a client alone, whose cost can be counted by cores too.
+OF_TWO = ("a", "b", "c", "d", "g", "h", "i", "j", "k", "n", "o", "p", "q", "r", "s", "x", "z", "2b", "2c")
 SEGMENT_PATHS = [f"/segment-{number}.bin" for number in range(SEGMENTS)]
 
 
@@ -114,6 +116,10 @@ FIGURES = [
     _body("q", "100 KiB files, 1,000 connections", "pieces", 1000, files=("piece",)),
     _body("r", "64 KiB ranges of a large file", "ranges", 50, files=("bulk",)),
     _body("s", "1 MiB files without TLS", "segments", 50, files=("segment",), is_plain=True),
+    Figure(
+        "x", "connection without TLS, one request", "CPU µs", 1, None, measures.fresh_connections, is_plain=True,
+        group="Connections",
+    ),
     Figure(
         "t", "100 MiB body of an uncacheable origin response", "CPU s/GiB", 3, None, measures.passed_on, peers=ALL,
         files=("body",), group="Origins and caches",

@@ -9,6 +9,7 @@ import re
 import subprocess
 from dataclasses import dataclass
 
+from . import network
 from .clients import end, tell
 from .fixtures import BODY_BYTES, GIB, KIB, MIB
 from .origins import FileOrigin, PlainSendfile
@@ -56,15 +57,16 @@ class Sample:
 
 def bulk(make_server, clients, effort):
     """CPU seconds per GiB of file, one connection. The second fetch counts; the first, on a cold mapping, is recorded."""
+    times = network.account().bulk_times
     with make_server() as server:
         per_gib, told = [], []
         for _ in range(2):
             meter = server.meter()
-            client = clients.bulk(server.port)
+            client = clients.bulk(server.port, times=times)
             usage = meter.stop()
-            if client["wire_bytes"] <= effort.bulk_bytes:
-                raise RuntimeError(f"{server.name} sent {client['wire_bytes']} bytes of {effort.bulk_bytes}")
-            per_gib.append(usage.cpu_s * GIB / effort.bulk_bytes)
+            if client["wire_bytes"] <= times * effort.bulk_bytes:
+                raise RuntimeError(f"{server.name} sent {client['wire_bytes']} bytes of {times} times {effort.bulk_bytes}")
+            per_gib.append(usage.cpu_s * GIB / (times * effort.bulk_bytes))
             told.append({**usage.record(), **client})
         return Sample(per_gib[1], {**told[1], "first_fetch_cpu_s_per_gib": round(per_gib[0], 4)})
 
@@ -100,6 +102,16 @@ def handshakes(kind, then):
             return Sample(usage.cpu_s * 1e6 / client["handshakes"], {**usage.record(), **client})
 
     return measure
+
+
+def fresh_connections(make_server, clients, effort):
+    """Microseconds of CPU per connection without TLS that makes one request."""
+    with make_server() as server:
+        clients.fresh_connections(server.port, WARM_UP_S / 2, HANDSHAKE_CONNECTIONS)
+        meter = server.meter()
+        client = clients.fresh_connections(server.port, effort.handshake_seconds, HANDSHAKE_CONNECTIONS)
+        usage = meter.stop()
+        return Sample(usage.cpu_s * 1e6 / client["requests"], {**usage.record(), **client})
 
 
 def storm(make_server, clients, effort):
@@ -169,12 +181,13 @@ def physics(sealing):
 
     def measure(_make_server, clients, effort):
         with clients.origin(PlainSendfile) as server:
+            times = network.account().bulk_times
             clients.bulk(server.port, "/")
             taken = []
             for _ in range(3):
                 meter = server.meter()
-                clients.bulk(server.port, "/")
-                taken.append(meter.stop().cpu_s)
+                clients.bulk(server.port, "/", times)
+                taken.append(meter.stop().cpu_s / times)
         # Disturbances only add: the minimum is nearest to the true cost.
         moving = min(taken) * GIB / effort.bulk_bytes
         done = subprocess.run([str(sealing())], preexec_fn=pin(SERVER_CORE), capture_output=True, text=True, timeout=60)

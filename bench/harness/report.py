@@ -1,6 +1,7 @@
 """Shows the figures on a terminal, and draws a run: a summary in Markdown, a page, an overview drawing."""
 
 from . import page
+from .network import ACCOUNTS
 from .record import put
 from .stats import verdict
 from .verdicts import counted, gaps, losses, results_of
@@ -102,8 +103,19 @@ def warnings(found):
 
 def heading(found):
     """The run in one line."""
-    machine = found.machine
-    return f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}" + (f", {found.day}" if found.day else "")
+    machine, run = found.machine, found.machine["run"]
+    words = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}"
+    if "account" in run:
+        words += f", {run['congestion']}, account {run['account']}"
+    return words + (f", {found.day}" if found.day else "")
+
+
+def counted_words(found):
+    """What the figures count, for runs that say so."""
+    run = found.machine["run"]
+    if "account" not in run:
+        return []
+    return [f"Counted: {ACCOUNTS[run['account']].words}; congestion control {run['congestion']}."]
 
 
 def summary(figures, found):
@@ -120,6 +132,7 @@ def summary(figures, found):
         f"{run['effort']} run of {counted(run['rounds'], 'round')}; files on {machine['file_system']}, in the page cache. {versions}.",
         "",
         f"Median (lowest..highest). The ratio is {run['ours']} / peer, taken within each round. `bench/README.md` says how.",
+        *counted_words(found),
         "",
         "| " + " | ".join(headings(run["ours"])) + " |",
         "|---|---|---|---:|---|---:|---:|---:|---|",

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from . import accounting
+from . import accounting, network
 from .scene import Scene
 
 SERVER_CORE = 0
@@ -24,16 +24,19 @@ PRIORITY = -10  # above other programs; the same for servers and clients
 
 
 def free_port():
-    """A port on which nothing is listening."""
+    """A port on which nothing is listening. The server's namespace, if it has one, has no other listeners."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind(("" if network.is_joined() else "127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def pin(core):
-    """For `preexec_fn`: put the child on one core, with raised priority if permitted, and end it together with its parent."""
+    """For `preexec_fn`: put the child on one core, into the namespace of the core's side, with raised priority if permitted,
+    and end it together with its parent."""
 
     def apply():
+        if core == SERVER_CORE:
+            network.enter_server()
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # else a killed run would leave servers behind
         os.sched_setaffinity(0, {core})
         os.setsid()  # the kernel may divide time by session first: then only a separate session can have priority
@@ -138,8 +141,8 @@ class Server:
         return accounting.family(self.process.pid)
 
     def meter(self):
-        """Start an account of the serving processes."""
-        return accounting.Meter(self.pids(), SERVER_CORE)
+        """Start an account of the serving processes, or of all that the cores do."""
+        return accounting.Meter(self.pids(), SERVER_CORE, network.account().cores)
 
     def memory_kib(self):
         return sum(accounting.memory_kib(pid) for pid in self.pids())

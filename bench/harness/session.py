@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
 
-from . import check, fixtures, machine
+from . import check, fixtures, machine, network
 from .clients import Clients
 from .record import Found, anonymous, differences
 from .scene import Scene
@@ -75,6 +75,7 @@ class Run:
         run = {
             "effort": self.effort_name, "rounds": self.rounds, "ours": self.ours.name, "peers": list(self.peers),
             "figures": [figure.letter for figure in self.figures], "ended": GOING_ON, "parts": 1,
+            "account": network.account().name, "congestion": network.congestion_control(),
         }  # fmt: skip
         if earlier is None:
             described |= {"seconds": {}, "faults": [], "failed": {}, "partial": {}, "absent": sorted(self.absent), "tls": {}}

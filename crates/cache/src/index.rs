@@ -28,7 +28,7 @@ const SHARE_EVICTED: u64 = 64;
 const SHARE_MIN: u64 = 4;
 /// Memory of an object beside its own fields and the heap of its description: two allocations, its place in the index,
 /// and its slot in the memory tier.
-const OBJECT_OVERHEAD_BYTES: u64 = 176;
+const OBJECT_OVERHEAD_BYTES: u64 = 152;
 
 /// Memory of an object of an earlier process that was not requested yet, about.
 const DORMANT_BYTES: u64 = 256;

@@ -441,6 +441,10 @@ impl<D: Describe> Holder for Object<D> {
         drop(released);
     }
 
+    fn ghost(&self, slice: u32) -> Option<u64> {
+        Some(ghost(&self.key, slice))
+    }
+
     fn is_kept(&self) -> bool {
         self.kept.load(Ordering::Acquire)
     }

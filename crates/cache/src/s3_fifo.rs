@@ -37,14 +37,22 @@ impl Uses {
 /// The eviction order. `N` names a slice while it is kept, `G` also after its eviction.
 #[derive(Debug)]
 pub(crate) struct S3Fifo<N, G> {
-    small: VecDeque<(N, G)>,
-    main: VecDeque<(N, G)>,
+    small: VecDeque<N>,
+    main: VecDeque<N>,
     /// Recent evictions from the small queue and their time: a slice that returns was evicted too early.
     ghosts: HashMap<G, u64>,
     ghost_order: VecDeque<(G, u64)>,
     evictions: u64,
     /// Ghosts to keep, if that is more than there are slices.
     ghosts_min: usize,
+}
+
+/// A slice that is to be evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Victim<N> {
+    pub(crate) name: N,
+    /// Whether nothing asked for it again: the caller gives its name after the eviction to [`S3Fifo::remember`].
+    pub(crate) is_to_be_remembered: bool,
 }
 
 /// The state of a candidate for eviction.
@@ -78,30 +86,27 @@ impl<N: Copy, G: Copy + Eq + std::hash::Hash> S3Fifo<N, G> {
         // Only a recent eviction was too early.
         let lately = evicted.is_some_and(|evicted| self.evictions - evicted < self.ghosts_max() as u64);
         let queue = if lately { &mut self.main } else { &mut self.small };
-        queue.push_back((name, ghost));
+        queue.push_back(name);
         evicted.is_some()
     }
 
     /// Removes the next slice to evict; `None` if there is none.
     ///
     /// `look` is called at most [`USES_MAX`] + 2 times for each slice, so this ends.
-    pub(crate) fn evict<'u>(&mut self, mut look: impl FnMut(N) -> Candidate<'u>) -> Option<N> {
+    pub(crate) fn evict<'u>(&mut self, mut look: impl FnMut(N) -> Candidate<'u>) -> Option<Victim<N>> {
         loop {
             let small_share = self.small.len() * 10 >= self.small.len() + self.main.len();
-            if small_share && let Some((name, ghost)) = self.small.pop_front() {
+            if small_share && let Some(name) = self.small.pop_front() {
                 match look(name) {
                     Candidate::Gone => {}
-                    Candidate::Kept(uses) if uses.take_all() > 0 => self.main.push_back((name, ghost)),
-                    Candidate::Kept(_) => {
-                        self.remember(ghost);
-                        return Some(name);
-                    }
+                    Candidate::Kept(uses) if uses.take_all() > 0 => self.main.push_back(name),
+                    Candidate::Kept(_) => return Some(Victim { name, is_to_be_remembered: true }),
                 }
-            } else if let Some((name, ghost)) = self.main.pop_front() {
+            } else if let Some(name) = self.main.pop_front() {
                 match look(name) {
                     Candidate::Gone => {}
-                    Candidate::Kept(uses) if uses.take_one() => self.main.push_back((name, ghost)),
-                    Candidate::Kept(_) => return Some(name),
+                    Candidate::Kept(uses) if uses.take_one() => self.main.push_back(name),
+                    Candidate::Kept(_) => return Some(Victim { name, is_to_be_remembered: false }),
                 }
             } else if self.small.is_empty() {
                 return None;
@@ -116,8 +121,8 @@ impl<N: Copy, G: Copy + Eq + std::hash::Hash> S3Fifo<N, G> {
 
     /// Removes all slices but those that `is_kept` accepts.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(N) -> bool) {
-        self.small.retain(|(name, _)| is_kept(*name));
-        self.main.retain(|(name, _)| is_kept(*name));
+        self.small.retain(|name| is_kept(*name));
+        self.main.retain(|name| is_kept(*name));
     }
 
     /// Number of ghosts to keep: as many as slices, and a few more for a small cache.
@@ -125,7 +130,8 @@ impl<N: Copy, G: Copy + Eq + std::hash::Hash> S3Fifo<N, G> {
         self.main.len() + self.small.len() + 16
     }
 
-    fn remember(&mut self, ghost: G) {
+    /// Remembers a slice that was evicted.
+    pub(crate) fn remember(&mut self, ghost: G) {
         self.evictions += 1;
         self.ghosts.insert(ghost, self.evictions);
         self.ghost_order.push_back((ghost, self.evictions));

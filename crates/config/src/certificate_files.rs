@@ -4,4 +4,4 @@ mod directory;
 mod files;
 
 pub use directory::{Scan, Unusable, scan};
-pub use files::{CertificateFiles, FoundCertificate, Stamp};
+pub use files::{CertificateFiles, FoundCertificate, KeyFile, Stamp};

@@ -7,15 +7,19 @@ mod certificates;
 mod chains;
 mod ciphers;
 mod client_certificates;
+mod cluster;
 mod compression;
 mod early_data;
 mod ech;
 mod fleet;
 mod forwarding;
+pub(crate) mod keyserver;
 mod listeners;
 mod log;
 mod ocsp;
 mod origins;
+mod pem;
+mod private_keys;
 mod query;
 pub(crate) mod reader;
 mod signed_urls;
@@ -45,10 +49,11 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let user = root.user.as_ref().and_then(|text| user(text, reader));
     let tls = tls::tls(root.tls.as_ref(), reader);
     let admin = admin::admin(root.admin.as_ref(), reader);
-    let (listeners, addresses) = listeners::listeners(root, admin.as_ref(), reader);
+    let (listeners, mut addresses) = listeners::listeners(root, admin.as_ref(), reader);
+    let cluster = cluster::cluster(root.cluster.as_ref(), &mut addresses, reader);
     let fleet = fleet::fleet(root.fleet.as_ref(), &listeners, reader);
     fleet::require(&tls, root.tls.as_ref(), root.fleet.is_some(), reader);
-    let sites = sites::sites(root.sites.as_ref(), reader);
+    let sites = sites::sites(root.sites.as_ref(), cluster.as_ref(), reader);
     let cache = cache::cache(root.cache.as_ref(), reader);
     let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, reader));
     let limits = bounds::limits(root.limits.as_ref(), reader);
@@ -62,6 +67,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
         tls,
         sites,
         cache,
+        cluster,
         fleet,
         admin,
         log,

@@ -6,16 +6,20 @@
 
 mod bytes;
 mod cache;
+mod cluster;
 mod fleet;
 mod http2;
+mod keys;
 mod origin;
 mod semantics;
 mod tls;
 
 pub use self::bytes::*;
 pub use self::cache::*;
+pub use self::cluster::*;
 pub use self::fleet::*;
 pub use self::http2::*;
+pub use self::keys::*;
 pub use self::origin::*;
 pub use self::semantics::*;
 pub use self::tls::*;

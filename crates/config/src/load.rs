@@ -9,18 +9,20 @@ use std::time::SystemTime;
 
 use penstock_tls::DefaultFor;
 use penstock_tls::certificate::Certificate;
+use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
 use crate::forwarding::{Forwarded, default_methods};
+use crate::interpret::keyserver::keyserver;
 use crate::interpret::reader::{Reader, check_directory};
 use crate::interpret::{INDEX, default_options, default_versions, interpret, worker_for_each_core};
 use crate::limits::CONFIG_FILE_BYTES;
 use crate::model::{
     Cache, Config, ConfigSource, ConfiguredCertificate, DotFiles, EarlyRequests, Headers, HostPattern,
-    Limits, Listener, Log, Origin, Site, SiteCache, Tls,
+    KeyserverConfig, Limits, Listener, Log, Origin, Site, SiteCache, Tls,
 };
+use crate::syntax;
 use crate::units::Size;
-use crate::{raw, syntax};
 
 impl Config {
     /// Reads a configuration file and the files that it names.
@@ -47,17 +49,8 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn from_text_at(text: &str, path: &Path, now: SystemTime) -> Result<Self, Vec<Fault>> {
-        let root: raw::Root =
-            serde_saphyr::from_str(text).map_err(|error| vec![syntax::fault(&error, path, text)])?;
-        let mut reader = Reader::new(path, now);
-        let mut config = interpret(&root, &mut reader);
-        if !reader.faults.is_empty() {
-            // Missing keys come last: a misspelt key before them may be the reason.
-            reader.faults.sort_by_key(|fault| (fault.line == 0, fault.line, fault.column));
-            return Err(reader.faults);
-        }
-        reader.warnings.sort_by_key(|warning| (warning.line, warning.column));
-        config.warnings = reader.warnings;
+        let (mut config, warnings) = parse(text, path, now, interpret)?;
+        config.warnings = warnings;
         Ok(config)
     }
 
@@ -79,6 +72,7 @@ impl Config {
                 certificate: Arc::new(certificate),
                 default: DefaultFor::Unknown,
                 files: None,
+                remote: None,
                 ocsp: None,
             })
             .into_iter()
@@ -111,6 +105,7 @@ impl Config {
                 headers: Headers::default(),
             }],
             cache: Cache::default(),
+            cluster: None,
             fleet: None,
             admin: None,
             log: Log::default(),
@@ -119,6 +114,40 @@ impl Config {
             source: ConfigSource { file: PathBuf::from("--listen"), addresses: Vec::new() },
         })
     }
+}
+
+impl KeyserverConfig {
+    /// Reads the configuration file of a keyserver and the files that it names, but no private key of a client.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
+        let text = read(path).map_err(|(what, instead)| vec![unplaced(path, what, instead)])?;
+        let (config, warnings) = parse(&text, path, SystemTime::now(), keyserver)?;
+        // Without a fault there is a configuration.
+        let mut config = config.ok_or_else(|| vec![unplaced(path, "it cannot be used".to_owned(), "")])?;
+        config.warnings = warnings;
+        Ok(config)
+    }
+}
+
+/// Parses and interprets a file. Returns its warnings as well.
+fn parse<R: DeserializeOwned, T>(
+    text: &str,
+    path: &Path,
+    now: SystemTime,
+    interpret: impl FnOnce(&R, &mut Reader<'_>) -> T,
+) -> Result<(T, Vec<Fault>), Vec<Fault>> {
+    let root: R = serde_saphyr::from_str(text).map_err(|error| vec![syntax::fault(&error, path, text)])?;
+    let mut reader = Reader::new(path, now);
+    let interpreted = interpret(&root, &mut reader);
+    if !reader.faults.is_empty() {
+        // Missing keys come last: a misspelt key before them may be the reason.
+        reader.faults.sort_by_key(|fault| (fault.line == 0, fault.line, fault.column));
+        return Err(reader.faults);
+    }
+    reader.warnings.sort_by_key(|warning| (warning.line, warning.column));
+    Ok((interpreted, reader.warnings))
 }
 
 /// The body of the fuzz target `config`: no text may panic, and faults must be printable in one line.

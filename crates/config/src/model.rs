@@ -4,7 +4,10 @@
 //! directories existed when the file was read, and every limit lies in its range.
 
 mod cache;
+mod cluster;
 mod fleet;
+mod keys;
+mod keyserver;
 mod limits;
 mod origin;
 mod site;
@@ -18,7 +21,10 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
+pub use self::cluster::{Cluster, ClusterNode, ClusterTls};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};
+pub use self::keys::{KeyserverAccess, RemoteKeyPlace};
+pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
 pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};
 pub use self::site::{DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache};
@@ -47,6 +53,8 @@ pub struct Config {
     pub sites: Vec<Site>,
     /// The cache of HTTP origins; used only if a site has one.
     pub cache: Cache,
+    /// Other servers that share their caches with this one; `None` if there are none.
+    pub cluster: Option<Cluster>,
     /// The fleet that this edge belongs to; `None` if it shares nothing.
     pub fleet: Option<Fleet>,
     /// The admin listener; `None` if there is none.

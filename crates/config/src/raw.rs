@@ -2,10 +2,14 @@
 //!
 //! `docs/configuration.md` is made from this file.
 
+mod cluster;
+mod keys;
 mod origin;
 
 use serde_saphyr::Spanned;
 
+pub(crate) use self::cluster::{Cluster, ClusterNode};
+pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
 use crate::section::{Sections, Text, Texts, WordOr, section};
 
@@ -26,6 +30,8 @@ section! {
         sites: Sections<Site>, "list", "required";
         /// The cache of HTTP origins.
         cache: Spanned<Cache>, "section", "";
+        /// Other Penstock servers that this one shares its cache with; see [cluster.md](cluster.md).
+        cluster: Spanned<Cluster>, "section", "off";
         /// A store that several edges share; see [fleet.md](fleet.md).
         fleet: Spanned<Fleet>, "section", "off";
         /// The admin listener: `/healthz`, `/metrics` and `/cache/purge` over plain HTTP.
@@ -105,8 +111,10 @@ section! {
     Certificate {
         /// PEM file: the certificate, then its intermediates.
         chain: Text, "file", "required without `directory`";
-        /// PEM file: the private key, not encrypted.
-        key: Text, "file", "required without `directory`";
+        /// PEM file: the private key, not encrypted; or where the key is instead.
+        key: Spanned<WordOr<PrivateKey>>, "file or section", "required without `directory`";
+        /// PEM file: a copy of a key that is elsewhere. It signs while the other place fails.
+        fallback: Text, "file", "no copy";
         /// Instead of the two: a directory of any number of certificates, read when clients ask for them.
         directory: Text, "directory", "no directory";
         /// `true`: the one for clients that send no name or an unknown one, at most one of each kind of key; with no

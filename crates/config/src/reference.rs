@@ -9,7 +9,7 @@ const INTRODUCTION: &str = "\
 A configuration is one YAML file, given with `-c`. `penstock check -c FILE` says what is wrong with it: the line, and
 what to write instead. SIGHUP makes a running server read it again; if it is wrong then, the server keeps what it has.
 
-- A key that is not in these tables is an error, never ignored. One marked *not yet* is known but cannot be used.
+- A key that is not in these tables is an error, never ignored.
 - **Sizes** are whole numbers with `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024) or `KB`, `MB`, `GB`, `TB` (powers of
   1000), or plain bytes. **Times** are whole numbers with `ms`, `s`, `m`, `h` or `d`.
 - Relative paths start at the directory of the configuration file.
@@ -34,6 +34,30 @@ pub fn reference() -> String {
     text
 }
 
+const KEYSERVER_INTRODUCTION: &str = "\
+The file of `penstock keyserver -c FILE` (see [keyserver.md](keyserver.md)) is one YAML file with the same rules as
+[that of the server](configuration.md). SIGHUP makes a running keyserver read it again.
+
+```yaml
+address: 0.0.0.0:2407
+chain: keyserver.pem
+key: keyserver.key
+ca: edges.pem
+keys: [{directory: /etc/penstock/keys}]
+clients: [{name: edge1.example.com, keys: [video.example.com]}]
+```
+";
+
+/// The reference of all keys in the file of a keyserver, in Markdown.
+#[must_use]
+pub fn keyserver_reference() -> String {
+    let mut text = format!(
+        "# Configuration of the keyserver\n\n<!-- Generated from crates/config/src/raw/keys.rs by: {COMMAND} -->\n\n{KEYSERVER_INTRODUCTION}"
+    );
+    describe("", false, raw::Keyserver::KEYS, &mut text);
+    text
+}
+
 fn describe(path: &str, list: bool, keys: &'static [Key], text: &mut String) {
     let title = match path {
         "" => "The file".to_owned(),
@@ -42,17 +66,16 @@ fn describe(path: &str, list: bool, keys: &'static [Key], text: &mut String) {
     };
     *text += &format!("\n## {title}\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
     for key in keys {
-        let later = if matches!(key.inside, Inside::NotYet) { "*Not yet.* " } else { "" };
         let (name, takes, meaning) = (key.name, key.takes, key.meaning.trim());
         let default = if key.default.is_empty() { String::new() } else { quoted(key.default) };
-        *text += &format!("| `{name}` | {takes} | {default} | {later}{meaning} |\n");
+        *text += &format!("| `{name}` | {takes} | {default} | {meaning} |\n");
     }
     for key in keys {
         let inner = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
         match key.inside {
             Inside::Section(keys) => describe(&inner, false, keys, text),
             Inside::List(keys) => describe(&inner, true, keys, text),
-            Inside::Value | Inside::NotYet => {}
+            Inside::Value => {}
         }
     }
 }
@@ -72,15 +95,25 @@ mod tests {
 
     use super::*;
 
-    const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+
+    #[track_caller]
+    fn compare(name: &str, wanted: &str) {
+        let path = format!("{DOCS}/{name}");
+        if env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&path, wanted).unwrap();
+        }
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        assert!(committed == wanted, "docs/{name} does not show the table of keys; run: {COMMAND}");
+    }
 
     #[test]
     fn docs_configuration_md_shows_every_key() {
-        let wanted = reference();
-        if env::var_os("UPDATE_DOCS").is_some() {
-            fs::write(PATH, &wanted).unwrap();
-        }
-        let committed = fs::read_to_string(PATH).unwrap_or_default();
-        assert!(committed == wanted, "docs/configuration.md does not show the table of keys; run: {COMMAND}");
+        compare("configuration.md", &reference());
+    }
+
+    #[test]
+    fn docs_keyserver_configuration_md_shows_every_key() {
+        compare("keyserver-configuration.md", &keyserver_reference());
     }
 }

@@ -1,13 +1,13 @@
 //! Describes a section of the raw form once, for parsing, searching and documentation.
 //!
-//! Parsing does not stop at an unknown key, nor at one whose feature does not exist yet. [`Shape::unknown_keys`]
-//! collects them from all sections, so that none is ignored.
+//! Parsing does not stop at an unknown key. [`Shape::unknown_keys`] collects them from all sections, so that none is
+//! ignored.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_saphyr::Spanned;
 
 /// A single value with its position.
@@ -70,15 +70,13 @@ pub(crate) enum Inside {
     Value,
     Section(&'static [Key]),
     List(&'static [Key]),
-    /// Anything: the feature does not exist yet.
-    NotYet,
 }
 
-/// A key that is refused.
+/// A key that is refused, and those that could stand in its place.
 #[derive(Debug)]
-pub(crate) enum RejectedKey {
-    Unknown { key: Text, siblings: &'static [Key] },
-    NotYet { path: String, position: Position },
+pub(crate) struct UnknownKey {
+    pub(crate) key: Text,
+    pub(crate) siblings: &'static [Key],
 }
 
 /// The form of a key's value.
@@ -96,8 +94,8 @@ pub(crate) trait Shape: Sized {
         None
     }
 
-    /// Adds the refused keys of this value, whose path is `path`.
-    fn unknown_keys(&self, _path: &str, _found: &mut Vec<RejectedKey>) {}
+    /// Adds the unknown keys of this value.
+    fn unknown_keys(&self, _found: &mut Vec<UnknownKey>) {}
 }
 
 impl Shape for Text {}
@@ -107,23 +105,23 @@ impl Shape for Texts {}
 pub(crate) trait Section: Sized {
     const KEYS: &'static [Key];
 
-    fn unknown_keys_within(&self, path: &str, found: &mut Vec<RejectedKey>);
+    fn unknown_keys_within(&self, found: &mut Vec<UnknownKey>);
 }
 
 impl<S: Section> Shape for Spanned<S> {
     const INSIDE: Inside = Inside::Section(S::KEYS);
 
-    fn unknown_keys(&self, path: &str, found: &mut Vec<RejectedKey>) {
-        self.value.unknown_keys_within(path, found);
+    fn unknown_keys(&self, found: &mut Vec<UnknownKey>) {
+        self.value.unknown_keys_within(found);
     }
 }
 
 impl<S: Section> Shape for Sections<S> {
     const INSIDE: Inside = Inside::List(S::KEYS);
 
-    fn unknown_keys(&self, path: &str, found: &mut Vec<RejectedKey>) {
+    fn unknown_keys(&self, found: &mut Vec<UnknownKey>) {
         for section in &self.value {
-            section.value.unknown_keys_within(path, found);
+            section.value.unknown_keys_within(found);
         }
     }
 }
@@ -131,37 +129,10 @@ impl<S: Section> Shape for Sections<S> {
 impl<S: Section> Shape for Entries<S> {
     const INSIDE: Inside = Inside::List(S::KEYS);
 
-    fn unknown_keys(&self, path: &str, found: &mut Vec<RejectedKey>) {
+    fn unknown_keys(&self, found: &mut Vec<UnknownKey>) {
         for entry in &self.value {
-            entry.unknown_keys(path, found);
+            entry.unknown_keys(found);
         }
-    }
-}
-
-/// The value of a key whose feature does not exist yet.
-#[derive(Debug)]
-pub(crate) struct NotYet(Position);
-
-impl<'de> Deserialize<'de> for NotYet {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        IgnoredAny::deserialize(deserializer)?;
-        Ok(Self(Position::NONE))
-    }
-}
-
-impl Shape for NotYet {
-    const INSIDE: Inside = Inside::NotYet;
-
-    fn beside(self, key: Position) -> Self {
-        Self(key)
-    }
-
-    fn when_empty(key: Position) -> Option<Self> {
-        Some(Self(key))
-    }
-
-    fn unknown_keys(&self, path: &str, found: &mut Vec<RejectedKey>) {
-        found.push(RejectedKey::NotYet { path: path.to_owned(), position: self.0 });
     }
 }
 
@@ -175,9 +146,9 @@ pub(crate) enum WordOr<S> {
 impl<S: Section> Shape for Spanned<WordOr<S>> {
     const INSIDE: Inside = Inside::Section(S::KEYS);
 
-    fn unknown_keys(&self, path: &str, found: &mut Vec<RejectedKey>) {
+    fn unknown_keys(&self, found: &mut Vec<UnknownKey>) {
         if let WordOr::Section(section) = &self.value {
-            section.unknown_keys_within(path, found);
+            section.unknown_keys_within(found);
         }
     }
 }
@@ -222,12 +193,22 @@ impl<'de, S: Deserialize<'de>> Deserialize<'de> for WordOr<S> {
     }
 }
 
+/// The name of a key: that of its field, unless that is a keyword of Rust.
+macro_rules! key_name {
+    ($key:ident) => {
+        stringify!($key)
+    };
+    ($key:ident $name:literal) => {
+        $name
+    };
+}
+
 /// Defines a section: for each key its meaning (the comment), its shape, its values and its default.
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
         $name:ident {
-            $( $(#[doc = $meaning:literal])+ $key:ident: $shape:ty, $takes:literal, $default:literal; )+
+            $( $(#[doc = $meaning:literal])+ $key:ident $(as $written:literal)?: $shape:ty, $takes:literal, $default:literal; )+
         }
     ) => {
         $(#[doc = $about])+
@@ -239,24 +220,20 @@ macro_rules! section {
 
         impl $crate::section::Section for $name {
             const KEYS: &'static [$crate::section::Key] = &[$( $crate::section::Key {
-                name: stringify!($key),
+                name: $crate::section::key_name!($key $($written)?),
                 takes: $takes,
                 default: $default,
                 meaning: concat!($($meaning),+),
                 inside: <$shape as $crate::section::Shape>::INSIDE,
             } ),+];
 
-            fn unknown_keys_within(&self, path: &str, found: &mut Vec<$crate::section::RejectedKey>) {
+            fn unknown_keys_within(&self, found: &mut Vec<$crate::section::UnknownKey>) {
                 let siblings = <Self as $crate::section::Section>::KEYS;
                 found.extend(self.unknown.iter().map(|key| {
-                    $crate::section::RejectedKey::Unknown { key: key.clone(), siblings }
+                    $crate::section::UnknownKey { key: key.clone(), siblings }
                 }));
                 $( if let Some(value) = &self.$key {
-                    let path = match path {
-                        "" => stringify!($key).to_owned(),
-                        _ => format!("{path}.{}", stringify!($key)),
-                    };
-                    $crate::section::Shape::unknown_keys(value, &path, found);
+                    $crate::section::Shape::unknown_keys(value, found);
                 } )+
             }
         }
@@ -281,7 +258,7 @@ macro_rules! section {
                         while let Some(key) = map.next_key::<$crate::section::Text>()? {
                             let position = $crate::section::position(&key);
                             match key.value.as_str() {
-                                $( stringify!($key) => {
+                                $( $crate::section::key_name!($key $($written)?) => {
                                     let value: Option<$shape> = map.next_value()?;
                                     section.$key = match value {
                                         Some(value) => Some($crate::section::Shape::beside(value, position)),
@@ -304,4 +281,4 @@ macro_rules! section {
     };
 }
 
-pub(crate) use section;
+pub(crate) use {key_name, section};

@@ -123,7 +123,12 @@ impl Lookup {
             if self.is_crowd(pending.waiters()) {
                 return Err(Status::ServiceUnavailable);
             }
-            match pending.result().await {
+            let resolved = tokio::select! {
+                biased;
+                resolved = pending.result() => resolved,
+                () = self.site.until_asking(self.requester, &held.target, 0) => return Err(Status::LoopDetected),
+            };
+            match resolved {
                 Some(ClaimResult::Shared(object)) => {
                     return Ok(LookupResult::shared(object, CacheStatus::Collapsed));
                 }

@@ -1,7 +1,6 @@
 //! Streaming the body of an object: the bytes that can be sent now, and waiting for the rest.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +18,9 @@ use crate::fill::{fetch_slice, record_fault};
 use crate::metadata::ObjectMetadata;
 use crate::origin_request::wait_before_retry;
 use crate::past_cache::{PastCache, fetch_past_cache, may_go_past_cache};
+use crate::peers::ServingEntry;
 use crate::relay::BodyReceiver;
+use crate::requester::Requester;
 use crate::store::Store;
 use crate::task;
 use crate::write_body::fill_window;
@@ -27,8 +28,10 @@ use crate::write_body::fill_window;
 /// A body that may still be coming while it is sent.
 pub struct BodyStream {
     store: Arc<Store>,
-    /// The client that the fetches are for.
-    client: IpAddr,
+    /// The sender of the request that the fetches are for.
+    requester: Requester,
+    /// Counts the response while a node of the cluster receives it.
+    pub(crate) serving: Option<ServingEntry>,
     /// Since when its network has had too many fetches for this one to go on.
     refused_since: Option<Instant>,
     object: Arc<Object<ObjectMetadata>>,
@@ -155,7 +158,7 @@ impl BodyStream {
     pub(crate) fn new(
         store: &Arc<Store>,
         object: &Arc<Object<ObjectMetadata>>,
-        client: IpAddr,
+        requester: Requester,
         pieces: Pieces,
     ) -> Self {
         object.description().readers.enter();
@@ -165,7 +168,8 @@ impl BodyStream {
         };
         Self {
             store: Arc::clone(store),
-            client,
+            requester,
+            serving: None,
             refused_since: None,
             object: Arc::clone(object),
             current,
@@ -203,7 +207,7 @@ impl BodyStream {
                 },
                 Some(Piece::Range(range)) => {
                     let range = range.clone();
-                    if range.is_empty() || self.object.length().is_some_and(|length| range.start >= length) {
+                    if is_behind(&self.object, &range) {
                         self.current = None;
                     } else if let Some(chunk) = self.advance(context, range).await? {
                         return Ok(Some(chunk));
@@ -250,12 +254,19 @@ impl BodyStream {
                     return self.recover(context, slice, range).await;
                 }
                 if !progress.complete {
-                    follower.further().await;
+                    let metadata = self.object.description();
+                    tokio::select! {
+                        biased;
+                        () = follower.further() => {}
+                        () = metadata.site.until_asking(self.requester, metadata.target(), range.start) => {
+                            return Err(BodyError::Gone(None));
+                        }
+                    }
                 }
                 Ok(None)
             }
             SliceClaim::Missing(fill) => {
-                let Ok(place) = context.enter_fetch(self.client) else {
+                let Ok(place) = context.enter_fetch(self.requester) else {
                     // Another reader may fill it.
                     drop(fill);
                     return self.wait_for_fetches(context).await;
@@ -263,9 +274,10 @@ impl BodyStream {
                 self.retry(slice)?;
                 let mut follower = fill.follow();
                 let (filling, store) = (Rc::clone(context), Arc::clone(&self.store));
+                let requester = self.requester;
                 task::spawn(async move {
                     let _place = place;
-                    fetch_slice(&filling, &store, fill).await;
+                    fetch_slice(&filling, &store, requester, fill).await;
                 });
                 follower.further().await;
                 if follower.progress().failed { self.recover(context, slice, range).await } else { Ok(None) }
@@ -297,7 +309,8 @@ impl BodyStream {
         }
         let end = self.object.length().unwrap_or(0).min(range.end);
         loop {
-            match fetch_past_cache(context, &self.store, &self.object, range.start, end).await {
+            let wanted = range.start..end;
+            match fetch_past_cache(context, &self.store, &self.object, self.requester, wanted).await {
                 Ok((pieces, memory)) => {
                     let length = pieces.iter().map(|piece| piece.len() as u64).sum();
                     self.advance_by(length);
@@ -315,6 +328,16 @@ impl BodyStream {
                 }
             }
         }
+    }
+
+    /// Whether the chunk before was the last, as far as that is known already.
+    pub fn is_at_end(&self) -> bool {
+        let is_over = match &self.current {
+            None => true,
+            Some(Piece::Range(range)) => is_behind(&self.object, range),
+            Some(Piece::Bytes(_) | Piece::Relayed(_)) => false,
+        };
+        is_over && self.rest.is_empty()
     }
 
     /// Takes back the last `bytes` of the chunk before: they were not sent, and come again with the next one. False if
@@ -366,12 +389,13 @@ impl BodyStream {
                 return;
             }
             if let SliceClaim::Missing(fill) = self.object.claim_slice(next) {
-                let Ok(place) = context.enter_prefetch(self.client) else { return };
+                let Ok(place) = context.enter_prefetch(self.requester) else { return };
                 self.object.description().readers.mark_slice(&self.store.prefetches, next);
                 let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
+                let requester = self.requester;
                 task::spawn(async move {
                     let _place = place;
-                    fetch_slice(&context, &store, fill).await;
+                    fetch_slice(&context, &store, requester, fill).await;
                 });
             }
             self.prefetched = next + 1;
@@ -390,6 +414,11 @@ impl BodyStream {
         self.advance_by(length);
         Some(BodyChunk { parts: vec![BodyPart::Extent(extent)], length, memory: Memory::Lease(lease) })
     }
+}
+
+/// Whether no bytes of the range are left.
+fn is_behind(object: &Object<ObjectMetadata>, range: &Range<u64>) -> bool {
+    range.is_empty() || object.length().is_some_and(|length| range.start >= length)
 }
 
 fn external(pieces: Vec<Bytes>) -> Vec<BodyPart> {

@@ -1,7 +1,6 @@
 //! What the content path needs of its surroundings: clock, tasks, counters, files and origins.
 
 use std::cell::Cell;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -13,6 +12,7 @@ use crate::clock::Clock;
 use crate::compress::CompressedManifests;
 use crate::networks::{NetworkEntry, NetworkFull, Networks};
 use crate::origins::Origins;
+use crate::requester::Requester;
 
 /// The surroundings of the content path: one for each worker, shared by its requests and its fills.
 pub struct Context {
@@ -48,13 +48,21 @@ impl Context {
     ///
     /// # Errors
     /// [`NetworkFull`]: all are taken.
-    pub(crate) fn enter_fetch(&self, client: IpAddr) -> Result<NetworkEntry, NetworkFull> {
-        self.fetches.enter(client, self.fetches_per_network.get())
+    pub(crate) fn enter_fetch(&self, requester: Requester) -> Result<NetworkEntry, NetworkFull> {
+        self.enter(requester, self.fetches_per_network.get())
     }
 
     /// The same for a fetch that no response waits for yet: it leaves half of the places to those that are waited for.
-    pub(crate) fn enter_prefetch(&self, client: IpAddr) -> Result<NetworkEntry, NetworkFull> {
-        self.fetches.enter(client, self.fetches_per_network.get().div_ceil(2))
+    pub(crate) fn enter_prefetch(&self, requester: Requester) -> Result<NetworkEntry, NetworkFull> {
+        self.enter(requester, self.fetches_per_network.get().div_ceil(2))
+    }
+
+    fn enter(&self, requester: Requester, most: usize) -> Result<NetworkEntry, NetworkFull> {
+        match requester {
+            Requester::Client(client) => self.fetches.enter(client, most),
+            // The node that asks has counted its client.
+            Requester::Peer(_) => Ok(NetworkEntry::unlimited()),
+        }
     }
 
     /// The time now on both clocks.

@@ -7,6 +7,7 @@ use penstock_egress::Part;
 use penstock_http::{HeadWriter, Method, Request, Status};
 
 use crate::context::Context;
+use crate::requester::Requester;
 use crate::response::{Body, ContentLength, Fields, Response};
 use crate::site::Site;
 
@@ -29,13 +30,15 @@ pub(crate) struct Exchange<'e> {
     /// The request without the token that signs it.
     pub(crate) request: &'e Request<'e>,
     pub(crate) client: ClientRequest<'e>,
+    pub(crate) requester: Requester,
     /// `None` if no site answers for the host.
     pub(crate) site: Option<&'e Site>,
 }
 
 impl<'e> Exchange<'e> {
     pub(crate) fn new(context: &'e Rc<Context>, client: ClientRequest<'e>, site: Option<&'e Site>) -> Self {
-        Self { context, request: client.head, client, site }
+        let requester = Requester::Client(client.address);
+        Self { context, request: client.head, client, requester, site }
     }
 
     /// Whether a response has content for this request.

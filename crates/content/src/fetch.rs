@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use penstock_cache::{Object, ObjectClaim};
+use penstock_cluster::BLOCK_BYTES;
 use penstock_http::caching::Storage;
 use penstock_origin::http::{Fetch, OriginError};
 use tokio::sync::oneshot;
@@ -18,13 +19,14 @@ use crate::fill::{fill_object, record_fault};
 use crate::live::BodyKind;
 use crate::lookup::{FetchClaim, Lookup};
 use crate::metadata::ObjectMetadata;
-use crate::origin_request::forward_fields;
+use crate::origin_request::{count_answer, forward_fields};
 use crate::origin_response::OriginResponse;
 use crate::origins::OriginBody;
 use crate::past_cache::may_go_past_cache;
 use crate::playlist::is_newer_playlist;
 use crate::relay::{Relay, Repeatable, relay};
 use crate::restore::restore;
+use crate::upstream::{self, Wanted};
 use crate::write_body::{claim_missing, slices_of, window};
 
 type Stored = Arc<Object<ObjectMetadata>>;
@@ -105,7 +107,7 @@ fn object_request(lookup: &Lookup, stale: Option<&Stored>) -> Fetch {
 fn first_bytes(lookup: &Lookup) -> u64 {
     let tier = &lookup.store.tier;
     let slices = if lookup.wants_all { window(tier.slices_max()) } else { 1 };
-    u64::from(slices) * u64::from(tier.slice_bytes())
+    (u64::from(slices) * u64::from(tier.slice_bytes())).min(BLOCK_BYTES)
 }
 
 /// Whether a part is of no use: the origin does not know the length of the object, or the part has no strong validator to
@@ -122,7 +124,13 @@ fn must_be_whole(answer: &dyn OriginBody, lookup: &Lookup) -> bool {
 }
 
 async fn ask<'f>(lookup: &'f Lookup, fetch: &'f Fetch) -> Result<Box<dyn OriginBody + 'f>, OriginError> {
-    let coming = lookup.context.origins.fetch(lookup.site.origin(), fetch);
+    let wanted = Wanted {
+        target: &lookup.request.target,
+        first_byte: 0,
+        requester: lookup.requester,
+        loops: lookup.loops.as_deref(),
+    };
+    let coming = upstream::ask(&lookup.context, &lookup.site, &wanted, fetch);
     match &lookup.held {
         Some(held) => timeout(held.longest, coming).await.unwrap_or(Err(OriginError::Timeout)),
         None => coming.await,
@@ -146,47 +154,70 @@ async fn take_in(
         claim.share(&failure(lookup, OriginError::Malformed, now), status);
         return;
     };
-    metrics.origin("answered");
+    count_answer(context, &*response.head);
     if let Some(kind) = response.kind.label() {
         metrics.manifest(kind);
     }
     let kind = std::mem::replace(&mut response.kind, BodyKind::Other);
     let request = selected(lookup, &*response.head);
-    let (metadata, storage) = ObjectMetadata::read(&*response.head, &request, site, kind, now);
+    let (mut metadata, storage) = ObjectMetadata::read(&*response.head, &request, site, kind, now);
     if let Some(manifest) = metadata.manifest() {
         site.learn(&lookup.request.target, manifest);
     }
     if lookup.in_advance {
         metadata.readers.mark_segment(&store.prefetches);
     }
-    let coming = length.map(|length| if metadata.ranges { length.min(asked_bytes) } else { length });
+    let coming = length.map(|length| if metadata.came_in_part() { length.min(asked_bytes) } else { length });
     let slices = slices_of(slice_bytes, coming);
-    let object = Object::new(&request.key, metadata, length, Arc::clone(&store.tier));
     let is_other_variant = request.key != lookup.request.key;
     let is_private = storage == Storage::Private && !is_other_variant && lookup.wants_all;
+    let is_passed_on = storage != Storage::Private
+        && status == CacheStatus::Miss
+        && !is_other_variant
+        && metadata.may_be_fetched_in_parts()
+        && is_cold(lookup, &*response.head, length);
+    if is_passed_on {
+        metadata.set_unstored();
+    }
+    let object = Object::new(&request.key, metadata, length, Arc::clone(&store.tier));
     // Before another request can see the object: the slices of this response are for this task to fill.
-    let fills = if is_private { VecDeque::new() } else { claim_missing(&object, 0..slices) };
+    let fills = if is_private || is_passed_on { VecDeque::new() } else { claim_missing(&object, 0..slices) };
     // The bytes of such an object come once. Without space in the cache they are for this client alone.
     let has_no_space =
         !may_go_past_cache(&object) && fills.front().is_some_and(|fill| fill.reserve().is_err());
-    if is_private || has_no_space {
+    if is_private || is_passed_on || has_no_space {
         drop(fills);
         let (sender, receiver) = relay();
-        claim.give_unshared(&object, Some(receiver));
-        let relay = Relay { context, object: &object, sender, repeatable: Repeatable::Yes };
+        match is_passed_on {
+            true => claim.give_body_to_first(&object, status, receiver),
+            false => claim.give_unshared(&object, Some(receiver)),
+        }
+        let requester = lookup.requester;
+        let relay = Relay { context, object: &object, requester, sender, repeatable: Repeatable::Yes };
         if let Err(fault) = relay.run(response).await {
             record_fault(context, store, &object, fault);
         }
         return;
     }
     announce(lookup, claim, &object, storage, status);
-    if let Err(fault) = fill_object(context, response, &object, fills).await {
+    if let Err(fault) = fill_object(context, response, &object, lookup.requester, fills).await {
         record_fault(context, store, &object, fault);
         if length.is_none() {
             // Its length is unknown: the rest cannot be asked for.
             store.index.forget_version(&request.key, &object);
         }
     }
+}
+
+/// Whether an object that another node has is wanted here for the first time, and whole: then it goes to its client and
+/// displaces nothing. An object that grows, and one that is fetched for later, is kept.
+fn is_cold(lookup: &Lookup, head: &dyn OriginBody, length: Option<u64>) -> bool {
+    let now = lookup.context.now();
+    let Some(sharing) = lookup.site.sharing.as_ref().filter(|_| head.peer().is_some()) else { return false };
+    let is_known = sharing.peers.popularity.note(&lookup.request.key, now);
+    let is_kept =
+        lookup.in_advance || lookup.request.is_manifest || lookup.site.is_live(&lookup.request.target, now);
+    !is_known && !is_kept && lookup.wants_all && length.is_some_and(|length| length > 0)
 }
 
 /// The request with the key of the variant that the response says it selects.

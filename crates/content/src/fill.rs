@@ -12,6 +12,7 @@ use crate::fault::FillFault;
 use crate::metadata::ObjectMetadata;
 use crate::origin_request::{ask_for, part_request, wait_before_retry};
 use crate::origin_response::OriginResponse;
+use crate::requester::Requester;
 use crate::store::Store;
 use crate::write_body::{Fill, claim_missing, give_up, slices_of, write_body, write_to_the_end};
 
@@ -23,17 +24,23 @@ pub(crate) async fn fill_object(
     context: &Context,
     response: OriginResponse<'_>,
     object: &Arc<Object<ObjectMetadata>>,
+    requester: Requester,
     mut fills: VecDeque<Fill>,
 ) -> Result<(), FillFault> {
     if object.length().is_none() {
         return write_to_the_end(context, response, object, fills).await;
     }
     let written = write_body(context, response, object, &mut fills, 0).await;
-    fill_rest(context, object, fills, written).await
+    fill_rest(context, object, requester, fills, written).await
 }
 
 /// Fills one slice of an object that is known.
-pub(crate) async fn fetch_slice(context: &Rc<Context>, store: &Store, fill: SliceFill<ObjectMetadata>) {
+pub(crate) async fn fetch_slice(
+    context: &Rc<Context>,
+    store: &Store,
+    requester: Requester,
+    fill: SliceFill<ObjectMetadata>,
+) {
     let Err(fill) = fill.restore().await else { return };
     let object = Arc::clone(fill.object());
     if !object.description().may_be_fetched_in_parts() {
@@ -44,7 +51,7 @@ pub(crate) async fn fetch_slice(context: &Rc<Context>, store: &Store, fill: Slic
     }
     // Before the origin is asked: without space its answer is of no use.
     let filled = match fill.reserve() {
-        Ok(()) => fill_rest(context, &object, VecDeque::from([fill]), Ok(())).await,
+        Ok(()) => fill_rest(context, &object, requester, VecDeque::from([fill]), Ok(())).await,
         Err(_) => {
             give_up(&object, [fill], FillFault::NoSpace);
             Err(FillFault::NoSpace)
@@ -60,6 +67,7 @@ pub(crate) async fn fetch_slice(context: &Rc<Context>, store: &Store, fill: Slic
 async fn fill_rest(
     context: &Context,
     object: &Arc<Object<ObjectMetadata>>,
+    requester: Requester,
     mut fills: VecDeque<Fill>,
     mut outcome: Result<(), FillFault>,
 ) -> Result<(), FillFault> {
@@ -78,7 +86,7 @@ async fn fill_rest(
             context.metrics.origin(fault.label());
             wait_before_retry(attempts).await;
         }
-        outcome = fill_from_origin(context, object, &mut fills).await;
+        outcome = fill_from_origin(context, object, requester, &mut fills).await;
     }
     Ok(())
 }
@@ -87,6 +95,7 @@ async fn fill_rest(
 async fn fill_from_origin(
     context: &Context,
     object: &Arc<Object<ObjectMetadata>>,
+    requester: Requester,
     fills: &mut VecDeque<Fill>,
 ) -> Result<(), FillFault> {
     let slice_bytes = u64::from(object.slice_bytes());
@@ -95,7 +104,7 @@ async fn fill_from_origin(
     let end = u64::from(last.slice()) * slice_bytes + u64::from(object.slice_length(last.slice()));
     let (wanted, number) = (start..end, first.slice());
     let fetch = part_request(object.description(), &wanted);
-    let (answer, from) = ask_for(context, object, &fetch, &wanted).await?;
+    let (answer, from) = ask_for(context, object, requester, &fetch, &wanted).await?;
     if answer.status() != 206 && fills.len() == 1 {
         // The origin ignores Range: slices that are missing are filled from the same response.
         for before in claim_missing(object, 0..number).into_iter().rev() {

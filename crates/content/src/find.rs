@@ -125,7 +125,12 @@ impl Lookup {
                 None => Err(Status::ServiceUnavailable),
             };
         }
-        let resolved = match unless_slow(stale.as_ref(), now, pending.result()).await {
+        let resolved = tokio::select! {
+            biased;
+            resolved = unless_slow(stale.as_ref(), now, pending.result()) => resolved,
+            () = self.site.until_asking(self.requester, &request.target, 0) => return Err(Status::LoopDetected),
+        };
+        let resolved = match resolved {
             Ok(resolved) => resolved,
             Err(stale) => return Ok(Some(stale)),
         };
@@ -170,7 +175,7 @@ impl Lookup {
         claim: Option<ObjectClaim<ObjectMetadata>>,
         stale: Option<Arc<Object<ObjectMetadata>>>,
     ) -> Result<oneshot::Receiver<LookupResult>, NetworkFull> {
-        let place = self.context.enter_fetch(self.client)?;
+        let place = self.context.enter_fetch(self.requester)?;
         let (reply, answer) = oneshot::channel();
         let lookup = self.of(request.clone(), self.held.clone());
         task::spawn(async move {

@@ -24,6 +24,7 @@ use crate::metadata::ObjectMetadata;
 use crate::origin_response::OriginResponse;
 use crate::origins::OriginBody;
 use crate::relay::{Relay, Repeatable, relay};
+use crate::requester::Requester;
 use crate::respond::forwarded;
 use crate::response::Response;
 use crate::signed_urls::{Bare, admit};
@@ -90,6 +91,7 @@ impl<'r> Forward<'r> {
             site: Arc::clone(http),
             request,
             host: client.head.host().to_owned(),
+            requester: Requester::Client(client.address),
         };
         let (reply, response) = oneshot::channel();
         task::spawn(async move { forwarding.run(&fetch, body, reply).await });
@@ -187,6 +189,7 @@ struct Forwarding {
     request: CacheRequest<'static>,
     /// The host that the client asked, for the URLs that the response invalidates.
     host: String,
+    requester: Requester,
 }
 
 impl Forwarding {
@@ -214,7 +217,8 @@ impl Forwarding {
         let object = Object::new(&self.request.key, metadata, length, tier);
         let (sender, receiver) = relay();
         drop(reply.send(found(Arc::clone(&object), Some(receiver))));
-        let relay = Relay { context: &self.context, object: &object, sender, repeatable: Repeatable::No };
+        let (requester, repeatable) = (self.requester, Repeatable::No);
+        let relay = Relay { context: &self.context, object: &object, requester, sender, repeatable };
         if let Err(fault) = relay.run(OriginResponse::unread(answer)).await {
             metrics.origin(fault.label());
         }

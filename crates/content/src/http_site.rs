@@ -7,14 +7,20 @@ use std::time::{Duration, Instant};
 use penstock_config::{SiteCache, limits};
 use penstock_http::Request;
 use penstock_http::caching::DefaultLifetimes;
-use penstock_http::manifest::{Manifest, resolve};
+use penstock_http::manifest::{Delivery, Manifest, resolve};
 use penstock_http::query::QueryRules;
 use penstock_origin::http::{
     HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings, S3Bucket,
 };
+use penstock_sys::digest::sha256;
+
+use tokio::time::sleep;
 
 use crate::cache_request::{CacheRequest, RequestFields, split_target};
 use crate::live::{BodyKind, FreshnessBounds, LiveDirectories};
+use crate::peer_fields::hexadecimal;
+use crate::peers::{Peers, Route};
+use crate::requester::Requester;
 use crate::successors::Successors;
 use crate::variants;
 
@@ -35,6 +41,27 @@ pub struct HttpSite {
     /// Segments that are fetched ahead.
     pub(crate) prefetch: usize,
     pub(crate) next: Successors,
+    /// The nodes that share its objects.
+    pub(crate) sharing: Option<Sharing>,
+}
+
+/// The nodes of the cluster that share the objects of a site.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    pub(crate) peers: Arc<Peers>,
+    /// A digest of what the keys of its objects are made of. Nodes with another one have other objects.
+    pub(crate) identity: String,
+    /// Places of the nodes through which misses go to the origin.
+    pub(crate) shield: Vec<usize>,
+}
+
+impl Sharing {
+    fn new(site: &str, origin: &penstock_config::HttpOrigin, cache: &SiteCache, peers: &Arc<Peers>) -> Self {
+        let rules = format!("{:?} {:?}", cache.vary, cache.query);
+        let digest = sha256(&[b"penstock site", site.as_bytes(), rules.as_bytes()]);
+        let identity = hexadecimal(&digest[..16]);
+        Self { peers: Arc::clone(peers), identity, shield: origin.shield.clone() }
+    }
 }
 
 impl HttpSite {
@@ -44,6 +71,7 @@ impl HttpSite {
         origin: &penstock_config::HttpOrigin,
         cache: &SiteCache,
         mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
+        peers: Option<&Arc<Peers>>,
     ) -> Arc<Self> {
         let settings = settings(origin);
         let first = origin.targets.first();
@@ -55,7 +83,10 @@ impl HttpSite {
             name = format!("s3 {} {} {}", s3.endpoint, s3.bucket, s3.prefix);
         }
         let same = known.find(|known| known.is_of(&settings)).cloned();
+        let peers = peers.filter(|_| origin.peers);
+        let sharing = peers.map(|peers| Sharing::new(&name, origin, cache, peers));
         Arc::new(Self {
+            sharing,
             origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
             name,
             query: cache.query.clone(),
@@ -115,6 +146,36 @@ impl HttpSite {
         }
     }
 
+    /// Where the nodes of the cluster look for a byte of an object. All versions of a playlist that delivery directives name
+    /// belong to one node.
+    pub(crate) fn route(&self, target: &str, byte: u64) -> Route {
+        let (path, query) = split_target(target);
+        let rest = query.filter(|query| query.contains("_HLS_")).and_then(|query| Delivery::take(query).ok());
+        let key = match rest {
+            Some((_, rest)) if rest.is_empty() => variants::key_of(&self.name, path, &[], &[]),
+            Some((_, rest)) => variants::key_of(&self.name, &format!("{path}?{rest}"), &[], &[]),
+            None => variants::key_of(&self.name, target, &[], &[]),
+        };
+        Route::new(key, byte)
+    }
+
+    /// Waits until this node asks the owner of a block for it, for a requester that must not wait then: the two could wait
+    /// for each other. Never ends for clients.
+    pub(crate) async fn until_asking(&self, requester: Requester, target: &str, byte: u64) {
+        let (Some(sharing), Requester::Peer(_)) = (&self.sharing, requester) else {
+            return std::future::pending().await;
+        };
+        let route = self.route(target, byte);
+        while !sharing.peers.is_asking(route) {
+            sleep(Duration::from_millis(limits::PEER_CYCLE_CHECK_MILLISECONDS)).await;
+        }
+    }
+
+    /// Whether a target lies where a live stream grows.
+    pub(crate) fn is_live(&self, target: &str, now: Instant) -> bool {
+        self.live.has(target, now)
+    }
+
     /// How long a response is fresh, by what it is. A live manifest is fresh for as long as it says itself, or as its
     /// origin says if that is shorter: an origin's rule for all files may be an hour.
     pub(crate) fn bounds(&self, status: u16, target: &str, kind: &BodyKind, now: Instant) -> FreshnessBounds {
@@ -165,6 +226,7 @@ fn settings(raw: &penstock_config::HttpOrigin) -> OriginSettings {
         servers: raw.targets.clone(),
         host: raw.host.clone(),
         authorities: raw.authorities.clone(),
+        identity: None,
         s3: raw.s3.as_ref().map(|s3| S3Bucket {
             endpoint: s3.endpoint.clone(),
             bucket: s3.bucket.clone(),

@@ -1,6 +1,5 @@
 //! Looking an object up, and fetching it on a miss: what is asked for, with what, and for which waiters.
 
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use crate::context::Context;
 use crate::http_site::HttpSite;
 use crate::metadata::ObjectMetadata;
 use crate::relay::BodyReceiver;
+use crate::requester::Requester;
 use crate::store::Store;
 
 /// One object to look up, and what is needed to fetch it. It outlives the client's request.
@@ -25,8 +25,10 @@ pub(crate) struct Lookup {
     pub(crate) request: CacheRequest<'static>,
     /// What the origin is asked for instead, if it is to hold its response back.
     pub(crate) held: Option<HeldRequest>,
-    /// The client that the fetches are for.
-    pub(crate) client: IpAddr,
+    /// The sender of the request that the fetches are for.
+    pub(crate) requester: Requester,
+    /// CDN-Loop of that request (RFC 8586).
+    pub(crate) loops: Option<Arc<str>>,
     /// Whether no client has asked for the object yet.
     pub(crate) in_advance: bool,
     /// Whether the client wants the whole object, rather than a range or the head.
@@ -98,6 +100,17 @@ impl FetchClaim {
     pub(crate) fn give_to_first(self, object: &Arc<Object<ObjectMetadata>>, status: CacheStatus) {
         drop(self.claim);
         reply(self.reply, object, status, None);
+    }
+
+    /// Gives the object with its body to the request that began the fetch. The other waiters look again.
+    pub(crate) fn give_body_to_first(
+        self,
+        object: &Arc<Object<ObjectMetadata>>,
+        status: CacheStatus,
+        receiver: BodyReceiver,
+    ) {
+        drop(self.claim);
+        reply(self.reply, object, status, Some(receiver));
     }
 
     /// Gives the object to the request that began the fetch, with its body unless that comes through the cache. Each

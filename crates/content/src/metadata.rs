@@ -9,10 +9,11 @@ mod weight;
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
+use once_cell::race::OnceBox;
 use penstock_config::limits;
 use penstock_http::caching::{Lifetime, Storage, updated_lines};
 use penstock_http::manifest::Manifest;
@@ -22,9 +23,9 @@ use crate::cache_status::StoredState;
 use crate::context::Moment;
 use crate::fault::FillFault;
 use crate::http_site::HttpSite;
-use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime, milliseconds};
+use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime};
 use crate::live::BodyKind;
-use crate::origins::OriginBody;
+use crate::origins::{OriginBody, PeerObject};
 use crate::readers::ReaderThrottle;
 use crate::variants::is_same_variant;
 
@@ -37,22 +38,39 @@ pub use stored::StoredObject;
 pub(crate) struct ObjectMetadata {
     /// Status code.
     pub(crate) status: u16,
-    /// Whether the origin answered a request for a part with a part.
-    pub(crate) ranges: bool,
-    /// Whether the response was kept for later requests.
-    pub(crate) stored: bool,
-    is_manifest: bool,
+    traits: Traits,
     texts: PackedText,
-    /// The time in Last-Modified, in milliseconds since 1970.
-    modified: u64,
-    /// When the response came, in milliseconds since 1970: the date of conditions if the origin names no other.
-    received: u64,
+    /// The time in Last-Modified, in seconds since 1970.
+    modified: u32,
+    /// When the response came, in seconds since 1970: the date of conditions if the origin names no other.
+    received: u32,
     pub(crate) site: Arc<HttpSite>,
     /// The moment up to which purges are known not to concern the object.
     pub(crate) judged: AtomicU64,
     pub(crate) readers: ReaderThrottle,
     lifetime: SharedLifetime,
-    rare: OnceLock<Box<Rare>>,
+    rare: OnceBox<Rare>,
+}
+
+/// What is true of an object, in one byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Traits(u8);
+
+impl Traits {
+    /// The origin answered a request for a part with a part.
+    const RANGES: Self = Self(1);
+    /// The response was kept for later requests.
+    const STORED: Self = Self(2);
+    /// The target is called as manifests are.
+    const MANIFEST: Self = Self(4);
+
+    fn with(self, other: Self, is_true: bool) -> Self {
+        if is_true { Self(self.0 | other.0) } else { self }
+    }
+
+    fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 /// Values that few objects have.
@@ -92,12 +110,12 @@ impl Deref for FieldLines<'_> {
 }
 
 impl Rare {
-    fn kept(self) -> OnceLock<Box<Self>> {
+    fn kept(self) -> OnceBox<Self> {
         let is_needed = self.failure.is_some()
             || self.manifest.is_some()
             || !self.request_fields.is_empty()
             || !self.varies_by.is_empty();
-        if is_needed { OnceLock::from(Box::new(self)) } else { OnceLock::new() }
+        if is_needed { OnceBox::with_value(Box::new(self)) } else { OnceBox::new() }
     }
 }
 
@@ -121,6 +139,7 @@ impl ObjectMetadata {
         let status = if ranges { 200 } else { answer.status() };
         let bounds = site.bounds(status, &request.target, &kind, now.0);
         let storage = personal(request, answer, storage(answer, status, &bounds, now.1));
+        let storage = as_peer_says(answer, storage);
         // A body that may be cut short is delivered, and not kept (RFC 9112 §9.8).
         let storage = match storage {
             Storage::Shared(_) if !answer.proves_completeness() => Storage::Passing,
@@ -152,9 +171,10 @@ impl ObjectMetadata {
         };
         let metadata = Self {
             status,
-            ranges,
-            stored: matches!(storage, Storage::Shared(_)),
-            is_manifest: request.is_manifest,
+            traits: Traits::default()
+                .with(Traits::RANGES, ranges)
+                .with(Traits::STORED, matches!(storage, Storage::Shared(_)))
+                .with(Traits::MANIFEST, request.is_manifest),
             texts,
             modified: modified.map_or(0, since_1970),
             received: since_1970(now.1),
@@ -177,9 +197,7 @@ impl ObjectMetadata {
     ) -> Self {
         Self {
             status,
-            ranges: false,
-            stored: false,
-            is_manifest: request.is_manifest,
+            traits: Traits::default().with(Traits::MANIFEST, request.is_manifest),
             texts: PackedText::default(),
             modified: 0,
             received: since_1970(now.1),
@@ -189,6 +207,11 @@ impl ObjectMetadata {
             lifetime: SharedLifetime::new(&StoredLifetime::new(now.0, &NEVER_FRESH)),
             rare: Rare { failure: Some(fault), ..Rare::default() }.kept(),
         }
+    }
+
+    /// Whether the origin answered a request for a part with a part.
+    pub(crate) fn came_in_part(&self) -> bool {
+        self.traits.has(Traits::RANGES)
     }
 
     /// Fields for the client, as lines.
@@ -295,7 +318,7 @@ impl ObjectMetadata {
             let rare = self.rare.get_or_init(Box::default);
             rare.updated_fields.store(Some(Arc::new(updated)));
         }
-        if let Storage::Shared(lifetime) = storage {
+        if let Storage::Shared(lifetime) = as_peer_says(answer, storage) {
             self.lifetime.set(&StoredLifetime::new(now.0, &lifetime));
         }
     }
@@ -340,14 +363,25 @@ impl ObjectMetadata {
 
     /// Makes these the metadata of a response that is forwarded to one client, with this status.
     pub(crate) fn set_forwarded(&mut self, status: u16) {
-        (self.status, self.ranges, self.stored) = (status, false, false);
+        self.status = status;
+        self.traits = Traits::default().with(Traits::MANIFEST, self.traits.has(Traits::MANIFEST));
+    }
+
+    /// Whether the response was kept for later requests.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.traits.has(Traits::STORED)
+    }
+
+    /// Makes these the metadata of an object that goes to one client and is not kept.
+    pub(crate) fn set_unstored(&mut self) {
+        self.traits = Traits(self.traits.0 & !Traits::STORED.0);
     }
 
     /// What Cache-Status says of the object.
     pub(crate) fn stored_state(&self, lifetime: &StoredLifetime, now: Instant) -> StoredState {
         StoredState {
-            origin_status: if self.ranges { 206 } else { self.status },
-            stored: self.stored,
+            origin_status: if self.came_in_part() { 206 } else { self.status },
+            stored: self.is_stored(),
             ttl: lifetime.ttl_seconds(now),
         }
     }
@@ -366,7 +400,7 @@ impl ObjectMetadata {
         if !self.etag().is_empty() {
             return Some(self.etag()).filter(|etag| etag.starts_with('"'));
         }
-        self.modified_text().filter(|_| self.modified + 1000 <= self.received)
+        self.modified_text().filter(|_| self.modified < self.received)
     }
 
     /// Whether a response has a strong validator, at `now` by the wall clock.
@@ -377,7 +411,7 @@ impl ObjectMetadata {
             None => answer
                 .field("last-modified")
                 .and_then(|text| httpdate::parse_http_date(text).ok())
-                .is_some_and(|modified| since_1970(modified) + 1000 <= since_1970(now)),
+                .is_some_and(|modified| since_1970(modified) < since_1970(now)),
         }
     }
 
@@ -404,12 +438,23 @@ impl ObjectMetadata {
     }
 }
 
-fn since_1970(time: SystemTime) -> u64 {
-    milliseconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+/// The freshness that another node of the cluster tells: it knows when the origin was asked, and of soft purges.
+fn as_peer_says(answer: &dyn OriginBody, storage: Storage) -> Storage {
+    match (storage, answer.peer()) {
+        (Storage::Shared(_), Some(PeerObject { lifetime })) => {
+            lifetime.map_or(Storage::Passing, Storage::Shared)
+        }
+        (storage, _) => storage,
+    }
 }
 
-fn at(since_1970: u64) -> SystemTime {
-    UNIX_EPOCH.checked_add(Duration::from_millis(since_1970)).unwrap_or(UNIX_EPOCH)
+/// Whole seconds since 1970, up to 2106.
+fn since_1970(time: SystemTime) -> u32 {
+    u32::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()).unwrap_or(u32::MAX)
+}
+
+fn at(since_1970: u32) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(since_1970.into())
 }
 
 /// A response to a request with Authorization is for that user only, unless it says otherwise (RFC 9111 §3.5).

@@ -73,6 +73,13 @@ impl Networks {
 #[derive(Debug)]
 pub struct NetworkEntry(Option<(Arc<Networks>, Network)>);
 
+impl NetworkEntry {
+    /// One that counts against no network.
+    pub(crate) fn unlimited() -> Self {
+        Self(None)
+    }
+}
+
 impl Drop for NetworkEntry {
     fn drop(&mut self) {
         let Some((networks, network)) = self.0.take() else { return };

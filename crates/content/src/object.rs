@@ -1,6 +1,5 @@
 //! Cached objects and relayed bodies as representations.
 
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,7 +14,9 @@ use crate::exchange::Exchange;
 use crate::fault::{BodyError, FillFault};
 use crate::metadata::ObjectMetadata;
 use crate::outdated::Outdated;
+use crate::peer_fields;
 use crate::relay::BodyReceiver;
+use crate::requester::Requester;
 use crate::response::{Body, Response};
 use crate::store::Store;
 
@@ -26,8 +27,8 @@ pub(crate) struct ObjectRepresentation {
     pub(crate) cache_status: CacheStatus,
     /// The body, if it is for this request only.
     pub(crate) receiver: Option<BodyReceiver>,
-    /// The client that the body's fetches are for.
-    client: IpAddr,
+    /// The sender of the request.
+    requester: Requester,
 }
 
 /// What became of an object of unknown length.
@@ -48,7 +49,7 @@ impl ObjectRepresentation {
         cache_status: CacheStatus,
         receiver: Option<BodyReceiver>,
     ) -> Self {
-        Self { store: Arc::clone(store), object, cache_status, receiver, client: exchange.client.address }
+        Self { store: Arc::clone(store), object, cache_status, receiver, requester: exchange.requester }
     }
 
     fn metadata(&self) -> &ObjectMetadata {
@@ -112,6 +113,9 @@ impl ObjectRepresentation {
         let member = format!("{}; detail={reason}", self.cache_status.forwarded());
         exchange.page_with(status, |head| {
             head.field("Cache-Status", &member);
+            if let Requester::Peer(_) = self.requester {
+                head.field(peer_fields::FAULT, reason);
+            }
         })
     }
 
@@ -136,7 +140,7 @@ impl ObjectRepresentation {
     /// # Errors
     /// See [`BodyError`].
     pub(crate) async fn body(&self, context: &Rc<Context>, pieces: Pieces) -> Result<Body, BodyError> {
-        let mut stream = BodyStream::new(&self.store, &self.object, self.client, pieces);
+        let mut stream = BodyStream::new(&self.store, &self.object, self.requester, pieces);
         Ok(match stream.next(context).await? {
             Some(first) => Body::Stream(Box::new((first, stream))),
             None => Body::Empty,
@@ -164,5 +168,14 @@ impl ObjectRepresentation {
         head.display("Age", lifetime.age_seconds(now))
             .display("Cache-Status", self.cache_status.member(metadata.stored_state(&lifetime, now)))
             .field("Via", "1.1 penstock");
+        if let Requester::Peer(_) = self.requester {
+            match metadata.is_stored() {
+                true => head.field(peer_fields::FRESHNESS, peer_fields::freshness(&lifetime, now)),
+                false => head.field(peer_fields::FRESHNESS, peer_fields::NOT_STORED),
+            };
+            if !metadata.tags().is_empty() {
+                head.field("Surrogate-Key", metadata.tags());
+            }
+        }
     }
 }

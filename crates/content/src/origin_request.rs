@@ -13,6 +13,8 @@ use crate::context::Context;
 use crate::fault::FillFault;
 use crate::metadata::ObjectMetadata;
 use crate::origins::OriginBody;
+use crate::requester::Requester;
+use crate::upstream::{Wanted, ask};
 
 /// Adds fields of the client's request to a request for the origin.
 pub(crate) fn forward_fields(fields: &[(String, String)], fetch: &mut Fetch) {
@@ -38,6 +40,13 @@ pub(crate) async fn wait_before_retry(attempts_without_progress: usize) {
     sleep(Duration::from_millis(limits::FILL_RETRY_MILLISECONDS << exponent)).await;
 }
 
+/// Counts a response of the origin; those of other nodes are counted by node.
+pub(crate) fn count_answer(context: &Context, answer: &dyn OriginBody) {
+    if answer.peer().is_none() {
+        context.metrics.origin("answered");
+    }
+}
+
 /// Asks for bytes of an object. Returns the response and the byte of the object at which its body begins: the first of
 /// `wanted`, or 0 if the origin ignores Range.
 ///
@@ -45,12 +54,14 @@ pub(crate) async fn wait_before_retry(attempts_without_progress: usize) {
 /// See [`FillFault`].
 pub(crate) async fn ask_for<'f>(
     context: &'f Context,
-    object: &'f Object<ObjectMetadata>,
-    fetch: &'f Fetch,
+    object: &Object<ObjectMetadata>,
+    requester: Requester,
+    fetch: &Fetch,
     wanted: &Range<u64>,
 ) -> Result<(Box<dyn OriginBody + 'f>, u64), FillFault> {
     let metadata = object.description();
-    let answer = context.origins.fetch(metadata.site.origin(), fetch).await?;
+    let asked = Wanted { target: metadata.target(), first_byte: wanted.start, requester, loops: None };
+    let answer = ask(context, &metadata.site, &asked, fetch).await?;
     match answer.status() {
         206 => {
             let (first, last, total) =
@@ -61,14 +72,14 @@ pub(crate) async fn ask_for<'f>(
             if (first, last) != (wanted.start, wanted.end - 1) {
                 return Err(OriginError::Malformed.into());
             }
-            context.metrics.origin("answered");
+            count_answer(context, &*answer);
             Ok((answer, wanted.start))
         }
         200 => {
             if answer.length() != object.length() || !metadata.is_same_version(&*answer) {
                 return Err(FillFault::Changed);
             }
-            context.metrics.origin("answered");
+            count_answer(context, &*answer);
             Ok((answer, 0))
         }
         404 | 410 | 412 | 416 => Err(FillFault::Changed),

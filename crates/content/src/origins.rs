@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use penstock_http::caching::Lifetime;
 use penstock_origin::http::{Connections, Fetch, HttpOrigin, OriginError, OriginResponse, RequestBody};
 
 /// A future of the thread that made it.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
 
-/// What sending a request to an origin gives.
-pub type Fetched<'f> = LocalFuture<'f, Result<Box<dyn OriginBody + 'f>, OriginError>>;
+/// What sending a request to an origin gives: its response, which uses the connections of `'o`.
+pub type Fetched<'f, 'o> = LocalFuture<'f, Result<Box<dyn OriginBody + 'o>, OriginError>>;
 
 /// Servers that can be asked for objects.
 pub trait Origins {
@@ -22,15 +23,26 @@ pub trait Origins {
     ///
     /// # Errors
     /// See [`OriginError`].
-    fn fetch<'f>(&'f self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f>;
+    fn fetch<'f, 'o: 'f>(&'o self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f, 'o>;
 
     /// Forwards a request with its body, and waits for the head of the response. It is never repeated once bytes of
     /// `body` have been sent.
     ///
     /// # Errors
     /// See [`OriginError`].
-    fn forward<'f>(&'f self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch, body: RequestBody)
-    -> Fetched<'f>;
+    fn forward<'f, 'o: 'f>(
+        &'o self,
+        origin: &'f Arc<HttpOrigin>,
+        fetch: &'f Fetch,
+        body: RequestBody,
+    ) -> Fetched<'f, 'o>;
+}
+
+/// What another node of the cluster says of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerObject {
+    /// How long the object is fresh; `None` if it is for one request only.
+    pub lifetime: Option<Lifetime>,
 }
 
 /// A response of an origin, its body still on its way. Dropped before its end, its connection is closed.
@@ -53,6 +65,11 @@ pub trait OriginBody {
     /// See [`OriginError`]: the body is not complete.
     fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>>;
 
+    /// What another node of the cluster says of its object; `None` if the response comes from an origin.
+    fn peer(&self) -> Option<PeerObject> {
+        None
+    }
+
     /// The one value of a field as text; `None` if there is none, several, or not in ASCII.
     fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields().get_all(name).iter();
@@ -62,31 +79,31 @@ pub trait OriginBody {
 }
 
 impl Origins for Connections {
-    fn fetch<'f>(&'f self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f> {
+    fn fetch<'f, 'o: 'f>(&'o self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f, 'o> {
         Box::pin(async move { Ok(boxed(Self::fetch(self, origin, fetch).await?)) })
     }
 
-    fn forward<'f>(
-        &'f self,
+    fn forward<'f, 'o: 'f>(
+        &'o self,
         origin: &'f Arc<HttpOrigin>,
         fetch: &'f Fetch,
         body: RequestBody,
-    ) -> Fetched<'f> {
+    ) -> Fetched<'f, 'o> {
         Box::pin(async move { Ok(boxed(self.pass(origin, fetch, body).await?)) })
     }
 }
 
 impl Origins for std::rc::Rc<Connections> {
-    fn fetch<'f>(&'f self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f> {
+    fn fetch<'f, 'o: 'f>(&'o self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f, 'o> {
         Origins::fetch(&**self, origin, fetch)
     }
 
-    fn forward<'f>(
-        &'f self,
+    fn forward<'f, 'o: 'f>(
+        &'o self,
         origin: &'f Arc<HttpOrigin>,
         fetch: &'f Fetch,
         body: RequestBody,
-    ) -> Fetched<'f> {
+    ) -> Fetched<'f, 'o> {
         Origins::forward(&**self, origin, fetch, body)
     }
 }

@@ -4,6 +4,7 @@
 //! A part is read whole before it is sent, so a reader that takes its time holds memory and no connection to the origin.
 //! All readers share [`limits::past_cache_bytes`]; a reader that takes nothing loses its part ([`PastCache::demand`]).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::fault::FillFault;
 use crate::metadata::ObjectMetadata;
 use crate::origin_request::{ask_for, part_request};
 use crate::origin_response::OriginResponse;
+use crate::requester::Requester;
 use crate::store::Store;
 
 /// The memory of one part.
@@ -53,7 +55,7 @@ pub(crate) fn may_go_past_cache(object: &Object<ObjectMetadata>) -> bool {
     object.length().is_some() && object.description().may_be_fetched_in_parts()
 }
 
-/// Bytes of the object from `start` on, up to `end` and at most [`limits::PAST_CACHE_PART_BYTES`], with their memory.
+/// Bytes of the object from the start of a range, up to its end and at most [`limits::PAST_CACHE_PART_BYTES`], with their memory.
 ///
 /// # Errors
 /// Why they did not come.
@@ -61,15 +63,15 @@ pub(crate) async fn fetch_past_cache(
     context: &Context,
     store: &Store,
     object: &Object<ObjectMetadata>,
-    start: u64,
-    end: u64,
+    requester: Requester,
+    Range { start, end }: Range<u64>,
 ) -> Result<(Vec<Bytes>, PastCache), FillFault> {
     let end = end.min(start + limits::PAST_CACHE_PART_BYTES);
     // First, so that no connection to the origin waits for memory.
     let memory = PastCache::reserve(store, end - start).await?;
     let wanted = start..end;
     let fetch = part_request(object.description(), &wanted);
-    let (answer, mut at) = ask_for(context, object, &fetch, &wanted).await?;
+    let (answer, mut at) = ask_for(context, object, requester, &fetch, &wanted).await?;
     let mut response = OriginResponse::unread(answer);
     let mut pieces = Vec::new();
     while at < end {

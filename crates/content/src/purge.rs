@@ -34,11 +34,22 @@ pub enum PurgeWhat {
     Everything,
 }
 
+/// The other nodes of the cluster after a purge, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PurgedNodes {
+    /// Those in which it is in force.
+    pub confirmed: Vec<String>,
+    /// Those that did not say so in time. They may have the objects, and give them to clients and other nodes.
+    pub missing: Vec<String>,
+}
+
 /// The result of a purge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purged {
     /// Matching objects in the index. Objects of an earlier process are compared with the purge when they are looked up.
     pub objects: usize,
+    /// The other nodes of the cluster; `None` without a cluster.
+    pub cluster: Option<PurgedNodes>,
 }
 
 /// Why a purge was not done.
@@ -81,7 +92,20 @@ impl Store {
         now: Moment,
     ) -> Result<Purged, PurgeFailure> {
         let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
-        let kept = self.purges.add(pattern.clone(), order.soft, now.1);
+        self.purge_pattern(&pattern, order.soft, now)
+    }
+
+    /// Purges what a pattern selects.
+    ///
+    /// # Errors
+    /// [`PurgeFailure::NotKept`].
+    pub(crate) fn purge_pattern(
+        &self,
+        pattern: &Pattern,
+        soft: bool,
+        now: Moment,
+    ) -> Result<Purged, PurgeFailure> {
+        let kept = self.purges.add(pattern.clone(), soft, now.1);
         let mut objects = 0;
         self.index.for_each(|object| {
             if pattern.matches(object.description().subject()) {
@@ -90,11 +114,12 @@ impl Store {
             self.drop_if_purged(object, now.0);
         });
         kept.map_err(PurgeFailure::NotKept)?;
-        Ok(Purged { objects })
+        Ok(Purged { objects, cluster: None })
     }
 }
 
-fn pattern(what: &PurgeWhat, sites: &SiteTable) -> Result<Pattern, String> {
+/// The objects of a purge, by the names that they have in the cache.
+pub(crate) fn pattern(what: &PurgeWhat, sites: &SiteTable) -> Result<Pattern, String> {
     let (url, is_prefix) = match what {
         PurgeWhat::Tag(tag) if tag.is_empty() || tag.contains([' ', ',']) => {
             return Err(format!("`{tag}` is not one tag: purge several one by one"));

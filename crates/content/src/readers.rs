@@ -2,8 +2,9 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use once_cell::race::OnceBox;
 use penstock_metrics::{Prefetched, Prefetches};
 use tokio::sync::Notify;
 
@@ -15,7 +16,7 @@ pub(crate) struct ReaderThrottle {
     waiting_fills: AtomicU32,
     /// The furthest byte that a reader has reached.
     furthest: AtomicU64,
-    rare: OnceLock<Box<Rare>>,
+    rare: OnceBox<Rare>,
 }
 
 /// State of the few objects that had a waiting fill or a prefetch.

@@ -16,6 +16,7 @@ use crate::fault::{BodyError, FillFault};
 use crate::metadata::ObjectMetadata;
 use crate::origin_request::{ask_for, part_request, wait_before_retry};
 use crate::origin_response::OriginResponse;
+use crate::requester::Requester;
 
 /// How a relay ended; `None` while it runs.
 type RelayEnd = Rc<Cell<Option<Result<(), FillFault>>>>;
@@ -48,6 +49,7 @@ pub(crate) enum Repeatable {
 pub(crate) struct Relay<'w> {
     pub(crate) context: &'w Context,
     pub(crate) object: &'w Object<ObjectMetadata>,
+    pub(crate) requester: Requester,
     pub(crate) sender: BodySender,
     pub(crate) repeatable: Repeatable,
 }
@@ -147,7 +149,7 @@ impl<'w> Relay<'w> {
             // Without a length it is not known which bytes are missing.
             let Some(rest) = rest else { return Err(OriginError::CutShort.into()) };
             let fetch = part_request(object.description(), &rest);
-            outcome = match ask_for(context, object, &fetch, &rest).await {
+            outcome = match ask_for(context, object, self.requester, &fetch, &rest).await {
                 Ok((answer, from)) => self.send_all(OriginResponse::unread(answer), from, &mut at).await,
                 Err(fault) => Err(fault),
             };

@@ -17,6 +17,7 @@ use crate::fault::BodyError;
 use crate::file::{FileBytes, FileRepresentation};
 use crate::object::{ObjectRepresentation, Waited};
 use crate::outdated::Outdated;
+use crate::requester::Requester;
 use crate::response::{Body, ContentLength, Fields, Response};
 
 /// A representation that a request has selected.
@@ -113,6 +114,10 @@ impl Representation {
             Ranges::Many(ranges) => {
                 let content = self.multipart(exchange, &ranges, length);
                 self.send(exchange, content).await
+            }
+            // A node that does not know the object asks for its first bytes, of which an empty one has none.
+            Ranges::Unsatisfiable if length == 0 && matches!(exchange.requester, Requester::Peer(_)) => {
+                self.whole(exchange, 200).await
             }
             Ranges::Unsatisfiable => Ok(exchange.page_with(Status::RangeNotSatisfiable, |head| {
                 head.content_range_unsatisfied(length);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use penstock_cache::{Object, Presence};
 use penstock_config::limits;
 use penstock_http::{Method, Status};
+use penstock_origin::http::OriginError;
 
 use crate::cache_request::CacheRequest;
 use crate::cache_status::CacheStatus;
@@ -17,8 +18,10 @@ use crate::http_site::HttpSite;
 use crate::lookup::{Lookup, LookupResult};
 use crate::metadata::ObjectMetadata;
 use crate::object::ObjectRepresentation;
+use crate::peer_fields::{CDN_LOOP, FAULT, has_passed};
 use crate::prefetch::prefetch_next;
 use crate::representation::Representation;
+use crate::requester::Requester;
 use crate::response::Response;
 use crate::signed_urls::admit;
 use crate::site::{Site, SiteOrigin, SiteTable};
@@ -58,14 +61,27 @@ pub async fn respond(context: &Rc<Context>, sites: &SiteTable, client: ClientReq
                     Err(response) => response,
                 }
             }
-            SiteOrigin::Http(origin, store) => from_cache(&exchange, origin, store).await,
+            SiteOrigin::Http(origin, store) if !is_loop(&exchange, origin) => {
+                from_cache(&exchange, origin, store).await
+            }
+            SiteOrigin::Http(..) => exchange.page(Status::LoopDetected),
         },
         Method::Other(_) => exchange.page(Status::MethodNotAllowed),
     }
 }
 
+/// Whether the request has passed through this node: an origin leads back to the cluster (RFC 8586).
+fn is_loop(exchange: &Exchange<'_>, site: &HttpSite) -> bool {
+    let Some(sharing) = &site.sharing else { return false };
+    has_passed(exchange.request.values(CDN_LOOP), sharing.peers.own_name())
+}
+
 /// Answers from the cache, or from the origin through the cache.
-async fn from_cache(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<Store>) -> Response {
+pub(crate) async fn from_cache(
+    exchange: &Exchange<'_>,
+    site: &Arc<HttpSite>,
+    store: &Arc<Store>,
+) -> Response {
     // A path that no file can have is no request for an origin.
     if exchange.request.path().is_err() {
         return exchange.page(Status::NotFound);
@@ -75,7 +91,7 @@ async fn from_cache(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<S
     let request = site.request(exchange.request, exchange.client.early, moment);
     // A fresh object needs nothing of what a fetch needs.
     if let Some(object) = find_fresh(store, site, &request, context.now()) {
-        if site.prefetch > 0 && object.description().readers.take_segment() {
+        if prefetches(exchange, site) && object.description().readers.take_segment() {
             prefetch_next(&lookup(exchange, site, store, request.clone().into_owned()));
         }
         let found = LookupResult::shared(object, CacheStatus::Hit);
@@ -87,10 +103,10 @@ async fn from_cache(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<S
     for _ in 0..limits::ORIGIN_ATTEMPTS {
         let found = match lookup.find_or_hold().await {
             Ok(found) => found,
-            Err(status) => return exchange.page(status),
+            Err(status) => return refusal(exchange, status),
         };
         let was_prefetched = found.object.description().readers.take_segment();
-        if site.prefetch > 0 && (found.status == CacheStatus::Miss || was_prefetched) {
+        if prefetches(exchange, site) && (found.status == CacheStatus::Miss || was_prefetched) {
             prefetch_next(&lookup);
         }
         if let Some(response) = from_object(exchange, store, found).await {
@@ -100,6 +116,37 @@ async fn from_cache(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<S
     exchange.page_with(Status::BadGateway, |head| {
         head.field("Cache-Status", "penstock; fwd=uri-miss; detail=changed");
     })
+}
+
+/// Whether the next segments are fetched as well. The node that has the client asks for them.
+fn prefetches(exchange: &Exchange<'_>, site: &HttpSite) -> bool {
+    site.prefetch > 0 && matches!(exchange.requester, Requester::Client(_))
+}
+
+/// The page for a request without an object. Another node is told whether another one would answer otherwise.
+fn refusal(exchange: &Exchange<'_>, status: Status) -> Response {
+    let fault = match (exchange.requester, status) {
+        (Requester::Peer(_), Status::BadRequest) => OriginError::Unsendable.label(),
+        (Requester::Peer(_), Status::ServiceUnavailable) => OriginError::Busy.label(),
+        _ => return exchange.page(status),
+    };
+    exchange.page_with(status, |head| {
+        head.field(FAULT, fault);
+    })
+}
+
+/// Whether all of an object is wanted, as far as the first request to its origin can bring it.
+fn wants_all(exchange: &Exchange<'_>, store: &Store) -> bool {
+    let range = exchange.request.range();
+    let wanted = match (range, exchange.requester) {
+        (None, _) => true,
+        (Some(_), Requester::Client(_)) => false,
+        (Some(range), Requester::Peer(_)) => {
+            let last = range.strip_prefix("bytes=0-").and_then(|last| last.parse::<u64>().ok());
+            last.is_some_and(|last| last >= u64::from(store.tier.slice_bytes()))
+        }
+    };
+    wanted && exchange.request.method() == Method::Get
 }
 
 /// What a fetch for this request needs.
@@ -115,14 +162,27 @@ fn lookup(
         site: Arc::clone(site),
         request,
         held: None,
-        client: exchange.client.address,
+        requester: exchange.requester,
+        loops: passed_through(exchange, site),
         in_advance: false,
-        wants_all: exchange.request.method() == Method::Get && exchange.request.range().is_none(),
+        wants_all: wants_all(exchange, store),
     }
 }
 
+/// The CDN-Loop that goes on to the next server.
+fn passed_through(exchange: &Exchange<'_>, site: &HttpSite) -> Option<Arc<str>> {
+    site.sharing.as_ref()?;
+    let values = exchange.request.values(CDN_LOOP).filter_map(|value| str::from_utf8(value).ok());
+    let joined = values.collect::<Vec<_>>().join(", ");
+    (!joined.is_empty() && joined.len() <= limits::CDN_LOOP_BYTES).then(|| joined.into())
+}
+
 /// The response from an object; `None` if the object has changed or lost slices before its first byte.
-async fn from_object(exchange: &Exchange<'_>, store: &Arc<Store>, found: LookupResult) -> Option<Response> {
+pub(crate) async fn from_object(
+    exchange: &Exchange<'_>,
+    store: &Arc<Store>,
+    found: LookupResult,
+) -> Option<Response> {
     let LookupResult { object, status, receiver } = found;
     if receiver.is_none() && lacks_slices(exchange, &object) {
         store.index.forget_version(object.key(), &object);

@@ -10,6 +10,7 @@ use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
 
 use crate::http_site::HttpSite;
+use crate::peers::Peers;
 use crate::store::Store;
 
 /// One site, ready to serve.
@@ -52,6 +53,8 @@ pub struct SiteTable {
     /// By the domain behind `*.`.
     under: HashMap<String, Arc<Site>>,
     any: Option<Arc<Site>>,
+    /// Sites whose objects the cluster shares, by their identity.
+    shared: HashMap<String, Arc<Site>>,
 }
 
 /// The methods that every site knows.
@@ -79,6 +82,7 @@ impl SiteTable {
         sites: &[penstock_config::Site],
         previous: Option<&Self>,
         store: Option<&Arc<Store>>,
+        peers: Option<&Arc<Peers>>,
     ) -> Result<Self, RootError> {
         let mut table = Self::default();
         for raw in sites {
@@ -89,7 +93,7 @@ impl SiteTable {
                 }
                 (Origin::Http(http), Some(store)) => {
                     let known = previous.into_iter().flat_map(Self::origins);
-                    SiteOrigin::Http(HttpSite::new(http, &raw.cache, known), Arc::clone(store))
+                    SiteOrigin::Http(HttpSite::new(http, &raw.cache, known, peers), Arc::clone(store))
                 }
                 // The caller opens a store if a site has an HTTP origin.
                 (Origin::Http(_), None) => continue,
@@ -115,6 +119,11 @@ impl SiteTable {
                 hsts: raw.headers.hsts.as_ref().map(hsts_value),
                 cors: raw.headers.cors.clone(),
             });
+            if let SiteOrigin::Http(http, _) = &site.origin
+                && let Some(sharing) = &http.sharing
+            {
+                table.shared.insert(sharing.identity.clone(), Arc::clone(&site));
+            }
             for host in &raw.hosts {
                 match host {
                     HostPattern::Exact(name) => drop(table.exact.insert(name.clone(), Arc::clone(&site))),
@@ -145,6 +154,14 @@ impl SiteTable {
     /// All sites; a site with several hosts appears once for each.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Site>> {
         self.exact.values().chain(self.under.values()).chain(&self.any)
+    }
+
+    /// The site whose objects other nodes name by this identity.
+    pub(crate) fn find_shared(&self, identity: &str) -> Option<(&Arc<HttpSite>, &Arc<Store>)> {
+        match &self.shared.get(identity)?.origin {
+            SiteOrigin::Http(site, store) => Some((site, store)),
+            SiteOrigin::Directory(_) => None,
+        }
     }
 
     /// The site for the host of a request.
@@ -189,7 +206,7 @@ mod tests {
                 headers: Headers::default(),
             })
             .collect();
-        SiteTable::open(&sites, None, None).unwrap()
+        SiteTable::open(&sites, None, None, None).unwrap()
     }
 
     fn found(table: &SiteTable, host: &str) -> Option<String> {

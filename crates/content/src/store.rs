@@ -1,9 +1,8 @@
 //! The cache of all sites and workers: the index of objects, the tiers, the purges.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use penstock_cache::purge::{PurgeEffect, Purges, Subject};
 use penstock_cache::{Index, Object, OpenedTiers, Tiers};
@@ -17,6 +16,15 @@ use crate::tiers::ConfiguredTiers;
 use crate::variants::Variants;
 use crate::volatile::VolatileObjects;
 
+/// The attempts to take over the tiers of another process.
+#[derive(Debug, Default)]
+struct Adoption {
+    /// When the last one was made.
+    last: Option<Instant>,
+    /// Why it failed, as the log says.
+    said: String,
+}
+
 /// The cache. All workers and all sites share one.
 pub struct Store {
     /// Objects by key.
@@ -28,7 +36,8 @@ pub struct Store {
     pub(crate) volatile: VolatileObjects,
     pub(crate) prefetches: Arc<Prefetches>,
     /// Whether another process still has the tiers of the configuration.
-    waits: AtomicBool,
+    waits: bool,
+    adoption: Mutex<Adoption>,
     /// Memory in bytes for what goes past a cache without space.
     pub(crate) past_cache: Arc<Semaphore>,
     raw: Cache,
@@ -63,7 +72,8 @@ impl Store {
             purges,
             volatile: VolatileObjects::default(),
             prefetches: Arc::default(),
-            waits: AtomicBool::new(waits),
+            waits,
+            adoption: Mutex::default(),
             past_cache: Arc::new(Semaphore::new(past_cache)),
             raw: raw.clone(),
         })
@@ -71,31 +81,45 @@ impl Store {
 
     /// Whether the cache waits for its tiers: another process still has them.
     pub fn waits(&self) -> bool {
-        self.waits.load(Ordering::Relaxed)
+        self.waits
     }
 
-    /// Whether the cache waits for its tiers and they have become free.
+    /// Whether the cache waits for its tiers, they have become free, and the last attempt to use them is not too recent.
     pub fn has_successor(&self) -> bool {
-        self.waits() && ConfiguredTiers::new(&self.raw).are_free()
+        let retry = Duration::from_secs(limits::WAITING_TIER_RETRY_SECONDS);
+        let last = self.adoption().last;
+        self.waits
+            && last.is_none_or(|last| last.elapsed() >= retry)
+            && ConfiguredTiers::new(&self.raw).are_free()
     }
 
-    /// The cache with the configured tiers, if this one waits for them and they have become free. Purges of either hold
-    /// in both. Blocks as [`Self::open`] does.
-    ///
-    /// # Errors
-    /// [`StoreError`]: this cache then stays without those tiers.
-    pub fn successor(&self) -> Result<Option<Arc<Self>>, StoreError> {
+    /// The cache with the configured tiers, if [`Self::has_successor`] says that there is one. Purges of either hold in both.
+    /// Tiers that cannot be used are logged, once for each reason, and tried again later. Blocks as [`Self::open`] does.
+    pub fn successor(&self) -> Option<Arc<Self>> {
         if !self.has_successor() {
-            return Ok(None);
+            return None;
         }
+        self.adoption().last = Some(Instant::now());
         let configured = ConfiguredTiers::new(&self.raw);
         match configured.open(Some(&self.purges)) {
-            Err(error) if error.is_draining() => Ok(None),
-            opened => {
-                self.waits.store(false, Ordering::Relaxed);
-                Ok(Some(Self::of(&self.raw, &configured, opened?, false)))
+            Ok(opened) => Some(Self::of(&self.raw, &configured, opened, false)),
+            Err(error) if error.is_draining() => None,
+            Err(error) => {
+                let said = error.to_string();
+                if self.adoption().said != said {
+                    let seconds = limits::WAITING_TIER_RETRY_SECONDS;
+                    tracing::error!(
+                        "this process keeps its small memory tier and tries again every {seconds} s: {said}"
+                    );
+                    self.adoption().said = said;
+                }
+                None
             }
         }
+    }
+
+    fn adoption(&self) -> MutexGuard<'_, Adoption> {
+        self.adoption.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells a successor that this process is about to end, so that it waits for the tiers instead of failing.

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 use penstock_config::limits;
@@ -11,6 +10,7 @@ use penstock_tls::HttpVersions;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
+use crate::accept_queue::AcceptQueue;
 use crate::connection_count::Place;
 use crate::establish::establish;
 use crate::metrics::Refusal;
@@ -36,11 +36,12 @@ fn take_in(worker: &Rc<Worker>, listening: Listening, (socket, peer): Accepted, 
         drop(handshaking);
         if let Some((connection, place)) = connection {
             let goes_on_as_http2 = match connection.versions {
-                HttpVersions { h1: true, .. } => http1::serve(connection).await,
+                // Boxed: a connection must not carry the memory that the other protocol needs.
+                HttpVersions { h1: true, .. } => Box::pin(http1::serve(connection)).await,
                 HttpVersions { h1: false, .. } => Some(connection),
             };
             if let Some(connection) = goes_on_as_http2 {
-                Box::pin(http2::serve(*connection)).await;
+                Box::pin(http2::serve(connection)).await;
             }
             drop(place);
         }
@@ -51,7 +52,7 @@ fn take_in(worker: &Rc<Worker>, listening: Listening, (socket, peer): Accepted, 
 /// Accepts on one listener until `closing` is dropped or sent to, then takes in the connections in its queue.
 pub(crate) async fn accept(
     worker: Rc<Worker>,
-    listener: tokio::net::TcpListener,
+    mut queue: AcceptQueue,
     listening: Listening,
     closing: oneshot::Receiver<()>,
 ) {
@@ -59,14 +60,14 @@ pub(crate) async fn accept(
     tokio::select! {
         biased;
         _ = closing => {}
-        () = accept_for_ever(&worker, &listener, listening, &mut accepted) => {}
+        () = accept_for_ever(&worker, &mut queue, listening, &mut accepted) => {}
     }
     if let Some(accepted) = accepted {
         take_in(&worker, listening, accepted, worker.take_place());
     }
     // Closing the socket would reset the connections in its queue. The system is asked itself: the runtime may not have
     // noticed the last ones yet.
-    let Ok(listener) = listener.into_std() else { return };
+    let Ok(listener) = queue.into_std() else { return };
     while let Ok((socket, peer)) = listener.accept() {
         let socket = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket));
         match socket {
@@ -76,23 +77,18 @@ pub(crate) async fn accept(
     }
 }
 
-/// One attempt that never waits.
-async fn poll_accept_once(listener: &tokio::net::TcpListener) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-    std::future::poll_fn(|context| Poll::Ready(listener.poll_accept(context))).await
-}
-
 /// Accepts until it is dropped; `accepted` has the socket that waits for a place then.
 #[expect(clippy::infinite_loop, reason = "ended by dropping it")]
 async fn accept_for_ever(
     worker: &Rc<Worker>,
-    listener: &tokio::net::TcpListener,
+    queue: &mut AcceptQueue,
     listening: Listening,
     accepted: &mut Option<Accepted>,
 ) {
     let mut reserve = Reserve::new();
     let mut in_a_row = 0;
     loop {
-        match listener.accept().await {
+        match queue.accept().await {
             Ok(socket) => {
                 *accepted = Some(socket);
                 // No idle connection ends for one that is refused.
@@ -109,7 +105,7 @@ async fn accept_for_ever(
             }
             Err(error) if is_out_of_descriptors(&error) => {
                 worker.shard.accept_error("out_of_descriptors");
-                reserve.refuse_one(worker, listener).await;
+                reserve.refuse_one(worker, queue).await;
             }
             // The client closed while it waited in the queue.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
@@ -139,9 +135,9 @@ impl Reserve {
     }
 
     /// Closes the reserve to accept one connection, closes that, and opens the reserve again.
-    async fn refuse_one(&mut self, worker: &Worker, listener: &tokio::net::TcpListener) {
+    async fn refuse_one(&mut self, worker: &Worker, queue: &AcceptQueue) {
         self.0 = None;
-        if let Poll::Ready(Ok(connection)) = poll_accept_once(listener).await {
+        if let Ok(Some(connection)) = queue.try_accept().await {
             drop(connection);
             worker.shard.refused(Refusal::Descriptors);
         }

@@ -15,9 +15,11 @@ use penstock_config::certificate_files::{CertificateFiles, FoundCertificate, Sta
 use penstock_config::{Tls, limits};
 use penstock_sys::watch::{Stop, Watch, Woken};
 use penstock_tls::certificate::{Certificate, CertificateError, Summary};
+use penstock_tls::remote_key::RemoteKey;
 use penstock_tls::{Acceptor, CertificateSource, DefaultFor, LoadCertificate, OfferedCertificate};
 
 use crate::metrics::{CertificateExpiry, Metrics, ReloadOutcome};
+use crate::remote_keys::RemoteKeys;
 
 /// All certificates of a configuration and where they come from.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ struct Named {
     certificate: Arc<Certificate>,
     default: DefaultFor,
     files: Option<(CertificateFiles, Stamp)>,
+    /// Signs, if the key is elsewhere.
+    remote: Option<Arc<dyn RemoteKey>>,
     unusable: Option<Unusable>,
 }
 
@@ -70,12 +74,14 @@ impl LoadCertificate for OnDisk {
 
 impl Holdings {
     /// Starts with the certificates that the configuration names.
-    pub(crate) fn new(tls: &Tls) -> Self {
-        let named = tls.certificates.iter().map(|one| Named {
-            certificate: Arc::clone(&one.certificate),
-            default: one.default,
-            files: one.files.clone(),
-            unusable: None,
+    pub(crate) fn new(tls: &Tls, keys: Option<&RemoteKeys>) -> Self {
+        let named = tls.certificates.iter().map(|one| {
+            let remote = one.remote.as_ref().and_then(|place| keys?.at(place));
+            let certificate = match &remote {
+                Some(remote) => Arc::new(one.certificate.with_remote(Arc::clone(remote))),
+                None => Arc::clone(&one.certificate),
+            };
+            Named { certificate, default: one.default, files: one.files.clone(), remote, unusable: None }
         });
         let directories = tls.certificate_directories.iter().map(|one| Directory {
             path: one.path.clone(),
@@ -149,7 +155,8 @@ impl Holdings {
     /// Every directory that a change would show in.
     fn watched(&self) -> BTreeSet<PathBuf> {
         let named = self.named.iter().filter_map(|one| one.files.as_ref()).flat_map(|(files, _)| {
-            [&files.chain, &files.key].into_iter().filter_map(|file| file.parent().map(PathBuf::from))
+            let files = [Some(files.chain.as_path()), files.key.path()];
+            files.into_iter().flatten().filter_map(|file| file.parent().map(PathBuf::from))
         });
         let below = self.directories.iter().flat_map(|directory| directory.below.iter().cloned());
         named.chain(below).collect()
@@ -174,7 +181,10 @@ impl Named {
             Ok(certificate) => {
                 // Only a pair that was whole is done with; a broken one is tried again.
                 *stamp = now;
-                self.certificate = Arc::new(certificate);
+                self.certificate = Arc::new(match &self.remote {
+                    Some(remote) => certificate.with_remote(Arc::clone(remote)),
+                    None => certificate,
+                });
                 self.unusable = None;
                 tracing::info!("{} has changed: new clients get it", files.chain.display());
                 true

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use penstock_cache::{DiskCounters, Disks};
-use penstock_content::Store;
+use penstock_content::{PeerOutcome, PeerStatus, Peers, Store};
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Costs};
 use penstock_fleet::Fleet;
 use penstock_origin::http::HttpOrigin;
@@ -18,8 +18,9 @@ use crate::chacha20::{Cause, ChaCha20Control};
 use crate::fleet;
 use crate::metrics::{
     ChaCha20Reading, DiskReading, DiskTierReading, KernelTlsReading, MemoryTierReading, Metrics,
-    OriginServerReading, Readings, SessionCacheReading, StapleReading,
+    OriginServerReading, PeerReading, Readings, SessionCacheReading, StapleReading,
 };
+use crate::remote_keys::RemoteKeys;
 use crate::tls_state::TlsState;
 
 /// Reads the parts of the server for a scrape, and switches ChaCha20-Poly1305 by what they show.
@@ -38,8 +39,12 @@ pub struct Collector {
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) origins: Vec<Arc<HttpOrigin>>,
+    /// `None` without a cluster.
+    pub(crate) peers: Option<Arc<Peers>>,
     /// `None` while no site needs a cache.
     pub(crate) cache: Option<Arc<Store>>,
+    /// `None` if no certificate has its key elsewhere.
+    pub(crate) remote_keys: Option<Arc<RemoteKeys>>,
 }
 
 impl Collector {
@@ -58,7 +63,8 @@ impl Collector {
     /// Replaces the parts by those of the settings in force. A cache that no site needs any more stays visible.
     pub(crate) fn set_parts(&self, parts: Parts) {
         let mut shown = lock(&self.settings);
-        shown.origins = parts.origins;
+        (shown.origins, shown.peers) = (parts.origins, parts.peers);
+        shown.remote_keys = parts.remote_keys;
         shown.cache = parts.cache.or_else(|| shown.cache.take());
     }
 
@@ -66,6 +72,17 @@ impl Collector {
     #[must_use]
     pub fn render(&self) -> String {
         self.metrics.render(&self.readings(SystemTime::now()))
+    }
+
+    /// The state of the program as JSON: `/status.json`.
+    #[must_use]
+    pub fn status(&self) -> serde_json::Value {
+        let mut status = self.metrics.status();
+        let remote_keys = lock(&self.settings).remote_keys.clone();
+        if let (Some(keys), Some(sections)) = (remote_keys, status.as_object_mut()) {
+            sections.insert("private_keys".to_owned(), keys.reading().status());
+        }
+        status
     }
 
     /// The choice of ChaCha20-Poly1305, and where it is changed.
@@ -106,9 +123,14 @@ impl Collector {
     }
 
     fn readings(&self, now: SystemTime) -> Readings {
-        let (origins, cache) = {
+        let Parts { origins, peers, cache, remote_keys } = {
             let parts = lock(&self.settings);
-            (parts.origins.clone(), parts.cache.clone())
+            Parts {
+                origins: parts.origins.clone(),
+                peers: parts.peers.clone(),
+                cache: parts.cache.clone(),
+                remote_keys: parts.remote_keys.clone(),
+            }
         };
         Readings {
             chacha20: Some(chacha20(&self.chacha20)),
@@ -116,7 +138,9 @@ impl Collector {
             kernel_tls: kernel_tls(),
             session_cache: session_cache(&self.sessions),
             staples: staples(&self.staples, now),
+            remote_keys: remote_keys.map(|keys| keys.reading()),
             origin_servers: origin_servers(origins),
+            peers: peers.map_or_else(Vec::new, |peers| readings_of(&peers)),
             disk_tier: cache.as_ref().and_then(|cache| cache.tier().disks()).map(|disks| disk_tier(disks)),
             memory_tier: cache.as_ref().map(|cache| memory_tier(cache)),
             purge_list: cache.map(|cache| cache.purges().len() as u64),
@@ -191,6 +215,15 @@ fn origin_servers(mut origins: Vec<Arc<HttpOrigin>>) -> Vec<OriginServerReading>
         server.waiting += seen.waiting as u64;
     }
     servers.into_values().collect()
+}
+
+fn readings_of(peers: &Peers) -> Vec<PeerReading> {
+    let others = peers.status().into_iter().filter(|node| !node.own);
+    let reading = |PeerStatus { name, up, load, requests, .. }: PeerStatus| {
+        let outcomes = PeerOutcome::ALL.map(PeerOutcome::label);
+        PeerReading { name, up, load, requests: outcomes.into_iter().zip(requests).collect() }
+    };
+    others.map(reading).collect()
 }
 
 fn memory_tier(cache: &Store) -> MemoryTierReading {

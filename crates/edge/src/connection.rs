@@ -19,7 +19,7 @@ use crate::inbound::Inbound;
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, ShortReason};
 use crate::settings::Settings;
 use crate::untaken::{Untaken, drop_untaken, untaken_bytes};
-use crate::worker::Worker;
+use crate::worker::{Purpose, Worker};
 
 /// A connection behind its handshake.
 pub(crate) struct Connection {
@@ -42,10 +42,14 @@ pub(crate) struct Connection {
     pub(crate) client_certificate: Option<Box<str>>,
     /// The versions of HTTP that the client may still speak: one, unless a plain connection can be either.
     pub(crate) versions: HttpVersions,
+    /// What the listener of the connection is for.
+    pub(crate) purpose: Purpose,
     /// Requests answered so far.
     pub(crate) requests: u64,
     /// The end of the last response, if the client may have yet to take it.
     pub(crate) untaken: Option<Untaken>,
+    /// Whether the client has said that its last request, which was read whole, is the last: it sends nothing else.
+    pub(crate) is_heard_out: bool,
     /// When the connection was established.
     since: Instant,
     key_updates: KeyUpdates,
@@ -99,8 +103,10 @@ impl Connection {
             ja4: None,
             client_certificate: None,
             versions: HttpVersions::H1,
+            purpose: Purpose::Clients,
             requests: 0,
             untaken: None,
+            is_heard_out: false,
             since: Instant::now(),
             key_updates,
             ended: false,
@@ -313,8 +319,8 @@ impl Connection {
         }
     }
 
-    /// Closes the connection. Waits a moment for the client to close too: a socket closed with unread bytes is reset, and
-    /// the reset can overtake the last response (RFC 9112 §9.6).
+    /// Closes the connection. Waits a moment for the client to close too, unless the client sends nothing else: a socket
+    /// closed with unread bytes is reset, and the reset can overtake the last response (RFC 9112 §9.6).
     pub(crate) async fn close(mut self, number: u8) {
         if let Some(reason) = self.outlet.ending() {
             self.worker.shard.egress_ended(reason);
@@ -332,18 +338,28 @@ impl Connection {
             self.worker.shard.alert(Direction::Sent, alert::name(number));
         }
         let flushed = timeout_at(deadline.into(), self.flush()).await;
+        let lingers = matches!(flushed, Ok(true)) && !self.ended && self.may_receive();
+        let is_first = self.requests <= 1;
         // The TLS state is no longer needed: only the socket lingers.
-        let Self { socket, worker, ended, untaken, .. } = self;
-        if matches!(flushed, Ok(true)) && !ended {
+        let Self { socket, worker, untaken, .. } = self;
+        if lingers {
             linger(&worker, &socket, deadline).await;
         }
         // A few bytes are left to the kernel: waiting would delay the end of every connection by a round trip.
+        let left_to_kernel = limits::UNTAKEN_BYTES_AT_CLOSE;
         if let Some(untaken) = untaken
-            && untaken_bytes(&socket) > limits::UNTAKEN_BYTES_AT_CLOSE
+            && !(is_first && untaken.sent() <= left_to_kernel)
+            && untaken_bytes(&socket) > left_to_kernel
         {
             let _end_of_stream = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Write);
             untaken.until_taken(&socket).await;
         }
+    }
+
+    /// Whether the client may send more, or bytes of it have not been read.
+    fn may_receive(&self) -> bool {
+        let is_silent = self.is_heard_out && self.unfinished_handshake.is_none() && self.inbox.is_empty();
+        !is_silent || rustix::io::ioctl_fionread(&*self.socket) != Ok(0)
     }
 
     async fn flush(&mut self) -> bool {

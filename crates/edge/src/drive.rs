@@ -34,6 +34,9 @@ pub(crate) trait Carrier {
     /// What follows the last content; empty if the end needs no bytes.
     fn end(&self) -> Vec<Part>;
 
+    /// Called with the last bytes of a response, before their first step.
+    fn finish(&self, transmission: &mut Transmission);
+
     /// Called before the first step of some bytes that can be sent.
     fn begin(&mut self, transmission: &Transmission);
 
@@ -60,7 +63,12 @@ pub(crate) trait Carrier {
 /// Sends a head and a body.
 pub(crate) async fn drive(carrier: &mut impl Carrier, worker: &Worker, head: Vec<u8>, body: Body) -> Sent {
     let mut sent = Sent { bytes: 0, first_byte: None, short: None };
-    if !worker.send_until_cut(drive_whole(carrier, worker, head, body, &mut sent)).await {
+    let is_whole = {
+        // Pinned here: an async function keeps a future that it gets by value twice.
+        let sending = pin!(drive_whole(carrier, worker, head, body, &mut sent));
+        worker.send_until_cut(sending).await
+    };
+    if !is_whole {
         sent.short = Some(ShortReason::Drain);
     }
     sent
@@ -84,10 +92,13 @@ async fn drive_whole(
             (std::iter::once(head).chain(content).collect(), Some((first, rest)))
         }
     };
-    let head = Transmission::new(parts);
+    let mut head = Transmission::new(parts);
     match stream {
         Some((first, rest)) => drive_stream(carrier, worker, head, first, rest, sent).await,
-        None => send(carrier, worker, head, sent).await,
+        None => {
+            carrier.finish(&mut head);
+            send(carrier, worker, head, sent).await;
+        }
     }
 }
 
@@ -102,6 +113,9 @@ async fn drive_stream(
 ) {
     let mut chunk = first;
     loop {
+        if rest.is_at_end() && carrier.end().is_empty() {
+            carrier.finish(&mut transmission);
+        }
         // The bytes of a chunk stay in the cache until they have been sent, or the chunk is given up.
         let mut held = Some(chunk);
         let given_up = send_chunk(carrier, worker, transmission, &mut held, sent).await;
@@ -117,14 +131,16 @@ async fn drive_stream(
             return;
         }
         let lease = held.and_then(BodyChunk::into_lease);
-        let next = carrier.wait_for(rest.next(&worker.content)).await;
+        let next = carrier.wait_for(pin!(rest.next(&worker.content))).await;
         drop(lease);
         chunk = match next {
             Ok(Ok(Some(next))) => next,
             Ok(Ok(None)) => {
                 let end = carrier.end();
                 if !end.is_empty() {
-                    send(carrier, worker, Transmission::new(end), sent).await;
+                    let mut end = Transmission::new(end);
+                    carrier.finish(&mut end);
+                    send(carrier, worker, end, sent).await;
                 }
                 return;
             }

@@ -8,7 +8,7 @@ use penstock_config::limits;
 use penstock_content::{Network, NetworkEntry};
 use penstock_egress::{Outlet, SealerChoice};
 use penstock_http::proxy;
-use penstock_tls::{Established, HandshakeFailure, HttpVersions, alert};
+use penstock_tls::{ConnectingClient, Established, HandshakeFailure, HttpVersions, alert};
 use tokio::net::TcpStream;
 use tokio::time::timeout_at;
 
@@ -20,7 +20,7 @@ use crate::http1::plain_http_on_tls_port;
 use crate::inbound::Inbound;
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, Refusal};
 use crate::settings::Settings;
-use crate::worker::{Listening, Worker};
+use crate::worker::{Listening, Purpose, Worker};
 
 /// The reason of the egress path, for `penstock_egress_connections_total`.
 const NO_TLS: &str = "no_tls";
@@ -48,13 +48,17 @@ pub(crate) async fn establish(
     } else {
         (peer, Vec::new())
     };
-    let most = settings.limits.connections_per_network;
+    let most = match listening.purpose {
+        Purpose::Clients => settings.limits.connections_per_network,
+        // The nodes of a cluster often share a network.
+        Purpose::Peers => 0,
+    };
     let Ok(place) = worker.connected.enter(client.ip(), most) else {
         worker.shard.refused(Refusal::Network);
         return None;
     };
     let mut connection = if listening.tls {
-        handshake(worker, &settings, socket, (prefix, listening.versions), client).await?
+        handshake(worker, &settings, socket, (prefix, listening), client).await?
     } else {
         let path = EgressPath::decided(worker, OutletKind::Plain, NO_TLS);
         let outlet = Outlet::plain(Rc::clone(&socket), settings.outlet);
@@ -65,6 +69,7 @@ pub(crate) async fn establish(
         // Without ALPN the first bytes tell.
         connection.versions = listening.versions;
     }
+    connection.purpose = listening.purpose;
     Some((Box::new(connection), place))
 }
 
@@ -94,18 +99,23 @@ async fn handshake(
     worker: &Rc<Worker>,
     settings: &Settings,
     socket: Rc<TcpStream>,
-    (prefix, versions): (Vec<u8>, HttpVersions),
+    (prefix, listening): (Vec<u8>, &Listening),
     client: SocketAddr,
 ) -> Option<Connection> {
-    let Ok(_counted) = worker.networks.enter(client.ip(), worker.handshakes_per_network()) else {
+    let (acceptor, most) = match listening.purpose {
+        Purpose::Clients => (settings.acceptor.as_ref()?, worker.handshakes_per_network()),
+        Purpose::Peers => (settings.cluster.as_ref()?.acceptor.as_ref()?, 0),
+    };
+    let Ok(_counted) = worker.networks.enter(client.ip(), most) else {
         worker.shard.refused(Refusal::Network);
         return None;
     };
     let deadline = Instant::now() + settings.limits.handshake_deadline;
-    let acceptor = settings.acceptor.as_ref()?;
     let network = Network::of(client.ip()).map(Network::number);
+    let connecting = ConnectingClient { address: Some(client.ip()), network };
 
-    let accepting = acceptor.accept(Rc::clone(&socket), prefix, versions, &worker.signing_limiter, network);
+    let accepting =
+        acceptor.accept(Rc::clone(&socket), prefix, listening.versions, &worker.signing_limiter, connecting);
     let outcome = timeout_at(deadline.into(), accepting).await;
     match outcome.unwrap_or(Err(HandshakeFailure::silent("timeout"))) {
         Ok(established) => take_over(worker, settings, socket, established, client, deadline),

@@ -43,7 +43,7 @@ fn options(config: &Config) -> io::Result<Option<FleetOptions>> {
     let address = match &fleet.store.place {
         StorePlace::Unix(path) => StoreAddress::Unix(path.clone()),
         StorePlace::Tcp { host, port, authorities } => {
-            let client = |authorities| Outbound::new(authorities, host, limits::FLEET_TLS_SESSIONS);
+            let client = |authorities| Outbound::new(authorities, host, limits::FLEET_TLS_SESSIONS, None);
             let tls = authorities.as_ref().map(client).transpose().map_err(io::Error::other)?;
             StoreAddress::Tcp { host: host.clone(), port: *port, tls: tls.map(Arc::new) }
         }

@@ -4,11 +4,14 @@ mod body;
 mod carrier;
 mod head;
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_config::limits;
-use penstock_content::{CacheStatus, ClientRequest, Forward, Response, respond};
+use penstock_content::{
+    CacheStatus, ClientRequest, Forward, PeerService, Response, respond, respond_to_peer,
+};
 use penstock_egress::{Part, Transmission};
 use penstock_http::body::BodyDecoder;
 use penstock_http::{BodyFraming, Method, Rejection, Request, Status, head_length};
@@ -24,6 +27,7 @@ use crate::record::{Answered, CarriedBy, record, record_refusal};
 use crate::settings::Settings;
 use crate::untaken::Untaken;
 use crate::upload::{self, CLIENT_GONE, forwarded_share};
+use crate::worker::Purpose;
 use body::Http1Body;
 use carrier::Http1Carrier;
 pub(crate) use head::plain_http_on_tls_port;
@@ -41,6 +45,9 @@ enum Next {
 
 const HEAD_TOO_SLOW: Rejection =
     Rejection { status: Status::RequestTimeout, reason: "head_too_slow", close: true };
+/// The answer to another node after a reload has ended the cluster.
+const NO_CLUSTER: Rejection =
+    Rejection { status: Status::MisdirectedRequest, reason: "no_cluster", close: true };
 /// First byte of a TLS handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -168,7 +175,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let started = Instant::now();
     let request = match Request::parse(head, &settings.head) {
         Ok(request) => request,
-        Err(rejection) => return answer_rejected(connection, rejection, started, settings).await,
+        Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
     };
     if connection.requests == 0 {
         connection.worker.shard.connection_speaks(HttpLabel::H1);
@@ -184,13 +191,17 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let content = Rc::clone(&connection.worker.content);
     // Held until the response has been sent: it comes from the origin as well.
     let mut share = None;
-    let responded = match Forward::admit(&content, &settings.sites, &request) {
+    let forward = match connection.purpose {
+        Purpose::Clients => Forward::admit(&content, &settings.sites, &request),
+        Purpose::Peers => None,
+    };
+    let responded = match forward {
         Some(forward) => match forwarded_share(&connection.worker, connection.client, settings) {
             Ok(held) => {
                 share = Some(held);
-                let address = connection.client;
+                let around = (&content, connection.client);
                 let mut body = Http1Body::new(connection, &request, settings);
-                upload::forward(&mut body, &forward, client, (&content, address), settings).await
+                Box::pin(upload::forward(&mut body, &forward, client, around, settings)).await
             }
             Err(rejection) => Err(rejection),
         },
@@ -198,7 +209,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     };
     let (response, is_whole) = match responded {
         Ok(responded) => responded,
-        Err(rejection) => return answer_rejected(connection, rejection, started, settings).await,
+        Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
     };
     let framing = ContentFraming::of(response.length, request.version());
     let keep_alive =
@@ -212,7 +223,9 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let head = head_of(&connection.worker, &response, request.version(), framing, keep_alive);
     let head_bytes = head.len() as u64;
     let worker = Rc::clone(&connection.worker);
+    connection.is_heard_out = is_whole && !request.keep_alive();
     let mut carrier = Http1Carrier::new(connection, settings, framing == ContentFraming::Chunked);
+    carrier.is_last = !keep_alive;
     let sent = drive(&mut carrier, &worker, head, response.body).await;
     let untaken = Untaken::new(carrier.budget, sent.bytes);
     connection.untaken = sent.short.is_none().then_some(untaken);
@@ -236,8 +249,19 @@ async fn respond_past_body(
     settings: &Settings,
 ) -> Result<(Response, bool), Rejection> {
     let is_whole = skip_body(connection, client.head, started, settings).await?;
-    let response =
-        unless_departed(connection, respond(&connection.worker.content, &settings.sites, client)).await?;
+    let content = &connection.worker.content;
+    let response = match (connection.purpose, &settings.cluster) {
+        (Purpose::Clients, _) => {
+            let responded = pin!(respond(content, &settings.sites, client));
+            unless_departed(connection, responded).await?
+        }
+        (Purpose::Peers, Some(cluster)) => {
+            let service =
+                PeerService { sites: &settings.sites, peers: &cluster.peers, store: settings.store.as_ref() };
+            unless_departed(connection, Box::pin(respond_to_peer(content, service, client))).await?
+        }
+        (Purpose::Peers, None) => return Err(NO_CLUSTER),
+    };
     Ok((response, is_whole))
 }
 
@@ -342,6 +366,18 @@ mod tests {
         assert!(
             bytes <= 1280,
             "{bytes} bytes for each connection, busy or not: is something large not boxed?"
+        );
+    }
+    fn size_of_answer<'c, F>(_: impl FnOnce(&'c mut Connection, &'c [u8], &'c Settings) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_connection_with_a_response_under_way_carries_few_kilobytes_more() {
+        let bytes = size_of_answer(answer);
+        assert!(
+            bytes <= 8 << 10,
+            "{bytes} bytes for each response: is a future passed by value, or not boxed?"
         );
     }
 }

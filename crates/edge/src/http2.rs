@@ -33,7 +33,7 @@ use state::Shared;
 use stream::Stream;
 
 /// Serves requests until client or server ends the connection, then closes it.
-pub(crate) async fn serve(connection: Connection) {
+pub(crate) async fn serve(connection: Box<Connection>) {
     connection.worker.shard.connection_speaks(HttpLabel::H2);
     let mut session = Session::new(connection);
     let mut streams = FuturesUnordered::new();
@@ -90,7 +90,7 @@ struct End(u8);
 
 /// The task of one connection.
 struct Session {
-    connection: Connection,
+    connection: Box<Connection>,
     shared: Rc<Shared>,
     settings: CountedHere,
     client: Client,
@@ -132,7 +132,7 @@ enum Goaway {
 }
 
 impl Session {
-    fn new(connection: Connection) -> Self {
+    fn new(connection: Box<Connection>) -> Self {
         let settings = connection.worker.settings();
         let shared = Rc::new(Shared::new(&connection, &settings));
         Self {
@@ -258,12 +258,14 @@ impl Session {
     }
 
     fn opened(&mut self, stream: StreamId, request: Incoming, is_body_whole: bool) -> Opened {
-        self.settings = self.connection.worker.settings();
+        let before = std::mem::replace(&mut self.settings, self.connection.worker.settings());
         self.connection.requests += 1;
         let budget = ClientBudget::to_take(&self.settings.limits);
         self.shared.state.borrow_mut().add(Slot::new(stream, budget, is_body_whole));
         self.shared.worker.shard.stream_opened();
-        if self.connection.requests >= self.settings.limits.requests_per_connection {
+        // The client was told other bounds in SETTINGS.
+        let has_changed = before.http2 != self.settings.http2;
+        if has_changed || self.connection.requests >= self.settings.limits.requests_per_connection {
             self.announce_end();
         }
         Opened {
@@ -336,7 +338,8 @@ impl Session {
             self.idle = Some(self.connection.worker.idle.enter());
         }
         let begun = Instant::now();
-        let deadline = self.deadline(begun);
+        let blocked = self.shared.state.borrow_mut().pause_blocked(begun);
+        let deadline = self.deadline(begun).into_iter().chain(blocked).min();
         let (connection, shared) = (&self.connection, &self.shared);
         let worker = &connection.worker;
         let goes_on = poll_fn(|context| {
@@ -465,5 +468,23 @@ impl Session {
             connection.untaken = Some(Untaken::new(budget, sent));
         }
         connection.close(alert).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F>(_: impl FnOnce(Box<Connection>) -> F) -> usize {
+        size_of::<F>() + size_of::<Connection>() + size_of::<Shared>()
+    }
+
+    #[test]
+    fn an_idle_connection_carries_no_response() {
+        let bytes = size_of_future(serve);
+        assert!(
+            bytes <= 2700,
+            "{bytes} bytes for each connection, busy or not: is something large not boxed?"
+        );
     }
 }

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod accept_queue;
 pub mod access_log;
 mod background;
 mod certificates;
@@ -40,6 +41,7 @@ mod pressure;
 mod purger;
 mod recent_clients;
 mod record;
+mod remote_keys;
 mod server;
 mod settings;
 mod start_error;
@@ -54,7 +56,8 @@ pub use collect::Collector;
 pub use fleet::look_at_fleet;
 pub use kernel_tls::measure_limits;
 pub use penstock_content::{
-    PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space, contents, signed_urls,
+    PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
+    contents, signed_urls,
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport};
 pub use penstock_metrics as metrics;

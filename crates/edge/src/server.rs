@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Config, Listener, limits};
-use penstock_content::{PurgeFailure, PurgeOrder, Purged};
+use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged};
 use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::socket::{listen, probe_free};
@@ -25,13 +25,13 @@ use crate::connection_count::ConnectionCount;
 use crate::fleet;
 use crate::kernel_tls::KtlsSupport;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
-use crate::purger::{Purger, shared};
+use crate::purger::{Purger, Reach, shared};
 use crate::recent_clients::RecentClients;
 use crate::settings::Settings;
 use crate::start_error::StartError;
 use crate::thread::{Change, Command, Opened, spawn};
 use crate::tls_state::TlsState;
-use crate::worker::{Common, Listening};
+use crate::worker::{Common, Listening, Purpose};
 
 /// A running server.
 pub struct Server {
@@ -62,6 +62,7 @@ struct Control {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Bound {
     written: Listener,
+    purpose: Purpose,
     /// Differs from the written address where that left the port to the system.
     address: SocketAddr,
 }
@@ -98,7 +99,7 @@ impl Server {
         let common = common(config, &tls_state, &collector)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
-        for written in &config.listeners {
+        for written in listeners_of(config) {
             listeners.push(open_everywhere(written, &metrics, &mut openings)?);
         }
         let cores = if config.affinity { crate::thread::usable_cores() } else { Vec::new() };
@@ -180,9 +181,9 @@ impl Server {
         let follower = follow_certificates(&settings, &self.metrics)?;
         let mut openings: Vec<Vec<Opened>> = control.workers.iter().map(|_| Vec::new()).collect();
         let (mut kept, mut added): (Vec<Bound>, Vec<Bound>) = (Vec::new(), Vec::new());
-        for written in &config.listeners {
+        for written in listeners_of(config) {
             // Several may be written alike, when the system chooses their ports.
-            let same = |bound: &&Bound| bound.written == *written && !kept.contains(bound);
+            let same = |bound: &&Bound| (&bound.written, bound.purpose) == written && !kept.contains(bound);
             match control.listeners.iter().find(same) {
                 Some(bound) => kept.push(bound.clone()),
                 None => added.push(self.open_for_reload(written, &control.listeners, &mut openings)?),
@@ -228,11 +229,11 @@ impl Server {
     /// old one closes. Whether strangers are there as well cannot be told then.
     fn open_for_reload(
         &self,
-        written: &Listener,
+        written: (&Listener, Purpose),
         open: &[Bound],
         openings: &mut [Vec<Opened>],
     ) -> Result<Bound, StartError> {
-        if open.iter().any(|bound| bound.address.port() == written.address.port()) {
+        if open.iter().any(|bound| bound.address.port() == written.0.address.port()) {
             return open_shared(written, &self.metrics, openings);
         }
         open_everywhere(written, &self.metrics, openings)
@@ -292,11 +293,14 @@ impl Server {
 
     /// Where clients can connect, with the ports that the system chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.control().listeners.iter().map(|bound| bound.address).collect()
+        let control = self.control();
+        let clients = control.listeners.iter().filter(|bound| bound.purpose == Purpose::Clients);
+        clients.map(|bound| bound.address).collect()
     }
 
-    /// Purges what is cached, here and on the other edges of the fleet. Blocks until that is written down here, and until
-    /// the edges that are present have applied it, or for `patience`. The report is `None` without a fleet.
+    /// Purges what is cached, also by the other nodes of the cluster and the other edges of the fleet. Blocks until that is
+    /// written down here, nodes have confirmed it or had time to, and edges that are present have applied it or
+    /// `patience` has passed. The report is `None` without a fleet.
     ///
     /// # Errors
     /// See [`PurgeFailure`]; a purge that is not valid is not passed on.
@@ -305,13 +309,19 @@ impl Server {
         order: &PurgeOrder,
         patience: Duration,
     ) -> Result<(Purged, Option<PurgeReport>), PurgeFailure> {
-        let outcome = self.purger.purge(order);
+        let outcome = self.purger.purge(order, Reach::Cluster);
         if matches!(outcome, Err(PurgeFailure::Wrong(_))) {
             return outcome.map(|purged| (purged, None));
         }
         let fleet = self.tls_state.fleet.as_ref();
         let report = fleet.map(|fleet| fleet.purge(&shared(order), patience));
         outcome.map(|purged| (purged, report))
+    }
+
+    /// The nodes of the cluster; none without a cluster.
+    pub fn nodes(&self) -> Vec<PeerStatus> {
+        let settings = Arc::clone(&self.control().settings);
+        settings.cluster.as_ref().map_or_else(Vec::new, |cluster| cluster.peers.status())
     }
 
     /// The counters of all workers.
@@ -385,20 +395,26 @@ fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<(PathBuf
     config.log.access.as_deref().map(open).transpose()
 }
 
+/// The listeners of a configuration: for clients, and for other nodes of the cluster.
+fn listeners_of(config: &Config) -> impl Iterator<Item = (&Listener, Purpose)> {
+    let clients = config.listeners.iter().map(|listener| (listener, Purpose::Clients));
+    clients.chain(config.cluster.iter().map(|cluster| (&cluster.listener, Purpose::Peers)))
+}
+
 /// Opens a listener in every worker after making sure that no other program has its port.
 fn open_everywhere(
-    written: &Listener,
+    written: (&Listener, Purpose),
     metrics: &Metrics,
     openings: &mut [Vec<Opened>],
 ) -> Result<Bound, StartError> {
-    if written.address.port() != 0 {
-        probe_free(written.address).map_err(StartError::Listen)?;
+    if written.0.address.port() != 0 {
+        probe_free(written.0.address).map_err(StartError::Listen)?;
     }
     open_shared(written, metrics, openings)
 }
 
 fn open_shared(
-    written: &Listener,
+    (written, purpose): (&Listener, Purpose),
     metrics: &Metrics,
     openings: &mut [Vec<Opened>],
 ) -> Result<Bound, StartError> {
@@ -412,11 +428,11 @@ fn open_shared(
     let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
     let id = metrics.listener(&address.to_string(), protocol);
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
-    let listening = Listening { id, tls, versions, proxy_protocol };
+    let listening = Listening { id, tls, versions, proxy_protocol, purpose };
     for (opened, socket) in openings.iter_mut().zip(sockets) {
         opened.push(Opened { address, socket, listening });
     }
-    Ok(Bound { written: written.clone(), address })
+    Ok(Bound { written: written.clone(), purpose, address })
 }
 
 /// Follows the files of certificates for new connections; `None` without a TLS listener.
@@ -431,7 +447,9 @@ fn follow_certificates(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Op
 fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
     collector.set_parts(Parts {
         origins: settings.sites.origins().cloned().collect(),
+        peers: settings.cluster.as_ref().map(|cluster| Arc::clone(&cluster.peers)),
         cache: settings.store.clone(),
+        remote_keys: settings.remote_keys.clone(),
     });
     if let Some(store) = &settings.store {
         metrics.set_prefetches(Arc::clone(store.prefetches()));

@@ -2,10 +2,10 @@
 
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_config::{Config, Limits, Origin, SessionCache, StrikePlace, limits};
-use penstock_content::{SiteTable, Store};
+use penstock_content::{Peers, SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
 use penstock_http2::Http2Limits;
@@ -13,10 +13,11 @@ use penstock_tls::early_data::EarlyDataPolicy;
 use penstock_tls::session_store::{SessionStorage, SessionStore};
 use penstock_tls::strikes::{StrikeLimits, StrikeRegister};
 use penstock_tls::tickets::TicketKeyring;
-use penstock_tls::{Acceptor, ChaCha20Switch, OfferedCertificate};
+use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
 use crate::access_log::Sink;
 use crate::certificates::Holdings;
+use crate::remote_keys::RemoteKeys;
 use crate::start_error::StartError;
 use crate::tls_state::TlsState;
 
@@ -27,11 +28,15 @@ pub(crate) struct Settings {
     pub(crate) store: Option<Arc<Store>>,
     /// `None` if no listener uses TLS.
     pub(crate) acceptor: Option<Arc<Acceptor>>,
+    /// The cluster; `None` if this server shares no objects with others.
+    pub(crate) cluster: Option<ClusterSettings>,
     /// The certificates at the start, until a thread follows their files.
     pub(crate) holdings: Mutex<Option<Holdings>>,
+    /// Private keys that are elsewhere; `None` if no certificate has one.
+    pub(crate) remote_keys: Option<Arc<RemoteKeys>>,
     pub(crate) limits: Limits,
     pub(crate) head: HeadLimits,
-    pub(crate) http2: Http2Limits,
+    pub(crate) http2: Arc<Http2Limits>,
     pub(crate) outlet: OutletLimits,
     pub(crate) kernel: KernelPlan,
     /// Bytes of early data that are answered before the handshake is finished.
@@ -39,6 +44,13 @@ pub(crate) struct Settings {
     /// Detects replays of early data.
     strikes: Option<Arc<StrikeRegister<RandomState>>>,
     pub(crate) access_log: Option<Sink>,
+}
+
+/// The cluster of a generation of settings.
+pub(crate) struct ClusterSettings {
+    pub(crate) peers: Arc<Peers>,
+    /// For the listener of other nodes; `None` without TLS.
+    pub(crate) acceptor: Option<Arc<Acceptor>>,
 }
 
 impl Settings {
@@ -58,10 +70,16 @@ impl Settings {
     ) -> Result<Self, StartError> {
         let strikes = strikes(config, previous);
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
-        let mut holdings = Holdings::new(&config.tls);
+        let remote_keys = remote_keys(config, previous)?;
+        let mut holdings = Holdings::new(&config.tls, remote_keys.as_deref());
         let store = store(config, previous)?;
         let known = previous.map(|settings| &settings.sites);
-        let sites = SiteTable::open(&config.sites, known, store.as_ref());
+        let peers = config.cluster.as_ref().map(|cluster| {
+            let known = previous.and_then(|settings| settings.cluster.as_ref());
+            Peers::open(cluster, known.map(|known| &*known.peers), Instant::now())
+        });
+        let sites = SiteTable::open(&config.sites, known, store.as_ref(), peers.as_ref());
+        let switch = Arc::clone(&chacha20);
         let acceptor = if wants_tls {
             let (certificates, strikes) = (holdings.offered(), strikes.as_ref());
             Some(Arc::new(acceptor(config, certificates, tickets, tls_state, chacha20, strikes)?))
@@ -72,14 +90,16 @@ impl Settings {
             sites: sites.map_err(StartError::Site)?,
             store,
             acceptor,
+            cluster: cluster(config, peers, tls_state, switch)?,
             holdings: Mutex::new(Some(holdings)),
+            remote_keys,
             limits: config.limits,
             head: HeadLimits {
                 head_bytes: config.limits.head_bytes,
                 fields: config.limits.head_fields,
                 target_bytes: config.limits.target_bytes,
             },
-            http2: http2(&config.limits),
+            http2: Arc::new(http2(&config.limits)),
             outlet: OutletLimits {
                 batch_bytes_min: limits::BATCH_BYTES_MIN,
                 batch_bytes_max: limits::BATCH_BYTES_MAX,
@@ -94,6 +114,15 @@ impl Settings {
             access_log,
         })
     }
+}
+
+/// Connects to keyservers, if a certificate has its key there. Groups that stay the same stay connected.
+fn remote_keys(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<RemoteKeys>>, StartError> {
+    if config.tls.certificates.iter().all(|one| one.remote.is_none()) {
+        return Ok(None);
+    }
+    let previous = previous.and_then(|settings| settings.remote_keys.as_deref());
+    RemoteKeys::start(&config.tls, previous).map(|keys| Some(Arc::new(keys))).map_err(StartError::RemoteKeys)
 }
 
 /// Bounds of a connection of HTTP/2.
@@ -114,10 +143,8 @@ fn http2(configured: &Limits) -> Http2Limits {
 /// The cache, opened once. It outlives reloads.
 fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<Store>>, StartError> {
     if let Some(store) = previous.and_then(|settings| settings.store.as_ref()) {
-        match store.successor() {
-            Ok(Some(successor)) => return Ok(Some(successor)),
-            Ok(None) => {}
-            Err(error) => tracing::error!("this process keeps its small memory tier: {error}"),
+        if let Some(successor) = store.successor() {
+            return Ok(Some(successor));
         }
         if !store.is_configured_as(&config.cache) {
             tracing::warn!("the `cache` section has changed; that takes effect with the next start");
@@ -151,13 +178,7 @@ fn acceptor(
     chacha20: Arc<ChaCha20Switch>,
     strikes: Option<&Arc<StrikeRegister<RandomState>>>,
 ) -> Result<Acceptor, StartError> {
-    let key_log = match &config.tls.key_log {
-        Some(path) => Some(Arc::new(
-            penstock_tls::KeyLog::open(path)
-                .map_err(|source| StartError::KeyLog { path: path.clone(), source })?,
-        )),
-        None => None,
-    };
+    let key_log = key_log(config)?;
     let own = Arc::clone(&tls_state.sessions) as Arc<dyn SessionStore>;
     let session_storage = match (config.tls.session_cache, &tls_state.fleet) {
         (SessionCache::None, _) => None,
@@ -204,6 +225,51 @@ fn early_data(
         (StrikePlace::Fleet, Some(_), Some(fleet)) => EarlyDataPolicy::Shared(fleet.strikes()),
         (_, Some(strikes), _) => EarlyDataPolicy::Register(Arc::clone(strikes)),
     }
+}
+
+/// The cluster with the acceptor of its listener. Nothing is resumed there: connections are kept, and a node has to show its
+/// certificate on each.
+fn cluster(
+    config: &Config,
+    peers: Option<Arc<Peers>>,
+    tls_state: &TlsState,
+    chacha20: Arc<ChaCha20Switch>,
+) -> Result<Option<ClusterSettings>, StartError> {
+    let Some(peers) = peers else { return Ok(None) };
+    let tls = config.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref());
+    let acceptor = tls.map(|tls| {
+        Acceptor::new(penstock_tls::AcceptorSettings {
+            certificates: vec![OfferedCertificate::loaded(&tls.certificate, DefaultFor::Unknown)],
+            prepared_certificates: limits::PREPARED_CERTIFICATES,
+            oldest: config.tls.oldest,
+            legacy: None,
+            newest: config.tls.newest,
+            groups: config.tls.groups.clone(),
+            asks_for_best_group: false,
+            ja4: false,
+            suites: config.tls.suites.clone(),
+            chacha20,
+            tickets: None,
+            session_storage: None,
+            early_data: None,
+            compressions: Vec::new(),
+            compressed_bytes_max: limits::COMPRESSED_CERTIFICATE_BYTES,
+            client_hello_bytes_max: limits::CLIENT_HELLO_BYTES,
+            session_lifetime: config.tls.tickets.policy.lifetime(),
+            staples: Arc::clone(&tls_state.staples),
+            client_certificates: Some(tls.clients.clone()),
+            key_log: None,
+        })
+    });
+    let acceptor = acceptor.transpose().map_err(StartError::Tls)?.map(Arc::new);
+    Ok(Some(ClusterSettings { peers, acceptor }))
+}
+
+fn key_log(config: &Config) -> Result<Option<Arc<penstock_tls::KeyLog>>, StartError> {
+    let Some(path) = &config.tls.key_log else { return Ok(None) };
+    let opened = penstock_tls::KeyLog::open(path);
+    let opened = opened.map_err(|source| StartError::KeyLog { path: path.clone(), source })?;
+    Ok(Some(Arc::new(opened)))
 }
 
 const _: () = assert!(

@@ -37,6 +37,8 @@ pub enum StartError {
         /// The system's error.
         source: io::Error,
     },
+    /// The client of a keyserver could not be made.
+    RemoteKeys(io::Error),
     /// A thread or its runtime could not be made.
     Thread(io::Error),
     /// No session ticket key could be made.
@@ -57,6 +59,7 @@ impl fmt::Display for StartError {
             Self::AccessLog { path, source } => {
                 write!(f, "cannot open the access log {}: {source}", path.display())
             }
+            Self::RemoteKeys(error) => write!(f, "cannot use a keyserver: {error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Randomness(error) => error.fmt(f),
         }

@@ -15,6 +15,7 @@ use tokio::task::{JoinHandle as TaskHandle, LocalSet, spawn_local};
 use tokio::time::timeout_at;
 
 use crate::accept::accept;
+use crate::accept_queue::AcceptQueue;
 use crate::metrics::Shard;
 use crate::settings::Settings;
 use crate::worker::{Common, Listening, Worker, report};
@@ -139,10 +140,10 @@ impl Listeners {
             self.0.remove(&address);
         }
         for Opened { address, socket, listening } in change.opened {
-            match tokio::net::TcpListener::from_std(socket) {
-                Ok(socket) => {
+            match AcceptQueue::new(socket) {
+                Ok(queue) => {
                     let (close, closing) = oneshot::channel();
-                    let task = spawn_local(accept(Rc::clone(worker), socket, listening, closing));
+                    let task = spawn_local(accept(Rc::clone(worker), queue, listening, closing));
                     self.0.entry(address).or_default().push(Accepting { close, task });
                 }
                 Err(error) => tracing::error!(%address, %error, "cannot watch a listener; it is closed"),

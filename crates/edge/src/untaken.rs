@@ -42,6 +42,11 @@ impl Untaken {
         Self { budget, sent, since: Instant::now() }
     }
 
+    /// Bytes of the response.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
     /// When [`Self::is_given_up`] is to be asked next; `None` without a limit.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.budget.left().map(|left| self.since + left)

@@ -71,6 +71,15 @@ pub(crate) struct Listening {
     pub(crate) tls: bool,
     pub(crate) versions: HttpVersions,
     pub(crate) proxy_protocol: bool,
+    pub(crate) purpose: Purpose,
+}
+
+/// What a listener is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Clients,
+    /// Other nodes of the cluster.
+    Peers,
 }
 
 /// State that all workers share.
@@ -323,6 +332,9 @@ pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
         worker.shard.origin_retries(worker.origins.retries());
         for origin in worker.settings().sites.origins() {
             origin.check_health(Instant::now());
+        }
+        if let Some(cluster) = &worker.settings().cluster {
+            cluster.peers.check_health(Instant::now());
         }
         let counts = labels::files(&worker.content.files.counters(), &worker.residency.counters());
         worker.shard.files(&counts);

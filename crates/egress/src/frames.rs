@@ -234,7 +234,7 @@ pub(crate) fn send_sealed(
             return error.map_or(Ok(FramesStep::Idle), Err);
         }
         // Also if it ended in an error: a record that is left out would make every later one unreadable.
-        let taken = sealing.unsent.offer(socket, batch)?;
+        let taken = sealing.unsent.offer(socket, batch, false)?;
         sealing.pace.taken(limits, batch.len(), taken);
         step(bytes, batch.len() - taken, error)
     })
@@ -256,7 +256,7 @@ pub(crate) fn send_plain(
         if batch.len() == 0 {
             return error.map_or(Ok(FramesStep::Idle), Err);
         }
-        let taken = unsent.offer(socket, batch)?;
+        let taken = unsent.offer(socket, batch, false)?;
         step(bytes, batch.len() - taken, error)
     })
 }

@@ -121,13 +121,14 @@ impl Outlet {
         }
     }
 
-    /// Moves as much of `transmission` as one system call takes, without waiting for anything.
+    /// Moves as much of `transmission` as one system call takes, or two for a head and a long body, without waiting for
+    /// anything.
     ///
     /// # Errors
     /// See [`SendError`].
     pub fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError> {
         match &mut self.kind {
-            Kind::Plain(_) => plain::advance(&self.socket, transmission, &self.limits),
+            Kind::Plain(_) => plain::advance_together(&self.socket, transmission, &self.limits),
             Kind::UserSpace(sealing) => sealing.advance(&self.socket, transmission, &self.limits, now),
             Kind::Kernel(kernel) => kernel.advance(&self.socket, transmission, &self.limits),
         }

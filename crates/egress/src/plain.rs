@@ -2,6 +2,7 @@
 
 use std::io;
 
+use penstock_sys::send::{PIECES_MAX, Piece, send_pieces};
 use rustix::fd::BorrowedFd;
 use rustix::net::SendFlags;
 use tokio::io::Interest;
@@ -11,6 +12,68 @@ use crate::pace::OutletLimits;
 use crate::send_error::SendError;
 use crate::step::Step;
 use crate::transmission::{Front, Transmission};
+
+/// Moves the front of `transmission`: what is in memory and a short body with one system call that copies both, otherwise
+/// the head with one call and the first window of the body with another.
+pub(crate) fn advance_together(
+    socket: &TcpStream,
+    transmission: &mut Transmission,
+    limits: &OutletLimits,
+) -> Result<Step, SendError> {
+    if let Some(extent) = transmission.cold() {
+        return Ok(Step::Cold(extent));
+    }
+    if transmission.has_changed_while_sent() {
+        return Err(SendError::Truncated);
+    }
+    let (copied, is_all) = match copy(socket, transmission) {
+        Ok(copied) => copied,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Blocked),
+        Err(error) => return Err(error.into()),
+    };
+    if copied == 0 {
+        return advance(socket, transmission, limits);
+    }
+    transmission.advance(copied);
+    let goes_on = is_all && matches!(transmission.front(), Some(Front::Warm(_)));
+    match if goes_on { advance(socket, transmission, limits) } else { Ok(Step::Done) } {
+        Ok(Step::Sent(moved)) => Ok(Step::Sent(copied + moved)),
+        // The next call tells.
+        _ => Ok(Step::Sent(copied)),
+    }
+}
+
+/// Copies bytes in memory and short extents to the socket. Returns how many bytes it took, and whether that is all of them;
+/// no bytes if none are to be copied.
+fn copy(socket: &TcpStream, transmission: &Transmission) -> io::Result<(usize, bool)> {
+    let mut pieces = [Piece::Memory(&[]); PIECES_MAX];
+    let (mut count, mut bytes, mut is_mapped) = (0, 0, false);
+    for (place, piece) in pieces.iter_mut().zip(transmission.pieces()) {
+        *place = piece;
+        count += 1;
+        bytes += piece.len();
+        is_mapped |= matches!(piece, Piece::Mapped(_));
+    }
+    if count == 0 {
+        return Ok((0, true));
+    }
+    // A head waits for its body, so that they share a packet; the last bytes wait for the end of the connection.
+    let more = transmission.continues_behind(bytes)
+        || (transmission.ends_connection() && transmission.remaining() == bytes as u64);
+    let mut short = None;
+    let result = socket.try_io(Interest::WRITABLE, || {
+        let taken = send_pieces(socket, &pieces[..count], more)?;
+        // A short count also clears the readiness, which saves the call that would only say "full". It may also mean a
+        // short file, which only the next call tells.
+        if taken < bytes && !is_mapped {
+            short = Some(taken);
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(taken)
+    });
+    let taken = short.map_or(result, Ok)?;
+    if taken == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok((taken, taken == bytes)) }
+}
 
 /// Moves the front of `transmission` with one system call, two where it comes from another socket.
 pub(crate) fn advance(
@@ -24,7 +87,7 @@ pub(crate) fn advance(
     let sent = match transmission.front() {
         None | Some(Front::Cold) => return Ok(Step::Done),
         // A head waits for its body, so that they share a packet.
-        Some(Front::Memory(bytes)) => send_some(socket, bytes, transmission.continues_at_once()),
+        Some(Front::Memory(bytes)) => send_some(socket, bytes, transmission.continues_behind(bytes.len())),
         Some(Front::Warm(_)) if transmission.has_changed_while_sent() => return Err(SendError::Truncated),
         Some(Front::Warm(warm)) => {
             let window = limits.batch_bytes_max;

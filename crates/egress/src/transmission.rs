@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use penstock_sys::file::{Extent, OpenFile};
+use penstock_sys::send::Piece;
 
 use crate::socket_source::SocketSource;
 
@@ -99,15 +100,31 @@ pub struct Transmission {
     warm: u64,
     /// All bytes not yet sent.
     remaining: u64,
+    ends_connection: bool,
 }
+
+/// A longer extent leaves by `sendfile`, which copies nothing, but costs more than copying a short one.
+const COPIED_BYTES_MAX: u64 = 16 * 1024;
 
 impl Transmission {
     /// The parts in the order they are sent; empty ones are fine.
     pub fn new(parts: Vec<Part>) -> Self {
         let remaining = parts.iter().map(Part::len).sum();
-        let mut transmission = Self { parts, at: 0, offset: 0, warm: 0, remaining };
+        let mut transmission = Self { parts, at: 0, offset: 0, warm: 0, remaining, ends_connection: false };
         transmission.skip_finished();
         transmission
+    }
+
+    /// Notes that the connection is closed as soon as all bytes have been given to the outlet. The outlet then sends the
+    /// end of the connection with them: close_notify where it seals, and the last packet waits for the end of the
+    /// stream.
+    pub fn end_connection(&mut self) {
+        self.ends_connection = true;
+    }
+
+    /// Whether the connection is closed behind the last byte.
+    pub(crate) fn ends_connection(&self) -> bool {
+        self.ends_connection
     }
 
     /// Bytes not yet handed to the outlet.
@@ -144,6 +161,7 @@ impl Transmission {
         }
         self.warm = 0;
         self.remaining -= given_up;
+        self.ends_connection = false;
         Some(given_up)
     }
 
@@ -258,21 +276,57 @@ impl Transmission {
         sum
     }
 
-    /// Whether the part behind the front one is available, so that the two may share a packet.
-    pub(crate) fn continues_at_once(&self) -> bool {
-        let next = self.parts.iter().skip(self.at + 1).find(|part| part.len() > 0);
-        next.is_some_and(|part| !matches!(part, Part::Source(_)))
+    /// The next bytes, as pieces to be copied into the socket: those in memory, and short extents that are in the page cache.
+    /// Ends in front of all others.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        let (mut offset, mut warm) = (self.offset, self.warm);
+        let rest = self.parts.get(self.at..).unwrap_or_default().iter().filter(|part| part.len() > 0);
+        rest.map_while(move |part| {
+            let from = std::mem::take(&mut offset);
+            match part {
+                Part::Owned(bytes) => Some(Piece::Memory(tail(bytes, from))),
+                Part::Shared(bytes) => Some(Piece::Memory(tail(bytes, from))),
+                Part::External(external) => Some(Piece::Memory(tail(external.bytes(), from))),
+                Part::Extent(extent) => {
+                    let left = extent.len - from;
+                    let is_warm = std::mem::take(&mut warm) >= left;
+                    let window = (is_warm && left <= COPIED_BYTES_MAX)
+                        .then(|| extent.file.window(extent.offset + from, left));
+                    // Without memory for a mapping `sendfile` still works.
+                    window.and_then(Result::ok).map(Piece::Mapped)
+                }
+                Part::Source(_) => None,
+            }
+        })
     }
 
-    /// Notes that `bytes` of the front part were taken.
-    pub(crate) fn advance(&mut self, bytes: usize) {
-        let bytes = bytes as u64;
-        if let Some(Part::Extent(_)) = self.parts.get(self.at) {
-            self.warm = self.warm.saturating_sub(bytes);
+    /// Whether bytes that are available follow the next `bytes`, so that the two may share a packet.
+    pub(crate) fn continues_behind(&self, bytes: usize) -> bool {
+        let mut end = self.offset + bytes as u64;
+        for part in self.parts.get(self.at..).unwrap_or_default() {
+            match end.checked_sub(part.len()) {
+                Some(rest) => end = rest,
+                None => return !matches!(part, Part::Source(_)),
+            }
         }
-        self.offset += bytes;
-        self.remaining = self.remaining.saturating_sub(bytes);
-        self.skip_finished();
+        false
+    }
+
+    /// Notes that the next `bytes` were taken.
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        let mut bytes = (bytes as u64).min(self.remaining);
+        self.remaining -= bytes;
+        while bytes > 0
+            && let Some(part) = self.parts.get(self.at)
+        {
+            let taken = bytes.min(part.len() - self.offset);
+            if let Part::Extent(_) = part {
+                self.warm = self.warm.saturating_sub(taken);
+            }
+            self.offset += taken;
+            bytes -= taken;
+            self.skip_finished();
+        }
     }
 
     fn skip_finished(&mut self) {

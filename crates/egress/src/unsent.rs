@@ -44,9 +44,15 @@ impl Unsent {
         }
     }
 
-    /// Offers the batch to the socket, keeps the rest, and returns how many bytes the socket took.
-    pub(crate) fn offer(&mut self, socket: &TcpStream, batch: &Batch) -> Result<usize, SendError> {
-        let taken = match send_some(socket, batch.filled(), false) {
+    /// Offers the batch to the socket, keeps the rest, and returns how many bytes the socket took. The last packet of the
+    /// last batch waits for the end of the stream.
+    pub(crate) fn offer(
+        &mut self,
+        socket: &TcpStream,
+        batch: &Batch,
+        is_last: bool,
+    ) -> Result<usize, SendError> {
+        let taken = match send_some(socket, batch.filled(), is_last) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => return Err(error.into()),

@@ -16,6 +16,9 @@ use crate::step::Step;
 use crate::transmission::{Front, Transmission, Warm};
 use crate::unsent::{LEFT_OVER_BYTES_MAX, Unsent};
 
+/// The alert that ends a connection in order (RFC 8446 §6.1).
+const CLOSE_NOTIFY: u8 = 0;
+
 /// Space for one record of any kind plus a KeyUpdate and an alert.
 pub(crate) const SLACK_BYTES: usize = RECORD_BYTES + 4 * OVERHEAD_BYTES + LEFT_OVER_BYTES_MAX;
 
@@ -49,11 +52,11 @@ impl UserSpace {
         if self.unsent.len() > LEFT_OVER_BYTES_MAX && !self.flush(socket)? {
             return Ok(Step::Blocked);
         }
-        if self.ended {
-            return Err(SendError::Gone);
-        }
         if transmission.remaining() == 0 {
             return Ok(if self.flush(socket)? { Step::Done } else { Step::Blocked });
+        }
+        if self.ended {
+            return Err(SendError::Gone);
         }
         if let Some(extent) = transmission.cold() {
             return Ok(Step::Cold(extent));
@@ -70,8 +73,12 @@ impl UserSpace {
             if filled.is_ok() && batch.len() == 0 {
                 return Ok(Step::Starved);
             }
+            let is_last = transmission.ends_connection() && transmission.remaining() == 0;
+            if is_last && filled.is_ok() {
+                self.seal_alert(CLOSE_NOTIFY, batch);
+            }
             // Also if it ended in an error: a record that is left out would make every later one unreadable.
-            let taken = self.unsent.offer(socket, batch)?;
+            let taken = self.unsent.offer(socket, batch, is_last)?;
             filled?;
             self.pace.taken(limits, batch.len(), taken);
             Ok(Step::Sent(usize::try_from(before - transmission.remaining()).unwrap_or(usize::MAX)))
@@ -221,14 +228,18 @@ impl UserSpace {
         if self.ended {
             return;
         }
-        self.ended = true;
         with_batch(|batch| {
             batch.begin(SLACK_BYTES);
-            let alert = alert_message(number);
-            if self.sealer.seal(ContentType::Alert, Plaintext::Memory(&alert), batch).is_ok() {
-                self.unsent.append(batch.filled());
-            }
+            self.seal_alert(number, batch);
+            self.unsent.append(batch.filled());
         });
+    }
+
+    /// Adds the last record to the batch. If the library refuses, the connection ends without it.
+    fn seal_alert(&mut self, number: u8, batch: &mut Batch) {
+        self.ended = true;
+        let alert = alert_message(number);
+        drop(self.sealer.seal(ContentType::Alert, Plaintext::Memory(&alert), batch));
     }
 }
 

@@ -88,6 +88,42 @@ fn memory_and_extents_leave_in_order() {
 }
 
 #[test]
+fn a_head_and_a_short_file_are_one_step_and_a_long_one_follows_its_head_at_once() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for length in [1, 16 * 1024, 16 * 1024 + 1, 200_000] {
+        let body: Vec<u8> = (0..length).map(|i| u8::try_from(i % 253).unwrap()).collect();
+        let kept = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(kept.path(), &body).unwrap();
+        let file = Arc::new(OpenFile::from_fd(kept.reopen().unwrap().into()).unwrap());
+        let (steps, received) = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (socket, _) = listener.accept().await.unwrap();
+            let socket = Rc::new(socket);
+            let mut outlet = Outlet::plain(Rc::clone(&socket), LIMITS);
+            let parts = vec![Part::Owned(b"head".to_vec()), Part::Extent(Extent::whole(file))];
+            let mut response = Transmission::new(parts);
+            response.end_connection();
+            let mut steps = Vec::new();
+            loop {
+                match outlet.advance(&mut response, Instant::now()).unwrap() {
+                    Step::Done => break,
+                    Step::Sent(count) => steps.push(count),
+                    Step::Cold(rest) => response.warmed(rest.len),
+                    other => unreachable!("{other:?}"),
+                }
+            }
+            drop((outlet, socket));
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).unwrap();
+            (steps, received)
+        });
+        assert_eq!(steps, [4 + length]);
+        assert!(received == [b"head", &body[..]].concat(), "other bytes of {length} were sent");
+    }
+}
+
+#[test]
 fn a_file_cut_short_ends_the_transmission() {
     let (received, expected, outcome) = send_file(2_000_003, |file| file.set_len(4096).unwrap());
     assert!(matches!(outcome, Err(SendError::Truncated)), "{outcome:?}");

@@ -192,6 +192,48 @@ fn after_an_alert_nothing_more_is_sent() {
 }
 
 #[test]
+fn the_last_response_of_a_connection_ends_in_close_notify() {
+    run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys.clone(), LIMITS).unwrap();
+        let mut response =
+            Transmission::new(vec![Part::Owned(b"head".to_vec()), Part::Owned(b"body".to_vec())]);
+        response.end_connection();
+        assert!(matches!(outlet.advance(&mut response, Instant::now()), Ok(Step::Sent(8))));
+        assert!(matches!(outlet.advance(&mut response, Instant::now()), Ok(Step::Done)));
+        // Neither a second alert nor another response.
+        outlet.alert(0);
+        assert!(outlet.flush().unwrap());
+        let mut next = Transmission::new(vec![Part::Owned(b"next".to_vec())]);
+        assert!(matches!(outlet.advance(&mut next, Instant::now()), Err(SendError::Gone)));
+        drop((outlet, socket));
+        let records = open_all(keys, &reader.join().unwrap());
+        let kinds: Vec<(u8, &[u8])> =
+            records.iter().map(|record| (record.kind, &record.plaintext[..])).collect();
+        assert_eq!(kinds, [(APPLICATION_DATA, &b"headbody"[..]), (ALERT, &[1, 0][..])]);
+    });
+}
+
+#[test]
+fn a_body_that_is_given_up_has_no_close_notify_behind_it() {
+    run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys.clone(), LIMITS).unwrap();
+        let (_kept, file) = file_of(b"body");
+        let mut response =
+            Transmission::new(vec![Part::Owned(b"head".to_vec()), Part::Extent(Extent::whole(file))]);
+        response.end_connection();
+        assert_eq!(response.give_up_body(), Some(4));
+        assert!(matches!(outlet.advance(&mut response, Instant::now()), Ok(Step::Sent(4))));
+        drop((outlet, socket));
+        let records = open_all(keys, &reader.join().unwrap());
+        assert_eq!(records.len(), 1, "{records:?}");
+    });
+}
+
+#[test]
 fn a_response_that_breaks_off_ends_in_a_fatal_alert_and_not_in_close_notify() {
     let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
     let received = run(async {

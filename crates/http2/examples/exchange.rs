@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use penstock_http2::{Http2Limits, Outgoing, PREFACE, ServerConnection, StreamEvent};
+use penstock_http2::{Outgoing, PREFACE, ServerConnection, StreamEvent};
 
 const STREAMS: u32 = 20;
 const BODY_BYTES: usize = 1024;
@@ -27,7 +27,7 @@ fn request(stream: u32, is_first: bool) -> Vec<u8> {
 fn main() {
     let requests: u32 = std::env::args().nth(1).and_then(|number| number.parse().ok()).unwrap_or(100_000);
     let now = Instant::now();
-    let mut connection = ServerConnection::new(&Http2Limits::default());
+    let mut connection = ServerConnection::new(&std::sync::Arc::default());
     connection.receive(PREFACE, now).expect("the preface is right");
     connection.receive(b"\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0", now).expect("settings");
     // As h2load does, windows that never matter.

@@ -6,6 +6,7 @@ mod headers;
 mod receive;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use receive::Reader;
@@ -74,7 +75,7 @@ struct PeerSettings {
 /// One connection. It does no input and output.
 #[derive(Debug)]
 pub struct ServerConnection {
-    limits: Http2Limits,
+    limits: Arc<Http2Limits>,
     reader: Reader,
     decoder: Decoder,
     encoder: Encoder,
@@ -107,9 +108,9 @@ impl ServerConnection {
     pub const IDLE_BYTES_MAX: usize = 9 * 1024;
 
     /// Queues SETTINGS, and WINDOW_UPDATE for the connection.
-    pub fn new(limits: &Http2Limits) -> Self {
+    pub fn new(limits: &Arc<Http2Limits>) -> Self {
         let mut connection = Self {
-            limits: limits.clone(),
+            limits: Arc::clone(limits),
             reader: Reader::default(),
             decoder: Decoder::new(),
             encoder: Encoder::new(),

@@ -78,7 +78,7 @@ pub fn fuzz_h2_frames(input: &[u8]) {
     let cut = usize::from(cut).min(bytes.len());
     let now = Instant::now();
     let run = |pieces: &[&[u8]]| {
-        let mut connection = ServerConnection::new(&small_limits());
+        let mut connection = ServerConnection::new(&std::sync::Arc::new(small_limits()));
         let mut received = Received::default();
         received.receive(&mut connection, PREFACE, now);
         for piece in pieces {

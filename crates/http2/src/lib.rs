@@ -5,9 +5,9 @@
 //! [`ServerConnection::next_stream`] chooses the stream whose frame is sent next (RFC 9218).
 //!
 //! ```
-//! # use std::time::Instant;
-//! # use penstock_http2::{Http2Limits, Outgoing, PREFACE, ServerConnection, StreamEvent};
-//! let mut connection = ServerConnection::new(&Http2Limits::default());
+//! # use std::{sync::Arc, time::Instant};
+//! # use penstock_http2::{Outgoing, PREFACE, ServerConnection, StreamEvent};
+//! let mut connection = ServerConnection::new(&Arc::default());
 //! let mut request = PREFACE.to_vec();
 //! request.extend(b"\0\0\0\x04\0\0\0\0\0"); // SETTINGS
 //! request.extend(b"\0\0\x06\x01\x05\0\0\0\x01\x82\x87\x84\x41\x01a"); // GET https://a/

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use penstock_http2::{Http2Limits, PREFACE, ServerConnection, StreamEvent};
+use penstock_http2::{PREFACE, ServerConnection, StreamEvent};
 use penstock_sys::heap::{Counting, allocations, live_bytes};
 
 #[global_allocator]
@@ -42,7 +42,7 @@ fn request(stream: u32, fields: &[(&[u8], &[u8])]) -> Vec<u8> {
 /// Serves each of `requests`, becomes idle, and returns the bytes that the connection holds, with itself.
 fn idle_bytes(requests: &[Vec<u8>]) -> usize {
     let before = live_bytes();
-    let mut connection = Box::new(ServerConnection::new(&Http2Limits::default()));
+    let mut connection = Box::new(ServerConnection::new(&std::sync::Arc::default()));
     let now = Instant::now();
     connection.receive(PREFACE, now).unwrap();
     connection.receive(SETTINGS, now).unwrap();
@@ -96,7 +96,7 @@ fn an_idle_connection_holds_little_whatever_its_client_sent() {
 
 #[test]
 fn control_frames_and_unfinished_frames_are_read_without_an_allocation() {
-    let mut connection = ServerConnection::new(&Http2Limits::default());
+    let mut connection = ServerConnection::new(&std::sync::Arc::default());
     let now = Instant::now();
     connection.receive(PREFACE, now).unwrap();
     connection.receive(SETTINGS, now).unwrap();

@@ -37,6 +37,8 @@ pub struct HandshakeTiming {
     pub queued: Duration,
     /// Signing with the certificate's key.
     pub signing: Duration,
+    /// Waiting for the signature of a key that is elsewhere; zero without one.
+    pub signing_remote: Duration,
     /// Computing the shared secret.
     pub key_exchange: Duration,
     /// Everything else.
@@ -45,7 +47,7 @@ pub struct HandshakeTiming {
 
 impl HandshakeTiming {
     pub(crate) fn total(&self) -> Duration {
-        self.waiting + self.queued + self.signing + self.key_exchange + self.rest
+        self.waiting + self.queued + self.signing + self.signing_remote + self.key_exchange + self.rest
     }
 }
 

@@ -292,6 +292,8 @@ labels! {
         Queued = "queued",
         /// Signing with the certificate's key.
         Signing = "signing",
+        /// Waiting for the signature of a key on a keyserver or in a hardware module.
+        SigningRemote = "signing_remote",
         /// Computing the shared secret.
         KeyExchange = "key_exchange",
         /// Everything else.

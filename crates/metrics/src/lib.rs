@@ -57,8 +57,9 @@ pub use labels::{
 pub use log::LogCounters;
 pub use prefetch::{Prefetched, Prefetches};
 pub use readings::{
-    ChaCha20Reading, DiskReading, DiskTierReading, FleetReading, KernelTlsReading, MemoryTierReading,
-    OriginServerReading, Readings, SessionCacheReading, StapleReading, TicketKeysReading,
+    ChaCha20Reading, DiskReading, DiskTierReading, FleetReading, KernelTlsReading, KeyserverReading,
+    MemoryTierReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheReading,
+    StapleReading, TicketKeysReading,
 };
 pub use reference::reference;
 pub use registry::Metrics;

@@ -19,8 +19,12 @@ pub struct Readings {
     pub session_cache: SessionCacheReading,
     /// The certificates with an OCSP response.
     pub staples: Vec<StapleReading>,
+    /// Private keys that are elsewhere; `None` if no certificate has one.
+    pub remote_keys: Option<RemoteKeysReading>,
     /// The servers of all origins.
     pub origin_servers: Vec<OriginServerReading>,
+    /// The other nodes of the cluster.
+    pub peers: Vec<PeerReading>,
     /// The memory tier of the cache.
     pub memory_tier: Option<MemoryTierReading>,
     /// The disk tier of the cache.
@@ -95,6 +99,41 @@ pub struct StapleReading {
     pub next_update: SystemTime,
 }
 
+/// Private keys that are elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteKeysReading {
+    /// Handshakes that a local key signed because the remote one failed.
+    pub fallbacks: u64,
+    /// Signatures that handshakes wait for.
+    pub under_way: u64,
+    /// The keyservers.
+    pub keyservers: Vec<KeyserverReading>,
+}
+
+/// A keyserver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyserverReading {
+    /// Its address as configured.
+    pub address: String,
+    /// Whether there is a connection on which it answers.
+    pub up: bool,
+    /// Whether it gets no operations because it has failed too often.
+    pub circuit_open: bool,
+    /// Operations that wait for its answer.
+    pub under_way: u64,
+    /// Operations by result. See [`Self::RESULTS`].
+    pub operations: [u64; Self::RESULTS.len()],
+    /// Time of successful operations, added up.
+    pub operation_time: Duration,
+    /// Connections made.
+    pub connections: u64,
+}
+
+impl KeyserverReading {
+    /// The label values of [`Self::operations`], in the same order.
+    pub const RESULTS: [&str; 5] = ["ok", "unavailable", "timed_out", "refused", "wrong_signature"];
+}
+
 /// A server of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginServerReading {
@@ -106,6 +145,19 @@ pub struct OriginServerReading {
     pub connections: u64,
     /// Requests that wait for a connection.
     pub waiting: u64,
+}
+
+/// Another node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerReading {
+    /// Its name.
+    pub name: String,
+    /// Whether it answers.
+    pub up: bool,
+    /// Requests of other nodes that it works on, as it said last.
+    pub load: u64,
+    /// Requests for objects to it, by outcome.
+    pub requests: Vec<(&'static str, u64)>,
 }
 
 /// The memory tier of the cache.

@@ -10,6 +10,7 @@ use crate::labels::{
     FileLookup, HandshakePart, LastResponse, LogLoss, Method, OfferedTicket, OutletKind, Refusal,
     ReloadOutcome, ShortReason, Signer, StatusClass,
 };
+use crate::readings::{KeyserverReading, RemoteKeysReading};
 use crate::registry::{ListenerConnections, Metrics};
 use crate::shard::Shard;
 
@@ -166,6 +167,31 @@ impl Metrics {
 
     fn reasons(&self, vec: impl Fn(&Shard) -> &CounterVec<&'static str>) -> Map<String, Value> {
         self.sum_by_label(vec).into_iter().map(|(reason, count)| (reason.to_owned(), json!(count))).collect()
+    }
+}
+
+impl RemoteKeysReading {
+    /// The section `private_keys` of `/status.json`.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let server = |server: &KeyserverReading| {
+            let operations = KeyserverReading::RESULTS.iter().zip(server.operations);
+            let mean = server.operation_time.as_secs_f64() / server.operations[0] as f64;
+            json!({
+                "address": server.address,
+                "up": server.up,
+                "circuit_open": server.circuit_open,
+                "under_way": server.under_way,
+                "connections": server.connections,
+                "operations": operations.map(|(name, count)| ((*name).to_owned(), json!(count))).collect::<Map<_, _>>(),
+                "mean_seconds": (server.operations[0] > 0).then_some(mean),
+            })
+        };
+        json!({
+            "fallbacks": self.fallbacks,
+            "under_way": self.under_way,
+            "keyservers": self.keyservers.iter().map(server).collect::<Vec<_>>(),
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cache;
 mod certificates;
+mod cluster;
 mod connections;
 mod disk;
 mod egress;
@@ -9,6 +10,7 @@ mod extensions;
 mod files;
 mod fleet;
 mod http2;
+mod keys;
 mod live;
 mod process;
 mod program;
@@ -34,6 +36,7 @@ pub(crate) static TABLE: &[Section] = &[
     Section { title: "Resumption", metrics: resumption::METRICS },
     Section { title: "TLS extensions", metrics: extensions::METRICS },
     Section { title: "Certificates", metrics: certificates::METRICS },
+    Section { title: "Private keys elsewhere", metrics: keys::METRICS },
     Section { title: "Session tickets", metrics: tickets::METRICS },
     Section { title: "Fleet", metrics: fleet::METRICS },
     Section { title: "Requests", metrics: requests::METRICS },
@@ -41,6 +44,7 @@ pub(crate) static TABLE: &[Section] = &[
     Section { title: "Bytes out", metrics: egress::METRICS },
     Section { title: "Files", metrics: files::METRICS },
     Section { title: "Cache and origins", metrics: cache::METRICS },
+    Section { title: "Other nodes of the cluster", metrics: cluster::METRICS },
     Section { title: "Disks of the cache", metrics: disk::METRICS },
     Section { title: "Live streams", metrics: live::METRICS },
     Section { title: "Workers", metrics: workers::METRICS },

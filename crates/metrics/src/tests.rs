@@ -14,10 +14,10 @@ use crate::exposition::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
     CertificateExpiry, ChaCha20Reading, Direction, DiskReading, DiskTierReading, FileCounts, FleetReading,
-    HandshakeFacts, HandshakeTiming, HttpLabel, KernelTlsReading, LastResponse, ListenerId, LogLoss,
-    MemoryTierReading, Method, Metrics, OfferedTicket, OriginServerReading, OutletKind, Protocol, Readings,
-    Refusal, ReloadOutcome, SessionCacheReading, Shard, ShortReason, StapleReading, TicketKeysReading,
-    limits,
+    HandshakeFacts, HandshakeTiming, HttpLabel, KernelTlsReading, KeyserverReading, LastResponse, ListenerId,
+    LogLoss, MemoryTierReading, Method, Metrics, OfferedTicket, OriginServerReading, OutletKind, PeerReading,
+    Protocol, Readings, Refusal, ReloadOutcome, RemoteKeysReading, SessionCacheReading, Shard, ShortReason,
+    StapleReading, TicketKeysReading, limits,
 };
 
 use scrape::Scrape;
@@ -110,6 +110,22 @@ fn busy_metrics() -> Arc<Metrics> {
     metrics
 }
 
+fn full_remote_keys() -> RemoteKeysReading {
+    RemoteKeysReading {
+        fallbacks: 901,
+        under_way: 902,
+        keyservers: vec![KeyserverReading {
+            address: "192.0.2.9:2407".to_owned(),
+            up: true,
+            circuit_open: false,
+            under_way: 903,
+            operations: [904, 905, 906, 907, 908],
+            operation_time: Duration::from_secs(909),
+            connections: 910,
+        }],
+    }
+}
+
 /// A program with all parts. All numbers differ.
 fn full_readings() -> Readings {
     let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
@@ -137,22 +153,20 @@ fn full_readings() -> Readings {
             this_update: at(113),
             next_update: at(114),
         }],
+        remote_keys: Some(full_remote_keys()),
         origin_servers: vec![OriginServerReading {
             url: "http://192.0.2.1".to_owned(),
             up: true,
             connections: 115,
             waiting: 116,
         }],
-        memory_tier: Some(MemoryTierReading {
-            bytes: 117,
-            slices: 118,
-            evictions: 119,
-            refusals: 120,
-            bytes_max: 136,
-            in_service: true,
-            waiting: true,
-            evicted_bytes: 918,
-        }),
+        peers: vec![PeerReading {
+            name: "edge2".to_owned(),
+            up: true,
+            load: 920,
+            requests: vec![("answered", 921), ("failed", 922)],
+        }],
+        memory_tier: Some(full_memory()),
         disk_tier: Some(DiskTierReading {
             disks: vec![DiskReading {
                 directory: "/disk".to_owned(),
@@ -175,6 +189,19 @@ fn full_readings() -> Readings {
         }),
         purge_list: Some(135),
         fleet: Some(full_fleet()),
+    }
+}
+
+fn full_memory() -> MemoryTierReading {
+    MemoryTierReading {
+        bytes: 117,
+        slices: 118,
+        evictions: 119,
+        refusals: 120,
+        bytes_max: 136,
+        in_service: true,
+        waiting: true,
+        evicted_bytes: 918,
     }
 }
 

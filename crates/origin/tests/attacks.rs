@@ -67,6 +67,7 @@ fn settings(servers: &[SocketAddr]) -> OriginSettings {
         servers: servers.iter().map(url).collect(),
         host: None,
         authorities: None,
+        identity: None,
         s3: None,
         redirect_hosts: Vec::new(),
         health_check: None,
@@ -324,6 +325,33 @@ fn a_redirection_to_a_host_that_is_not_listed_is_not_followed() {
     let listed = OriginSettings { redirect_hosts: vec!["LOCALHOST".to_owned()], ..settings(&[address]) };
     assert_eq!(fetch(&HttpOrigin::new(listed), &Fetch::get("/")).unwrap().0, 200);
     assert!(seen.recv().unwrap().starts_with("GET /metadata "));
+}
+
+#[test]
+fn one_url_that_is_never_answered_well_takes_no_server_out() {
+    let answers = |head: &str, stream: &mut TcpStream| match head.split(' ').nth(1) {
+        Some("/cut") => false,
+        Some("/garbled") => stream.write_all(b"nonsense\r\n\r\n").is_ok(),
+        // The client gives up first, and closes the connection.
+        Some("/silent") => stream.read(&mut [0]).is_ok_and(|read| read > 0),
+        _ => stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_ok(),
+    };
+    let (server, _told) = server(answers);
+    let expected = [
+        ("/cut", OriginError::CutShort),
+        ("/garbled", OriginError::Malformed),
+        ("/silent", OriginError::Timeout),
+    ];
+    for (path, error) in expected {
+        let mut settings = settings(&[server]);
+        settings.limits.first_byte = Duration::from_millis(100);
+        let origin = HttpOrigin::new(settings);
+        for fetched in fetch_each(&origin, &vec![Fetch::get(path); 5]) {
+            assert_eq!(fetched.unwrap_err(), error, "{path}");
+        }
+        assert!(origin.server_status()[0].up, "{path}");
+        assert_eq!(fetch(&origin, &Fetch::get("/good")).unwrap().0, 200);
+    }
 }
 
 #[test]

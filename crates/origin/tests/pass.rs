@@ -49,6 +49,7 @@ fn impatient_origin(servers: &[SocketAddr], first_byte: Duration) -> Arc<HttpOri
         servers: servers.iter().map(url).collect(),
         host: Some("origin.example".to_owned()),
         authorities: None,
+        identity: None,
         s3: None,
         redirect_hosts: Vec::new(),
         health_check: None,

@@ -59,6 +59,7 @@ fn origin(address: SocketAddr, authorities: Authorities) -> Arc<HttpOrigin> {
         servers: vec![(OriginUrl::parse(&format!("https://{address}")).unwrap(), 1)],
         host: Some("localhost".to_owned()),
         authorities: Some(authorities),
+        identity: None,
         s3: None,
         redirect_hosts: Vec::new(),
         health_check: None,

@@ -83,11 +83,11 @@ fn root_advice(config: &Config, circumstances: &Circumstances) -> Option<Fault> 
 fn user_advice(config: &Config) -> Vec<Fault> {
     let Some(user) = &config.user else { return Vec::new() };
     let files = config.tls.certificates.iter().filter_map(|one| one.files.as_ref());
-    let paths = files.flat_map(|(files, _)| [&files.chain, &files.key]);
+    let paths = files.flat_map(|(files, _)| [Some(files.chain.as_path()), files.key.path()]).flatten();
     let unreadable = paths.filter(|path| {
         fs::metadata(path).is_ok_and(|found| !user.may_read(found.uid(), found.gid(), found.mode()))
     });
-    let fault = |path: &std::path::PathBuf| Fault {
+    let fault = |path: &std::path::Path| Fault {
         instead: format!("run chgrp {} on it and chmod 640: a reload reads it as this user", user.gid),
         ..config.fault_at(None, format!("user: {} may not read {}", user.name, path.display()))
     };

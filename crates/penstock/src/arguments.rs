@@ -51,6 +51,14 @@ Example:
 
 It reads certificates and keys and looks at directories, as the server would, but opens no port.";
 
+const KEYSERVER_EXAMPLES: &str = "\
+Examples:
+  penstock keyserver -c /etc/penstock/keyserver.yaml
+  penstock keyserver -c /etc/penstock/keyserver.yaml --check
+
+Signals: SIGTERM and SIGINT answer what is under way, then stop; a second one stops at once.
+SIGHUP reads the configuration again; if it has a fault, nothing changes. SIGUSR1 opens the access log again.";
+
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   penstock doctor
@@ -89,6 +97,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Serve, from a configuration file or just a directory.
     Serve(ServeArgs),
+
+    /// Sign TLS handshakes of other servers with private keys that stay on this machine.
+    Keyserver(KeyserverArgs),
 
     /// Check a configuration file: print each fault with its line and a remedy.
     Check(CheckArgs),
@@ -169,6 +180,18 @@ pub(crate) struct CheckArgs {
     /// The configuration file (YAML).
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = KEYSERVER_EXAMPLES)]
+pub(crate) struct KeyserverArgs {
+    /// The configuration file (YAML).
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+
+    /// Only check the configuration file, and print each fault with its line and a remedy.
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 #[derive(Args, Debug)]

@@ -18,10 +18,12 @@ pub(crate) trait Service {
     fn reload(&mut self);
 
     /// Whether [`Self::adopt_tiers`] is to be called from time to time.
-    fn waits_for_tiers(&self) -> bool;
+    fn waits_for_tiers(&self) -> bool {
+        false
+    }
 
     /// Takes over the tiers of the cache once an earlier process has ended.
-    fn adopt_tiers(&mut self);
+    fn adopt_tiers(&mut self) {}
 
     /// Opens log files again, after another program has renamed them.
     fn reopen_logs(&mut self);

@@ -37,6 +37,10 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
             logging::start(arguments.log_level);
             commands::serve::run(&serve)
         }
+        Command::Keyserver(keyserver) => {
+            logging::start(arguments.log_level);
+            commands::keyserver::run(&keyserver)
+        }
         Command::Check(check) => commands::check::run(&check),
         Command::Doctor(doctor) => commands::doctor::run(&doctor),
         Command::Cache(cache) => commands::cache::run(&cache),

@@ -98,6 +98,7 @@ fn body_of(target: &str) -> fn(&[u8]) {
         "proxy_header" => penstock_http::proxy::fuzz_proxy_header,
         "request_head" => penstock_http::fuzz_request_head,
         "signed_url" => penstock_content::signed_urls::fuzz_signed_urls,
+        "keyless" => penstock_keys::fuzz_keyless,
         "ticket_keys" => penstock_tls::fuzz_ticket_keys,
         "url" => penstock_http::fuzz_url,
         other => panic!("fuzz/ has a target `{other}`, whose body this test does not know"),

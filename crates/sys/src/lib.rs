@@ -14,6 +14,7 @@ pub mod machine;
 pub mod map;
 pub mod root;
 mod secret;
+pub mod send;
 pub mod socket;
 pub mod ssl;
 pub mod traffic;

@@ -127,6 +127,17 @@ pub fn update_keys(ssl: &mut SslRef, ask_peer_too: bool) -> Result<(), ErrorStac
     if done == 1 { Ok(()) } else { Err(ErrorStack::get()) }
 }
 
+/// Sends a fatal alert, after which the connection can only be closed. An alert that the transport does not take at once
+/// is lost.
+pub fn send_fatal_alert(ssl: &mut SslRef, alert: u8) {
+    // SAFETY: the connection is live; the call takes no pointers but it.
+    let sent = unsafe { ffi::SSL_send_fatal_alert(ssl.as_ptr(), alert) };
+    if sent != 1 {
+        // The queue of errors belongs to the thread, and to the next connection.
+        drop(ErrorStack::get());
+    }
+}
+
 /// The sequence number of the next record that this side would write.
 pub fn write_sequence(ssl: &SslRef) -> u64 {
     // SAFETY: the connection is live; the call only reads.

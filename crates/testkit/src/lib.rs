@@ -21,6 +21,7 @@ mod client;
 mod content;
 mod deadline;
 mod gate;
+mod keyserver;
 mod metrics;
 pub mod origin;
 mod ports;
@@ -28,6 +29,7 @@ mod process;
 mod program;
 mod records;
 mod relay;
+mod running;
 mod server;
 mod setup;
 mod sockets;
@@ -44,6 +46,7 @@ pub use self::{
     content::{Content, Random},
     deadline::{DEADLINE, until},
     gate::Gate,
+    keyserver::Keyserver,
     metrics::Metrics,
     ports::{ReservedAddress, unused_address},
     process::Process,

@@ -1,13 +1,13 @@
 //! The program under test: started with a configuration of its own in a directory of its own, and stopped.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,8 +19,8 @@ use crate::content::Content;
 use crate::deadline::{DEADLINE, until};
 use crate::metrics::Metrics;
 use crate::ports::ReservedAddress;
-use crate::process::Process;
-use crate::program::{disk_directory, program};
+use crate::program::disk_directory;
+use crate::running::Program;
 use crate::setup::Setup;
 use crate::sockets::Sockets;
 
@@ -34,13 +34,6 @@ pub struct Server {
     expected: Mutex<Vec<String>>,
     tolerated: Mutex<Vec<String>>,
     files: AtomicU64,
-}
-
-/// The process and what it has said so far. It is killed with this, if it still runs then.
-struct Program {
-    child: Process,
-    said: Arc<Mutex<Vec<String>>>,
-    reader: Option<JoinHandle<()>>,
 }
 
 /// The addresses that a server's configurations name, each once however often they are written.
@@ -94,7 +87,7 @@ impl Server {
         let file = directory.path().join("penstock.yaml");
         let mut ports = Ports::default();
         fs::write(&file, ports.fill(setup)).unwrap();
-        let (program, listeners) = Program::start_serving(&file, setup.unprivileged);
+        let (program, listeners) = start_serving(&file, setup.unprivileged);
         Self {
             directory,
             certificates,
@@ -115,7 +108,7 @@ impl Server {
             self.signal(signal);
             self.wait();
         }
-        let (program, listeners) = Program::start_serving(&self.directory().join("penstock.yaml"), false);
+        let (program, listeners) = start_serving(&self.directory().join("penstock.yaml"), false);
         self.program = Mutex::new(program);
         self.listeners = listeners;
     }
@@ -336,92 +329,12 @@ impl Drop for Server {
     }
 }
 
-impl Program {
-    /// Starts it and waits until it serves.
-    fn start_serving(config: &Path, unprivileged: bool) -> (Self, Vec<Listener>) {
-        let program = Self::start(config, unprivileged);
-        if let Err(said) = program.wait_for("ready, workers") {
-            let yaml = fs::read_to_string(config).unwrap();
-            panic!("the server did not start. It said:\n{said}\nwith:\n{yaml}");
-        }
-        let listeners = program.said().iter().filter_map(|line| Listener::in_line(line)).collect();
-        (program, listeners)
-    }
-
-    /// Starts it with nothing of this environment but where programs are.
-    fn start(config: &Path, unprivileged: bool) -> Self {
-        let program = program();
-        let mut command = if unprivileged && rustix::process::geteuid().is_root() {
-            let mut setpriv = Command::new("setpriv");
-            setpriv.args(["--bounding-set", "-dac_override,-dac_read_search", program]);
-            setpriv
-        } else {
-            Command::new(program)
-        };
-        command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-        command.args(["serve", "-c"]).arg(config);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = Process::spawn(&mut command).unwrap();
-        let stderr = child.stderr.take().unwrap();
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let shared = Arc::clone(&said);
-        let reader = thread::spawn(move || {
-            for line in BufReader::new(stderr).lines() {
-                shared.lock().unwrap().push(line.unwrap());
-            }
-        });
-        Self { child, said, reader: Some(reader) }
-    }
-
-    fn said(&self) -> Vec<String> {
-        self.said.lock().unwrap().clone()
-    }
-
-    /// The first line with these words; all that was said, if the program ends or too much time passes before.
-    fn wait_for(&self, fragment: &str) -> Result<String, String> {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            let silent = self.reader.as_ref().is_none_or(JoinHandle::is_finished);
-            if let Some(line) = self.said().into_iter().find(|line| line.contains(fragment)) {
-                return Ok(line);
-            }
-            if silent || Instant::now() > deadline {
-                return Err(self.said().join("\n"));
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    /// Stops it as an operator does, with SIGTERM; `None` if it has not ended by the deadline and is killed.
-    fn stop(&mut self) -> Option<ExitStatus> {
-        if self.child.try_wait().unwrap().is_none() {
-            kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        }
-        let deadline = Instant::now() + DEADLINE;
-        let status = loop {
-            match self.child.try_wait().unwrap() {
-                None if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
-                status => break status,
-            }
-        };
-        self.kill();
-        status
-    }
-
-    fn kill(&mut self) {
-        // It may have ended before.
-        drop(self.child.kill());
-        drop(self.child.wait());
-        if let Some(reader) = self.reader.take() {
-            reader.join().unwrap();
-        }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        self.kill();
-    }
+/// Starts the program and waits until it serves.
+fn start_serving(config: &Path, unprivileged: bool) -> (Program, Vec<Listener>) {
+    let program = Program::start(&["serve", "-c"], config, unprivileged);
+    program.wait_until_it_says("ready, workers");
+    let listeners = program.said().iter().filter_map(|line| Listener::in_line(line)).collect();
+    (program, listeners)
 }
 
 impl Listener {

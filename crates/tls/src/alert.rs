@@ -1,5 +1,8 @@
 //! Names of TLS alerts.
 
+/// The server has failed, not the client.
+pub const INTERNAL_ERROR: u8 = 80;
+
 /// The description of an alert in words (RFC 8446 §6, RFC 5246 §7.2).
 pub fn name(number: u8) -> &'static str {
     match number {

@@ -8,9 +8,12 @@ use std::time::SystemTime;
 use boring::error::ErrorStack;
 use boring::hash::MessageDigest;
 use boring::nid::Nid;
-use boring::pkey::{HasPublic, Id, PKey, PKeyRef, Private};
+use boring::pkey::{HasPublic, Id, PKey, PKeyRef, Private, Public};
+use boring::ssl::SslContextBuilder;
 use boring::x509::X509;
 use penstock_sys::ssl::moment;
+
+use crate::remote_key::{KeyId, PublicKey, RemoteKey};
 
 /// A leaf certificate, the intermediates to send with it, and the key that signs for it.
 ///
@@ -20,8 +23,24 @@ pub struct Certificate {
     intermediates: Vec<X509>,
     /// The issuer of the leaf, if the chain contains it; it may be a root, which is not sent.
     issuer: Option<X509>,
-    key: PKey<Private>,
+    key: CertificateKey,
     summary: Arc<Summary>,
+}
+
+/// Where the private key of a certificate is.
+#[derive(Clone)]
+pub(crate) enum CertificateKey {
+    /// In memory.
+    Local(PKey<Private>),
+    /// On a keyserver or in a hardware module.
+    Elsewhere {
+        /// Signs; `None` until it is attached.
+        remote: Option<Arc<dyn RemoteKey>>,
+        id: KeyId,
+        public: PublicKey,
+        /// Signs if the remote one fails.
+        fallback: Option<PKey<Private>>,
+    },
 }
 
 /// The facts of a leaf certificate: its names, kind of key and end of validity.
@@ -86,7 +105,7 @@ impl Algorithm {
     pub(crate) const ALL: [Self; 5] = [Self::P256, Self::Ed25519, Self::P384, Self::P521, Self::Rsa];
 
     /// `None` for keys that no TLS handshake can be signed with.
-    fn of<T: HasPublic>(key: &PKeyRef<T>) -> Option<Self> {
+    pub(crate) fn of<T: HasPublic>(key: &PKeyRef<T>) -> Option<Self> {
         match key.id() {
             Id::RSA => Some(Self::Rsa),
             Id::ED25519 => Some(Self::Ed25519),
@@ -100,7 +119,7 @@ impl Algorithm {
         }
     }
 
-    fn kind(self) -> KeyKind {
+    pub(crate) fn kind(self) -> KeyKind {
         match self {
             Self::P256 | Self::P384 | Self::P521 => KeyKind::Ecdsa,
             Self::Rsa => KeyKind::Rsa,
@@ -149,14 +168,51 @@ impl Certificate {
     /// # Errors
     /// See [`CertificateError`]; never one of the two about unreadable files.
     pub fn from_pem(chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, CertificateError> {
+        Self::with_key(chain_pem, |public| Ok(CertificateKey::Local(private_key(key_pem, &public)?)))
+    }
+
+    /// Reads a chain whose private key is elsewhere. `fallback_pem` is a copy of the key in memory, for the time in which
+    /// the remote one fails. The certificate signs after [`Self::with_remote`] only.
+    ///
+    /// # Errors
+    /// See [`CertificateError`]; never one of the two about unreadable files.
+    pub fn without_key(chain_pem: &[u8], fallback_pem: Option<&[u8]>) -> Result<Self, CertificateError> {
+        Self::with_key(chain_pem, |public| {
+            let fallback = fallback_pem.map(|pem| private_key(pem, &public)).transpose()?;
+            let id = KeyId::of(&public).ok_or(CertificateError::KeyUnsupported)?;
+            let public = PublicKey::new(public);
+            Ok(CertificateKey::Elsewhere { remote: None, id, public, fallback })
+        })
+    }
+
+    /// The same certificate, with signatures from `remote` if its key is elsewhere.
+    #[must_use]
+    pub fn with_remote(&self, remote: Arc<dyn RemoteKey>) -> Self {
+        let key = match &self.key {
+            CertificateKey::Local(key) => CertificateKey::Local(key.clone()),
+            CertificateKey::Elsewhere { id, public, fallback, .. } => CertificateKey::Elsewhere {
+                remote: Some(remote),
+                id: *id,
+                public: public.clone(),
+                fallback: fallback.clone(),
+            },
+        };
+        Self {
+            leaf: self.leaf.clone(),
+            intermediates: self.intermediates.clone(),
+            issuer: self.issuer.clone(),
+            key,
+            summary: Arc::clone(&self.summary),
+        }
+    }
+
+    fn with_key(
+        chain_pem: &[u8],
+        key: impl FnOnce(PKey<Public>) -> Result<CertificateKey, CertificateError>,
+    ) -> Result<Self, CertificateError> {
         let mut chain = X509::stack_from_pem(chain_pem).map_err(|error| malformed_chain(&error))?.into_iter();
         let leaf = chain.next().ok_or(CertificateError::ChainEmpty)?;
-        let key = PKey::private_key_from_pem(key_pem)
-            .map_err(|error| CertificateError::KeyMalformed { detail: error.to_string() })?;
-        let public = leaf.public_key().map_err(|error| malformed_chain(&error))?;
-        if !public.public_eq(&key) {
-            return Err(CertificateError::KeyMismatch);
-        }
+        let key = key(leaf.public_key().map_err(|error| malformed_chain(&error))?)?;
         let issuer = chain.clone().find(|one| one.issued(&leaf).is_ok());
         // Clients have the root already, and it costs bytes of the first flight.
         let intermediates = chain.filter(|certificate| !is_self_issued(certificate)).collect();
@@ -189,7 +245,7 @@ impl Certificate {
     }
 
     /// The SHA-256 digest of the leaf; zeros without memory.
-    pub(crate) fn fingerprint(&self) -> [u8; 32] {
+    pub fn fingerprint(&self) -> [u8; 32] {
         let digest = self.leaf.digest(MessageDigest::sha256());
         digest.ok().and_then(|digest| digest.as_ref().try_into().ok()).unwrap_or_default()
     }
@@ -203,8 +259,26 @@ impl Certificate {
         &self.intermediates
     }
 
-    pub(crate) fn key(&self) -> &PKey<Private> {
+    pub(crate) fn key(&self) -> &CertificateKey {
         &self.key
+    }
+
+    /// Has a context show the chain and sign with the key in memory.
+    ///
+    /// # Errors
+    /// The error of the library; an empty one if the key is elsewhere.
+    pub(crate) fn show(&self, context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
+        let CertificateKey::Local(key) = &self.key else { return Err(ErrorStack::get()) };
+        context.set_certificate(&self.leaf)?;
+        for intermediate in &self.intermediates {
+            context.add_extra_chain_cert(intermediate.clone())?;
+        }
+        context.set_private_key(key)
+    }
+
+    /// The identifier of its key; `None` if the library cannot encode it.
+    pub fn key_id(&self) -> Option<KeyId> {
+        KeyId::of(&*self.leaf.public_key().ok()?)
     }
 }
 
@@ -231,6 +305,12 @@ pub fn chain_fault(chain_pem: &[u8]) -> Option<ChainFault> {
     let place = chain.windows(2).position(|pair| pair[1].issued(&pair[0]).is_err())?;
     let has_issuer = chain.iter().any(|one| one.issued(&chain[place]).is_ok());
     Some(if has_issuer { ChainFault::Misplaced(place + 1) } else { ChainFault::Unrelated(place + 1) })
+}
+
+fn private_key(pem: &[u8], public: &PKey<Public>) -> Result<PKey<Private>, CertificateError> {
+    let key = PKey::private_key_from_pem(pem)
+        .map_err(|error| CertificateError::KeyMalformed { detail: error.to_string() })?;
+    if public.public_eq(&key) { Ok(key) } else { Err(CertificateError::KeyMismatch) }
 }
 
 fn is_self_issued(certificate: &X509) -> bool {

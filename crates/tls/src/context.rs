@@ -126,7 +126,7 @@ pub(crate) fn with_certificate(
     if settings.legacy.is_none() {
         ssl::set_signing_preferences(&mut builder, &MODERN_SIGNATURES)?;
     }
-    builder.set_private_key_method(Signing::with(certificate.key().clone()));
+    builder.set_private_key_method(Signing::with(certificate));
     Ok(builder)
 }
 

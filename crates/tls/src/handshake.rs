@@ -1,5 +1,6 @@
 //! One handshake, from the first byte to the keys for sending.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -10,16 +11,27 @@ use penstock_sys::traffic::{SendKeys, TrafficKeys};
 use tokio::net::TcpStream;
 
 use crate::acceptor::Acceptor;
+use crate::alert;
 use crate::alpn::HttpVersions;
 use crate::early_data::{self, EarlyDataOutcome};
 use crate::failure::HandshakeFailure;
 use crate::legacy;
 use crate::negotiated::{Negotiated, Timing, facts_of};
 use crate::receiver::Receiver;
+use crate::remote_key::RemoteOperation;
 use crate::session_store;
 use crate::signing::{self, HandshakeProgress};
 use crate::signing_limiter::{Permit, SigningLimiter, SigningRefusal};
 use crate::wire::Wire;
+
+/// The client of a handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectingClient {
+    /// Its address, for the log of a keyserver.
+    pub address: Option<IpAddr>,
+    /// The number of its network among those that share the rate of handshakes.
+    pub network: Option<u64>,
+}
 
 /// Result of a finished handshake.
 pub struct Established {
@@ -40,7 +52,7 @@ impl Acceptor {
     /// the client may agree on by ALPN.
     ///
     /// There is no deadline: the caller sets one. A full handshake takes a permit of `limiter` to sign, and waits for
-    /// it if none is available; handshakes with the same `network` leave places to wait to others.
+    /// it if none is available; handshakes with the same network of the `client` leave places to wait to others.
     ///
     /// # Errors
     /// The client or the network failed; see [`HandshakeFailure`].
@@ -50,13 +62,17 @@ impl Acceptor {
         received: Vec<u8>,
         versions: HttpVersions,
         limiter: &SigningLimiter,
-        network: Option<u64>,
+        client: ConnectingClient,
     ) -> Result<Established, HandshakeFailure> {
         let started = Instant::now();
         let connection =
             self.new_connection(versions).map_err(|_| HandshakeFailure::silent("out_of_memory"))?;
+        if let Some(progress) = signing::progress(&connection) {
+            progress.set_client(client.address);
+        }
         let ongoing = connection.setup_accept(Wire::new(Rc::clone(&socket), received));
-        let (stream, timing) = drive(ongoing, &socket, (limiter, network), self.lookup_deadline()).await?;
+        let limiter = (limiter, client.network);
+        let (stream, timing) = drive(ongoing, &socket, limiter, self.lookup_deadline()).await?;
         let early_data = early_data::outcome(stream.ssl(), self.early_data()).await;
         let client_certificate = self.name_of_client(stream.ssl());
         let mut established = take_over(stream, early_data)?;
@@ -99,6 +115,12 @@ async fn drive(
         let ready = match ongoing.error().code() {
             ErrorCode::WANT_READ => socket.readable().await,
             ErrorCode::WANT_WRITE => socket.writable().await,
+            ErrorCode::WANT_PRIVATE_KEY_OPERATION if wait_for_remote_key(&mut ongoing).await? => {
+                let waited = paused.elapsed();
+                timing.signing_remote += waited;
+                paused_for(ongoing.ssl(), waited);
+                continue;
+            }
             ErrorCode::PENDING_CERTIFICATE | ErrorCode::WANT_PRIVATE_KEY_OPERATION => {
                 let (permit, duration) = limiter.acquire(socket, network).await.map_err(without_permit)?;
                 timing.queued += duration;
@@ -117,6 +139,23 @@ async fn drive(
         timing.waiting += waited;
         paused_for(ongoing.ssl(), waited);
     }
+}
+
+/// Waits for the signature of a remote key; returns false if the handshake does not need one.
+async fn wait_for_remote_key(ongoing: &mut MidHandshakeSslStream<Wire>) -> Result<bool, HandshakeFailure> {
+    let operation = signing::progress(ongoing.ssl()).and_then(HandshakeProgress::take_remote_operation);
+    let Some(RemoteOperation { remote, request, has_fallback }) = operation else { return Ok(false) };
+    let answer = remote.sign(request).await;
+    if answer.is_err() && !has_fallback {
+        // The library sends no alert for a key that fails, and the client would wait for its own deadline.
+        ssl::send_fatal_alert(ongoing.ssl_mut(), alert::INTERNAL_ERROR);
+        let alert_sent = Some(alert::INTERNAL_ERROR);
+        return Err(HandshakeFailure { alert_sent, ..HandshakeFailure::silent("private_key_unavailable") });
+    }
+    if let Some(progress) = signing::progress(ongoing.ssl()) {
+        progress.set_answer(answer);
+    }
+    Ok(true)
 }
 
 /// No alert asks a client to retry later; most clients retry when the connection just ends.

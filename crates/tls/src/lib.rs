@@ -5,11 +5,11 @@
 //!
 //! ```no_run
 //! # use std::{rc::Rc, error::Error};
-//! # use penstock_tls::{Acceptor, AcceptorSettings, HttpVersions, SigningLimiter};
+//! # use penstock_tls::{Acceptor, AcceptorSettings, ConnectingClient, HttpVersions, SigningLimiter};
 //! # async fn serve(settings: AcceptorSettings, socket: Rc<tokio::net::TcpStream>) -> Result<(), Box<dyn Error>> {
 //! let acceptor = Acceptor::new(settings)?;
 //! let limiter = SigningLimiter::new(4);
-//! let accepted = acceptor.accept(socket, Vec::new(), HttpVersions::H1, &limiter, None).await;
+//! let accepted = acceptor.accept(socket, Vec::new(), HttpVersions::H1, &limiter, ConnectingClient::default()).await;
 //! let established = accepted.map_err(|failure| failure.to_string())?;
 //! println!("{} {}", established.facts.version, established.facts.cipher);
 //! # Ok(()) }
@@ -28,6 +28,7 @@ mod client_certificates;
 mod compression;
 mod context;
 mod context_selector;
+pub mod digest_signer;
 pub mod early_data;
 mod ecdsa;
 pub mod ech;
@@ -40,6 +41,8 @@ pub mod hello;
 mod ja4;
 mod legacy;
 mod load_signal;
+mod local_key;
+mod mutual;
 mod negotiated;
 pub mod ocsp;
 mod offered_certificate;
@@ -47,11 +50,13 @@ mod outbound;
 mod random;
 mod rate;
 mod receiver;
+pub mod remote_key;
 mod rsa;
 pub mod session_cache;
 mod session_key;
 pub mod session_store;
 mod settings;
+mod signature_kind;
 mod signatures;
 mod signing;
 mod signing_limiter;
@@ -71,16 +76,18 @@ pub use extensions::{EncryptedHello, Extensions, StapleStatus};
 pub use failure::HandshakeFailure;
 #[doc(hidden)]
 pub use fuzz::{fuzz_client_hello, fuzz_ocsp_response, fuzz_ticket_keys};
-pub use handshake::Established;
+pub use handshake::{ConnectingClient, Established};
 pub use ja4::Ja4;
 pub use legacy::{LEGACY_SUITES, Legacy};
+pub use mutual::{MutualError, MutualServer};
 pub use negotiated::{Negotiated, Timing};
 pub use offered_certificate::{CertificateSource, DefaultFor, LoadCertificate, OfferedCertificate};
-pub use outbound::{Authorities, Outbound, OutboundError, OutboundStream};
+pub use outbound::{Authorities, ClientIdentity, Outbound, OutboundError, OutboundStream};
 pub use random::random_number;
 pub use rate::HandshakeRate;
 pub use receiver::{Received, Receiver};
 pub use settings::{AcceptorSettings, ChaCha20, Group, KeyLog};
+pub use signature_kind::{Hash, SignatureKind};
 pub use signing_limiter::SigningLimiter;
 pub use suites::{ChaCha20Switch, Protection, SUITES, Suite};
 pub use wire::receive;

@@ -56,6 +56,8 @@ pub struct Timing {
     pub queued: Duration,
     /// Private key operations; zero in resumed sessions.
     pub signing: Duration,
+    /// Waiting for the signature of a key that is elsewhere.
+    pub signing_remote: Duration,
     /// Computing the shared secret.
     pub key_exchange: Duration,
     /// Everything else: parsing, loading a certificate, key schedules, sealing.
@@ -65,12 +67,15 @@ pub struct Timing {
 impl Timing {
     /// From the first step to the last.
     pub fn total(&self) -> Duration {
-        self.waiting + self.queued + self.signing + self.key_exchange + self.rest
+        self.parts() + self.rest
+    }
+
+    fn parts(self) -> Duration {
+        self.waiting + self.queued + self.signing + self.signing_remote + self.key_exchange
     }
 
     pub(crate) fn finished(self, total: Duration) -> Self {
-        let parts = self.waiting + self.queued + self.signing + self.key_exchange;
-        Self { rest: total.saturating_sub(parts), ..self }
+        Self { rest: total.saturating_sub(self.parts()), ..self }
     }
 }
 

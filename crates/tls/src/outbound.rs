@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use boring::error::ErrorStack;
-use boring::ssl::{Ssl, SslContext, SslMethod, SslSession, SslSessionCacheMode, SslVerifyMode, SslVersion};
+use boring::ssl::{
+    Ssl, SslContext, SslContextBuilder, SslMethod, SslSession, SslSessionCacheMode, SslVerifyMode, SslVersion,
+};
 use boring::x509::store::{X509Store, X509StoreBuilder};
 use boring::x509::verify::X509CheckFlags;
 use boring::x509::{X509, X509VerifyError};
@@ -18,6 +20,7 @@ use penstock_sys::ssl::client;
 use tokio::net::TcpStream;
 use tokio_boring::SslStreamBuilder;
 
+use crate::certificate::Certificate;
 use crate::client_certificates::AuthoritiesError;
 
 /// A connection with another server.
@@ -91,6 +94,25 @@ impl fmt::Debug for Authorities {
     }
 }
 
+/// The certificate that this program shows to other servers that ask for one. Clones share it.
+#[derive(Clone, Debug)]
+pub struct ClientIdentity(Arc<Certificate>);
+
+impl ClientIdentity {
+    /// This certificate, with its intermediates.
+    pub fn new(certificate: &Arc<Certificate>) -> Self {
+        Self(Arc::clone(certificate))
+    }
+}
+
+impl PartialEq for ClientIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.fingerprint() == other.0.fingerprint()
+    }
+}
+
+impl Eq for ClientIdentity {}
+
 /// Why a TLS connection to another server failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutboundError {
@@ -139,17 +161,46 @@ impl ServerSessions {
 
 impl Outbound {
     /// A client for the server `name`, a host name or IP address that its certificate must contain. At most
-    /// `sessions_max` sessions are kept.
+    /// `sessions_max` sessions are kept. A server that asks for a certificate is shown that of `identity`.
     ///
     /// # Errors
     /// The error of the library.
-    pub fn new(authorities: &Authorities, name: &str, sessions_max: usize) -> Result<Self, ErrorStack> {
+    pub fn new(
+        authorities: &Authorities,
+        name: &str,
+        sessions_max: usize,
+        identity: Option<&ClientIdentity>,
+    ) -> Result<Self, ErrorStack> {
+        Self::prepared(authorities, name, sessions_max, |context| {
+            context.set_alpn_protos(b"\x08http/1.1")?;
+            identity.map_or(Ok(()), |ClientIdentity(certificate)| certificate.show(context))
+        })
+    }
+
+    /// As [`Self::new`], for a server that requires a certificate and speaks no HTTP.
+    ///
+    /// # Errors
+    /// The error of the library; a certificate whose key is not in memory.
+    pub fn mutual(
+        authorities: &Authorities,
+        name: &str,
+        certificate: &Certificate,
+    ) -> Result<Self, ErrorStack> {
+        Self::prepared(authorities, name, 1, |context| certificate.show(context))
+    }
+
+    fn prepared(
+        authorities: &Authorities,
+        name: &str,
+        sessions_max: usize,
+        extend: impl FnOnce(&mut SslContextBuilder) -> Result<(), ErrorStack>,
+    ) -> Result<Self, ErrorStack> {
         let sessions = Arc::new(ServerSessions(Mutex::default(), sessions_max.max(1)));
         let mut context = SslContext::builder(SslMethod::tls())?;
         context.set_min_proto_version(Some(SslVersion::TLS1_2))?;
         context.set_verify(SslVerifyMode::PEER);
         context.set_cert_store_ref(&authorities.0.store);
-        context.set_alpn_protos(b"\x08http/1.1")?;
+        extend(&mut context)?;
         context.set_session_cache_mode(SslSessionCacheMode::CLIENT | SslSessionCacheMode::NO_INTERNAL);
         let kept = Arc::clone(&sessions);
         context.set_new_session_callback(move |_, session| kept.put(session));

@@ -1,71 +1,125 @@
 //! Private key operations: timed, and allowed by a permit.
 //!
 //! The library asks [`Signing`] for a signature. With a permit of the [`SigningLimiter`](crate::SigningLimiter) it is made
-//! at once; otherwise the library suspends, and [`Acceptor::accept`](crate::Acceptor::accept) resumes with a permit.
+//! at once; otherwise the library suspends, and [`Acceptor::accept`](crate::Acceptor::accept) resumes with a permit. A
+//! key that is elsewhere suspends the library a second time, until its signature has come.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use boring::error::ErrorStack;
 use boring::ex_data::Index;
-use boring::hash::MessageDigest;
-use boring::nid::Nid;
-use boring::pkey::{PKey, Private};
-use boring::rsa::Padding;
-use boring::sign::{RsaPssSaltlen, Signer};
-use boring::ssl::{PrivateKeyMethod, PrivateKeyMethodError, Ssl, SslRef, SslSignatureAlgorithm};
+use boring::ssl::{NameType, PrivateKeyMethod, PrivateKeyMethodError, Ssl, SslRef, SslSignatureAlgorithm};
 
-use crate::ecdsa::EcdsaSigner;
+use crate::certificate::{Certificate, CertificateKey};
 use crate::ja4::Ja4;
 use crate::load_signal::LoadSignal;
-use crate::rsa::RsaSigner;
+use crate::local_key::LocalKey;
+use crate::remote_key::{KeyId, PublicKey, RemoteKey, RemoteKeyError, RemoteOperation, SignRequest};
+use crate::signature_kind::SignatureKind;
 
 /// The private key of a certificate.
 pub(crate) struct Signing {
-    key: PKey<Private>,
-    /// Faster implementations for the same key, by its kind.
-    rsa: Option<RsaSigner>,
-    ecdsa: Option<EcdsaSigner>,
+    /// The key in memory: the only one, or that for the failures of the remote one.
+    local: Option<LocalKey>,
+    remote: Option<Remote>,
+}
+
+/// A key that is elsewhere.
+struct Remote {
+    key: Arc<dyn RemoteKey>,
+    id: KeyId,
+    public: PublicKey,
 }
 
 impl Signing {
-    pub(crate) fn with(key: PKey<Private>) -> Self {
-        let (rsa, ecdsa) = (RsaSigner::of(&key), EcdsaSigner::of(&key));
-        Self { key, rsa, ecdsa }
-    }
-
-    fn sign(
-        &self,
-        algorithm: SslSignatureAlgorithm,
-        input: &[u8],
-        output: &mut [u8],
-    ) -> Result<usize, ErrorStack> {
-        let fast = match (&self.ecdsa, &self.rsa) {
-            (Some(ecdsa), _) => ecdsa.sign(algorithm, input, output),
-            (None, Some(rsa)) => rsa.sign(algorithm, input, output),
-            (None, None) => None,
-        };
-        fast.map_or_else(|| sign(&self.key, algorithm, input, output), Ok)
-    }
-
-    /// Decrypts without checking the padding, which the library does.
-    fn decrypt(&self, input: &[u8], output: &mut [u8]) -> Result<usize, ErrorStack> {
-        self.key.rsa()?.private_decrypt(input, output, Padding::NONE)
-    }
-
-    /// Runs one private key operation and records its duration.
-    fn timed(
-        progress: Option<&HandshakeProgress>,
-        operate: impl FnOnce() -> Result<usize, ErrorStack>,
-    ) -> Result<usize, PrivateKeyMethodError> {
-        let started = Instant::now();
-        let result = operate();
-        if let Some(progress) = progress {
-            progress.signed_for(started.elapsed());
+    pub(crate) fn with(certificate: &Certificate) -> Self {
+        match certificate.key() {
+            CertificateKey::Local(key) => Self { local: Some(LocalKey::new(key.clone())), remote: None },
+            CertificateKey::Elsewhere { remote, id, public, fallback } => Self {
+                local: fallback.clone().map(LocalKey::new),
+                remote: remote.clone().map(|key| Remote { key, id: *id, public: public.clone() }),
+            },
         }
-        result.map_err(|_| PrivateKeyMethodError::FAILURE)
     }
+
+    /// Begins an operation that has a permit, or goes on with it.
+    fn operate(
+        &self,
+        ssl: &SslRef,
+        operation: PendingOperation,
+        output: &mut [u8],
+    ) -> Result<usize, PrivateKeyMethodError> {
+        let progress = progress(ssl);
+        let ask = match (&self.remote, progress, &operation) {
+            // Only the local key decrypts.
+            (Some(remote), Some(progress), PendingOperation::Signature(algorithm, input))
+                if !progress.uses_fallback.load(Relaxed) =>
+            {
+                Some((progress, remote.request(ssl, progress, *algorithm, input)?))
+            }
+            _ => None,
+        };
+        if let Some((progress, (remote, request))) = ask {
+            *progress.lock() = Some(operation);
+            let has_fallback = self.local.is_some();
+            *progress.remote() = RemoteState::Wanted(RemoteOperation { remote, request, has_fallback });
+            return Err(PrivateKeyMethodError::RETRY);
+        }
+        let local = self.local.as_ref().ok_or(PrivateKeyMethodError::FAILURE)?;
+        timed(progress, || match operation {
+            PendingOperation::Signature(algorithm, input) => local.sign(algorithm, &input, output),
+            PendingOperation::Decryption(input) => local.decrypt(&input, output),
+        })
+    }
+
+    fn begin(
+        &self,
+        ssl: &SslRef,
+        operation: PendingOperation,
+        output: &mut [u8],
+    ) -> Result<usize, PrivateKeyMethodError> {
+        if let Some(progress) = progress(ssl).filter(|progress| !progress.consume_permit()) {
+            *progress.lock() = Some(operation);
+            return Err(PrivateKeyMethodError::RETRY);
+        }
+        self.operate(ssl, operation, output)
+    }
+}
+
+impl Remote {
+    fn request(
+        &self,
+        ssl: &SslRef,
+        progress: &HandshakeProgress,
+        algorithm: SslSignatureAlgorithm,
+        message: &[u8],
+    ) -> Result<(Arc<dyn RemoteKey>, SignRequest), PrivateKeyMethodError> {
+        let request = SignRequest {
+            key: self.id,
+            public: self.public.clone(),
+            kind: SignatureKind::of(algorithm).ok_or(PrivateKeyMethodError::FAILURE)?,
+            message: message.to_vec(),
+            server_name: ssl.servername(NameType::HOST_NAME).map(str::to_ascii_lowercase),
+            client: progress.client.get().copied().flatten(),
+        };
+        Ok((Arc::clone(&self.key), request))
+    }
+}
+
+/// Runs one private key operation and records its duration.
+fn timed(
+    progress: Option<&HandshakeProgress>,
+    operate: impl FnOnce() -> Result<usize, ErrorStack>,
+) -> Result<usize, PrivateKeyMethodError> {
+    let started = Instant::now();
+    let result = operate();
+    if let Some(progress) = progress {
+        progress.signed_for(started.elapsed());
+    }
+    result.map_err(|_| PrivateKeyMethodError::FAILURE)
 }
 
 impl PrivateKeyMethod for Signing {
@@ -76,40 +130,44 @@ impl PrivateKeyMethod for Signing {
         algorithm: SslSignatureAlgorithm,
         output: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
-        let progress = progress(ssl);
-        if let Some(progress) = progress.filter(|progress| !progress.consume_permit()) {
-            *progress.lock() = Some(PendingOperation::Signature(algorithm, input.to_vec()));
-            return Err(PrivateKeyMethodError::RETRY);
-        }
-        Self::timed(progress, || self.sign(algorithm, input, output))
+        self.begin(ssl, PendingOperation::Signature(algorithm, input.to_vec()), output)
     }
 
     /// Used by suites without forward secrecy only. The library checks the result in constant time
-    /// (RFC 5246 §7.4.7.1).
+    /// (RFC 5246 §7.4.7.1). A remote key does not decrypt.
     fn decrypt(
         &self,
         ssl: &mut SslRef,
         input: &[u8],
         output: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
-        let progress = progress(ssl);
-        if let Some(progress) = progress.filter(|progress| !progress.consume_permit()) {
-            *progress.lock() = Some(PendingOperation::Decryption(input.to_vec()));
-            return Err(PrivateKeyMethodError::RETRY);
-        }
-        Self::timed(progress, || self.decrypt(input, output))
+        self.begin(ssl, PendingOperation::Decryption(input.to_vec()), output)
     }
 
     fn complete(&self, ssl: &mut SslRef, output: &mut [u8]) -> Result<usize, PrivateKeyMethodError> {
         let progress = progress(ssl).ok_or(PrivateKeyMethodError::FAILURE)?;
+        match progress.take_answer() {
+            Some(Ok(signature)) => {
+                let space = output.get_mut(..signature.len()).ok_or(PrivateKeyMethodError::FAILURE)?;
+                space.copy_from_slice(&signature);
+                return Ok(signature.len());
+            }
+            Some(Err(error)) => {
+                if self.local.is_none() {
+                    return Err(PrivateKeyMethodError::FAILURE);
+                }
+                if let Some(remote) = &self.remote {
+                    remote.key.used_fallback(error);
+                }
+                progress.uses_fallback.store(true, Relaxed);
+            }
+            None => {}
+        }
         if !progress.consume_permit() {
             return Err(PrivateKeyMethodError::RETRY);
         }
-        let waiting = progress.lock().take().ok_or(PrivateKeyMethodError::FAILURE)?;
-        Self::timed(Some(progress), || match waiting {
-            PendingOperation::Signature(algorithm, input) => self.sign(algorithm, &input, output),
-            PendingOperation::Decryption(input) => self.decrypt(&input, output),
-        })
+        let operation = progress.lock().take().ok_or(PrivateKeyMethodError::FAILURE)?;
+        self.operate(ssl, operation, output)
     }
 }
 
@@ -120,11 +178,25 @@ enum PendingOperation {
     Decryption(Vec<u8>),
 }
 
+/// The signature of a remote key.
+#[derive(Debug, Default)]
+enum RemoteState {
+    #[default]
+    Idle,
+    /// The handshake is to be suspended until this has been answered.
+    Wanted(RemoteOperation),
+    Answered(Result<Vec<u8>, RemoteKeyError>),
+}
+
 /// State of one handshake between calls of the library.
 #[derive(Debug, Default)]
 pub(crate) struct HandshakeProgress {
     has_permit: AtomicBool,
     waiting: Mutex<Option<PendingOperation>>,
+    remote: Mutex<RemoteState>,
+    /// Whether the local key signs, because the remote one has failed.
+    uses_fallback: AtomicBool,
+    client: OnceLock<Option<IpAddr>>,
     signing_nanoseconds: AtomicU64,
     /// The load that the handshake waits for.
     pending_load: Mutex<Option<LoadSignal>>,
@@ -178,6 +250,35 @@ impl HandshakeProgress {
         self.refuses_version.load(Relaxed)
     }
 
+    /// Sets the client, for the log of a keyserver.
+    pub(crate) fn set_client(&self, client: Option<IpAddr>) {
+        self.client.get_or_init(|| client);
+    }
+
+    /// Takes the operation of a remote key that the handshake is to wait for.
+    pub(crate) fn take_remote_operation(&self) -> Option<RemoteOperation> {
+        let mut remote = self.remote();
+        match std::mem::take(&mut *remote) {
+            RemoteState::Wanted(operation) => Some(operation),
+            other => {
+                *remote = other;
+                None
+            }
+        }
+    }
+
+    /// Stores the answer for the next call of the library.
+    pub(crate) fn set_answer(&self, answer: Result<Vec<u8>, RemoteKeyError>) {
+        *self.remote() = RemoteState::Answered(answer);
+    }
+
+    fn take_answer(&self) -> Option<Result<Vec<u8>, RemoteKeyError>> {
+        match std::mem::take(&mut *self.remote()) {
+            RemoteState::Answered(answer) => Some(answer),
+            RemoteState::Idle | RemoteState::Wanted(_) => None,
+        }
+    }
+
     fn consume_permit(&self) -> bool {
         self.has_permit.swap(false, Relaxed)
     }
@@ -187,7 +288,11 @@ impl HandshakeProgress {
         self.signing_nanoseconds.fetch_add(nanoseconds, Relaxed);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<PendingOperation>> {
+    fn remote(&self) -> MutexGuard<'_, RemoteState> {
+        self.remote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<PendingOperation>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -207,49 +312,4 @@ pub(crate) fn progress(ssl: &SslRef) -> Option<&HandshakeProgress> {
 fn progress_index() -> Option<Index<Ssl, HandshakeProgress>> {
     static INDEX: OnceLock<Option<Index<Ssl, HandshakeProgress>>> = OnceLock::new();
     *INDEX.get_or_init(|| Ssl::new_ex_index().ok())
-}
-
-/// Signs with a scheme of RFC 8446 §4.2.3. The library has checked that it suits the key.
-fn sign(
-    key: &PKey<Private>,
-    algorithm: SslSignatureAlgorithm,
-    input: &[u8],
-    output: &mut [u8],
-) -> Result<usize, ErrorStack> {
-    let mut signer = match digest_of(algorithm) {
-        Some(digest) => Signer::new(digest, key)?,
-        None => Signer::new_without_digest(key)?,
-    };
-    if is_pss(algorithm) {
-        signer.set_rsa_padding(Padding::PKCS1_PSS)?;
-        signer.set_rsa_pss_saltlen(RsaPssSaltlen::DIGEST_LENGTH)?;
-    }
-    signer.sign_oneshot(output, input)
-}
-
-fn digest_of(algorithm: SslSignatureAlgorithm) -> Option<MessageDigest> {
-    use SslSignatureAlgorithm as Scheme;
-    match algorithm {
-        Scheme::RSA_PKCS1_MD5_SHA1 => MessageDigest::from_nid(Nid::MD5_SHA1),
-        Scheme::RSA_PKCS1_SHA1 | Scheme::ECDSA_SHA1 => Some(MessageDigest::sha1()),
-        Scheme::RSA_PKCS1_SHA256 | Scheme::ECDSA_SECP256R1_SHA256 | Scheme::RSA_PSS_RSAE_SHA256 => {
-            Some(MessageDigest::sha256())
-        }
-        Scheme::RSA_PKCS1_SHA384 | Scheme::ECDSA_SECP384R1_SHA384 | Scheme::RSA_PSS_RSAE_SHA384 => {
-            Some(MessageDigest::sha384())
-        }
-        Scheme::RSA_PKCS1_SHA512 | Scheme::ECDSA_SECP521R1_SHA512 | Scheme::RSA_PSS_RSAE_SHA512 => {
-            Some(MessageDigest::sha512())
-        }
-        // Ed25519 includes its hash.
-        _ => None,
-    }
-}
-
-fn is_pss(algorithm: SslSignatureAlgorithm) -> bool {
-    use SslSignatureAlgorithm as Scheme;
-    matches!(
-        algorithm,
-        Scheme::RSA_PSS_RSAE_SHA256 | Scheme::RSA_PSS_RSAE_SHA384 | Scheme::RSA_PSS_RSAE_SHA512
-    )
 }

@@ -5,6 +5,9 @@ pub(crate) trait Holder: Send + Sync {
     /// Gives up a slice, which is evicted. Its readers may finish.
     fn release_slice(&self, slice: u32);
 
+    /// The name of a slice after its eviction.
+    fn ghost(&self, slice: u32) -> Option<u64>;
+
     /// Whether requests may still find the object.
     fn is_kept(&self) -> bool;
 

@@ -99,6 +99,10 @@ impl Holder for Dormant {
         drop(gone);
     }
 
+    fn ghost(&self, slice: u32) -> Option<u64> {
+        self.slots().first().map(|left| ghost(&left.record.key, slice))
+    }
+
     fn is_kept(&self) -> bool {
         true
     }

@@ -209,18 +209,25 @@ impl Slots {
         Some(Entry { slot: number, generation, slice, holder })
     }
 
-    /// Removes the entry of the next slice to evict. Its pages count as evicted until the slot is given back.
-    pub(super) fn evict(&mut self, uses: &SlotUses) -> Option<Entry> {
+    /// Removes the entry of the next slice to evict, and returns whether it is to be [remembered](Self::remember). Its pages
+    /// count as evicted until the slot is given back.
+    pub(super) fn evict(&mut self, uses: &SlotUses) -> Option<(Entry, bool)> {
         let Self { classes, order, .. } = self;
-        let (number, _) = order.evict(|(number, generation)| {
+        let victim = order.evict(|(number, generation)| {
             if is_kept(classes, number, generation) {
                 Candidate::Kept(uses.of(number))
             } else {
                 Candidate::Gone
             }
         })?;
+        let (number, _) = victim.name;
         self.set_evicted(number, true);
-        self.remove(number)
+        Some((self.remove(number)?, victim.is_to_be_remembered))
+    }
+
+    /// Remembers a slice that was evicted.
+    pub(super) fn remember(&mut self, ghost: u64) {
+        self.order.remember(ghost);
     }
 
     /// Remembers at least `ghosts` evictions.

@@ -206,10 +206,13 @@ impl MemoryTier {
         }
         let victim = slots.evict(&self.uses);
         drop(slots);
-        let Some(Entry { holder, slice, .. }) = victim else { return false };
+        let Some((Entry { holder, slice, .. }, is_to_be_remembered)) = victim else { return false };
         self.counts.evictions.fetch_add(1, Ordering::Relaxed);
         // Without the lock: dropping the slot ends in `release`, which takes it.
         if let Some(holder) = holder.upgrade() {
+            if is_to_be_remembered && let Some(ghost) = holder.ghost(slice) {
+                self.slots().remember(ghost);
+            }
             holder.release_slice(slice);
         }
         true

@@ -71,6 +71,8 @@ impl Purges {
         let latest = list.last().map_or(0, |purge| purge.at);
         *self.list.write().unwrap_or_else(PoisonError::into_inner) = list.into();
         self.latest.fetch_max(latest, Ordering::AcqRel);
+        // The directory may have been opened before, for tiers that could not be used then.
+        files.retain(|known| known.path() != file.path());
         files.push(file);
         drop(files);
         self.bound().inspect_err(|error| self.files().retain(|file| file.path() != error.path))
@@ -99,7 +101,9 @@ impl Purges {
         let kept = files.iter_mut().try_for_each(|file| file.append(&purge));
         {
             let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
-            *list = list.iter().cloned().chain([purge]).collect();
+            // One of the same objects that does as much makes an older one needless.
+            let is_needed = |known: &&Purge| known.pattern != purge.pattern || (purge.soft && !known.soft);
+            *list = list.iter().filter(is_needed).cloned().chain([purge.clone()]).collect();
         }
         self.latest.store(at, Ordering::Release);
         drop(files);

@@ -24,7 +24,10 @@ impl Kept {
             let uses = &self.uses;
             let look = |name| uses.get(&name).map_or(Candidate::Gone, Candidate::Kept);
             let gone = self.policy.evict(look).expect("a slice is kept");
-            self.uses.remove(&gone).expect("an evicted slice was kept");
+            self.uses.remove(&gone.name).expect("an evicted slice was kept");
+            if gone.is_to_be_remembered {
+                self.policy.remember(gone.name);
+            }
         }
         self.uses.insert(name, Uses::default());
         self.policy.insert(name, name);

@@ -9,7 +9,7 @@ use std::thread;
 
 use penstock_tls::certificate::{CertificateError, Summary};
 
-use super::files::{CertificateFiles, FoundCertificate};
+use super::files::{CertificateFiles, FoundCertificate, KeyFile};
 use crate::limits;
 
 /// The contents of a directory.
@@ -95,12 +95,10 @@ impl Listing {
                 names.insert(name);
             }
         }
-        self.files.extend(
-            pairs(&names).map(|(chain, key)| CertificateFiles {
-                chain: directory.join(chain),
-                key: directory.join(key),
-            }),
-        );
+        self.files.extend(pairs(&names).map(|(chain, key)| CertificateFiles {
+            chain: directory.join(chain),
+            key: KeyFile::Path(directory.join(key)),
+        }));
         // Without an extension, or with one that no file of a certificate has.
         let may_be_directory =
             |name: &&String| !name.rsplit_once('.').is_some_and(|(_, end)| is_file_end(end));
@@ -153,7 +151,7 @@ fn examine(
         return Ok(Arc::clone(unchanged));
     }
     let chain = files.read_chain().map_err(|error| Some(in_words(&error)))?;
-    let is_combined = files.chain == files.key;
+    let is_combined = files.key.path() == Some(&files.chain);
     let has_key = !is_combined || contains(&chain, b"PRIVATE KEY-----");
     let summary = match Summary::from_pem(&chain) {
         // A key without a certificate is no fault.

@@ -16,7 +16,26 @@ pub struct CertificateFiles {
     /// The chain, leaf first.
     pub chain: PathBuf,
     /// The private key.
-    pub key: PathBuf,
+    pub key: KeyFile,
+}
+
+/// The file of a private key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyFile {
+    /// The key is in this file.
+    Path(PathBuf),
+    /// The key is elsewhere, with a copy in this file if there is one.
+    Elsewhere(Option<PathBuf>),
+}
+
+impl KeyFile {
+    /// The file with the key or its copy; `None` if there is none.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Path(path) | Self::Elsewhere(Some(path)) => Some(path),
+            Self::Elsewhere(None) => None,
+        }
+    }
 }
 
 /// Identity and time of change of two files; another stamp means other contents.
@@ -44,25 +63,31 @@ impl CertificateFiles {
     /// The fault and its file; see [`CertificateError`].
     pub fn load(&self) -> Result<Certificate, CertificateError> {
         let chain = self.read_chain()?;
-        let key = read(&self.key)
-            .map_err(|source| CertificateError::KeyUnreadable { path: self.key.clone(), source })?;
-        Certificate::from_pem(&chain, &key)
+        let key = self.key.path().map(|path| {
+            read(path).map_err(|source| CertificateError::KeyUnreadable { path: path.to_owned(), source })
+        });
+        let key = key.transpose()?;
+        match (&self.key, key) {
+            (KeyFile::Path(_), Some(key)) => Certificate::from_pem(&chain, &key),
+            (_, key) => Certificate::without_key(&chain, key.as_deref()),
+        }
     }
 
     /// The stamp of the files now.
     pub fn stamp(&self) -> Stamp {
-        Stamp([stamp_of(&self.chain), stamp_of(&self.key)])
+        Stamp([stamp_of(&self.chain), self.key.path().and_then(stamp_of)])
     }
 
     /// Whether every user of this machine may read the key.
     pub fn key_is_open(&self) -> bool {
         const READABLE_BY_OTHERS: u32 = 0o004;
-        self.key.metadata().is_ok_and(|found| found.mode() & READABLE_BY_OTHERS != 0)
+        let metadata = self.key.path().and_then(|path| path.metadata().ok());
+        metadata.is_some_and(|found| found.mode() & READABLE_BY_OTHERS != 0)
     }
 
     /// The contents of both files; `None` if one cannot be read.
     pub(crate) fn read_both(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        Some((read(&self.chain).ok()?, read(&self.key).ok()?))
+        Some((read(&self.chain).ok()?, read(self.key.path()?).ok()?))
     }
 
     pub(super) fn read_chain(&self) -> Result<Vec<u8>, CertificateError> {

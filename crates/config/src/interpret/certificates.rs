@@ -1,23 +1,22 @@
 //! The server's certificates, read and proven.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use penstock_tls::DefaultFor;
-use penstock_tls::certificate::{Certificate, CertificateError, ChainFault, KeyKind, chain_fault};
+use penstock_tls::certificate::{CertificateError, ChainFault, KeyKind, chain_fault};
 use serde_saphyr::Spanned;
 
 use super::chains::{self, Mistake};
-use super::ocsp;
+use super::pem::{is_plausible, report, unreadable, warn_of_end, warn_of_open_key, when};
 use super::reader::Reader;
+use super::{ocsp, private_keys};
 use crate::certificate_files::{CertificateFiles, FoundCertificate, Scan, Unusable, scan};
 use crate::limits;
 use crate::model::{CertificateDirectory, ConfiguredCertificate, Ocsp};
 use crate::raw;
 use crate::section::{Position, Text, position};
-use crate::units::Size;
 
 /// The directories among the certificates.
 pub(super) fn directories(raw: &raw::Tls, reader: &mut Reader<'_>) -> Vec<CertificateDirectory> {
@@ -26,10 +25,16 @@ pub(super) fn directories(raw: &raw::Tls, reader: &mut Reader<'_>) -> Vec<Certif
     let mut directories = Vec::new();
     for (section, text) in entries {
         let raw = &section.value;
-        for (key, extra) in [("chain", &raw.chain), ("key", &raw.key), ("default", &raw.default)] {
-            if let Some(extra) = extra {
+        let extras = [
+            ("chain", raw.chain.as_ref().map(position)),
+            ("key", raw.key.as_ref().map(position)),
+            ("fallback", raw.fallback.as_ref().map(position)),
+            ("default", raw.default.as_ref().map(position)),
+        ];
+        for (key, extra) in extras {
+            if let Some(here) = extra {
                 let what = format!("{key}: a directory has none of its own");
-                reader.fault(position(extra), what, "move it to an entry of its own, without directory");
+                reader.fault(here, what, "move it to an entry of its own, without directory");
             }
         }
         directories.extend(directory(text, reader));
@@ -91,7 +96,7 @@ fn warn_of_open_keys(
         "directory: {} keys in {}, the first {}, may be read by every user of this machine",
         open.count() + 1,
         directory.display(),
-        first.files.key.display()
+        first.files.key.path().unwrap_or(&first.files.chain).display()
     );
     reader.warning(here, what, "run chmod 600 on them");
 }
@@ -113,19 +118,6 @@ fn warn_of_ends(directory: &Path, found: &[Arc<FoundCertificate>], here: Positio
         when(*end, reader.now)
     );
     reader.warning(here, what, "renew in time: clients refuse expired ones");
-}
-
-/// The end of a certificate in words, such as `expired 3 days ago` or `expires in 5 days`.
-pub(super) fn when(end: SystemTime, now: SystemTime) -> String {
-    const DAY: u64 = 24 * 3600;
-    match now.duration_since(end).map(|age| age.as_secs() / DAY) {
-        Ok(0) => "expired today".to_owned(),
-        Ok(days) => format!("expired {days} days ago"),
-        Err(ahead) => match ahead.duration().as_secs() / DAY {
-            0 => "expires within a day".to_owned(),
-            days => format!("expires in {days} days"),
-        },
-    }
 }
 
 /// `ocsp` applies to certificates without a setting of their own.
@@ -173,7 +165,7 @@ fn default_for(raw: Option<&Text>, reader: &mut Reader<'_>) -> DefaultFor {
     }
 }
 
-fn certificate(
+pub(super) fn certificate(
     section: &Spanned<raw::Certificate>,
     default: DefaultFor,
     reader: &mut Reader<'_>,
@@ -184,62 +176,34 @@ fn certificate(
         reader.fault(position(section), what, format!("add {missing}: FILE.pem"));
         return None;
     };
-    let (chain, key) = (reader.path(chain_text), reader.path(key_text));
+    let chain = reader.path(chain_text);
     let chain_is_plausible = is_plausible("chain", chain_text, &chain, reader);
-    if !is_plausible("key", key_text, &key, reader) || !chain_is_plausible {
+    let place = private_keys::place(key_text, section.value.fallback.as_ref(), reader)?;
+    if !chain_is_plausible {
         return None;
     }
-    let files = CertificateFiles { chain, key };
+    let key_text = &place.file_text;
+    let files = CertificateFiles { chain, key: place.file };
     let stamp = files.stamp();
     match files.load() {
         Ok(certificate) => {
             warn_of_end(&certificate, &files.chain, position(chain_text), reader);
             if files.key_is_open() {
-                let what = format!("key: {} may be read by every user of this machine", files.key.display());
-                reader.warning(position(key_text), what, "run chmod 600 on it");
+                warn_of_open_key(files.key.path(), key_text, reader);
             }
             warn_of_order(&files, position(chain_text), reader);
             let certificate = Arc::new(certificate);
-            Some(ConfiguredCertificate { certificate, default, ocsp: None, files: Some((files, stamp)) })
+            let (remote, files) = (place.remote, Some((files, stamp)));
+            Some(ConfiguredCertificate { certificate, default, ocsp: None, files, remote })
         }
         Err(error) => {
             if report_mistake(&error, &files, (position(chain_text), position(key_text)), reader) {
                 return None;
             }
-            report(error, (position(chain_text), &files.chain), (position(key_text), &files.key), reader);
+            report(error, &files, (position(chain_text), position(key_text)), reader);
             None
         }
     }
-}
-
-/// Refuses devices, pipes and large files, whose reading might never end. A missing file is left to its reader.
-pub(super) fn is_plausible(key: &str, text: &Text, path: &Path, reader: &mut Reader<'_>) -> bool {
-    let wrong = match path.metadata() {
-        Ok(found) if found.is_dir() || found.is_file() && found.len() <= limits::PEM_FILE_BYTES => {
-            return true;
-        }
-        Err(_) => return true,
-        Ok(found) if found.is_file() => format!("is larger than {}", Size(limits::PEM_FILE_BYTES)),
-        Ok(_) => "is not a regular file".to_owned(),
-    };
-    reader.fault(
-        position(text),
-        format!("{key}: {} {wrong}", path.display()),
-        "write the path of a PEM file",
-    );
-    false
-}
-
-fn warn_of_end(certificate: &Certificate, chain: &Path, here: Position, reader: &mut Reader<'_>) {
-    let soon = reader.now + Duration::from_secs(limits::CERTIFICATE_WARNING_DAYS * 24 * 3600);
-    let Some(end) = certificate.not_after().filter(|end| *end < soon) else { return };
-    let what = format!("chain: the certificate in {} {}", chain.display(), when(end, reader.now));
-    let instead = if end < reader.now {
-        "renew it: clients refuse it"
-    } else {
-        "renew it: clients will refuse it then"
-    };
-    reader.warning(here, what, instead);
 }
 
 /// Clients of TLS 1.2 expect each certificate to certify the one before it (RFC 5246 section 7.4.2).
@@ -272,7 +236,8 @@ fn report_mistake(
     (chain_at, key_at): (Position, Position),
     reader: &mut Reader<'_>,
 ) -> bool {
-    let (chain, key) = (files.chain.display(), files.key.display());
+    let Some(key) = files.key.path() else { return false };
+    let (chain, key) = (files.chain.display(), key.display());
     match files.read_both().and_then(|(chain, key)| chains::mistake(error, &chain, &key)) {
         Some(Mistake::Swapped) => {
             let what = format!("chain: {chain} is a private key, and {key} a certificate");
@@ -285,57 +250,4 @@ fn report_mistake(
         None => return false,
     }
     true
-}
-
-fn report(
-    error: CertificateError,
-    (chain_at, chain): (Position, &Path),
-    (key_at, key): (Position, &Path),
-    reader: &mut Reader<'_>,
-) {
-    let (chain, key) = (chain.display(), key.display());
-    match error {
-        CertificateError::ChainUnreadable { source, .. } => {
-            let what = format!("chain: {chain} {}", unreadable(&source));
-            reader.fault(chain_at, what, "write the path of a PEM file with the certificate");
-        }
-        CertificateError::KeyUnreadable { source, .. } => {
-            let what = format!("key: {key} {}", unreadable(&source));
-            reader.fault(key_at, what, "write the path of a PEM file with the private key");
-        }
-        CertificateError::ChainMalformed { .. } => {
-            let what = format!("chain: {chain} holds a broken certificate");
-            reader.fault(chain_at, what, "write a PEM file: the certificate, then its intermediates");
-        }
-        CertificateError::ChainEmpty => {
-            let what = format!("chain: {chain} holds no certificate");
-            reader.fault(chain_at, what, "write a PEM file with -----BEGIN CERTIFICATE-----");
-        }
-        CertificateError::KeyMalformed { .. } => {
-            let what = format!("key: {key} is not a private key in PEM without a password");
-            reader.fault(key_at, what, "write a PEM file with -----BEGIN PRIVATE KEY-----");
-        }
-        CertificateError::KeyUnsupported => {
-            let what = format!("chain: the key of the certificate in {chain} cannot sign a TLS handshake");
-            reader.fault(
-                chain_at,
-                what,
-                "get one for an ECDSA P-256 key; RSA, P-384, P-521 and Ed25519 work too",
-            );
-        }
-        CertificateError::KeyMismatch => {
-            let what = format!("key: {key} does not belong to the certificate in {chain}");
-            reader.fault(key_at, what, "write the key this certificate was issued for");
-        }
-    }
-}
-
-/// The system's error in words, without its number.
-pub(super) fn unreadable(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "does not exist".to_owned(),
-        io::ErrorKind::PermissionDenied => "may not be read by this user".to_owned(),
-        io::ErrorKind::IsADirectory => "is a directory".to_owned(),
-        _ => format!("cannot be read ({error})"),
-    }
 }

@@ -7,7 +7,7 @@ use penstock_tls::{
 };
 use serde_saphyr::Spanned;
 
-use super::certificates::{is_plausible, unreadable, when};
+use super::pem::{is_plausible, unreadable, when};
 use super::reader::Reader;
 use crate::limits;
 use crate::raw;
@@ -31,9 +31,27 @@ pub(super) fn client_certificates(
         reader.fault(position(section), what, "add ca: FILE.pem with the authorities that sign clients");
         return None;
     };
+    rules(text, section.value.crl.as_ref(), mode?, reader)
+}
+
+/// The rules of a server all of whose clients need a certificate.
+pub(super) fn client_rules(
+    ca: &Text,
+    crl: Option<&Text>,
+    reader: &mut Reader<'_>,
+) -> Option<ClientCertificates> {
+    rules(ca, crl, ClientCertificateMode::Required, reader)
+}
+
+fn rules(
+    text: &Text,
+    crl: Option<&Text>,
+    mode: ClientCertificateMode,
+    reader: &mut Reader<'_>,
+) -> Option<ClientCertificates> {
     let pem = read("ca", text, "a PEM file with the authorities that sign clients", reader)?;
-    let instead = match ClientCertificates::new(&pem, mode?, LIMITS) {
-        Ok(rules) => return refusing_revoked(rules, section.value.crl.as_ref(), reader),
+    let instead = match ClientCertificates::new(&pem, mode, LIMITS) {
+        Ok(rules) => return refusing_revoked(rules, crl, reader),
         Err(AuthoritiesError::Empty) => {
             ("holds no certificate", "write a PEM file with -----BEGIN CERTIFICATE-----")
         }

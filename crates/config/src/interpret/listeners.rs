@@ -54,7 +54,7 @@ pub(super) fn listeners(
 }
 
 /// Enters an address, which must be new. Port 0 never clashes: the system chooses a free one.
-fn claim(
+pub(super) fn claim(
     key: &str,
     address: SocketAddr,
     here: Position,

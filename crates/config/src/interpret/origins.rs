@@ -6,18 +6,22 @@ mod url;
 use std::time::Duration;
 
 use penstock_http::OriginUrl;
-use penstock_tls::{Authorities, AuthoritiesError};
+use penstock_tls::Authorities;
 use serde_saphyr::Spanned;
 
 use self::url::url;
-use super::certificates::{is_plausible, unreadable};
+use super::pem;
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Health, HttpOrigin, Origin, OriginTimeouts};
+use crate::model::{Cluster, Health, HttpOrigin, Origin, OriginTimeouts};
 use crate::raw;
 use crate::section::{Entries, Position, Text, Texts, WordOr, position};
 
-pub(super) fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> Option<Origin> {
+pub(super) fn origin(
+    section: &Spanned<raw::Site>,
+    cluster: Option<&Cluster>,
+    reader: &mut Reader<'_>,
+) -> Option<Origin> {
     let instead = "add origin: {directory: /srv/video} or origin: {http: [\"http://192.0.2.5:8080\"]}";
     let Some(origin) = &section.value.origin else {
         reader.fault(position(section), "this site has no origin", instead);
@@ -46,7 +50,8 @@ pub(super) fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> O
         }
         raw::Origin { http: Some(list), .. } => {
             let targets = targets(list, reader);
-            Some(Origin::Http(Box::new(http(raw, targets, position(list), reader))))
+            let origin = http(raw, targets, position(list), reader);
+            Some(Origin::Http(Box::new(shared(origin, raw, cluster, reader))))
         }
         raw::Origin { s3: Some(section), .. } => {
             let (s3, target) = s3::bucket(section, reader)?;
@@ -55,10 +60,9 @@ pub(super) fn origin(section: &Spanned<raw::Site>, reader: &mut Reader<'_>) -> O
                 reader.fault(position(host), what, "remove it");
             }
             let origin = http(raw, vec![(target, 1)], position(section), reader);
-            Some(Origin::Http(Box::new(HttpOrigin { s3: Some(s3), ..origin })))
+            let origin = HttpOrigin { s3: Some(s3), ..origin };
+            Some(Origin::Http(Box::new(shared(origin, raw, cluster, reader))))
         }
-        // `peers` is already reported as not supported yet.
-        raw::Origin { peers: Some(_), .. } => None,
         raw::Origin { .. } => {
             let instead = "add directory: /srv/video or http: [\"http://192.0.2.5:8080\"]";
             reader.fault(position(origin), "this origin has neither a directory nor http", instead);
@@ -78,6 +82,8 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
         ("redirect_hosts", raw.redirect_hosts.as_ref().map(position)),
         ("max_unannounced", raw.max_unannounced.as_ref().map(position)),
         ("health", raw.health.as_ref().map(position)),
+        ("peers", raw.peers.as_ref().map(position)),
+        ("shield", raw.shield.as_ref().map(position)),
     ];
     for (key, here) in entries {
         if let Some(here) = here {
@@ -132,7 +138,42 @@ fn http(
         ),
         health: health(raw.health.as_ref(), reader),
         targets,
+        peers: false,
+        shield: Vec::new(),
     }
+}
+
+/// The origin with the nodes of the cluster that share it.
+fn shared(
+    origin: HttpOrigin,
+    raw: &raw::Origin,
+    cluster: Option<&Cluster>,
+    reader: &mut Reader<'_>,
+) -> HttpOrigin {
+    let peers = reader.flag("peers", raw.peers.as_ref(), false);
+    if let (Some(text), true, None) = (&raw.peers, peers, cluster) {
+        let instead = "add cluster: {self: NAME, nodes: [{name: NAME, address: 192.0.2.1:8443}]}";
+        reader.fault(position(text), "peers: there is no cluster", instead);
+    }
+    let mut shield = Vec::new();
+    for text in raw.shield.iter().flat_map(|list| &list.value) {
+        let nodes = cluster.map_or(&[][..], |cluster| &cluster.nodes);
+        match nodes.iter().position(|node| node.name == text.value) {
+            Some(place) if shield.contains(&place) => {
+                let what = format!("shield: {} is listed twice", text.value);
+                reader.fault(position(text), what, "keep one of them");
+            }
+            Some(place) => shield.push(place),
+            None => {
+                let what = format!("shield: `{}` is not a node of the cluster", text.value.escape_debug());
+                reader.fault(position(text), what, "write a name that cluster.nodes has");
+            }
+        }
+    }
+    if let (Some(list), false) = (&raw.shield, peers || shield.is_empty()) {
+        reader.fault(position(list), "shield: this site has no peers", "add peers: true");
+    }
+    HttpOrigin { peers, shield, ..origin }
 }
 
 fn targets(list: &Entries<raw::OriginServer>, reader: &mut Reader<'_>) -> Vec<(OriginUrl, u32)> {
@@ -237,25 +278,7 @@ pub(super) fn authorities(
         );
         return None;
     }
-    let path = reader.path(text);
-    if !is_plausible("ca", text, &path, reader) {
-        return None;
-    }
-    let (what, instead) = match std::fs::read(&path) {
-        Err(error) => (unreadable(&error), "write the path of a PEM file"),
-        Ok(pem) => match Authorities::from_pem(&pem) {
-            Ok(authorities) => return Some(authorities),
-            Err(AuthoritiesError::Empty) => {
-                ("holds no certificate".to_owned(), "write a PEM file with -----BEGIN CERTIFICATE-----")
-            }
-            Err(AuthoritiesError::Malformed) => (
-                "holds a broken certificate".to_owned(),
-                "write a PEM file with the authorities that sign these servers",
-            ),
-        },
-    };
-    reader.fault(position(text), format!("ca: {} {what}", path.display()), instead);
-    None
+    pem::authorities("ca", text, reader)
 }
 
 fn timeouts(section: Option<&Spanned<raw::OriginTimeouts>>, reader: &mut Reader<'_>) -> OriginTimeouts {

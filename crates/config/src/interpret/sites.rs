@@ -12,25 +12,30 @@ use super::origins::origin;
 use super::reader::Reader;
 use super::signed_urls::signed_urls;
 use crate::limits;
-use crate::model::{DotFiles, Headers, HostPattern, Hsts, Origin, Site};
+use crate::model::{Cluster, DotFiles, Headers, HostPattern, Hsts, Origin, Site};
 use crate::raw;
 use crate::section::{Position, Sections, Text, WordOr, position, start};
 
 /// The default file of a directory.
 pub(crate) const INDEX: &str = "index.html";
 
-pub(super) fn sites(list: Option<&Sections<raw::Site>>, reader: &mut Reader<'_>) -> Vec<Site> {
+pub(super) fn sites(
+    list: Option<&Sections<raw::Site>>,
+    cluster: Option<&Cluster>,
+    reader: &mut Reader<'_>,
+) -> Vec<Site> {
     let entries = list.map_or(&[][..], |list| &list.value);
     if entries.is_empty() {
         let instead = "write sites: [{hosts: [\"*\"], origin: {directory: /srv/video}}]";
         reader.fault(start(list), "there is no site", instead);
     }
     let mut taken = HashMap::new();
-    entries.iter().filter_map(|section| site(section, &mut taken, reader)).collect()
+    entries.iter().filter_map(|section| site(section, cluster, &mut taken, reader)).collect()
 }
 
 fn site(
     section: &Spanned<raw::Site>,
+    cluster: Option<&Cluster>,
     taken: &mut HashMap<HostPattern, Position>,
     reader: &mut Reader<'_>,
 ) -> Option<Site> {
@@ -42,7 +47,7 @@ fn site(
     });
     let index = raw.index.as_ref().and_then(|text| index(text, reader)).unwrap_or_else(|| INDEX.to_owned());
     let cache = site_cache(raw.cache.as_ref(), reader);
-    let origin = origin(section, reader)?;
+    let origin = origin(section, cluster, reader)?;
     if let (Origin::Directory(_), Some(cache)) = (&origin, &raw.cache) {
         let what = "cache: files of a directory are not cached, the system keeps them in memory by itself";
         reader.fault(position(cache), what, "remove it, or write origin: {http: [...]}");

@@ -1,32 +1,25 @@
-//! Reports unknown keys, and keys whose feature does not exist yet.
+//! Reports unknown keys.
 
 use super::reader::Reader;
-use crate::raw;
-use crate::section::{Inside, Key, RejectedKey, Section, position};
+use crate::section::{Inside, Key, Section, UnknownKey, position};
 
-pub(super) fn report(root: &raw::Root, reader: &mut Reader<'_>) {
+pub(super) fn report<S: Section>(root: &S, reader: &mut Reader<'_>) {
     let mut found = Vec::new();
-    root.unknown_keys_within("", &mut found);
-    for stray in found {
-        match stray {
-            RejectedKey::NotYet { path, position } => {
-                reader.fault(position, format!("{path} is not supported yet"), "remove it");
-            }
-            RejectedKey::Unknown { key, siblings } => {
-                let name = &key.value;
-                reader.fault(position(&key), format!("unknown key `{name}`"), instead_of(name, siblings));
-            }
-        }
+    root.unknown_keys_within(&mut found);
+    for UnknownKey { key, siblings } in found {
+        let name = &key.value;
+        let remedy = instead_of(name, siblings, S::KEYS);
+        reader.fault(position(&key), format!("unknown key `{name}`"), remedy);
     }
 }
 
 /// The remedy for an unknown key `name` among `siblings`.
-fn instead_of(name: &str, siblings: &'static [Key]) -> String {
+fn instead_of(name: &str, siblings: &'static [Key], root: &'static [Key]) -> String {
     if let Some(near) = nearest(name, siblings.iter().map(|key| key.name)) {
         return format!("write `{near}`");
     }
     let mut sections = Vec::new();
-    find_sections(name, "", raw::Root::KEYS, &mut sections);
+    find_sections(name, "", root, &mut sections);
     if sections.is_empty() {
         let known: Vec<&str> = siblings.iter().map(|key| key.name).collect();
         format!("write one of: {}", known.join(", "))

@@ -24,6 +24,9 @@ pub const WAITING_TIER_BYTES: u64 = 256 * MIB;
 /// How often a server then looks whether that process has ended.
 pub const WAITING_TIER_MILLISECONDS: u64 = 50;
 
+/// How long it waits before it tries again, if it could not use the tiers then.
+pub const WAITING_TIER_RETRY_SECONDS: u64 = 5;
+
 /// The least a memory tier can work with, in slices: readers and fills hold some of them.
 pub const MEMORY_TIER_SLICES_MIN: u64 = 16;
 

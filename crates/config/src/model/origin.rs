@@ -44,6 +44,10 @@ pub struct HttpOrigin {
     pub max_unannounced: u64,
     /// When one is taken out.
     pub health: Health,
+    /// Whether the nodes of the cluster share what comes from it.
+    pub peers: bool,
+    /// Places of the nodes of the cluster through which misses go to it.
+    pub shield: Vec<usize>,
 }
 
 impl HttpOrigin {
@@ -61,6 +65,8 @@ impl HttpOrigin {
             redirect_hosts: Vec::new(),
             max_unannounced: limits::ORIGIN_UNANNOUNCED_BYTES,
             health: Health::default(),
+            peers: false,
+            shield: Vec::new(),
         }
     }
 }

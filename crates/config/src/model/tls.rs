@@ -10,6 +10,7 @@ use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::DirectoryLimits;
 use penstock_tls::{ChaCha20, ClientCertificates, Compression, DefaultFor, Group, Legacy, Suite};
 
+use super::keys::RemoteKeyPlace;
 use crate::certificate_files::{CertificateFiles, FoundCertificate, Stamp, Unusable};
 use crate::limits;
 use crate::section::Position;
@@ -78,6 +79,8 @@ pub struct ConfiguredCertificate {
     pub default: DefaultFor,
     /// Its files and what the system said about them; `None` if the certificate was made in memory.
     pub files: Option<(CertificateFiles, Stamp)>,
+    /// Where its key is; `None` if that is a file.
+    pub remote: Option<RemoteKeyPlace>,
     /// Where its OCSP response comes from; `None` leaves that to [`Tls::ocsp`].
     pub ocsp: Option<Ocsp>,
 }

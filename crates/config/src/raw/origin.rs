@@ -2,7 +2,7 @@
 
 use serde_saphyr::Spanned;
 
-use crate::section::{Entries, NotYet, Text, Texts, section};
+use crate::section::{Entries, Text, Texts, section};
 
 section! {
     /// The origin of a site's bytes.
@@ -31,8 +31,10 @@ section! {
         max_unannounced: Text, "size", "8GiB";
         /// When a server is taken out, and when it comes back.
         health: Spanned<Health>, "section", "";
-        /// Other Penstock servers on a ring.
-        peers: NotYet, "name", "off";
+        /// Whether the servers of `cluster` share the objects of this site: a miss is asked of the object's owner first. See [cluster.md](cluster.md).
+        peers: Text, "`true`, `false`", "false";
+        /// Names of nodes of `cluster` through which the misses of all nodes go to this origin.
+        shield: Texts, "list of names", "[]";
     }
 }
 

@@ -46,6 +46,10 @@ fn with_key(section: &str, line: &str) -> String {
         ),
         "sites.origin.http" => with_key("sites.origin", "")
             .replace("[\"http://a\"]", &format!("[{{url: \"http://a\", {line}}}]")),
+        "cluster.nodes" => format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{directory: video}}}}]\n\
+             cluster: {{self: edge1, nodes: [{{name: edge1, address: 127.0.0.1:81, {line}}}]}}\n"
+        ),
         "sites.origin.s3" => with_key("sites.origin", "").replace(
             "http: [\"http://a\"],",
             &format!(
@@ -66,6 +70,10 @@ fn with_key(section: &str, line: &str) -> String {
         }
         "tls.certificates" => {
             around(&format!("tls: {{certificates: [{{chain: ec.crt, key: ec.key, {line}}}]}}"))
+        }
+        "tls.certificates.key" => {
+            let access = "keyserver: [\"127.0.0.1:2407\"], ca: ec.crt, chain: ec.crt, key: ec.key";
+            around(&format!("tls: {{certificates: [{{chain: ec.crt, key: {{{access}, {line}}}}}]}}"))
         }
         "fleet" => around(&format!("fleet: {{valkey: \"redis://127.0.0.1\", secret: ec.key, {line}}}")),
         "" => around(line),

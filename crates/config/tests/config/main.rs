@@ -3,6 +3,7 @@
 
 mod arbitrary;
 mod caching;
+mod cluster;
 mod documents;
 mod extensions;
 mod fixture;

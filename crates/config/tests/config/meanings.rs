@@ -137,7 +137,7 @@ tls:
     );
     let (files, _) = tls.certificates[0].files.as_ref().unwrap();
     assert_eq!(files.chain, fixture.path().join("ec.crt"));
-    assert_eq!(files.key, fixture.path().join("ec.key"));
+    assert_eq!(files.key.path(), Some(fixture.path().join("ec.key").as_path()));
     assert_eq!(tls.oldest, tls.newest);
     assert_eq!(tls.newest, Tls::default().newest);
     assert_eq!(tls.kernel, KernelTls::Off);

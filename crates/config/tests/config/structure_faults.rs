@@ -104,16 +104,9 @@ fn keys_inside_an_unknown_key_are_not_checked() {
         Fixture::new().faults(&text.replace("*", "y")),
         [
             "edge.yaml:3: unknown key `nginx`; write one of: workers, affinity, user, listeners, tls, sites, cache, \
-          fleet, admin, log, limits"
+          cluster, fleet, admin, log, limits"
         ]
     );
-}
-
-#[test]
-fn origins_to_come_are_not_ignored() {
-    let fixture = Fixture::new();
-    let text = "listeners: [{address: 127.0.0.1:0}]\nsites:\n  - origin: {peers: ring}\n";
-    assert_eq!(fixture.faults(text), ["edge.yaml:3: sites.origin.peers is not supported yet; remove it"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use penstock_http::caching::{Directives, Response, Storage, fields};
 
 use crate::live::FreshnessBounds;
 use crate::origins::OriginBody;
+use crate::peer_fields::is_internal;
 
 /// Fields of one connection (RFC 9110 §7.6.1), and fields that this server writes.
 pub(super) const NOT_PASSED_ON: [&str; 20] = [
@@ -93,7 +94,7 @@ pub(super) fn lines(answer: &dyn OriginBody) -> Vec<u8> {
     let mut lines = Vec::new();
     for (name, value) in answer.fields() {
         let name = name.as_str();
-        if NOT_PASSED_ON.contains(&name) || of_connection(name) {
+        if NOT_PASSED_ON.contains(&name) || is_internal(name) || of_connection(name) {
             continue;
         }
         lines.extend_from_slice(name.as_bytes());

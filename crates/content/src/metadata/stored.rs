@@ -11,9 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use penstock_cache::Describe;
 use penstock_http::caching::Lifetime;
 
-use super::{ObjectMetadata, PackedText, Rare, Text, since_1970};
+use super::{ObjectMetadata, PackedText, Rare, Text, Traits, since_1970};
 use crate::http_site::HttpSite;
-use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime};
+use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime, milliseconds};
 use crate::readers::ReaderThrottle;
 
 /// The version of the format. Metadata of another version are not read.
@@ -70,10 +70,10 @@ impl ObjectMetadata {
         if let Some(text) = self.modified_text() {
             put(out, field::MODIFIED, text.as_bytes());
         }
-        put(out, field::RECEIVED, &self.received.to_le_bytes());
-        put(out, field::RANGES, &[u8::from(self.ranges)]);
+        put(out, field::RECEIVED, &(1000 * u64::from(self.received)).to_le_bytes());
+        put(out, field::RANGES, &[u8::from(self.came_in_part())]);
         put(out, field::TARGET, self.target().as_bytes());
-        put(out, field::IS_MANIFEST, &[u8::from(self.is_manifest)]);
+        put(out, field::IS_MANIFEST, &[u8::from(self.traits.has(Traits::MANIFEST))]);
         put(out, field::SITE, self.site.name.as_bytes());
         put(out, field::TAGS, self.tags().as_bytes());
         put(out, field::JUDGED, &self.judged.load(Ordering::Relaxed).to_le_bytes());
@@ -86,7 +86,8 @@ impl ObjectMetadata {
         let StoredLifetime { fresh, age, stale_while_revalidate, stale_if_error, .. } = lifetime;
         let resident = Duration::from_millis(lifetime.resident(now.0));
         let since = now.1.checked_sub(resident).unwrap_or(UNIX_EPOCH);
-        let times = [since_1970(since), fresh, age, stale_while_revalidate, stale_if_error];
+        let since = milliseconds(since.duration_since(UNIX_EPOCH).unwrap_or_default());
+        let times = [since, fresh, age, stale_while_revalidate, stale_if_error];
         let times: Vec<u8> = times.into_iter().flat_map(u64::to_le_bytes).collect();
         put(out, field::FRESHNESS, &times);
     }
@@ -106,9 +107,9 @@ impl ObjectMetadata {
         let varies_by = varies_by.split_terminator('\n').map(str::to_owned).collect();
         Some(Self {
             status: u16::from_le_bytes(fields.get(field::STATUS)?.try_into().ok()?),
-            ranges: fields.get(field::RANGES)? == [1],
-            stored: true,
-            is_manifest: fields.get(field::IS_MANIFEST)? == [1],
+            traits: Traits::STORED
+                .with(Traits::RANGES, fields.get(field::RANGES)? == [1])
+                .with(Traits::MANIFEST, fields.get(field::IS_MANIFEST)? == [1]),
             texts: PackedText::new([
                 (Text::Fields, fields.get(field::FIELDS)?),
                 (Text::Target, text(field::TARGET)?.as_bytes()),
@@ -121,7 +122,7 @@ impl ObjectMetadata {
                 "" => 0,
                 text => since_1970(httpdate::parse_http_date(text).ok()?),
             },
-            received: u64_of(fields.get(field::RECEIVED)?)?,
+            received: u32::try_from(u64_of(fields.get(field::RECEIVED)?)? / 1000).unwrap_or(u32::MAX),
             site: Arc::clone(site),
             judged: AtomicU64::new(u64_of(fields.get(field::JUDGED)?)?),
             readers: ReaderThrottle::default(),

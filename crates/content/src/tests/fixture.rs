@@ -152,7 +152,7 @@ impl Fixture {
     pub(super) fn of(make: impl FnOnce(&Path) -> Site) -> Self {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let store = open_store(directory.path());
-        let sites = SiteTable::open(&[make(directory.path())], None, Some(&store)).unwrap();
+        let sites = SiteTable::open(&[make(directory.path())], None, Some(&store), None).unwrap();
         let origin = Rc::new(ScriptedOrigin::default());
         Self { context: context(&origin), sites: Arc::new(sites), origin, store, directory }
     }
@@ -163,7 +163,7 @@ impl Fixture {
         let Self { context, origin, directory, store, sites } = self;
         drop((sites, store));
         let store = open_store(directory.path());
-        let sites = SiteTable::open(&[site], None, Some(&store)).unwrap();
+        let sites = SiteTable::open(&[site], None, Some(&store), None).unwrap();
         Self { context, sites: Arc::new(sites), origin, store, directory }
     }
 

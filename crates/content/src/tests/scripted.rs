@@ -284,16 +284,16 @@ impl ScriptedOrigin {
 }
 
 impl Origins for Rc<ScriptedOrigin> {
-    fn fetch<'f>(&'f self, _origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f> {
+    fn fetch<'f, 'o: 'f>(&'o self, _origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f, 'o> {
         Box::pin(self.answer(fetch))
     }
 
-    fn forward<'f>(
-        &'f self,
+    fn forward<'f, 'o: 'f>(
+        &'o self,
         _origin: &'f Arc<HttpOrigin>,
         fetch: &'f Fetch,
         _body: RequestBody,
-    ) -> Fetched<'f> {
+    ) -> Fetched<'f, 'o> {
         Box::pin(self.answer(fetch))
     }
 }

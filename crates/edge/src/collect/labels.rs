@@ -51,6 +51,7 @@ pub(crate) fn timing(timing: &Timing) -> HandshakeTiming {
         waiting: timing.waiting,
         queued: timing.queued,
         signing: timing.signing,
+        signing_remote: timing.signing_remote,
         key_exchange: timing.key_exchange,
         rest: timing.rest,
     }

@@ -19,13 +19,16 @@ pub(super) struct Http1Carrier<'c> {
     pub(super) settings: &'c Settings,
     /// Whether the content is sent in chunks (RFC 9112 §7.1).
     chunked: bool,
+    /// Whether the connection is closed behind the response.
+    pub(super) is_last: bool,
     /// The client's time to take the whole response.
     pub(super) budget: ClientBudget,
 }
 
 impl<'c> Http1Carrier<'c> {
     pub(super) fn new(connection: &'c mut Connection, settings: &'c Settings, chunked: bool) -> Self {
-        Self { connection, settings, chunked, budget: ClientBudget::to_take(&settings.limits) }
+        let budget = ClientBudget::to_take(&settings.limits);
+        Self { connection, settings, chunked, is_last: false, budget }
     }
 
     /// Waits until the socket is readable, if more may be read; else forever.
@@ -60,6 +63,12 @@ impl Carrier for Http1Carrier<'_> {
 
     fn end(&self) -> Vec<Part> {
         if self.chunked { vec![Part::Owned(b"0\r\n\r\n".to_vec())] } else { Vec::new() }
+    }
+
+    fn finish(&self, transmission: &mut Transmission) {
+        if self.is_last {
+            transmission.end_connection();
+        }
     }
 
     fn begin(&mut self, transmission: &Transmission) {

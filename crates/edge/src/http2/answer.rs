@@ -80,7 +80,7 @@ pub(super) async fn answer(opened: Opened) {
             };
             match Request::from_validated(&head, &settings.head) {
                 Ok(request) => answer_request(&opened, &request, *early, started).await,
-                Err(rejection) => answer_rejected(&opened, rejection, started).await,
+                Err(rejection) => Box::pin(answer_rejected(&opened, rejection, started)).await,
             }
         }
     }
@@ -113,9 +113,8 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early, st
                 };
                 let mut body = StreamBody::new(stream, announced, settings.limits.body_bytes);
                 let around = (&content, shared.client);
-                upload::forward(&mut body, &forward, client, around, settings)
-                    .await
-                    .map(|(response, _)| response)
+                let forwarded = upload::forward(&mut body, &forward, client, around, settings);
+                Box::pin(forwarded).await.map(|(response, _)| response)
             }
             Err(rejection) => Err(rejection),
         },
@@ -123,7 +122,7 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early, st
     };
     let response = match responded {
         Ok(response) => response,
-        Err(rejection) => return answer_rejected(opened, rejection, started).await,
+        Err(rejection) => return Box::pin(answer_rejected(opened, rejection, started)).await,
     };
     let status = response.status;
     if early {
@@ -219,4 +218,22 @@ async fn send_head_alone(stream: &Stream, status: u16) {
     });
     // A client that has gone needs no answer.
     let _gone = stream.end().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_answer<F>(_: impl FnOnce(Opened) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_stream_with_a_response_under_way_carries_few_kilobytes() {
+        let bytes = size_of_answer(answer);
+        assert!(
+            bytes <= 8 << 10,
+            "{bytes} bytes for each stream: is a future passed by value, or not boxed?"
+        );
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::task::Waker;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use penstock_content::Fields;
 use penstock_egress::{Available, FrameBatch, SendError, Transmission};
@@ -30,6 +30,8 @@ pub(super) struct Slot {
     pub(super) transmission: Option<Transmission>,
     /// Why nothing more of it can be sent at the moment.
     pub(super) pause: Option<Pause>,
+    /// Since when the client takes nothing of it.
+    kept_back: Option<Instant>,
     /// Content that is still to come, if the head announced its length.
     pub(super) content_left: Option<u64>,
     /// Whether an empty frame is to end the stream.
@@ -69,6 +71,8 @@ impl ReceivedBody {
 #[derive(Debug)]
 pub(super) enum Pause {
     Done,
+    /// The client has taken nothing for a while.
+    Blocked,
     Cold(Extent),
     Failed(SendError),
 }
@@ -94,6 +98,7 @@ impl Slot {
             head: None,
             transmission: None,
             pause: None,
+            kept_back: None,
             content_left: None,
             end: false,
             is_whole: false,
@@ -128,6 +133,27 @@ impl Slot {
         self.head = None;
         self.end = false;
         self.wake();
+    }
+
+    /// Begins to send. Without bytes the pause comes when the client takes more.
+    pub(super) fn begin(&mut self, transmission: Transmission) {
+        (self.pause, self.kept_back) = (None, None);
+        self.transmission = Some(transmission);
+    }
+
+    /// Called while nothing can be sent. Pauses a transmission of which the client has taken nothing for `limit`. Returns
+    /// when that will be otherwise.
+    pub(super) fn pause_if_blocked(&mut self, limit: Duration, now: Instant) -> Option<Instant> {
+        let has_bytes = self.transmission.as_ref().is_some_and(|transmission| transmission.remaining() > 0);
+        if !has_bytes || !self.is_sending() {
+            return None;
+        }
+        let until = *self.kept_back.get_or_insert(now) + limit;
+        if now < until {
+            return Some(until);
+        }
+        self.set_pause(Pause::Blocked);
+        None
     }
 
     fn is_sending(&self) -> bool {
@@ -213,6 +239,7 @@ impl Slot {
             return self.set_pause(Pause::Failed(error));
         }
         self.is_whole = end;
+        self.kept_back = None;
         self.content_sent += length as u64;
         self.content_left = self.content_left.map(|left| left.saturating_sub(length as u64));
         if transmission.remaining() == 0 {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use penstock_config::limits;
 use penstock_egress::{FrameBatch, Transmission};
 use penstock_http2::{ErrorCode, Outgoing, ServerConnection, StreamId};
 use penstock_tls::Ja4;
@@ -143,6 +144,19 @@ impl State {
             slot.put_next(batch, &mut self.protocol, worker, (&mut self.field_block, self.batches, now));
             self.protocol.set_outgoing(stream, slot.outgoing());
         }
+    }
+
+    /// Called while nothing can be sent. Pauses responses of which the client has taken nothing for a while, so that they can
+    /// give their bytes up. Returns when the next one is due.
+    pub(super) fn pause_blocked(&mut self, now: Instant) -> Option<Instant> {
+        let limit = Duration::from_millis(limits::CLIENT_HOLDS_CHECK_MILLISECONDS);
+        let Self { slots, protocol, .. } = self;
+        let due = slots.iter_mut().filter_map(|slot| {
+            let due = slot.pause_if_blocked(limit, now);
+            protocol.set_outgoing(slot.stream, slot.outgoing());
+            due
+        });
+        due.min()
     }
 
     /// Whether a response has bytes that flow control keeps back.

@@ -117,10 +117,6 @@ impl Stream {
             }
         });
     }
-
-    fn short(&self) -> Option<ShortReason> {
-        self.with(|slot, _| slot.short).unwrap_or(Some(ShortReason::ClientClosed))
-    }
 }
 
 /// A stream that sends a response.
@@ -145,6 +141,9 @@ impl Carrier for StreamCarrier<'_> {
         Vec::new()
     }
 
+    /// The connection outlives its streams.
+    fn finish(&self, _transmission: &mut Transmission) {}
+
     fn begin(&mut self, _transmission: &Transmission) {}
 
     /// Leaves the transmission to the task of the connection until that cannot go on with it.
@@ -154,10 +153,7 @@ impl Carrier for StreamCarrier<'_> {
         }
         if self.pause.is_none() {
             let before = transmission.remaining();
-            self.stream.with(|slot, _| {
-                slot.pause = None;
-                slot.transmission = Some(std::mem::take(transmission));
-            });
+            self.stream.with(|slot, _| slot.begin(std::mem::take(transmission)));
             let pause = self.stream.until(|slot| slot.pause.take()).await;
             self.stream.with(|slot, _| *transmission = slot.transmission.take().unwrap_or_default());
             // Told by `wait_until_writable`.
@@ -170,6 +166,7 @@ impl Carrier for StreamCarrier<'_> {
         }
         match self.pause.take() {
             Some(Pause::Cold(extent)) => Ok(Step::Cold(extent)),
+            Some(Pause::Blocked) => Ok(Step::Blocked),
             Some(Pause::Failed(error)) => Err(error),
             Some(Pause::Done) | None => Ok(Step::Done),
         }
@@ -180,7 +177,11 @@ impl Carrier for StreamCarrier<'_> {
     }
 
     async fn wait_until_writable(&mut self, _sent: u64) -> Option<ShortReason> {
-        self.stream.short()
+        // Nothing to send, but its turn comes as soon as the windows and the socket take more.
+        self.stream.with(|slot, _| slot.begin(Transmission::default()));
+        let turn = self.stream.until(|slot| slot.pause.take()).await;
+        self.stream.with(|slot, _| slot.transmission = None);
+        turn.err()
     }
 
     async fn wait_for<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, ShortReason> {

@@ -46,7 +46,11 @@ impl Client {
     }
 
     fn without_preface(limits: &Http2Limits) -> Self {
-        Self { connection: ServerConnection::new(limits), encoder: Encoder::new(), now: Instant::now() }
+        Self {
+            connection: ServerConnection::new(&Arc::new(limits.clone())),
+            encoder: Encoder::new(),
+            now: Instant::now(),
+        }
     }
 
     fn with_defaults() -> Self {

@@ -71,7 +71,7 @@ struct Sequence<'i> {
 pub fn fuzz_h2_sequence(input: &[u8]) {
     let mut sequence = Sequence {
         input,
-        connection: ServerConnection::new(&small_limits()),
+        connection: ServerConnection::new(&std::sync::Arc::new(small_limits())),
         encoder: Encoder::new(),
         decoder: Decoder::new(),
         now: Instant::now(),

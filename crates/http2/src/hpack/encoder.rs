@@ -32,8 +32,8 @@ pub(crate) struct Encoder {
     recent: [u16; RECENT],
     next_recent: usize,
     /// By the low bits of a digest, the number of the entry that was inserted or found last: a first guess, which saves a
-    /// search.
-    places: [u16; PLACES],
+    /// search. Not there until an entry is looked for, nor after [`shrink`](Self::shrink).
+    places: Option<Box<[u16; PLACES]>>,
 }
 
 impl Encoder {
@@ -44,7 +44,7 @@ impl Encoder {
             update,
             recent: [0; RECENT],
             next_recent: 0,
-            places: [0; PLACES],
+            places: None,
         }
     }
 
@@ -111,7 +111,7 @@ impl Encoder {
         }
         string(value, out);
         if is_repeated {
-            self.places[place(digest)] = self.table.inserted();
+            self.set_place(digest, self.table.inserted());
             self.table.insert(digest, name, value);
         }
     }
@@ -120,12 +120,14 @@ impl Encoder {
     fn find(&mut self, digest: u16, name: &[u8], value: &[u8]) -> Option<usize> {
         // The entry inserted last has the index 0 and the number `inserted - 1`.
         let newest = self.table.inserted().wrapping_sub(1);
-        let guess = usize::from(newest.wrapping_sub(self.places[place(digest)]));
-        if self.table.is(guess, name, value) {
-            return Some(guess);
+        if let Some(places) = &self.places {
+            let guess = usize::from(newest.wrapping_sub(places[place(digest)]));
+            if self.table.is(guess, name, value) {
+                return Some(guess);
+            }
         }
         let index = self.table.find(digest, name, value)?;
-        self.places[place(digest)] = newest.wrapping_sub(u16::try_from(index).unwrap_or(0));
+        self.set_place(digest, newest.wrapping_sub(u16::try_from(index).unwrap_or(0)));
         Some(index)
     }
 
@@ -142,9 +144,14 @@ impl Encoder {
         is_known
     }
 
+    fn set_place(&mut self, digest: u16, number: u16) {
+        self.places.get_or_insert_with(|| Box::new([0; PLACES]))[place(digest)] = number;
+    }
+
     /// Gives back memory that the table does not need.
     pub(crate) fn shrink(&mut self) {
         self.table.shrink();
+        self.places = None;
     }
 }
 

@@ -18,6 +18,9 @@ impl Shard {
         parts[HandshakePart::Waiting as usize].observe(timing.waiting);
         parts[HandshakePart::Queued as usize].observe(timing.queued);
         parts[HandshakePart::Signing as usize].observe(timing.signing);
+        if !timing.signing_remote.is_zero() {
+            parts[HandshakePart::SigningRemote as usize].observe(timing.signing_remote);
+        }
         parts[HandshakePart::KeyExchange as usize].observe(timing.key_exchange);
         parts[HandshakePart::Rest as usize].observe(timing.rest);
         self.handshakes_after[after as usize][usize::from(facts.resumed)].add(1);

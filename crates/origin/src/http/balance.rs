@@ -117,9 +117,9 @@ impl Balance {
         (0..self.servers.len()).filter(|index| !tried.has(*index)).min_by_key(out_until)
     }
 
-    /// Counts an answer with which a server says that it cannot answer now. A server that is in fails once with each path
-    /// until it answers well: clients choose the path, and one that always fails says little about the server.
-    pub(super) fn report_refusal(&mut self, index: usize, path: &str, now: Instant) -> Option<HealthChange> {
+    /// Counts the failure of a request that the server has received. A server that is in fails once with each path until it
+    /// answers well: clients choose the path, and one that always fails says little about the server.
+    pub(super) fn report_path(&mut self, index: usize, path: &str, now: Instant) -> Option<HealthChange> {
         let state = self.servers.get_mut(index)?;
         if let ServerHealth::Up { .. } = state.health {
             let mut hasher = DefaultHasher::new();
@@ -168,6 +168,15 @@ impl Balance {
             }
         }
         None
+    }
+
+    /// Takes a server out without waiting for further failures.
+    pub(super) fn take_out(&mut self, index: usize, now: Instant) -> Option<HealthChange> {
+        let left = match self.servers.get(index)?.health {
+            ServerHealth::Up { failures } => self.limits.unhealthy_after.saturating_sub(failures).max(1),
+            ServerHealth::Down { .. } => return None,
+        };
+        (0..left).find_map(|_| self.report(index, false, now))
     }
 
     /// Counts the outcome of a health check.

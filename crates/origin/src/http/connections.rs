@@ -109,8 +109,12 @@ impl Connections {
                     body = Outgoing::Nothing;
                 }
                 Err(failed) => {
-                    origin.report(index, Some(failed.error));
                     error = failed.error;
+                    if failed.unsent.is_some() {
+                        origin.report(index, Some(error));
+                    } else {
+                        origin.report_failure(index, &fetch.target, error);
+                    }
                     match failed.unsent {
                         Some(unsent) => {
                             body = unsent;

@@ -49,6 +49,27 @@ pub enum OriginFault {
 }
 
 impl OriginError {
+    const ALL: [Self; 13] = [
+        Self::Unreachable,
+        Self::Timeout,
+        Self::TooSlow,
+        Self::Certificate,
+        Self::Handshake,
+        Self::Malformed,
+        Self::InterimResponses,
+        Self::TrailerTooLarge,
+        Self::CutShort,
+        Self::Redirects,
+        Self::Busy,
+        Self::Abandoned,
+        Self::Unsendable,
+    ];
+
+    /// The error with this [`label`](Self::label).
+    pub fn named(label: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|error| error.label() == label)
+    }
+
     /// The word used in metrics and Cache-Status.
     pub fn label(self) -> &'static str {
         match self {

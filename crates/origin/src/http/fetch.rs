@@ -26,6 +26,8 @@ pub struct Fetch {
     pub known: Option<(&'static str, String)>,
     /// Further fields; see [`Self::pass`].
     pub fields: HeaderMap,
+    /// Whether fields that an origin is sent by default are left out: another cache would take them for the client's.
+    pub bare: bool,
 }
 
 /// Fields of a request that belong to one connection (RFC 9110 §7.6.1), or that are written here.
@@ -57,6 +59,7 @@ impl Fetch {
             range: None,
             known: None,
             fields: HeaderMap::new(),
+            bare: false,
         }
     }
 
@@ -116,6 +119,9 @@ pub(super) fn head(target: &OriginUrl, host: &str, fetch: &Fetch) -> Result<Requ
     }
     for (name, value) in &fetch.fields {
         request = request.header(name, value);
+    }
+    if fetch.bare {
+        return request.body(()).map_err(|_| OriginError::Unsendable);
     }
     if !fetch.fields.contains_key(header::USER_AGENT) {
         request = request.header(header::USER_AGENT, "penstock");

@@ -73,6 +73,26 @@ impl HttpOrigin {
         self.servers.iter().enumerate().map(status).collect()
     }
 
+    /// Whether one of its servers is in.
+    pub fn is_up(&self) -> bool {
+        let balance = self.balance();
+        (0..self.servers.len()).any(|index| balance.is_up(index))
+    }
+
+    /// Takes a server out at once, for this reason: it is known not to answer.
+    pub fn take_out(&self, index: usize, fault: &str) {
+        if let Some(server) = self.server(index) {
+            server.set_fault(fault.to_owned());
+        }
+        let change = self.balance().take_out(index, Instant::now());
+        self.log_change(index, change);
+    }
+
+    /// Why a server failed last; empty if it never did.
+    pub fn last_fault(&self, index: usize) -> String {
+        self.server(index).map(Server::fault).unwrap_or_default()
+    }
+
     pub(super) fn limits(&self) -> &OriginLimits {
         &self.settings.limits
     }
@@ -112,13 +132,19 @@ impl HttpOrigin {
         self.balance().choose(now, tried)
     }
 
-    /// Counts the outcome of a request, unless its error is not the server's.
+    /// Counts the outcome of a request of which the target says nothing: a response, or the error of a connection.
     pub(super) fn report(&self, index: usize, error: Option<OriginError>) {
-        if error.is_some_and(|error| error.fault() != OriginFault::Server) {
-            return;
+        if error.is_none_or(is_of_server) {
+            let change = self.balance().report(index, error.is_none(), Instant::now());
+            self.log_change(index, change);
         }
-        let change = self.balance().report(index, error.is_none(), Instant::now());
-        self.log_change(index, change);
+    }
+
+    /// Counts an error that the server gave to a request for `target`.
+    pub(super) fn report_failure(&self, index: usize, target: &str, error: OriginError) {
+        if is_of_server(error) {
+            self.report_path(index, target);
+        }
     }
 
     /// Counts a response to a request for `target` that says that the server cannot answer now.
@@ -126,8 +152,12 @@ impl HttpOrigin {
         if let Some(server) = self.server(index) {
             server.set_fault(format!("it answers {status}"));
         }
+        self.report_path(index, target);
+    }
+
+    fn report_path(&self, index: usize, target: &str) {
         let path = target.split_once('?').map_or(target, |(path, _)| path);
-        let change = self.balance().report_refusal(index, path, Instant::now());
+        let change = self.balance().report_path(index, path, Instant::now());
         self.log_change(index, change);
     }
 
@@ -169,6 +199,11 @@ impl fmt::Debug for HttpOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpOrigin").field("settings", &self.settings).finish_non_exhaustive()
     }
+}
+
+/// Whether an error counts against the health of the server.
+fn is_of_server(error: OriginError) -> bool {
+    error.fault() == OriginFault::Server
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

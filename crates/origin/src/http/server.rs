@@ -38,8 +38,9 @@ impl Server {
             None => url.host(),
         };
         let authorities = settings.authorities.as_ref().filter(|_| url.is_secure());
-        let tls = authorities
-            .and_then(|authorities| Outbound::new(authorities, name, settings.limits.sessions).ok());
+        let (sessions, identity) = (settings.limits.sessions, settings.identity.as_ref());
+        let tls =
+            authorities.and_then(|authorities| Outbound::new(authorities, name, sessions, identity).ok());
         Self {
             url: url.clone(),
             tls,

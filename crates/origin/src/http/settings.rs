@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use penstock_http::OriginUrl;
 use penstock_sys::traffic::Secret;
-use penstock_tls::Authorities;
+use penstock_tls::{Authorities, ClientIdentity};
 
 /// Configuration of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct OriginSettings {
     pub host: Option<String>,
     /// The authorities that sign its certificates; needed for `https`.
     pub authorities: Option<Authorities>,
+    /// The certificate that its servers are shown if they ask for one.
+    pub identity: Option<ClientIdentity>,
     /// The bucket of an S3-compatible store; `servers` then is the one server of the store.
     pub s3: Option<S3Bucket>,
     /// Hosts beside those of the servers to which redirections are followed.

@@ -41,7 +41,11 @@ fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
     let target = format!("/cache/purge?{name}={}{soft}{fleet}", encode(value));
     let (status, body) = post(admin.address, &target).map_err(|error| unreachable(error, admin.address))?;
     let answer: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    let mut nodes = Ok(());
     match (status, answer["purged"].as_u64(), answer["error"].as_str()) {
+        (200, Some(count), _) if answer["cluster"].is_object() => {
+            nodes = tell_of_nodes(count, &answer["cluster"]);
+        }
         (200, Some(1), _) => terminal::say("purged 1 object"),
         (200, Some(count), _) => terminal::say(&format!("purged {count} objects")),
         (400, _, Some(error)) => return Err(Failure::Usage(error.to_owned())),
@@ -51,7 +55,7 @@ fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
             return Err(Failure::machine("purge")(io::Error::other(what)));
         }
     }
-    if arguments.fleet { confirmed(&answer["fleet"]) } else { Ok(()) }
+    if arguments.fleet { confirmed(&answer["fleet"]).and(nodes) } else { nodes }
 }
 
 /// Says how many edges have applied a purge.
@@ -75,6 +79,25 @@ fn confirmed(fleet: &serde_json::Value) -> Result<(), Failure> {
     });
     let shown: Vec<String> = shown.collect();
     failed(format!("{}; each applies it before it serves again from its cache", shown.join(", ")))
+}
+
+/// Says which nodes of the cluster have purged. An unconfirmed purge is a failure: the node may send what it has.
+fn tell_of_nodes(objects: u64, cluster: &serde_json::Value) -> Result<(), Failure> {
+    let names = |key: &str| -> Vec<&str> {
+        cluster[key].as_array().into_iter().flatten().filter_map(|name| name.as_str()).collect()
+    };
+    let (confirmed, missing) = (names("confirmed"), names("missing"));
+    terminal::say(&format!(
+        "purged {objects} object{} here, confirmed by {} of {} other nodes",
+        if objects == 1 { "" } else { "s" },
+        confirmed.len(),
+        confirmed.len() + missing.len()
+    ));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what = format!("{} did not confirm it: purge again when they answer", missing.join(", "));
+    Err(Failure::machine("purge all nodes")(io::Error::other(what)))
 }
 
 fn unreachable(error: io::Error, address: SocketAddr) -> Failure {

@@ -105,6 +105,7 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
         }
         StartError::Kernel(_) => Failure::Config(vec![kernel_fault(error.to_string(), config)]),
         StartError::Site(_)
+        | StartError::RemoteKeys(_)
         | StartError::Cache(_)
         | StartError::Tls(_)
         | StartError::KeyLog { .. }
@@ -132,6 +133,9 @@ fn announce(arguments: &ServeArgs, config: &Config, server: &Server, admin: Opti
     let Some(root) = &arguments.from.root else {
         for (address, listener) in addresses.iter().zip(&config.listeners) {
             tracing::info!("listening on {address}, {}", if listener.tls { "HTTPS" } else { "HTTP" });
+        }
+        if let Some(cluster) = &config.cluster {
+            tracing::info!("listening on {}, nodes of the cluster", cluster.listener.address);
         }
         if let Some(admin) = admin {
             tracing::info!("listening on {}, admin", admin.address());

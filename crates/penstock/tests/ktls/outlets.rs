@@ -20,7 +20,8 @@ use penstock_sys::traffic::ProtocolVersion;
 use penstock_testkit::{Client, Content, Server, Setup, TlsOptions};
 use penstock_tls::certificate::Certificate;
 use penstock_tls::{
-    Acceptor, AcceptorSettings, DefaultFor, Group, HttpVersions, OfferedCertificate, SigningLimiter,
+    Acceptor, AcceptorSettings, ConnectingClient, DefaultFor, Group, HttpVersions, OfferedCertificate,
+    SigningLimiter,
 };
 use tokio::net::TcpStream;
 
@@ -62,8 +63,13 @@ impl Meeting {
                 let (socket, _) = listener.accept().await.unwrap();
                 let socket = Rc::new(socket);
                 let (acceptor, turns) = (acceptor(&chain, &key), SigningLimiter::new(1));
-                let accepting =
-                    acceptor.accept(Rc::clone(&socket), Vec::new(), HttpVersions::H1, &turns, None);
+                let accepting = acceptor.accept(
+                    Rc::clone(&socket),
+                    Vec::new(),
+                    HttpVersions::H1,
+                    &turns,
+                    ConnectingClient::default(),
+                );
                 let established = accepting.await;
                 // Receiving stays where it was; nothing more is received here.
                 let keys = established.unwrap_or_else(|failure| panic!("{}", failure.reason)).keys;

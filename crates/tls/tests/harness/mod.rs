@@ -10,8 +10,8 @@ use std::time::Duration;
 use penstock_sys::traffic::ProtocolVersion;
 use penstock_tls::certificate::Certificate;
 use penstock_tls::{
-    Acceptor, AcceptorSettings, DefaultFor, Established, Group, HandshakeFailure, HttpVersions,
-    OfferedCertificate, SUITES, SigningLimiter,
+    Acceptor, AcceptorSettings, ConnectingClient, DefaultFor, Established, Group, HandshakeFailure,
+    HttpVersions, OfferedCertificate, SUITES, SigningLimiter,
 };
 use tokio::net::{TcpListener, TcpStream};
 
@@ -85,8 +85,16 @@ impl TestServer {
         let client = thread::spawn(move || client(ClientSocket::connect(address).unwrap()));
         let (socket, _): (TcpStream, _) = self.listener.as_ref().unwrap().accept().await.unwrap();
         let socket = Rc::new(socket);
-        let accepted =
-            self.acceptor.accept(Rc::clone(&socket), Vec::new(), HttpVersions::H1, &self.limiter, None).await;
+        let accepted = self
+            .acceptor
+            .accept(
+                Rc::clone(&socket),
+                Vec::new(),
+                HttpVersions::H1,
+                &self.limiter,
+                ConnectingClient::default(),
+            )
+            .await;
         if let Ok(established) = &accepted {
             // A new socket takes a few hundred bytes at once.
             assert_eq!(socket.try_write(&established.tickets).unwrap(), established.tickets.len());

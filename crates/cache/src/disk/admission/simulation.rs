@@ -87,7 +87,10 @@ impl Tiers {
             let uses = &self.uses;
             let look = |name| uses.get(&name).map_or(Candidate::Gone, |(uses, _)| Candidate::Kept(uses));
             let gone = self.admission.evict(look).unwrap();
-            self.uses.remove(&gone).unwrap();
+            self.uses.remove(&gone.name).unwrap();
+            if gone.is_to_be_remembered {
+                self.admission.remember(gone.name);
+            }
         }
         self.uses.insert(name, (Uses::default(), requests));
         self.admission.insert(name, name)

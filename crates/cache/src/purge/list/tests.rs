@@ -177,7 +177,7 @@ fn a_purge_older_than_every_object_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let purges = open(directory.path());
     for seconds in [100, 200, 300] {
-        purges.add(name("/a"), false, at(seconds)).unwrap();
+        purges.add(name(&format!("/{seconds}")), false, at(seconds)).unwrap();
     }
     purges.sweep(Duration::from_secs(100), at(300)).unwrap();
     assert_eq!(purges.len(), 2);
@@ -185,6 +185,17 @@ fn a_purge_older_than_every_object_is_removed() {
     purges.sweep(Duration::ZERO, at(1000)).unwrap();
     assert!(purges.is_empty());
     assert_eq!(purges.stamp(at(1)), nanoseconds_of(at(300)), "moments never go back");
+}
+
+#[test]
+fn a_purge_takes_the_place_of_older_ones_of_the_same_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    let purges = open(directory.path());
+    for (soft, expected) in [(true, 1), (true, 1), (false, 1), (true, 2), (false, 1)] {
+        purges.add(name(FILM.name), soft, at(100)).unwrap();
+        assert_eq!(purges.len(), expected, "a soft purge replaces no other");
+    }
+    assert_eq!(verdict(&purges, 99), PurgeEffect::Gone);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn site() -> Arc<HttpSite> {
 
 fn site_of(url: &str) -> Arc<HttpSite> {
     let origin = HttpOrigin::new(vec![(OriginUrl::parse(url).unwrap(), 1)]);
-    HttpSite::new(&origin, &SiteCache::default(), [].into_iter())
+    HttpSite::new(&origin, &SiteCache::default(), [].into_iter(), None)
 }
 
 fn description(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {
@@ -26,9 +26,7 @@ fn description(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {
     let request_fields = [("accept-language".to_owned(), "de".to_owned())].into();
     ObjectMetadata {
         status: 200,
-        ranges: true,
-        stored: true,
-        is_manifest: false,
+        traits: Traits::RANGES.with(Traits::STORED, true),
         texts: PackedText::new([
             (Text::Fields, b"x-custom: kept\r\n"),
             (Text::Target, b"/a?b"),
@@ -37,8 +35,8 @@ fn description(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {
             (Text::Etag, b"\"v1\""),
             (Text::Modified, b"Sun, 06 Nov 1994 08:49:37 GMT"),
         ]),
-        modified: 784_111_777_000,
-        received: 1_000_000_000_000,
+        modified: 784_111_777,
+        received: 1_000_000_000,
         site: Arc::clone(site),
         judged: AtomicU64::new(7),
         readers: ReaderThrottle::default(),
@@ -60,7 +58,7 @@ fn what_is_written_is_read_again_and_time_has_gone_on() {
     let bytes = written(&site, now);
     let later = (now.0, now.1 + MINUTE / 2);
     let read = ObjectMetadata::decode(&bytes, &site, later).unwrap();
-    assert_eq!((read.status, read.etag(), read.ranges), (200, "\"v1\"", true));
+    assert_eq!((read.status, read.etag(), read.traits), (200, "\"v1\"", description(&site, now.0).traits));
     assert_eq!((&*read.fields(), read.content_type()), (&b"x-custom: kept\r\n"[..], "video/mp4"));
     assert_eq!((read.target(), read.tags()), ("/a?b", "film news"));
     assert_eq!(read.request_fields(), [("accept-language".to_owned(), "de".to_owned())]);

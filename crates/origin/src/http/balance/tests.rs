@@ -111,21 +111,21 @@ fn a_server_that_was_tried_is_not_chosen_again() {
 }
 
 #[test]
-fn refusals_of_one_path_count_once_and_those_of_several_take_a_server_out() {
+fn failures_of_one_path_count_once_and_those_of_several_take_a_server_out() {
     let now = Instant::now();
     let mut balance = Balance::new([1, 1], limits());
     for _ in 0..100 {
-        assert_eq!(balance.report_refusal(0, "/broken", now), None);
+        assert_eq!(balance.report_path(0, "/broken", now), None);
     }
     assert!(balance.is_up(0));
-    assert_eq!(balance.report_refusal(0, "/a", now), None);
+    assert_eq!(balance.report_path(0, "/a", now), None);
     balance.report(0, true, now);
-    assert_eq!(balance.report_refusal(0, "/broken", now), None, "a good answer ends the row");
-    assert_eq!(balance.report_refusal(0, "/a", now), None);
-    assert_eq!(balance.report_refusal(0, "/b", now), Some(HealthChange::Down));
+    assert_eq!(balance.report_path(0, "/broken", now), None, "a good answer ends the row");
+    assert_eq!(balance.report_path(0, "/a", now), None);
+    assert_eq!(balance.report_path(0, "/b", now), Some(HealthChange::Down));
     // It is tried again, and refuses again.
     let later = now + SECOND;
     assert!(chosen(&mut balance, later, 3).contains(&0));
-    assert_eq!(balance.report_refusal(0, "/b", later), None);
+    assert_eq!(balance.report_path(0, "/b", later), None);
     assert!(!chosen(&mut balance, later + SECOND, 3).contains(&0), "the backoff has doubled");
 }

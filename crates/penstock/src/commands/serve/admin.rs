@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use penstock_config::{Admin, Config, limits};
 use penstock_console::{Backend, Console, ConsoleLimits, Purge, PurgeError, PurgeTarget, Readiness};
-use penstock_edge::{ChaCha20Status, PurgeFailure, PurgeOrder, PurgeReport, PurgeWhat, Server};
+use penstock_edge::{
+    ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, PurgeWhat, Server,
+};
 
 use crate::failure::Failure;
 
@@ -65,6 +67,21 @@ impl AdminListener {
     }
 }
 
+fn shown_node(node: &PeerStatus) -> serde_json::Value {
+    let outcomes = PeerOutcome::ALL.map(PeerOutcome::label).into_iter().zip(node.requests);
+    let requests: serde_json::Map<_, _> =
+        outcomes.map(|(outcome, count)| (outcome.to_owned(), count.into())).collect();
+    serde_json::json!({
+        "name": node.name,
+        "self": node.own,
+        "weight": node.weight,
+        "up": node.up,
+        "load": node.load,
+        "fault": if node.up { "" } else { &node.fault },
+        "requests": requests,
+    })
+}
+
 fn shown(status: ChaCha20Status) -> serde_json::Value {
     serde_json::json!({
         "mode": status.mode.name(),
@@ -106,8 +123,12 @@ impl Backend for ServerBackend {
     }
 
     fn status(&self) -> serde_json::Value {
-        let mut status = self.server.metrics().status();
+        let mut status = self.server.collector().status();
         status["fleet"] = self.server.collector().fleet_status();
+        let nodes = self.server.nodes();
+        if !nodes.is_empty() {
+            status["cluster"] = nodes.iter().map(shown_node).collect();
+        }
         status
     }
 
@@ -129,11 +150,17 @@ impl Backend for ServerBackend {
         let patience = if purge.confirm { limits::FLEET_CONFIRMATION_MILLISECONDS } else { 0 };
         let order = PurgeOrder { what, soft: purge.soft };
         match self.server.purge(&order, Duration::from_millis(patience)) {
-            Ok((purged, report)) => Ok(serde_json::json!({
-                "purged": purged.objects,
-                "soft": purge.soft,
-                "fleet": report.map(|report| far(&report)),
-            })),
+            Ok((purged, report)) => {
+                let mut answer = serde_json::json!({"purged": purged.objects, "soft": purge.soft});
+                if let Some(nodes) = purged.cluster {
+                    answer["cluster"] =
+                        serde_json::json!({"confirmed": nodes.confirmed, "missing": nodes.missing});
+                }
+                if let Some(report) = report {
+                    answer["fleet"] = far(&report);
+                }
+                Ok(answer)
+            }
             Err(PurgeFailure::Wrong(what)) => Err(PurgeError::Wrong(what)),
             Err(failure) => Err(PurgeError::Failed(failure.to_string())),
         }

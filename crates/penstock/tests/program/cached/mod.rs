@@ -21,6 +21,7 @@ mod restart;
 mod secure;
 mod signed;
 mod targets;
+pub(crate) mod unread;
 mod uploads;
 mod vary;
 

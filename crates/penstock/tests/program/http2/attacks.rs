@@ -78,6 +78,10 @@ fn floods() -> Vec<Attack> {
             let head = [request("GET", "/"), bomb(10_000)].concat();
             frame(HEADERS, END_STREAM | END_HEADERS, 1, &head)
         }),
+        ("empty_data_flood", ENHANCE_YOUR_CALM, &[], {
+            let head = frame(HEADERS, END_HEADERS, 1, &request("POST", "/"));
+            [head, frame(DATA, 0, 1, b"").repeat(9000)].concat()
+        }),
         // Requests that the server refuses, one after the other.
         ("refused_stream_flood", ENHANCE_YOUR_CALM, &NO_WINDOW, all(3000, &|id| get(id, "/1m.bin"))),
     ]

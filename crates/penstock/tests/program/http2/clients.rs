@@ -1,4 +1,4 @@
-//! Programs that people use: curl, nghttp, h2load and Go.
+//! Programs that people use: curl, nghttp, h2load, Go, and Python's httpx.
 
 use std::fs;
 use std::process::Command;
@@ -246,4 +246,40 @@ fn a_client_of_go_fetches_on_many_streams_and_resets_some() {
     assert_eq!(client.run().ok().text(), "equal\n");
     let used = server.metrics().sum("penstock_http_requests_total", &["version=\"h2\""]);
     assert!(used >= 100.0, "{used}");
+}
+
+/// A client of httpx (Python, with the library `h2`): fetches ranges on many streams of one connection and compares them.
+const PYTHON_CLIENT: &str = r"
+import asyncio, ssl, sys
+import httpx
+
+authority, path, url = sys.argv[1:]
+wanted = open(path, 'rb').read()
+
+async def fetch(client, number):
+    start = number * len(wanted) // 100
+    response = await client.get(url, headers={'Range': f'bytes={start}-'})
+    assert response.http_version == 'HTTP/2' and response.status_code == 206, response
+    assert response.content == wanted[start:], f'other bytes from {start}'
+
+async def main():
+    context = ssl.create_default_context(cafile=authority)
+    async with httpx.AsyncClient(http2=True, http1=False, verify=context, timeout=60) as client:
+        await asyncio.gather(*(fetch(client, number) for number in range(100)))
+
+asyncio.run(main())
+print('equal')
+";
+
+#[test]
+fn httpx_gets_many_ranges_at_once() {
+    let server = setup().start();
+    server.file("clip.mp4", 1_000_000);
+    // The interpreter of the system, which has the libraries of Debian's packages.
+    let client =
+        Tool::new("/usr/bin/python3").args(["-c", PYTHON_CLIENT]).arg(server.certificates().authority());
+    let client = client.arg(server.path("clip.mp4")).arg(server.url("/clip.mp4"));
+    assert_eq!(client.run().ok().text(), "equal\n");
+    let connections = server.metrics().sum("penstock_http_connections_total", &["version=\"h2\""]);
+    assert_eq!(connections, 1.0);
 }

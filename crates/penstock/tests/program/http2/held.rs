@@ -10,6 +10,12 @@ use super::frames::{
     get, request, window,
 };
 use super::{before, setup};
+use crate::cached::unread::{UNREAD, Unread};
+
+/// Streams of a connection.
+const STREAMS: usize = 50;
+/// SETTINGS_INITIAL_WINDOW_SIZE of 1 MiB.
+const WIDE_STREAMS: [u8; 6] = [0, 4, 0, 0x10, 0, 0];
 
 const NO_ERROR: u32 = 0;
 const CANCEL: u32 = 8;
@@ -58,6 +64,43 @@ fn streams_without_a_window_are_reset_and_what_they_held_is_free() {
 }
 
 #[test]
+fn streams_that_may_not_send_give_up_slices_that_others_need_and_go_on_with_a_window() {
+    // Streams whose own window is empty; streams that share the empty window of their connection.
+    for settings in [NO_WINDOW, WIDE_STREAMS] {
+        let unread = Unread::before(setup());
+        let mut peers = Vec::new();
+        for first in (0..UNREAD).step_by(STREAMS) {
+            let mut peer = Peer::tls(&unread.server).open(&settings);
+            for place in 0..STREAMS {
+                peer.send(&get(stream(place), &format!("/{}", first + place)));
+            }
+            peers.push((first, peer));
+        }
+        unread.serve_others();
+        for (first, mut peer) in peers {
+            peer.send(&window(0, 1 << 30));
+            (0..STREAMS).for_each(|place| peer.send(&window(stream(place), 1 << 20)));
+            let mut bodies = vec![Vec::new(); STREAMS];
+            let mut left = STREAMS;
+            while left > 0 {
+                let frame = peer.expect(DATA);
+                let place = usize::try_from(frame.stream / 2).unwrap();
+                bodies[place].extend_from_slice(&frame.payload);
+                left -= usize::from(frame.flags & END_STREAM != 0);
+            }
+            for (place, body) in bodies.iter().enumerate() {
+                unread.assert_object(first + place, body);
+            }
+        }
+    }
+}
+
+/// The number of a connection's request.
+fn stream(place: usize) -> u32 {
+    u32::try_from(2 * place + 1).unwrap()
+}
+
+#[test]
 fn a_client_that_ends_its_side_gets_what_it_has_asked_for() {
     let server = setup().start();
     let file = server.file("1m.bin", 1 << 20);
@@ -99,6 +142,26 @@ fn an_idle_connection_is_told_before_it_ends() {
     peer.send(&get(1, "/1k.bin"));
     assert_eq!(peer.body(1), file.all());
     assert_eq!(peer.expect(GOAWAY).code(), NO_ERROR);
+    assert!(peer.next().is_none());
+}
+
+#[test]
+fn a_reload_that_changes_the_bounds_of_heads_says_goaway_with_the_next_request() {
+    let server = setup().start();
+    let file = server.file("1k.bin", 1024);
+    let mut peer = Peer::tls(&server).open(&[]);
+    peer.send(&get(1, "/1k.bin"));
+    assert_eq!(peer.body(1), file.all());
+    server.reload(&setup().limits("drain_deadline: 31s"));
+    peer.send(&get(3, "/1k.bin"));
+    assert_eq!(peer.body(3), file.all());
+    server.reload(&setup().limits("head_bytes: 9000"));
+    peer.send(&get(5, "/1k.bin"));
+    let first = peer.expect(GOAWAY);
+    assert_eq!((&first.payload[..4], first.code()), (&[0x7f, 0xff, 0xff, 0xff][..], NO_ERROR));
+    assert_eq!(peer.body(5), file.all());
+    let last = peer.expect(GOAWAY);
+    assert_eq!((&last.payload[..4], last.code()), (&5_u32.to_be_bytes()[..], NO_ERROR));
     assert!(peer.next().is_none());
 }
 

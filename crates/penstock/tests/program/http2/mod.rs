@@ -1,4 +1,4 @@
-//! HTTP/2 as clients of other authors see it: curl and nghttp (nghttp2), the crate `h2`, Go, h2spec; and as attackers
+//! HTTP/2 as clients of other authors see it: curl and nghttp (nghttp2), the crate `h2`, Go, httpx (Python), h2spec; and as attackers
 //! use it, frame by frame.
 
 mod attacks;

@@ -1,6 +1,8 @@
 //! A successor with the same cache that starts while the process before it drains.
 
+use std::fs::{Permissions, set_permissions};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 
 use penstock_testkit::origin::{Origin, file, target};
 use penstock_testkit::{Client, Content, Server, Setup, until};
@@ -132,6 +134,32 @@ fn a_successor_that_waits_can_be_stopped_and_followed_by_another() {
         succession.get_small(&new, "/kept.mp4").starts_with("penstock; hit").then_some(())
     });
     assert!(succession.asked_for("/kept.mp4") <= asked + 1);
+}
+
+#[test]
+fn a_successor_that_cannot_use_the_tiers_says_so_and_tries_again() {
+    let succession = Succession::new();
+    let old = succession.setup().start();
+    succession.get_small(&old, "/kept.mp4");
+    let mut slow = Client::tls(&old);
+    slow.begin("/large.mp4");
+    old.signal(Signal::TERM);
+    old.wait_for_log("draining");
+    let new = succession.successor(&old);
+    let set_mode = |mode| set_permissions(succession.memory.path(), Permissions::from_mode(mode)).unwrap();
+    set_mode(0o777);
+    old.signal(Signal::TERM);
+    drop(slow);
+    assert!(old.wait().success());
+    new.expect_warning("keeps its small memory tier and tries again");
+    new.wait_for_log("keeps its small memory tier and tries again");
+    assert!(succession.get_small(&new, "/while.mp4").contains("fwd=uri-miss"));
+    new.counted("penstock_cache_waiting", &[], 1.0);
+    set_mode(0o700);
+    new.wait_for_log("the cache has its tiers");
+    until("each worker to have the tiers", || {
+        succession.get_small(&new, "/kept.mp4").starts_with("penstock; hit").then_some(())
+    });
 }
 
 #[test]

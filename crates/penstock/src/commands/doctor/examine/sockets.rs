@@ -68,17 +68,16 @@ fn congestion_control(sysctls: &Sysctls) -> Finding {
 fn queueing(sysctls: &Sysctls) -> Finding {
     let name = "net.core.default_qdisc";
     let current = sysctls.queueing.clone();
+    let is_bbr = sysctls.congestion_control.as_ref().is_some_and(|control| control.starts_with("bbr"));
+    let paces = current.as_ref().is_none_or(|current| current == "fq");
     let fifo = current.as_ref().is_some_and(|current| !current.starts_with("fq") && current != "cake");
-    setting(
-        name,
-        current,
-        "keeps one viewer from delaying the others, and paces bbr cheaply; counts for interfaces that come up later",
-    )
-    .better_if(
-        fifo,
-        "fq",
-        format!("sysctl -w {name}=fq"),
-    )
+    let why = if is_bbr && !paces {
+        "without fq, bbr paces each connection by a timer of its own, in small pieces: a large file takes two to three times \
+         the CPU time; counts for interfaces that come up later"
+    } else {
+        "keeps one viewer from delaying the others, and paces bbr cheaply; counts for interfaces that come up later"
+    };
+    setting(name, current, why).better_if(fifo || (is_bbr && !paces), "fq", format!("sysctl -w {name}=fq"))
 }
 
 fn slow_start(sysctls: &Sysctls) -> Finding {
@@ -179,6 +178,29 @@ mod tests {
         assert!(congestion_control(&sysctls).command.unwrap().starts_with("sysctl -w"));
         sysctls.congestion_control = Some("bbr".into());
         assert_eq!(congestion_control(&sysctls).rating, Rating::Ok);
+    }
+
+    #[test]
+    fn bbr_needs_fq_and_others_only_fairness() {
+        let with = |control: &str, qdisc: &str| {
+            let (congestion_control, queueing_discipline) = (Some(control.into()), Some(qdisc.into()));
+            queueing(&Sysctls { congestion_control, queueing: queueing_discipline, ..Sysctls::default() })
+        };
+        let fq = Rating::Better("fq".into());
+        for (control, qdisc, rating) in [
+            ("bbr", "fq_codel", &fq),
+            ("bbr", "cake", &fq),
+            ("bbr", "fq", &Rating::Ok),
+            ("cubic", "fq_codel", &Rating::Ok),
+            ("cubic", "pfifo_fast", &fq),
+        ] {
+            assert_eq!(&with(control, qdisc).rating, rating, "{control}, {qdisc}");
+        }
+        assert!(with("bbr", "pfifo_fast").why.contains("CPU time"));
+        assert_eq!(
+            queueing(&Sysctls { congestion_control: Some("bbr".into()), ..Sysctls::default() }).rating,
+            Rating::Unknown
+        );
     }
 
     #[test]

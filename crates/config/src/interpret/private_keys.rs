@@ -1,0 +1,116 @@
+//! Private keys of certificates: files, or keyservers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_saphyr::Spanned;
+
+use super::pem;
+use super::pem::is_plausible;
+use super::reader::Reader;
+use crate::certificate_files::KeyFile;
+use crate::limits;
+use crate::model::{KeyserverAccess, RemoteKeyPlace};
+use crate::raw;
+use crate::section::{Text, Texts, WordOr, position};
+
+/// Where the key of a certificate is.
+pub(super) struct Place {
+    pub(super) file: KeyFile,
+    pub(super) remote: Option<RemoteKeyPlace>,
+    /// Where a fault of the file is reported.
+    pub(super) file_text: Text,
+}
+
+/// Reads `key` and `fallback`; `None` after a fault.
+pub(super) fn place(
+    key: &Spanned<WordOr<raw::PrivateKey>>,
+    fallback: Option<&Text>,
+    reader: &mut Reader<'_>,
+) -> Option<Place> {
+    match &key.value {
+        WordOr::Word(word) => {
+            let text = Spanned::new(word.clone(), key.referenced, key.defined);
+            if let Some(fallback) = fallback {
+                let what = "fallback: this certificate has its key in a file already";
+                reader.fault(position(fallback), what, "remove it, or write key: {keyserver: [...]}");
+            }
+            let path = reader.path(&text);
+            is_plausible("key", &text, &path, reader).then(|| Place {
+                file: KeyFile::Path(path),
+                remote: None,
+                file_text: text,
+            })
+        }
+        WordOr::Section(section) => {
+            let here = Spanned::new(String::new(), key.referenced, key.defined);
+            let remote = keyserver(section, &here, reader);
+            let copy = fallback.map(|text| reader.path(text));
+            if let (Some(text), Some(copy)) = (fallback, &copy)
+                && !is_plausible("fallback", text, copy, reader)
+            {
+                return None;
+            }
+            let file_text = fallback.cloned().unwrap_or(here);
+            Some(Place { file: KeyFile::Elsewhere(copy), remote: Some(remote?), file_text })
+        }
+    }
+}
+
+fn keyserver(raw: &raw::PrivateKey, here: &Text, reader: &mut Reader<'_>) -> Option<RemoteKeyPlace> {
+    let instead =
+        "write key: {keyserver: [\"keys.example.com:2407\"], ca: ca.pem, chain: edge.pem, key: edge.key}";
+    let Some(list) = &raw.keyserver else {
+        reader.fault(position(here), "key: this section names no keyserver", instead);
+        return None;
+    };
+    let servers = servers(list, reader);
+    let files = (raw.ca.as_ref(), raw.chain.as_ref(), raw.key.as_ref());
+    let (Some(ca), Some(chain), Some(key)) = files else {
+        reader.fault(position(here), "key: a keyserver needs ca, chain and key", instead);
+        return None;
+    };
+    let range = Duration::from_millis(limits::KEYSERVER_DEADLINE_MILLISECONDS_MIN)
+        ..=Duration::from_secs(limits::KEYSERVER_DEADLINE_SECONDS_MAX);
+    let default = Duration::from_secs(limits::KEYSERVER_DEADLINE_SECONDS);
+    let deadline = reader.time("deadline", raw.deadline.as_ref(), &range, default);
+    let authorities = pem::authorities("ca", ca, reader);
+    let certificate = pem::certificate(chain, key, reader).map(Arc::new);
+    Some(RemoteKeyPlace::Keyserver(Arc::new(KeyserverAccess {
+        servers: servers?,
+        authorities: authorities?,
+        certificate: certificate?,
+        deadline,
+    })))
+}
+
+fn servers(list: &Texts, reader: &mut Reader<'_>) -> Option<Vec<(String, u16)>> {
+    if list.value.is_empty() || list.value.len() > limits::KEYSERVERS_MAX {
+        let what = format!("keyserver: there are {} servers", list.value.len());
+        reader.fault(position(list), what, format!("write 1 to {}", limits::KEYSERVERS_MAX));
+        return None;
+    }
+    let servers: Vec<_> = list.value.iter().map(|text| server(text, reader)).collect();
+    servers.into_iter().collect()
+}
+
+fn server(text: &Text, reader: &mut Reader<'_>) -> Option<(String, u16)> {
+    let parsed = text.value.rsplit_once(':').and_then(|(host, port)| {
+        let port = port.parse::<u16>().ok().filter(|port| *port > 0)?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.len() <= 253
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        };
+        match bare {
+            Some(address) => address.parse::<std::net::Ipv6Addr>().ok().map(|_| (address.to_owned(), port)),
+            None => is_name(host).then(|| (host.to_owned(), port)),
+        }
+    });
+    if parsed.is_none() {
+        let what = format!("keyserver: `{}` is not a host with a port", text.value.escape_debug());
+        reader.fault(position(text), what, "write such as keys.example.com:2407 or \"[2001:db8::9]:2407\"");
+    }
+    parsed
+}

@@ -1,0 +1,68 @@
+//! Limits of clusters.
+
+/// Nodes of a cluster.
+pub const CLUSTER_NODES: usize = 64;
+
+/// The largest weight of a node.
+pub const CLUSTER_WEIGHT_MAX: u64 = 1000;
+
+/// Length of a node's name in bytes.
+pub const CLUSTER_NAME_BYTES: usize = 64;
+
+/// From the first packet to a connection with another node, TLS included.
+pub const PEER_CONNECT_MILLISECONDS: u64 = 1000;
+
+/// How long a node that is asked may answer nothing before it is asked whether it is alive: the 95th percentile of its
+/// answers, within these bounds.
+pub const PEER_PATIENCE_MILLISECONDS_MIN: u64 = 50;
+
+/// See [`PEER_PATIENCE_MILLISECONDS_MIN`].
+pub const PEER_PATIENCE_MILLISECONDS_MAX: u64 = 1000;
+
+/// How long a node may take to say that it is alive. Past that its requests go to the next node.
+pub const PEER_PROBE_MILLISECONDS: u64 = 1000;
+
+/// How often each node is asked whether it is alive while nothing else is asked of it; also the longest time that the
+/// answer may take.
+pub const PEER_CHECK_MILLISECONDS: u64 = 1000;
+
+/// Answers in a row after which a node that was out is in again.
+pub const PEER_HEALTHY_AFTER: u32 = 2;
+
+/// Nodes that one request may ask in turn before it goes to the origin.
+pub const PEER_ATTEMPTS: usize = 2;
+
+/// From a request to another node to the head of its response. The node itself has the limits of the origin; one that is
+/// alive is waited for.
+pub const PEER_FIRST_BYTE_SECONDS: u64 = 600;
+
+/// Connections to one other node, of all workers together.
+pub const PEER_CONNECTIONS: usize = 4096;
+
+/// Idle connections that one worker keeps to one other node.
+pub const PEER_IDLE_CONNECTIONS: usize = 64;
+
+/// Load of a node, as a percentage of the mean of all nodes, above which new objects go to the next in rank.
+pub const PEER_LOAD_PERCENT: u64 = 125;
+
+/// Requests of other nodes under way that are never too many for one node.
+pub const PEER_LOAD_ALWAYS: u64 = 256;
+
+/// How long an object of another node is remembered: a second request within that time has it kept here.
+pub const PEER_POPULAR_SECONDS: u64 = 60;
+
+/// Objects that are remembered so, of each of two generations; 16 bytes each.
+pub const PEER_POPULAR_OBJECTS: usize = 65_536;
+
+/// How long after its start, or after a node came or went, an owner asks the next in rank whether it has an object before
+/// it asks the origin.
+pub const PEER_TAKEOVER_SECONDS: u64 = 600;
+
+/// From a purge to the last confirmation of another node, for each of the rounds.
+pub const PEER_PURGE_SECONDS: u64 = 5;
+
+/// The CDN-Loop of a request that goes on to the next server; a longer one is replaced.
+pub const CDN_LOOP_BYTES: usize = 4096;
+
+/// How often a request of another node that waits here is compared with what this node asks others for.
+pub const PEER_CYCLE_CHECK_MILLISECONDS: u64 = 100;

@@ -1,0 +1,76 @@
+//! Limits of private keys that are elsewhere, at both ends.
+
+/// Time for a signature by a keyserver, the retry on another one included.
+pub const KEYSERVER_DEADLINE_SECONDS: u64 = 2;
+
+/// A shorter deadline than a round trip between continents would fail always.
+pub const KEYSERVER_DEADLINE_MILLISECONDS_MIN: u64 = 10;
+
+/// The longest: handshakes end after `limits.handshake_deadline` in any case.
+pub const KEYSERVER_DEADLINE_SECONDS_MAX: u64 = 60;
+
+/// Servers in one group.
+pub const KEYSERVERS_MAX: usize = 16;
+
+/// Groups of keyservers of a configuration; each has a thread.
+pub const KEYSERVER_GROUPS_MAX: usize = 32;
+
+/// Signatures of one group that handshakes wait for. Each has a message of 1 KiB at both ends.
+pub const KEYSERVER_OPERATIONS: usize = 4096;
+
+/// From the first byte to the answer of a ping, TLS handshake included.
+pub const KEYSERVER_CONNECT_SECONDS: u64 = 2;
+
+/// A keyserver that is silent for so long is pinged, and left after the same time again.
+pub const KEYSERVER_PING_SECONDS: u64 = 5;
+
+/// The first pause before a keyserver is connected to again. It doubles,
+pub const KEYSERVER_RECONNECT_MILLISECONDS_MIN: u64 = 100;
+
+/// up to this one.
+pub const KEYSERVER_RECONNECT_MILLISECONDS_MAX: u64 = 3000;
+
+/// Failures one after the other, after which a keyserver gets no operations
+pub const KEYSERVER_CIRCUIT_FAILURES: u32 = 5;
+
+/// for so long.
+pub const KEYSERVER_CIRCUIT_SECONDS: u64 = 2;
+
+/// Clients in the file of a keyserver.
+pub const KEYSERVER_CLIENTS_MAX: usize = 10_000;
+
+/// Operations that a client of the keyserver may have under way.
+pub const KEYSERVER_CLIENT_OPERATIONS: usize = 256;
+
+/// The most.
+pub const KEYSERVER_CLIENT_OPERATIONS_MAX: u64 = 65_536;
+
+/// The largest rate, in operations per second.
+pub const KEYSERVER_CLIENT_RATE_MAX: u64 = 10_000_000;
+
+/// Connections that a client of the keyserver may have: one for each process, and some that end.
+pub const KEYSERVER_CLIENT_CONNECTIONS: usize = 64;
+
+/// The most.
+pub const KEYSERVER_CLIENT_CONNECTIONS_MAX: u64 = 65_536;
+
+/// Connections in their handshake, whose client is not known yet.
+pub const KEYSERVER_HANDSHAKES: usize = 256;
+
+/// From accept to the end of the handshake.
+pub const KEYSERVER_HANDSHAKE_SECONDS: u64 = 10;
+
+/// A connection without a message for so long is closed; clients ping more often.
+pub const KEYSERVER_IDLE_SECONDS: u64 = 300;
+
+/// From the first byte of a message to its last, and for a client to take answers.
+pub const KEYSERVER_MESSAGE_SECONDS: u64 = 10;
+
+/// How long operations under way may take after a signal to stop.
+pub const KEYSERVER_DRAIN_SECONDS: u64 = 10;
+
+/// Private keys of a keyserver.
+pub const KEYSERVER_KEYS_MAX: usize = 100_000;
+
+/// Bytes of lines of the access log that wait to be written; lines beyond are dropped and counted.
+pub const KEYSERVER_LOG_BYTES: usize = 4 * 1024 * 1024;

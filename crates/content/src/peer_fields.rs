@@ -1,0 +1,161 @@
+//! Fields that nodes of a cluster add to requests and responses. They are read on connections between nodes only.
+
+use std::time::{Duration, Instant};
+
+use penstock_http::caching::Lifetime;
+
+use crate::lifetime::{StoredLifetime, milliseconds};
+
+/// Which site's object is asked for: a digest of what its keys are made of.
+pub(crate) const SITE: &str = "penstock-site";
+/// The [`Hop`](crate::requester::Hop) of a request.
+pub(crate) const HOP: &str = "penstock-hop";
+/// Kind and mode of a purge.
+pub(crate) const PURGE: &str = "penstock-purge";
+/// The site of a purge, [escaped](escape); all of them without it.
+pub(crate) const PURGE_SITE: &str = "penstock-purge-site";
+/// Name, prefix or tag of a purge, [escaped](escape).
+pub(crate) const PURGE_VALUE: &str = "penstock-purge-value";
+/// How long the object of a response is fresh, or [`NOT_STORED`].
+pub(crate) const FRESHNESS: &str = "penstock-freshness";
+/// The node has an object for this request only.
+pub(crate) const NOT_STORED: &str = "none";
+/// Why the node has no object.
+pub(crate) const FAULT: &str = "penstock-fault";
+/// Requests of other nodes that the node works on.
+pub(crate) const LOAD: &str = "penstock-load";
+/// The nodes that a request has passed through (RFC 8586).
+pub(crate) const CDN_LOOP: &str = "cdn-loop";
+
+/// What all of these fields but CDN-Loop begin with.
+const PREFIX: &str = "penstock-";
+
+/// Whether a field, in lowercase letters, is one between nodes. None of an origin is believed, and none reaches a client.
+pub(crate) fn is_internal(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// The member of CDN-Loop for a node.
+pub(crate) fn loop_member(node: &str) -> String {
+    format!("penstock; node=\"{node}\"")
+}
+
+/// Whether a node is among the members of CDN-Loop.
+pub(crate) fn has_passed<'v>(values: impl Iterator<Item = &'v [u8]>, node: &str) -> bool {
+    let own = loop_member(node);
+    values.into_iter().any(|value| memchr::memmem::find(value, own.as_bytes()).is_some())
+}
+
+/// Remaining freshness at `now`, in milliseconds.
+pub(crate) fn freshness(lifetime: &StoredLifetime, now: Instant) -> String {
+    let resident = lifetime.resident(now);
+    let late = resident.saturating_sub(lifetime.fresh);
+    format!(
+        "fresh={}, age={}, swr={}, sie={}",
+        lifetime.fresh.saturating_sub(resident),
+        lifetime.age.saturating_add(resident),
+        lifetime.stale_while_revalidate.saturating_sub(late),
+        lifetime.stale_if_error.saturating_sub(late),
+    )
+}
+
+/// Reads what [`freshness`] wrote.
+pub(crate) fn lifetime(text: &str) -> Option<Lifetime> {
+    let value = |name: &str| {
+        let member = text.split(", ").find_map(|member| member.strip_prefix(name)?.strip_prefix('='))?;
+        let number: u64 = member.parse().ok()?;
+        // Bounded, so that no sum of times overflows.
+        Some(Duration::from_millis(number.min(milliseconds(LONGEST))))
+    };
+    Some(Lifetime {
+        fresh: value("fresh")?,
+        age: value("age")?,
+        stale_while_revalidate: value("swr")?,
+        stale_if_error: value("sie")?,
+    })
+}
+
+/// Ten years.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Any bytes as visible ASCII characters: all others are `%` and two digits, and so is `%`.
+pub(crate) fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'%' | ..=b' ' | 0x7f.. => text.push_str(&format!("%{byte:02x}")),
+            _ => text.push(char::from(*byte)),
+        }
+    }
+    text
+}
+
+/// Reads what [`escape`] wrote; `None` if it is not that, or not UTF-8 behind it.
+pub(crate) fn unescape(text: &[u8]) -> Option<String> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.iter().copied();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => digit(rest.next()?)? << 4 | digit(rest.next()?)?,
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn freshness_is_what_is_left_of_it() {
+        let since = Instant::now();
+        let stored = StoredLifetime {
+            since,
+            fresh: 4000,
+            age: 500,
+            stale_while_revalidate: 1000,
+            stale_if_error: 60_000,
+        };
+        for (seconds, expected) in
+            [(0, [4000, 500, 1000, 60_000]), (3, [1000, 3500, 1000, 60_000]), (6, [0, 6500, 0, 58_000])]
+        {
+            let text = freshness(&stored, since + Duration::from_secs(seconds));
+            let read = lifetime(&text).unwrap();
+            let read = [read.fresh, read.age, read.stale_while_revalidate, read.stale_if_error];
+            assert_eq!(read.map(milliseconds), expected, "after {seconds} s");
+        }
+        for wrong in ["", "none", "fresh=1", "fresh=-1, age=0, swr=0, sie=0", "fresh=x, age=0, swr=0, sie=0"]
+        {
+            assert_eq!(lifetime(wrong), None, "{wrong}");
+        }
+        let longest = lifetime(&format!("fresh={0}, age={0}, swr={0}, sie={0}", u64::MAX)).unwrap();
+        assert_eq!(longest.fresh, LONGEST);
+    }
+
+    #[test]
+    fn escaped_text_is_read_back_and_can_stand_in_a_field() {
+        for text in ["", "/vod/film.mp4?a=b", "100% ü \r\n\u{7f}", "%25", "a b,c"] {
+            let escaped = escape(text.as_bytes());
+            assert!(escaped.bytes().all(|byte| byte.is_ascii_graphic()), "{escaped}");
+            assert_eq!(unescape(escaped.as_bytes()).as_deref(), Some(text));
+        }
+        for wrong in ["%", "%4", "%zz", "%ff"] {
+            assert_eq!(unescape(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_node_finds_itself_in_a_loop_and_no_other() {
+        let passed = |text: &str, node| has_passed([text.as_bytes()].into_iter(), node);
+        let field = format!("other; a=b, {}, {}", loop_member("edge1"), loop_member("edge22"));
+        assert!(passed(&field, "edge1") && passed(&field, "edge22"));
+        assert!(!passed(&field, "edge2") && !passed("penstock", "edge1") && !passed("", "edge1"));
+    }
+}

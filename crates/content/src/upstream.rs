@@ -1,0 +1,242 @@
+//! Asking for bytes that are not in the cache: another node of the cluster, or the origin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use penstock_config::limits;
+use penstock_http::caching::Lifetime;
+use penstock_origin::http::{Fetch, OriginError};
+use tokio::time::{sleep, timeout};
+
+use crate::context::Context;
+use crate::http_site::{HttpSite, Sharing};
+use crate::origins::{LocalFuture, OriginBody, PeerObject};
+use crate::peer_fields as fields;
+use crate::peers::{ALIVE, OutgoingEntry, Peer, PeerOutcome, Peers, Route, Step};
+use crate::requester::{Hop, Requester};
+
+/// Bytes of a refusal that are read, so that its connection can be used again.
+const REFUSAL_BYTES: u64 = 4096;
+
+/// What is asked for, and on whose behalf.
+pub(crate) struct Wanted<'w> {
+    /// Path and query of the object.
+    pub(crate) target: &'w str,
+    /// The first of the bytes.
+    pub(crate) first_byte: u64,
+    pub(crate) requester: Requester,
+    /// CDN-Loop of the request that causes this one.
+    pub(crate) loops: Option<&'w str>,
+}
+
+/// Asks for bytes of an object: the nodes that may have it if the site shares its objects, then the origin.
+///
+/// # Errors
+/// See [`OriginError`].
+pub(crate) async fn ask<'o>(
+    context: &'o Context,
+    site: &HttpSite,
+    wanted: &Wanted<'_>,
+    fetch: &Fetch,
+) -> Result<Box<dyn OriginBody + 'o>, OriginError> {
+    let Some(sharing) = &site.sharing else { return context.origins.fetch(site.origin(), fetch).await };
+    let route = site.route(wanted.target, wanted.first_byte);
+    let mut fetch = fetch.clone();
+    let own = fields::loop_member(sharing.peers.own_name());
+    let passed = wanted.loops.map_or_else(|| own.clone(), |before| format!("{before}, {own}"));
+    set(&mut fetch.fields, fields::CDN_LOOP, &passed);
+    for step in sharing.peers.steps(route, wanted.requester, &sharing.shield, context.now()) {
+        let Step::Peer(place, hop) = step else { break };
+        match (PeerRequest { context, sharing, place, hop, route }).ask(&fetch).await {
+            Ok(body) => return Ok(body),
+            Err(Declined::ByOrigin(error)) => return Err(error),
+            Err(Declined::ByNode) => {}
+        }
+    }
+    context.origins.fetch(site.origin(), &fetch).await
+}
+
+/// Why a node gave no object.
+enum Declined {
+    /// The next node, or the origin, may have it.
+    ByNode,
+    /// The origin failed the node, and would fail others.
+    ByOrigin(OriginError),
+}
+
+/// A request to another node.
+struct PeerRequest<'r, 'o> {
+    context: &'o Context,
+    sharing: &'r Sharing,
+    place: usize,
+    hop: Hop,
+    route: Route,
+}
+
+impl<'o> PeerRequest<'_, 'o> {
+    async fn ask(&self, fetch: &Fetch) -> Result<Box<dyn OriginBody + 'o>, Declined> {
+        let peers = &self.sharing.peers;
+        let (context, peer) = (self.context, peers.node(self.place));
+        // A node that is asked for what it has, or as a shield, never waits for this one.
+        let asking = (self.hop == Hop::Owner).then(|| peers.ask_others(self.route));
+        let mut fetch = Fetch { bare: true, ..fetch.clone() };
+        set(&mut fetch.fields, fields::SITE, &self.sharing.identity);
+        set(&mut fetch.fields, fields::HOP, self.hop.label());
+        let began = context.now();
+        let coming = context.origins.fetch(peer.origin(), &fetch);
+        let answer = match self.hop {
+            Hop::Held => timeout(milliseconds(limits::PEER_PROBE_MILLISECONDS), coming).await.ok(),
+            Hop::Owner | Hop::Shield => while_alive(context, peer, coming).await,
+        };
+        let body = match answer {
+            Some(Ok(body)) => body,
+            Some(Err(error)) => {
+                peer.count(PeerOutcome::Failed);
+                if matches!(error, OriginError::Unreachable | OriginError::Timeout) {
+                    peer.origin().take_out(0, &peer.origin().last_fault(0));
+                }
+                return Err(Declined::ByNode);
+            }
+            None => {
+                peer.count(PeerOutcome::Failed);
+                peer.origin().take_out(0, "it does not answer");
+                return Err(Declined::ByNode);
+            }
+        };
+        peer.latency.record(context.now().saturating_duration_since(began));
+        if let Some(load) = body.field(fields::LOAD).and_then(|load| load.parse().ok()) {
+            peer.set_load(load);
+        }
+        self.judge(peer, body, asking).await
+    }
+
+    async fn judge(
+        &self,
+        peer: &Peer,
+        mut body: Box<dyn OriginBody + 'o>,
+        asking: Option<OutgoingEntry>,
+    ) -> Result<Box<dyn OriginBody + 'o>, Declined> {
+        let lifetime = match body.field(fields::FRESHNESS) {
+            Some(fields::NOT_STORED) => Some(None),
+            Some(text) => fields::lifetime(text).map(Some),
+            None => None,
+        };
+        let Some(lifetime) = lifetime else {
+            let fault = body.field(fields::FAULT).and_then(OriginError::named);
+            read_to_end(&mut *body).await;
+            let Some(error) = fault else {
+                peer.count(PeerOutcome::Refused);
+                return Err(Declined::ByNode);
+            };
+            peer.count(PeerOutcome::OriginFailed);
+            // The node may be cut off from the origin while this one is not.
+            return Err(match error {
+                OriginError::Unreachable => Declined::ByNode,
+                error => Declined::ByOrigin(error),
+            });
+        };
+        peer.count(PeerOutcome::Answered);
+        let peers = Arc::clone(&self.sharing.peers);
+        let (context, place) = (self.context, self.place);
+        Ok(Box::new(PeerBody { body, context, peers, place, lifetime, _asking: asking }))
+    }
+}
+
+fn set(fields: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        fields.insert(HeaderName::from_static(name), value);
+    }
+}
+
+fn milliseconds(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+/// Reads a small body, so that its connection can be used again.
+async fn read_to_end(body: &mut dyn OriginBody) {
+    if body.length().is_some_and(|length| length <= REFUSAL_BYTES) {
+        while let Ok(Some(_)) = body.next().await {}
+    }
+}
+
+/// Waits for a node as long as it is alive; `None` if it is not. A node that answers nothing for longer than it usually
+/// takes is asked whether it is alive: it may wait for the origin.
+async fn while_alive<T>(context: &Context, peer: &Peer, coming: impl Future<Output = T>) -> Option<T> {
+    let mut coming = std::pin::pin!(coming);
+    let mut patience = peer.patience();
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut coming => return Some(answer),
+            () = sleep(patience) => {}
+        }
+        tokio::select! {
+            biased;
+            answer = &mut coming => return Some(answer),
+            alive = is_alive(context, peer) => if !alive { return None },
+        }
+        patience = milliseconds(limits::PEER_CHECK_MILLISECONDS);
+    }
+}
+
+async fn is_alive(context: &Context, peer: &Peer) -> bool {
+    let fetch = Fetch { bare: true, ..Fetch::get(ALIVE) };
+    let asked = async {
+        match context.origins.fetch(peer.origin(), &fetch).await {
+            Ok(mut body) => {
+                read_to_end(&mut *body).await;
+                true
+            }
+            // All connections are in use: it answers.
+            Err(error) => error == OriginError::Busy,
+        }
+    };
+    timeout(milliseconds(limits::PEER_PROBE_MILLISECONDS), asked).await.unwrap_or(false)
+}
+
+/// The response of another node.
+struct PeerBody<'o> {
+    body: Box<dyn OriginBody + 'o>,
+    context: &'o Context,
+    peers: Arc<Peers>,
+    place: usize,
+    lifetime: Option<Lifetime>,
+    _asking: Option<OutgoingEntry>,
+}
+
+impl OriginBody for PeerBody<'_> {
+    fn status(&self) -> u16 {
+        self.body.status()
+    }
+
+    fn fields(&self) -> &HeaderMap {
+        self.body.fields()
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.body.length()
+    }
+
+    fn proves_completeness(&self) -> bool {
+        self.body.proves_completeness()
+    }
+
+    fn peer(&self) -> Option<PeerObject> {
+        Some(PeerObject { lifetime: self.lifetime })
+    }
+
+    fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {
+        Box::pin(async move {
+            let peer = self.peers.node(self.place);
+            match while_alive(self.context, peer, self.body.next()).await {
+                Some(piece) => piece,
+                None => {
+                    peer.origin().take_out(0, "it stopped within a response");
+                    Err(OriginError::Timeout)
+                }
+            }
+        })
+    }
+}

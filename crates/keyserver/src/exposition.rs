@@ -1,0 +1,128 @@
+//! The counters as text for Prometheus, and as JSON.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+use serde_json::{Map, Value, json};
+
+use crate::clients::Client;
+use crate::shared::Shared;
+
+/// A metric of the whole keyserver: name, type, help, value.
+type Whole = (&'static str, &'static str, &'static str, fn(&Shared) -> u64);
+
+const WHOLE: [Whole; 8] = [
+    ("penstock_key_files", "gauge", "Private keys.", |shared| shared.keyring.load().len() as u64),
+    ("penstock_key_threads", "gauge", "Threads that sign.", |shared| shared.threads as u64),
+    ("penstock_key_queue", "gauge", "Operations that wait for a thread.", |shared| {
+        shared.pool.waiting() as u64
+    }),
+    (
+        "penstock_key_connections_total",
+        "counter",
+        "Connections of clients with a certificate and an entry.",
+        |shared| shared.counters.connections.load(Relaxed),
+    ),
+    (
+        "penstock_key_handshake_failures_total",
+        "counter",
+        "TLS handshakes that failed, such as those without a certificate of the authorities.",
+        |shared| shared.counters.handshake_failures.load(Relaxed),
+    ),
+    (
+        "penstock_key_unknown_clients_total",
+        "counter",
+        "Connections closed because no entry has the name in the client's certificate.",
+        |shared| shared.counters.strangers.load(Relaxed),
+    ),
+    (
+        "penstock_key_connections_refused_total",
+        "counter",
+        "Connections closed because the client had as many as allowed.",
+        |shared| shared.counters.refused.load(Relaxed),
+    ),
+    ("penstock_key_log_dropped_total", "counter", "Lines of the access log that were dropped.", |shared| {
+        shared.counters.log_dropped.load(Relaxed)
+    }),
+];
+
+/// A metric of each client: name, type, help, and the samples, each with its labels behind that of the client.
+type OfClient = (&'static str, &'static str, &'static str, fn(&Client) -> Vec<(String, f64)>);
+
+const OF_CLIENT: [OfClient; 4] = [
+    ("penstock_key_operations_total", "counter", "Operations by client, kind and result.", |client| {
+        let labels = |(operation, result, count): (&str, &str, u64)| {
+            (format!(",operation=\"{operation}\",result=\"{result}\""), count as f64)
+        };
+        client.counters().counts().map(labels).collect()
+    }),
+    (
+        "penstock_key_operation_seconds_total",
+        "counter",
+        "Time from the receipt of successful operations to their answers, added up.",
+        |client| vec![(String::new(), client.counters().time().as_secs_f64())],
+    ),
+    ("penstock_key_operations_under_way", "gauge", "Operations under way by client.", |client| {
+        vec![(String::new(), client.under_way() as f64)]
+    }),
+    ("penstock_key_connections", "gauge", "Open connections by client.", |client| {
+        vec![(String::new(), client.connections() as f64)]
+    }),
+];
+
+/// The metrics in the Prometheus text format, version 0.0.4.
+pub(crate) fn render(shared: &Shared) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for (name, kind, help, value) in WHOLE {
+        let value = value(shared);
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}").unwrap_or_default();
+    }
+    let clients = shared.clients.load();
+    for (name, kind, help, samples) in OF_CLIENT {
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}").unwrap_or_default();
+        for client in clients.all() {
+            let label = escaped(client.name());
+            for (labels, value) in samples(client) {
+                writeln!(text, "{name}{{client=\"{label}\"{labels}}} {value}").unwrap_or_default();
+            }
+        }
+    }
+    text
+}
+
+/// The state for `/status.json`.
+pub(crate) fn status(shared: &Shared) -> Value {
+    let clients = shared.clients.load();
+    let clients: Vec<Value> = clients
+        .all()
+        .into_iter()
+        .map(|client| {
+            let mut operations: Map<String, Value> = Map::new();
+            for (operation, result, count) in client.counters().counts() {
+                let entry = operations.entry(operation).or_insert_with(|| json!({}));
+                entry[result] = json!(count);
+            }
+            json!({
+                "name": client.name(),
+                "connections": client.connections(),
+                "under_way": client.under_way(),
+                "operations": operations,
+            })
+        })
+        .collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_seconds": shared.started.elapsed().as_secs(),
+        "keys": shared.keyring.load().len(),
+        "threads": shared.threads,
+        "queue": shared.pool.waiting(),
+        "clients": clients,
+        "unknown_clients": shared.counters.strangers.load(Relaxed),
+        "handshake_failures": shared.counters.handshake_failures.load(Relaxed),
+    })
+}
+
+fn escaped(label: &str) -> String {
+    label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,175 @@
+//! `penstock keyserver`: signs TLS handshakes of other servers.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use penstock_config::{Admin, Fault, KeyserverConfig, limits};
+use penstock_console::{Backend, Console, ConsoleLimits, Purge, PurgeError, Readiness};
+use penstock_keyserver::{Keyserver, StartError};
+
+use crate::arguments::KeyserverArgs;
+use crate::control::{Control, Service};
+use crate::failure::Failure;
+use crate::{descriptors, systemd, terminal};
+
+pub(crate) fn run(arguments: &KeyserverArgs) -> Result<(), Failure> {
+    let config = KeyserverConfig::load(&arguments.config).map_err(Failure::Config)?;
+    if arguments.check {
+        config.warnings.iter().for_each(|warning| terminal::complain(&format!("{warning} (warning)")));
+        terminal::say_well(&format!("{}: fine", arguments.config.display()));
+        return Ok(());
+    }
+    descriptors::raise();
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    // Signals first, so that none is lost during the start.
+    let control = Control::new().map_err(Failure::machine("listen for signals"))?;
+    let admin_socket = config.admin.as_ref().map(|admin| bind(admin, arguments)).transpose()?;
+    let keyserver = Keyserver::start(&config).map_err(|error| start_failure(error, arguments))?;
+    let keyserver = Arc::new(keyserver);
+    let console = match (admin_socket, &config.admin) {
+        (Some(socket), Some(admin)) => Some(console(socket, admin, &keyserver)?),
+        _ => None,
+    };
+    tracing::info!("listening on {}, keyserver", keyserver.address());
+    if let Some((_, console)) = &console {
+        tracing::info!("listening on {}, admin", console.address());
+    }
+    tracing::info!("ready, private keys: {}, threads: {}", keyserver.keys(), config.threads);
+    systemd::ready();
+    control.run(Running { keyserver, console, file: arguments.config.clone(), address: config.address });
+    Ok(())
+}
+
+fn fault(arguments: &KeyserverArgs, what: String) -> Failure {
+    let file = arguments.config.clone();
+    Failure::Config(vec![Fault { file, line: 0, column: 0, what, instead: String::new() }])
+}
+
+fn bind(admin: &Admin, arguments: &KeyserverArgs) -> Result<TcpListener, Failure> {
+    TcpListener::bind(admin.address).map_err(|error| {
+        fault(arguments, format!("cannot listen on {} for the admin listener: {error}", admin.address))
+    })
+}
+
+/// Attributes a start error to the configuration or to the machine.
+fn start_failure(error: StartError, arguments: &KeyserverArgs) -> Failure {
+    match error {
+        StartError::Thread(source) => Failure::Machine { action: "start a thread".to_owned(), source },
+        StartError::Listen(..)
+        | StartError::Directory(..)
+        | StartError::Tls(_)
+        | StartError::AccessLog(..) => fault(arguments, error.to_string()),
+    }
+}
+
+fn console(
+    socket: TcpListener,
+    admin: &Admin,
+    keyserver: &Arc<Keyserver>,
+) -> Result<(Arc<KeyserverBackend>, Console), Failure> {
+    let backend = Arc::new(KeyserverBackend {
+        keyserver: Arc::clone(keyserver),
+        draining: AtomicBool::new(false),
+        hosts: admin.hosts.clone(),
+    });
+    let limits = ConsoleLimits {
+        connections: limits::ADMIN_CONNECTIONS,
+        head_deadline: Duration::from_secs(limits::ADMIN_HEAD_DEADLINE_SECONDS),
+        deadline: Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS),
+        head_bytes: limits::ADMIN_HEAD_BYTES,
+        accept_retry: Duration::from_millis(limits::ADMIN_ACCEPT_RETRY_MILLISECONDS),
+    };
+    let console = Console::start(socket, Arc::clone(&backend) as Arc<dyn Backend>, limits);
+    Ok((backend, console.map_err(Failure::machine("start the admin listener"))?))
+}
+
+/// The keyserver as the console sees it.
+struct KeyserverBackend {
+    keyserver: Arc<Keyserver>,
+    draining: AtomicBool,
+    /// DNS names of the admin listener.
+    hosts: Vec<String>,
+}
+
+impl Backend for KeyserverBackend {
+    fn metrics(&self) -> String {
+        self.keyserver.metrics()
+    }
+
+    fn status(&self) -> serde_json::Value {
+        self.keyserver.status()
+    }
+
+    fn readiness(&self) -> Readiness {
+        if self.draining.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }
+    }
+
+    fn chacha20(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    fn set_chacha20(&self, _mode: &str) -> Result<serde_json::Value, String> {
+        Err("a keyserver chooses no ciphers; write to the admin listener of a server".to_owned())
+    }
+
+    fn purge(&self, _purge: &Purge) -> Result<serde_json::Value, PurgeError> {
+        Err(PurgeError::Wrong("a keyserver has no cache".to_owned()))
+    }
+
+    fn is_own_name(&self, name: &str) -> bool {
+        self.hosts.iter().any(|own| own == name)
+    }
+}
+
+struct Running {
+    keyserver: Arc<Keyserver>,
+    console: Option<(Arc<KeyserverBackend>, Console)>,
+    file: PathBuf,
+    address: SocketAddr,
+}
+
+impl Service for Running {
+    fn reload(&mut self) {
+        let outcome =
+            KeyserverConfig::load(&self.file).map_err(|faults| Failure::Config(faults).to_string()).and_then(
+                |config| self.keyserver.reload(&config).map(|()| config).map_err(|error| error.to_string()),
+            );
+        match outcome {
+            Ok(config) => {
+                config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                if config.address != self.address {
+                    tracing::warn!("address changes only with a restart");
+                }
+                tracing::info!("reloaded {}", self.file.display());
+            }
+            Err(faults) => {
+                faults.lines().for_each(|line| tracing::error!("{line}"));
+                tracing::error!("kept the running configuration");
+            }
+        }
+    }
+
+    fn reopen_logs(&mut self) {
+        self.keyserver.reopen_logs();
+        tracing::info!("reopening the access log");
+    }
+
+    fn drain(&mut self) {
+        if let Some((backend, _)) = &self.console {
+            backend.draining.store(true, Ordering::Relaxed);
+        }
+        self.keyserver.drain();
+    }
+
+    fn wait(&self) -> impl FnOnce() + Send + 'static {
+        let keyserver = Arc::clone(&self.keyserver);
+        move || keyserver.wait()
+    }
+
+    fn stop(&mut self) {
+        self.keyserver.stop();
+    }
+}

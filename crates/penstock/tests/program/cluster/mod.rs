@@ -1,0 +1,122 @@
+//! Several servers as one cache: an owner for each object, one request to the origin for all of them.
+
+mod failures;
+mod objects;
+mod purge;
+mod strangers;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use penstock_testkit::origin::{Origin, target};
+use penstock_testkit::{Certificates, ReservedAddress, Server, Setup, memory_directory, until};
+use rcgen::KeyPair;
+use tempfile::TempDir;
+
+const SLICE: u64 = 64 * 1024;
+
+/// Servers of one cluster, named `edge1`, `edge2` and so on.
+struct Cluster {
+    servers: Vec<Server>,
+    plan: Plan,
+}
+
+/// What the configurations of all nodes have in common.
+struct Plan {
+    addresses: Vec<ReservedAddress>,
+    memory: Vec<TempDir>,
+    directory: TempDir,
+    certificates: Certificates,
+    weights: Vec<u32>,
+    secure: bool,
+}
+
+fn name(place: usize) -> String {
+    format!("edge{}", place + 1)
+}
+
+impl Plan {
+    fn new(weights: &[u32]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let certificates = Certificates::make(directory.path());
+        for place in 0..weights.len() {
+            let name = name(place);
+            certificates.leaf(&name, &[&name], &KeyPair::generate().unwrap());
+        }
+        Self {
+            addresses: weights.iter().map(|_| ReservedAddress::reserve()).collect(),
+            memory: weights.iter().map(|_| memory_directory()).collect(),
+            directory,
+            certificates,
+            weights: weights.to_vec(),
+            secure: true,
+        }
+    }
+
+    /// The configuration of a node with these sites.
+    fn setup(&self, place: usize, sites: &str) -> Setup {
+        let node = |(place, address): (usize, &ReservedAddress)| {
+            format!("{{name: {}, address: \"{address}\", weight: {}}}", name(place), self.weights[place])
+        };
+        let nodes: Vec<String> = self.addresses.iter().enumerate().map(node).collect();
+        let own = name(place);
+        let files = self.directory.path().display();
+        let tls = match self.secure {
+            true => format!(", ca: {files}/authority.crt, chain: {files}/{own}.crt, key: {files}/{own}.key"),
+            false => String::new(),
+        };
+        let cluster = format!("cluster: {{self: {own}, nodes: [{}]{tls}}}", nodes.join(", "));
+        let memory = self.memory[place].path().display();
+        let cache = format!("cache: {{slice: 64KiB, memory: {{directory: {memory}, size: 16MiB}}}}");
+        Setup::new().sites(sites).section(&cluster).section(&cache)
+    }
+
+    fn address(&self, place: usize) -> SocketAddr {
+        self.addresses[place].address()
+    }
+}
+
+impl Cluster {
+    /// So many nodes in front of an origin.
+    fn of(nodes: usize, origin: &Origin) -> Self {
+        Self::start(Plan::new(&vec![1; nodes]), &origin.sites_with("peers: true"))
+    }
+
+    fn start(plan: Plan, sites: &str) -> Self {
+        let servers: Vec<Server> =
+            (0..plan.weights.len()).map(|place| plan.setup(place, sites).start()).collect();
+        for server in &servers {
+            // Nodes come and go, and the first may start long before the last.
+            server.tolerate_warning("is out: ");
+        }
+        let cluster = Self { servers, plan };
+        cluster.wait_for_all();
+        cluster
+    }
+
+    /// Waits until each node takes all others to be in.
+    fn wait_for_all(&self) {
+        for server in &self.servers {
+            until("all nodes to be up", || {
+                let up = server.metrics().sum("penstock_cluster_peer_up", &[]);
+                (up == self.servers.len() as f64 - 1.0).then_some(())
+            });
+        }
+    }
+
+    /// Requests of other nodes that ended so, for all nodes.
+    fn asked(&self, outcome: &str) -> f64 {
+        let label = format!("outcome=\"{outcome}\"");
+        let asked = |server: &Server| server.metrics().sum("penstock_cluster_requests_total", &[&label]);
+        self.servers.iter().map(asked).sum()
+    }
+}
+
+/// How often an origin was asked for each target.
+fn asked_targets(origin: &Origin) -> BTreeMap<String, usize> {
+    let mut targets = BTreeMap::new();
+    for head in origin.asked() {
+        *targets.entry(target(&head).to_owned()).or_insert(0) += 1;
+    }
+    targets
+}

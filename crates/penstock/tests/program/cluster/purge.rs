@@ -1,0 +1,109 @@
+//! Purges reach all nodes before they are confirmed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use penstock_testkit::origin::{Origin, answer, target};
+use penstock_testkit::{Client, Finished, Server, Tool};
+use rustix::process::Signal;
+
+use super::Cluster;
+
+const FIELDS: &str = "Cache-Control: max-age=600\r\nSurrogate-Key: film\r\n";
+
+/// An origin whose every body is the version that is set, with an entity tag of its own.
+fn versions(version: &Arc<AtomicUsize>) -> Origin {
+    let version = Arc::clone(version);
+    Origin::start(move |_, _, stream| {
+        let body = version.load(Ordering::SeqCst).to_string();
+        answer(stream, "200 OK", &format!("ETag: \"{body}\"\r\n{FIELDS}"), body.as_bytes())
+    })
+}
+
+fn purge(server: &Server, arguments: &[&str]) -> Finished {
+    let file = server.directory().join("penstock.yaml");
+    Tool::penstock().args(["cache", "purge", "-c"]).arg(file).args(arguments).run()
+}
+
+fn version_at(server: &Server, path: &str) -> usize {
+    Client::plain(server).get(path).text().parse().unwrap()
+}
+
+#[test]
+fn after_a_purge_no_node_has_the_old_object() {
+    let version = Arc::new(AtomicUsize::new(1));
+    let origin = versions(&version);
+    let cluster = Cluster::of(3, &origin);
+    let paths: Vec<String> = (0..10).map(|number| format!("/film/{number}")).collect();
+    let mut expected = 1;
+    for arguments in
+        [&["--url", "/film/0"][..], &["--prefix", "/film/"], &["--tag", "film"], &["--everything"]]
+    {
+        for server in cluster.servers.iter().chain(&cluster.servers) {
+            assert!(paths.iter().all(|path| version_at(server, path) == expected));
+        }
+        let paths = if arguments[0] == "--url" { &paths[..1] } else { &paths[..] };
+        expected += 1;
+        version.store(expected, Ordering::SeqCst);
+        let said = purge(&cluster.servers[expected % 3], arguments).ok().text();
+        assert!(said.contains("confirmed by 2 of 2 other nodes"), "{said}");
+        for server in &cluster.servers {
+            for path in paths {
+                assert_eq!(version_at(server, path), expected, "{path} after {arguments:?}");
+            }
+        }
+        if arguments[0] == "--url" {
+            assert_eq!(version_at(&cluster.servers[0], "/film/1"), 1, "only one was purged");
+            purge(&cluster.servers[0], &["--prefix", "/film/"]).ok();
+        }
+    }
+}
+
+#[test]
+fn nothing_old_is_sent_after_a_purge_while_all_nodes_are_asked() {
+    let version = Arc::new(AtomicUsize::new(1));
+    let origin = versions(&version);
+    let cluster = Cluster::of(3, &origin);
+    let (ended, purged) = (AtomicBool::new(false), AtomicUsize::new(1));
+    thread::scope(|scope| {
+        for server in &cluster.servers {
+            for number in 0..2 {
+                let (ended, purged) = (&ended, &purged);
+                scope.spawn(move || {
+                    let mut client = Client::plain(server);
+                    while !ended.load(Ordering::SeqCst) {
+                        // Read before the request is sent: the response must be no older.
+                        let least = purged.load(Ordering::SeqCst);
+                        let response = client.get(&format!("/film/{number}"));
+                        assert_eq!(response.status, 200, "{}", response.head);
+                        let found: usize = response.text().parse().unwrap();
+                        assert!(
+                            found >= least,
+                            "version {found} after the purge of what is older than {least}"
+                        );
+                    }
+                });
+            }
+        }
+        for next in 2..12 {
+            version.store(next, Ordering::SeqCst);
+            purge(&cluster.servers[next % 3], &["--prefix", "/film/"]).ok();
+            purged.store(next, Ordering::SeqCst);
+        }
+        ended.store(true, Ordering::SeqCst);
+    });
+    assert!(origin.asked().iter().all(|head| target(head).starts_with("/film/")));
+}
+
+#[test]
+fn a_node_that_does_not_confirm_is_named() {
+    let version = Arc::new(AtomicUsize::new(1));
+    let origin = versions(&version);
+    let cluster = Cluster::of(3, &origin);
+    cluster.servers[2].signal(Signal::STOP);
+    let said = purge(&cluster.servers[0], &["--prefix", "/film/"]).exits_with(1);
+    cluster.servers[2].signal(Signal::CONT);
+    assert!(said.text().contains("confirmed by 1 of 2 other nodes"), "{}", said.text());
+    assert!(said.stderr.contains("edge3 did not confirm it"), "{}", said.stderr);
+}

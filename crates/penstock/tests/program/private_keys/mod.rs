@@ -1,0 +1,325 @@
+//! Private keys on keyservers: both ends, and keyservers that fail.
+
+mod rules;
+mod scripted;
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use boring::ssl::SslVersion;
+use penstock_testkit::{Client, Keyserver, Server, Setup, TlsOptions, Tool, until};
+use rustix::process::Signal;
+
+use scripted::{Script, Scripted};
+
+const NEW: SslVersion = SslVersion::TLS1_3;
+const OLD: SslVersion = SslVersion::TLS1_2;
+
+/// What clients verify: each kind of key in each version.
+const KINDS: [(SslVersion, &str); 5] = [
+    (NEW, "RSA-PSS+SHA256"),
+    (NEW, "ECDSA+SHA256"),
+    (OLD, "RSA-PSS+SHA384"),
+    (OLD, "RSA+SHA256"),
+    (OLD, "ECDSA+SHA256"),
+];
+
+/// The certificates `ec` and `rsa` with their keys on these keyservers, and with `more` for each.
+fn certificates(servers: &[SocketAddr], more: &str) -> String {
+    let servers: Vec<String> = servers.iter().map(|address| format!("\"{address}\"")).collect();
+    let keyserver = servers.join(", ");
+    let certificate = |name: &str| {
+        format!(
+            "- chain: {name}.crt\n  key: {{keyserver: [{keyserver}], ca: authority.crt, chain: other.crt, key: other.key{more}}}\n"
+        )
+    };
+    format!("certificates:\n{}{}", certificate("ec"), certificate("rsa"))
+}
+
+/// The same with local copies of the keys.
+fn with_fallback(servers: &[SocketAddr], more: &str) -> String {
+    let yaml = certificates(servers, more);
+    let copies = ["ec", "rsa"].map(|name| {
+        (format!("- chain: {name}.crt\n"), format!("- chain: {name}.crt\n  fallback: {name}.key\n"))
+    });
+    copies.iter().fold(yaml, |yaml, (from, to)| yaml.replace(from, to))
+}
+
+fn plain() -> Setup {
+    Setup::new().workers(1)
+}
+
+/// Puts keyservers in force and waits until all are connected.
+fn use_keyservers(server: &Server, servers: &[SocketAddr], tls: &str) {
+    // At the end of a test its keyservers end before the server.
+    server.tolerate_warning("it has closed the connection");
+    server.reload(&plain().tls(tls));
+    until("the keyservers to be up", || {
+        let metrics = server.metrics();
+        (metrics.sum("penstock_keyserver_up", &[]) == servers.len() as f64).then_some(())
+    });
+}
+
+fn options(version: SslVersion, signatures: &'static str) -> TlsOptions {
+    TlsOptions { signatures: Some(signatures), ..TlsOptions::version(version) }
+}
+
+fn connect(server: &Server, version: SslVersion, signatures: &'static str) -> Result<(), String> {
+    let socket = TcpStream::connect(server.https()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    options(version, signatures).handshake(server, socket).map(drop)
+}
+
+fn results(server: &Server, result: &str) -> f64 {
+    server.metrics().sum("penstock_keyserver_operations_total", &[&format!("result=\"{result}\"")])
+}
+
+#[test]
+fn a_keyserver_signs_for_each_kind_of_key_in_each_version() {
+    let server = plain().start();
+    let file = server.file("a.mp4", 100_000);
+    let keyserver = Keyserver::start(&server, "one");
+    use_keyservers(&server, &[keyserver.address()], &certificates(&[keyserver.address()], ""));
+    for (version, signatures) in KINDS {
+        connect(&server, version, signatures)
+            .unwrap_or_else(|error| panic!("{version:?} {signatures}: {error}"));
+    }
+    assert_eq!(Client::tls(&server).get("/a.mp4").body, file.all());
+    // OpenSSL verifies as well.
+    for version in ["-tls1_2", "-tls1_3"] {
+        Tool::s_client(&server).args([version, "-servername", "localhost"]).run().ok();
+    }
+    until("eight signatures", || (results(&server, "ok") == 8.0).then_some(()));
+    keyserver.counted(
+        "penstock_key_operations_total",
+        &["client=\"other\"", "result=\"ok\"", "operation=\"ec"],
+        4.0,
+    );
+    let spent = server.metrics().sum("penstock_handshake_part_seconds_count", &["part=\"signing_remote\""]);
+    assert_eq!(spent, 8.0);
+    until("a line with the name and address of the client", || {
+        keyserver.access_log().into_iter().find(|line| {
+            line["server_name"] == "localhost"
+                && line["client_address"] == "127.0.0.1"
+                && line["client"] == "other"
+                && line["result"] == "ok"
+                && line["key_name"] == "rsa"
+                && line["operation"] == "rsa_pss"
+        })
+    });
+    let shown = keyserver.log().join("\n") + &format!("{:?}", keyserver.access_log());
+    assert!(!shown.contains("PRIVATE"), "{shown}");
+    let status: serde_json::Value = serde_json::from_str(&keyserver.ask_admin("/status.json")).unwrap();
+    assert_eq!((&status["keys"], &status["clients"][0]["name"]), (&2.into(), &"other".into()));
+}
+
+#[test]
+fn a_handshake_without_a_keyserver_ends_at_once_with_internal_error_and_others_go_on() {
+    let server = plain().start();
+    server.write("a.txt", "a\n");
+    let address = penstock_testkit::unused_address();
+    server.expect_warning("cannot be used");
+    let local = "- {chain: wild.crt, key: wild.key}\n";
+    server.reload(&plain().tls(&(certificates(&[address], "") + local)));
+    server.wait_for_log("cannot be used");
+    for (version, signatures) in KINDS {
+        let error = connect(&server, version, signatures).expect_err("no key signs");
+        assert!(error.contains("TLSV1_ALERT_INTERNAL_ERROR"), "{error}");
+    }
+    let reason = ["reason=\"private_key_unavailable\""];
+    server.counted("penstock_handshake_failures_total", &reason, KINDS.len() as f64);
+    server.counted(
+        "penstock_tls_alerts_total",
+        &["direction=\"sent\"", "internal_error"],
+        KINDS.len() as f64,
+    );
+    // A key of this machine is not concerned.
+    let socket = TcpStream::connect(server.https()).unwrap();
+    let options = TlsOptions { name: Some("a.wild.example"), ..TlsOptions::default() };
+    options.handshake(&server, socket).unwrap();
+}
+
+#[test]
+fn a_local_copy_signs_while_the_keyserver_is_away_and_no_longer() {
+    let server = plain().start();
+    let mut keyserver = Keyserver::start(&server, "one");
+    let servers = [keyserver.address()];
+    use_keyservers(&server, &servers, &with_fallback(&servers, ""));
+    let fallbacks = || server.metrics().sum("penstock_private_key_fallbacks_total", &[]);
+    connect(&server, NEW, "ECDSA+SHA256").unwrap();
+    assert_eq!((results(&server, "ok"), fallbacks()), (1.0, 0.0));
+    server.expect_warning("cannot be used");
+    server.expect_warning("local keys sign instead");
+    keyserver.kill();
+    server.wait_for_log("cannot be used");
+    for (version, signatures) in KINDS {
+        connect(&server, version, signatures).unwrap();
+    }
+    assert_eq!(fallbacks(), KINDS.len() as f64);
+    let said = server.log().into_iter().filter(|line| line.contains("local keys sign instead"));
+    assert_eq!(said.count(), 1, "once for all of them");
+    keyserver.start_again();
+    server.wait_for_log("answers again");
+    connect(&server, NEW, "ECDSA+SHA256").unwrap();
+    assert_eq!((results(&server, "ok"), fallbacks()), (2.0, KINDS.len() as f64));
+}
+
+#[test]
+fn a_keyserver_that_is_stopped_costs_one_deadline_and_then_nothing() {
+    let server = plain().start();
+    let keyserver = Keyserver::start(&server, "one");
+    let servers = [keyserver.address()];
+    use_keyservers(&server, &servers, &certificates(&servers, ", deadline: 300ms"));
+    server.expect_warning("stopped to answer");
+    keyserver.signal(Signal::STOP);
+    connect(&server, NEW, "ECDSA+SHA256").expect_err("no answer comes");
+    server.wait_for_log("stopped to answer");
+    assert_eq!(results(&server, "timed_out"), 1.0);
+    for _ in 0..20 {
+        connect(&server, NEW, "RSA-PSS+SHA256").expect_err("there is no connection");
+    }
+    // None of these waited: no operation was sent.
+    assert_eq!((results(&server, "timed_out"), results(&server, "unavailable")), (1.0, 0.0));
+    keyserver.signal(Signal::CONT);
+    server.wait_for_log("answers again");
+    connect(&server, NEW, "ECDSA+SHA256").unwrap();
+}
+
+#[test]
+fn answers_of_a_slow_keyserver_are_pipelined() {
+    const HANDSHAKES: usize = 40;
+    const PAUSE: Duration = Duration::from_millis(200);
+    let server = plain().start();
+    let slow = Scripted::start(&server, Script::Slow(PAUSE));
+    let servers = [slow.address.address()];
+    use_keyservers(&server, &servers, &certificates(&servers, ", deadline: 20s"));
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..HANDSHAKES {
+            scope.spawn(|| connect(&server, NEW, "ECDSA+SHA256").unwrap());
+        }
+    });
+    // One after the other they would take eight seconds; the machine may be busy, so only the count of connections and
+    // of signatures under way at a time is certain.
+    println!("{HANDSHAKES} handshakes took {:?}", begun.elapsed());
+    assert_eq!(slow.operations(), HANDSHAKES as u64);
+    assert_eq!(server.metrics().sum("penstock_keyserver_connections_total", &[]), 1.0);
+}
+
+#[test]
+fn a_wrong_signature_reaches_no_client_and_is_counted() {
+    for script in [Script::Wrong, Script::Garbage] {
+        let server = plain().start();
+        let liar = Scripted::start(&server, script);
+        let servers = [liar.address.address()];
+        use_keyservers(&server, &servers, &certificates(&servers, ""));
+        for (count, (version, signatures)) in KINDS.into_iter().take(4).enumerate() {
+            let error = connect(&server, version, signatures).expect_err("the signature is wrong");
+            assert!(error.contains("TLSV1_ALERT_INTERNAL_ERROR"), "{error}");
+            assert_eq!(results(&server, "wrong_signature"), (count + 1) as f64);
+        }
+        // Another server that is honest makes up for it, and after five failures the liar gets no more.
+        let honest = Keyserver::start(&server, "honest");
+        let servers = [servers[0], honest.address()];
+        use_keyservers(&server, &servers, &certificates(&servers, ""));
+        server.expect_warning("failed too often");
+        for _ in 0..20 {
+            connect(&server, NEW, "RSA-PSS+SHA256").unwrap();
+        }
+        assert!(liar.operations() < 20, "{} operations", liar.operations());
+    }
+}
+
+#[test]
+fn a_keyserver_that_fails_again_and_again_is_asked_less_and_another_signs() {
+    const INTERNAL: u8 = 8;
+    for script in [Script::Error(INTERNAL), Script::SilentAfter(1)] {
+        let server = plain().start();
+        let faulty = Scripted::start(&server, script);
+        let honest = Keyserver::start(&server, "honest");
+        let servers = [faulty.address.address(), honest.address()];
+        use_keyservers(&server, &servers, &certificates(&servers, ", deadline: 2s"));
+        server.tolerate_warning("stopped to answer");
+        server.tolerate_warning("failed too often");
+        for _ in 0..30 {
+            connect(&server, NEW, "ECDSA+SHA256").unwrap();
+        }
+        assert!(faulty.operations() < 30, "{script:?}: {} operations", faulty.operations());
+        assert_eq!(server.metrics().sum("penstock_handshake_failures_total", &[]), 0.0);
+    }
+}
+
+#[test]
+fn an_unknown_key_is_an_error_of_that_key_only() {
+    let server = plain().start();
+    let keyserver = Keyserver::start(&server, "one");
+    let servers = [keyserver.address()];
+    std::fs::remove_file(keyserver.keys().join("rsa.key")).unwrap();
+    keyserver.wait_for_log("1 private keys have changed");
+    use_keyservers(&server, &servers, &certificates(&servers, ""));
+    for _ in 0..20 {
+        connect(&server, NEW, "RSA-PSS+SHA256").expect_err("the keyserver has not that key");
+        connect(&server, NEW, "ECDSA+SHA256").unwrap();
+    }
+    assert_eq!((results(&server, "refused"), results(&server, "ok")), (20.0, 20.0));
+    keyserver.counted("penstock_key_operations_total", &["result=\"key_not_found\""], 20.0);
+}
+
+/// Some hundred handshakes with two keyservers, of which one after the other is killed, stopped and started again, while
+/// a client downloads.
+#[test]
+fn handshakes_and_downloads_go_on_while_keyservers_come_and_go() {
+    const CLIENTS: usize = 4;
+    const HANDSHAKES: u64 = 300;
+    let server = plain().start();
+    let file = server.file("film.mp4", 5_000_000);
+    let mut one = Keyserver::start(&server, "one");
+    let two = Keyserver::start(&server, "two");
+    let servers = [one.address(), two.address()];
+    use_keyservers(&server, &servers, &with_fallback(&servers, ", deadline: 1s"));
+    for warning in ["cannot be used", "local keys sign instead", "failed too often", "stopped to answer"] {
+        server.tolerate_warning(warning);
+    }
+    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (server, done, stop) = (&server, &done, &stop);
+            scope.spawn(move || {
+                for round in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let (version, signatures) = KINDS[(client + round) % KINDS.len()];
+                    connect(server, version, signatures).unwrap();
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                assert!(Client::tls(&server).get("/film.mp4").body == file.all());
+            }
+        });
+        let more = |count: u64| {
+            let from = done.load(Ordering::Relaxed);
+            until("more handshakes", || (done.load(Ordering::Relaxed) >= from + count).then_some(()));
+        };
+        more(50);
+        one.kill();
+        more(50);
+        one.start_again();
+        more(50);
+        two.signal(Signal::STOP);
+        more(50);
+        one.kill();
+        more(50);
+        two.signal(Signal::CONT);
+        more(50);
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(done.load(Ordering::Relaxed) >= HANDSHAKES);
+    assert_eq!(server.metrics().sum("penstock_handshake_failures_total", &[]), 0.0);
+    assert_eq!(results(&server, "wrong_signature"), 0.0);
+}

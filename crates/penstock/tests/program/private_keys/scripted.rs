@@ -1,0 +1,150 @@
+//! A keyserver that misbehaves as a test tells it.
+
+use std::fs;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use penstock_keys::protocol::{HEADER_BYTES, Message, Opcode, decode_body, decode_header, encode};
+use penstock_testkit::{ReservedAddress, Server};
+use penstock_tls::certificate::Certificate;
+use penstock_tls::digest_signer::DigestSigner;
+use penstock_tls::{
+    ClientCertificateLimits, ClientCertificateMode, ClientCertificates, MutualServer, OutboundStream,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf, split};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, oneshot};
+use tokio::task::{LocalSet, spawn_local};
+
+/// What it does with an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Script {
+    /// Signs after this time, so that later operations may be answered earlier.
+    Slow(Duration),
+    /// Signs another digest.
+    Wrong,
+    /// Answers with bytes that are no signature.
+    Garbage,
+    /// Answers with this error.
+    Error(u8),
+    /// Answers the first operations of a connection, and then none any more.
+    SilentAfter(u64),
+}
+
+/// A running scripted keyserver. Pings are answered.
+pub(super) struct Scripted {
+    pub(super) address: ReservedAddress,
+    /// Operations that it got.
+    operations: Arc<AtomicU64>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Scripted {
+    /// Starts it with the certificate `ec` and the keys `ec` and `rsa` of a server.
+    pub(super) fn start(server: &Server, script: Script) -> Self {
+        let file = |name: &str| fs::read(server.certificates().path(name)).unwrap();
+        let certificate = Certificate::from_pem(&file("ec.crt"), &file("ec.key")).unwrap();
+        let limits = ClientCertificateLimits { depth: 4, name_bytes: 100, authority_names_bytes: 1000 };
+        let clients =
+            ClientCertificates::new(&file("authority.crt"), ClientCertificateMode::Required, limits).unwrap();
+        let tls = MutualServer::new(&certificate, &clients).unwrap();
+        let keys = ["ec.key", "rsa.key"].map(|name| DigestSigner::from_pem(&file(name)).unwrap());
+        let address = ReservedAddress::reserve();
+        let listener = address.listen();
+        listener.set_nonblocking(true).unwrap();
+        let operations = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&operations);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            LocalSet::new().block_on(&runtime, async move {
+                let listener = TcpListener::from_std(listener).unwrap();
+                let shared = Rc::new((keys, counted));
+                let accepting = async {
+                    loop {
+                        let (socket, _) = listener.accept().await.unwrap();
+                        let (tls, shared) = (tls.clone(), Rc::clone(&shared));
+                        spawn_local(async move {
+                            if let Ok((stream, _)) = tls.accept(socket).await {
+                                serve(stream, &shared, script).await;
+                            }
+                        });
+                    }
+                };
+                tokio::select! {
+                    () = accepting => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        Self { address, operations, stop: Some(stop), thread: Some(thread) }
+    }
+
+    pub(super) fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take().filter(|_| !thread::panicking()) {
+            thread.join().unwrap();
+        }
+    }
+}
+
+type Shared = Rc<([DigestSigner; 2], Arc<AtomicU64>)>;
+
+async fn serve(stream: OutboundStream, shared: &Shared, script: Script) {
+    let (mut reader, writer) = split(stream);
+    let writer = Rc::new(Mutex::new(writer));
+    let mut seen = 0;
+    loop {
+        let mut header = [0; HEADER_BYTES];
+        if reader.read_exact(&mut header).await.is_err() {
+            return;
+        }
+        let header = decode_header(header).unwrap();
+        let mut body = vec![0; header.body_bytes];
+        reader.read_exact(&mut body).await.unwrap();
+        let message = decode_body(header.id, &body).unwrap();
+        if message.opcode == Opcode::PING {
+            reply(&writer, &Message::new(message.id, Opcode::PONG, message.payload)).await;
+            continue;
+        }
+        shared.1.fetch_add(1, Ordering::Relaxed);
+        seen += 1;
+        let kind = message.opcode.signature().unwrap();
+        let key = shared.0.iter().find(|key| Some(key.id()) == message.key).unwrap();
+        let (payload, pause) = match script {
+            Script::Slow(pause) => (Ok(key.sign(kind, message.payload).unwrap()), pause),
+            Script::Wrong => (Ok(key.sign(kind, &vec![7; message.payload.len()]).unwrap()), Duration::ZERO),
+            Script::Garbage => (Ok(vec![7; 256]), Duration::ZERO),
+            Script::Error(code) => (Err(code), Duration::ZERO),
+            Script::SilentAfter(count) if seen > count => continue,
+            Script::SilentAfter(_) => (Ok(key.sign(kind, message.payload).unwrap()), Duration::ZERO),
+        };
+        let (writer, id) = (Rc::clone(&writer), message.id);
+        spawn_local(async move {
+            tokio::time::sleep(pause).await;
+            match payload {
+                Ok(signature) => reply(&writer, &Message::new(id, Opcode::RESPONSE, &signature)).await,
+                Err(code) => reply(&writer, &Message::new(id, Opcode::ERROR, &[code])).await,
+            }
+        });
+    }
+}
+
+async fn reply(writer: &Mutex<WriteHalf<OutboundStream>>, message: &Message<'_>) {
+    let bytes = encode(message).unwrap();
+    let mut writer = writer.lock().await;
+    // The client may have left.
+    if writer.write_all(&bytes).await.is_ok() {
+        drop(writer.flush().await);
+    }
+}

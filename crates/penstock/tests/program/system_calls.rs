@@ -1,0 +1,119 @@
+//! The system calls of a worker for one connection, counted by strace. Each costs as much as hundreds of lines of code, so
+//! another one needs a reason.
+
+use std::fs;
+use std::io::{Read, Write};
+
+use penstock_testkit::{Client, Server, Setup, Strace};
+
+/// Connections of one test: some of them are disturbed by what happens once in a while, such as a look whether the file has
+/// changed.
+const CONNECTIONS: usize = 20;
+
+/// The names of a worker's calls for each of the connections that `connect` makes and that end before it returns; `None` if
+/// this user may not trace.
+fn calls_of(server: &Server, connect: impl Fn()) -> Option<Vec<Vec<String>>> {
+    // Files are opened, and what every thread makes once is made.
+    connect();
+    let traces = server.directory().join("traces");
+    fs::create_dir(&traces).unwrap();
+    let strace = Strace::attach(server, &["-ff", "-s", "0"], &traces.join("thread"))?;
+    for _ in 0..CONNECTIONS {
+        connect();
+        // All calls of the connection come in front of those of the next.
+        server.counted("penstock_connections", &[], 0.0);
+    }
+    strace.detach();
+    let text = fs::read_to_string(traces.join(format!("thread.{}", worker_thread(server)))).unwrap();
+    let connections: Vec<Vec<String>> = text.split("accept4(").skip(1).map(calls).collect();
+    assert!(connections.len() >= CONNECTIONS, "{} of {CONNECTIONS}:\n{text}", connections.len());
+    Some(connections)
+}
+
+/// The number of the only worker's thread.
+fn worker_thread(server: &Server) -> String {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid().as_raw_nonzero())).unwrap();
+    let mut workers = tasks.map(|task| task.unwrap()).filter(|task| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() == "worker-0")
+    });
+    workers.next().unwrap().file_name().into_string().unwrap()
+}
+
+/// The names of the calls behind an `accept4`, up to the wait behind the `close` of the socket.
+fn calls(trace: &str) -> Vec<String> {
+    let mut names = vec!["accept4".to_owned()];
+    for line in trace.lines().skip(1) {
+        let name = line.split('(').next().unwrap_or_default();
+        match name {
+            "epoll_wait" if names.iter().any(|name| name == "close") => break,
+            // The client may be slower than the worker.
+            "epoll_wait" => {}
+            "read" if line.contains("EAGAIN") => {}
+            // Checks of a development build, and the writer of the access log, which is woken if it sleeps.
+            "fcntl" | "futex" => {}
+            _ => names.push(name.to_owned()),
+        }
+    }
+    names
+}
+
+fn ask<S: Read + Write>(mut client: Client<S>) {
+    let response = client.request("GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    assert_eq!(response.text(), "a\n");
+    client.assert_closed();
+}
+
+fn server() -> Server {
+    let server = Setup::new().workers(1).start();
+    server.write("a.txt", "a\n");
+    server
+}
+
+#[track_caller]
+fn assert_least(connections: &[Vec<String>], expected: &[&str]) {
+    assert_eq!(least(connections), expected, "of all:\n{connections:#?}");
+}
+
+fn least(connections: &[Vec<String>]) -> &[String] {
+    connections.iter().min_by_key(|calls| calls.len()).unwrap()
+}
+
+#[test]
+fn a_plain_connection_with_one_request_takes_no_more_calls_than_these() {
+    let server = server();
+    let Some(connections) = calls_of(&server, || ask(Client::plain(&server))) else { return };
+    assert_least(
+        &connections,
+        &[
+            "accept4",
+            // The runtime watches the socket.
+            "epoll_ctl",
+            // Whether another connection waits.
+            "ppoll",
+            "read",
+            // Head and body.
+            "sendmsg",
+            // Whether anything came behind the request.
+            "ioctl",
+            // The runtime watches it no more.
+            "epoll_ctl",
+            "close",
+        ],
+    );
+}
+
+#[test]
+fn a_tls_connection_with_one_request_takes_no_more_calls_than_these() {
+    let server = server();
+    let Some(connections) = calls_of(&server, || ask(Client::tls(&server))) else { return };
+    let flights = ["accept4", "epoll_ctl", "ppoll", "read", "sendto"];
+    // The response, with tickets in front and close_notify behind.
+    let response = ["read", "sendto", "ioctl", "epoll_ctl", "close"];
+    // The tickets go alone if the request comes later than the end of the handshake.
+    let tickets = if least(&connections).len() > flights.len() + response.len() {
+        &["read", "sendto"][..]
+    } else {
+        &[]
+    };
+    assert_least(&connections, &[&flights[..], tickets, &response].concat());
+}

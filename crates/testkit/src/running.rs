@@ -1,0 +1,113 @@
+//! A running process of the program, and what it says.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::deadline::DEADLINE;
+use crate::process::Process;
+use crate::program::program;
+
+/// The process and what it has said so far. It is killed with this, if it still runs then.
+pub(crate) struct Program {
+    pub(crate) child: Process,
+    config: PathBuf,
+    said: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Program {
+    /// Starts it with nothing of this environment but where programs are.
+    pub(crate) fn start(arguments: &[&str], config: &Path, unprivileged: bool) -> Self {
+        let program = program();
+        let mut command = if unprivileged && rustix::process::geteuid().is_root() {
+            let mut setpriv = Command::new("setpriv");
+            setpriv.args(["--bounding-set", "-dac_override,-dac_read_search", program]);
+            setpriv
+        } else {
+            Command::new(program)
+        };
+        command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command.args(arguments).arg(config);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = Process::spawn(&mut command).unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&said);
+        let reader = thread::spawn(move || {
+            for line in BufReader::new(stderr).lines() {
+                shared.lock().unwrap().push(line.unwrap());
+            }
+        });
+        Self { child, config: config.to_owned(), said, reader: Some(reader) }
+    }
+
+    /// Waits until it has said this.
+    ///
+    /// # Panics
+    /// With what it said instead and its configuration.
+    pub(crate) fn wait_until_it_says(&self, fragment: &str) {
+        if let Err(said) = self.wait_for(fragment) {
+            let yaml = fs::read_to_string(&self.config).unwrap();
+            panic!("the program did not start. It said:\n{said}\nwith:\n{yaml}");
+        }
+    }
+
+    /// What it has said so far, line by line.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// The first line with these words; all that was said, if the program ends or too much time passes before.
+    pub(crate) fn wait_for(&self, fragment: &str) -> Result<String, String> {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let silent = self.reader.as_ref().is_none_or(JoinHandle::is_finished);
+            if let Some(line) = self.said().into_iter().find(|line| line.contains(fragment)) {
+                return Ok(line);
+            }
+            if silent || Instant::now() > deadline {
+                return Err(self.said().join("\n"));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Stops it as an operator does, with SIGTERM; `None` if it has not ended by the deadline and is killed.
+    pub(crate) fn stop(&mut self) -> Option<ExitStatus> {
+        if self.child.try_wait().unwrap().is_none() {
+            kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        }
+        let deadline = Instant::now() + DEADLINE;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                None if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
+                status => break status,
+            }
+        };
+        self.kill();
+        status
+    }
+
+    /// Kills it, if it still runs.
+    pub(crate) fn kill(&mut self) {
+        // It may have ended before.
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
