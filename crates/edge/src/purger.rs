@@ -2,12 +2,21 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use penstock_content::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, Store, purge_cluster};
+use penstock_content::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, purge_cluster};
 use penstock_fleet::{PurgeSink, SharedPurge, SharedTarget};
 
 use crate::collect::labels::purge_kind;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
+
+/// Where a purge is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// In this process.
+    Here,
+    /// Also by the other nodes of its cluster.
+    Cluster,
+}
 
 /// Purges for all workers.
 pub(crate) struct Purger {
@@ -25,26 +34,17 @@ impl Purger {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(settings);
     }
 
-    /// Purges what is cached here and by the other nodes of the cluster. Blocks until that is written down, and all nodes
-    /// have confirmed it or had time to.
+    /// Purges what is cached. Blocks until that is written down, and nodes have confirmed it or had time to.
     ///
     /// # Errors
     /// See [`PurgeFailure`].
-    pub(crate) fn purge(&self, order: &PurgeOrder) -> Result<Purged, PurgeFailure> {
-        self.purge_by(order, |store, settings| match &settings.cluster {
-            Some(cluster) => purge_cluster(store, order, &settings.sites, &cluster.peers),
-            None => store.purge(order, &settings.sites),
-        })
-    }
-
-    fn purge_by(
-        &self,
-        order: &PurgeOrder,
-        purge: impl FnOnce(&Arc<Store>, &Settings) -> Result<Purged, PurgeFailure>,
-    ) -> Result<Purged, PurgeFailure> {
+    pub(crate) fn purge(&self, order: &PurgeOrder, reach: Reach) -> Result<Purged, PurgeFailure> {
         let settings = Arc::clone(&self.settings.lock().unwrap_or_else(PoisonError::into_inner));
         let Some(store) = &settings.store else { return Ok(Purged { objects: 0, cluster: None }) };
-        let outcome = purge(store, &settings);
+        let outcome = match (&settings.cluster, reach) {
+            (Some(cluster), Reach::Cluster) => purge_cluster(store, order, &settings.sites, &cluster.peers),
+            (None, Reach::Cluster) | (_, Reach::Here) => store.purge(order, &settings.sites),
+        };
         self.metrics.purged(purge_kind(&order.what), outcome.as_ref().map_or(0, |purged| purged.objects));
         outcome
     }
@@ -58,9 +58,7 @@ impl PurgeSink for Purger {
             SharedTarget::Tag(tag) => PurgeWhat::Tag(tag),
             SharedTarget::Everything => PurgeWhat::Everything,
         };
-        let order = PurgeOrder { what, soft: purge.soft };
-        // The other nodes of the cluster are edges of the fleet: each applies it for itself.
-        match self.purge_by(&order, |store, settings| store.purge(&order, &settings.sites)) {
+        match self.purge(&PurgeOrder { what, soft: purge.soft }, Reach::Here) {
             Ok(_) => {}
             // A site that only the other edge has.
             Err(PurgeFailure::Wrong(why)) => tracing::debug!("fleet: a purge concerns nothing here: {why}"),

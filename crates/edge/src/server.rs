@@ -25,7 +25,7 @@ use crate::connection_count::ConnectionCount;
 use crate::fleet;
 use crate::kernel_tls::KtlsSupport;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
-use crate::purger::{Purger, shared};
+use crate::purger::{Purger, Reach, shared};
 use crate::recent_clients::RecentClients;
 use crate::settings::Settings;
 use crate::start_error::StartError;
@@ -298,9 +298,9 @@ impl Server {
         clients.map(|bound| bound.address).collect()
     }
 
-    /// Purges what is cached, here, on the other nodes of the cluster, and on the other edges of the fleet. Blocks until that
-    /// is written down here, and until the nodes have confirmed it or had time to, and the edges that are present have
-    /// applied it, or for `patience`. The report is `None` without a fleet.
+    /// Purges what is cached, also by the other nodes of the cluster and the other edges of the fleet. Blocks until that is
+    /// written down here, nodes have confirmed it or had time to, and edges that are present have applied it or
+    /// `patience` has passed. The report is `None` without a fleet.
     ///
     /// # Errors
     /// See [`PurgeFailure`]; a purge that is not valid is not passed on.
@@ -309,7 +309,7 @@ impl Server {
         order: &PurgeOrder,
         patience: Duration,
     ) -> Result<(Purged, Option<PurgeReport>), PurgeFailure> {
-        let outcome = self.purger.purge(order);
+        let outcome = self.purger.purge(order, Reach::Cluster);
         if matches!(outcome, Err(PurgeFailure::Wrong(_))) {
             return outcome.map(|purged| (purged, None));
         }

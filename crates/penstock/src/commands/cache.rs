@@ -37,9 +37,10 @@ fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
     let target = format!("/cache/purge?{name}={}{soft}{fleet}", encode(value));
     let (status, body) = admin_client::ask(admin.address, "POST", &target)?;
     let answer: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    let mut nodes = Ok(());
     match (status, answer["purged"].as_u64(), answer["error"].as_str()) {
         (200, Some(count), _) if answer["cluster"].is_object() => {
-            return tell_of_nodes(count, &answer["cluster"]);
+            nodes = tell_of_nodes(count, &answer["cluster"]);
         }
         (200, Some(1), _) => terminal::say("purged 1 object"),
         (200, Some(count), _) => terminal::say(&format!("purged {count} objects")),
@@ -50,7 +51,7 @@ fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
             return Err(Failure::machine("purge")(io::Error::other(what)));
         }
     }
-    if arguments.fleet { confirmed(&answer["fleet"]) } else { Ok(()) }
+    if arguments.fleet { confirmed(&answer["fleet"]).and(nodes) } else { nodes }
 }
 
 /// Says how many edges have applied a purge.

@@ -124,11 +124,11 @@ impl Backend for ServerBackend {
 
     fn status(&self) -> serde_json::Value {
         let mut status = self.server.collector().status();
+        status["fleet"] = self.server.collector().fleet_status();
         let nodes = self.server.nodes();
         if !nodes.is_empty() {
             status["cluster"] = nodes.iter().map(shown_node).collect();
         }
-        status["fleet"] = self.server.collector().fleet_status();
         status
     }
 
@@ -150,14 +150,17 @@ impl Backend for ServerBackend {
         let patience = if purge.confirm { limits::FLEET_CONFIRMATION_MILLISECONDS } else { 0 };
         let order = PurgeOrder { what, soft: purge.soft };
         match self.server.purge(&order, Duration::from_millis(patience)) {
-            Ok((purged, report)) => Ok(serde_json::json!({
-                "purged": purged.objects,
-                "soft": purge.soft,
-                "cluster": purged.cluster.map(|nodes| serde_json::json!({
-                    "confirmed": nodes.confirmed, "missing": nodes.missing,
-                })),
-                "fleet": report.map(|report| far(&report)),
-            })),
+            Ok((purged, report)) => {
+                let mut answer = serde_json::json!({"purged": purged.objects, "soft": purge.soft});
+                if let Some(nodes) = purged.cluster {
+                    answer["cluster"] =
+                        serde_json::json!({"confirmed": nodes.confirmed, "missing": nodes.missing});
+                }
+                if let Some(report) = report {
+                    answer["fleet"] = far(&report);
+                }
+                Ok(answer)
+            }
             Err(PurgeFailure::Wrong(what)) => Err(PurgeError::Wrong(what)),
             Err(failure) => Err(PurgeError::Failed(failure.to_string())),
         }
