@@ -31,6 +31,7 @@ use crate::signed_urls::{Bare, admit};
 use crate::site::{Site, SiteOrigin, SiteTable};
 use crate::store::Store;
 use crate::task;
+use crate::upstream::tell_others;
 
 /// A request that is to be forwarded, and its site.
 pub struct Forward<'r> {
@@ -206,7 +207,7 @@ impl Forwarding {
         };
         metrics.origin("answered");
         if matches!(answer.status(), 200..400) {
-            self.invalidate(&*answer);
+            self.invalidate(&*answer).await;
         }
         let now = self.context.moment();
         let length = answer.length();
@@ -225,17 +226,24 @@ impl Forwarding {
     }
 
     /// Forgets what the response says has changed: the target, and URLs of the same origin that it names (RFC 9111 §4.4).
-    fn invalidate(&self, answer: &dyn OriginBody) {
-        self.store.index.forget(&self.request.key, &self.store.tier);
+    /// If other nodes share the objects, they forget them too, so that this node does not fetch them from there.
+    async fn invalidate(&self, answer: &dyn OriginBody) {
+        self.forget(&self.request.target).await;
         for name in ["location", "content-location"] {
             let Some(target) = answer.field(name).and_then(|url| self.on_the_same_origin(url)) else {
                 continue;
             };
             let target = normalise(target);
             let (path, query) = split_target(&target);
-            let key = self.site.request_for(self.site.target(path, query), false, self.request.moment).key;
-            self.store.index.forget(&key, &self.store.tier);
+            self.forget(&self.site.target(path, query)).await;
         }
+    }
+
+    async fn forget(&self, target: &str) {
+        let key = self.site.request_for(Cow::Borrowed(target), false, self.request.moment).key;
+        // Here last: another node could give it back.
+        tell_others(&self.context, &self.site, target).await;
+        self.store.index.forget(&key, &self.store.tier);
     }
 
     /// Path and query of a URL of this site.

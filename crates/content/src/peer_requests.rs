@@ -52,7 +52,9 @@ pub async fn respond_to_peer(
             Response::without_content(Status::NoContent.code(), Fields::new())
         }
         (Method::Get | Method::Head, Some(site)) => object(exchange, service, site).await,
+        (Method::Other(_), Some(site)) => forget(&exchange, service, site),
         (Method::Other(_), None) if value(request, fields::PURGE).is_some() => {
+            service.peers.note_purge(context.now());
             purge(&exchange, service.store).await
         }
         _ => exchange.page(Status::NotFound),
@@ -92,6 +94,15 @@ async fn object(mut exchange: Exchange<'_>, service: PeerService<'_>, identity: 
         Hop::Held => held(&exchange, site, store).await,
         Hop::Owner | Hop::Shield => from_cache(&exchange, site, store).await,
     }
+}
+
+/// Forgets an object that a request through another node has changed (RFC 9111 §4.4).
+fn forget(exchange: &Exchange<'_>, service: PeerService<'_>, identity: &[u8]) -> Response {
+    let found = str::from_utf8(identity).ok().and_then(|identity| service.sites.find_shared(identity));
+    let Some((site, store)) = found else { return exchange.page(Status::MisdirectedRequest) };
+    let target = site.target(exchange.request.raw_path(), exchange.request.query());
+    store.index.forget(&site.request_for(target, false, 0).key, &store.tier);
+    Response::without_content(Status::NoContent.code(), Fields::new())
 }
 
 /// The first byte that is wanted.

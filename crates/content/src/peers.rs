@@ -36,6 +36,8 @@ pub struct Peers {
     /// Requests of other nodes under way.
     serving: AtomicU64,
     membership: Mutex<Membership>,
+    /// When this node purged last.
+    purged: Mutex<Option<Instant>>,
 }
 
 /// Another node, or this one.
@@ -145,6 +147,7 @@ impl Peers {
             outgoing: Mutex::default(),
             serving: AtomicU64::new(0),
             membership: Mutex::new(membership),
+            purged: Mutex::default(),
         })
     }
 
@@ -269,8 +272,16 @@ impl Peers {
 
     /// Whether other nodes may have what this one owns: it started, or a node came or went, not long ago.
     fn is_taking_over(&self, now: Instant) -> bool {
-        let since = lock(&self.membership).since;
-        now.saturating_duration_since(since) < Duration::from_secs(limits::PEER_TAKEOVER_SECONDS)
+        let within =
+            |since: Instant, seconds| now.saturating_duration_since(since) < Duration::from_secs(seconds);
+        // While nodes purge, two that ask each other for what they have could keep an old object alive.
+        let is_purging = lock(&self.purged).is_some_and(|at| within(at, limits::PEER_PURGED_SECONDS));
+        !is_purging && within(lock(&self.membership).since, limits::PEER_TAKEOVER_SECONDS)
+    }
+
+    /// Notes that a purge begins here.
+    pub(crate) fn note_purge(&self, now: Instant) {
+        *lock(&self.purged) = Some(now);
     }
 
     /// Names of the nodes that may have a block, best first.

@@ -41,6 +41,7 @@ pub fn purge_cluster(
     let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
     let here = || {
         let clock = Clock::system();
+        peers.note_purge(clock.now());
         store.purge_pattern(&pattern, order.soft, (clock.now(), clock.wall()))
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();

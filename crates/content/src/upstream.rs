@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use penstock_config::limits;
 use penstock_http::caching::Lifetime;
-use penstock_origin::http::{Fetch, OriginError};
+use penstock_origin::http::{Fetch, Method, OriginError};
 use tokio::time::{sleep, timeout};
 
 use crate::context::Context;
@@ -56,6 +56,22 @@ pub(crate) async fn ask<'o>(
         }
     }
     context.origins.fetch(site.origin(), &fetch).await
+}
+
+/// Has the other nodes forget an object; those that do not answer within a second keep it.
+pub(crate) async fn tell_others(context: &Context, site: &HttpSite, target: &str) {
+    let Some(sharing) = &site.sharing else { return };
+    let mut fetch = Fetch { method: Method::POST, bare: true, ..Fetch::get(target) };
+    set(&mut fetch.fields, fields::SITE, &sharing.identity);
+    let told = async {
+        for peer in sharing.peers.others().filter(|peer| peer.origin().is_up()) {
+            if let Ok(mut body) = context.origins.fetch(peer.origin(), &fetch).await {
+                read_to_end(&mut *body).await;
+            }
+        }
+    };
+    // A node that does not answer is found by its health check.
+    drop(timeout(milliseconds(limits::PEER_PROBE_MILLISECONDS), told).await);
 }
 
 /// Why a node gave no object.

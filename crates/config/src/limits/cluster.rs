@@ -66,3 +66,6 @@ pub const CDN_LOOP_BYTES: usize = 4096;
 
 /// How often a request of another node that waits here is compared with what this node asks others for.
 pub const PEER_CYCLE_CHECK_MILLISECONDS: u64 = 100;
+
+/// How long after a purge an owner does not ask its substitute for objects: longer than all rounds of a purge.
+pub const PEER_PURGED_SECONDS: u64 = 30;

@@ -69,6 +69,8 @@ fn an_owner_that_is_new_asks_its_substitute_first_and_not_for_ever() {
         assert_eq!(peers.steps(route, requester, &[], now), [Step::Peer(2, Hop::Held), Step::Origin]);
         assert_eq!(peers.steps(route, requester, &[], later(now)), [Step::Origin]);
     }
+    peers.note_purge(now);
+    assert_eq!(peers.steps(route, CLIENT, &[], now), [Step::Origin], "the substitute may not have purged");
     let other = route_ranked(&peers, ["e2", "e0", "e1"]);
     assert_eq!(peers.steps(other, Requester::Peer(Hop::Owner), &[], now), [Step::Origin], "not the owner");
 }

