@@ -192,10 +192,14 @@ impl SharedLifetime {
     }
 }
 
-/// The origin of stored moments: the first use in this process.
+/// The origin of stored moments: a minute before the first use in this process, since that may be for a response that came
+/// a moment earlier.
 fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
-    *EPOCH.get_or_init(Instant::now)
+    *EPOCH.get_or_init(|| {
+        let now = Instant::now();
+        now.checked_sub(Duration::from_secs(60)).unwrap_or(now)
+    })
 }
 
 pub(crate) fn milliseconds(time: Duration) -> u64 {

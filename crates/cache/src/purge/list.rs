@@ -1,7 +1,9 @@
 //! The list of purges.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -29,6 +31,8 @@ pub struct Purges {
     /// No stamp is later. Set a little ahead, so that workers seldom write to it.
     stamped: AtomicU64,
     list: RwLock<Arc<[Purge]>>,
+    /// Purges in the files that newer ones have made needless.
+    needless: AtomicUsize,
     files: Mutex<Vec<PurgeFile>>,
 }
 
@@ -43,6 +47,7 @@ impl Purges {
             latest: AtomicU64::new(0),
             stamped: AtomicU64::new(0),
             list: RwLock::new(Arc::new([])),
+            needless: AtomicUsize::new(0),
             files: Mutex::default(),
         };
         directories.iter().try_for_each(|directory| purges.add_directory(directory, now))?;
@@ -60,7 +65,7 @@ impl Purges {
         let unknown: Vec<Purge> = found.iter().filter(|purge| !contains(&known, purge)).cloned().collect();
         let mut list: Vec<Purge> = known.iter().chain(&unknown).cloned().collect();
         list.sort_by_key(|purge| purge.at);
-        list.dedup();
+        let list = needed(list);
         // A process that had only some of the directories has written its purges only there.
         if list != found {
             file.replace(&list)?;
@@ -101,9 +106,10 @@ impl Purges {
         let kept = files.iter_mut().try_for_each(|file| file.append(&purge));
         {
             let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
-            // One of the same objects that does as much makes an older one needless.
             let is_needed = |known: &&Purge| known.pattern != purge.pattern || (purge.soft && !known.soft);
-            *list = list.iter().filter(is_needed).cloned().chain([purge.clone()]).collect();
+            let shown: Arc<[Purge]> = list.iter().filter(is_needed).cloned().chain([purge.clone()]).collect();
+            self.needless.fetch_add(list.len() + 1 - shown.len(), Ordering::Relaxed);
+            *list = shown;
         }
         self.latest.store(at, Ordering::Release);
         drop(files);
@@ -162,12 +168,13 @@ impl Purges {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the older half by one purge of everything, if there are too many.
+    /// Replaces the older half by one purge of everything, if there are too many; leaves needless ones out of the files.
     fn bound(&self) -> Result<(), NotKept> {
         self.shorten(|list| {
             let bytes: usize = list.iter().map(|purge| purge.pattern.bytes()).sum();
             if list.len() <= self.limits.purges && bytes <= self.limits.bytes {
-                return None;
+                let is_grown = self.needless.load(Ordering::Relaxed) >= self.limits.purges;
+                return is_grown.then(|| list.to_vec());
             }
             let (older, newer) = list.split_at(list.len().div_ceil(2));
             let at = older.last().map_or(0, |purge| purge.at);
@@ -185,9 +192,28 @@ impl Purges {
         for file in files.iter_mut() {
             file.replace(&shorter)?;
         }
+        self.needless.store(0, Ordering::Relaxed);
         *self.list.write().unwrap_or_else(PoisonError::into_inner) = shorter.into();
         Ok(())
     }
+}
+
+/// The purges of a list in order of time that no newer one makes needless: one of the same objects that does as much.
+fn needed(list: Vec<Purge>) -> Vec<Purge> {
+    let mut is_hard: HashMap<Pattern, bool> = HashMap::new();
+    let mut kept: Vec<Purge> = Vec::with_capacity(list.len());
+    for purge in list.into_iter().rev() {
+        match is_hard.entry(purge.pattern.clone()) {
+            Entry::Occupied(newer) if purge.soft || *newer.get() => continue,
+            Entry::Occupied(mut newer) => *newer.get_mut() = true,
+            Entry::Vacant(none) => {
+                none.insert(!purge.soft);
+            }
+        }
+        kept.push(purge);
+    }
+    kept.reverse();
+    kept
 }
 
 /// Whether a list in order of time has a purge.

@@ -16,7 +16,7 @@ pub struct Subject<'s> {
 }
 
 /// The objects that a purge selects.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// The name space; all of them if `None`.
     pub place: Option<String>,
@@ -25,7 +25,7 @@ pub struct Pattern {
 }
 
 /// The objects of a name space.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Objects of this name.
     Name(String),

@@ -199,6 +199,22 @@ fn a_purge_takes_the_place_of_older_ones_of_the_same_objects() {
 }
 
 #[test]
+fn the_same_purge_again_and_again_takes_no_more_space() {
+    let directory = tempfile::tempdir().unwrap();
+    let purges = open(directory.path());
+    let file = directory.path().join("purges");
+    let mut largest = 0;
+    for _ in 0..3 * LIMITS.purges {
+        purges.add(name(FILM.name), false, at(100)).unwrap();
+        largest = largest.max(fs::metadata(&file).unwrap().len());
+    }
+    let line = format!("{}x", FILM.name).len() as u64 + 64;
+    assert!(largest < (LIMITS.purges as u64 + 2) * line, "{largest} bytes");
+    drop(purges);
+    assert_eq!(open(directory.path()).len(), 1);
+}
+
+#[test]
 fn a_list_that_cannot_be_written_holds_all_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let purges = open(directory.path());
