@@ -5,6 +5,7 @@ mod admin_client;
 mod advice;
 mod arguments;
 mod commands;
+mod console_limits;
 mod control;
 mod descriptors;
 mod failure;

@@ -4,13 +4,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use penstock_config::{Admin, Fault, KeyserverConfig, limits};
-use penstock_console::{Backend, Console, ConsoleLimits, Purge, PurgeError, Readiness};
+use penstock_config::{Admin, Fault, KeyserverConfig};
+use penstock_console::{Backend, Console, Purge, PurgeError, Readiness};
 use penstock_keyserver::{Keyserver, StartError};
 
 use crate::arguments::KeyserverArgs;
+use crate::console_limits::console_limits;
 use crate::control::{Control, Service};
 use crate::failure::Failure;
 use crate::{descriptors, systemd, terminal};
@@ -75,14 +75,7 @@ fn console(
         draining: AtomicBool::new(false),
         hosts: admin.hosts.clone(),
     });
-    let limits = ConsoleLimits {
-        connections: limits::ADMIN_CONNECTIONS,
-        head_deadline: Duration::from_secs(limits::ADMIN_HEAD_DEADLINE_SECONDS),
-        deadline: Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS),
-        head_bytes: limits::ADMIN_HEAD_BYTES,
-        accept_retry: Duration::from_millis(limits::ADMIN_ACCEPT_RETRY_MILLISECONDS),
-    };
-    let console = Console::start(socket, Arc::clone(&backend) as Arc<dyn Backend>, limits);
+    let console = Console::start(socket, Arc::clone(&backend) as Arc<dyn Backend>, console_limits());
     Ok((backend, console.map_err(Failure::machine("start the admin listener"))?))
 }
 

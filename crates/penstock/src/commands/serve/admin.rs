@@ -7,11 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use penstock_config::{Admin, Config, limits};
-use penstock_console::{Backend, Console, ConsoleLimits, Purge, PurgeError, PurgeTarget, Readiness};
+use penstock_console::{Backend, Console, Purge, PurgeError, PurgeTarget, Readiness};
 use penstock_edge::{
     ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, PurgeWhat, Server,
 };
 
+use crate::console_limits::console_limits;
 use crate::failure::Failure;
 
 /// Serves until it is dropped.
@@ -39,14 +40,7 @@ impl AdminListener {
             draining: AtomicBool::new(false),
             hosts: RwLock::new(admin.hosts.clone()),
         });
-        let limits = ConsoleLimits {
-            connections: limits::ADMIN_CONNECTIONS,
-            head_deadline: Duration::from_secs(limits::ADMIN_HEAD_DEADLINE_SECONDS),
-            deadline: Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS),
-            head_bytes: limits::ADMIN_HEAD_BYTES,
-            accept_retry: Duration::from_millis(limits::ADMIN_ACCEPT_RETRY_MILLISECONDS),
-        };
-        let console = Console::start(socket, Arc::clone(&backend) as Arc<dyn Backend>, limits);
+        let console = Console::start(socket, Arc::clone(&backend) as Arc<dyn Backend>, console_limits());
         let console = console.map_err(Failure::machine("start the admin listener"))?;
         Ok(Self { backend, console })
     }
