@@ -258,6 +258,11 @@ impl ObjectMetadata {
         self.lifetime.end(now);
     }
 
+    /// The stamp up to which no purge concerns the object: that of its request, or a later one.
+    pub(crate) fn unpurged_until(&self) -> u64 {
+        self.judged.load(Ordering::Relaxed)
+    }
+
     /// Takes in a 304 of the origin (RFC 9111 §4.3.4) to a request made at `moment`: fields, age and freshness.
     pub(crate) fn confirm(&self, answer: &dyn OriginBody, moment: u64, now: Moment) {
         self.judged.fetch_max(moment, Ordering::Relaxed);
