@@ -95,6 +95,7 @@ impl Keyserver {
         tokens.wait();
         let (in_force, keyring) = (tokens.keys().count(), directories.keyring(&tokens));
         let threads = config.threads.get();
+        let counters = Counters::default();
         let shared = Arc::new(Shared {
             keyring: ArcSwap::from_pointee(keyring),
             tokens: ArcSwap::new(Arc::clone(&tokens)),
@@ -103,9 +104,9 @@ impl Keyserver {
                 &Clients::default(),
                 Instant::now(),
             )),
-            access_log: ArcSwapOption::from(open_log(config)?.map(Arc::new)),
+            access_log: ArcSwapOption::from(open_log(config, &counters)?.map(Arc::new)),
             legacy_hashes: AtomicBool::new(config.legacy_hashes),
-            counters: Counters::default(),
+            counters,
             pool: Pool::start(threads, limits::KEYSERVER_OPERATIONS).map_err(StartError::Thread)?,
             threads,
             started: Instant::now(),
@@ -140,7 +141,7 @@ impl Keyserver {
         let tls = mutual(config)?;
         let open = self.shared.access_log.load_full();
         let is_same = open.as_ref().map(|log| log.path()) == config.access_log.as_deref();
-        let log = if is_same { open } else { open_log(config)?.map(Arc::new) };
+        let log = if is_same { open } else { open_log(config, &self.shared.counters)?.map(Arc::new) };
         let tokens = Tokens::start(&config.tokens, &self.shared.tokens.load()).map_err(StartError::Thread)?;
         let tokens = Arc::new(tokens);
         tokens.wait();
@@ -239,9 +240,11 @@ fn mutual(config: &KeyserverConfig) -> Result<MutualServer, StartError> {
         .map_err(|error| StartError::Tls(error.to_string()))
 }
 
-fn open_log(config: &KeyserverConfig) -> Result<Option<AccessLog>, StartError> {
-    let open =
-        |path: &PathBuf| AccessLog::open(path).map_err(|error| StartError::AccessLog(path.clone(), error));
+fn open_log(config: &KeyserverConfig, counters: &Counters) -> Result<Option<AccessLog>, StartError> {
+    let open = |path: &PathBuf| {
+        AccessLog::open(path, Arc::clone(&counters.access_log))
+            .map_err(|error| StartError::AccessLog(path.clone(), error))
+    };
     config.access_log.as_ref().map(open).transpose()
 }
 
