@@ -83,7 +83,7 @@ pub enum Available {
 /// Bytes of a file that can be read without blocking.
 #[derive(Clone, Copy)]
 pub(crate) struct Warm<'a> {
-    pub(crate) file: &'a OpenFile,
+    pub(crate) file: &'a Arc<OpenFile>,
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
