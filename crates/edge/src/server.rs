@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -51,7 +51,7 @@ struct Control {
     /// Taken by the caller that waits for them.
     threads: Vec<JoinHandle<()>>,
     listeners: Vec<Bound>,
-    access_log: Option<(PathBuf, AccessLog)>,
+    access_log: Option<AccessLog>,
     settings: Arc<Settings>,
     ktls: KtlsSupport,
     /// Taken when the server has ended.
@@ -173,11 +173,7 @@ impl Server {
         let mut guard = self.control();
         let control = &mut *guard;
         // Everything that can fail comes before the first thing that changes.
-        let keeps_log = match (&control.access_log, &config.log.access) {
-            (Some((open, _)), Some(wanted)) => open == wanted,
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
+        let keeps_log = control.access_log.as_ref().map(AccessLog::path) == config.log.access.as_deref();
         let new_log = if keeps_log { None } else { open_access_log(config, &self.metrics)? };
         let log = if keeps_log { control.access_log.as_ref() } else { new_log.as_ref() };
         let previous = Arc::clone(&control.settings);
@@ -229,7 +225,7 @@ impl Server {
             control.membership = new_nodes;
         }
         let replaced_log = if keeps_log {
-            if let Some((_, log)) = &control.access_log {
+            if let Some(log) = &control.access_log {
                 log.reopen();
             }
             None
@@ -258,7 +254,7 @@ impl Server {
 
     /// Opens the access log again, after another program has renamed it.
     pub fn reopen_logs(&self) {
-        if let Some((_, log)) = &self.control().access_log {
+        if let Some(log) = &self.control().access_log {
             log.reopen();
         }
     }
@@ -393,21 +389,20 @@ fn prepare(
     previous: Option<&Settings>,
     tickets: &Arc<TicketKeyring>,
     tls_state: &TlsState,
-    access_log: Option<&(PathBuf, AccessLog)>,
+    access_log: Option<&AccessLog>,
     ktls: &mut KtlsSupport,
     collector: &Collector,
 ) -> Result<Arc<Settings>, StartError> {
-    let sink = access_log.map(|(_, log)| log.sink());
+    let sink = access_log.map(AccessLog::sink);
     let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
     let chacha20 = collector.chacha20().switch();
     Settings::prepare(config, previous, tickets, tls_state, sink, kernel, chacha20).map(Arc::new)
 }
 
-fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<(PathBuf, AccessLog)>, StartError> {
+fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {
     let open = |path: &Path| {
-        let log = AccessLog::open(path, metrics.access_log())
-            .map_err(|source| StartError::AccessLog { path: path.to_owned(), source })?;
-        Ok((path.to_owned(), log))
+        AccessLog::open(path, metrics.access_log())
+            .map_err(|source| StartError::AccessLog { path: path.to_owned(), source })
     };
     config.log.access.as_deref().map(open).transpose()
 }
