@@ -89,6 +89,9 @@ pub struct Residency {
     counters: Cell<ResidencyCounters>,
 }
 
+/// The longest frame of a framing layer above.
+const FRAME_BYTES_MAX: u64 = 16 * 1024;
+
 impl Residency {
     /// Sends loads to `io`. `start` must be the same time for all workers that share files.
     pub fn new(io: Arc<IoThreads>, limits: ResidencyLimits, start: Instant) -> Self {
@@ -119,7 +122,8 @@ impl Residency {
             return self.ensure_small_file(file, now).await;
         }
         let end = offset.saturating_add(len);
-        let sequential = stream.sent_to == offset;
+        // What a frame would have taken beyond the last window is asked for again.
+        let sequential = stream.sent_to.checked_sub(offset).is_some_and(|again| again <= FRAME_BYTES_MAX);
         stream.sent_to = end;
         // After an error of the check, the load returns the cause.
         if file.is_resident(offset, len).unwrap_or(false) {
