@@ -21,7 +21,7 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
-pub use self::cluster::{Cluster, ClusterNode, ClusterTls};
+pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};
 pub use self::keys::{KeyserverAccess, RemoteKeyPlace};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};

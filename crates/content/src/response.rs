@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::fault::BodyError;
 use crate::relayed_body::RelayedBody;
 
-/// The answer to a request. A carrier (an HTTP/1 connection, later a stream of HTTP/2 or HTTP/3) adds what belongs to the
+/// The answer to a request. A carrier (an HTTP/1 connection, a stream of HTTP/2) adds what belongs to the
 /// connection: Date, Server, framing.
 pub struct Response {
     /// Status code.

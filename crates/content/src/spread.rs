@@ -1,27 +1,26 @@
 //! Which server gets which request, so that the same requests go to the same server.
 
-use penstock_cluster::{Key, LoadLimits, Node, Ring, first_below_bound};
+use penstock_cluster::{Key, Load, LoadLimits, Node, Ring, first_below_bound};
 use penstock_config::{SpreadBy, limits};
 use penstock_http::{OriginUrl, Request};
 use penstock_sys::digest::sha256;
 
-const LOAD: LoadLimits =
-    LoadLimits { percent_of_mean: limits::SPREAD_LOAD_PERCENT, always: limits::SPREAD_LOAD_ALWAYS };
+const LOAD: LoadLimits = LoadLimits {
+    percent_of_share: limits::SPREAD_LOAD_PERCENT,
+    always: Load { requests: limits::SPREAD_LOAD_ALWAYS, connections: 0, busy: 0 },
+};
 
 /// The servers of a site, by rendezvous hashing with their weights. Other proxies with the same servers choose alike.
 #[derive(Debug)]
 pub(crate) struct Spread {
     by: SpreadBy,
     ring: Ring,
-    /// All weights together.
-    total: u64,
 }
 
 impl Spread {
     pub(crate) fn new(by: SpreadBy, servers: &[(OriginUrl, u32)]) -> Self {
         let nodes = servers.iter().map(|(url, weight)| Node::new(url.to_string(), *weight));
-        let total = servers.iter().map(|(_, weight)| u64::from(*weight)).sum();
-        Self { by, ring: Ring::new(nodes), total }
+        Self { by, ring: Ring::new(nodes) }
     }
 
     /// What the server of a request is chosen by.
@@ -44,13 +43,10 @@ impl Spread {
     /// is out. One that has more than its share stands behind the others.
     pub(crate) fn order(&self, key: &Key, loads: &[Option<u64>]) -> Vec<usize> {
         let mut rank = self.ring.rank(key, 0);
-        let nodes = self.ring.nodes();
-        // A server with twice the weight may have twice the load.
-        let fair = |(load, node): (&Option<u64>, &Node)| {
-            let share = u64::from(node.weight).saturating_mul(nodes.len() as u64).max(1);
-            load.map(|load| load.saturating_mul(self.total) / share)
+        let loaded = |(load, node): (&Option<u64>, &Node)| {
+            load.map(|requests| (node.weight, Load { requests, ..Load::default() }))
         };
-        let loads: Vec<Option<u64>> = loads.iter().zip(nodes).map(fair).collect();
+        let loads: Vec<_> = loads.iter().zip(self.ring.nodes()).map(loaded).collect();
         if let Some(first) = first_below_bound(&rank, &loads, LOAD) {
             rank[..=first].rotate_right(1);
         }

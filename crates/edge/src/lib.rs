@@ -37,6 +37,7 @@ mod http1;
 mod http2;
 mod inbound;
 mod kernel_tls;
+mod membership;
 mod pressure;
 mod purger;
 mod recent_clients;

@@ -44,6 +44,8 @@ pub(crate) struct Reached {
     pub(crate) tickets: bool,
     /// The stream of purges was read to its end.
     pub(crate) purges: bool,
+    /// How often the nodes of the cluster were read.
+    pub(crate) node_lists: u64,
 }
 
 impl Milestones {
@@ -156,7 +158,11 @@ async fn rounds(parts: &Parts, intervals: Intervals) -> &'static str {
             parts.tickets.round().await;
             parts.purges.write_own().await;
             renew(parts).await;
-            parts.milestones.note(|reached| reached.tickets = true);
+            let nodes = parts.edges.tell_nodes().await;
+            parts.milestones.note(|reached| {
+                reached.tickets = true;
+                reached.node_lists += u64::from(nodes);
+            });
         }
     }
 }

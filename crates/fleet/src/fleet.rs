@@ -25,6 +25,7 @@ use crate::duty::{Duty, Intervals, Milestones, Parts};
 use crate::edges::{EdgeStatus, Edges};
 use crate::link::Link;
 use crate::message::SharedPurge;
+use crate::nodes::{NodeEntry, NodeSharing, NodeSink};
 use crate::position::Position;
 use crate::purges::{PurgeSink, PurgeStreamLimits, Purges};
 use crate::seal::Sealer;
@@ -211,6 +212,18 @@ impl Fleet {
         self.parts.link.deadline
     }
 
+    /// Tells other edges which node of a cluster this one is, and a sink which nodes there are, from now on; `None` ends
+    /// that. Waits for the first list, at most for `patience`.
+    pub fn share_node(&self, sharing: Option<(NodeEntry, Arc<dyn NodeSink>)>, patience: Duration) {
+        let milestones = &self.parts.milestones;
+        let is_shared = sharing.is_some();
+        self.parts.edges.nodes.set(sharing);
+        if is_shared {
+            let before = milestones.wait(Duration::ZERO, |_| true).node_lists;
+            milestones.wait(patience, |reached| reached.node_lists > before || reached.unreachable);
+        }
+    }
+
     /// The strike register of the fleet.
     pub fn strikes(&self) -> Arc<dyn SharedStrikes> {
         Arc::clone(&self.parts.strikes) as Arc<dyn SharedStrikes>
@@ -346,6 +359,7 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
             present_milliseconds: crate::sessions::millis(limits.presence),
             forgotten_seconds: limits.forgotten.as_secs(),
             edges_max: limits.edges,
+            nodes: NodeSharing::default(),
         }),
         link,
         milestones: Milestones::default(),

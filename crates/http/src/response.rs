@@ -58,15 +58,19 @@ impl<'o> HeadWriter<'o> {
         self
     }
 
-    /// The same without the lines of one field, whose name is given in lower case as the names in `lines` are.
-    pub fn lines_without(&mut self, lines: &[u8], name: &str) -> &mut Self {
-        for line in lines.split_inclusive(|byte| *byte == b'\n') {
-            let rest = line.strip_prefix(name.as_bytes());
-            if !rest.is_some_and(|rest| rest.starts_with(b":")) {
-                self.out.extend_from_slice(line);
-            }
+    /// A field that was parsed out of a message before. Its value is given in two pieces.
+    pub fn parsed_field(&mut self, name: &[u8], value: [&[u8]; 2]) -> &mut Self {
+        for piece in [name, b": ", value[0], value[1]] {
+            self.out.extend_from_slice(piece);
         }
-        self
+        self.end_line()
+    }
+
+    /// A field that was parsed out of a message before, and whose value is a date.
+    pub fn parsed_date(&mut self, name: &[u8], date: SystemTime) -> &mut Self {
+        self.out.extend_from_slice(name);
+        self.out.extend_from_slice(b": ");
+        self.write(date_within_range(date))
     }
 
     /// One field. `name` is the program's own; `value` may come from anywhere.
@@ -85,10 +89,7 @@ impl<'o> HeadWriter<'o> {
     /// One field whose value is text of the program's own, such as a number.
     pub fn display(&mut self, name: &'static str, value: impl fmt::Display) -> &mut Self {
         self.name(name);
-        // Writing into a Vec cannot fail.
-        let written = write!(self.out, "{value}");
-        debug_assert!(written.is_ok());
-        self.end_line()
+        self.write(value)
     }
 
     /// Content-Length, in bytes.
@@ -127,10 +128,7 @@ impl<'o> HeadWriter<'o> {
     /// Last-Modified.
     pub fn last_modified(&mut self, modified: SystemTime) -> &mut Self {
         self.name("Last-Modified");
-        // Writing into a Vec cannot fail.
-        let written = write!(self.out, "{}", date_within_range(modified));
-        debug_assert!(written.is_ok());
-        self.end_line()
+        self.write(date_within_range(modified))
     }
 
     /// Ends the head with its empty line.
@@ -142,6 +140,14 @@ impl<'o> HeadWriter<'o> {
         debug_assert!(!name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'));
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b": ");
+    }
+
+    /// Writes a value and ends its line.
+    fn write(&mut self, value: impl fmt::Display) -> &mut Self {
+        // Writing into a Vec cannot fail.
+        let written = write!(self.out, "{value}");
+        debug_assert!(written.is_ok());
+        self.end_line()
     }
 
     fn end_line(&mut self) -> &mut Self {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
+use penstock_metrics::LogLoss;
 use serde_json::{Map, Value, json};
 
 use crate::clients::Client;
@@ -42,7 +43,7 @@ const WHOLE: [Whole; 8] = [
         |shared| shared.counters.refused.load(Relaxed),
     ),
     ("penstock_key_log_dropped_total", "counter", "Lines of the access log that were dropped.", |shared| {
-        shared.counters.log_dropped.load(Relaxed)
+        LogLoss::ALL.iter().map(|why| shared.counters.access_log.total_lost(*why)).sum()
     }),
 ];
 

@@ -10,8 +10,8 @@ use penstock_keys::protocol::{ErrorCode, Message, Opcode, encode};
 use penstock_tls::SignatureKind;
 use penstock_tls::digest_signer::DigestError;
 use penstock_tls::remote_key::KeyId;
-use serde_json::json;
 
+use crate::access_log::Operation;
 use crate::clients::{Client, Excess, OperationPlace};
 use crate::counters::Outcome;
 use crate::keyring::Key;
@@ -165,20 +165,17 @@ impl Record {
         let outcome = result.as_ref().err().copied().unwrap_or(Outcome::Ok);
         let time = self.received.elapsed();
         self.client.counters().ended(self.opcode, outcome, time);
-        self.shared.log(|| {
-            json!({
-                "time": Timestamp::now().to_string(),
-                "client": self.client.name(),
-                "peer": self.peer.to_string(),
-                "operation": self.opcode.name(),
-                "opcode": self.opcode.0,
-                "key": self.key.map(|id| id.to_string()),
-                "key_name": self.key_name,
-                "server_name": self.server_name,
-                "client_address": self.client_address.map(|address| address.to_string()),
-                "result": outcome.label(),
-                "seconds": time.as_secs_f64(),
-            })
+        self.shared.log(|| Operation {
+            time: Timestamp::now(),
+            client: self.client.name().to_owned(),
+            peer: self.peer,
+            opcode: self.opcode,
+            key: self.key,
+            key_name: self.key_name,
+            server_name: self.server_name,
+            client_address: self.client_address,
+            result: outcome.label(),
+            seconds: time.as_secs_f64(),
         });
         match (&result, outcome.code()) {
             (Ok(signature), _) => encoded(&Message::new(self.id, Opcode::RESPONSE, signature)),

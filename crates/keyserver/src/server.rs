@@ -91,6 +91,7 @@ impl Keyserver {
         let directories = directories(config)?;
         let tls = Arc::new(ArcSwap::from_pointee(mutual(config)?));
         let threads = config.threads.get();
+        let counters = Counters::default();
         let shared = Arc::new(Shared {
             keyring: ArcSwap::from_pointee(directories.keyring()),
             clients: ArcSwap::from_pointee(Clients::new(
@@ -98,9 +99,9 @@ impl Keyserver {
                 &Clients::default(),
                 Instant::now(),
             )),
-            access_log: ArcSwapOption::from(open_log(config)?.map(Arc::new)),
+            access_log: ArcSwapOption::from(open_log(config, &counters)?.map(Arc::new)),
             legacy_hashes: AtomicBool::new(config.legacy_hashes),
-            counters: Counters::default(),
+            counters,
             pool: Pool::start(threads, limits::KEYSERVER_OPERATIONS).map_err(StartError::Thread)?,
             threads,
             started: Instant::now(),
@@ -134,7 +135,7 @@ impl Keyserver {
         let tls = mutual(config)?;
         let open = self.shared.access_log.load_full();
         let is_same = open.as_ref().map(|log| log.path()) == config.access_log.as_deref();
-        let log = if is_same { open } else { open_log(config)?.map(Arc::new) };
+        let log = if is_same { open } else { open_log(config, &self.shared.counters)?.map(Arc::new) };
         let keyring = directories.keyring();
         let follower = Follower::start(directories, Arc::clone(&self.shared)).map_err(StartError::Thread)?;
         // The old follower ends before the new keys are in force, so that it does not bring the old ones back.
@@ -227,9 +228,11 @@ fn mutual(config: &KeyserverConfig) -> Result<MutualServer, StartError> {
         .map_err(|error| StartError::Tls(error.to_string()))
 }
 
-fn open_log(config: &KeyserverConfig) -> Result<Option<AccessLog>, StartError> {
-    let open =
-        |path: &PathBuf| AccessLog::open(path).map_err(|error| StartError::AccessLog(path.clone(), error));
+fn open_log(config: &KeyserverConfig, counters: &Counters) -> Result<Option<AccessLog>, StartError> {
+    let open = |path: &PathBuf| {
+        AccessLog::open(path, Arc::clone(&counters.access_log))
+            .map_err(|error| StartError::AccessLog(path.clone(), error))
+    };
     config.access_log.as_ref().map(open).transpose()
 }
 

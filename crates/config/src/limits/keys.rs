@@ -71,6 +71,3 @@ pub const KEYSERVER_DRAIN_SECONDS: u64 = 10;
 
 /// Private keys of a keyserver.
 pub const KEYSERVER_KEYS_MAX: usize = 100_000;
-
-/// Bytes of lines of the access log that wait to be written; lines beyond are dropped and counted.
-pub const KEYSERVER_LOG_BYTES: usize = 4 * 1024 * 1024;
