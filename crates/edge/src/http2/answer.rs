@@ -106,7 +106,7 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
         }
     }
     let early = early == Early::Answer || request.came_early();
-    let (address, secure) = (shared.client.ip(), shared.tls.is_some());
+    let (address, secure) = (shared.client, shared.tls.is_some());
     let client = ClientRequest { head: request, address, secure, early };
     let content = Rc::clone(&worker.content);
     // Held until the response has been sent: it comes from the origin as well.
@@ -121,8 +121,7 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
                     BodyFraming::Chunked => None,
                 };
                 let mut body = StreamBody::new(stream, announced, settings.limits.body_bytes);
-                let around = (&content, shared.client);
-                let forwarded = upload::forward(&mut body, &forward, client, around, settings);
+                let forwarded = upload::forward(&mut body, &forward, client, &content, settings);
                 Box::pin(forwarded).await.map(|(response, _)| response)
             }
             Err(rejection) => Err(rejection),

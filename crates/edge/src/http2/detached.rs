@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use penstock_config::limits;
-use penstock_content::{Body, BodyChunk, BodyStream, ContentLength, Response};
+use penstock_content::{Body, BodyChunk, ChunkSource, ContentLength, Response};
 use penstock_egress::{Part, Transmission};
 
 use crate::drive::Sent;
@@ -21,7 +21,7 @@ pub(super) struct Detached {
     pub(super) started: Instant,
     pub(super) recording: Recording,
     /// Keeps the bytes of an object in the cache.
-    pub(super) chunks: Option<Box<(BodyChunk, BodyStream)>>,
+    pub(super) chunks: Option<Box<(BodyChunk, ChunkSource)>>,
 }
 
 impl Detached {
@@ -35,7 +35,7 @@ impl Detached {
 }
 
 /// The content of a response that can be sent at once, and what keeps it in place.
-pub(super) type Content = (Option<Transmission>, Option<Box<(BodyChunk, BodyStream)>>);
+pub(super) type Content = (Option<Transmission>, Option<Box<(BodyChunk, ChunkSource)>>);
 
 /// Takes the content out of a response if it is small and can be sent without waiting for anything but the client.
 pub(super) fn take_content(response: &mut Response, worker: &Worker, now: Instant) -> Option<Content> {
