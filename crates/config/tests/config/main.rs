@@ -11,6 +11,7 @@ mod fleet;
 mod meanings;
 mod mistakes;
 mod private_keys;
+mod proxy;
 mod structure_faults;
 mod tickets;
 mod value_faults;
