@@ -34,7 +34,7 @@ pub use model::{
     ConfiguredCertificate, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers, Health, HostPattern,
     Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log,
     MemoryTier, Ocsp, Origin, OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site, SiteCache, SpreadBy,
-    StorePlace, StoreUrl, StrikePlace, Tickets, Tls, Uncached,
+    StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached,
 };
 pub use reference::{keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};

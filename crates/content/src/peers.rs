@@ -30,6 +30,8 @@ pub struct Peers {
     cluster: Cluster,
     members: ArcSwap<Members>,
     pub(crate) popularity: Popularity,
+    /// Objects that another node sent too slowly.
+    slow: Popularity,
     /// Blocks of objects that this node is asking others for.
     outgoing: Arc<Outgoing>,
     /// Requests of other nodes under way.
@@ -116,6 +118,11 @@ impl Peers {
             cluster: cluster.clone(),
             members: ArcSwap::from_pointee(members),
             popularity: Popularity::new(lasts, limits::PEER_POPULAR_OBJECTS, now),
+            slow: Popularity::new(
+                Duration::from_secs(limits::PEER_SLOW_SECONDS),
+                limits::PEER_SLOW_OBJECTS,
+                now,
+            ),
             outgoing: known.map_or_else(Arc::default, |known| Arc::clone(&known.outgoing)),
             serving: AtomicU64::new(0),
             own_load: SharedLoad::default(),
@@ -235,6 +242,11 @@ impl Peers {
         self.outgoing.enter(route)
     }
 
+    /// Notes that another node sent an object too slowly. Its origin may be slow, so the node itself stays in.
+    pub(crate) fn note_slow(&self, route: Route, now: Instant) {
+        self.slow.note(&route.key, now);
+    }
+
     /// Whether this node is asking others for a block. It must not have another node wait for that one: the two could
     /// wait for each other.
     pub(crate) fn is_asking(&self, route: Route) -> bool {
@@ -242,7 +254,8 @@ impl Peers {
     }
 
     /// Where a request for a block goes: to its owner or the substitutes of that one, then to the origin, which it reaches
-    /// through a node of `shield` if there is one. A node that has missed purges is not asked.
+    /// through a node of `shield` if there is one. A node that has missed purges is not asked. An object that came too
+    /// slowly is asked of the origin for a while.
     pub(crate) fn steps(
         &self,
         route: Route,
@@ -250,6 +263,9 @@ impl Peers {
         shield: &[String],
         now: Instant,
     ) -> Vec<Step> {
+        if self.slow.has(&route.key, now) {
+            return vec![Step::Origin];
+        }
         let members = self.members.load();
         let rank = members.rank(route);
         let may_have_old = |peer: &Arc<Peer>| self.missed.of(peer.name()) > 0;

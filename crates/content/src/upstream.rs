@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::http_site::{HttpSite, Sharing};
 use crate::origins::{LocalFuture, OriginBody, PeerObject};
 use crate::peer_fields as fields;
-use crate::peers::{ALIVE, OutgoingEntry, Peer, PeerOutcome, Route, Step};
+use crate::peers::{ALIVE, OutgoingEntry, Peer, PeerOutcome, Peers, Route, Step};
 use crate::requester::{Hop, Requester};
 
 /// Bytes of a refusal that are read, so that its connection can be used again.
@@ -140,7 +140,7 @@ impl<'o> PeerRequest<'_, 'o> {
             Some(text) => fields::lifetime(text).map(Some),
             None => None,
         };
-        let peer = self.peer;
+        let (peer, route) = (self.peer, self.route);
         let Some(lifetime) = lifetime else {
             let fault = body.field(fields::FAULT).and_then(OriginError::named);
             read_to_end(&mut *body).await;
@@ -156,7 +156,8 @@ impl<'o> PeerRequest<'_, 'o> {
             });
         };
         peer.count(PeerOutcome::Answered);
-        Ok(Box::new(PeerBody { body, context: self.context, peer, lifetime, _asking: asking }))
+        let peers = Arc::clone(&self.sharing.peers);
+        Ok(Box::new(PeerBody { body, context: self.context, peers, peer, route, lifetime, _asking: asking }))
     }
 }
 
@@ -216,7 +217,9 @@ async fn is_alive(context: &Context, peer: &Peer) -> bool {
 struct PeerBody<'o> {
     body: Box<dyn OriginBody + 'o>,
     context: &'o Context,
+    peers: Arc<Peers>,
     peer: Arc<Peer>,
+    route: Route,
     lifetime: Option<Lifetime>,
     _asking: Option<OutgoingEntry>,
 }
@@ -245,6 +248,10 @@ impl OriginBody for PeerBody<'_> {
     fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {
         Box::pin(async move {
             match while_alive(self.context, &self.peer, self.body.next()).await {
+                Some(Err(OriginError::TooSlow)) => {
+                    self.peers.note_slow(self.route, self.context.now());
+                    Err(OriginError::TooSlow)
+                }
                 Some(piece) => piece,
                 None => {
                     self.peer.take_out("it stopped within a response");

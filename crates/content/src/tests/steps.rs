@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use penstock_cache::purge::{Pattern, Scope};
 use penstock_cluster::Load;
 use penstock_config::{ClusterNode, Config, limits};
+use penstock_origin::http::OriginError;
 
+use super::fixture::{Fixture, content, run};
+use super::scripted::{FieldList, Reply};
 use crate::peers::{Peer, Peers, Route, Step};
 use crate::requester::{Hop, Requester};
 
@@ -21,6 +24,32 @@ fn peers(now: Instant) -> Arc<Peers> {
         {name: e2, address: 127.0.0.1:3}, {name: e3, address: 127.0.0.1:4, weight: 0}]}\n";
     let config = Config::from_text(text, Path::new("/nowhere/edge.yaml")).unwrap();
     Peers::open(&config.cluster.unwrap(), None, now)
+}
+
+#[test]
+fn an_object_that_comes_too_slowly_from_a_node_is_asked_of_the_origin() {
+    run(async {
+        let text = "listeners: [{address: 127.0.0.1:80}]\nsites: [{origin: {http: [\"http://a\"]}}]\n\
+            cluster: {self: e0, nodes: [{name: e0, address: 127.0.0.1:1, weight: 0}, \
+            {name: e1, address: 127.0.0.1:2}, {name: e2, address: 127.0.0.1:3}]}\n";
+        let config = Config::from_text(text, Path::new("/nowhere/edge.yaml")).unwrap();
+        let peers = Peers::open(&config.cluster.unwrap(), None, Instant::now());
+        let fixture = Fixture::in_cluster(&peers);
+        let whole = content(1000, 0);
+        let of_node: FieldList<'_> =
+            &[("etag", "\"a\""), ("penstock-freshness", "fresh=60000, age=0, swr=0, sie=0")];
+        fixture.origin.reply(Reply::ok(of_node, &whole).cut_after(300, OriginError::TooSlow));
+        let body = whole.clone();
+        // Without the field of a node: it counts as a refusal of each node, and as an answer of the origin.
+        fixture.origin.handle(move |asked| Reply::part_of(&body, &[("etag", "\"a\"")], asked));
+        let answer = fixture.get("GET /x", "").await;
+        assert!(answer.body == whole && answer.fault.is_none());
+        let ranges: Vec<_> =
+            fixture.origin.asked().iter().map(|asked| asked.range.map(|(first, _)| first)).collect();
+        assert_eq!(ranges, [Some(0), Some(300)], "the rest came from the origin at once");
+        fixture.get("GET /y", "").await;
+        assert_eq!(fixture.origin.requests(), 2 + 3, "another object: both nodes, then the origin");
+    });
 }
 
 /// Routes whose nodes are ranked so.
