@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,41 +10,18 @@ use penstock_testkit::origin::{
     Origin, answer, field, file, range, target, write, write_chunk, write_chunked_head, write_head,
 };
 use penstock_testkit::{Client, Content, Gate, Server, Setup, Sockets, Strace, Tool, until};
-use tempfile::TempDir;
 
 use crate::system_calls::worker_thread;
 
 const MIB: u64 = 1 << 20;
 
-/// A server with a memory tier of its own.
-struct Proxy {
-    server: Server,
-    _memory: TempDir,
-}
-
-impl Deref for Proxy {
-    type Target = Server;
-
-    fn deref(&self) -> &Server {
-        &self.server
-    }
-}
-
-impl Proxy {
-    fn start(setup: Setup) -> Self {
-        let memory = penstock_testkit::memory_directory();
-        let tier = format!("cache: {{memory: {{directory: {}, size: 64MiB}}}}", memory.path().display());
-        let server = setup.workers(1).section(&tier).start();
-        server.tolerate_warning("is out: ");
-        Self { server, _memory: memory }
-    }
-}
-
-/// A server that relays from these origins, with further keys of its origin.
-fn proxy(origins: &[&Origin], keys: &str) -> Proxy {
+/// A server that relays from these origins, with further keys of its origin. It has no cache.
+fn proxy(origins: &[&Origin], keys: &str) -> Server {
     let urls: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.url())).collect();
     let sites = format!("- origin: {{http: [{}], cache: off{keys}}}", urls.join(", "));
-    Proxy::start(Setup::new().sites(&sites))
+    let server = Setup::new().workers(1).sites(&sites).start();
+    server.tolerate_warning("is out: ");
+    server
 }
 
 fn counted(server: &Server, outcome: &str) -> f64 {
