@@ -26,6 +26,7 @@ mod signed_urls;
 mod sites;
 mod tickets;
 mod tls;
+mod tokens;
 mod unknown_keys;
 mod versions;
 

@@ -33,8 +33,8 @@ pub use model::{
     Admin, Cache, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls, Config,
     ConfiguredCertificate, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers, Health, HostPattern,
     Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log,
-    MemoryTier, Ocsp, Origin, OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site, SiteCache, StorePlace,
-    StoreUrl, StrikePlace, Tickets, Tls,
+    MemoryTier, Ocsp, Origin, OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site, SiteCache, SpreadBy,
+    StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached,
 };
 pub use reference::{keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};

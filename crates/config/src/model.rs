@@ -23,10 +23,10 @@ use penstock_tls::HttpVersions;
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};
-pub use self::keys::{KeyserverAccess, RemoteKeyPlace};
+pub use self::keys::{KeyserverAccess, RemoteKeyPlace, TokenAccess};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
-pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};
+pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3, SpreadBy, Uncached};
 pub use self::site::{DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache};
 pub use self::tls::{
     CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,

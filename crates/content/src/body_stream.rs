@@ -81,6 +81,11 @@ enum Memory {
 }
 
 impl BodyChunk {
+    /// Parts that own their bytes, of so many bytes.
+    pub(crate) fn of(parts: Vec<BodyPart>, length: u64) -> Self {
+        Self { parts, length, memory: Memory::Own }
+    }
+
     /// Reports that sending the bytes failed because their file lost them. The cache compares them with their checksum before
     /// it uses them again.
     pub fn report_failure(&self) {
@@ -195,13 +200,12 @@ impl BodyStream {
                     let bytes = std::mem::take(bytes);
                     self.current = None;
                     let length = bytes.len() as u64;
-                    let parts = vec![BodyPart::Owned(bytes)];
-                    return Ok(Some(BodyChunk { parts, length, memory: Memory::Own }));
+                    return Ok(Some(BodyChunk::of(vec![BodyPart::Owned(bytes)], length)));
                 }
                 Some(Piece::Relayed(receiver)) => match receiver.next().await? {
                     Some(pieces) => {
                         let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-                        return Ok(Some(BodyChunk { parts: external(pieces), length, memory: Memory::Own }));
+                        return Ok(Some(BodyChunk::of(external(pieces), length)));
                     }
                     None => self.current = None,
                 },
@@ -421,7 +425,8 @@ fn is_behind(object: &Object<ObjectMetadata>, range: &Range<u64>) -> bool {
     range.is_empty() || object.length().is_some_and(|length| range.start >= length)
 }
 
-fn external(pieces: Vec<Bytes>) -> Vec<BodyPart> {
+/// Pieces of memory as parts.
+pub(crate) fn external(pieces: Vec<Bytes>) -> Vec<BodyPart> {
     pieces.into_iter().map(|piece| BodyPart::External(ExternalBytes::new(piece))).collect()
 }
 

@@ -6,13 +6,14 @@ mod packed_lines;
 mod rare;
 mod stored;
 mod texts;
+mod unix_time;
 mod validators;
 #[cfg(test)]
 mod weight;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use once_cell::race::OnceBox;
 use penstock_config::limits;
@@ -36,6 +37,7 @@ use packed_lines::{PackedLines, pack};
 use rare::Rare;
 pub use stored::StoredObject;
 use texts::{Parts, Texts};
+use unix_time::since_1970;
 
 /// The metadata of one version of an object. There is one for each object in the index, so values that few objects have
 /// are kept in `rare`.
@@ -263,6 +265,17 @@ impl ObjectMetadata {
         self.judged.load(Ordering::Relaxed)
     }
 
+    /// Why the last fill of this slice failed.
+    pub(crate) fn fault_of(&self, slice: u32) -> Option<FillFault> {
+        self.rare.get()?.fault_of(slice)
+    }
+
+    /// Records why the fill of a slice failed. Called before the slice's readers see that it failed, so that each of
+    /// them is told the fault of the fill it followed.
+    pub(crate) fn set_fault(&self, slice: u32, fault: FillFault) {
+        self.rare.get_or_init(Box::default).set_fault(slice, fault);
+    }
+
     /// Takes in a 304 of the origin (RFC 9111 §4.3.4) to a request made at `moment`: fields, age and freshness.
     pub(crate) fn confirm(&self, answer: &dyn OriginBody, moment: u64, now: Moment) {
         self.judged.fetch_max(moment, Ordering::Relaxed);
@@ -272,7 +285,7 @@ impl ObjectMetadata {
         let updated = updated_lines(&stored, &lines(answer));
         let storage = updated_storage(&updated, answer, self.status, &bounds, now.1);
         if updated != stored {
-            self.set_updated_fields(pack(&updated));
+            self.rare.get_or_init(Box::default).updated_fields.store(Some(Arc::new(pack(&updated))));
         }
         if let Storage::Shared(lifetime) = as_peer_says(answer, storage) {
             self.lifetime.set(&StoredLifetime::new(now.0, &lifetime));
@@ -341,15 +354,6 @@ fn as_peer_says(answer: &dyn OriginBody, storage: Storage) -> Storage {
         }
         (storage, _) => storage,
     }
-}
-
-/// Whole seconds since 1970, up to 2106.
-fn since_1970(time: SystemTime) -> u32 {
-    u32::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()).unwrap_or(u32::MAX)
-}
-
-fn at(since_1970: u32) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(since_1970.into())
 }
 
 /// A response to a request with Authorization is for that user only, unless it says otherwise (RFC 9111 §3.5).

@@ -24,7 +24,7 @@ use crate::peer_fields as fields;
 use crate::peers::{ALIVE, Peers};
 use crate::requester::{Hop, Requester};
 use crate::respond::{from_cache, from_object};
-use crate::response::{Body, Fields, Response};
+use crate::response::{Body, ChunkSource, Fields, Response};
 use crate::site::SiteTable;
 use crate::store::Store;
 use crate::write_body::slices_of;
@@ -62,8 +62,10 @@ pub async fn respond_to_peer(
         _ => exchange.page(Status::NotFound),
     };
     response.fields.writer().field(fields::LOAD, fields::load_text(service.peers.own_load()));
-    if let Body::Stream(stream) = &mut response.body {
-        stream.1.serving = Some(serving);
+    if let Body::Stream(stream) = &mut response.body
+        && let ChunkSource::Object(stream) = &mut stream.1
+    {
+        stream.serving = Some(serving);
     }
     response
 }

@@ -62,5 +62,6 @@ pub use penstock_content::{
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport};
 pub use penstock_metrics as metrics;
+pub use remote_keys::{RemoteKeyCheck, check_remote_keys};
 pub use server::Server;
 pub use start_error::StartError;

@@ -112,7 +112,7 @@ impl Duty {
                 Ok(Err(error)) => error,
                 Err(_) => "it does not answer".to_owned(),
             };
-            link.circuit.open();
+            link.circuit.open(Instant::now());
             parts.milestones.note(|reached| reached.unreachable = true);
             if !is_said {
                 tracing::warn!(
@@ -144,7 +144,7 @@ async fn rounds(parts: &Parts, intervals: Intervals) -> &'static str {
             Err(_) if lost + 1 >= PROBES_LOST => return "it does not answer",
             Err(_) => {
                 lost += 1;
-                if parts.link.circuit.open() {
+                if parts.link.circuit.open(Instant::now()) {
                     tracing::warn!(
                         "fleet: the store does not answer; handshakes do without it until it does"
                     );
@@ -188,8 +188,11 @@ async fn follow(parts: &Parts) -> Result<(), Fault> {
 
 fn probed(link: &Link, took: Duration) {
     link.latency.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
-    if link.circuit.probed(took <= link.deadline) {
-        tracing::info!("fleet: the store answers in time");
+    match (link.circuit.is_open(), took <= link.deadline) {
+        // Operations count by themselves.
+        (false, _) => {}
+        (true, true) => link.succeeded(),
+        (true, false) => drop(link.circuit.failed(Instant::now())),
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
 use penstock_sys::traffic::Secret;
+use penstock_tls::circuit::{Circuit, CircuitLimits};
 use penstock_tls::early_data::SharedStrikes;
 use penstock_tls::session_store::SessionStore;
 use penstock_tls::tickets::TicketPolicy;
@@ -18,7 +19,6 @@ use penstock_tls::tickets::directory::KeyFile;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::circuit::{Circuit, CircuitLimits};
 use crate::connect::{StoreAddress, StoreLogin};
 use crate::counters::{Operation, Outcome};
 use crate::duty::{Duty, Intervals, Milestones, Parts};
@@ -319,7 +319,8 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
     let sealer = Sealer::new(&options.secret).ok_or_else(|| io::Error::other("the TLS library failed"))?;
     let sealer = Arc::new(sealer);
     let prefix = format!("penstock:{}:", &sealer.pseudonym("fleet", &[])[..8]);
-    let circuit = Circuit::new(CircuitLimits { failures: limits.failures, probes: limits.probes });
+    let circuit =
+        Circuit::new(CircuitLimits { failures: limits.failures, successes: limits.probes, pause: None });
     let link = Arc::new(Link::new(circuit, options.deadline, limits.patience, limits.operations));
     let state = StateDirectory::new(options.state.clone(), limits.state_file_bytes);
     let mut instance = [0; 16];

@@ -17,7 +17,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod circuit;
 mod connect;
 mod counters;
 mod duty;

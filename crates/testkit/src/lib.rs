@@ -37,6 +37,7 @@ mod store;
 mod strace;
 pub mod tapped;
 mod tls;
+mod token;
 mod tool;
 mod usage;
 
@@ -59,5 +60,6 @@ pub use self::{
     store::Store,
     strace::Strace,
     tls::{TlsOptions, TlsStream, client_hello},
+    token::SoftToken,
     tool::{Finished, Started, Tool},
 };

@@ -1,6 +1,7 @@
 //! The origin of a site's bytes.
 
 mod s3;
+mod uncached;
 mod url;
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use penstock_http::OriginUrl;
 use penstock_tls::Authorities;
 use serde_saphyr::Spanned;
 
+use self::uncached::uncached;
 use self::url::url;
 use super::pem;
 use super::reader::Reader;
@@ -84,6 +86,9 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
         ("health", raw.health.as_ref().map(position)),
         ("peers", raw.peers.as_ref().map(position)),
         ("shield", raw.shield.as_ref().map(position)),
+        ("cache", raw.cache.as_ref().map(position)),
+        ("spread", raw.spread.as_ref().map(position)),
+        ("proxy_protocol", raw.proxy_protocol.as_ref().map(position)),
     ];
     for (key, here) in entries {
         if let Some(here) = here {
@@ -140,6 +145,7 @@ fn http(
         targets,
         peers: false,
         shield: Vec::new(),
+        uncached: uncached(raw, reader),
     }
 }
 

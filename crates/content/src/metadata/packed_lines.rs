@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use httpdate::{fmt_http_date, parse_http_date};
 use penstock_http::HeadWriter;
 
-use super::since_1970;
+use super::unix_time::since_1970;
 
 /// Fields whose values differ from object to object.
 const NAMES: [&str; 20] = [

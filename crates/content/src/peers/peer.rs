@@ -158,6 +158,7 @@ fn settings(node: &ClusterNode, cluster: &Cluster) -> OriginSettings {
         identity: tls.map(|tls| ClientIdentity::new(&tls.certificate)),
         s3: None,
         redirect_hosts: Vec::new(),
+        proxy_protocol: false,
         health_check: Some(HealthCheck {
             path: ALIVE.to_owned(),
             interval: Duration::from_millis(limits::PEER_CHECK_MILLISECONDS),

@@ -219,7 +219,7 @@ async fn open(context: &Rc<Context>, sites: &SiteTable, line: &str, fields: &str
     let request = Request::parse(head.as_bytes(), &limits).unwrap();
     let before = allocations();
     // Of a network that is limited, unless the context says otherwise.
-    let address = Ipv4Addr::new(192, 0, 2, 1).into();
+    let address = (Ipv4Addr::new(192, 0, 2, 1), 40_000).into();
     let client = ClientRequest { head: &request, address, secure: true, early };
     let response = respond(context, sites, client).await;
     ALLOCATIONS.set(allocations() - before);

@@ -21,7 +21,7 @@ use super::stream::ConfirmedEnd;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-const LIMITS: OriginLimits = OriginLimits {
+pub(super) const LIMITS: OriginLimits = OriginLimits {
     connect: MINUTE,
     first_byte: MINUTE,
     between_bytes: MINUTE,

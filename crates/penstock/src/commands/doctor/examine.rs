@@ -5,7 +5,10 @@ mod configuration;
 mod files;
 mod kernel_tls;
 mod machine_limits;
+mod remote_keys;
 mod sockets;
+
+use std::time::SystemTime;
 
 use super::facts::Facts;
 use super::finding::Finding;
@@ -19,6 +22,7 @@ pub(crate) fn examine(facts: &Facts) -> Vec<Finding> {
         machine_limits::examine(facts),
         files::examine(facts),
         configuration::examine(facts),
+        remote_keys::examine(facts, SystemTime::now()),
     ];
     sections.into_iter().flatten().collect()
 }
