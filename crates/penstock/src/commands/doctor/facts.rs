@@ -14,6 +14,7 @@ use rustix::process::geteuid;
 
 use super::logind;
 use crate::advice::{Circumstances, advise};
+use crate::store_advice::{self, StoreFinding};
 
 /// All facts.
 #[derive(Clone, Debug)]
@@ -33,23 +34,26 @@ pub(crate) struct Facts {
     pub(crate) configuration: Configuration,
 }
 
-/// Faults and warnings of a configuration; both empty without one.
+/// Faults and warnings of a configuration, and its store; all empty without one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Configuration {
     pub(crate) faults: Vec<Fault>,
     pub(crate) warnings: Vec<Fault>,
+    /// The store of its fleet.
+    pub(crate) store: Vec<StoreFinding>,
 }
 
 impl Configuration {
     pub(crate) fn of(file: Option<&Path>) -> Self {
         match file.map(Config::load) {
             None => Self::default(),
-            Some(Err(faults)) => Self { faults, warnings: Vec::new() },
+            Some(Err(faults)) => Self { faults, ..Self::default() },
             Some(Ok(config)) => {
+                let store = store_advice::examine(&config);
                 let advice = advise(&config, &Circumstances::read());
                 let unusable = config.verify_directories();
                 let warnings = [config.warnings, unusable, advice].concat();
-                Self { faults: Vec::new(), warnings }
+                Self { faults: Vec::new(), warnings, store }
             }
         }
     }
