@@ -29,9 +29,9 @@ def connect(port, context):
     return context.wrap_socket(raw, server_hostname="localhost")
 
 
-def ask(sock):
+def ask(sock, path="/small.bin"):
     """Sends one request and reads its response on a connection that stays open. Returns the connection."""
-    sock.sendall(REQUEST)
+    sock.sendall(REQUEST.replace(b"/small.bin", path.encode()))
     answer = b""
     while b"\r\n\r\n" not in answer:
         answer += receive(sock)

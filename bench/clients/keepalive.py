@@ -6,12 +6,12 @@ import sys
 from idle import ask, connect, unverified
 
 
-def main(port, requests):
+def main(port, requests, path):
     with connect(port, unverified()) as sock:
         for _ in range(requests):
-            ask(sock)
+            ask(sock, path)
     print(json.dumps({"requests": requests}))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

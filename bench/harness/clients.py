@@ -155,9 +155,9 @@ class Clients:
         """Requests for a manifest while ten segments are under way."""
         return _answer(self._start("http2.py", "manifest", port, times, priority), GRACE_S)
 
-    def keepalive(self, port, requests):
+    def keepalive(self, port, requests, path="/small.bin"):
         """Small requests on one connection, one at a time."""
-        return _answer(self._start("keepalive.py", port, requests), GRACE_S)
+        return _answer(self._start("keepalive.py", port, requests, path), GRACE_S)
 
     def hold_idle(self, port, count, is_http2=False):
         """Open idle connections; returns the client, which holds them until `release`."""

@@ -21,9 +21,9 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
-pub use self::cluster::{Cluster, ClusterNode, ClusterTls};
+pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};
-pub use self::keys::{KeyserverAccess, RemoteKeyPlace};
+pub use self::keys::{KeyserverAccess, RemoteKeyPlace, TokenAccess};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
 pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};

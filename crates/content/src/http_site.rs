@@ -52,8 +52,8 @@ pub(crate) struct Sharing {
     pub(crate) peers: Arc<Peers>,
     /// A digest of what the keys of its objects are made of. Nodes with another one have other objects.
     pub(crate) identity: String,
-    /// Places of the nodes through which misses go to the origin.
-    pub(crate) shield: Vec<usize>,
+    /// Names of the nodes through which misses go to the origin.
+    pub(crate) shield: Vec<String>,
 }
 
 impl Sharing {

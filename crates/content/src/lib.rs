@@ -90,10 +90,12 @@ pub use metadata::StoredObject;
 pub use metadata::fuzz::{fuzz_description, fuzz_origin_response};
 pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
 pub use origins::{Fetched, LocalFuture, OriginBody, Origins, PeerObject};
+#[doc(hidden)]
+pub use peer_requests::fuzz::fuzz_peer_fields;
 pub use peer_requests::{PeerService, respond_to_peer};
 pub use peers::{Peer, PeerOutcome, PeerStatus, Peers};
 pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, PurgedNodes};
-pub use purge_cluster::purge_cluster;
+pub use purge_cluster::{purge_cluster, repeat_missed_purges};
 pub use respond::respond;
 pub use response::{Body, ContentLength, Fields, Response};
 pub use site::{Site, SiteOrigin, SiteTable};

@@ -78,8 +78,7 @@ impl ObjectRepresentation {
     }
 
     pub(crate) fn has_date(&self) -> bool {
-        let fields = self.metadata().fields();
-        fields.starts_with(b"date:") || memchr::memmem::find(&fields, b"\ndate:").is_some()
+        self.metadata().fields().has("date")
     }
 
     /// The page for an origin that gave no response, if the object stands for one.
@@ -155,13 +154,9 @@ impl ObjectRepresentation {
         content_type: Option<&str>,
     ) {
         let metadata = self.metadata();
-        match content_type {
-            Some(other) => {
-                head.lines_without(&metadata.fields(), "content-type").field("Content-Type", other);
-            }
-            None => {
-                head.lines(&metadata.fields());
-            }
+        metadata.fields().write(head, content_type.map(|_| "content-type"));
+        if let Some(other) = content_type {
+            head.field("Content-Type", other);
         }
         let now = context.now();
         let lifetime = metadata.lifetime();

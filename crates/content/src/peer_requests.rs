@@ -3,6 +3,8 @@
 //! They come on a listener of their own, whose clients have shown a certificate of the cluster's authority. What
 //! `penstock-` fields say is believed there and nowhere else.
 
+pub(crate) mod fuzz;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -59,7 +61,7 @@ pub async fn respond_to_peer(
         }
         _ => exchange.page(Status::NotFound),
     };
-    response.fields.writer().display(fields::LOAD, service.peers.serving());
+    response.fields.writer().field(fields::LOAD, fields::load_text(service.peers.own_load()));
     if let Body::Stream(stream) = &mut response.body {
         stream.1.serving = Some(serving);
     }

@@ -1,31 +1,63 @@
 //! The readers of an object: how far the fastest one is, which throttles fills, and whether prefetched bytes were read.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use once_cell::race::OnceBox;
 use penstock_metrics::{Prefetched, Prefetches};
 use tokio::sync::Notify;
 
 /// Holds a fill back to the speed of the object's fastest reader.
+///
+/// There is one for each object in the index, so it is small, and a hit of an object without a waiting fill touches no
+/// more than this.
 #[derive(Debug, Default)]
 pub(crate) struct ReaderThrottle {
-    readers: AtomicU32,
-    /// Fills that wait for a reader to advance.
-    waiting_fills: AtomicU32,
-    /// The furthest byte that a reader has reached.
-    furthest: AtomicU64,
+    /// [`READER`] for each reader, and [`FILL_WAITS`].
+    state: AtomicU32,
+    /// The furthest byte that a reader has reached, in whole KiB: objects are longer than 4 GiB.
+    furthest_kib: AtomicU32,
     rare: OnceBox<Rare>,
 }
+
+/// Set in the state while a fill waits for a reader to advance.
+const FILL_WAITS: u32 = 1;
+/// Counted in the state for each reader.
+const READER: u32 = 2;
+const KIB: u64 = 1024;
 
 /// State of the few objects that had a waiting fill or a prefetch.
 #[derive(Debug, Default)]
 struct Rare {
     moved: Notify,
+    /// Fills that wait. [`FILL_WAITS`] is set and cleared under its lock.
+    waiting_fills: Mutex<u32>,
     /// Whether `prefetched` has a value, so that a hit takes no lock.
     is_prefetched: AtomicBool,
     prefetched: Mutex<Option<PrefetchStats>>,
+}
+
+/// A fill that waits; it may be given up at any time.
+struct WaitingFill<'r>(&'r ReaderThrottle);
+
+impl<'r> WaitingFill<'r> {
+    fn new(readers: &'r ReaderThrottle) -> Self {
+        let mut fills = readers.waiting_fills();
+        *fills += 1;
+        readers.state.fetch_or(FILL_WAITS, SeqCst);
+        Self(readers)
+    }
+}
+
+impl Drop for WaitingFill<'_> {
+    fn drop(&mut self) {
+        let mut fills = self.0.waiting_fills();
+        *fills -= 1;
+        if *fills == 0 {
+            self.0.state.fetch_and(!FILL_WAITS, SeqCst);
+        }
+    }
 }
 
 /// Prefetched parts of an object that no reader has asked for yet.
@@ -63,30 +95,38 @@ pub(crate) struct Windows {
 
 impl ReaderThrottle {
     pub(crate) fn enter(&self) {
-        self.readers.fetch_add(1, SeqCst);
-        self.wake();
+        self.wake(self.state.fetch_add(READER, SeqCst));
     }
 
     pub(crate) fn leave(&self) {
-        self.readers.fetch_sub(1, SeqCst);
-        self.wake();
+        self.wake(self.state.fetch_sub(READER, SeqCst));
     }
 
     /// Records that a reader reached this byte.
     pub(crate) fn advance_to(&self, byte: u64) {
-        if self.furthest.fetch_max(byte, SeqCst) < byte {
-            self.wake();
+        let kib = u32::try_from(byte / KIB).unwrap_or(u32::MAX);
+        if self.furthest_kib.fetch_max(kib, SeqCst) < kib {
+            self.wake(self.state.load(SeqCst));
         }
     }
 
-    fn wake(&self) {
-        if self.waiting_fills.load(SeqCst) > 0 {
+    /// Wakes the fills that wait, if `state` says that there are some.
+    fn wake(&self, state: u32) {
+        if state & FILL_WAITS != 0 {
             self.rare().moved.notify_waiters();
         }
     }
 
+    fn has_readers(&self) -> bool {
+        self.state.load(SeqCst) >= READER
+    }
+
     fn rare(&self) -> &Rare {
         self.rare.get_or_init(Box::default)
+    }
+
+    fn waiting_fills(&self) -> MutexGuard<'_, u32> {
+        self.rare().waiting_fills.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until a fill may write bytes from `next` on.
@@ -98,22 +138,14 @@ impl ReaderThrottle {
     ) -> FillStep {
         loop {
             let mut moved = pin!(self.rare().moved.notified());
-            self.waiting_fills.fetch_add(1, SeqCst);
+            let _waiting = WaitingFill::new(self);
             moved.as_mut().enable();
             // Read after the waiter is registered, so that no wake-up is lost.
-            let ahead = next.saturating_sub(self.furthest.load(SeqCst));
-            let alone = self.readers.load(SeqCst) == 0;
-            let step = match alone {
-                true if ahead >= windows.alone => Some(FillStep::Stop),
-                false if ahead >= windows.full && is_full() => None,
-                true | false => Some(FillStep::Go),
-            };
-            if step.is_none() {
-                moved.await;
-            }
-            self.waiting_fills.fetch_sub(1, SeqCst);
-            if let Some(step) = step {
-                return step;
+            let ahead = next.saturating_sub(KIB * u64::from(self.furthest_kib.load(SeqCst)));
+            match !self.has_readers() {
+                true if ahead >= windows.alone => return FillStep::Stop,
+                false if ahead >= windows.full && is_full() => moved.await,
+                true | false => return FillStep::Go,
             }
         }
     }
@@ -122,16 +154,12 @@ impl ReaderThrottle {
     pub(crate) async fn entered(&self) {
         loop {
             let mut moved = pin!(self.rare().moved.notified());
-            self.waiting_fills.fetch_add(1, SeqCst);
+            let _waiting = WaitingFill::new(self);
             moved.as_mut().enable();
-            let has_reader = self.readers.load(SeqCst) > 0;
-            if !has_reader {
-                moved.await;
-            }
-            self.waiting_fills.fetch_sub(1, SeqCst);
-            if has_reader {
+            if self.has_readers() {
                 return;
             }
+            moved.await;
         }
     }
 
@@ -197,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    const WINDOWS: Windows = Windows { full: 100, alone: 300 };
+    const WINDOWS: Windows = Windows { full: 100 * KIB, alone: 300 * KIB };
 
     fn poll(turn: std::pin::Pin<&mut impl Future<Output = FillStep>>) -> Poll<FillStep> {
         turn.poll(&mut Context::from_waker(Waker::noop()))
@@ -208,18 +236,21 @@ mod tests {
         let readers = ReaderThrottle::default();
         readers.enter();
         readers.enter();
-        readers.advance_to(50);
-        assert_eq!(poll(pin!(readers.wait_for_readers(149, WINDOWS, || true))), Poll::Ready(FillStep::Go));
+        readers.advance_to(50 * KIB);
         assert_eq!(
-            poll(pin!(readers.wait_for_readers(1000, WINDOWS, || false))),
+            poll(pin!(readers.wait_for_readers(149 * KIB, WINDOWS, || true))),
+            Poll::Ready(FillStep::Go)
+        );
+        assert_eq!(
+            poll(pin!(readers.wait_for_readers(1000 * KIB, WINDOWS, || false))),
             Poll::Ready(FillStep::Go),
             "the tier has space"
         );
-        let mut turn = pin!(readers.wait_for_readers(150, WINDOWS, || true));
+        let mut turn = pin!(readers.wait_for_readers(150 * KIB, WINDOWS, || true));
         assert_eq!(poll(turn.as_mut()), Poll::Pending);
-        readers.advance_to(10);
+        readers.advance_to(10 * KIB);
         assert_eq!(poll(turn.as_mut()), Poll::Pending, "a slower one moved");
-        readers.advance_to(51);
+        readers.advance_to(51 * KIB);
         assert_eq!(poll(turn.as_mut()), Poll::Ready(FillStep::Go));
     }
 
@@ -227,12 +258,27 @@ mod tests {
     fn without_readers_a_fill_writes_a_little_more_and_stops() {
         let readers = ReaderThrottle::default();
         readers.enter();
-        readers.advance_to(50);
-        let mut turn = pin!(readers.wait_for_readers(350, WINDOWS, || true));
+        readers.advance_to(50 * KIB);
+        let mut turn = pin!(readers.wait_for_readers(350 * KIB, WINDOWS, || true));
         assert_eq!(poll(turn.as_mut()), Poll::Pending);
         readers.leave();
         assert_eq!(poll(turn.as_mut()), Poll::Ready(FillStep::Stop));
-        assert_eq!(poll(pin!(readers.wait_for_readers(349, WINDOWS, || true))), Poll::Ready(FillStep::Go));
+        assert_eq!(
+            poll(pin!(readers.wait_for_readers(349 * KIB, WINDOWS, || true))),
+            Poll::Ready(FillStep::Go)
+        );
+    }
+
+    #[test]
+    fn a_fill_that_was_given_up_is_not_woken_again() {
+        let readers = ReaderThrottle::default();
+        readers.enter();
+        {
+            let mut turn = pin!(readers.wait_for_readers(150 * KIB, WINDOWS, || true));
+            assert_eq!(poll(turn.as_mut()), Poll::Pending);
+            assert_eq!(readers.state.load(SeqCst), READER | FILL_WAITS);
+        }
+        assert_eq!(readers.state.load(SeqCst), READER);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use penstock_http::HeadWriter;
 use crate::body_stream::{BodyChunk, BodyStream};
 use crate::cache_status::CacheStatus;
 
-/// The answer to a request. A carrier (an HTTP/1 connection, later a stream of HTTP/2 or HTTP/3) adds what belongs to the
+/// The answer to a request. A carrier (an HTTP/1 connection, a stream of HTTP/2) adds what belongs to the
 /// connection: Date, Server, framing.
 pub struct Response {
     /// Status code.

@@ -1,106 +1,243 @@
-//! The access log: one JSON line for each response, written by a thread of its own.
-//!
-//! A worker queues a [`Record`] and never waits for the disk or the log thread. A full queue drops the record and counts
-//! it. A full disk loses records, which are counted too, and has no other effect.
+//! A record of one response, and its form as a line of JSON in the access log.
 
-mod queue;
-mod record;
 #[cfg(test)]
 mod tests;
-mod writer;
 
+use std::borrow::Cow;
 use std::io;
-use std::path::Path;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use penstock_config::limits;
+use jiff::Timestamp;
 
-use crate::metrics::LogCounters;
-pub use queue::Sink;
-pub use record::{Record, Text};
-use writer::{LogFile, Writer};
+use penstock_tls::Ja4;
+use serde::{Serialize, Serializer};
 
-/// The log thread and its file. Dropping it writes the queued records and ends the thread. The owner may wait for the
-/// disk; each worker has a [`Sink`].
-#[derive(Debug)]
-pub struct AccessLog {
-    sink: Sink,
-    thread: Option<JoinHandle<()>>,
-    /// Disconnected when the thread has ended.
-    ended: Mutex<Receiver<()>>,
-    close_deadline: Duration,
+use crate::metrics::{HandshakeFacts, OutletKind, ShortReason};
+
+/// The log of responses.
+pub type AccessLog = penstock_access_log::AccessLog<Record>;
+
+/// A worker's end of the log.
+pub type Sink = penstock_access_log::Sink<Record>;
+
+/// The record of one response.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// When the head of the request was complete.
+    pub time: SystemTime,
+    /// The client's address and port; with a PROXY header, the ones in the header.
+    pub client: SocketAddr,
+    /// The requested host.
+    pub host: Text,
+    /// The method as it was sent.
+    pub method: Text,
+    /// The request target as it was sent. The line hides the signatures of signed URLs.
+    pub target: Text,
+    /// The status code of the response.
+    pub status: u16,
+    /// Bytes of the body given to the socket.
+    pub body_bytes: u64,
+    /// From the complete head of the request to the last byte given to the socket.
+    pub duration: Duration,
+    /// From the complete head of the request to the first byte given to the socket.
+    pub first_byte: Option<Duration>,
+    /// `Referer`
+    pub referer: Option<Text>,
+    /// `User-Agent`
+    pub user_agent: Option<Text>,
+    /// `Range`
+    pub range: Option<Text>,
+    /// The protocol of the request: `HTTP/1.0`, `HTTP/1.1` or `h2`.
+    pub protocol: &'static str,
+    /// The negotiated parameters of the handshake; `None` on plain HTTP.
+    pub tls: Option<HandshakeFacts>,
+    /// Whether the request may be a replay: it arrived before the end of the handshake, or carried `Early-Data: 1`.
+    pub early_data: bool,
+    /// The JA4 fingerprint of the client's TLS; `None` if the configuration does not ask for it.
+    pub ja4: Option<Ja4>,
+    /// The name in the client's certificate, cut to a bound; `None` without a certificate.
+    pub client_certificate: Option<Text>,
+    /// How the bytes were encrypted and sent.
+    pub outlet: OutletKind,
+    /// The number of the request on its connection, from 1.
+    pub request_number: u64,
+    /// The number of the stream of HTTP/2; `None` on HTTP/1.
+    pub stream: Option<u32>,
+    /// The cache status; `None` on sites without a cache.
+    pub cache: Option<&'static str>,
+    /// Why the response is short; `None` if it is complete.
+    pub short: Option<ShortReason>,
 }
 
-/// The bounds of the log.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    queue_records: usize,
-    queue_text_bytes: usize,
-    /// The time from the first record of a batch to its write: many records then share one wake-up and one write.
-    gather: Duration,
-    /// The longest time that closing waits for the disk.
-    close_deadline: Duration,
-}
+/// Bytes from a client, cut to a bound; the log thread decodes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text(Box<[u8]>);
 
-const LIMITS: Limits = Limits {
-    queue_records: limits::ACCESS_LOG_QUEUE,
-    queue_text_bytes: limits::ACCESS_LOG_QUEUE_TEXT_BYTES,
-    gather: Duration::from_millis(limits::ACCESS_LOG_GATHER_MILLISECONDS),
-    close_deadline: Duration::from_secs(limits::ACCESS_LOG_CLOSE_SECONDS),
-};
-
-impl AccessLog {
-    /// Opens or creates the file for appending and starts the log thread. `counters` count the records written and
-    /// dropped.
-    ///
-    /// # Errors
-    /// If the file cannot be opened, is a named pipe without a reader, or the thread cannot be started.
-    pub fn open(path: &Path, counters: Arc<LogCounters>) -> io::Result<Self> {
-        Self::with_limits(path, counters, LIMITS)
-    }
-
-    fn with_limits(path: &Path, counters: Arc<LogCounters>, limits: Limits) -> io::Result<Self> {
-        let file = LogFile::open(path)?;
-        let (sink, records) = queue::queue(limits.queue_records, limits.queue_text_bytes, counters);
-        let (ending, ended) = mpsc::channel();
-        let writer = Writer::new(file, records, Arc::clone(&sink.shared), limits.gather);
-        let thread = thread::Builder::new().name("access-log".to_owned()).spawn(move || {
-            writer.run();
-            drop(ending);
-        })?;
-        let close_deadline = limits.close_deadline;
-        Ok(Self { sink, thread: Some(thread), ended: Mutex::new(ended), close_deadline })
-    }
-
-    /// Returns a worker's end of the queue.
+impl Text {
+    /// Keeps at most `limit` bytes.
     #[must_use]
-    pub fn sink(&self) -> Sink {
-        self.sink.clone()
+    pub fn cut(bytes: &[u8], limit: usize) -> Self {
+        Self(bytes.get(..limit).unwrap_or(bytes).into())
     }
 
-    /// Has the log thread open the path again, after a rotation, and returns at once. Records queued after this call go
-    /// to the new file. If it cannot be opened, the old file stays in use.
-    pub fn reopen(&self) {
-        self.sink.signal(&self.sink.shared.reopen);
+    /// The text; bytes that are not UTF-8 become U+FFFD.
+    fn as_str(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
     }
 }
 
-impl Drop for AccessLog {
-    fn drop(&mut self) {
-        self.sink.signal(&self.sink.shared.stop);
-        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-        match ended.recv_timeout(self.close_deadline) {
-            Err(RecvTimeoutError::Timeout) => {
-                tracing::warn!("the access log is stuck in a write; its last records are lost");
-            }
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => {
-                if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-                    tracing::error!("the access log thread panicked");
-                }
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.as_str())
+    }
+}
+
+/// Text without the signatures of signed URLs, so that access to the log does not give access to signed content. The
+/// rest of a token stays readable.
+struct Unsigned<'a>(&'a Text);
+
+impl Unsigned<'_> {
+    /// The beginnings of a signature, plain and percent-encoded.
+    const MARKS: [&'static str; 3] = ["hmac=", "hmac%3D", "hmac%3d"];
+
+    fn shown(&self) -> Cow<'_, str> {
+        let text = self.0.as_str();
+        if !Self::MARKS.iter().any(|mark| text.contains(mark)) {
+            return text;
+        }
+        let mut shown = String::with_capacity(text.len());
+        let mut rest = text.as_ref();
+        while let Some(end) = Self::MARKS.iter().filter_map(|mark| Some(rest.find(mark)? + mark.len())).min()
+        {
+            let (before, after) = rest.split_at(end);
+            shown.push_str(before);
+            rest = after.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
+            if rest.len() < after.len() {
+                shown.push_str("hidden");
             }
         }
+        shown.push_str(rest);
+        Cow::Owned(shown)
     }
+}
+
+impl Serialize for Unsigned<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.shown())
+    }
+}
+
+impl penstock_access_log::Record for Record {
+    fn text_bytes(&self) -> usize {
+        let optional =
+            [&self.referer, &self.user_agent, &self.range, &self.client_certificate].into_iter().flatten();
+        [&self.host, &self.method, &self.target].into_iter().chain(optional).map(|text| text.0.len()).sum()
+    }
+
+    fn write_line(&self, lines: &mut Vec<u8>) -> io::Result<()> {
+        serde_json::to_writer(&mut *lines, &Line::of(self))?;
+        lines.push(b'\n');
+        Ok(())
+    }
+}
+
+/// The fields of a line, in their order. Fields that do not apply are omitted.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    client_ip: String,
+    client_port: u16,
+    host: &'a Text,
+    method: &'a Text,
+    target: Unsigned<'a>,
+    status: u16,
+    body_bytes: u64,
+    duration_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttfb_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    referer: Option<Unsigned<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_agent: Option<&'a Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<&'a Text>,
+    protocol: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<Tls<'a>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    early_data: bool,
+    outlet: &'static str,
+    request_number: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<&'static str>,
+    outcome: &'static str,
+}
+
+#[derive(Serialize)]
+struct Tls<'a> {
+    version: &'static str,
+    cipher: &'static str,
+    group: &'static str,
+    resumed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ja4: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_certificate: Option<&'a Text>,
+}
+
+impl<'a> Line<'a> {
+    fn of(record: &'a Record) -> Self {
+        Self {
+            time: rfc3339(record.time),
+            client_ip: record.client.ip().to_canonical().to_string(),
+            client_port: record.client.port(),
+            host: &record.host,
+            method: &record.method,
+            target: Unsigned(&record.target),
+            status: record.status,
+            body_bytes: record.body_bytes,
+            duration_ms: milliseconds(record.duration),
+            ttfb_ms: record.first_byte.map(milliseconds),
+            referer: record.referer.as_ref().map(Unsigned),
+            user_agent: record.user_agent.as_ref(),
+            range: record.range.as_ref(),
+            protocol: record.protocol,
+            tls: record.tls.as_ref().map(|facts| Tls::of(facts, record)),
+            early_data: record.early_data,
+            outlet: record.outlet.label(),
+            request_number: record.request_number,
+            stream: record.stream,
+            cache: record.cache,
+            outcome: record.short.map_or("complete", ShortReason::label),
+        }
+    }
+}
+
+impl<'a> Tls<'a> {
+    fn of(facts: &HandshakeFacts, record: &'a Record) -> Self {
+        Self {
+            version: facts.version,
+            cipher: facts.cipher,
+            group: facts.group,
+            resumed: facts.resumed,
+            ja4: record.ja4.as_ref().map(Ja4::as_str),
+            client_certificate: record.client_certificate.as_ref(),
+        }
+    }
+}
+
+/// Milliseconds with three decimals.
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// The time in UTC with milliseconds (RFC 3339); a clock set before 1970 shows 1970.
+fn rfc3339(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let milliseconds = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    // Times beyond the year 9999 are shown as its last second.
+    format!("{:.3}", Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX))
 }

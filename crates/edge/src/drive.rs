@@ -23,6 +23,9 @@ pub(crate) struct Sent {
     pub(crate) short: Option<ShortReason>,
 }
 
+/// Nothing yet.
+pub(crate) const NOTHING_SENT: Sent = Sent { bytes: 0, first_byte: None, short: None };
+
 /// What carries one response to its client: an HTTP/1 connection, or a stream of a connection with many responses.
 ///
 /// A carrier frames content, gives bytes to an outlet, and waits for its client, which may meanwhile send
@@ -62,10 +65,28 @@ pub(crate) trait Carrier {
 
 /// Sends a head and a body.
 pub(crate) async fn drive(carrier: &mut impl Carrier, worker: &Worker, head: Vec<u8>, body: Body) -> Sent {
-    let mut sent = Sent { bytes: 0, first_byte: None, short: None };
+    let mut sent = NOTHING_SENT;
     let is_whole = {
         // Pinned here: an async function keeps a future that it gets by value twice.
         let sending = pin!(drive_whole(carrier, worker, head, body, &mut sent));
+        worker.send_until_cut(sending).await
+    };
+    if !is_whole {
+        sent.short = Some(ShortReason::Drain);
+    }
+    sent
+}
+
+/// Sends a response of which `transmission` is left, as well as what follows its first chunk.
+pub(crate) async fn drive_rest(
+    carrier: &mut impl Carrier,
+    worker: &Worker,
+    transmission: Transmission,
+    stream: Option<Box<(BodyChunk, BodyStream)>>,
+) -> Sent {
+    let mut sent = NOTHING_SENT;
+    let is_whole = {
+        let sending = pin!(drive_parts(carrier, worker, transmission, stream, &mut sent));
         worker.send_until_cut(sending).await
     };
     if !is_whole {
@@ -86,18 +107,31 @@ async fn drive_whole(
         Body::Empty => (vec![head], None),
         Body::Part(part) => (vec![head, part], None),
         Body::Parts(parts) => (std::iter::once(head).chain(parts).collect(), None),
-        Body::Stream(stream) => {
-            let (mut first, rest) = *stream;
+        Body::Stream(mut stream) => {
+            let first = &mut stream.0;
             let content = carrier.frame(std::mem::take(&mut first.parts), first.length);
-            (std::iter::once(head).chain(content).collect(), Some((first, rest)))
+            (std::iter::once(head).chain(content).collect(), Some(stream))
         }
     };
-    let mut head = Transmission::new(parts);
+    drive_parts(carrier, worker, Transmission::new(parts), stream, sent).await;
+}
+
+/// Sends `first`, and what follows it.
+async fn drive_parts(
+    carrier: &mut impl Carrier,
+    worker: &Worker,
+    mut first: Transmission,
+    stream: Option<Box<(BodyChunk, BodyStream)>>,
+    sent: &mut Sent,
+) {
     match stream {
-        Some((first, rest)) => drive_stream(carrier, worker, head, first, rest, sent).await,
+        Some(stream) => {
+            let (chunk, rest) = *stream;
+            drive_stream(carrier, worker, first, chunk, rest, sent).await;
+        }
         None => {
-            carrier.finish(&mut head);
-            send(carrier, worker, head, sent).await;
+            carrier.finish(&mut first);
+            send(carrier, worker, first, sent).await;
         }
     }
 }
@@ -259,7 +293,7 @@ async fn wait_for_source(carrier: &mut impl Carrier, transmission: &Transmission
     }
 }
 
-fn short_reason(error: &SendError) -> ShortReason {
+pub(crate) fn short_reason(error: &SendError) -> ShortReason {
     match error {
         SendError::Truncated => ShortReason::Truncated,
         SendError::Gone => ShortReason::ClientClosed,

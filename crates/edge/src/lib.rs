@@ -37,6 +37,7 @@ mod http1;
 mod http2;
 mod inbound;
 mod kernel_tls;
+mod membership;
 mod pressure;
 mod purger;
 mod recent_clients;
@@ -61,5 +62,6 @@ pub use penstock_content::{
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
 pub use penstock_metrics as metrics;
+pub use remote_keys::{RemoteKeyCheck, check_remote_keys};
 pub use server::Server;
 pub use start_error::StartError;

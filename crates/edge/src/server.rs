@@ -1,8 +1,9 @@
 //! All workers together: start, reload, drain, stop.
 
 use std::collections::hash_map::RandomState;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -24,6 +25,7 @@ use crate::collect::{Collector, Parts};
 use crate::connection_count::ConnectionCount;
 use crate::fleet;
 use crate::kernel_tls::KtlsSupport;
+use crate::membership::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
 use crate::purger::{Purger, Reach, shared};
 use crate::recent_clients::RecentClients;
@@ -49,13 +51,15 @@ struct Control {
     /// Taken by the caller that waits for them.
     threads: Vec<JoinHandle<()>>,
     listeners: Vec<Bound>,
-    access_log: Option<(PathBuf, AccessLog)>,
+    access_log: Option<AccessLog>,
     settings: Arc<Settings>,
     ktls: KtlsSupport,
     /// Taken when the server has ended.
     refresher: Option<Refresher>,
     /// Follows the certificates' files for the settings in force.
     follower: Option<Follower>,
+    /// Follows the list of the cluster's nodes.
+    membership: Option<Membership>,
 }
 
 /// A listener that is open in every worker.
@@ -96,6 +100,7 @@ impl Server {
             // What was purged while this process was not there must not be served.
             fleet.follow_purges(Arc::clone(&purger) as Arc<dyn PurgeSink>, fleet::START);
         }
+        let membership = follow_nodes(&settings, &tls_state).map_err(StartError::Thread)?;
         let common = common(config, &tls_state, &collector)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
@@ -124,6 +129,7 @@ impl Server {
             ktls,
             refresher: Some(refresher),
             follower,
+            membership,
         };
         Ok(Self { metrics, collector, tickets, tls_state, purger, control: Mutex::new(control) })
     }
@@ -167,11 +173,7 @@ impl Server {
         let mut guard = self.control();
         let control = &mut *guard;
         // Everything that can fail comes before the first thing that changes.
-        let keeps_log = match (&control.access_log, &config.log.access) {
-            (Some((open, _)), Some(wanted)) => open == wanted,
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
+        let keeps_log = control.access_log.as_ref().map(AccessLog::path) == config.log.access.as_deref();
         let new_log = if keeps_log { None } else { open_access_log(config, &self.metrics)? };
         let log = if keeps_log { control.access_log.as_ref() } else { new_log.as_ref() };
         let previous = Arc::clone(&control.settings);
@@ -189,6 +191,14 @@ impl Server {
                 None => added.push(self.open_for_reload(written, &control.listeners, &mut openings)?),
             }
         }
+        let peers = settings.cluster.as_ref().map(|cluster| &cluster.peers);
+        let keeps_nodes =
+            control.membership.as_ref().zip(peers).is_some_and(|(now, peers)| now.is_for(peers));
+        let new_nodes = if keeps_nodes {
+            None
+        } else {
+            follow_nodes(&settings, &self.tls_state).map_err(StartError::Thread)?
+        };
         let closed: Vec<SocketAddr> = control
             .listeners
             .iter()
@@ -211,8 +221,11 @@ impl Server {
         self.tickets.configure(&config.tls.tickets);
         show_parts(&self.collector, &self.metrics, &control.settings);
         control.follower = follower;
+        if !keeps_nodes {
+            control.membership = new_nodes;
+        }
         let replaced_log = if keeps_log {
-            if let Some((_, log)) = &control.access_log {
+            if let Some(log) = &control.access_log {
                 log.reopen();
             }
             None
@@ -241,7 +254,7 @@ impl Server {
 
     /// Opens the access log again, after another program has renamed it.
     pub fn reopen_logs(&self) {
-        if let Some((_, log)) = &self.control().access_log {
+        if let Some(log) = &self.control().access_log {
             log.reopen();
         }
     }
@@ -376,21 +389,20 @@ fn prepare(
     previous: Option<&Settings>,
     tickets: &Arc<TicketKeyring>,
     tls_state: &TlsState,
-    access_log: Option<&(PathBuf, AccessLog)>,
+    access_log: Option<&AccessLog>,
     ktls: &mut KtlsSupport,
     collector: &Collector,
 ) -> Result<Arc<Settings>, StartError> {
-    let sink = access_log.map(|(_, log)| log.sink());
+    let sink = access_log.map(AccessLog::sink);
     let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
     let chacha20 = collector.chacha20().switch();
     Settings::prepare(config, previous, tickets, tls_state, sink, kernel, chacha20).map(Arc::new)
 }
 
-fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<(PathBuf, AccessLog)>, StartError> {
+fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {
     let open = |path: &Path| {
-        let log = AccessLog::open(path, metrics.access_log())
-            .map_err(|source| StartError::AccessLog { path: path.to_owned(), source })?;
-        Ok((path.to_owned(), log))
+        AccessLog::open(path, metrics.access_log())
+            .map_err(|source| StartError::AccessLog { path: path.to_owned(), source })
     };
     config.log.access.as_deref().map(open).transpose()
 }
@@ -442,6 +454,19 @@ fn follow_certificates(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Op
     holdings.show(metrics);
     let Some(acceptor) = &settings.acceptor else { return Ok(None) };
     Follower::start(holdings, Arc::clone(acceptor), Arc::clone(metrics)).map(Some).map_err(StartError::Thread)
+}
+
+/// Follows the list of the cluster's nodes, if that comes from elsewhere.
+fn follow_nodes(settings: &Settings, tls_state: &TlsState) -> io::Result<Option<Membership>> {
+    let fleet = tls_state.fleet.as_ref();
+    let membership = match &settings.cluster {
+        Some(cluster) => Membership::follow(&cluster.peers, fleet)?,
+        None => None,
+    };
+    if let (None, Some(fleet)) = (&membership, fleet) {
+        fleet.share_node(None, Duration::ZERO);
+    }
+    Ok(membership)
 }
 
 fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {

@@ -45,6 +45,8 @@ pub(crate) struct Reached {
     pub(crate) tickets: bool,
     /// The stream of purges was read to its end.
     pub(crate) purges: bool,
+    /// How often the nodes of the cluster were read.
+    pub(crate) node_lists: u64,
 }
 
 impl Milestones {
@@ -111,7 +113,7 @@ impl Duty {
                 Ok(Err(error)) => error,
                 Err(_) => "it does not answer".to_owned(),
             };
-            link.circuit.open();
+            link.circuit.open(Instant::now());
             parts.milestones.note(|reached| reached.unreachable = true);
             if !is_said {
                 tracing::warn!(
@@ -145,7 +147,7 @@ async fn rounds(parts: &Parts, intervals: Intervals) -> String {
             Err(_) if lost + 1 >= PROBES_LOST => return "it does not answer".to_owned(),
             Err(_) => {
                 lost += 1;
-                if parts.link.circuit.open() {
+                if parts.link.circuit.open(Instant::now()) {
                     tracing::warn!(
                         "fleet: the store does not answer; handshakes do without it until it does"
                     );
@@ -161,7 +163,11 @@ async fn rounds(parts: &Parts, intervals: Intervals) -> String {
             let compared = parts.tickets.round().await;
             parts.purges.write_own().await;
             renew(parts).await;
-            parts.milestones.note(|reached| reached.tickets |= compared);
+            let nodes = parts.edges.tell_nodes().await;
+            parts.milestones.note(|reached| {
+                reached.tickets |= compared;
+                reached.node_lists += u64::from(nodes);
+            });
         }
     }
 }
@@ -202,8 +208,11 @@ async fn follow(parts: &Parts) -> Result<(), Fault> {
 
 fn probed(link: &Link, took: Duration) {
     link.latency.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
-    if link.circuit.probed(took <= link.deadline) {
-        tracing::info!("fleet: the store answers in time");
+    match (link.circuit.is_open(), took <= link.deadline) {
+        // Operations count by themselves.
+        (false, _) => {}
+        (true, true) => link.succeeded(),
+        (true, false) => drop(link.circuit.failed(Instant::now())),
     }
 }
 

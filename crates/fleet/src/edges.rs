@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 
 use crate::counters::{Operation, Outcome};
 use crate::link::{Fault, Link, bytes_of, list_of, text_of};
+use crate::nodes::{NodeEntry, NodeSharing};
 use crate::position::Position;
 use crate::seal::{Purpose, Sealer};
 use crate::ticket_keys::seconds;
@@ -26,6 +27,8 @@ pub struct EdgeStatus {
     pub seen_seconds: u64,
     /// The newest session ticket key that it has; `None` if it does not share them.
     pub newest_ticket_key: Option<String>,
+    /// The node of a cluster that it is; `None` if it does not share that.
+    pub node: Option<NodeEntry>,
     pub(crate) purges: Option<Position>,
 }
 
@@ -41,6 +44,7 @@ pub(crate) struct Edges {
     pub(crate) forgotten_seconds: u64,
     /// More are not read.
     pub(crate) edges_max: usize,
+    pub(crate) nodes: NodeSharing,
 }
 
 impl Edges {
@@ -58,6 +62,7 @@ impl Edges {
             "at": seconds(SystemTime::now()),
             "purges": purges.map(|position| position.to_string()),
             "ticket_key": newest_ticket_key,
+            "node": self.nodes.own().map(|node| node.to_json()),
         });
         let context = [self.name.as_bytes()];
         let Some(record) = self.sealer.seal(Purpose::Edge, &context, record.to_string().as_bytes()) else {
@@ -77,6 +82,14 @@ impl Edges {
             // The next round tries again.
             Err(_) => {}
         }
+    }
+
+    /// Tells the nodes of the cluster, if this edge is one of them. Returns whether the store has said which there are.
+    pub(crate) async fn tell_nodes(&self) -> bool {
+        let Some(sink) = self.nodes.sink() else { return false };
+        let Ok(edges) = self.read().await else { return false };
+        sink.nodes(edges.into_iter().filter(|edge| edge.is_present).filter_map(|edge| edge.node).collect());
+        true
     }
 
     /// Takes this edge off the list: it ends in an orderly way.
@@ -155,6 +168,7 @@ pub(crate) fn edge_of(name: &str, plain: &[u8], now: u64) -> Option<EdgeStatus> 
         is_present: false,
         seen_seconds: now.saturating_sub(record["at"].as_u64()?),
         newest_ticket_key: record["ticket_key"].as_str().map(str::to_owned),
+        node: NodeEntry::from_json(&record["node"]),
         purges: record["purges"].as_str().and_then(Position::parse),
     })
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
 use penstock_sys::traffic::Secret;
+use penstock_tls::circuit::{Circuit, CircuitLimits};
 use penstock_tls::early_data::SharedStrikes;
 use penstock_tls::session_store::SessionStore;
 use penstock_tls::tickets::TicketPolicy;
@@ -18,13 +19,13 @@ use penstock_tls::tickets::directory::KeyFile;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::circuit::{Circuit, CircuitLimits};
 use crate::connect::{StoreAddress, StoreLogin};
 use crate::counters::{Operation, Outcome};
 use crate::duty::{Duty, Intervals, Milestones, Parts};
 use crate::edges::{EdgeStatus, Edges};
 use crate::link::Link;
 use crate::message::SharedPurge;
+use crate::nodes::{NodeEntry, NodeSharing, NodeSink};
 use crate::position::Position;
 use crate::purges::{PurgeSink, PurgeStreamLimits, Purges};
 use crate::seal::Sealer;
@@ -215,6 +216,18 @@ impl Fleet {
         self.parts.link.deadline
     }
 
+    /// Tells other edges which node of a cluster this one is, and a sink which nodes there are, from now on; `None` ends
+    /// that. Waits for the first list, at most for `patience`.
+    pub fn share_node(&self, sharing: Option<(NodeEntry, Arc<dyn NodeSink>)>, patience: Duration) {
+        let milestones = &self.parts.milestones;
+        let is_shared = sharing.is_some();
+        self.parts.edges.nodes.set(sharing);
+        if is_shared {
+            let before = milestones.wait(Duration::ZERO, |_| true).node_lists;
+            milestones.wait(patience, |reached| reached.node_lists > before || reached.unreachable);
+        }
+    }
+
     /// The strike register of the fleet.
     pub fn strikes(&self) -> Arc<dyn SharedStrikes> {
         Arc::clone(&self.parts.strikes) as Arc<dyn SharedStrikes>
@@ -314,7 +327,8 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
     let sealer = Sealer::new(&options.secret).ok_or_else(|| io::Error::other("the TLS library failed"))?;
     let sealer = Arc::new(sealer);
     let prefix = format!("penstock:{}:", &sealer.pseudonym("fleet", &[])[..8]);
-    let circuit = Circuit::new(CircuitLimits { failures: limits.failures, probes: limits.probes });
+    let circuit =
+        Circuit::new(CircuitLimits { failures: limits.failures, successes: limits.probes, pause: None });
     let link = Arc::new(Link::new(circuit, options.deadline, limits.patience, limits.operations));
     let state = StateDirectory::new(options.state.clone(), limits.state_file_bytes);
     let mut instance = [0; 16];
@@ -354,6 +368,7 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
             present_milliseconds: crate::sessions::millis(limits.presence),
             forgotten_seconds: limits.forgotten.as_secs(),
             edges_max: limits.edges,
+            nodes: NodeSharing::default(),
         }),
         link,
         milestones: Milestones::default(),

@@ -17,7 +17,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod circuit;
 mod connect;
 mod counters;
 mod duty;
@@ -28,6 +27,7 @@ mod fuzz;
 mod link;
 mod look;
 mod message;
+mod nodes;
 mod position;
 mod purges;
 mod seal;
@@ -47,6 +47,7 @@ pub use fleet::{Fleet, FleetLimits, FleetOptions, FleetReading, PurgeReport};
 pub use fuzz::fuzz_fleet_records;
 pub use look::{FleetKeyStatus, FleetView, look};
 pub use message::{SharedPurge, SharedTarget};
+pub use nodes::{NodeEntry, NodeSink};
 pub use purges::{PurgeSink, PurgeStreamLimits};
 pub use store_facts::StoreFacts;
 pub use ticket_keys::FleetKeyUse;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use penstock_tls::circuit::Circuit;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 
-use crate::circuit::Circuit;
 use crate::connect::Meter;
 use crate::counters::{Counters, Operation, Outcome};
 
@@ -209,8 +209,15 @@ impl Link {
         drop(self.ask_patiently(operation, &commands).await);
     }
 
+    /// Records an answer in time.
+    pub(crate) fn succeeded(&self) {
+        if self.circuit.succeeded() {
+            tracing::info!("fleet: the store answers in time");
+        }
+    }
+
     fn failed(&self) {
-        if self.circuit.failed() {
+        if self.circuit.failed(Instant::now()) {
             tracing::warn!(
                 "fleet: the store does not answer within {:?}; handshakes do without it until it does",
                 self.deadline
@@ -238,7 +245,7 @@ impl<'l> Waiting<'l> {
         if is_lost {
             self.link.failed();
         } else {
-            self.link.circuit.succeeded();
+            self.link.succeeded();
         }
     }
 }

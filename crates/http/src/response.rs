@@ -58,15 +58,19 @@ impl<'o> HeadWriter<'o> {
         self
     }
 
-    /// The same without the lines of one field, whose name is given in lower case as the names in `lines` are.
-    pub fn lines_without(&mut self, lines: &[u8], name: &str) -> &mut Self {
-        for line in lines.split_inclusive(|byte| *byte == b'\n') {
-            let rest = line.strip_prefix(name.as_bytes());
-            if !rest.is_some_and(|rest| rest.starts_with(b":")) {
-                self.out.extend_from_slice(line);
-            }
+    /// A field that was parsed out of a message before. Its value is given in two pieces.
+    pub fn parsed_field(&mut self, name: &[u8], value: [&[u8]; 2]) -> &mut Self {
+        for piece in [name, b": ", value[0], value[1]] {
+            self.out.extend_from_slice(piece);
         }
-        self
+        self.end_line()
+    }
+
+    /// A field that was parsed out of a message before, and whose value is a date.
+    pub fn parsed_date(&mut self, name: &[u8], date: SystemTime) -> &mut Self {
+        self.out.extend_from_slice(name);
+        self.out.extend_from_slice(b": ");
+        self.write(date_within_range(date))
     }
 
     /// One field. `name` is the program's own; `value` may come from anywhere.
@@ -85,10 +89,7 @@ impl<'o> HeadWriter<'o> {
     /// One field whose value is text of the program's own, such as a number.
     pub fn display(&mut self, name: &'static str, value: impl fmt::Display) -> &mut Self {
         self.name(name);
-        // Writing into a Vec cannot fail.
-        let written = write!(self.out, "{value}");
-        debug_assert!(written.is_ok());
-        self.end_line()
+        self.write(value)
     }
 
     /// Content-Length, in bytes.
@@ -127,10 +128,7 @@ impl<'o> HeadWriter<'o> {
     /// Last-Modified.
     pub fn last_modified(&mut self, modified: SystemTime) -> &mut Self {
         self.name("Last-Modified");
-        // Writing into a Vec cannot fail.
-        let written = write!(self.out, "{}", date_within_range(modified));
-        debug_assert!(written.is_ok());
-        self.end_line()
+        self.write(date_within_range(modified))
     }
 
     /// Ends the head with its empty line.
@@ -142,6 +140,14 @@ impl<'o> HeadWriter<'o> {
         debug_assert!(!name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'));
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b": ");
+    }
+
+    /// Writes a value and ends its line.
+    fn write(&mut self, value: impl fmt::Display) -> &mut Self {
+        // Writing into a Vec cannot fail.
+        let written = write!(self.out, "{value}");
+        debug_assert!(written.is_ok());
+        self.end_line()
     }
 
     fn end_line(&mut self) -> &mut Self {
@@ -181,12 +187,19 @@ pub fn etag(size: u64, mtime: SystemTime, inode: u64) -> String {
 const ETAG_ROOM_BYTES: usize = 64;
 
 /// Lower case, without leading zeros.
-fn push_hexadecimal(out: &mut String, number: u128) {
-    let digits = (u128::BITS - number.leading_zeros()).div_ceil(4).max(1);
-    for place in (0..digits).rev() {
-        let digit = u32::try_from(number >> (4 * place) & 0xf).ok();
-        out.extend(digit.and_then(|digit| char::from_digit(digit, 16)));
+fn push_hexadecimal(out: &mut String, mut number: u128) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; u128::BITS as usize / 4];
+    let mut start = text.len();
+    loop {
+        start -= 1;
+        text[start] = DIGITS[usize::from(number.to_le_bytes()[0] & 0xf)];
+        number >>= 4;
+        if number == 0 {
+            break;
+        }
     }
+    out.push_str(str::from_utf8(&text[start..]).unwrap_or_default());
 }
 
 fn date_within_range(time: SystemTime) -> HttpDate {

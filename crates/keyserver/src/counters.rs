@@ -1,9 +1,11 @@
 //! Counters of a keyserver.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use penstock_keys::protocol::{ErrorCode, Opcode};
+use penstock_metrics::LogCounters;
 
 /// Results of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,5 +100,5 @@ pub(crate) struct Counters {
     pub(crate) strangers: AtomicU64,
     /// Connections closed because there were too many.
     pub(crate) refused: AtomicU64,
-    pub(crate) log_dropped: AtomicU64,
+    pub(crate) access_log: Arc<LogCounters>,
 }

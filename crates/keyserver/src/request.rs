@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use penstock_keys::protocol::{ErrorCode, Message, Opcode, encode};
 use penstock_tls::SignatureKind;
 use penstock_tls::digest_signer::DigestError;
-use penstock_tls::remote_key::KeyId;
-use serde_json::json;
+use penstock_tls::remote_key::{KeyId, RemoteKeyError};
+use tokio::task::spawn_local;
 
+use crate::access_log::Operation;
 use crate::clients::{Client, Excess, OperationPlace};
 use crate::counters::Outcome;
-use crate::keyring::Key;
+use crate::keyring::{Key, Signer};
 use crate::shared::Shared;
 
 /// Takes the answer to a request, on any thread.
@@ -135,27 +136,60 @@ struct Job {
 }
 
 impl Job {
-    /// Gives the operation to a thread; returns it if too many wait.
+    /// Gives the operation to a thread, or to the threads of a token; returns it if too many wait.
     fn queue(self, shared: &Arc<Shared>) -> Result<(), Box<Self>> {
-        if shared.pool.is_full() {
-            return Err(Box::new(self));
+        let key = Arc::clone(&self.permitted.key);
+        let Permitted { kind, digest, .. } = &self.permitted;
+        match &key.signer {
+            Signer::Token(token) => {
+                // A digest of another length could be one of another hash.
+                let fits = kind.hash().is_some_and(|hash| hash.length() == digest.len());
+                let later = fits.then(|| token.sign_digest(*kind, digest.clone()));
+                spawn_local(async move {
+                    let signed = match later {
+                        Some(later) => later.await.map_err(outcome_of),
+                        None => Err(Outcome::Failed(ErrorCode::Cryptography)),
+                    };
+                    self.end(signed);
+                });
+            }
+            Signer::Memory(_) if shared.pool.is_full() => return Err(Box::new(self)),
+            Signer::Memory(_) => shared.pool.run(Box::new(move || {
+                let Signer::Memory(signer) = &key.signer else { return };
+                let signed = signer.sign(self.permitted.kind, &self.permitted.digest).map_err(|error| {
+                    Outcome::Failed(match error {
+                        DigestError::WrongKind => ErrorCode::BadOpcode,
+                        DigestError::WrongLength | DigestError::Library => ErrorCode::Cryptography,
+                    })
+                });
+                self.end(signed);
+            })),
         }
-        shared.pool.run(Box::new(move || self.run()));
         Ok(())
     }
 
-    fn run(self) {
+    fn end(self, signed: Result<Vec<u8>, Outcome>) {
         let Self { record, permitted, reply } = self;
-        let signed = permitted.key.signer.sign(permitted.kind, &permitted.digest);
-        let signed = signed.map_err(|error| {
-            Outcome::Failed(match error {
-                DigestError::WrongKind => ErrorCode::BadOpcode,
-                DigestError::WrongLength | DigestError::Library => ErrorCode::Cryptography,
-            })
-        });
         // The place is free before the client can know it.
         drop(permitted);
         reply(record.finish(signed));
+    }
+}
+
+/// The result of an operation that a token refused.
+fn outcome_of(error: RemoteKeyError) -> Outcome {
+    match error {
+        RemoteKeyError::Overloaded => Outcome::Busy,
+        RemoteKeyError::Refused(code) if code == ErrorCode::BadOpcode as u8 => {
+            Outcome::Failed(ErrorCode::BadOpcode)
+        }
+        RemoteKeyError::Refused(code) if code == ErrorCode::Cryptography as u8 => {
+            Outcome::Failed(ErrorCode::Cryptography)
+        }
+        RemoteKeyError::Refused(_) => Outcome::Failed(ErrorCode::KeyNotFound),
+        RemoteKeyError::Unavailable | RemoteKeyError::TimedOut | RemoteKeyError::WrongSignature => {
+            Outcome::Failed(ErrorCode::Internal)
+        }
     }
 }
 
@@ -165,20 +199,17 @@ impl Record {
         let outcome = result.as_ref().err().copied().unwrap_or(Outcome::Ok);
         let time = self.received.elapsed();
         self.client.counters().ended(self.opcode, outcome, time);
-        self.shared.log(|| {
-            json!({
-                "time": Timestamp::now().to_string(),
-                "client": self.client.name(),
-                "peer": self.peer.to_string(),
-                "operation": self.opcode.name(),
-                "opcode": self.opcode.0,
-                "key": self.key.map(|id| id.to_string()),
-                "key_name": self.key_name,
-                "server_name": self.server_name,
-                "client_address": self.client_address.map(|address| address.to_string()),
-                "result": outcome.label(),
-                "seconds": time.as_secs_f64(),
-            })
+        self.shared.log(|| Operation {
+            time: Timestamp::now(),
+            client: self.client.name().to_owned(),
+            peer: self.peer,
+            opcode: self.opcode,
+            key: self.key,
+            key_name: self.key_name,
+            server_name: self.server_name,
+            client_address: self.client_address,
+            result: outcome.label(),
+            seconds: time.as_secs_f64(),
         });
         match (&result, outcome.code()) {
             (Ok(signature), _) => encoded(&Message::new(self.id, Opcode::RESPONSE, signature)),

@@ -26,6 +26,7 @@ use crate::exposition;
 use crate::follower::{Directories, Follower};
 use crate::pool::Pool;
 use crate::shared::Shared;
+use crate::tokens::Tokens;
 
 /// A running keyserver.
 pub struct Keyserver {
@@ -90,17 +91,22 @@ impl Keyserver {
     pub fn start(config: &KeyserverConfig) -> Result<Self, StartError> {
         let directories = directories(config)?;
         let tls = Arc::new(ArcSwap::from_pointee(mutual(config)?));
+        let tokens = Arc::new(Tokens::start(&config.tokens, &Tokens::default()).map_err(StartError::Thread)?);
+        tokens.wait();
+        let (in_force, keyring) = (tokens.keys().count(), directories.keyring(&tokens));
         let threads = config.threads.get();
+        let counters = Counters::default();
         let shared = Arc::new(Shared {
-            keyring: ArcSwap::from_pointee(directories.keyring()),
+            keyring: ArcSwap::from_pointee(keyring),
+            tokens: ArcSwap::new(Arc::clone(&tokens)),
             clients: ArcSwap::from_pointee(Clients::new(
                 &config.clients,
                 &Clients::default(),
                 Instant::now(),
             )),
-            access_log: ArcSwapOption::from(open_log(config)?.map(Arc::new)),
+            access_log: ArcSwapOption::from(open_log(config, &counters)?.map(Arc::new)),
             legacy_hashes: AtomicBool::new(config.legacy_hashes),
-            counters: Counters::default(),
+            counters,
             pool: Pool::start(threads, limits::KEYSERVER_OPERATIONS).map_err(StartError::Thread)?,
             threads,
             started: Instant::now(),
@@ -117,7 +123,8 @@ impl Keyserver {
             .name("keyserver".into())
             .spawn(move || LocalSet::new().block_on(&runtime, serve(listener, served, accepting, stage)))
             .map_err(StartError::Thread)?;
-        let follower = Follower::start(directories, Arc::clone(&shared)).map_err(StartError::Thread)?;
+        let follower = Follower::start(directories, (tokens, in_force), Arc::clone(&shared))
+            .map_err(StartError::Thread)?;
         let control =
             Control { follower: Some(follower), thread: Some(thread), drain_deadline: config.drain_deadline };
         Ok(Self { shared, address, tls, stages, control: Mutex::new(control) })
@@ -134,12 +141,18 @@ impl Keyserver {
         let tls = mutual(config)?;
         let open = self.shared.access_log.load_full();
         let is_same = open.as_ref().map(|log| log.path()) == config.access_log.as_deref();
-        let log = if is_same { open } else { open_log(config)?.map(Arc::new) };
-        let keyring = directories.keyring();
-        let follower = Follower::start(directories, Arc::clone(&self.shared)).map_err(StartError::Thread)?;
+        let log = if is_same { open } else { open_log(config, &self.shared.counters)?.map(Arc::new) };
+        let tokens = Tokens::start(&config.tokens, &self.shared.tokens.load()).map_err(StartError::Thread)?;
+        let tokens = Arc::new(tokens);
+        tokens.wait();
+        let (in_force, keyring) = (tokens.keys().count(), directories.keyring(&tokens));
+        let shared = Arc::clone(&self.shared);
+        let follower = Follower::start(directories, (Arc::clone(&tokens), in_force), shared)
+            .map_err(StartError::Thread)?;
         // The old follower ends before the new keys are in force, so that it does not bring the old ones back.
         drop(control.follower.replace(follower));
         self.shared.keyring.store(Arc::new(keyring));
+        self.shared.tokens.store(tokens);
         let clients = Clients::new(&config.clients, &self.shared.clients.load(), Instant::now());
         self.shared.clients.store(Arc::new(clients));
         self.shared.legacy_hashes.store(config.legacy_hashes, Relaxed);
@@ -227,9 +240,11 @@ fn mutual(config: &KeyserverConfig) -> Result<MutualServer, StartError> {
         .map_err(|error| StartError::Tls(error.to_string()))
 }
 
-fn open_log(config: &KeyserverConfig) -> Result<Option<AccessLog>, StartError> {
-    let open =
-        |path: &PathBuf| AccessLog::open(path).map_err(|error| StartError::AccessLog(path.clone(), error));
+fn open_log(config: &KeyserverConfig, counters: &Counters) -> Result<Option<AccessLog>, StartError> {
+    let open = |path: &PathBuf| {
+        AccessLog::open(path, Arc::clone(&counters.access_log))
+            .map_err(|error| StartError::AccessLog(path.clone(), error))
+    };
     config.access_log.as_ref().map(open).transpose()
 }
 

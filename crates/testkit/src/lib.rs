@@ -38,6 +38,7 @@ mod store;
 mod strace;
 pub mod tapped;
 mod tls;
+mod token;
 mod tool;
 mod usage;
 
@@ -61,5 +62,6 @@ pub use self::{
     store::Store,
     strace::Strace,
     tls::{TlsOptions, TlsStream, client_hello},
+    token::SoftToken,
     tool::{Finished, Started, Tool},
 };

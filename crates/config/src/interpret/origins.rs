@@ -13,7 +13,7 @@ use self::url::url;
 use super::pem;
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Cluster, Health, HttpOrigin, Origin, OriginTimeouts};
+use crate::model::{Cluster, ClusterSource, Health, HttpOrigin, Origin, OriginTimeouts};
 use crate::raw;
 use crate::section::{Entries, Position, Text, Texts, WordOr, position};
 
@@ -157,14 +157,18 @@ fn shared(
     }
     let mut shield = Vec::new();
     for text in raw.shield.iter().flat_map(|list| &list.value) {
-        let nodes = cluster.map_or(&[][..], |cluster| &cluster.nodes);
-        match nodes.iter().position(|node| node.name == text.value) {
-            Some(place) if shield.contains(&place) => {
+        let listed = cluster.filter(|cluster| cluster.source == ClusterSource::Listed);
+        let nodes = listed.map_or(&[][..], |cluster| &cluster.nodes);
+        // The names of a list from elsewhere are known later.
+        let is_known =
+            cluster.is_some() && listed.is_none() || nodes.iter().any(|node| node.name == text.value);
+        match is_known {
+            true if shield.contains(&text.value) => {
                 let what = format!("shield: {} is listed twice", text.value);
                 reader.fault(position(text), what, "keep one of them");
             }
-            Some(place) => shield.push(place),
-            None => {
+            true => shield.push(text.value.clone()),
+            false => {
                 let what = format!("shield: `{}` is not a node of the cluster", text.value.escape_debug());
                 reader.fault(position(text), what, "write a name that cluster.nodes has");
             }

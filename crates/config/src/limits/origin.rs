@@ -39,7 +39,7 @@ pub const ORIGIN_IDLE_CONNECTIONS: usize = 64;
 /// How long such a connection is kept: less than the minute after which many servers close theirs.
 pub const ORIGIN_IDLE_SECONDS: u64 = 30;
 
-/// How often one request may wait for another request's fetch, before it is a 502.
+/// How often one request may wait for another request's fetch, before it is a 502 or has a fetch of its own.
 pub const ORIGIN_ATTEMPTS: usize = 4;
 
 /// The longest object that is taken from an origin.

@@ -46,8 +46,8 @@ pub struct HttpOrigin {
     pub health: Health,
     /// Whether the nodes of the cluster share what comes from it.
     pub peers: bool,
-    /// Places of the nodes of the cluster through which misses go to it.
-    pub shield: Vec<usize>,
+    /// Names of the nodes of the cluster through which misses go to it.
+    pub shield: Vec<String>,
 }
 
 impl HttpOrigin {

@@ -10,6 +10,7 @@ mod fixture;
 mod fleet;
 mod meanings;
 mod mistakes;
+mod private_keys;
 mod structure_faults;
 mod tickets;
 mod value_faults;

@@ -47,7 +47,7 @@ fn take_in(answer: &dyn OriginBody) {
     let (metadata, storage) = ObjectMetadata::read(answer, &asked, site(), BodyKind::Other, now);
     let mut head = Vec::new();
     let mut writer = HeadWriter::with_code(&mut head, metadata.status);
-    writer.lines(&metadata.fields());
+    metadata.fields().write(&mut writer, None);
     writer.finish();
     let lines = head.strip_suffix(b"\r\n\r\n").expect("a head has an end");
     for line in lines.split(|byte| *byte == b'\n').skip(1) {
@@ -95,10 +95,10 @@ fn reread(metadata: &ObjectMetadata, now: (Instant, SystemTime)) {
     assert_eq!(bytes.len(), by_the_clock.len());
     let read = ObjectMetadata::decode(&bytes, site(), now).expect("what is written can be read");
     assert_eq!(
-        (read.status, &*read.fields(), read.etag(), read.tags()),
-        (metadata.status, &*metadata.fields(), metadata.etag(), metadata.tags())
+        (read.status, read.fields().unpacked(), read.etag(), read.tags()),
+        (metadata.status, metadata.fields().unpacked(), metadata.etag(), metadata.tags())
     );
-    assert_eq!((read.modified_text(), read.modified), (metadata.modified_text(), metadata.modified));
+    assert_eq!((read.modified_text(), read.date()), (metadata.modified_text(), metadata.date()));
     assert_eq!(read.request_fields(), metadata.request_fields());
     let mut again = Vec::new();
     read.encode_at(&mut again, now);

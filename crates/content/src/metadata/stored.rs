@@ -11,7 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use penstock_cache::Describe;
 use penstock_http::caching::Lifetime;
 
-use super::{ObjectMetadata, PackedText, Rare, Text, Traits, since_1970};
+use super::rare::Rare;
+use super::texts::{Parts, Texts};
+use super::{ObjectMetadata, Traits};
 use crate::http_site::HttpSite;
 use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime, milliseconds};
 use crate::readers::ReaderThrottle;
@@ -64,13 +66,13 @@ impl ObjectMetadata {
         }
         out.push(FORM);
         put(out, field::STATUS, &self.status.to_le_bytes());
-        put(out, field::FIELDS, &self.fields());
+        put(out, field::FIELDS, &self.fields().unpacked());
         put(out, field::CONTENT_TYPE, self.content_type().as_bytes());
         put(out, field::ETAG, self.etag().as_bytes());
         if let Some(text) = self.modified_text() {
             put(out, field::MODIFIED, text.as_bytes());
         }
-        put(out, field::RECEIVED, &(1000 * u64::from(self.received)).to_le_bytes());
+        put(out, field::RECEIVED, &(1000 * u64::from(self.texts.received())).to_le_bytes());
         put(out, field::RANGES, &[u8::from(self.came_in_part())]);
         put(out, field::TARGET, self.target().as_bytes());
         put(out, field::IS_MANIFEST, &[u8::from(self.traits.has(Traits::MANIFEST))]);
@@ -100,6 +102,9 @@ impl ObjectMetadata {
         }
         let text = |number| fields.text(number);
         let modified = text(field::MODIFIED).unwrap_or_default();
+        if !modified.is_empty() && httpdate::parse_http_date(modified).is_err() {
+            return None;
+        }
         let with = text(field::REQUEST_FIELDS).unwrap_or_default();
         let with = with.split_terminator('\n').filter_map(|line| line.split_once(':'));
         let request_fields = with.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -110,19 +115,15 @@ impl ObjectMetadata {
             traits: Traits::STORED
                 .with(Traits::RANGES, fields.get(field::RANGES)? == [1])
                 .with(Traits::MANIFEST, fields.get(field::IS_MANIFEST)? == [1]),
-            texts: PackedText::new([
-                (Text::Fields, fields.get(field::FIELDS)?),
-                (Text::Target, text(field::TARGET)?.as_bytes()),
-                (Text::Tags, text(field::TAGS)?.as_bytes()),
-                (Text::ContentType, text(field::CONTENT_TYPE)?.as_bytes()),
-                (Text::Etag, text(field::ETAG)?.as_bytes()),
-                (Text::Modified, modified.as_bytes()),
-            ]),
-            modified: match modified {
-                "" => 0,
-                text => since_1970(httpdate::parse_http_date(text).ok()?),
-            },
-            received: u32::try_from(u64_of(fields.get(field::RECEIVED)?)? / 1000).unwrap_or(u32::MAX),
+            texts: Texts::new(&Parts {
+                lines: fields.get(field::FIELDS)?,
+                target: text(field::TARGET)?,
+                tags: text(field::TAGS)?,
+                content_type: text(field::CONTENT_TYPE)?,
+                etag: text(field::ETAG)?,
+                modified,
+                received: u32::try_from(u64_of(fields.get(field::RECEIVED)?)? / 1000).unwrap_or(u32::MAX),
+            }),
             site: Arc::clone(site),
             judged: AtomicU64::new(u64_of(fields.get(field::JUDGED)?)?),
             readers: ReaderThrottle::default(),

@@ -16,7 +16,7 @@ use crate::variants::key_of;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const LINES: &str = "content-type: application/octet-stream\r\nlast-modified: Sat, 21 Nov 2026 20:04:16 GMT\r\n\
+const LINES: &str = "date: Sat, 21 Nov 2026 20:05:00 GMT\r\ncontent-type: application/octet-stream\r\nlast-modified: Sat, 21 Nov 2026 20:04:16 GMT\r\n\
     etag: \"6740f1c0-400\"\r\ncache-control: max-age=3600\r\n";
 
 fn description(target: &str, site: &Arc<HttpSite>) -> ObjectMetadata {
@@ -24,16 +24,15 @@ fn description(target: &str, site: &Arc<HttpSite>) -> ObjectMetadata {
     ObjectMetadata {
         status: 200,
         traits: Traits::RANGES.with(Traits::STORED, true),
-        texts: PackedText::new([
-            (Text::Fields, LINES.as_bytes()),
-            (Text::Target, target.as_bytes()),
-            (Text::Tags, b""),
-            (Text::ContentType, b"application/octet-stream"),
-            (Text::Etag, b"\"6740f1c0-400\""),
-            (Text::Modified, b"Sat, 21 Nov 2026 20:04:16 GMT"),
-        ]),
-        modified: 0,
-        received: 0,
+        texts: Texts::new(&Parts {
+            lines: LINES.as_bytes(),
+            target,
+            tags: "",
+            content_type: "application/octet-stream",
+            etag: "\"6740f1c0-400\"",
+            modified: "Sat, 21 Nov 2026 20:04:16 GMT",
+            received: 1_795_291_500,
+        }),
         site: Arc::clone(site),
         judged: AtomicU64::new(0),
         readers: ReaderThrottle::default(),
@@ -45,8 +44,8 @@ fn description(target: &str, site: &Arc<HttpSite>) -> ObjectMetadata {
 #[test]
 fn a_small_object_that_is_kept_takes_less_than_its_share_of_the_budget() {
     const OBJECTS: u64 = 5000;
-    // The share of one page of the tier: with more, small objects could not fill it.
-    const BYTES_MAX: u64 = 4096 / limits::KNOWN_BYTES_SHARE;
+    // Less than the share of one page of the tier, 4096 / `KNOWN_BYTES_SHARE`, without which small objects could not fill it.
+    const BYTES_MAX: u64 = 400;
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let limits = TierLimits { bytes: OBJECTS * 8192, slice_bytes: 64 * 1024, scrub_bytes_per_second: 0 };
     let (memory, _) = MemoryTier::open(directory.path(), limits, SystemTime::now()).unwrap();

@@ -27,6 +27,7 @@ use crate::compress::CompressedManifests;
 use crate::context::Context;
 use crate::exchange::ClientRequest;
 use crate::fault::BodyError;
+use crate::peers::Peers;
 use crate::respond::respond;
 use crate::response::{Body, ContentLength, Response};
 use crate::site::SiteTable;
@@ -146,6 +147,18 @@ impl Fixture {
     /// The same, changed.
     pub(super) fn with(change: impl FnOnce(&mut Site)) -> Self {
         Self::of(|_| site(http_origin(), change))
+    }
+
+    /// One site whose objects these nodes share.
+    pub(super) fn in_cluster(peers: &Arc<Peers>) -> Self {
+        let fixture = Self::cached();
+        let mut origin = http_origin();
+        if let Origin::Http(origin) = &mut origin {
+            origin.peers = true;
+        }
+        let sites = [site(origin, |_| {})];
+        let sites = SiteTable::open(&sites, None, Some(&fixture.store), Some(peers)).unwrap();
+        Self { sites: Arc::new(sites), ..fixture }
     }
 
     /// The site that `make` makes, given an empty directory.

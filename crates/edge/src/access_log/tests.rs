@@ -1,17 +1,8 @@
-//! The log with real files, a full disk and a reader that does not read.
-
-use std::fs::{self, OpenOptions};
-use std::io::{Read as _, Write as _};
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::atomic::Ordering;
-use std::time::UNIX_EPOCH;
+//! Records and their lines.
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use super::*;
-use crate::metrics::{HandshakeFacts, LogLoss, OutletKind, ShortReason};
 
 fn record(target: &[u8]) -> Record {
     Record {
@@ -46,63 +37,32 @@ fn record(target: &[u8]) -> Record {
     }
 }
 
-/// A temporary directory with a log.
-struct LogDirectory {
-    root: TempDir,
-    counters: Arc<LogCounters>,
+/// The record as the log thread writes it.
+fn text_of(record: &Record) -> String {
+    let mut lines = Vec::new();
+    penstock_access_log::Record::write_line(record, &mut lines).unwrap();
+    assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), 1);
+    String::from_utf8(lines).unwrap()
 }
 
-impl LogDirectory {
-    fn new() -> Self {
-        Self { root: tempfile::tempdir().unwrap(), counters: Arc::default() }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.root.path().join("access.jsonl")
-    }
-
-    fn open(&self) -> AccessLog {
-        AccessLog::open(&self.path(), Arc::clone(&self.counters)).unwrap()
-    }
-
-    fn lost(&self, why: LogLoss) -> u64 {
-        self.counters.total_lost(why)
-    }
-
-    /// Waits until this many records were written.
-    fn await_written(&self, records: u64) {
-        while self.counters.total_written() < records {
-            thread::sleep(Duration::from_millis(2));
-        }
-    }
-}
-
-fn lines(text: &str) -> Vec<Value> {
-    assert!(text.is_empty() || text.ends_with('\n'));
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+fn line_of(record: &Record) -> Value {
+    serde_json::from_str(&text_of(record)).unwrap()
 }
 
 #[test]
 fn the_signatures_of_signed_urls_stay_out_of_the_log() {
-    let directory = LogDirectory::new();
-    let log = directory.open();
     let signed = b"https://video.example/token=exp=9~path=%2F~hmac=5f6c/a.m3u8";
-    log.sink().record(Record {
+    let line = line_of(&Record {
         referer: Some(Text::cut(signed, 256)),
         ..record(b"/a.ts?token=exp=9~path=/~hmac=5f6c")
     });
-    drop(log);
-    let [line] = lines(&fs::read_to_string(directory.path()).unwrap()).try_into().unwrap();
     assert_eq!(line["target"], "/a.ts?token=exp=9~path=/~hmac=hidden");
     assert_eq!(line["referer"], "https://video.example/token=exp=9~path=%2F~hmac=hidden/a.m3u8");
 }
 
 #[test]
 fn a_record_is_one_line_of_json_with_all_fields() {
-    let directory = LogDirectory::new();
-    let log = directory.open();
-    log.sink().record(record(b"/live/seg.m4s?t=1"));
-    drop(log);
+    let line = line_of(&record(b"/live/seg.m4s?t=1"));
     let expected = serde_json::json!({
         "time": "2023-11-14T22:13:20.123Z",
         "client_ip": "192.0.2.7",
@@ -124,22 +84,14 @@ fn a_record_is_one_line_of_json_with_all_fields() {
         "cache": "hit",
         "outcome": "complete",
     });
-    assert_eq!(lines(&fs::read_to_string(directory.path()).unwrap()), [expected]);
-    assert_eq!(directory.counters.total_written(), 1);
+    assert_eq!(line, expected);
 }
 
 #[test]
 fn docs_access_log_md_names_every_field() {
     let page = include_str!("../../../../docs/access-log.md");
-    let directory = LogDirectory::new();
-    let log = directory.open();
-    log.sink().record(Record {
-        early_data: true,
-        client_certificate: Some(Text::cut(b"a", 1)),
-        ..record(b"/")
-    });
-    drop(log);
-    let [line] = lines(&fs::read_to_string(directory.path()).unwrap()).try_into().unwrap();
+    let line =
+        line_of(&Record { early_data: true, client_certificate: Some(Text::cut(b"a", 1)), ..record(b"/") });
     let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     for field in fields(&line).into_iter().chain(fields(&line["tls"])) {
         let named = [format!("`{field}`"), format!("`tls.{field}`")].iter().any(|name| page.contains(name));
@@ -152,8 +104,6 @@ fn docs_access_log_md_names_every_field() {
 
 #[test]
 fn fields_that_do_not_apply_are_omitted_and_a_short_response_has_its_reason() {
-    let directory = LogDirectory::new();
-    let log = directory.open();
     let bare = Record {
         first_byte: None,
         referer: None,
@@ -166,9 +116,7 @@ fn fields_that_do_not_apply_are_omitted_and_a_short_response_has_its_reason() {
         short: Some(ShortReason::TooSlow),
         ..record(b"/")
     };
-    log.sink().record(bare);
-    drop(log);
-    let line = &lines(&fs::read_to_string(directory.path()).unwrap())[0];
+    let line = line_of(&bare);
     assert_eq!(line["outcome"], "too_slow");
     assert_eq!(line["outlet"], "plain");
     for absent in ["ttfb_ms", "referer", "user_agent", "range", "tls"] {
@@ -178,217 +126,59 @@ fn fields_that_do_not_apply_are_omitted_and_a_short_response_has_its_reason() {
 
 #[test]
 fn hostile_bytes_can_neither_end_a_line_nor_forge_a_field() {
-    let directory = LogDirectory::new();
-    let log = directory.open();
     let hostile = b"/\n{\"status\":200}\r\"\\\x00\x1b[31m\xff\xc3\x28\x7f";
-    log.sink().record(record(hostile));
-    drop(log);
-    let text = fs::read_to_string(directory.path()).unwrap();
-    assert_eq!(text.matches('\n').count(), 1);
+    let text = text_of(&record(hostile));
     assert!(!text.contains(['\r', '\0', '\x1b']));
-    let line = &lines(&text)[0];
+    let line: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(line["status"], 206);
     assert_eq!(line["target"], String::from_utf8_lossy(hostile).as_ref());
 }
 
+fn shown(seconds: u64, milliseconds: u64) -> String {
+    rfc3339(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(milliseconds))
+}
+
 #[test]
-fn records_of_many_workers_arrive_whole() {
-    const WORKERS: u64 = 4;
-    const RECORDS: u64 = 1_000;
-    let directory = LogDirectory::new();
-    let log = directory.open();
-    thread::scope(|scope| {
-        for worker in 0..WORKERS {
-            let sink = log.sink();
-            scope.spawn(move || {
-                for number in 0..RECORDS {
-                    sink.record(record(format!("/{worker}/{number}").as_bytes()));
-                }
-            });
-        }
-    });
-    drop(log);
-    let written = lines(&fs::read_to_string(directory.path()).unwrap());
-    assert_eq!(written.len() as u64, WORKERS * RECORDS);
-    for worker in 0..WORKERS {
-        let prefix = format!("/{worker}/");
-        let numbers: Vec<u64> = written
-            .iter()
-            .filter_map(|line| line["target"].as_str().unwrap().strip_prefix(&prefix)?.parse().ok())
-            .collect();
-        assert!(numbers.iter().copied().eq(0..RECORDS), "the records of worker {worker} are in order");
+fn times_are_shown_in_utc_with_milliseconds() {
+    assert_eq!(shown(0, 0), "1970-01-01T00:00:00.000Z");
+    assert_eq!(shown(951_782_399, 999), "2000-02-28T23:59:59.999Z");
+    assert_eq!(shown(951_782_400, 7), "2000-02-29T00:00:00.007Z");
+    assert_eq!(shown(1_709_251_199, 0), "2024-02-29T23:59:59.000Z");
+    assert_eq!(shown(1_735_689_599, 0), "2024-12-31T23:59:59.000Z");
+    assert_eq!(shown(1_735_689_600, 0), "2025-01-01T00:00:00.000Z");
+    assert_eq!(shown(4_107_542_400, 0), "2100-03-01T00:00:00.000Z");
+}
+
+#[test]
+fn a_clock_before_1970_shows_1970() {
+    assert_eq!(rfc3339(UNIX_EPOCH - Duration::from_secs(1)), "1970-01-01T00:00:00.000Z");
+}
+
+#[test]
+fn durations_keep_microseconds() {
+    assert_eq!(milliseconds(Duration::from_nanos(12_345_678)), 12.346);
+    assert_eq!(milliseconds(Duration::from_secs(3)), 3000.0);
+}
+
+#[test]
+fn signatures_are_hidden_encoded_or_not_and_when_cut() {
+    let shown = |text: &str| Unsigned(&Text::cut(text.as_bytes(), 1024)).shown().into_owned();
+    let signature = "0123456789abcdefABCDEF";
+    for (written, expected) in [
+        ("/a?token=exp=1~key=k~path=/a~hmac=SIGNATURE", "/a?token=exp=1~key=k~path=/a~hmac=hidden"),
+        ("/a?token=exp%3D1~hmac%3DSIGNATURE&b=1", "/a?token=exp%3D1~hmac%3Dhidden&b=1"),
+        ("/a?token=exp%3d1%7ehmac%3dSIGNATURE", "/a?token=exp%3d1%7ehmac%3dhidden"),
+        ("/t=~hmac=SIGNATURE/a?t=~hmac%3DSIGNATURE", "/t=~hmac=hidden/a?t=~hmac%3Dhidden"),
+        ("/token=exp=1~hmac=0/b", "/token=exp=1~hmac=hidden/b"),
+        ("/hmac=/hmac=", "/hmac=/hmac="),
+        ("/hmac/abc?hmac", "/hmac/abc?hmac"),
+    ] {
+        assert_eq!(shown(&written.replace("SIGNATURE", signature)), expected);
     }
 }
 
 #[test]
-fn a_log_is_appended_to() {
-    let directory = LogDirectory::new();
-    for _ in 0..2 {
-        directory.open().sink().record(record(b"/"));
-    }
-    assert_eq!(lines(&fs::read_to_string(directory.path()).unwrap()).len(), 2);
-}
-
-#[test]
-fn after_a_rotation_new_records_go_to_the_new_file() {
-    let directory = LogDirectory::new();
-    let log = directory.open();
-    let sink = log.sink();
-    sink.record(record(b"/old"));
-    directory.await_written(1);
-    let rotated = directory.root.path().join("access.jsonl.1");
-    fs::rename(directory.path(), &rotated).unwrap();
-    log.reopen();
-    sink.record(record(b"/new"));
-    drop(log);
-    assert_eq!(lines(&fs::read_to_string(rotated).unwrap())[0]["target"], "/old");
-    let new = lines(&fs::read_to_string(directory.path()).unwrap());
-    assert_eq!(new.len(), 1);
-    assert_eq!(new[0]["target"], "/new");
-}
-
-#[test]
-fn a_log_that_cannot_be_reopened_continues_in_the_old_file() {
-    let directory = LogDirectory::new();
-    let log = directory.open();
-    let rotated = directory.root.path().join("access.jsonl.1");
-    fs::rename(directory.path(), &rotated).unwrap();
-    fs::create_dir(directory.path()).unwrap();
-    log.reopen();
-    log.sink().record(record(b"/still"));
-    drop(log);
-    assert_eq!(lines(&fs::read_to_string(rotated).unwrap()).len(), 1);
-    assert_eq!(directory.lost(LogLoss::WriteError), 0);
-}
-
-#[test]
-fn a_full_disk_loses_the_records_and_has_no_other_effect() {
-    let directory = LogDirectory::new();
-    let log = AccessLog::open(Path::new("/dev/full"), Arc::clone(&directory.counters)).unwrap();
-    let sink = log.sink();
-    for _ in 0..100 {
-        sink.record(record(b"/"));
-    }
-    drop(log);
-    assert_eq!(directory.lost(LogLoss::WriteError), 100);
-    assert_eq!(directory.counters.total_written(), 0);
-}
-
-#[test]
-fn a_file_that_cannot_be_opened_is_an_error_at_once() {
-    let directory = LogDirectory::new();
-    let path = directory.root.path().join("missing/access.jsonl");
-    let error = AccessLog::open(&path, Arc::clone(&directory.counters)).unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::NotFound);
-}
-
-#[test]
-fn a_named_pipe_without_a_reader_is_an_error_at_once() {
-    let directory = LogDirectory::new();
-    assert!(Command::new("mkfifo").arg(directory.path()).status().unwrap().success());
-    let error = AccessLog::open(&directory.path(), Arc::clone(&directory.counters)).unwrap_err();
-    assert_eq!(error.to_string(), "it is a named pipe that no process reads");
-}
-
-#[test]
-fn records_after_the_end_are_counted_as_lost() {
-    let directory = LogDirectory::new();
-    let log = directory.open();
-    let sink = log.sink();
-    drop(log);
-    sink.record(record(b"/"));
-    assert_eq!(directory.lost(LogLoss::Closed), 1);
-}
-
-/// A log that writes to a full pipe without a reader: its thread is stuck in the first write.
-struct StuckLog {
-    directory: LogDirectory,
-    log: AccessLog,
-    pipe: fs::File,
-    filled: usize,
-}
-
-impl StuckLog {
-    fn new(limits: Limits) -> Self {
-        let directory = LogDirectory::new();
-        assert!(Command::new("mkfifo").arg(directory.path()).status().unwrap().success());
-        // Opened for reading too, so that the log finds a reader.
-        let mut pipe = OpenOptions::new().read(true).write(true).open(directory.path()).unwrap();
-        let filled = rustix::pipe::fcntl_getpipe_size(&pipe).unwrap();
-        pipe.write_all(&vec![b' '; filled]).unwrap();
-        let log = AccessLog::with_limits(&directory.path(), Arc::clone(&directory.counters), limits).unwrap();
-        Self { directory, log, pipe, filled }
-    }
-}
-
-/// Reads the filling of the pipe and then `expected` lines.
-fn read_lines(mut pipe: fs::File, filled: usize, expected: u64) -> String {
-    pipe.read_exact(&mut vec![0; filled]).unwrap();
-    let mut text = Vec::new();
-    let mut chunk = [0; 16 * 1024];
-    while lines_in(&text) < expected {
-        let count = pipe.read(&mut chunk).unwrap();
-        text.extend_from_slice(&chunk[..count]);
-    }
-    String::from_utf8(text).unwrap()
-}
-
-fn lines_in(text: &[u8]) -> u64 {
-    text.iter().filter(|byte| **byte == b'\n').count() as u64
-}
-
-const SMALL: Limits = Limits {
-    queue_records: 16,
-    queue_text_bytes: 1 << 20,
-    gather: Duration::ZERO,
-    close_deadline: Duration::from_secs(60),
-};
-
-#[test]
-fn a_full_queue_drops_records_and_counts_every_one() {
-    const RECORDS: u64 = 2_000; // more than one batch
-    let StuckLog { directory, log, pipe, filled } = StuckLog::new(SMALL);
-    let sink = log.sink();
-    for _ in 0..RECORDS {
-        sink.record(record(&[b'a'; 400]));
-    }
-    let lost = directory.lost(LogLoss::QueueFull);
-    assert!(lost > 0);
-
-    // When the reader continues, all records that were not counted as lost arrive.
-    let reader = thread::spawn(move || read_lines(pipe, filled, RECORDS - lost));
-    drop(log);
-    assert_eq!(lines(&reader.join().unwrap()).len() as u64, RECORDS - lost);
-    assert_eq!(directory.counters.total_written(), RECORDS - lost);
-    assert_eq!(directory.lost(LogLoss::QueueFull), lost);
-}
-
-#[test]
-fn the_queue_is_bounded_in_bytes_too() {
-    const RECORDS: u64 = 4_000;
-    let limits = Limits { queue_records: 8192, queue_text_bytes: 10_000, ..SMALL };
-    let StuckLog { directory, log, pipe, filled } = StuckLog::new(limits);
-    let sink = log.sink();
-    for _ in 0..RECORDS {
-        sink.record(record(&[b'a'; 900]));
-        assert!(sink.shared.text_bytes.load(Ordering::Relaxed) <= limits.queue_text_bytes);
-    }
-    let lost = directory.lost(LogLoss::QueueFull);
-    assert!(lost > 0);
-    let reader = thread::spawn(move || read_lines(pipe, filled, RECORDS - lost));
-    drop(log);
-    assert_eq!(lines(&reader.join().unwrap()).len() as u64, RECORDS - lost);
-    assert_eq!(sink.shared.text_bytes.load(Ordering::Relaxed), 0, "all bytes of the queue are released");
-}
-
-#[test]
-fn closing_does_not_wait_longer_than_its_deadline_for_a_stuck_disk() {
-    let limits = Limits { close_deadline: Duration::from_millis(20), ..SMALL };
-    let StuckLog { directory, log, pipe, filled } = StuckLog::new(limits);
-    log.sink().record(record(b"/"));
-    drop(log);
-    assert_eq!(directory.counters.total_written(), 0);
-    // When the disk answers, the thread still writes its batch.
-    assert_eq!(lines(&read_lines(pipe, filled, 1)).len(), 1);
-    directory.await_written(1);
+fn text_is_cut_at_its_limit() {
+    assert_eq!(Text::cut(b"abcdef", 3).as_str(), "abc");
+    assert_eq!(Text::cut(b"ab", 3).as_str(), "ab");
 }

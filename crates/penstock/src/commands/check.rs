@@ -1,6 +1,6 @@
 //! `penstock check`: prints the faults of a configuration.
 
-use penstock_config::{Config, Fault};
+use penstock_config::{Cluster, ClusterSource, Config, Fault};
 use penstock_edge::check_space;
 
 use crate::advice;
@@ -32,6 +32,18 @@ pub(crate) fn run(arguments: &CheckArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The nodes of a cluster.
+fn nodes(cluster: &Cluster) -> String {
+    match &cluster.source {
+        ClusterSource::Listed => {
+            let names: Vec<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
+            format!("a cluster of {}", names.join(", "))
+        }
+        ClusterSource::Fleet => "a cluster of the nodes in the store".to_owned(),
+        ClusterSource::Dns { name, .. } => format!("a cluster of the nodes that DNS has for {name}"),
+    }
+}
+
 fn summary(config: &Config) -> String {
     let count = |number: usize, one: &str| match number {
         1 => format!("1 {one}"),
@@ -42,5 +54,6 @@ fn summary(config: &Config) -> String {
     let mut parts = vec![count(config.listeners.len(), "listener"), count(config.sites.len(), "site")];
     parts.extend((certificates > 0).then(|| count(certificates, "certificate")));
     parts.push(count(config.workers.get(), "worker"));
+    parts.extend(config.cluster.as_ref().map(nodes));
     parts.join(", ")
 }

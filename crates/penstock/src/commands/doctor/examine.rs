@@ -6,7 +6,10 @@ mod files;
 mod fleet;
 mod kernel_tls;
 mod machine_limits;
+mod remote_keys;
 mod sockets;
+
+use std::time::SystemTime;
 
 use super::facts::Facts;
 use super::finding::Finding;
@@ -21,6 +24,7 @@ pub(crate) fn examine(facts: &Facts) -> Vec<Finding> {
         files::examine(facts),
         fleet::examine(facts),
         configuration::examine(facts),
+        remote_keys::examine(facts, SystemTime::now()),
     ];
     sections.into_iter().flatten().collect()
 }

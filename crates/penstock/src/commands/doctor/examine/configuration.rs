@@ -45,7 +45,7 @@ mod tests {
         let mut facts = bare();
         assert_eq!(examine(&facts), []);
         facts.configuration =
-            Configuration { faults: vec![fault(3)], warnings: vec![fault(0)], store: Vec::new() };
+            Configuration { faults: vec![fault(3)], warnings: vec![fault(0)], ..Configuration::default() };
         let found = examine(&facts);
         assert_eq!((found[0].what.as_str(), found[0].value.as_str()), ("line 3", "access:\\tno"));
         assert_eq!(found[0].rating, Rating::Problem("write a file".to_owned()));

@@ -11,20 +11,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
+use penstock_metrics::LogLoss;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-use super::queue::Shared;
-use super::record::Record;
-use crate::metrics::LogLoss;
+use crate::queue::Shared;
+use crate::record::Record;
 
 const WARNING_INTERVAL: Duration = Duration::from_secs(limits::ACCESS_LOG_COMPLAINT_SECONDS);
 
 /// The state of the log thread.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct Writer<R> {
     file: LogFile,
-    records: Receiver<Option<Box<Record>>>,
+    records: Receiver<Option<Box<R>>>,
     shared: Arc<Shared>,
     gather: Duration,
     batch: Batch,
@@ -52,10 +52,10 @@ struct Warnings {
     last: Option<Instant>,
 }
 
-impl Writer {
+impl<R: Record> Writer<R> {
     pub(super) fn new(
         file: LogFile,
-        records: Receiver<Option<Box<Record>>>,
+        records: Receiver<Option<Box<R>>>,
         shared: Arc<Shared>,
         gather: Duration,
     ) -> Self {
@@ -102,13 +102,13 @@ impl Writer {
         true
     }
 
-    fn add(&mut self, record: Option<Box<Record>>) {
+    fn add(&mut self, record: Option<Box<R>>) {
         let Some(record) = record else { return };
         self.shared.release(record.text_bytes());
         let whole = self.batch.lines.len();
         if let Err(error) = record.write_line(&mut self.batch.lines) {
             self.batch.lines.truncate(whole);
-            self.lost(1, &error.into());
+            self.lost(1, &error);
         }
     }
 

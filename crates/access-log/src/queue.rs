@@ -1,22 +1,30 @@
-//! The queue from the workers to the log thread, bounded in records and in bytes.
+//! The queue to the log thread, bounded in records and in bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 
-use super::record::Record;
-use crate::metrics::{LogCounters, LogLoss};
+use penstock_metrics::{LogCounters, LogLoss};
 
-/// A worker's end of the queue. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Sink {
+use crate::record::Record;
+
+/// The end of the queue where records are put. Cheap to clone.
+#[derive(Debug)]
+pub struct Sink<R> {
     /// `None` only wakes the thread, so that it checks its flags.
-    queue: SyncSender<Option<Box<Record>>>,
+    queue: SyncSender<Option<Box<R>>>,
     pub(super) shared: Arc<Shared>,
     text_bytes_max: usize,
 }
 
-/// State that the workers, the owner and the log thread share.
+impl<R> Clone for Sink<R> {
+    fn clone(&self) -> Self {
+        let Self { queue, shared, text_bytes_max } = self;
+        Self { queue: queue.clone(), shared: Arc::clone(shared), text_bytes_max: *text_bytes_max }
+    }
+}
+
+/// State that the sinks, the owner and the log thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) counters: Arc<LogCounters>,
@@ -27,11 +35,11 @@ pub(super) struct Shared {
 }
 
 /// Returns both ends of a queue of at most `records` records with at most `text_bytes` bytes of client text.
-pub(super) fn queue(
+pub(super) fn queue<R>(
     records: usize,
     text_bytes: usize,
     counters: Arc<LogCounters>,
-) -> (Sink, Receiver<Option<Box<Record>>>) {
+) -> (Sink<R>, Receiver<Option<Box<R>>>) {
     let (queue, receiver) = mpsc::sync_channel(records);
     let shared = Arc::new(Shared {
         counters,
@@ -42,9 +50,9 @@ pub(super) fn queue(
     (Sink { queue, shared, text_bytes_max: text_bytes }, receiver)
 }
 
-impl Sink {
+impl<R: Record> Sink<R> {
     /// Queues a record, or drops and counts it. Never waits.
-    pub fn record(&self, record: Record) {
+    pub fn record(&self, record: R) {
         let bytes = record.text_bytes();
         let shared = &self.shared;
         if shared.text_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.text_bytes_max {

@@ -1,0 +1,120 @@
+//! An access log: one line for each [`Record`], appended to a file by a thread of its own.
+//!
+//! A [`Sink`] queues a record and never waits for the disk or the log thread. A full queue drops the record and counts
+//! it. A full disk loses records, which are counted too, and has no other effect.
+#![forbid(unsafe_code)]
+
+mod queue;
+mod record;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use penstock_config::limits;
+use penstock_metrics::LogCounters;
+
+pub use queue::Sink;
+pub use record::Record;
+use writer::{LogFile, Writer};
+
+/// The log thread and its file. Dropping it writes the queued records and ends the thread. The owner may wait for the
+/// disk; those who log have a [`Sink`].
+#[derive(Debug)]
+pub struct AccessLog<R: Record> {
+    path: PathBuf,
+    sink: Sink<R>,
+    thread: Option<JoinHandle<()>>,
+    /// Disconnected when the thread has ended.
+    ended: Mutex<Receiver<()>>,
+    close_deadline: Duration,
+}
+
+/// The bounds of the log.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    queue_records: usize,
+    queue_text_bytes: usize,
+    /// The time from the first record of a batch to its write: many records then share one wake-up and one write.
+    gather: Duration,
+    /// The longest time that closing waits for the disk.
+    close_deadline: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    queue_records: limits::ACCESS_LOG_QUEUE,
+    queue_text_bytes: limits::ACCESS_LOG_QUEUE_TEXT_BYTES,
+    gather: Duration::from_millis(limits::ACCESS_LOG_GATHER_MILLISECONDS),
+    close_deadline: Duration::from_secs(limits::ACCESS_LOG_CLOSE_SECONDS),
+};
+
+impl<R: Record> AccessLog<R> {
+    /// Opens or creates the file for appending and starts the log thread. `counters` count the records written and
+    /// dropped.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, is a named pipe without a reader, or the thread cannot be started.
+    pub fn open(path: &Path, counters: Arc<LogCounters>) -> io::Result<Self> {
+        Self::with_limits(path, counters, LIMITS)
+    }
+
+    fn with_limits(path: &Path, counters: Arc<LogCounters>, limits: Limits) -> io::Result<Self> {
+        let file = LogFile::open(path)?;
+        let (sink, records) = queue::queue(limits.queue_records, limits.queue_text_bytes, counters);
+        let (ending, ended) = mpsc::channel();
+        let writer = Writer::new(file, records, Arc::clone(&sink.shared), limits.gather);
+        let thread = thread::Builder::new().name("access-log".to_owned()).spawn(move || {
+            writer.run();
+            drop(ending);
+        })?;
+        let close_deadline = limits.close_deadline;
+        Ok(Self {
+            path: path.to_owned(),
+            sink,
+            thread: Some(thread),
+            ended: Mutex::new(ended),
+            close_deadline,
+        })
+    }
+
+    /// Returns the end of the queue where records are put.
+    #[must_use]
+    pub fn sink(&self) -> Sink<R> {
+        self.sink.clone()
+    }
+
+    /// The file's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Has the log thread open the path again, after a rotation, and returns at once. Records queued after this call go
+    /// to the new file. If it cannot be opened, the old file stays in use.
+    pub fn reopen(&self) {
+        self.sink.signal(&self.sink.shared.reopen);
+    }
+}
+
+impl<R: Record> Drop for AccessLog<R> {
+    fn drop(&mut self) {
+        self.sink.signal(&self.sink.shared.stop);
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match ended.recv_timeout(self.close_deadline) {
+            Err(RecvTimeoutError::Timeout) => {
+                tracing::warn!("the access log is stuck in a write; its last records are lost");
+            }
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => {
+                if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+                    tracing::error!("the access log thread panicked");
+                }
+            }
+        }
+    }
+}
