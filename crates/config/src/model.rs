@@ -90,7 +90,7 @@ impl Config {
     /// Whether a site has an origin whose responses are cached.
     #[must_use]
     pub fn uses_cache(&self) -> bool {
-        self.sites.iter().any(|site| matches!(site.origin, Origin::Http(_)))
+        self.sites.iter().any(|site| matches!(&site.origin, Origin::Http(http) if http.uncached.is_none()))
     }
 
     /// A fault that was found when the server started. It has the line of `address`, or none without one.

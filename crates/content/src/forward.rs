@@ -23,6 +23,8 @@ use crate::origin_request::{client_request, name_client};
 use crate::origin_response::OriginResponse;
 use crate::origins::OriginBody;
 use crate::relay::{Relay, Repeatable, relay};
+use crate::relayed::{RelayedHead, fault_page, respond_with};
+use crate::relayed_body::RelayedBody;
 use crate::requester::Requester;
 use crate::respond::forwarded;
 use crate::response::Response;
@@ -40,11 +42,21 @@ pub struct Forward<'r> {
 
 /// A forwarded request. Once begun, it goes on if the client leaves.
 pub struct PendingResponse {
-    response: oneshot::Receiver<LookupResult>,
+    response: oneshot::Receiver<ForwardResult>,
 }
 
 /// The head of the origin's response to a forwarded request; `None` if its task ended without one.
-pub struct ForwardedResponse(Option<LookupResult>);
+pub struct ForwardedResponse(Option<ForwardResult>);
+
+/// What came of a forwarded request.
+enum ForwardResult {
+    /// The response of a site with a cache, which it does not enter.
+    Passed(LookupResult),
+    /// The response of a site without cache.
+    Relayed(Box<(RelayedHead, RelayedBody)>),
+    /// No response of a site without cache.
+    Failed(OriginError),
+}
 
 impl<'r> Forward<'r> {
     /// The forwarding of a request; `None` if the request is answered like any other.
@@ -54,7 +66,7 @@ impl<'r> Forward<'r> {
         if !site.methods.iter().any(|known| known == method) || request.path().is_err() {
             return None;
         }
-        let SiteOrigin::Http(..) = &site.origin else { return None };
+        let (SiteOrigin::Http(..) | SiteOrigin::Relayed(_)) = &site.origin else { return None };
         let bare = match &site.signed_urls {
             Some(rules) => {
                 let bare = admit(rules, request, context.clock.wall()).ok()?;
@@ -79,21 +91,30 @@ impl<'r> Forward<'r> {
         client: ClientRequest<'_>,
         body: RequestBody,
     ) -> Option<PendingResponse> {
-        let SiteOrigin::Http(http, store) = &self.site.origin else { return None };
         let fetch = self.fetch(client)?;
-        let (path, query) = split_target(&fetch.target);
-        let moment = store.purges.stamp(context.clock.wall());
-        let request = http.request_for(http.target(path, query), fetch.early, moment).into_owned();
-        let forwarding = Forwarding {
-            context: Rc::clone(context),
-            store: Arc::clone(store),
-            site: Arc::clone(http),
-            request,
-            host: client.head.host().to_owned(),
-            requester: Requester::Client(client.address.ip()),
-        };
         let (reply, response) = oneshot::channel();
-        task::spawn(async move { forwarding.run(&fetch, body, reply).await });
+        let context = Rc::clone(context);
+        match &self.site.origin {
+            SiteOrigin::Directory(_) => return None,
+            SiteOrigin::Relayed(http) => {
+                let site = Arc::clone(http);
+                task::spawn(async move { forward_uncached(&context, &site, &fetch, body, reply).await });
+            }
+            SiteOrigin::Http(http, store) => {
+                let (path, query) = split_target(&fetch.target);
+                let moment = store.purges.stamp(context.clock.wall());
+                let request = http.request_for(http.target(path, query), fetch.early, moment).into_owned();
+                let forwarding = Forwarding {
+                    context,
+                    store: Arc::clone(store),
+                    site: Arc::clone(http),
+                    request,
+                    host: client.head.host().to_owned(),
+                    requester: Requester::Client(client.address.ip()),
+                };
+                task::spawn(async move { forwarding.run(&fetch, body, reply).await });
+            }
+        }
         Some(PendingResponse { response })
     }
 
@@ -106,14 +127,19 @@ impl<'r> Forward<'r> {
     ) -> Response {
         let exchange = Exchange::new(context, client, Some(&self.site));
         match head.0 {
-            Some(found) => forwarded(&exchange, &self.site, found).await,
+            Some(ForwardResult::Passed(found)) => forwarded(&exchange, &self.site, found).await,
+            Some(ForwardResult::Relayed(relayed)) => {
+                let (head, body) = *relayed;
+                respond_with(&exchange, &self.site, &head, body).await
+            }
+            Some(ForwardResult::Failed(error)) => fault_page(&exchange, error),
             None => exchange.page(Status::BadGateway),
         }
     }
 
     /// The request for the origin. It has the whole query: query rules are for cache keys.
     fn fetch(&self, client: ClientRequest<'_>) -> Option<Fetch> {
-        let SiteOrigin::Http(http, _) = &self.site.origin else { return None };
+        let (SiteOrigin::Http(http, _) | SiteOrigin::Relayed(http)) = &self.site.origin else { return None };
         let request = client.head;
         let target = match &self.bare.query {
             Some(query) => format!("{}?{query}", self.bare.path),
@@ -134,6 +160,34 @@ impl PendingResponse {
     }
 }
 
+/// Forwards a request of a site without cache.
+async fn forward_uncached(
+    context: &Context,
+    site: &HttpSite,
+    fetch: &Fetch,
+    body: RequestBody,
+    reply: oneshot::Sender<ForwardResult>,
+) {
+    let metrics = &context.metrics;
+    let answer = match context.origins.forward(site.origin(), fetch, body).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            metrics.origin(error.label());
+            drop(reply.send(ForwardResult::Failed(error)));
+            return;
+        }
+    };
+    metrics.origin("answered");
+    let (sender, receiver) = relay();
+    let (status, announced) = (answer.status(), answer.length());
+    let head = RelayedHead { status, fields: answer.fields().clone(), announced };
+    let body = RelayedBody::of_task(receiver, announced);
+    drop(reply.send(ForwardResult::Relayed(Box::new((head, body)))));
+    if let Err(fault) = sender.send_once(context, answer, site.max_unannounced).await {
+        metrics.origin(fault.label());
+    }
+}
+
 /// A forwarded request as a task.
 struct Forwarding {
     context: Rc<Context>,
@@ -146,8 +200,10 @@ struct Forwarding {
 }
 
 impl Forwarding {
-    async fn run(self, fetch: &Fetch, body: RequestBody, reply: oneshot::Sender<LookupResult>) {
-        let found = |object, receiver| LookupResult { object, status: CacheStatus::Bypass, receiver };
+    async fn run(self, fetch: &Fetch, body: RequestBody, reply: oneshot::Sender<ForwardResult>) {
+        let found = |object, receiver| {
+            ForwardResult::Passed(LookupResult { object, status: CacheStatus::Bypass, receiver })
+        };
         let metrics = &self.context.metrics;
         let answer = match self.context.origins.forward(self.site.origin(), fetch, body).await {
             Ok(answer) => answer,

@@ -45,8 +45,6 @@ pub struct HttpSite {
     pub(crate) next: Successors,
     /// The nodes that share its objects.
     pub(crate) sharing: Option<Sharing>,
-    /// Whether responses are relayed without the cache.
-    pub(crate) is_uncached: bool,
     /// How requests choose a server; `None` takes each in turn.
     pub(crate) spread: Option<Spread>,
     /// Whether servers are asked by the host that the client asked.
@@ -94,12 +92,10 @@ impl HttpSite {
         let peers = peers.filter(|_| origin.peers);
         let sharing = peers.map(|peers| Sharing::new(&name, origin, cache, peers));
         let spread = origin.uncached.and_then(|uncached| uncached.spread);
-        let is_uncached = origin.uncached.is_some();
         Arc::new(Self {
             sharing,
-            is_uncached,
             spread: spread.map(|by| Spread::new(by, &origin.targets)),
-            keeps_host: is_uncached && origin.host.is_none(),
+            keeps_host: origin.uncached.is_some() && origin.host.is_none(),
             origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
             name,
             query: cache.query.clone(),

@@ -114,6 +114,10 @@ impl Peers {
         let members = Members::new(&nodes, cluster.own, cluster, before.as_deref());
         let lasts = Duration::from_secs(limits::PEER_POPULAR_SECONDS);
         let up = nodes.iter().map(|node| node.name.clone()).collect();
+        let missed = known.map_or_else(Arc::default, |known| Arc::clone(&known.missed));
+        if let Some(before) = &before {
+            note_departed(&missed, before, &nodes, now);
+        }
         Arc::new(Self {
             cluster: cluster.clone(),
             members: ArcSwap::from_pointee(members),
@@ -128,7 +132,7 @@ impl Peers {
             own_load: SharedLoad::default(),
             changes: Mutex::new(Changes { up, since: now }),
             purged: Mutex::default(),
-            missed: known.map_or_else(Arc::default, |known| Arc::clone(&known.missed)),
+            missed,
         })
     }
 
@@ -155,11 +159,7 @@ impl Peers {
         if before.peers.iter().map(|peer| &peer.node).eq(nodes) {
             return false;
         }
-        let gone = before
-            .others()
-            .map(|peer| peer.name())
-            .filter(|name| nodes.iter().all(|node| node.name != *name));
-        self.missed.note_members(gone, nodes.iter().map(|node| node.name.as_str()), now);
+        note_departed(&self.missed, &before, nodes, now);
         self.members.store(Arc::new(Members::new(nodes, own, &self.cluster, Some(&before))));
         self.note_changes(now);
         true
@@ -320,6 +320,13 @@ impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peer").field("node", &self.node).finish_non_exhaustive()
     }
+}
+
+/// Notes the nodes of `before` that are not in a list: they miss what is purged from now on.
+fn note_departed(missed: &MissedPurges, before: &Members, nodes: &[ClusterNode], now: Instant) {
+    let is_listed = |name: &str| nodes.iter().any(|node| node.name == name);
+    let gone = before.others().map(|peer| peer.name()).filter(|name| !is_listed(name));
+    missed.note_members(gone, nodes.iter().map(|node| node.name.as_str()), now);
 }
 
 /// A request of another node that is counted.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
 use penstock_http::{HttpVersion, Status};
-use penstock_origin::http::{OriginError, RelayedResponse};
+use penstock_origin::http::OriginError;
 
 use crate::exchange::Exchange;
 use crate::fault::{BodyError, FillFault, origin_status};
 use crate::http_site::HttpSite;
-use crate::networks::NetworkEntry;
 use crate::origin_request::{client_request, name_client};
 use crate::origins::field_lines;
 use crate::relayed_body::RelayedBody;
@@ -57,55 +57,67 @@ pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &
     match context.origins.relay(http.origin(), &fetch, order).await {
         Ok(response) => {
             context.metrics.origin("answered");
-            respond(exchange, site, http, response, place).await
+            let head = RelayedHead {
+                status: response.status(),
+                fields: response.fields().clone(),
+                announced: response.announced_length(),
+            };
+            let may_move = request.version() != HttpVersion::Http2;
+            let body = RelayedBody::of_server(response, may_move, http.max_unannounced, place);
+            respond_with(exchange, site, &head, body).await
         }
-        Err(error) => fault_page(exchange, error),
+        Err(error) => {
+            context.metrics.origin(error.label());
+            fault_page(exchange, error)
+        }
     }
 }
 
-fn fault_page(exchange: &Exchange<'_>, error: OriginError) -> Response {
-    exchange.context.metrics.origin(error.label());
+/// The head of a response.
+pub(crate) struct RelayedHead {
+    pub(crate) status: u16,
+    pub(crate) fields: HeaderMap,
+    /// The length that it announces, also of a response without a body.
+    pub(crate) announced: Option<u64>,
+}
+
+/// The page for a server that gave no response.
+pub(crate) fn fault_page(exchange: &Exchange<'_>, error: OriginError) -> Response {
     exchange.page_with(origin_status(error), |head| {
         head.field("Cache-Status", format!("penstock; fwd=bypass; detail={}", error.label()));
     })
 }
 
-async fn respond(
+/// The response of a server, as soon as the first bytes of its body are there.
+pub(crate) async fn respond_with(
     exchange: &Exchange<'_>,
     site: &Site,
-    http: &HttpSite,
-    response: RelayedResponse,
-    place: NetworkEntry,
+    head: &RelayedHead,
+    mut body: RelayedBody,
 ) -> Response {
-    let lines = field_lines(response.fields(), |name| {
+    let lines = field_lines(&head.fields, |name| {
         NOT_PASSED_ON.contains(&name)
             || (name == "access-control-allow-origin" && site.cors.is_some())
             || (name == "strict-transport-security" && site.hsts.is_some())
     });
     let mut fields = Fields::new();
-    let mut head = fields.writer();
-    head.lines(&lines).field("Via", "1.1 penstock");
-    exchange.site_fields(&mut head);
-    let status = response.status();
-    let has_date = response.fields().contains_key("date");
+    let mut writer = fields.writer();
+    writer.lines(&lines).field("Via", "1.1 penstock");
+    exchange.site_fields(&mut writer);
+    let (status, has_date) = (head.status, head.fields.contains_key("date"));
     if matches!(status, 204 | 304) {
         return Response { has_date, ..Response::without_content(status, fields) };
     }
-    let unknown = |length: Option<u64>| length.map_or(ContentLength::Unknown, ContentLength::Known);
+    let announced = head.announced.map_or(ContentLength::Unknown, ContentLength::Known);
     let (length, body) = if exchange.wants_body() {
-        let length = response.length();
-        let may_move = exchange.request.version() != HttpVersion::Http2;
-        let mut body = RelayedBody::new(response, may_move, http.max_unannounced, place);
         match body.next(exchange.context).await {
-            Ok(Some(first)) => {
-                (unknown(length), Body::Stream(Box::new((first, ChunkSource::Relayed(Box::new(body))))))
-            }
+            Ok(Some(first)) => (announced, Body::Stream(Box::new((first, ChunkSource::Relayed(body))))),
             Ok(None) => (ContentLength::Known(0), Body::Empty),
             Err(BodyError::Gone(Some(FillFault::Origin(error)))) => return fault_page(exchange, error),
             Err(_) => return exchange.page(Status::BadGateway),
         }
     } else {
-        (unknown(response.announced_length()), Body::Empty)
+        (announced, Body::Empty)
     };
     Response { status, fields, length, body, has_date, cache_status: None }
 }

@@ -62,9 +62,7 @@ pub async fn respond(context: &Rc<Context>, sites: &SiteTable, client: ClientReq
                     Err(response) => response,
                 }
             }
-            SiteOrigin::Http(origin, _) if origin.is_uncached => {
-                relay_response(&exchange, site, origin).await
-            }
+            SiteOrigin::Relayed(origin) => relay_response(&exchange, site, origin).await,
             SiteOrigin::Http(origin, store) if !is_loop(&exchange, origin) => {
                 from_cache(&exchange, origin, store).await
             }

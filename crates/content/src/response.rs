@@ -58,7 +58,7 @@ pub enum ChunkSource {
     /// An object of the cache, or one that passes by it.
     Object(BodyStream),
     /// A server whose responses are relayed without the cache.
-    Relayed(Box<RelayedBody>),
+    Relayed(RelayedBody),
 }
 
 impl ChunkSource {

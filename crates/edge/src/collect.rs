@@ -225,9 +225,12 @@ fn origin_servers(mut origins: Vec<Arc<HttpOrigin>>) -> Vec<OriginServerReading>
 
 fn readings_of(peers: &Peers) -> Vec<PeerReading> {
     let others = peers.status().into_iter().filter(|node| !node.own);
-    let reading = |PeerStatus { name, up, load, requests, .. }: PeerStatus| {
-        let outcomes = PeerOutcome::ALL.map(PeerOutcome::label);
-        PeerReading { name, up, load: load.requests, requests: outcomes.into_iter().zip(requests).collect() }
+    let reading = |node: PeerStatus| PeerReading {
+        name: node.name,
+        up: node.up,
+        load: node.load.requests,
+        purges_missed: node.purges_missed as u64,
+        requests: PeerOutcome::ALL.into_iter().map(PeerOutcome::label).zip(node.requests).collect(),
     };
     others.map(reading).collect()
 }

@@ -54,13 +54,13 @@ mod worker;
 
 pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use collect::Collector;
-pub use fleet::look_at_fleet;
+pub use fleet::{examine_store, look_at_fleet};
 pub use kernel_tls::measure_limits;
 pub use penstock_content::{
     PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
     contents, locate, signed_urls,
 };
-pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport};
+pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
 pub use penstock_metrics as metrics;
 pub use remote_keys::{RemoteKeyCheck, check_remote_keys};
 pub use server::Server;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -33,7 +34,13 @@ impl Membership {
         let own = &cluster.nodes[cluster.own];
         let list = Arc::new(NodeList::new(peers, own));
         let stop = match (&cluster.source, fleet) {
-            (ClusterSource::Listed, _) | (ClusterSource::Fleet, None) => return Ok(None),
+            (ClusterSource::Listed, _) => return Ok(None),
+            (ClusterSource::Fleet, None) => {
+                tracing::warn!(
+                    "cluster: there was no fleet at the start, so this node is alone until the next one"
+                );
+                return Ok(None);
+            }
             (ClusterSource::Fleet, Some(fleet)) => {
                 let entry = NodeEntry { name: own.name.clone(), address: own.address, weight: own.weight };
                 fleet.share_node(Some((entry, list)), START);
@@ -56,12 +63,15 @@ impl Membership {
 /// The list, and the nodes that it is for.
 struct NodeList {
     peers: Arc<Peers>,
+    own: ClusterNode,
     roster: Mutex<Roster>,
+    /// Whether the log says that this node has another name in the list.
+    is_said: AtomicBool,
 }
 
 impl NodeList {
-    fn new(peers: &Arc<Peers>, own: &ClusterNode) -> Self {
-        let own = Member { name: own.name.clone(), address: own.address, weight: own.weight };
+    fn new(peers: &Arc<Peers>, node: &ClusterNode) -> Self {
+        let own = Member { name: node.name.clone(), address: node.address, weight: node.weight };
         let absence = Duration::from_secs(limits::CLUSTER_ABSENCE_SECONDS);
         let mut roster = Roster::new(own, absence, limits::CLUSTER_NODES);
         // Those that are known already, after a reload.
@@ -70,21 +80,37 @@ impl NodeList {
             Member { name, address, weight }
         });
         roster.take_in(known, Instant::now());
-        Self { peers: Arc::clone(peers), roster: Mutex::new(roster) }
+        Self {
+            peers: Arc::clone(peers),
+            own: node.clone(),
+            roster: Mutex::new(roster),
+            is_said: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether this is a node that may be asked: not this one under another name.
+    fn is_fine(&self, member: &Member) -> bool {
+        let name = &member.name;
+        if member.address == self.own.address && *name != self.own.name {
+            if !self.is_said.swap(true, Ordering::Relaxed) {
+                let own = &self.own.name;
+                tracing::warn!(
+                    "cluster: the address of this node is listed for `{name}`, and self is `{own}`"
+                );
+            }
+            return false;
+        }
+        let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
+        (1..=limits::CLUSTER_NAME_BYTES).contains(&name.len())
+            && name.bytes().all(fine)
+            && member.address.port() != 0
+            && !member.address.ip().is_unspecified()
     }
 
     fn take_in(&self, members: impl IntoIterator<Item = Member>) {
         let now = Instant::now();
         let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_fine = |member: &Member| {
-            let name = &member.name;
-            let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
-            (1..=limits::CLUSTER_NAME_BYTES).contains(&name.len())
-                && name.bytes().all(fine)
-                && member.address.port() != 0
-                && !member.address.ip().is_unspecified()
-        };
-        roster.take_in(members.into_iter().filter(is_fine), now);
+        roster.take_in(members.into_iter().filter(|member| self.is_fine(member)), now);
         let node = |Member { name, address, weight }| ClusterNode { name, address, weight };
         let nodes: Vec<ClusterNode> = roster.members().into_iter().map(node).collect();
         if self.peers.set_members(&nodes, now) {

@@ -49,6 +49,8 @@ pub struct FleetOptions {
     pub state: Option<PathBuf>,
     /// How long a handshake waits for the store.
     pub deadline: Duration,
+    /// With which policy session ticket keys are shared, see [`Fleet::share_tickets`].
+    pub tickets: Option<TicketPolicy>,
     /// Bounds.
     pub limits: FleetLimits,
 }
@@ -64,7 +66,7 @@ pub struct FleetLimits {
     pub failures: u32,
     /// Probes answered in time, one after the other, that close it.
     pub probes: u32,
-    /// Bytes that the store may send while nothing is asked.
+    /// Bytes that the store may send between two answered probes.
     pub answer_bytes: usize,
     /// Bytes of a session.
     pub session_bytes: usize,
@@ -151,6 +153,8 @@ impl Fleet {
         let (parts, sealer, prefix) = parts(&options)?;
         parts.purges.restore();
         parts.tickets.restore();
+        // Before the first round, which a start waits for.
+        parts.tickets.set_policy(options.tickets);
         let (queue, queued) = mpsc::channel(limits.sessions_queued);
         let duty = Duty {
             parts: Arc::clone(&parts),
@@ -256,27 +260,18 @@ impl Fleet {
     /// Has every edge apply a purge that this one has applied. Waits up to `patience` for the edges that are present.
     /// Called on a thread that may block.
     pub fn purge(&self, purge: &SharedPurge, patience: Duration) -> PurgeReport {
-        self.runtime.block_on(async {
-            let published = self.parts.purges.publish(purge).await;
+        let (parts, purge) = (Arc::clone(&self.parts), purge.clone());
+        let (sender, report) = std::sync::mpsc::channel();
+        // Its thread may end meanwhile, and with it the timers that this waits for.
+        self.runtime.spawn(async move {
+            let published = parts.purges.publish(&purge).await;
             let edges = match published {
-                Some(position) => self.confirmations(position, patience).await,
+                Some(position) => confirmations(&parts.edges, position, patience).await,
                 None => Vec::new(),
             };
-            PurgeReport { is_published: published.is_some(), edges }
-        })
-    }
-
-    async fn confirmations(&self, position: Position, patience: Duration) -> Vec<(EdgeStatus, bool)> {
-        let began = Instant::now();
-        loop {
-            let edges = self.parts.edges.read().await.unwrap_or_default();
-            let applied = |edge: &EdgeStatus| edge.purges.is_some_and(|purges| purges.includes(&position));
-            let is_waiting = edges.iter().any(|edge| edge.is_present && !applied(edge));
-            if !is_waiting || began.elapsed() >= patience {
-                return edges.into_iter().map(|edge| (edge.clone(), applied(&edge))).collect();
-            }
-            tokio::time::sleep(CONFIRMATION_INTERVAL).await;
-        }
+            drop(sender.send(PurgeReport { is_published: published.is_some(), edges }));
+        });
+        report.recv().unwrap_or(PurgeReport { is_published: false, edges: Vec::new() })
     }
 
     /// Leaves the fleet: this edge is no longer missed. Nothing is shared afterwards.
@@ -304,6 +299,19 @@ impl Fleet {
             purges_waiting: progress.waiting(),
             purges_missed: progress.missed,
         }
+    }
+}
+
+async fn confirmations(edges: &Edges, position: Position, patience: Duration) -> Vec<(EdgeStatus, bool)> {
+    let began = Instant::now();
+    loop {
+        let edges = edges.read().await.unwrap_or_default();
+        let applied = |edge: &EdgeStatus| edge.purges.is_some_and(|purges| purges.includes(&position));
+        let is_waiting = edges.iter().any(|edge| edge.is_present && !applied(edge));
+        if !is_waiting || began.elapsed() >= patience {
+            return edges.into_iter().map(|edge| (edge.clone(), applied(&edge))).collect();
+        }
+        tokio::time::sleep(CONFIRMATION_INTERVAL).await;
     }
 }
 

@@ -58,6 +58,8 @@ struct Shared {
     /// Whether no session could be opened. False before the first attempt has ended, so that operations wait for that.
     is_down: AtomicBool,
     keys: Mutex<Vec<Weak<KeyState>>>,
+    /// Whether the queue has a [`Work::Look`].
+    is_look_due: AtomicBool,
 }
 
 /// A private key in a token.
@@ -113,6 +115,7 @@ impl Token {
             sessions: AtomicUsize::new(0),
             is_down: AtomicBool::new(false),
             keys: Mutex::default(),
+            is_look_due: AtomicBool::new(false),
         });
         // Dropped after an error, it ends the threads that there are.
         let token = Arc::new(Self(Arc::clone(&shared)));
@@ -131,7 +134,9 @@ impl Token {
         keys.retain(|key| key.strong_count() > 0);
         keys.push(Arc::downgrade(&state));
         drop(keys);
-        self.0.queue.push(Work::Look);
+        if !self.0.is_look_due.swap(true, Relaxed) {
+            self.0.queue.push(Work::Look);
+        }
         Arc::new(TokenKey { token: Arc::clone(self), state })
     }
 
@@ -282,6 +287,8 @@ impl Shared {
         if !self.is_down.swap(true, Relaxed) {
             tracing::warn!("token `{}` cannot be used: {fault}", self.name);
         }
+        // The next session looks by itself.
+        self.is_look_due.store(false, Relaxed);
         for work in self.queue.drain().into_iter().chain(operation.map(Work::Sign)) {
             if let Work::Sign(operation) = work {
                 operation.end(Err(RemoteKeyError::Unavailable));
@@ -294,6 +301,7 @@ impl Shared {
     /// # Errors
     /// When the session is lost.
     fn look(&self, session: &mut dyn TokenSession) -> Result<bool, TokenFault> {
+        self.is_look_due.store(false, Relaxed);
         let keys: Vec<_> = self.keys().iter().filter_map(Weak::upgrade).collect();
         let mut is_incomplete = false;
         for key in keys.into_iter().filter(|key| !matches!(&*key.found(), Some(Ok(_)))) {

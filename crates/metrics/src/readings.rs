@@ -161,6 +161,8 @@ pub struct PeerReading {
     pub up: bool,
     /// Requests of other nodes that it works on, as it said last.
     pub load: u64,
+    /// Purges that it has yet to confirm.
+    pub purges_missed: u64,
     /// Requests for objects to it, by outcome.
     pub requests: Vec<(&'static str, u64)>,
 }

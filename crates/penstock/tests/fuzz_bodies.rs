@@ -86,6 +86,7 @@ fn body_of(target: &str) -> fn(&[u8]) {
         "config" => penstock_config::fuzz_config,
         "description" => penstock_content::fuzz_description,
         "fields" => penstock_http::fuzz_fields,
+        "fleet_records" => penstock_fleet::fuzz_fleet_records,
         "h2_frames" => penstock_http2::fuzz_h2_frames,
         "h2_sequence" => penstock_http2::fuzz_h2_sequence,
         "hpack" => penstock_http2::fuzz_hpack,

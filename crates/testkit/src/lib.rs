@@ -20,6 +20,7 @@ mod certificates;
 mod client;
 mod content;
 mod deadline;
+mod forwarder;
 mod gate;
 mod keyserver;
 mod metrics;
@@ -46,6 +47,7 @@ pub use self::{
     client::{Client, Response, Stream},
     content::{Content, Random},
     deadline::{DEADLINE, until},
+    forwarder::Forwarder,
     gate::Gate,
     keyserver::Keyserver,
     metrics::Metrics,

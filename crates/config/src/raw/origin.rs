@@ -13,7 +13,7 @@ section! {
         http: Entries<OriginServer>, "list of URLs or sections", "this, `directory` or `s3`";
         /// A bucket of an S3-compatible store; requests are signed (AWS Signature Version 4). Its responses are cached.
         s3: Spanned<S3>, "section", "this, `directory` or `http`";
-        /// The host name in requests to these servers: in Host and in SNI. Their certificates have to contain it.
+        /// The host name in requests to these servers: in Host and in SNI. Their certificates have to contain it. Without it and with `cache: off`, Host is that of the client's request.
         host: Text, "host name", "that of each URL";
         /// PEM file: the only authorities that may sign the certificates of `https` servers.
         ca: Text, "file", "the system's authorities";

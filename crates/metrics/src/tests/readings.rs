@@ -80,6 +80,7 @@ pub(super) fn full_readings() -> Readings {
 
 fn full_peer() -> PeerReading {
     PeerReading {
+        purges_missed: 923,
         name: "edge2".to_owned(),
         up: true,
         load: 920,

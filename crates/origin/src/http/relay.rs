@@ -99,3 +99,15 @@ async fn read_head(
 fn reading_failed(error: &io::Error, is_first: bool) -> NoHead {
     if is_first && is_closed(error) { NoHead::Closed } else { NoHead::Failed(OriginError::CutShort) }
 }
+
+/// The final head at the start of `bytes`; `None` if there is none that can be relayed.
+pub(super) fn final_head(mut bytes: &[u8], fetch: &Fetch, limits: &OriginLimits) -> Option<Head> {
+    loop {
+        let (start, behind) = bytes.split_at(end_of_head(bytes, 0)?);
+        let head = parse(start, fetch, limits).ok()?;
+        if !(100..200).contains(&head.status) {
+            return Some(head);
+        }
+        bytes = behind;
+    }
+}

@@ -18,10 +18,10 @@ const END: &[u8] = b"\r\n\r\n";
 /// A response head.
 #[derive(Debug)]
 pub(in crate::http) struct Head {
-    pub(super) status: u16,
+    pub(in crate::http) status: u16,
     pub(super) fields: HeaderMap,
     /// Content-Length, also of a response without a body.
-    pub(super) announced: Option<u64>,
+    pub(in crate::http) announced: Option<u64>,
     pub(super) delimiter: Delimiter,
     /// Whether the server keeps the connection open behind the body.
     pub(super) keeps_connection: bool,

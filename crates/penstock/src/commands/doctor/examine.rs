@@ -3,6 +3,7 @@
 mod ciphers;
 mod configuration;
 mod files;
+mod fleet;
 mod kernel_tls;
 mod machine_limits;
 mod remote_keys;
@@ -21,6 +22,7 @@ pub(crate) fn examine(facts: &Facts) -> Vec<Finding> {
         sockets::examine(facts),
         machine_limits::examine(facts),
         files::examine(facts),
+        fleet::examine(facts),
         configuration::examine(facts),
         remote_keys::examine(facts, SystemTime::now()),
     ];

@@ -15,6 +15,7 @@ use rustix::process::geteuid;
 
 use super::logind;
 use crate::advice::{Circumstances, advise};
+use crate::store_advice::{self, StoreFinding};
 
 /// All facts.
 #[derive(Clone, Debug)]
@@ -34,11 +35,13 @@ pub(crate) struct Facts {
     pub(crate) configuration: Configuration,
 }
 
-/// Faults and warnings of a configuration, and its keys that are elsewhere; all empty without one.
+/// Faults and warnings of a configuration, its keys that are elsewhere, and its store; all empty without one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Configuration {
     pub(crate) faults: Vec<Fault>,
     pub(crate) warnings: Vec<Fault>,
+    /// The store of its fleet.
+    pub(crate) store: Vec<StoreFinding>,
     /// What keyservers and tokens have signed; empty if they were not asked.
     pub(crate) remote_keys: Vec<RemoteKeyCheck>,
 }
@@ -50,13 +53,14 @@ impl Configuration {
             None => Self::default(),
             Some(Err(faults)) => Self { faults, ..Self::default() },
             Some(Ok(config)) => {
+                let store = store_advice::examine(&config);
                 let advice = advise(&config, &Circumstances::read());
                 let unusable = config.verify_directories();
                 let remote_keys = if asking { check_remote_keys(&config.tls) } else { Ok(Vec::new()) };
                 // Only a machine without space for threads fails here, which other findings show.
                 let remote_keys = remote_keys.unwrap_or_default();
                 let warnings = [config.warnings, unusable, advice].concat();
-                Self { faults: Vec::new(), warnings, remote_keys }
+                Self { faults: Vec::new(), warnings, remote_keys, store }
             }
         }
     }

@@ -78,7 +78,7 @@ impl Operator<'_> {
         for server in self.well {
             until("the node to be in again", || is_up(server).then_some(()));
         }
-        until("purges to be confirmed", || (missed_purges(&self.well[0], 4) == 0).then_some(()));
+        until("purges to be confirmed", || (missed_purges(&self.well[0], 4) == 0.0).then_some(()));
         self.load.purged.store(self.version.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 }

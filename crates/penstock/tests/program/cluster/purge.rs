@@ -8,7 +8,7 @@ use penstock_testkit::origin::{Origin, answer, target};
 use penstock_testkit::{Client, Finished, Server, Tool};
 use rustix::process::Signal;
 
-use super::Cluster;
+use super::{Cluster, name};
 
 const FIELDS: &str = "Cache-Control: max-age=600\r\nSurrogate-Key: film\r\n";
 
@@ -27,11 +27,9 @@ pub(super) fn purge(server: &Server, arguments: &[&str]) -> Finished {
 }
 
 /// Purges that a node has yet to confirm, as this server says.
-pub(super) fn missed_purges(server: &Server, place: usize) -> u64 {
-    let file = server.directory().join("penstock.yaml");
-    let said = Tool::penstock().args(["cluster", "status", "--json", "-c"]).arg(file).run().text();
-    let nodes: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
-    nodes[place]["purges_missed"].as_u64().unwrap()
+pub(super) fn missed_purges(server: &Server, place: usize) -> f64 {
+    let peer = format!("peer=\"{}\"", name(place));
+    server.metrics().sum("penstock_cluster_purges_missed", &[&peer])
 }
 
 fn version_at(server: &Server, path: &str) -> usize {
@@ -142,11 +140,11 @@ fn a_node_that_was_cut_off_gets_the_purges_that_it_missed() {
     assert!(said.stderr.contains("edge3 did not confirm it"), "{}", said.stderr);
     assert!(is_at(one, 2) && is_at(two, 2));
     assert!(is_at(cut_off, 1), "it serves what it has");
-    assert_eq!((missed_purges(one, 2), missed_purges(two, 2)), (1, 1));
+    assert_eq!((missed_purges(one, 2), missed_purges(two, 2)), (1.0, 1.0));
     (0..3).for_each(|place| reload(place, &[]));
     for server in [one, two] {
         server.wait_for_log("edge3 has confirmed a purge that it had missed");
-        assert_eq!(missed_purges(server, 2), 0);
+        assert_eq!(missed_purges(server, 2), 0.0);
     }
     for server in &cluster.servers {
         assert!(is_at(server, 2), "nothing old is left");

@@ -20,6 +20,10 @@ fn listed(server: &Server) -> String {
 fn a_ticket_of_one_edge_is_opened_by_all_others_in_both_versions() {
     let Some(fleet) = Fleet::start() else { return };
     let edges = ["a", "b", "c"].map(|name| fleet.edge(name, SHARED));
+    let list = until("all edges to have all keys", || {
+        let list = listed(&edges[0]);
+        (list.matches("present, has all keys").count() == 3).then_some(list)
+    });
     for version in VERSIONS {
         for (maker, edge) in edges.iter().enumerate() {
             let session = fleet.session(&format!("{maker}{version}"));
@@ -29,10 +33,6 @@ fn a_ticket_of_one_edge_is_opened_by_all_others_in_both_versions() {
             }
         }
     }
-    let list = until("all edges to have all keys", || {
-        let list = listed(&edges[0]);
-        (list.matches("present, has all keys").count() == 3).then_some(list)
-    });
     let uses: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().nth(1)).take(3).collect();
     assert_eq!(uses, ["USE", "introduced", "seals"], "{list}");
     assert_eq!(list.lines().count(), 6, "{list}");

@@ -228,6 +228,30 @@ fn a_client_that_leaves_while_the_keyserver_works_frees_its_operation_and_its_ha
 }
 
 #[test]
+fn the_doctor_has_each_keyserver_sign_once() {
+    let server = plain().start();
+    let keyserver = Keyserver::start(&server, "one");
+    let away = penstock_testkit::unused_address();
+    server.tolerate_warning("cannot be used");
+    server.reload(&plain().tls(&certificates(&[keyserver.address(), away], ", deadline: 5s")));
+    let doctor =
+        Tool::penstock().args(["doctor", "--json", "-c"]).arg(server.directory().join("penstock.yaml"));
+    let document: serde_json::Value = serde_json::from_slice(&doctor.run().ok().stdout).unwrap();
+    let findings = document["findings"].as_array().unwrap().iter();
+    let signers: Vec<_> = findings.filter(|finding| finding["name"] == "private_key").collect();
+    assert_eq!(signers.len(), 4, "{signers:?}");
+    for signer in signers {
+        let value = signer["value"].as_str().unwrap();
+        if signer["what"] == format!("keyserver {}", keyserver.address()) {
+            assert!(value.starts_with("signs in ") && value.contains("certificate ends in"), "{signer}");
+        } else {
+            assert_eq!(signer["what"], format!("keyserver {away}"));
+            assert_eq!((value, &signer["verdict"]), ("there is no connection with it", &"problem".into()));
+        }
+    }
+}
+
+#[test]
 fn a_wrong_signature_reaches_no_client_and_is_counted() {
     for script in [Script::Wrong, Script::Garbage] {
         let server = plain().start();
