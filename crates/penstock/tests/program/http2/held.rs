@@ -48,19 +48,42 @@ fn a_preface_or_a_frame_that_is_never_finished_ends_the_connection() {
 fn streams_without_a_window_are_reset_and_what_they_held_is_free() {
     let server = impatient().start();
     let file = server.file("1m.bin", 1 << 20);
+    server.file("1k.bin", 1024);
     let mut peer = Peer::tls(&server).open(&NO_WINDOW);
-    for stream in [1, 3, 5] {
-        peer.send(&get(stream, "/1m.bin"));
+    for (stream, path) in [(1, "/1m.bin"), (3, "/1m.bin"), (5, "/1k.bin"), (7, "/1k.bin")] {
+        peer.send(&get(stream, path));
     }
-    for _ in 0..3 {
+    for _ in 0..4 {
         let reset = peer.expect(RST_STREAM);
         assert_eq!(reset.code(), CANCEL, "{reset:?}");
     }
-    server.counted("penstock_http2_resets_total", &["cause=\"too_slow\""], 3.0);
+    server.counted("penstock_http2_resets_total", &["cause=\"too_slow\""], 4.0);
+    server.counted("penstock_short_responses_total", &["reason=\"too_slow\""], 4.0);
     server.counted("penstock_http2_streams", &[], 0.0);
     // The connection is in order.
-    peer.send(&[get(7, "/1m.bin"), window(7, 2 << 20), window(0, 2 << 20)].concat());
-    assert_eq!(peer.body(7), file.all());
+    peer.send(&[get(9, "/1m.bin"), window(9, 2 << 20), window(0, 2 << 20)].concat());
+    assert_eq!(peer.body(9), file.all());
+}
+
+#[test]
+fn a_small_response_waits_for_its_window_and_is_logged_once() {
+    let server = setup().start();
+    let file = server.file("1k.bin", 1024);
+    let mut peer = Peer::tls(&server).open(&NO_WINDOW);
+    peer.send(&[get(1, "/1k.bin?waits"), get(3, "/1k.bin?leaves")].concat());
+    assert_eq!((peer.expect(HEADERS).stream, peer.expect(HEADERS).stream), (1, 3));
+    peer.send(&window(1, 500));
+    let mut body = peer.expect(DATA).payload;
+    assert_eq!(body.len(), 500);
+    peer.send(&[frame(RST_STREAM, 0, 3, &CANCEL.to_be_bytes()), window(1, 1000)].concat());
+    body.extend(peer.expect(DATA).payload);
+    assert_eq!(body, file.all());
+    let (whole, left) = (server.logged("/1k.bin?waits"), server.logged("/1k.bin?leaves"));
+    assert_eq!((&whole["body_bytes"], &whole["outcome"]), (&1024.into(), &"complete".into()), "{whole}");
+    assert_eq!((&left["body_bytes"], &left["outcome"]), (&0.into(), &"client_closed".into()), "{left}");
+    server.counted("penstock_http2_streams", &[], 0.0);
+    assert_eq!(server.access_log().len(), 2);
+    assert_eq!(server.metrics().sum("penstock_http_requests_total", &["version=\"h2\""]), 2.0);
 }
 
 #[test]
