@@ -4,6 +4,7 @@ pub(crate) mod fuzz;
 mod head;
 mod packed_lines;
 mod rare;
+mod seconds;
 mod stored;
 mod texts;
 mod validators;
@@ -12,7 +13,7 @@ mod weight;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use once_cell::race::OnceBox;
 use penstock_config::limits;
@@ -34,6 +35,7 @@ use crate::variants::is_same_variant;
 use head::{directives, lines, storage, tags, updated_storage, vary};
 use packed_lines::{PackedLines, pack};
 use rare::Rare;
+use seconds::since_1970;
 pub use stored::StoredObject;
 use texts::{Parts, Texts};
 
@@ -253,6 +255,17 @@ impl ObjectMetadata {
         self.rare.get()?.failure
     }
 
+    /// Why the last fill of this slice failed.
+    pub(crate) fn fault_of(&self, slice: u32) -> Option<FillFault> {
+        self.rare.get()?.fault_of(slice)
+    }
+
+    /// Records why the fill of a slice failed. Called before the slice's readers see that it failed, so that each of
+    /// them is told the fault of the fill it followed.
+    pub(crate) fn set_fault(&self, slice: u32, fault: FillFault) {
+        self.rare.get_or_init(Box::default).set_fault(slice, fault);
+    }
+
     /// Makes the object stale at `now`.
     pub(crate) fn make_stale(&self, now: Instant) {
         self.lifetime.end(now);
@@ -267,7 +280,8 @@ impl ObjectMetadata {
         let updated = updated_lines(&stored, &lines(answer));
         let storage = updated_storage(&updated, answer, self.status, &bounds, now.1);
         if updated != stored {
-            self.set_updated_fields(pack(&updated));
+            let rare = self.rare.get_or_init(Box::default);
+            rare.updated_fields.store(Some(Arc::new(pack(&updated))));
         }
         if let Storage::Shared(lifetime) = as_peer_says(answer, storage) {
             self.lifetime.set(&StoredLifetime::new(now.0, &lifetime));
@@ -336,15 +350,6 @@ fn as_peer_says(answer: &dyn OriginBody, storage: Storage) -> Storage {
         }
         (storage, _) => storage,
     }
-}
-
-/// Whole seconds since 1970, up to 2106.
-fn since_1970(time: SystemTime) -> u32 {
-    u32::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()).unwrap_or(u32::MAX)
-}
-
-fn at(since_1970: u32) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(since_1970.into())
 }
 
 /// A response to a request with Authorization is for that user only, unless it says otherwise (RFC 9111 §3.5).

@@ -1,13 +1,12 @@
 //! Values that few objects have.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use once_cell::race::OnceBox;
 use penstock_config::limits;
 use penstock_http::manifest::Manifest;
 
-use super::ObjectMetadata;
 use crate::cache_request::RequestFields;
 use crate::fault::FillFault;
 
@@ -38,6 +37,25 @@ impl Rare {
         if is_needed { OnceBox::with_value(Box::new(self)) } else { OnceBox::new() }
     }
 
+    /// Why the last fill of this slice failed.
+    pub(super) fn fault_of(&self, slice: u32) -> Option<FillFault> {
+        self.faults().iter().rfind(|(failed, _)| *failed == slice).map(|(_, fault)| *fault)
+    }
+
+    /// Records why the fill of a slice failed.
+    pub(super) fn set_fault(&self, slice: u32, fault: FillFault) {
+        let mut faults = self.faults();
+        faults.retain(|(failed, _)| *failed != slice);
+        if faults.len() >= limits::FILL_FAULTS {
+            faults.remove(0);
+        }
+        faults.push((slice, fault));
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Vec<(u32, FillFault)>> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Memory in bytes.
     pub(super) fn heap_size(&self) -> usize {
         let fields = self.request_fields.iter().map(|(name, value)| name.len() + value.len() + 48);
@@ -48,31 +66,5 @@ impl Rare {
             .and_then(Manifest::media)
             .map_or(0, |playlist| playlist.segments.iter().map(|uri| uri.len() + 24).sum());
         size_of::<Self>() + fields.sum::<usize>() + updated + segments
-    }
-}
-
-impl ObjectMetadata {
-    /// Why the last fill of this slice failed.
-    pub(crate) fn fault_of(&self, slice: u32) -> Option<FillFault> {
-        let faults = self.rare.get()?.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        faults.iter().rfind(|(failed, _)| *failed == slice).map(|(_, fault)| *fault)
-    }
-
-    /// Records why the fill of a slice failed. Called before the slice's readers see that it failed, so that each of
-    /// them is told the fault of the fill it followed.
-    pub(crate) fn set_fault(&self, slice: u32, fault: FillFault) {
-        let rare = self.rare.get_or_init(Box::default);
-        let mut faults = rare.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        faults.retain(|(failed, _)| *failed != slice);
-        if faults.len() >= limits::FILL_FAULTS {
-            faults.remove(0);
-        }
-        faults.push((slice, fault));
-    }
-
-    /// Replaces the fields for the client by these packed ones.
-    pub(super) fn set_updated_fields(&self, packed: Vec<u8>) {
-        let rare = self.rare.get_or_init(Box::default);
-        rare.updated_fields.store(Some(Arc::new(packed)));
     }
 }

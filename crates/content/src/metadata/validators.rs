@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::time::SystemTime;
 
-use super::{ObjectMetadata, at, since_1970};
+use super::ObjectMetadata;
+use super::seconds::{at, since_1970};
 use crate::origins::OriginBody;
 
 impl ObjectMetadata {
