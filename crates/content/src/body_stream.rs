@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use penstock_cache::{Demand, Lease, Object, SliceClaim};
 use penstock_config::limits;
-use penstock_egress::{ExternalBytes, Part as BodyPart};
+use penstock_egress::{ExternalBytes, Part, Parts};
 use tokio::time::sleep;
 
 use crate::context::Context;
@@ -64,7 +64,7 @@ pub(crate) enum Piece {
 /// Bytes of a body that can be sent now. They stay in the cache until the chunk is dropped.
 pub struct BodyChunk {
     /// The bytes, in order.
-    pub parts: Vec<BodyPart>,
+    pub parts: Parts,
     /// Length of the parts in bytes; greater than zero.
     pub length: u64,
     memory: Memory,
@@ -195,7 +195,7 @@ impl BodyStream {
                     let bytes = std::mem::take(bytes);
                     self.current = None;
                     let length = bytes.len() as u64;
-                    let parts = vec![BodyPart::Owned(bytes)];
+                    let parts = Parts::from_iter([Part::Owned(bytes)]);
                     return Ok(Some(BodyChunk { parts, length, memory: Memory::Own }));
                 }
                 Some(Piece::Relayed(receiver)) => match receiver.next().await? {
@@ -412,7 +412,8 @@ impl BodyStream {
         }
         let length = extent.len;
         self.advance_by(length);
-        Some(BodyChunk { parts: vec![BodyPart::Extent(extent)], length, memory: Memory::Lease(lease) })
+        let parts = Parts::from_iter([Part::Extent(extent)]);
+        Some(BodyChunk { parts, length, memory: Memory::Lease(lease) })
     }
 }
 
@@ -421,8 +422,8 @@ fn is_behind(object: &Object<ObjectMetadata>, range: &Range<u64>) -> bool {
     range.is_empty() || object.length().is_some_and(|length| range.start >= length)
 }
 
-fn external(pieces: Vec<Bytes>) -> Vec<BodyPart> {
-    pieces.into_iter().map(|piece| BodyPart::External(ExternalBytes::new(piece))).collect()
+fn external(pieces: Vec<Bytes>) -> Parts {
+    pieces.into_iter().map(|piece| Part::External(ExternalBytes::new(piece))).collect()
 }
 
 /// The pieces of a body.
