@@ -170,6 +170,15 @@ class Clients:
             raise RuntimeError(f"{count} idle connections did not come about: {said}")
         return client, json.loads(line)["ready"]
 
+    def hold_bodies(self, port, path, count):
+        """Bodies under way that are not read; returns the client, which holds them until it is told to close them."""
+        client = self._start("held.py", f"{self.scheme}://localhost:{port}{path}", count)
+        line = _first_line(client, IDLE_LIMIT_S)
+        if not line:
+            end(client)
+            raise RuntimeError(f"{count} bodies did not come about within {IDLE_LIMIT_S} s")
+        return client
+
     def arm_first_byte(self, port):
         """A client that waits for a line before it connects."""
         client = self._start("first_byte.py", port)

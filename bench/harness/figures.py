@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Callable
 
-from . import caching, http2, measures
+from . import caching, http2, measures, relaying
 from .fixtures import SEGMENTS
 from .measures import DEFAULT_EFFORT, HANDSHAKE_CONNECTIONS, KEEPALIVE_CONNECTIONS, QUICK_EFFORT  # noqa: F401
 from .servers import Penstock
@@ -13,6 +13,7 @@ from .tls import DEFAULT, Tls
 FILE_SERVERS = ("nginx", "h2o", "caddy")
 ALL = (*FILE_SERVERS, "haproxy")
 CACHES = ("nginx", "varnish")
+PROXIES = ("nginx", "haproxy", "caddy")
 NGINX = ("nginx",)
 # Figures of a server and a client alone, whose cost can be counted by cores too.
 OF_TWO = ("a", "b", "c", "d", "g", "h", "i", "j", "k", "n", "o", "p", "q", "r", "s", "x", "z", "2b", "2c")
@@ -76,6 +77,10 @@ def _body(letter, title, scenario, connections, target=None, **more):
 def _http2(letter, title, paths, streams, target, **more):
     measure = http2.requests(paths, streams)
     return Figure(letter, title, "req/CPU s", 0, target, measure, less_is_better=False, group="HTTP/2", **more)
+
+
+def _relayed(letter, title, measure, files, target=None, unit="CPU s/GiB", **more):
+    return Figure(letter, title, unit, 3, target, measure, peers=PROXIES, files=files, group="Proxy", **more)
 
 
 def _handshake(letter, title, target, kind="full", then="close", **more):
@@ -169,5 +174,15 @@ FIGURES = [
     Figure(
         "2f", "manifest beside ten segments: first byte", "ms", 2, None, http2.manifest, files=("segment",), group="HTTP/2",
         also=(("with a priority of the client", "urgent_ms", "ms", 2),),
+    ),
+    _relayed("3a", "1 GiB body relayed over TLS", relaying.bulk, ("bulk",), at_most(0.5)),
+    _relayed("3b", "1 GiB body relayed without TLS", relaying.bulk, ("bulk",), at_most(0.5), is_plain=True),
+    _relayed("3c", "1 MiB bodies relayed over TLS, 50 connections", relaying.segments, ("segment",), at_most(0.5)),
+    _relayed(
+        "3d", "1 MiB bodies relayed without TLS, 50 connections", relaying.segments, ("segment",), at_most(0.5), is_plain=True,
+    ),
+    _relayed("3e", "memory per relayed body that is not read, over TLS", relaying.held_memory, ("bulk",), unit="KiB"),
+    _relayed(
+        "3f", "memory per relayed body that is not read, without TLS", relaying.held_memory, ("bulk",), unit="KiB", is_plain=True,
     ),
 ]  # fmt: skip

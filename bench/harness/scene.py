@@ -15,6 +15,7 @@ class Scene:
     is_plain: bool = False  # HTTP instead of HTTPS
     is_http2: bool = False  # HTTP/2 beside HTTP/1.1
     origin: int | None = None  # port of the origin on 127.0.0.1
+    relays: bool = False  # relays the origin's responses and keeps none
     cache_bytes: int = 0  # size of the cache; 0 is none
     cache_objects: int = 0  # how many objects fit, if all have one size and are evicted; otherwise 0
     slice_bytes: int = MIB  # the size of slices, for servers with slices

@@ -173,7 +173,7 @@ defaults
     timeout connect 10s
     timeout client 600s
     timeout server 600s
-    timeout http-keep-alive 600s
+    timeout http-keep-alive 600s{splice}
 frontend bench
     bind 127.0.0.1:{port} ssl crt {home}/both.pem alpn {alpn}
     {handler}
@@ -286,7 +286,8 @@ class Penstock(Server):
         cache = ""
         origin = f"{{directory: {self.fixtures.root}}}"
         if scene.origin is not None:
-            origin = f'{{http: ["http://127.0.0.1:{scene.origin}"]}}'
+            relays = ", cache: off, connections: 4096" if scene.relays else ""
+            origin = f'{{http: ["http://127.0.0.1:{scene.origin}"]{relays}}}'
             size = max(scene.cache_bytes, 64 << 20)
             cache = f"cache:\n  slice: {scene.slice_bytes >> 10}KiB\n" + (
                 f"  memory: {{directory: {self.memory}/cache, size: {size >> 10}KiB}}\n"
@@ -374,6 +375,7 @@ class Haproxy(Server):
             version=tls.version, suites="ciphersuites" if tls.version == "1.3" else "ciphers", suite=tls.suite,
             groups=tls.openssl_groups, port=self.port, home=self.home, handler=handler,
             alpn="h2,http/1.1" if scene.is_http2 else "http/1.1",
+            splice="\n    option splice-auto" if scene.relays else "",
         )  # fmt: skip
 
     def command(self):

@@ -15,8 +15,14 @@ mod latency;
 mod load;
 mod popularity;
 mod ring;
+mod roster;
+mod srv;
 
 pub use latency::Latency;
-pub use load::{LoadLimits, first_below_bound};
+pub use load::{Load, LoadLimits, first_below_bound};
 pub use popularity::Popularity;
 pub use ring::{BLOCK_BYTES, Key, Node, Ring, block_of};
+pub use roster::{Member, Roster};
+#[doc(hidden)]
+pub use srv::fuzz_srv_answer;
+pub use srv::{ServerRecord, SrvAnswer, UDP_ANSWER_BYTES, srv_answer, srv_query};

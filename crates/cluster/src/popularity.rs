@@ -30,6 +30,14 @@ impl Popularity {
         Self { lasts, objects: objects.max(1), generations: Mutex::new(generations) }
     }
 
+    /// Whether an object was noted.
+    pub fn has(&self, key: &Key, now: Instant) -> bool {
+        let generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = now.saturating_duration_since(generations.since);
+        let is_old = age >= 2 * self.lasts;
+        !is_old && (generations.young.contains(key) || age < self.lasts && generations.old.contains(key))
+    }
+
     /// Notes that an object is asked for. Returns whether it was asked for before.
     pub fn note(&self, key: &Key, now: Instant) -> bool {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,6 +77,8 @@ mod tests {
         assert!(popularity.note(&key(2), at(61)), "in the older generation");
         assert!(!popularity.note(&key(3), at(62)));
         assert!(!popularity.note(&key(3), at(400)), "forgotten");
+        assert!(popularity.has(&key(3), at(519)) && !popularity.has(&key(3), at(520)));
+        assert!(!popularity.has(&key(1), at(400)));
     }
 
     #[test]

@@ -4,4 +4,5 @@ mod directory;
 mod files;
 
 pub use directory::{Scan, Unusable, scan};
+pub(crate) use files::is_open;
 pub use files::{CertificateFiles, FoundCertificate, KeyFile, Stamp};

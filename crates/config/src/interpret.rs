@@ -26,6 +26,7 @@ mod signed_urls;
 mod sites;
 mod tickets;
 mod tls;
+mod tokens;
 mod unknown_keys;
 mod versions;
 
@@ -50,7 +51,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let tls = tls::tls(root.tls.as_ref(), reader);
     let admin = admin::admin(root.admin.as_ref(), reader);
     let (listeners, mut addresses) = listeners::listeners(root, admin.as_ref(), reader);
-    let cluster = cluster::cluster(root.cluster.as_ref(), &mut addresses, reader);
+    let cluster = cluster::cluster(root.cluster.as_ref(), root.fleet.is_some(), &mut addresses, reader);
     let fleet = fleet::fleet(root.fleet.as_ref(), &listeners, reader);
     fleet::require(&tls, root.tls.as_ref(), root.fleet.is_some(), reader);
     let sites = sites::sites(root.sites.as_ref(), cluster.as_ref(), reader);

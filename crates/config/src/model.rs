@@ -21,12 +21,12 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
-pub use self::cluster::{Cluster, ClusterNode, ClusterTls};
+pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};
-pub use self::keys::{KeyserverAccess, RemoteKeyPlace};
+pub use self::keys::{KeyserverAccess, RemoteKeyPlace, TokenAccess};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
-pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3};
+pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3, SpreadBy, Uncached};
 pub use self::site::{DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache};
 pub use self::tls::{
     CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,
@@ -90,7 +90,7 @@ impl Config {
     /// Whether a site has an origin whose responses are cached.
     #[must_use]
     pub fn uses_cache(&self) -> bool {
-        self.sites.iter().any(|site| matches!(site.origin, Origin::Http(_)))
+        self.sites.iter().any(|site| matches!(&site.origin, Origin::Http(http) if http.uncached.is_none()))
     }
 
     /// A fault that was found when the server started. It has the line of `address`, or none without one.

@@ -334,8 +334,10 @@ section! {
 section! {
     /// A fleet: edges that share a Valkey or Redis store. Purges reach all of them; `tls.tickets`, `tls.session_cache` and `tls.early_data` say what else they share.
     Fleet {
-        /// The store: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS, or `unix:///PATH`.
+        /// The store: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS, or `unix://[USER@]/PATH`.
         valkey: Text, "URL", "required";
+        /// A file with the password of the store, readable by its owner only, so that no password stands in the URL.
+        password_file: Text, "file", "none";
         /// A file with at least 32 bytes, the same on each edge and readable by its owner only. All that is stored is sealed with it.
         secret: Text, "file", "required";
         /// How long a handshake waits for the store, from 5ms to 1s.

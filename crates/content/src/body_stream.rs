@@ -81,6 +81,11 @@ enum Memory {
 }
 
 impl BodyChunk {
+    /// Parts that own their bytes, of so many bytes.
+    pub(crate) fn of(parts: impl IntoIterator<Item = Part>, length: u64) -> Self {
+        Self { parts: parts.into_iter().collect(), length, memory: Memory::Own }
+    }
+
     /// Reports that sending the bytes failed because their file lost them. The cache compares them with their checksum before
     /// it uses them again.
     pub fn report_failure(&self) {
@@ -195,13 +200,12 @@ impl BodyStream {
                     let bytes = std::mem::take(bytes);
                     self.current = None;
                     let length = bytes.len() as u64;
-                    let parts = Parts::from_iter([Part::Owned(bytes)]);
-                    return Ok(Some(BodyChunk { parts, length, memory: Memory::Own }));
+                    return Ok(Some(BodyChunk::of([Part::Owned(bytes)], length)));
                 }
                 Some(Piece::Relayed(receiver)) => match receiver.next().await? {
                     Some(pieces) => {
                         let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-                        return Ok(Some(BodyChunk { parts: external(pieces), length, memory: Memory::Own }));
+                        return Ok(Some(BodyChunk::of(external(pieces), length)));
                     }
                     None => self.current = None,
                 },
@@ -422,7 +426,8 @@ fn is_behind(object: &Object<ObjectMetadata>, range: &Range<u64>) -> bool {
     range.is_empty() || object.length().is_some_and(|length| range.start >= length)
 }
 
-fn external(pieces: Vec<Bytes>) -> Parts {
+/// Pieces of memory as parts.
+pub(crate) fn external(pieces: Vec<Bytes>) -> Parts {
     pieces.into_iter().map(|piece| Part::External(ExternalBytes::new(piece))).collect()
 }
 

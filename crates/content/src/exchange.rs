@@ -1,6 +1,6 @@
 //! One request while it is answered, and the small responses that need no representation.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use penstock_egress::Part;
@@ -17,7 +17,7 @@ pub struct ClientRequest<'r> {
     /// The head as it was sent.
     pub head: &'r Request<'r>,
     /// The client's address; behind a balancer, the one that the balancer names.
-    pub address: IpAddr,
+    pub address: SocketAddr,
     /// Whether it came over TLS.
     pub secure: bool,
     /// Whether it came as early data and may be a replay (RFC 8470).
@@ -37,7 +37,7 @@ pub(crate) struct Exchange<'e> {
 
 impl<'e> Exchange<'e> {
     pub(crate) fn new(context: &'e Rc<Context>, client: ClientRequest<'e>, site: Option<&'e Site>) -> Self {
-        let requester = Requester::Client(client.address);
+        let requester = Requester::Client(client.address.ip());
         Self { context, request: client.head, client, requester, site }
     }
 

@@ -41,11 +41,11 @@ impl Lookup {
     /// Finds the object.
     ///
     /// # Errors
-    /// The status to answer with: every fetch was given up, or too many requests wait already.
+    /// The status to answer with: the fetch of the last attempt was given up, or too many requests wait already.
     pub(crate) async fn find(&self) -> Result<LookupResult, Status> {
         let mut request = self.request.clone();
         let mut status = CacheStatus::Hit;
-        // Twice: an attempt may end with an object that was purged meanwhile, or with another variant.
+        // An attempt may end with an object that was purged before this request, or with another variant.
         for _ in 0..2 * limits::ORIGIN_ATTEMPTS {
             // What the object varies by may have become known while this waited.
             if let Some(key) = self.store.variants.other_key(&request, &self.site.name) {
@@ -60,7 +60,15 @@ impl Lookup {
             // A purge that came meanwhile concerns the object of that attempt, and not that of the next one.
             request.moment = self.store.purges.stamp(self.context.clock.wall());
         }
-        Err(Status::BadGateway)
+        // A fetch for this request alone, which begins after all purges so far.
+        self.fetch(&request, None, None).await
+    }
+
+    /// Whether an object that this request waited for is too old for it: it was purged, and its fetch did not begin after
+    /// this request. A later purge may be in force already, but was not when this request came.
+    fn is_purged_for_this(&self, object: &Arc<Object<ObjectMetadata>>) -> bool {
+        self.store.drop_if_purged(object, self.context.now())
+            && object.description().unpurged_until() < self.request.moment
     }
 
     /// Whether the object is not the variant that the request selects. Then what it varies by is known from now on.
@@ -137,9 +145,7 @@ impl Lookup {
             Err(stale) => return Ok(Some(stale)),
         };
         match resolved {
-            Some(ClaimResult::Shared(object)) if self.store.drop_if_purged(&object, self.context.now()) => {
-                Ok(None)
-            }
+            Some(ClaimResult::Shared(object)) if self.is_purged_for_this(&object) => Ok(None),
             Some(ClaimResult::Shared(object)) => Ok(Some(LookupResult::shared(object, *status))),
             Some(ClaimResult::Private) => self.fetch(request, None, None).await.map(Some),
             // The other fetch was given up.

@@ -1,12 +1,10 @@
 //! Requests that are forwarded to an origin with their body, such as POST. Their responses are not cached.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use penstock_cache::Object;
-use penstock_config::{Forwarded, SignedUrls};
 use penstock_http::uri::normalise;
 use penstock_http::{Method, Request, Status};
 use penstock_origin::http::{Fetch, OriginError, RequestBody};
@@ -21,9 +19,12 @@ use crate::http_site::HttpSite;
 use crate::live::BodyKind;
 use crate::lookup::LookupResult;
 use crate::metadata::ObjectMetadata;
+use crate::origin_request::{client_request, name_client};
 use crate::origin_response::OriginResponse;
 use crate::origins::OriginBody;
 use crate::relay::{Relay, Repeatable, relay};
+use crate::relayed::{RelayedHead, fault_page, respond_with};
+use crate::relayed_body::RelayedBody;
 use crate::requester::Requester;
 use crate::respond::forwarded;
 use crate::response::Response;
@@ -41,11 +42,21 @@ pub struct Forward<'r> {
 
 /// A forwarded request. Once begun, it goes on if the client leaves.
 pub struct PendingResponse {
-    response: oneshot::Receiver<LookupResult>,
+    response: oneshot::Receiver<ForwardResult>,
 }
 
 /// The head of the origin's response to a forwarded request; `None` if its task ended without one.
-pub struct ForwardedResponse(Option<LookupResult>);
+pub struct ForwardedResponse(Option<ForwardResult>);
+
+/// What came of a forwarded request.
+enum ForwardResult {
+    /// The response of a site with a cache, which it does not enter.
+    Passed(LookupResult),
+    /// The response of a site without cache.
+    Relayed(Box<(RelayedHead, RelayedBody)>),
+    /// No response of a site without cache.
+    Failed(OriginError),
+}
 
 impl<'r> Forward<'r> {
     /// The forwarding of a request; `None` if the request is answered like any other.
@@ -55,7 +66,7 @@ impl<'r> Forward<'r> {
         if !site.methods.iter().any(|known| known == method) || request.path().is_err() {
             return None;
         }
-        let SiteOrigin::Http(..) = &site.origin else { return None };
+        let (SiteOrigin::Http(..) | SiteOrigin::Relayed(_)) = &site.origin else { return None };
         let bare = match &site.signed_urls {
             Some(rules) => {
                 let bare = admit(rules, request, context.clock.wall()).ok()?;
@@ -78,24 +89,32 @@ impl<'r> Forward<'r> {
         &self,
         context: &Rc<Context>,
         client: ClientRequest<'_>,
-        address: SocketAddr,
         body: RequestBody,
     ) -> Option<PendingResponse> {
-        let SiteOrigin::Http(http, store) = &self.site.origin else { return None };
-        let fetch = self.fetch(client, address)?;
-        let (path, query) = split_target(&fetch.target);
-        let moment = store.purges.stamp(context.clock.wall());
-        let request = http.request_for(http.target(path, query), fetch.early, moment).into_owned();
-        let forwarding = Forwarding {
-            context: Rc::clone(context),
-            store: Arc::clone(store),
-            site: Arc::clone(http),
-            request,
-            host: client.head.host().to_owned(),
-            requester: Requester::Client(client.address),
-        };
+        let fetch = self.fetch(client)?;
         let (reply, response) = oneshot::channel();
-        task::spawn(async move { forwarding.run(&fetch, body, reply).await });
+        let context = Rc::clone(context);
+        match &self.site.origin {
+            SiteOrigin::Directory(_) => return None,
+            SiteOrigin::Relayed(http) => {
+                let site = Arc::clone(http);
+                task::spawn(async move { forward_uncached(&context, &site, &fetch, body, reply).await });
+            }
+            SiteOrigin::Http(http, store) => {
+                let (path, query) = split_target(&fetch.target);
+                let moment = store.purges.stamp(context.clock.wall());
+                let request = http.request_for(http.target(path, query), fetch.early, moment).into_owned();
+                let forwarding = Forwarding {
+                    context,
+                    store: Arc::clone(store),
+                    site: Arc::clone(http),
+                    request,
+                    host: client.head.host().to_owned(),
+                    requester: Requester::Client(client.address.ip()),
+                };
+                task::spawn(async move { forwarding.run(&fetch, body, reply).await });
+            }
+        }
         Some(PendingResponse { response })
     }
 
@@ -108,40 +127,28 @@ impl<'r> Forward<'r> {
     ) -> Response {
         let exchange = Exchange::new(context, client, Some(&self.site));
         match head.0 {
-            Some(found) => forwarded(&exchange, &self.site, found).await,
+            Some(ForwardResult::Passed(found)) => forwarded(&exchange, &self.site, found).await,
+            Some(ForwardResult::Relayed(relayed)) => {
+                let (head, body) = *relayed;
+                respond_with(&exchange, &self.site, &head, body).await
+            }
+            Some(ForwardResult::Failed(error)) => fault_page(&exchange, error),
             None => exchange.page(Status::BadGateway),
         }
     }
 
     /// The request for the origin. It has the whole query: query rules are for cache keys.
-    fn fetch(&self, client: ClientRequest<'_>, address: SocketAddr) -> Option<Fetch> {
+    fn fetch(&self, client: ClientRequest<'_>) -> Option<Fetch> {
+        let (SiteOrigin::Http(http, _) | SiteOrigin::Relayed(http)) = &self.site.origin else { return None };
         let request = client.head;
         let target = match &self.bare.query {
             Some(query) => format!("{}?{query}", self.bare.path),
             None => self.bare.path.to_owned(),
         };
-        let mut fetch = Fetch { early: client.early, ..Fetch::get(target) };
-        fetch.method = request.method().name().parse().ok()?;
-        let connection: Vec<String> = request
-            .values("connection")
-            .map(|value| String::from_utf8_lossy(value).to_ascii_lowercase())
-            .collect();
-        let of_connection =
-            |name: &str| connection.iter().any(|list| list.split(',').any(|option| option.trim() == name));
-        for (name, value) in request.fields() {
-            let lower = name.to_ascii_lowercase();
-            match (lower.as_str(), &self.site.signed_urls) {
-                (name, _) if of_connection(name) => {}
-                ("cookie", Some(SignedUrls { cookie: Some(token), .. })) => {
-                    let rest = without_cookie(value, token);
-                    if !rest.is_empty() {
-                        fetch.pass("cookie", rest.as_bytes());
-                    }
-                }
-                (name, _) => drop(fetch.pass(name, value)),
-            }
-        }
-        name_client(&mut fetch, self.site.forwarded, client, address);
+        let token = self.site.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
+        let mut fetch = client_request(request, target, client.early, token)?;
+        (fetch.host, fetch.client) = (http.host_for(request), Some(client.address));
+        name_client(&mut fetch, self.site.forwarded, request.host(), client.address.ip(), client.secure);
         Some(fetch)
     }
 }
@@ -153,33 +160,32 @@ impl PendingResponse {
     }
 }
 
-/// Names the client and the host it asked (RFC 7239).
-fn name_client(fetch: &mut Fetch, how: Forwarded, client: ClientRequest<'_>, address: SocketAddr) {
-    let (address, host) = (address.ip(), client.head.host());
-    let scheme = if client.secure { "https" } else { "http" };
-    match how {
-        Forwarded::XForwarded => {
-            // Several lines are one list: the clients of earlier proxies stay in front.
-            fetch.pass("x-forwarded-for", address.to_string().as_bytes());
-            fetch.fields.remove("x-forwarded-proto");
-            fetch.fields.remove("x-forwarded-host");
-            fetch.pass("x-forwarded-proto", scheme.as_bytes());
-            fetch.pass("x-forwarded-host", host.as_bytes());
+/// Forwards a request of a site without cache.
+async fn forward_uncached(
+    context: &Context,
+    site: &HttpSite,
+    fetch: &Fetch,
+    body: RequestBody,
+    reply: oneshot::Sender<ForwardResult>,
+) {
+    let metrics = &context.metrics;
+    let answer = match context.origins.forward(site.origin(), fetch, body).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            metrics.origin(error.label());
+            drop(reply.send(ForwardResult::Failed(error)));
+            return;
         }
-        Forwarded::Standard => {
-            let node = if address.is_ipv6() { format!("\"[{address}]\"") } else { address.to_string() };
-            let element = format!("for={node};proto={scheme};host=\"{host}\"");
-            fetch.pass("forwarded", element.as_bytes());
-        }
-        Forwarded::Off => {}
+    };
+    metrics.origin("answered");
+    let (sender, receiver) = relay();
+    let (status, announced) = (answer.status(), answer.length());
+    let head = RelayedHead { status, fields: answer.fields().clone(), announced };
+    let body = RelayedBody::of_task(receiver, announced);
+    drop(reply.send(ForwardResult::Relayed(Box::new((head, body)))));
+    if let Err(fault) = sender.send_once(context, answer, site.max_unannounced).await {
+        metrics.origin(fault.label());
     }
-}
-
-/// The value of Cookie without one of them: the token is not for the origin.
-fn without_cookie(value: &[u8], name: &str) -> String {
-    let text = String::from_utf8_lossy(value);
-    let is_other = |cookie: &&str| cookie.split_once('=').map_or(*cookie, |(found, _)| found) != name;
-    text.split(';').map(str::trim).filter(is_other).collect::<Vec<_>>().join("; ")
 }
 
 /// A forwarded request as a task.
@@ -194,8 +200,10 @@ struct Forwarding {
 }
 
 impl Forwarding {
-    async fn run(self, fetch: &Fetch, body: RequestBody, reply: oneshot::Sender<LookupResult>) {
-        let found = |object, receiver| LookupResult { object, status: CacheStatus::Bypass, receiver };
+    async fn run(self, fetch: &Fetch, body: RequestBody, reply: oneshot::Sender<ForwardResult>) {
+        let found = |object, receiver| {
+            ForwardResult::Passed(LookupResult { object, status: CacheStatus::Bypass, receiver })
+        };
         let metrics = &self.context.metrics;
         let answer = match self.context.origins.forward(self.site.origin(), fetch, body).await {
             Ok(answer) => answer,
@@ -262,17 +270,5 @@ impl Forwarding {
         let (status, now) = (origin_status(error).code(), self.context.moment());
         let metadata = ObjectMetadata::failure(status, error.into(), &self.request, &self.site, now);
         Object::new(&self.request.key, metadata, Some(0), Arc::clone(&self.store.tier))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_cookie;
-
-    #[test]
-    fn the_token_is_taken_out_of_the_cookies() {
-        for (sent, left) in [("pass=1", ""), ("a=1; pass=2;b=3", "a=1; b=3"), ("passport=1", "passport=1")] {
-            assert_eq!(without_cookie(sent.as_bytes(), "pass"), left);
-        }
     }
 }

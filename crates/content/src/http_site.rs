@@ -22,6 +22,7 @@ use crate::live::{BodyKind, FreshnessBounds, LiveDirectories};
 use crate::peer_fields::hexadecimal;
 use crate::peers::{Peers, Route};
 use crate::requester::Requester;
+use crate::spread::Spread;
 use crate::successors::Successors;
 use crate::variants;
 
@@ -44,6 +45,10 @@ pub struct HttpSite {
     pub(crate) next: Successors,
     /// The nodes that share its objects.
     pub(crate) sharing: Option<Sharing>,
+    /// How requests choose a server; `None` takes each in turn.
+    pub(crate) spread: Option<Spread>,
+    /// Whether servers are asked by the host that the client asked.
+    keeps_host: bool,
 }
 
 /// The nodes of the cluster that share the objects of a site.
@@ -52,8 +57,8 @@ pub(crate) struct Sharing {
     pub(crate) peers: Arc<Peers>,
     /// A digest of what the keys of its objects are made of. Nodes with another one have other objects.
     pub(crate) identity: String,
-    /// Places of the nodes through which misses go to the origin.
-    pub(crate) shield: Vec<usize>,
+    /// Names of the nodes through which misses go to the origin.
+    pub(crate) shield: Vec<String>,
 }
 
 impl Sharing {
@@ -86,8 +91,11 @@ impl HttpSite {
         let same = known.find(|known| known.is_of(&settings)).cloned();
         let peers = peers.filter(|_| origin.peers);
         let sharing = peers.map(|peers| Sharing::new(&name, origin, cache, peers));
+        let spread = origin.uncached.and_then(|uncached| uncached.spread);
         Arc::new(Self {
             sharing,
+            spread: spread.map(|by| Spread::new(by, &origin.targets)),
+            keeps_host: origin.uncached.is_some() && origin.host.is_none(),
             origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
             name,
             query: cache.query.clone(),
@@ -107,6 +115,13 @@ impl HttpSite {
     /// The site's servers.
     pub fn origin(&self) -> &Arc<HttpOrigin> {
         &self.origin
+    }
+
+    /// The host to ask a server by in place of its own, for a client's request: a site without cache stands in front of
+    /// servers with several hosts.
+    pub(crate) fn host_for(&self, request: &Request<'_>) -> Option<String> {
+        let sent = || request.values("host").next().and_then(|host| str::from_utf8(host).ok());
+        self.keeps_host.then(|| sent().unwrap_or_else(|| request.host()).to_owned())
     }
 
     /// The request to the cache for a client's request.
@@ -246,6 +261,7 @@ fn settings(raw: &penstock_config::HttpOrigin) -> OriginSettings {
             secret_key: Arc::clone(&s3.secret_key),
         }),
         redirect_hosts: raw.redirect_hosts.clone(),
+        proxy_protocol: raw.uncached.is_some_and(|uncached| uncached.proxy_protocol),
         health_check: raw
             .health
             .check

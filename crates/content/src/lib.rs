@@ -8,7 +8,7 @@
 //! # use penstock_content::{Body, ClientRequest, Context, SiteTable, respond};
 //! # use std::rc::Rc;
 //! # async fn example(context: Rc<Context>, sites: SiteTable, head: penstock_http::Request<'_>) {
-//! let address = std::net::Ipv4Addr::LOCALHOST.into();
+//! let address = (std::net::Ipv4Addr::LOCALHOST, 40_000).into();
 //! let client = ClientRequest { head: &head, address, secure: true, early: false };
 //! let response = respond(&context, &sites, client).await;
 //! if let Body::Part(part) = response.body {
@@ -57,6 +57,8 @@ mod purge;
 mod purge_cluster;
 mod readers;
 mod relay;
+mod relayed;
+mod relayed_body;
 mod representation;
 mod requester;
 mod respond;
@@ -64,6 +66,7 @@ mod response;
 mod restore;
 pub mod signed_urls;
 mod site;
+mod spread;
 mod store;
 mod store_error;
 mod successors;
@@ -92,12 +95,15 @@ pub use metadata::StoredObject;
 pub use metadata::fuzz::{fuzz_description, fuzz_origin_response};
 pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
 pub use origins::{Fetched, LocalFuture, OriginBody, Origins, PeerObject};
+#[doc(hidden)]
+pub use peer_requests::fuzz::fuzz_peer_fields;
 pub use peer_requests::{PeerService, respond_to_peer};
 pub use peers::{Peer, PeerOutcome, PeerStatus, Peers};
 pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, PurgedNodes};
-pub use purge_cluster::purge_cluster;
+pub use purge_cluster::{purge_cluster, repeat_missed_purges};
+pub use relayed_body::RelayedBody;
 pub use respond::respond;
-pub use response::{Body, ContentLength, Fields, Response};
+pub use response::{Body, ChunkSource, ContentLength, Fields, Response};
 pub use site::{Site, SiteOrigin, SiteTable};
 pub use store::Store;
 pub use store_error::StoreError;

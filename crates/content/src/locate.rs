@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use penstock_config::{Config, HostPattern, Origin};
+use penstock_config::{ClusterSource, Config, HostPattern, Origin};
 use penstock_http::uri::normalise;
 
 use crate::cache_request::split_target;
@@ -43,10 +43,15 @@ pub fn locate(config: &Config, url: &str, byte: u64) -> Result<Vec<String>, Stri
             return Err(format!("the site of {host} has no peers: true, each node has its own objects"));
         }
     };
+    if cluster.source != ClusterSource::Listed {
+        return Err(
+            "the nodes of this cluster come from a store or from DNS: see penstock cluster status".to_owned()
+        );
+    }
     let peers = Peers::open(cluster, None, Instant::now());
     let http = HttpSite::new(origin, &site.cache, [].into_iter(), Some(&peers));
     let target = normalise(target);
     let (path, query) = split_target(&target);
     let route = http.route(&http.target(path, query), byte);
-    Ok(peers.rank(route).into_iter().map(str::to_owned).collect())
+    Ok(peers.rank(route))
 }

@@ -4,16 +4,16 @@ pub(crate) mod fuzz;
 mod head;
 mod packed_lines;
 mod rare;
-mod seconds;
 mod stored;
 mod texts;
+mod unix_time;
 mod validators;
 #[cfg(test)]
 mod weight;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use once_cell::race::OnceBox;
 use penstock_config::limits;
@@ -35,9 +35,9 @@ use crate::variants::is_same_variant;
 use head::{directives, lines, storage, tags, updated_storage, vary};
 use packed_lines::{PackedLines, pack};
 use rare::Rare;
-use seconds::since_1970;
 pub use stored::StoredObject;
 use texts::{Parts, Texts};
+use unix_time::since_1970;
 
 /// The metadata of one version of an object. There is one for each object in the index, so values that few objects have
 /// are kept in `rare`.
@@ -255,6 +255,16 @@ impl ObjectMetadata {
         self.rare.get()?.failure
     }
 
+    /// Makes the object stale at `now`.
+    pub(crate) fn make_stale(&self, now: Instant) {
+        self.lifetime.end(now);
+    }
+
+    /// The stamp up to which no purge concerns the object: that of its request, or a later one.
+    pub(crate) fn unpurged_until(&self) -> u64 {
+        self.judged.load(Ordering::Relaxed)
+    }
+
     /// Why the last fill of this slice failed.
     pub(crate) fn fault_of(&self, slice: u32) -> Option<FillFault> {
         self.rare.get()?.fault_of(slice)
@@ -266,11 +276,6 @@ impl ObjectMetadata {
         self.rare.get_or_init(Box::default).set_fault(slice, fault);
     }
 
-    /// Makes the object stale at `now`.
-    pub(crate) fn make_stale(&self, now: Instant) {
-        self.lifetime.end(now);
-    }
-
     /// Takes in a 304 of the origin (RFC 9111 §4.3.4) to a request made at `moment`: fields, age and freshness.
     pub(crate) fn confirm(&self, answer: &dyn OriginBody, moment: u64, now: Moment) {
         self.judged.fetch_max(moment, Ordering::Relaxed);
@@ -280,8 +285,7 @@ impl ObjectMetadata {
         let updated = updated_lines(&stored, &lines(answer));
         let storage = updated_storage(&updated, answer, self.status, &bounds, now.1);
         if updated != stored {
-            let rare = self.rare.get_or_init(Box::default);
-            rare.updated_fields.store(Some(Arc::new(pack(&updated))));
+            self.rare.get_or_init(Box::default).updated_fields.store(Some(Arc::new(pack(&updated))));
         }
         if let Storage::Shared(lifetime) = as_peer_says(answer, storage) {
             self.lifetime.set(&StoredLifetime::new(now.0, &lifetime));

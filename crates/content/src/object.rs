@@ -17,7 +17,7 @@ use crate::outdated::Outdated;
 use crate::peer_fields;
 use crate::relay::BodyReceiver;
 use crate::requester::Requester;
-use crate::response::{Body, Response};
+use crate::response::{Body, ChunkSource, Response};
 use crate::store::Store;
 
 /// An object that answers one request.
@@ -141,7 +141,7 @@ impl ObjectRepresentation {
     pub(crate) async fn body(&self, context: &Rc<Context>, pieces: Pieces) -> Result<Body, BodyError> {
         let mut stream = BodyStream::new(&self.store, &self.object, self.requester, pieces);
         Ok(match stream.next(context).await? {
-            Some(first) => Body::Stream(Box::new((first, stream))),
+            Some(first) => Body::Stream(Box::new((first, ChunkSource::Object(stream)))),
             None => Body::Empty,
         })
     }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 use penstock_http::caching::Lifetime;
-use penstock_origin::http::{Connections, Fetch, HttpOrigin, OriginError, OriginResponse, RequestBody};
+use penstock_origin::http::{
+    Connections, Fetch, HttpOrigin, OriginError, OriginResponse, RelayedResponse, RequestBody, ServerOrder,
+};
 
 /// A future of the thread that made it.
 pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
@@ -36,6 +38,38 @@ pub trait Origins {
         fetch: &'f Fetch,
         body: RequestBody,
     ) -> Fetched<'f, 'o>;
+
+    /// Asks the first server of an order, or else the next in turn, for a response to be relayed.
+    ///
+    /// # Errors
+    /// See [`OriginError`].
+    fn relay<'f>(
+        &'f self,
+        origin: &'f Arc<HttpOrigin>,
+        fetch: &'f Fetch,
+        order: Option<&'f ServerOrder<'f>>,
+    ) -> LocalFuture<'f, Result<RelayedResponse, OriginError>>;
+}
+
+/// The fields of a response as lines, without those of its connection (RFC 9110 §7.6.1) and those that `is_dropped` names. The
+/// response was parsed, so no value can break its line.
+pub(crate) fn field_lines(fields: &HeaderMap, is_dropped: impl Fn(&str) -> bool) -> Vec<u8> {
+    let named = |value: &[u8]| String::from_utf8_lossy(value).to_ascii_lowercase();
+    let connection: Vec<String> =
+        fields.get_all("connection").iter().map(|value| named(value.as_bytes())).collect();
+    let of_connection =
+        |name: &str| connection.iter().any(|list| list.split(',').any(|option| option.trim() == name));
+    let mut lines = Vec::new();
+    for (name, value) in fields {
+        let name = name.as_str();
+        if is_dropped(name) || of_connection(name) {
+            continue;
+        }
+        for piece in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            lines.extend_from_slice(piece);
+        }
+    }
+    lines
 }
 
 /// What another node of the cluster says of an object.
@@ -91,6 +125,15 @@ impl Origins for Connections {
     ) -> Fetched<'f, 'o> {
         Box::pin(async move { Ok(boxed(self.pass(origin, fetch, body).await?)) })
     }
+
+    fn relay<'f>(
+        &'f self,
+        origin: &'f Arc<HttpOrigin>,
+        fetch: &'f Fetch,
+        order: Option<&'f ServerOrder<'f>>,
+    ) -> LocalFuture<'f, Result<RelayedResponse, OriginError>> {
+        Box::pin(Self::relay(self, origin, fetch, order))
+    }
 }
 
 impl Origins for std::rc::Rc<Connections> {
@@ -105,6 +148,15 @@ impl Origins for std::rc::Rc<Connections> {
         body: RequestBody,
     ) -> Fetched<'f, 'o> {
         Origins::forward(&**self, origin, fetch, body)
+    }
+
+    fn relay<'f>(
+        &'f self,
+        origin: &'f Arc<HttpOrigin>,
+        fetch: &'f Fetch,
+        order: Option<&'f ServerOrder<'f>>,
+    ) -> LocalFuture<'f, Result<RelayedResponse, OriginError>> {
+        Origins::relay(&**self, origin, fetch, order)
     }
 }
 

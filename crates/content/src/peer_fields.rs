@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use penstock_cluster::Load;
 use penstock_http::caching::Lifetime;
 
 use crate::lifetime::{StoredLifetime, milliseconds};
@@ -22,7 +23,7 @@ pub(crate) const FRESHNESS: &str = "penstock-freshness";
 pub(crate) const NOT_STORED: &str = "none";
 /// Why the node has no object.
 pub(crate) const FAULT: &str = "penstock-fault";
-/// Requests of other nodes that the node works on.
+/// What the node has to do.
 pub(crate) const LOAD: &str = "penstock-load";
 /// The nodes that a request has passed through (RFC 8586).
 pub(crate) const CDN_LOOP: &str = "cdn-loop";
@@ -62,10 +63,8 @@ pub(crate) fn freshness(lifetime: &StoredLifetime, now: Instant) -> String {
 /// Reads what [`freshness`] wrote.
 pub(crate) fn lifetime(text: &str) -> Option<Lifetime> {
     let value = |name: &str| {
-        let member = text.split(", ").find_map(|member| member.strip_prefix(name)?.strip_prefix('='))?;
-        let number: u64 = member.parse().ok()?;
         // Bounded, so that no sum of times overflows.
-        Some(Duration::from_millis(number.min(milliseconds(LONGEST))))
+        Some(Duration::from_millis(member(text, name)?.min(milliseconds(LONGEST))))
     };
     Some(Lifetime {
         fresh: value("fresh")?,
@@ -73,6 +72,25 @@ pub(crate) fn lifetime(text: &str) -> Option<Lifetime> {
         stale_while_revalidate: value("swr")?,
         stale_if_error: value("sie")?,
     })
+}
+
+/// The load of a node.
+pub(crate) fn load_text(load: Load) -> String {
+    format!("requests={}, connections={}, busy={}", load.requests, load.connections, load.busy)
+}
+
+/// Reads what [`load_text`] wrote.
+pub(crate) fn load(text: &str) -> Option<Load> {
+    Some(Load {
+        requests: member(text, "requests")?,
+        connections: member(text, "connections")?,
+        busy: member(text, "busy")?,
+    })
+}
+
+/// The number of a list of `name=number` that has this name.
+fn member(text: &str, name: &str) -> Option<u64> {
+    text.split(", ").find_map(|member| member.strip_prefix(name)?.strip_prefix('='))?.parse().ok()
 }
 
 /// Ten years.
@@ -137,6 +155,15 @@ mod tests {
         }
         let longest = lifetime(&format!("fresh={0}, age={0}, swr={0}, sie={0}", u64::MAX)).unwrap();
         assert_eq!(longest.fresh, LONGEST);
+    }
+
+    #[test]
+    fn a_load_is_read_as_it_was_written() {
+        let told = Load { requests: 1, connections: u64::MAX, busy: 0 };
+        assert_eq!(load(&load_text(told)), Some(told));
+        for wrong in ["", "7", "requests=1, connections=2", "requests=-1, connections=2, busy=3"] {
+            assert_eq!(load(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

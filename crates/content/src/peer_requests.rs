@@ -3,6 +3,8 @@
 //! They come on a listener of their own, whose clients have shown a certificate of the cluster's authority. What
 //! `penstock-` fields say is believed there and nowhere else.
 
+pub(crate) mod fuzz;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,7 +24,7 @@ use crate::peer_fields as fields;
 use crate::peers::{ALIVE, Peers};
 use crate::requester::{Hop, Requester};
 use crate::respond::{from_cache, from_object};
-use crate::response::{Body, Fields, Response};
+use crate::response::{Body, ChunkSource, Fields, Response};
 use crate::site::SiteTable;
 use crate::store::Store;
 use crate::write_body::slices_of;
@@ -59,9 +61,11 @@ pub async fn respond_to_peer(
         }
         _ => exchange.page(Status::NotFound),
     };
-    response.fields.writer().display(fields::LOAD, service.peers.serving());
-    if let Body::Stream(stream) = &mut response.body {
-        stream.1.serving = Some(serving);
+    response.fields.writer().field(fields::LOAD, fields::load_text(service.peers.own_load()));
+    if let Body::Stream(stream) = &mut response.body
+        && let ChunkSource::Object(stream) = &mut stream.1
+    {
+        stream.serving = Some(serving);
     }
     response
 }

@@ -1,89 +1,53 @@
 //! The other nodes of the cluster: where they are, how they do, and which of them is asked for an object.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+mod members;
+mod missed;
+mod outgoing;
+mod peer;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use penstock_cache::Key;
-use penstock_cluster::{Latency, LoadLimits, Node, Popularity, Ring, block_of, first_below_bound};
-use penstock_config::{Cluster, ClusterNode, limits};
-use penstock_http::OriginUrl;
-use penstock_origin::http::{
-    HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings,
-};
-use penstock_tls::ClientIdentity;
+use penstock_cluster::{Load, Popularity, block_of};
+use penstock_config::{Cluster, ClusterNode, ClusterSource, limits};
 
 use crate::requester::{Hop, Requester};
-
-/// What a node asks another one for, to know whether it is alive.
-pub(crate) const ALIVE: &str = "/alive";
-
-const LOAD_LIMITS: LoadLimits =
-    LoadLimits { percent_of_mean: limits::PEER_LOAD_PERCENT, always: limits::PEER_LOAD_ALWAYS };
+use members::Members;
+use missed::MissedPurges;
+use outgoing::Outgoing;
+pub(crate) use outgoing::OutgoingEntry;
+pub(crate) use peer::ALIVE;
+use peer::SharedLoad;
+pub use peer::{Peer, PeerOutcome};
 
 /// The nodes of the cluster. All workers share them.
 pub struct Peers {
-    ring: Ring,
-    /// Place of this node.
-    own: usize,
-    nodes: Vec<Peer>,
+    /// What the configuration says.
+    cluster: Cluster,
+    members: ArcSwap<Members>,
     pub(crate) popularity: Popularity,
-    /// Blocks of objects that this node is asking others for, with the number of requests.
-    outgoing: Mutex<HashMap<Route, usize>>,
+    /// Objects that another node sent too slowly.
+    slow: Popularity,
+    /// Blocks of objects that this node is asking others for.
+    outgoing: Arc<Outgoing>,
     /// Requests of other nodes under way.
     serving: AtomicU64,
-    membership: Mutex<Membership>,
+    /// The load of this node, without those requests.
+    own_load: SharedLoad,
+    changes: Mutex<Changes>,
     /// When this node purged last.
     purged: Mutex<Option<Instant>>,
+    /// Purges that not all nodes have confirmed.
+    pub(crate) missed: Arc<MissedPurges>,
 }
 
-/// Another node, or this one.
-pub struct Peer {
-    /// Its name.
-    pub name: String,
-    /// Its only server, as an origin.
-    pub(crate) origin: Arc<HttpOrigin>,
-    /// The time to the heads of its responses.
-    pub(crate) latency: Latency,
-    /// Requests of other nodes that it works on, as it said last.
-    load: AtomicU64,
-    counts: [AtomicU64; PeerOutcome::ALL.len()],
-}
-
-/// How a request to another node ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerOutcome {
-    /// With an object.
-    Answered,
-    /// It has another configuration, is asking this node for the same object, or refuses.
-    Refused,
-    /// The origin failed it.
-    OriginFailed,
-    /// It did not answer, or broke off.
-    Failed,
-}
-
-impl PeerOutcome {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Answered, Self::Refused, Self::OriginFailed, Self::Failed];
-
-    /// The word in metrics.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::Refused => "refused",
-            Self::OriginFailed => "origin_failed",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// Which nodes were in when it was last looked at, and since when they are.
-struct Membership {
-    up: Vec<bool>,
+/// The names of the nodes that were in when it was last looked at, and since when they are.
+struct Changes {
+    up: Vec<String>,
     since: Instant,
 }
 
@@ -102,10 +66,10 @@ impl Route {
 }
 
 /// Where a request for bytes goes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Step {
     /// To another node.
-    Peer(usize, Hop),
+    Peer(Arc<Peer>, Hop),
     /// To the origin.
     Origin,
 }
@@ -121,92 +85,149 @@ pub struct PeerStatus {
     pub weight: u32,
     /// Whether it answers.
     pub up: bool,
-    /// Requests of other nodes that it works on, as it said last.
-    pub load: u64,
+    /// What it has to do, as it said last.
+    pub load: Load,
     /// Why it failed last; empty if it did not.
     pub fault: String,
+    /// Purges that it has not confirmed, and that this node will repeat.
+    pub purges_missed: usize,
     /// Requests by outcome, in the order of [`PeerOutcome::ALL`].
     pub requests: [u64; PeerOutcome::ALL.len()],
 }
 
 impl Peers {
-    /// The nodes of a configuration. Those that `known` has with the same settings keep their state.
+    /// The nodes of a configuration. Those that `known` has with the same settings keep their state, and so does a list
+    /// that came from elsewhere.
     pub fn open(cluster: &Cluster, known: Option<&Arc<Self>>, now: Instant) -> Arc<Self> {
         if let Some(same) = known.filter(|known| known.is_of(cluster)) {
             return Arc::clone(same);
         }
-        let ring = Ring::new(cluster.nodes.iter().map(|node| Node::new(&node.name, node.weight)));
-        let nodes = cluster.nodes.iter().map(|node| Peer::open(node, cluster, known)).collect();
+        let before = known.map(|known| known.members.load_full());
+        let mut nodes = cluster.nodes.clone();
+        let is_same_list = known.is_some_and(|known| known.cluster.source == cluster.source);
+        if let Some(before) =
+            before.as_ref().filter(|_| is_same_list && cluster.source != ClusterSource::Listed)
+        {
+            let own = &cluster.nodes[cluster.own].name;
+            nodes.extend(before.others().map(|peer| peer.node.clone()).filter(|node| node.name != *own));
+        }
+        let members = Members::new(&nodes, cluster.own, cluster, before.as_deref());
         let lasts = Duration::from_secs(limits::PEER_POPULAR_SECONDS);
-        let membership = Membership { up: vec![true; cluster.nodes.len()], since: now };
+        let up = nodes.iter().map(|node| node.name.clone()).collect();
+        let missed = known.map_or_else(Arc::default, |known| Arc::clone(&known.missed));
+        if let Some(before) = &before {
+            note_departed(&missed, before, &nodes, now);
+        }
         Arc::new(Self {
-            ring,
-            own: cluster.own,
-            nodes,
+            cluster: cluster.clone(),
+            members: ArcSwap::from_pointee(members),
             popularity: Popularity::new(lasts, limits::PEER_POPULAR_OBJECTS, now),
-            outgoing: Mutex::default(),
+            slow: Popularity::new(
+                Duration::from_secs(limits::PEER_SLOW_SECONDS),
+                limits::PEER_SLOW_OBJECTS,
+                now,
+            ),
+            outgoing: known.map_or_else(Arc::default, |known| Arc::clone(&known.outgoing)),
             serving: AtomicU64::new(0),
-            membership: Mutex::new(membership),
+            own_load: SharedLoad::default(),
+            changes: Mutex::new(Changes { up, since: now }),
             purged: Mutex::default(),
+            missed,
         })
     }
 
     /// Whether these are the nodes of a configuration, with the same settings.
     fn is_of(&self, cluster: &Cluster) -> bool {
-        let weights = self.ring.nodes().iter().map(|node| node.weight);
-        self.own == cluster.own
-            && weights.eq(cluster.nodes.iter().map(|node| node.weight))
-            && self
-                .nodes
-                .iter()
-                .zip(&cluster.nodes)
-                .all(|(peer, node)| peer.name == node.name && peer.origin.is_of(&settings(node, cluster)))
+        let own = self.members.load().own().is_of(&cluster.nodes[cluster.own], cluster);
+        // The certificates are the same for all nodes.
+        own && self.cluster.source == cluster.source
+            && self.cluster.own == cluster.own
+            && self.cluster.nodes == cluster.nodes
+    }
+
+    /// What the configuration says.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Puts other nodes in force: a list that came from elsewhere. Nodes that stay keep their connections, and objects of
+    /// nodes that stay keep their owner. Returns whether anything changed.
+    pub fn set_members(&self, nodes: &[ClusterNode], now: Instant) -> bool {
+        let before = self.members.load_full();
+        let own = before.own().name();
+        let Some(own) = nodes.iter().position(|node| node.name == own) else { return false };
+        if before.peers.iter().map(|peer| &peer.node).eq(nodes) {
+            return false;
+        }
+        note_departed(&self.missed, &before, nodes, now);
+        self.members.store(Arc::new(Members::new(nodes, own, &self.cluster, Some(&before))));
+        self.note_changes(now);
+        true
     }
 
     /// The name of this node.
     pub fn own_name(&self) -> &str {
-        &self.nodes[self.own].name
+        &self.cluster.nodes[self.cluster.own].name
     }
 
     /// The other nodes.
-    pub fn others(&self) -> impl Iterator<Item = &Peer> {
-        self.nodes.iter().enumerate().filter(|(place, _)| *place != self.own).map(|(_, node)| node)
+    pub fn others(&self) -> Vec<Arc<Peer>> {
+        self.members.load().others().cloned().collect()
     }
 
-    pub(crate) fn node(&self, place: usize) -> &Peer {
-        &self.nodes[place]
+    /// Whether a node of this name belongs to the cluster.
+    pub(crate) fn is_member(&self, name: &str) -> bool {
+        self.members.load().find(name).is_some()
+    }
+
+    /// Whether another node of this name belongs to the cluster and answers.
+    pub(crate) fn is_up(&self, name: &str) -> bool {
+        self.members.load().find(name).is_some_and(|peer| peer.origin().is_up())
     }
 
     /// The state of all nodes.
     pub fn status(&self) -> Vec<PeerStatus> {
-        let status = |(place, node): (usize, &Peer)| PeerStatus {
-            name: node.name.clone(),
-            own: place == self.own,
-            weight: self.ring.nodes()[place].weight,
-            up: place == self.own || node.origin.is_up(),
-            load: if place == self.own { self.serving() } else { node.load.load(Ordering::Relaxed) },
-            fault: node.origin.last_fault(0),
-            requests: node.counts.each_ref().map(|count| count.load(Ordering::Relaxed)),
+        let members = self.members.load();
+        let status = |(place, peer): (usize, &Arc<Peer>)| PeerStatus {
+            name: peer.name().to_owned(),
+            own: place == members.own,
+            weight: peer.node.weight,
+            up: members.is_up(place),
+            load: if place == members.own { self.own_load() } else { peer.load() },
+            fault: peer.last_fault(),
+            purges_missed: self.missed.of(peer.name()),
+            requests: peer.requests(),
         };
-        self.nodes.iter().enumerate().map(status).collect()
+        members.peers.iter().enumerate().map(status).collect()
     }
 
     /// Starts the health checks that are due, and notes which nodes came and went. To be called about once a second by any
     /// number of workers, within a `LocalSet`.
     pub fn check_health(&self, now: Instant) {
-        for peer in self.others() {
-            peer.origin.check_health(now);
+        for peer in self.members.load().others() {
+            peer.origin().check_health(now);
         }
-        let up: Vec<bool> = self.nodes.iter().map(|node| node.origin.is_up()).collect();
-        let mut membership = lock(&self.membership);
-        if membership.up != up {
-            *membership = Membership { up, since: now };
+        self.note_changes(now);
+    }
+
+    fn note_changes(&self, now: Instant) {
+        let members = self.members.load();
+        let in_force = members.peers.iter().enumerate().filter(|(place, _)| members.is_up(*place));
+        let up: Vec<&str> = in_force.map(|(_, peer)| peer.name()).collect();
+        let mut changes = lock(&self.changes);
+        if !changes.up.iter().eq(up.iter().copied()) {
+            *changes = Changes { up: up.into_iter().map(str::to_owned).collect(), since: now };
         }
     }
 
-    /// Requests of other nodes under way.
-    pub(crate) fn serving(&self) -> u64 {
-        self.serving.load(Ordering::Relaxed)
+    /// Notes what this node has to do for clients: open connections, and how busy its workers are in thousandths.
+    pub fn set_own_load(&self, connections: u64, busy: u64) {
+        self.own_load.set(Load { requests: 0, connections, busy });
+    }
+
+    /// What this node has to do.
+    pub(crate) fn own_load(&self) -> Load {
+        Load { requests: self.serving.load(Ordering::Relaxed), ..self.own_load.get() }
     }
 
     /// Counts a request of another node for as long as the entry lives.
@@ -215,56 +236,54 @@ impl Peers {
         ServingEntry(Arc::clone(self))
     }
 
-    /// Notes that other nodes are asked for a block, for as long as the entry lives.
-    pub(crate) fn ask_others(self: &Arc<Self>, route: Route) -> OutgoingEntry {
-        *lock(&self.outgoing).entry(route).or_insert(0) += 1;
-        OutgoingEntry { peers: Arc::clone(self), route }
+    /// Notes that another node is asked for a block, for as long as the entry lives; `None` if this node asks for too many
+    /// already.
+    pub(crate) fn ask_others(&self, route: Route) -> Option<OutgoingEntry> {
+        self.outgoing.enter(route)
+    }
+
+    /// Notes that another node sent an object too slowly. Its origin may be slow, so the node itself stays in.
+    pub(crate) fn note_slow(&self, route: Route, now: Instant) {
+        self.slow.note(&route.key, now);
     }
 
     /// Whether this node is asking others for a block. It must not have another node wait for that one: the two could
     /// wait for each other.
     pub(crate) fn is_asking(&self, route: Route) -> bool {
-        lock(&self.outgoing).contains_key(&route)
+        self.outgoing.has(route)
     }
 
     /// Where a request for a block goes: to its owner or the substitutes of that one, then to the origin, which it reaches
-    /// through a node of `shield` if there is one.
+    /// through a node of `shield` if there is one. A node that has missed purges is not asked. An object that came too
+    /// slowly is asked of the origin for a while.
     pub(crate) fn steps(
         &self,
         route: Route,
         requester: Requester,
-        shield: &[usize],
+        shield: &[String],
         now: Instant,
     ) -> Vec<Step> {
-        let rank = self.ring.rank(&route.key, route.block);
-        let is_up = |place: usize| place == self.own || self.nodes[place].origin.is_up();
+        if self.slow.has(&route.key, now) {
+            return vec![Step::Origin];
+        }
+        let members = self.members.load();
+        let rank = members.rank(route);
+        let may_have_old = |peer: &Arc<Peer>| self.missed.of(peer.name()) > 0;
         let mut steps = Vec::new();
         if let Requester::Client(_) = requester {
-            let loads: Vec<Option<u64>> = self
-                .nodes
-                .iter()
-                .enumerate()
-                .map(|(place, node)| {
-                    let load =
-                        || if place == self.own { self.serving() } else { node.load.load(Ordering::Relaxed) };
-                    is_up(place).then(load)
-                })
-                .collect();
-            let first = first_below_bound(&rank, &loads, LOAD_LIMITS).unwrap_or(rank.len());
-            let candidates = rank[first..].iter().copied().filter(|place| is_up(*place));
-            let before_own = candidates.take_while(|place| *place != self.own);
-            steps.extend(before_own.take(limits::PEER_ATTEMPTS).map(|place| Step::Peer(place, Hop::Owner)));
+            let asked = members.before_own(&rank, self.own_load()).filter(|peer| !may_have_old(peer));
+            let asked = asked.take(limits::PEER_ATTEMPTS);
+            steps.extend(asked.map(|peer| Step::Peer(Arc::clone(peer), Hop::Owner)));
         }
         if !matches!(requester, Requester::Peer(Hop::Shield | Hop::Held)) {
-            let is_owner = rank.first() == Some(&self.own);
-            let substitute = rank.iter().skip(1).copied().find(|place| is_up(*place));
-            let substitute = substitute.filter(|_| is_owner && steps.is_empty() && self.is_taking_over(now));
-            steps.extend(substitute.map(|place| Step::Peer(place, Hop::Held)));
-            if !shield.is_empty() && !shield.contains(&self.own) {
-                let shields = self.ring.rank_evenly(&route.key, route.block, shield);
-                let first = shields.into_iter().find(|place| is_up(*place));
-                steps.extend(first.map(|place| Step::Peer(place, Hop::Shield)));
-            }
+            let takes_over =
+                rank.first() == Some(&members.own) && steps.is_empty() && self.is_taking_over(now);
+            let substitute = rank.iter().skip(1).filter(|_| takes_over).find(|place| members.is_up(**place));
+            let substitute =
+                substitute.map(|place| &members.peers[*place]).filter(|peer| !may_have_old(peer));
+            steps.extend(substitute.map(|peer| Step::Peer(Arc::clone(peer), Hop::Held)));
+            let shield = members.shield(route, shield).filter(|peer| !may_have_old(peer));
+            steps.extend(shield.map(|peer| Step::Peer(Arc::clone(peer), Hop::Shield)));
         }
         steps.push(Step::Origin);
         steps
@@ -276,7 +295,7 @@ impl Peers {
             |since: Instant, seconds| now.saturating_duration_since(since) < Duration::from_secs(seconds);
         // While nodes purge, two that ask each other for what they have could keep an old object alive.
         let is_purging = lock(&self.purged).is_some_and(|at| within(at, limits::PEER_PURGED_SECONDS));
-        !is_purging && within(lock(&self.membership).since, limits::PEER_TAKEOVER_SECONDS)
+        !is_purging && within(lock(&self.changes).since, limits::PEER_TAKEOVER_SECONDS)
     }
 
     /// Notes that a purge begins here.
@@ -285,50 +304,29 @@ impl Peers {
     }
 
     /// Names of the nodes that may have a block, best first.
-    pub(crate) fn rank(&self, route: Route) -> Vec<&str> {
-        let rank = self.ring.rank(&route.key, route.block);
-        rank.into_iter().map(|place| self.nodes[place].name.as_str()).collect()
+    pub(crate) fn rank(&self, route: Route) -> Vec<String> {
+        let members = self.members.load();
+        members.rank(route).into_iter().map(|place| members.peers[place].name().to_owned()).collect()
     }
 }
 
 impl fmt::Debug for Peers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peers").field("ring", &self.ring).field("own", &self.own).finish_non_exhaustive()
+        f.debug_struct("Peers").field("members", &self.members).finish_non_exhaustive()
     }
 }
 
-impl Peer {
-    fn open(node: &ClusterNode, cluster: &Cluster, known: Option<&Arc<Peers>>) -> Self {
-        let settings = settings(node, cluster);
-        let same = known.and_then(|known| known.nodes.iter().find(|peer| peer.origin.is_of(&settings)));
-        let origin = same.map_or_else(|| HttpOrigin::new(settings), |peer| Arc::clone(&peer.origin));
-        let counts = std::array::from_fn(|place| {
-            AtomicU64::new(same.map_or(0, |peer| peer.counts[place].load(Ordering::Relaxed)))
-        });
-        let latency = Latency::new(Duration::from_millis(limits::PEER_PATIENCE_MILLISECONDS_MAX));
-        Self { name: node.name.clone(), origin, latency, load: AtomicU64::new(0), counts }
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("node", &self.node).finish_non_exhaustive()
     }
+}
 
-    /// Its only server, as an origin.
-    pub fn origin(&self) -> &Arc<HttpOrigin> {
-        &self.origin
-    }
-
-    /// How long it may answer nothing before it is asked whether it is alive.
-    pub(crate) fn patience(&self) -> Duration {
-        let least = Duration::from_millis(limits::PEER_PATIENCE_MILLISECONDS_MIN);
-        let most = Duration::from_millis(limits::PEER_PATIENCE_MILLISECONDS_MAX);
-        self.latency.percentile_95().clamp(least, most)
-    }
-
-    /// Takes in the load that it tells.
-    pub(crate) fn set_load(&self, load: u64) {
-        self.load.store(load, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count(&self, outcome: PeerOutcome) {
-        self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
-    }
+/// Notes the nodes of `before` that are not in a list: they miss what is purged from now on.
+fn note_departed(missed: &MissedPurges, before: &Members, nodes: &[ClusterNode], now: Instant) {
+    let is_listed = |name: &str| nodes.iter().any(|node| node.name == name);
+    let gone = before.others().map(|peer| peer.name()).filter(|name| !is_listed(name));
+    missed.note_members(gone, nodes.iter().map(|node| node.name.as_str()), now);
 }
 
 /// A request of another node that is counted.
@@ -337,66 +335,6 @@ pub(crate) struct ServingEntry(Arc<Peers>);
 impl Drop for ServingEntry {
     fn drop(&mut self) {
         self.0.serving.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A block that other nodes are asked for.
-pub(crate) struct OutgoingEntry {
-    peers: Arc<Peers>,
-    route: Route,
-}
-
-impl Drop for OutgoingEntry {
-    fn drop(&mut self) {
-        if let Entry::Occupied(mut entry) = lock(&self.peers.outgoing).entry(self.route) {
-            *entry.get_mut() -= 1;
-            if *entry.get() == 0 {
-                entry.remove();
-            }
-        }
-    }
-}
-
-fn settings(node: &ClusterNode, cluster: &Cluster) -> OriginSettings {
-    let scheme = if cluster.tls.is_some() { "https" } else { "http" };
-    let url = OriginUrl::parse(&format!("{scheme}://{}", node.address));
-    let tls = cluster.tls.as_ref();
-    OriginSettings {
-        servers: url.into_iter().map(|url| (url, 1)).collect(),
-        host: Some(node.name.clone()),
-        authorities: tls.map(|tls| tls.authorities.clone()),
-        identity: tls.map(|tls| ClientIdentity::new(&tls.certificate)),
-        s3: None,
-        redirect_hosts: Vec::new(),
-        health_check: Some(HealthCheck {
-            path: ALIVE.to_owned(),
-            interval: Duration::from_millis(limits::PEER_CHECK_MILLISECONDS),
-        }),
-        limits: OriginLimits {
-            connect: Duration::from_millis(limits::PEER_CONNECT_MILLISECONDS),
-            first_byte: Duration::from_secs(limits::PEER_FIRST_BYTE_SECONDS),
-            between_bytes: Duration::from_secs(limits::PEER_FIRST_BYTE_SECONDS),
-            minimum_rate: MinimumRate {
-                bytes_per_second: limits::ORIGIN_RATE_BYTES,
-                window: Duration::from_secs(limits::ORIGIN_RATE_WINDOW_SECONDS),
-            },
-            head_bytes: limits::ORIGIN_HEAD_BYTES,
-            read_bytes: limits::ORIGIN_READ_BYTES,
-            head_fields: limits::ORIGIN_HEAD_FIELDS,
-            idle_connections: limits::PEER_IDLE_CONNECTIONS,
-            connections: limits::PEER_CONNECTIONS,
-            waiting: limits::ORIGIN_WAITING,
-            retries: 1,
-            redirects: 0,
-            sessions: limits::ORIGIN_TLS_SESSIONS,
-            health: HealthLimits {
-                unhealthy_after: 2,
-                healthy_after: limits::PEER_HEALTHY_AFTER,
-                backoff: Duration::from_millis(limits::PEER_CHECK_MILLISECONDS),
-                backoff_max: Duration::from_millis(limits::PEER_CHECK_MILLISECONDS),
-                checked: true,
-            },
-        },
     }
 }
 

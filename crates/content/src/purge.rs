@@ -168,6 +168,7 @@ fn find<'s>(sites: &'s SiteTable, host: &str) -> Result<&'s HttpSite, String> {
         Some(SiteOrigin::Directory(_)) => {
             Err(format!("the site of {host} serves a directory of files, which are not cached"))
         }
+        Some(SiteOrigin::Relayed(_)) => Err(format!("the site of {host} relays without the cache")),
         None => Err(format!("no site answers to {host}")),
     }
 }

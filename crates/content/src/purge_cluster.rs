@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::clock::Clock;
 use crate::peer_requests::purge_fields;
-use crate::peers::{ALIVE, Peers};
+use crate::peers::{ALIVE, Peer, Peers};
 use crate::purge::{PurgeFailure, PurgeOrder, Purged, PurgedNodes, pattern};
 use crate::site::SiteTable;
 use crate::store::Store;
@@ -28,7 +28,7 @@ use crate::store::Store;
 const ROUNDS: usize = 4;
 
 /// Purges here and on all other nodes. Blocks until each has confirmed it or had [`limits::PEER_PURGE_SECONDS`] for a
-/// round.
+/// round. Nodes that have not confirmed it get it again once they answer: see [`repeat_missed_purges`].
 ///
 /// # Errors
 /// See [`PurgeFailure`]; of this node only.
@@ -36,19 +36,63 @@ pub fn purge_cluster(
     store: &Store,
     order: &PurgeOrder,
     sites: &SiteTable,
-    peers: &Arc<Peers>,
+    peers: &Peers,
 ) -> Result<Purged, PurgeFailure> {
     let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
+    let (objects, nodes) = in_rounds(store, peers, &pattern, order.soft)?;
+    peers.missed.add(&pattern, order.soft, &nodes.missing, Clock::system().now());
+    Ok(Purged { objects, cluster: Some(nodes) })
+}
+
+/// Repeats a purge that nodes have missed, on a thread of its own, if one of these nodes answers again. To be called about
+/// once a second by any number of workers.
+///
+/// All rounds are repeated on all nodes: a node may have fetched an old object from the one that had missed the purge.
+pub fn repeat_missed_purges(store: &Arc<Store>, peers: &Arc<Peers>) {
+    let Some(missed) = peers.missed.claim(|name| peers.is_up(name), Clock::system().now()) else { return };
+    let (store, peers) = (Arc::clone(store), Arc::clone(peers));
+    let claimed = (missed.clone(), Arc::clone(&peers));
+    let repeat = move || {
+        let outcome = in_rounds(&store, &peers, &missed.pattern, missed.soft);
+        let missing = match outcome {
+            Ok((_, nodes)) => nodes.missing,
+            Err(failure) => {
+                tracing::error!("a purge that nodes had missed: {failure}");
+                missed.nodes.iter().cloned().collect()
+            }
+        };
+        for name in missed.nodes.iter().filter(|name| peers.is_member(name) && !missing.contains(name)) {
+            tracing::info!("{name} has confirmed a purge that it had missed");
+        }
+        let is_member = |name: &str| peers.is_member(name);
+        peers.missed.repeated(&missed, &missing, is_member, Clock::system().now());
+    };
+    if let Err(error) = std::thread::Builder::new().name("purge-again".to_owned()).spawn(repeat) {
+        tracing::error!("a purge that nodes had missed waits: {error}");
+        let (missed, peers) = claimed;
+        let missing: Vec<String> = missed.nodes.iter().cloned().collect();
+        peers.missed.repeated(&missed, &missing, |_| true, Clock::system().now());
+    }
+}
+
+/// All rounds of a purge. Returns the number of objects here, and which nodes have confirmed each round.
+fn in_rounds(
+    store: &Store,
+    peers: &Peers,
+    pattern: &Pattern,
+    soft: bool,
+) -> Result<(usize, PurgedNodes), PurgeFailure> {
     let here = || {
         let clock = Clock::system();
         peers.note_purge(clock.now());
-        store.purge_pattern(&pattern, order.soft, (clock.now(), clock.wall()))
+        store.purge_pattern(pattern, soft, (clock.now(), clock.wall()))
     };
+    let others = peers.others();
+    let names = || others.iter().map(|peer| peer.name().to_owned());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let Ok(runtime) = runtime else {
-        let missing = peers.others().map(|peer| peer.name.clone()).collect();
-        let nodes = PurgedNodes { confirmed: Vec::new(), missing };
-        return Ok(Purged { cluster: Some(nodes), ..here()? });
+        let nodes = PurgedNodes { confirmed: Vec::new(), missing: names().collect() };
+        return Ok((here()?.objects, nodes));
     };
     let purging = async {
         let connections = Rc::new(Connections::default());
@@ -57,12 +101,10 @@ pub fn purge_cluster(
         for _ in 0..ROUNDS {
             let purged = here()?;
             first.get_or_insert(purged.objects);
-            ask_others(&connections, peers, &pattern, order.soft, &mut missing).await;
+            ask_others(&connections, &others, &request(pattern, soft), &mut missing).await;
         }
-        let confirmed = peers.others().map(|peer| peer.name.clone());
-        let confirmed = confirmed.filter(|name| !missing.contains(name)).collect();
-        let cluster = Some(PurgedNodes { confirmed, missing });
-        Ok(Purged { objects: first.unwrap_or_default(), cluster })
+        let confirmed = names().filter(|name| !missing.contains(name)).collect();
+        Ok((first.unwrap_or_default(), PurgedNodes { confirmed, missing }))
     };
     LocalSet::new().block_on(&runtime, purging)
 }
@@ -70,16 +112,14 @@ pub fn purge_cluster(
 /// One round: all nodes that have not failed one before.
 async fn ask_others(
     connections: &Rc<Connections>,
-    peers: &Arc<Peers>,
-    pattern: &Pattern,
-    soft: bool,
+    others: &[Arc<Peer>],
+    fetch: &Fetch,
     missing: &mut Vec<String>,
 ) {
-    let fetch = request(pattern, soft);
     let mut asked = JoinSet::new();
-    for peer in peers.others().filter(|peer| !missing.contains(&peer.name)) {
+    for peer in others.iter().filter(|peer| !missing.iter().any(|name| name == peer.name())) {
         let (connections, fetch) = (Rc::clone(connections), fetch.clone());
-        let (origin, name) = (Arc::clone(peer.origin()), peer.name.clone());
+        let (origin, name) = (Arc::clone(peer.origin()), peer.name().to_owned());
         asked.spawn_local(async move {
             let answer = connections.fetch(&origin, &fetch);
             let answer = timeout(Duration::from_secs(limits::PEER_PURGE_SECONDS), answer).await;

@@ -16,6 +16,7 @@ use crate::fault::{BodyError, FillFault};
 use crate::metadata::ObjectMetadata;
 use crate::origin_request::{ask_for, part_request, wait_before_retry};
 use crate::origin_response::OriginResponse;
+use crate::origins::OriginBody;
 use crate::requester::Requester;
 
 /// How a relay ended; `None` while it runs.
@@ -76,6 +77,47 @@ impl BodySender {
             Err(_) => return false,
         }
         self.pieces.send(piece).await.is_ok()
+    }
+
+    /// Sends all of a body that is not asked for again, and at most `unannounced_max` bytes of one without a length. If the
+    /// receiver leaves, [`limits::FLOW_UNREAD_BYTES`] more are read.
+    ///
+    /// # Errors
+    /// Why the rest does not come.
+    pub(crate) async fn send_once(
+        self,
+        context: &Context,
+        mut answer: Box<dyn OriginBody + '_>,
+        unannounced_max: u64,
+    ) -> Result<(), FillFault> {
+        let outcome = self.send_pieces(context, &mut *answer, unannounced_max).await;
+        // Before this is dropped, which is what the receiver sees.
+        self.outcome.set(Some(outcome));
+        outcome
+    }
+
+    async fn send_pieces(
+        &self,
+        context: &Context,
+        answer: &mut (dyn OriginBody + '_),
+        unannounced_max: u64,
+    ) -> Result<(), FillFault> {
+        let (mut sent, mut unread) = (0, 0);
+        while let Some(piece) = answer.next().await? {
+            let length = piece.len() as u64;
+            context.metrics.filled(length);
+            sent += length;
+            if answer.length().is_none() && sent > unannounced_max {
+                return Err(FillFault::TooLong);
+            }
+            if length > 0 && !self.send(piece).await {
+                unread += length;
+                if unread > limits::FLOW_UNREAD_BYTES {
+                    return Err(FillFault::NoReaders);
+                }
+            }
+        }
+        Ok(())
     }
 }
 

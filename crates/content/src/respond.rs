@@ -20,6 +20,7 @@ use crate::metadata::ObjectMetadata;
 use crate::object::ObjectRepresentation;
 use crate::peer_fields::{CDN_LOOP, FAULT, has_passed};
 use crate::prefetch::prefetch_next;
+use crate::relayed::relay_response;
 use crate::representation::Representation;
 use crate::requester::Requester;
 use crate::response::Response;
@@ -61,6 +62,7 @@ pub async fn respond(context: &Rc<Context>, sites: &SiteTable, client: ClientReq
                     Err(response) => response,
                 }
             }
+            SiteOrigin::Relayed(origin) => relay_response(&exchange, site, origin).await,
             SiteOrigin::Http(origin, store) if !is_loop(&exchange, origin) => {
                 from_cache(&exchange, origin, store).await
             }

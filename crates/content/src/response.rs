@@ -1,10 +1,17 @@
 //! A response, without the connection that carries it.
 
+use std::rc::Rc;
+use std::time::Duration;
+
 use penstock_egress::Part;
 use penstock_http::HeadWriter;
+use penstock_origin::http::OriginError;
 
 use crate::body_stream::{BodyChunk, BodyStream};
 use crate::cache_status::CacheStatus;
+use crate::context::Context;
+use crate::fault::BodyError;
+use crate::relayed_body::RelayedBody;
 
 /// The answer to a request. A carrier (an HTTP/1 connection, a stream of HTTP/2) adds what belongs to the
 /// connection: Date, Server, framing.
@@ -43,7 +50,71 @@ pub enum Body {
     /// The same in several parts.
     Parts(Vec<Part>),
     /// Bytes that may still be coming: the first of them, and the rest.
-    Stream(Box<(BodyChunk, BodyStream)>),
+    Stream(Box<(BodyChunk, ChunkSource)>),
+}
+
+/// Where the chunks of a body come from.
+pub enum ChunkSource {
+    /// An object of the cache, or one that passes by it.
+    Object(BodyStream),
+    /// A server whose responses are relayed without the cache.
+    Relayed(RelayedBody),
+}
+
+impl ChunkSource {
+    /// The next bytes, as soon as there are any; `None` behind the last.
+    ///
+    /// # Errors
+    /// See [`BodyError`].
+    pub async fn next(&mut self, context: &Rc<Context>) -> Result<Option<BodyChunk>, BodyError> {
+        match self {
+            Self::Object(stream) => stream.next(context).await,
+            Self::Relayed(body) => body.next(context).await,
+        }
+    }
+
+    /// Whether the chunk before was the last, as far as that is known already.
+    pub fn is_at_end(&self) -> bool {
+        match self {
+            Self::Object(stream) => stream.is_at_end(),
+            Self::Relayed(body) => body.is_at_end(),
+        }
+    }
+
+    /// Takes back the last `bytes` of the chunk before: they were not sent, and come again with the next one. False if
+    /// they cannot.
+    pub fn go_back(&mut self, bytes: u64) -> bool {
+        match self {
+            Self::Object(stream) => stream.go_back(bytes),
+            Self::Relayed(_) => bytes == 0,
+        }
+    }
+
+    /// How long the socket that the bytes of a chunk arrive on may have none.
+    pub fn patience(&self) -> Duration {
+        match self {
+            Self::Object(_) => Duration::ZERO,
+            Self::Relayed(body) => body.patience(),
+        }
+    }
+
+    /// Counts time in which that socket had no bytes. `left` bytes of the chunk are still to be sent.
+    ///
+    /// # Errors
+    /// [`BodyError::Gone`]: the server is too slow.
+    pub fn count_wait(&mut self, context: &Context, waited: Duration, left: u64) -> Result<(), BodyError> {
+        match self {
+            Self::Object(_) => Ok(()),
+            Self::Relayed(body) => body.count_wait(context, waited, left),
+        }
+    }
+
+    /// Counts a chunk whose socket did not bring all of its bytes.
+    pub fn count_fault(&self, context: &Context, error: OriginError) {
+        if let Self::Relayed(_) = self {
+            context.metrics.origin(error.label());
+        }
+    }
 }
 
 /// Space for a usual head in bytes, with what its connection adds, so that it is written without growing.

@@ -44,6 +44,8 @@ pub enum SiteOrigin {
     Directory(Directory),
     /// HTTP servers, through the cache.
     Http(Arc<HttpSite>, Arc<Store>),
+    /// HTTP servers, without the cache.
+    Relayed(Arc<HttpSite>),
 }
 
 /// All sites by host. More exact patterns win.
@@ -91,11 +93,15 @@ impl SiteTable {
                     let known = previous.into_iter().flat_map(Self::directories);
                     SiteOrigin::Directory(Directory::open_again(root, known)?)
                 }
+                (Origin::Http(http), _) if http.uncached.is_some() => {
+                    let known = previous.into_iter().flat_map(Self::origins);
+                    SiteOrigin::Relayed(HttpSite::new(http, &raw.cache, known, peers))
+                }
                 (Origin::Http(http), Some(store)) => {
                     let known = previous.into_iter().flat_map(Self::origins);
                     SiteOrigin::Http(HttpSite::new(http, &raw.cache, known, peers), Arc::clone(store))
                 }
-                // The caller opens a store if a site has an HTTP origin.
+                // The caller opens a store if a site is cached.
                 (Origin::Http(_), None) => continue,
             };
             let methods = match &raw.origin {
@@ -139,7 +145,7 @@ impl SiteTable {
     pub fn origins(&self) -> impl Iterator<Item = &Arc<HttpOrigin>> {
         let sites = self.exact.values().chain(self.under.values()).chain(&self.any);
         sites.filter_map(|site| match &site.origin {
-            SiteOrigin::Http(site, _) => Some(site.origin()),
+            SiteOrigin::Http(site, _) | SiteOrigin::Relayed(site) => Some(site.origin()),
             SiteOrigin::Directory(_) => None,
         })
     }
@@ -147,7 +153,7 @@ impl SiteTable {
     fn directories(&self) -> impl Iterator<Item = &Directory> {
         self.all().filter_map(|site| match &site.origin {
             SiteOrigin::Directory(directory) => Some(directory),
-            SiteOrigin::Http(..) => None,
+            SiteOrigin::Http(..) | SiteOrigin::Relayed(_) => None,
         })
     }
 
@@ -160,7 +166,7 @@ impl SiteTable {
     pub(crate) fn find_shared(&self, identity: &str) -> Option<(&Arc<HttpSite>, &Arc<Store>)> {
         match &self.shared.get(identity)?.origin {
             SiteOrigin::Http(site, store) => Some((site, store)),
-            SiteOrigin::Directory(_) => None,
+            SiteOrigin::Relayed(_) | SiteOrigin::Directory(_) => None,
         }
     }
 

@@ -48,8 +48,8 @@ pub(crate) async fn ask<'o>(
     let passed = wanted.loops.map_or_else(|| own.clone(), |before| format!("{before}, {own}"));
     set(&mut fetch.fields, fields::CDN_LOOP, &passed);
     for step in sharing.peers.steps(route, wanted.requester, &sharing.shield, context.now()) {
-        let Step::Peer(place, hop) = step else { break };
-        match (PeerRequest { context, sharing, place, hop, route }).ask(&fetch).await {
+        let Step::Peer(peer, hop) = step else { break };
+        match (PeerRequest { context, sharing, peer, hop, route }).ask(&fetch).await {
             Ok(body) => return Ok(body),
             Err(Declined::ByOrigin(error)) => return Err(error),
             Err(Declined::ByNode) => {}
@@ -64,7 +64,7 @@ pub(crate) async fn tell_others(context: &Context, site: &HttpSite, target: &str
     let mut fetch = Fetch { method: Method::POST, bare: true, ..Fetch::get(target) };
     set(&mut fetch.fields, fields::SITE, &sharing.identity);
     let told = async {
-        for peer in sharing.peers.others().filter(|peer| peer.origin().is_up()) {
+        for peer in sharing.peers.others().into_iter().filter(|peer| peer.origin().is_up()) {
             if let Ok(mut body) = context.origins.fetch(peer.origin(), &fetch).await {
                 read_to_end(&mut *body).await;
             }
@@ -86,17 +86,19 @@ enum Declined {
 struct PeerRequest<'r, 'o> {
     context: &'o Context,
     sharing: &'r Sharing,
-    place: usize,
+    peer: Arc<Peer>,
     hop: Hop,
     route: Route,
 }
 
 impl<'o> PeerRequest<'_, 'o> {
-    async fn ask(&self, fetch: &Fetch) -> Result<Box<dyn OriginBody + 'o>, Declined> {
-        let peers = &self.sharing.peers;
-        let (context, peer) = (self.context, peers.node(self.place));
+    async fn ask(self, fetch: &Fetch) -> Result<Box<dyn OriginBody + 'o>, Declined> {
+        let (context, peer) = (self.context, &self.peer);
         // A node that is asked for what it has, or as a shield, never waits for this one.
-        let asking = (self.hop == Hop::Owner).then(|| peers.ask_others(self.route));
+        let asking = match self.hop {
+            Hop::Owner => Some(self.sharing.peers.ask_others(self.route).ok_or(Declined::ByNode)?),
+            Hop::Shield | Hop::Held => None,
+        };
         let mut fetch = Fetch { bare: true, ..fetch.clone() };
         set(&mut fetch.fields, fields::SITE, &self.sharing.identity);
         set(&mut fetch.fields, fields::HOP, self.hop.label());
@@ -111,26 +113,25 @@ impl<'o> PeerRequest<'_, 'o> {
             Some(Err(error)) => {
                 peer.count(PeerOutcome::Failed);
                 if matches!(error, OriginError::Unreachable | OriginError::Timeout) {
-                    peer.origin().take_out(0, &peer.origin().last_fault(0));
+                    peer.take_out(&peer.last_fault());
                 }
                 return Err(Declined::ByNode);
             }
             None => {
                 peer.count(PeerOutcome::Failed);
-                peer.origin().take_out(0, "it does not answer");
+                peer.take_out("it does not answer");
                 return Err(Declined::ByNode);
             }
         };
         peer.latency.record(context.now().saturating_duration_since(began));
-        if let Some(load) = body.field(fields::LOAD).and_then(|load| load.parse().ok()) {
+        if let Some(load) = body.field(fields::LOAD).and_then(fields::load) {
             peer.set_load(load);
         }
-        self.judge(peer, body, asking).await
+        self.judge(body, asking).await
     }
 
     async fn judge(
-        &self,
-        peer: &Peer,
+        self,
         mut body: Box<dyn OriginBody + 'o>,
         asking: Option<OutgoingEntry>,
     ) -> Result<Box<dyn OriginBody + 'o>, Declined> {
@@ -139,6 +140,7 @@ impl<'o> PeerRequest<'_, 'o> {
             Some(text) => fields::lifetime(text).map(Some),
             None => None,
         };
+        let (peer, route) = (self.peer, self.route);
         let Some(lifetime) = lifetime else {
             let fault = body.field(fields::FAULT).and_then(OriginError::named);
             read_to_end(&mut *body).await;
@@ -155,8 +157,7 @@ impl<'o> PeerRequest<'_, 'o> {
         };
         peer.count(PeerOutcome::Answered);
         let peers = Arc::clone(&self.sharing.peers);
-        let (context, place) = (self.context, self.place);
-        Ok(Box::new(PeerBody { body, context, peers, place, lifetime, _asking: asking }))
+        Ok(Box::new(PeerBody { body, context: self.context, peers, peer, route, lifetime, _asking: asking }))
     }
 }
 
@@ -217,7 +218,8 @@ struct PeerBody<'o> {
     body: Box<dyn OriginBody + 'o>,
     context: &'o Context,
     peers: Arc<Peers>,
-    place: usize,
+    peer: Arc<Peer>,
+    route: Route,
     lifetime: Option<Lifetime>,
     _asking: Option<OutgoingEntry>,
 }
@@ -245,11 +247,14 @@ impl OriginBody for PeerBody<'_> {
 
     fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {
         Box::pin(async move {
-            let peer = self.peers.node(self.place);
-            match while_alive(self.context, peer, self.body.next()).await {
+            match while_alive(self.context, &self.peer, self.body.next()).await {
+                Some(Err(OriginError::TooSlow)) => {
+                    self.peers.note_slow(self.route, self.context.now());
+                    Err(OriginError::TooSlow)
+                }
                 Some(piece) => piece,
                 None => {
-                    peer.origin().take_out(0, "it stopped within a response");
+                    self.peer.take_out("it stopped within a response");
                     Err(OriginError::Timeout)
                 }
             }

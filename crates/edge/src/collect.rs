@@ -122,6 +122,12 @@ impl Collector {
         self.chacha20.observe(now, || self.metrics.busy_share(), || self.costs());
     }
 
+    /// The share of the time that the workers work, in thousandths.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the share is from 0 to 1")]
+    pub(crate) fn busy_thousandths(&self) -> u64 {
+        (1000.0 * self.metrics.busy_share()) as u64
+    }
+
     fn readings(&self, now: SystemTime) -> Readings {
         let Parts { origins, peers, cache, remote_keys } = {
             let parts = lock(&self.settings);
@@ -219,9 +225,12 @@ fn origin_servers(mut origins: Vec<Arc<HttpOrigin>>) -> Vec<OriginServerReading>
 
 fn readings_of(peers: &Peers) -> Vec<PeerReading> {
     let others = peers.status().into_iter().filter(|node| !node.own);
-    let reading = |PeerStatus { name, up, load, requests, .. }: PeerStatus| {
-        let outcomes = PeerOutcome::ALL.map(PeerOutcome::label);
-        PeerReading { name, up, load, requests: outcomes.into_iter().zip(requests).collect() }
+    let reading = |node: PeerStatus| PeerReading {
+        name: node.name,
+        up: node.up,
+        load: node.load.requests,
+        purges_missed: node.purges_missed as u64,
+        requests: PeerOutcome::ALL.into_iter().map(PeerOutcome::label).zip(node.requests).collect(),
     };
     others.map(reading).collect()
 }

@@ -59,6 +59,11 @@ impl ConnectionCount {
         }
     }
 
+    /// Number of open connections.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
     /// Takes a place, of which there are never more than `connections_max`; `None` if all are taken.
     pub(crate) fn take_place(self: &Arc<Self>, connections_max: usize) -> Option<Place> {
         let most = connections_max.min(self.descriptors_max);

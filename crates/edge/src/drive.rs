@@ -5,12 +5,17 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
-use penstock_content::{Body, BodyChunk, BodyStream};
+use penstock_content::{Body, BodyChunk, ChunkSource};
 use penstock_egress::{Part, Parts, SendError, Step, Transmission};
+use penstock_origin::http::OriginError;
 use penstock_origin::residency::{NotResident, Stream};
+use tokio::time::timeout;
 
 use crate::metrics::ShortReason;
 use crate::worker::Worker;
+
+/// The longest time that a source without a limit of its own may have no bytes.
+const SOURCE_PATIENCE: Duration = Duration::from_secs(limits::SOURCE_DEADLINE_SECONDS);
 
 /// How a response was sent.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +27,9 @@ pub(crate) struct Sent {
     /// Why the response ended early, if it did.
     pub(crate) short: Option<ShortReason>,
 }
+
+/// Nothing yet.
+pub(crate) const NOTHING_SENT: Sent = Sent { bytes: 0, first_byte: None, short: None };
 
 /// What carries one response to its client: an HTTP/1 connection, or a stream of a connection with many responses.
 ///
@@ -62,10 +70,28 @@ pub(crate) trait Carrier {
 
 /// Sends a head and a body.
 pub(crate) async fn drive(carrier: &mut impl Carrier, worker: &Worker, head: Vec<u8>, body: Body) -> Sent {
-    let mut sent = Sent { bytes: 0, first_byte: None, short: None };
+    let mut sent = NOTHING_SENT;
     let is_whole = {
         // Pinned here: an async function keeps a future that it gets by value twice.
         let sending = pin!(drive_whole(carrier, worker, head, body, &mut sent));
+        worker.send_until_cut(sending).await
+    };
+    if !is_whole {
+        sent.short = Some(ShortReason::Drain);
+    }
+    sent
+}
+
+/// Sends a response of which `transmission` is left, as well as what follows its first chunk.
+pub(crate) async fn drive_rest(
+    carrier: &mut impl Carrier,
+    worker: &Worker,
+    transmission: Transmission,
+    stream: Option<Box<(BodyChunk, ChunkSource)>>,
+) -> Sent {
+    let mut sent = NOTHING_SENT;
+    let is_whole = {
+        let sending = pin!(drive_parts(carrier, worker, transmission, stream, &mut sent));
         worker.send_until_cut(sending).await
     };
     if !is_whole {
@@ -86,18 +112,31 @@ async fn drive_whole(
         Body::Empty => (Parts::from_iter([head]), None),
         Body::Part(part) => (Parts::from_iter([head, part]), None),
         Body::Parts(parts) => (std::iter::once(head).chain(parts).collect(), None),
-        Body::Stream(stream) => {
-            let (mut first, rest) = *stream;
+        Body::Stream(mut stream) => {
+            let first = &mut stream.0;
             let content = carrier.frame(std::mem::take(&mut first.parts), first.length);
-            (std::iter::once(head).chain(content).collect(), Some((first, rest)))
+            (std::iter::once(head).chain(content).collect(), Some(stream))
         }
     };
-    let mut head = Transmission::new(parts);
+    drive_parts(carrier, worker, Transmission::new(parts), stream, sent).await;
+}
+
+/// Sends `first`, and what follows it.
+async fn drive_parts(
+    carrier: &mut impl Carrier,
+    worker: &Worker,
+    mut first: Transmission,
+    stream: Option<Box<(BodyChunk, ChunkSource)>>,
+    sent: &mut Sent,
+) {
     match stream {
-        Some((first, rest)) => drive_stream(carrier, worker, head, first, rest, sent).await,
+        Some(stream) => {
+            let (chunk, rest) = *stream;
+            drive_stream(carrier, worker, first, chunk, rest, sent).await;
+        }
         None => {
-            carrier.finish(&mut head);
-            send(carrier, worker, head, sent).await;
+            carrier.finish(&mut first);
+            send(carrier, worker, first, sent).await;
         }
     }
 }
@@ -108,32 +147,30 @@ async fn drive_stream(
     worker: &Worker,
     mut transmission: Transmission,
     first: BodyChunk,
-    mut rest: BodyStream,
+    rest: ChunkSource,
     sent: &mut Sent,
 ) {
-    let mut chunk = first;
+    let mut body = Chunked { chunk: Some(first), rest };
     loop {
-        if rest.is_at_end() && carrier.end().is_empty() {
+        if body.rest.is_at_end() && carrier.end().is_empty() {
             carrier.finish(&mut transmission);
         }
-        // The bytes of a chunk stay in the cache until they have been sent, or the chunk is given up.
-        let mut held = Some(chunk);
-        let given_up = send_chunk(carrier, worker, transmission, &mut held, sent).await;
+        let given_up = send_chunk(carrier, worker, transmission, Some(&mut body), sent).await;
         if sent.short == Some(ShortReason::Truncated)
-            && let Some(chunk) = &held
+            && let Some(chunk) = &body.chunk
         {
             chunk.report_failure();
         }
-        if sent.short.is_none() && !rest.go_back(given_up) {
+        if sent.short.is_none() && !body.rest.go_back(given_up) {
             sent.short = Some(ShortReason::TooSlow);
         }
         if sent.short.is_some() {
             return;
         }
-        let lease = held.and_then(BodyChunk::into_lease);
-        let next = carrier.wait_for(pin!(rest.next(&worker.content))).await;
+        let lease = body.chunk.take().and_then(BodyChunk::into_lease);
+        let next = carrier.wait_for(pin!(body.rest.next(&worker.content))).await;
         drop(lease);
-        chunk = match next {
+        let mut chunk = match next {
             Ok(Ok(Some(next))) => next,
             Ok(Ok(None)) => {
                 let end = carrier.end();
@@ -155,6 +192,7 @@ async fn drive_stream(
         };
         let parts = carrier.frame(std::mem::take(&mut chunk.parts), chunk.length);
         transmission = Transmission::new(parts);
+        body.chunk = Some(chunk);
     }
 }
 
@@ -165,7 +203,15 @@ pub(crate) async fn send(
     transmission: Transmission,
     sent: &mut Sent,
 ) {
-    send_chunk(carrier, worker, transmission, &mut None, sent).await;
+    send_chunk(carrier, worker, transmission, None, sent).await;
+}
+
+/// A body in chunks while one of them is sent.
+struct Chunked {
+    /// The chunk. Its bytes stay in the cache until they have been sent, or it is given up.
+    chunk: Option<BodyChunk>,
+    /// The chunks behind it.
+    rest: ChunkSource,
 }
 
 /// The same for a transmission with the bytes of a chunk. If the client takes nothing and others need the memory of the
@@ -174,7 +220,7 @@ async fn send_chunk(
     carrier: &mut impl Carrier,
     worker: &Worker,
     mut transmission: Transmission,
-    chunk: &mut Option<BodyChunk>,
+    mut body: Option<&mut Chunked>,
     sent: &mut Sent,
 ) -> u64 {
     let mut given_up = 0;
@@ -192,6 +238,7 @@ async fn send_chunk(
                 }
             }
             Ok(Step::Blocked) => {
+                let chunk = body.as_deref_mut().map(|body| &mut body.chunk);
                 sent.short =
                     wait_for_client(carrier, &mut transmission, chunk, &mut given_up, sent.bytes).await;
             }
@@ -204,7 +251,16 @@ async fn send_chunk(
                     Err(NotResident::Busy | NotResident::Failed(_)) => sent.short = Some(ShortReason::Io),
                 }
             }
-            Ok(Step::Starved) => sent.short = wait_for_source(carrier, &transmission).await,
+            Ok(Step::Starved) => {
+                let rest = body.as_deref_mut().map(|body| &mut body.rest);
+                sent.short = wait_for_source(carrier, worker, &transmission, rest).await;
+            }
+            Err(SendError::Truncated) if transmission.source().is_some() => {
+                if let Some(body) = body.as_deref() {
+                    body.rest.count_fault(&worker.content, OriginError::CutShort);
+                }
+                sent.short = Some(ShortReason::Origin);
+            }
             Err(error) => {
                 if let SendError::Kernel(reason) = error {
                     worker.shard.egress_ended(reason);
@@ -225,10 +281,11 @@ async fn send_chunk(
 async fn wait_for_client(
     carrier: &mut impl Carrier,
     transmission: &mut Transmission,
-    held: &mut Option<BodyChunk>,
+    held: Option<&mut Option<BodyChunk>>,
     given_up: &mut u64,
     sent: u64,
 ) -> Option<ShortReason> {
+    let Some(held) = held else { return carrier.wait_until_writable(sent).await };
     let Some(chunk) = held else { return carrier.wait_until_writable(sent).await };
     let mut writable = pin!(carrier.wait_until_writable(sent));
     tokio::select! {
@@ -246,20 +303,31 @@ async fn wait_for_client(
     }
 }
 
-/// Waits until the socket that the body comes from has more.
-async fn wait_for_source(carrier: &mut impl Carrier, transmission: &Transmission) -> Option<ShortReason> {
+/// Waits until the socket that the body comes from has more, for as long as the body allows.
+async fn wait_for_source(
+    carrier: &mut impl Carrier,
+    worker: &Worker,
+    transmission: &Transmission,
+    rest: Option<&mut ChunkSource>,
+) -> Option<ShortReason> {
     let source = Rc::clone(transmission.source()?.socket());
-    let deadline = Duration::from_secs(limits::SOURCE_DEADLINE_SECONDS);
+    let patience = rest.as_ref().map_or(SOURCE_PATIENCE, |rest| rest.patience());
+    let began = Instant::now();
     // An error of the source is found when it is read.
-    let waited = carrier.wait_for(tokio::time::timeout(deadline, source.readable())).await;
-    match waited {
-        Ok(Ok(_)) => None,
-        Ok(Err(_)) => Some(ShortReason::Io),
-        Err(why) => Some(why),
-    }
+    let has_more = match carrier.wait_for(timeout(patience, source.readable())).await {
+        Ok(waited) => waited.is_ok(),
+        Err(why) => return Some(why),
+    };
+    let is_too_slow = rest.is_some_and(|rest| {
+        if !has_more {
+            rest.count_fault(&worker.content, OriginError::Timeout);
+        }
+        has_more && rest.count_wait(&worker.content, began.elapsed(), transmission.remaining()).is_err()
+    });
+    (is_too_slow || !has_more).then_some(ShortReason::Origin)
 }
 
-fn short_reason(error: &SendError) -> ShortReason {
+pub(crate) fn short_reason(error: &SendError) -> ShortReason {
     match error {
         SendError::Truncated => ShortReason::Truncated,
         SendError::Gone => ShortReason::ClientClosed,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use penstock_config::{Config, StorePlace, limits};
 use penstock_fleet::{
-    Fleet, FleetLimits, FleetOptions, FleetView, Intervals, PurgeStreamLimits, StoreAddress, StoreLogin,
+    Fleet, FleetLimits, FleetOptions, FleetView, Intervals, PurgeStreamLimits, StoreAddress, StoreFacts,
+    StoreLogin,
 };
 use penstock_tls::Outbound;
 
@@ -23,7 +24,6 @@ pub(crate) fn join(config: &Config) -> io::Result<Option<Arc<Fleet>>> {
     let Some(options) = options(config)? else { return Ok(None) };
     let fleet = Arc::new(Fleet::start(options)?);
     if config.tls.tickets.shared {
-        fleet.share_tickets(Some(config.tls.tickets.policy));
         fleet.wait_for_tickets(START);
     }
     Ok(Some(fleet))
@@ -36,6 +36,14 @@ pub(crate) fn join(config: &Config) -> io::Result<Option<Arc<Fleet>>> {
 pub fn look_at_fleet(config: &Config) -> Result<Option<FleetView>, String> {
     let options = options(config).map_err(|error| error.to_string())?;
     options.map(|options| penstock_fleet::look(&options)).transpose()
+}
+
+/// What the store of a configuration says about itself; `None` if the configuration has no fleet. Blocks for some seconds at
+/// most.
+#[must_use]
+pub fn examine_store(config: &Config) -> Option<Result<StoreFacts, String>> {
+    let options = options(config).map_err(|error| error.to_string()).transpose()?;
+    Some(options.and_then(|options| penstock_fleet::examine(&options)))
 }
 
 fn options(config: &Config) -> io::Result<Option<FleetOptions>> {
@@ -59,6 +67,7 @@ fn options(config: &Config) -> io::Result<Option<FleetOptions>> {
         name: fleet.name.clone(),
         state: fleet.state.clone(),
         deadline: fleet.deadline,
+        tickets: config.tls.tickets.shared.then_some(config.tls.tickets.policy),
         limits: LIMITS,
     }))
 }

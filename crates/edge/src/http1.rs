@@ -182,12 +182,8 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     }
     connection.requests += 1;
     let Some(early) = judge_early(connection, &request, head.len()).await else { return false };
-    let client = ClientRequest {
-        head: &request,
-        address: connection.client.ip(),
-        secure: connection.tls.is_some(),
-        early,
-    };
+    let client =
+        ClientRequest { head: &request, address: connection.client, secure: connection.tls.is_some(), early };
     let content = Rc::clone(&connection.worker.content);
     // Held until the response has been sent: it comes from the origin as well.
     let mut share = None;
@@ -199,9 +195,8 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
         Some(forward) => match forwarded_share(&connection.worker, connection.client, settings) {
             Ok(held) => {
                 share = Some(held);
-                let around = (&content, connection.client);
                 let mut body = Http1Body::new(connection, &request, settings);
-                Box::pin(upload::forward(&mut body, &forward, client, around, settings)).await
+                Box::pin(upload::forward(&mut body, &forward, client, &content, settings)).await
             }
             Err(rejection) => Err(rejection),
         },

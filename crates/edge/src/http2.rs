@@ -4,46 +4,48 @@
 //! `penstock-http2` chooses. A stream answers its request as HTTP/1 does, and leaves what it sends to that task.
 
 mod answer;
+mod deadlines;
+mod detached;
 mod slot;
 mod state;
 mod stream;
+mod tasks;
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use futures_util::stream::{FuturesUnordered, Stream as _};
 use penstock_config::limits;
 use penstock_egress::{FramesStep, SendError};
-use penstock_http2::{ErrorCode, Shutdown, StreamEvent, StreamId};
+use penstock_http2::{Shutdown, StreamEvent, StreamId};
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep_until;
 
 use crate::client_budget::ClientBudget;
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE};
 use crate::connection_count::IdleEntry;
-use crate::metrics::{HttpLabel, Refusal, ShortReason};
-use crate::untaken::{Untaken, drop_untaken, untaken_bytes};
+use crate::metrics::{HttpLabel, ShortReason};
+use crate::untaken::Untaken;
 use crate::worker::CountedHere;
 use answer::{Early, Incoming, Opened, answer};
 use slot::Slot;
 use state::Shared;
 use stream::Stream;
+use tasks::Tasks;
 
 /// Serves requests until client or server ends the connection, then closes it.
 pub(crate) async fn serve(connection: Box<Connection>) {
     connection.worker.shard.connection_speaks(HttpLabel::H2);
     let mut session = Session::new(connection);
-    let mut streams = FuturesUnordered::new();
+    let mut tasks = Tasks::new(answer);
     let last_alert = loop {
-        // Boxed: the set itself holds the space of one, also while it is empty.
-        let has_read = match session.read(&mut |opened| streams.push(Box::pin(answer(opened)))) {
+        let reading = |context: &mut Context<'_>| session.read(&mut |opened| tasks.start(opened, context));
+        let has_read = match now_with(reading).await {
             Ok(has_read) => has_read,
             Err(End(alert)) => break alert,
         };
-        run(&mut streams).await;
+        now_with(|context| tasks.run(context)).await;
         match session.send() {
             Ok(FramesStep::Sent(bytes)) => {
                 // Other connections of this worker get their turn between two batches.
@@ -64,26 +66,26 @@ pub(crate) async fn serve(connection: Box<Connection>) {
             consume_budget().await;
             continue;
         }
-        let has_streams = !streams.is_empty();
-        if session.is_over(has_streams) {
+        now_with(|context| session.attach(&mut |opened| tasks.start(opened, context))).await;
+        if session.is_over(!tasks.is_empty()) {
             break CLOSE_NOTIFY;
         }
-        session.wait(&mut streams).await;
+        session.wait(&mut tasks).await;
         if let Err(End(alert)) = session.judge(Instant::now()) {
             break alert;
         }
     };
-    Box::pin(session.close(streams, last_alert)).await;
+    Box::pin(session.close(tasks, last_alert)).await;
 }
 
-/// Runs the streams that can go on.
-async fn run<F: Future<Output = ()>>(streams: &mut FuturesUnordered<F>) {
-    poll_fn(|context| {
-        while let Poll::Ready(Some(())) = Pin::new(&mut *streams).poll_next(context) {}
-        Poll::Ready(())
-    })
-    .await;
+/// Calls `f` with the context of the task.
+async fn now_with<T>(f: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    let mut f = Some(f);
+    poll_fn(|context| f.take().map_or(Poll::Pending, |f| Poll::Ready(f(context)))).await
 }
+
+/// How long an idle connection keeps memory for the next requests.
+const IDLE_MEMORY: Duration = Duration::from_millis(limits::HTTP2_IDLE_MEMORY_MILLISECONDS);
 
 /// The end of a connection, with the alert to send.
 struct End(u8);
@@ -107,6 +109,8 @@ struct Session {
     /// Since when there is no stream.
     idle_since: Instant,
     idle: Option<IdleEntry>,
+    /// Whether there is memory that an idle connection does not need.
+    holds_memory: bool,
     goaway: Goaway,
     /// Whether the client was too slow to take what was sent.
     is_given_up: bool,
@@ -147,6 +151,7 @@ impl Session {
             unfinished: None,
             idle_since: Instant::now(),
             idle: None,
+            holds_memory: false,
             goaway: Goaway::None,
             is_given_up: false,
         }
@@ -195,10 +200,11 @@ impl Session {
         let now = Instant::now();
         let received = self.shared.state.borrow_mut().protocol.receive(&self.connection.inbox, now);
         self.connection.inbox.clear();
+        self.holds_memory = true;
         loop {
             let event = self.shared.state.borrow_mut().protocol.next_event();
             let Some(event) = event else { break };
-            self.follow(event, open);
+            self.follow(event, now, open);
         }
         if let Err(error) = received {
             self.connection.worker.shard.http2_error(error.reason);
@@ -213,15 +219,15 @@ impl Session {
         Ok(())
     }
 
-    fn follow(&mut self, event: StreamEvent, open: &mut impl FnMut(Opened)) {
+    fn follow(&mut self, event: StreamEvent, now: Instant, open: &mut impl FnMut(Opened)) {
         let shard = &self.shared.worker.shard;
         match event {
             StreamEvent::Request { stream, head, end } => {
                 let early = self.judge_early(head.method(), end, head.lines().len());
-                open(self.opened(stream, Incoming::Request { head, has_body: !end, early }, end));
+                open(self.opened(stream, Incoming::Request { head, has_body: !end, early }, end, now));
             }
             StreamEvent::Rejected { stream, status, reason } => {
-                open(self.opened(stream, Incoming::Rejected { status, reason }, true));
+                open(self.opened(stream, Incoming::Rejected { status, reason }, true, now));
             }
             StreamEvent::Data { stream, bytes, end } => {
                 if let Some((slot, _)) = self.shared.state.borrow_mut().slot(stream) {
@@ -237,9 +243,7 @@ impl Session {
             }
             StreamEvent::Reset { stream, reason, .. } => {
                 shard.stream_reset(reason);
-                if let Some((slot, _)) = self.shared.state.borrow_mut().slot(stream) {
-                    slot.fail(ShortReason::ClientClosed);
-                }
+                self.shared.state.borrow_mut().reset_by_client(stream, &self.shared, now);
             }
             StreamEvent::Refused { reason, .. } => shard.stream_refused(reason),
             StreamEvent::GoAway { .. } => self.client = Client::Left,
@@ -257,9 +261,16 @@ impl Session {
         }
     }
 
-    fn opened(&mut self, stream: StreamId, request: Incoming, is_body_whole: bool) -> Opened {
+    fn opened(
+        &mut self,
+        stream: StreamId,
+        request: Incoming,
+        is_body_whole: bool,
+        started: Instant,
+    ) -> Opened {
         let before = std::mem::replace(&mut self.settings, self.connection.worker.settings());
         self.connection.requests += 1;
+        (self.idle, self.idle_since) = (None, started);
         let budget = ClientBudget::to_take(&self.settings.limits);
         self.shared.state.borrow_mut().add(Slot::new(stream, budget, is_body_whole));
         self.shared.worker.shard.stream_opened();
@@ -269,10 +280,23 @@ impl Session {
             self.announce_end();
         }
         Opened {
-            stream: Stream { shared: Rc::clone(&self.shared), id: stream },
+            stream: Stream::new(&self.shared, stream),
             request,
             number: self.connection.requests,
             settings: Rc::clone(&self.settings),
+            started,
+        }
+    }
+
+    /// Gives a task to each response that has none, before the connection waits.
+    fn attach(&self, open: &mut impl FnMut(Opened)) {
+        loop {
+            let unsent = self.shared.state.borrow_mut().attach();
+            let Some((stream, detached, transmission)) = unsent else { return };
+            let (number, started) = (detached.number, detached.started);
+            let settings = Rc::clone(&detached.settings);
+            let request = Incoming::Attached(Some(Box::new((detached, transmission))));
+            open(Opened { stream: Stream::new(&self.shared, stream), request, number, settings, started });
         }
     }
 
@@ -293,7 +317,7 @@ impl Session {
         let Self { connection, shared, .. } = self;
         shared.take_changed();
         let step = connection.outlet.send_frames(now, |batch| {
-            shared.state.borrow_mut().fill(batch, &shared.worker, now);
+            shared.state.borrow_mut().fill(batch, shared, now);
         })?;
         if let FramesStep::Sent(bytes) = step {
             self.sent += bytes as u64;
@@ -329,24 +353,26 @@ impl Session {
     }
 
     /// Waits until the client, a stream or a deadline needs attention.
-    async fn wait<F: Future<Output = ()>>(&mut self, streams: &mut FuturesUnordered<F>) {
-        let is_idle = streams.is_empty() && !self.is_blocked;
+    async fn wait<F: Future<Output = ()>>(&mut self, tasks: &mut Tasks<F, impl Fn(Opened) -> F>) {
+        let is_idle = tasks.is_empty() && !self.is_blocked;
+        let begun = Instant::now();
         if is_idle && self.idle.is_none() {
-            self.shared.state.borrow_mut().release_memory();
-            self.connection.inbox = Vec::new();
             self.budget = ClientBudget::to_take(&self.settings.limits);
             self.idle = Some(self.connection.worker.idle.enter());
+            self.holds_memory = true;
         }
-        let begun = Instant::now();
+        if is_idle && self.holds_memory && begun >= self.idle_since + IDLE_MEMORY {
+            self.shared.state.borrow_mut().release_memory();
+            tasks.release_memory();
+            self.connection.inbox = Vec::new();
+            self.holds_memory = false;
+        }
         let blocked = self.shared.state.borrow_mut().pause_blocked(begun);
         let deadline = self.deadline(begun).into_iter().chain(blocked).min();
         let (connection, shared) = (&self.connection, &self.shared);
         let worker = &connection.worker;
         let goes_on = poll_fn(|context| {
-            let mut any = false;
-            while let Poll::Ready(Some(())) = Pin::new(&mut *streams).poll_next(context) {
-                any = true;
-            }
+            let any = tasks.run(context);
             if shared.take_changed() || any { Poll::Ready(()) } else { Poll::Pending }
         });
         let evicted = async {
@@ -376,92 +402,13 @@ impl Session {
         }
     }
 
-    /// When something ends that does not end by itself.
-    fn deadline(&self, now: Instant) -> Option<Instant> {
-        let limits = &self.settings.limits;
-        let state = self.shared.state.borrow();
-        let idle = self.idle.is_some().then(|| self.idle_since + limits.idle_timeout);
-        let unfinished = self.unfinished.map(|(_, since)| since + limits.head_deadline);
-        let blocked = self.budget.left().filter(|_| self.is_blocked).map(|left| now + left);
-        let check = Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS);
-        let stalled = state.stall_left().filter(|_| !self.is_blocked).map(|left| now + left.min(check));
-        let early = self.connection.early_deadline();
-        let goaway = match self.goaway {
-            Goaway::First(due) => Some(due),
-            Goaway::None | Goaway::Last => None,
-        };
-        [idle, unfinished, blocked, stalled, early, goaway].into_iter().flatten().min()
-    }
-
-    /// Ends what has reached its deadline.
-    fn judge(&mut self, now: Instant) -> Result<(), End> {
-        if self.idle.as_ref().is_some_and(IdleEntry::is_evicted) {
-            self.connection.worker.shard.refused(Refusal::Evicted);
-            self.is_given_up = true;
-            return Err(self.end_with(ErrorCode::NO_ERROR));
-        }
-        if matches!(self.goaway, Goaway::First(due) if now >= due) {
-            self.shared.state.borrow_mut().protocol.shutdown(Shutdown::Final);
-            self.goaway = Goaway::Last;
-        }
-        let limits = &self.settings.limits;
-        if self.unfinished.is_some_and(|(_, since)| now >= since + limits.head_deadline) {
-            self.connection.worker.shard.http2_error("frame_too_slow");
-            return Err(self.end_with(ErrorCode::ENHANCE_YOUR_CALM));
-        }
-        if self.idle.is_some() && now >= self.idle_since + limits.idle_timeout {
-            return Err(self.end_with(ErrorCode::NO_ERROR));
-        }
-        if self.is_blocked && self.budget.left() == Some(Duration::ZERO) {
-            let socket = &self.connection.socket;
-            if !self.budget.earn(self.sent.saturating_sub(untaken_bytes(socket))) {
-                drop_untaken(socket);
-                self.shared.state.borrow_mut().fail_all(ShortReason::TooSlow);
-                self.is_given_up = true;
-                return Err(End(CLOSE_NOTIFY));
-            }
-        }
-        self.judge_stalls(now);
-        Ok(())
-    }
-
-    /// Takes the time that clients keep their windows empty off the budgets of the streams.
-    fn judge_stalls(&mut self, now: Instant) {
-        let mut state = self.shared.state.borrow_mut();
-        if self.is_blocked || !state.is_stalled() {
-            self.stalled_since = None;
-            return;
-        }
-        let sent = state.content_sent();
-        let (since, sent_before) = *self.stalled_since.get_or_insert((now, sent));
-        let waited = now.saturating_duration_since(since);
-        let least = state.stall_left().unwrap_or_default();
-        if waited < Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS).min(least) {
-            return;
-        }
-        let enough = u128::from(self.settings.limits.minimum_rate) * waited.as_millis() / 1000;
-        let others_go_on = u128::from(sent.saturating_sub(sent_before)) > enough;
-        state.spend_stalled(waited, others_go_on);
-        self.stalled_since = Some((now, sent));
-        drop(state);
-        self.shared.set_changed();
-    }
-
-    /// Tells the client that the connection ends.
-    fn end_with(&mut self, code: ErrorCode) -> End {
-        self.shared.state.borrow_mut().protocol.close(code);
-        // A full socket takes no more; the connection ends all the same.
-        drop(self.send());
-        End(CLOSE_NOTIFY)
-    }
-
     /// Ends what is left of the streams and closes the connection.
-    async fn close<F: Future<Output = ()>>(self, mut streams: FuturesUnordered<F>, alert: u8) {
+    async fn close<F: Future<Output = ()>>(self, mut tasks: Tasks<F, impl Fn(Opened) -> F>, alert: u8) {
         let Self { mut connection, shared, budget, sent, is_given_up, .. } = self;
-        shared.state.borrow_mut().fail_all(ShortReason::ClientClosed);
+        shared.state.borrow_mut().fail_all(ShortReason::ClientClosed, &shared);
         // Those that wait for an origin are dropped.
-        run(&mut streams).await;
-        drop(streams);
+        now_with(|context| tasks.run(context)).await;
+        drop(tasks);
         if is_given_up {
             connection.give_up_place();
         } else {

@@ -37,6 +37,7 @@ mod http1;
 mod http2;
 mod inbound;
 mod kernel_tls;
+mod membership;
 mod pressure;
 mod purger;
 mod recent_clients;
@@ -53,13 +54,14 @@ mod worker;
 
 pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use collect::Collector;
-pub use fleet::look_at_fleet;
+pub use fleet::{examine_store, look_at_fleet};
 pub use kernel_tls::measure_limits;
 pub use penstock_content::{
     PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
     contents, locate, signed_urls,
 };
-pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport};
+pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
 pub use penstock_metrics as metrics;
+pub use remote_keys::{RemoteKeyCheck, check_remote_keys};
 pub use server::Server;
 pub use start_error::StartError;

@@ -65,30 +65,64 @@ pub(crate) fn record(
     sent: &Sent,
     settings: &Settings,
 ) {
-    let Answered { status, started, early, head_bytes, cache } = *answered;
-    let (duration, first_byte) =
-        count(&carrier, Method::named(request.method().name()), status, started, sent);
-    let Some(log) = &settings.access_log else { return };
-    let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
-    log.record(Record {
-        host: text(request.host()),
-        method: text(request.method().name()),
-        target: text(request.raw_target()),
-        body_bytes: sent.bytes.saturating_sub(head_bytes),
-        duration,
-        first_byte,
-        referer: request.referer().map(text),
-        user_agent: request.user_agent().map(text),
-        range: request.range().map(text),
-        protocol: match request.version() {
-            HttpVersion::Http10 => "HTTP/1.0",
-            HttpVersion::Http11 => "HTTP/1.1",
-            HttpVersion::Http2 => "h2",
-        },
-        early_data: early,
-        cache,
-        ..of_carrier(carrier, status, sent)
-    });
+    Recording::begin(carrier, request, answered, settings).end(&carrier, sent, Instant::now(), settings);
+}
+
+/// What a response is counted and logged with once it has been sent, also if its request is gone by then.
+pub(crate) struct Recording {
+    method: Method,
+    status: u16,
+    started: Instant,
+    head_bytes: u64,
+    /// `None` without an access log.
+    log: Option<Box<Record>>,
+}
+
+impl Recording {
+    pub(crate) fn begin(
+        carrier: CarriedBy<'_>,
+        request: &Request<'_>,
+        answered: &Answered,
+        settings: &Settings,
+    ) -> Self {
+        let Answered { status, started, early, head_bytes, cache } = *answered;
+        let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
+        let log = settings.access_log.as_ref().map(|_| {
+            Box::new(Record {
+                host: text(request.host()),
+                method: text(request.method().name()),
+                target: text(request.raw_target()),
+                referer: request.referer().map(text),
+                user_agent: request.user_agent().map(text),
+                range: request.range().map(text),
+                protocol: match request.version() {
+                    HttpVersion::Http10 => "HTTP/1.0",
+                    HttpVersion::Http11 => "HTTP/1.1",
+                    HttpVersion::Http2 => "h2",
+                },
+                early_data: early,
+                cache,
+                ..of_carrier(carrier, status)
+            })
+        });
+        Self { method: Method::named(request.method().name()), status, started, head_bytes, log }
+    }
+
+    /// Counts and logs the response, of which the last byte was given to the carrier at `now`.
+    pub(crate) fn end(self, carrier: &CarriedBy<'_>, sent: &Sent, now: Instant, settings: &Settings) {
+        let duration = now.saturating_duration_since(self.started);
+        let first_byte = count(carrier, (self.method, self.status), self.started, duration, sent);
+        if let (Some(log), Some(record)) = (&settings.access_log, self.log) {
+            log.record(Record {
+                time: SystemTime::now(),
+                body_bytes: sent.bytes.saturating_sub(self.head_bytes),
+                duration,
+                first_byte,
+                short: sent.short,
+                ..*record
+            });
+        }
+    }
 }
 
 /// Counts and logs the answer to bytes that were not a request, so that the log shows which client sends them.
@@ -99,13 +133,14 @@ pub(crate) fn record_refusal(
     sent: &Sent,
     settings: &Settings,
 ) {
-    let (duration, first_byte) = count(&carrier, Method::Other, status, started, sent);
+    let duration = started.elapsed();
+    let first_byte = count(&carrier, (Method::Other, status), started, duration, sent);
     let Some(log) = &settings.access_log else { return };
-    log.record(Record { duration, first_byte, ..of_carrier(carrier, status, sent) });
+    log.record(Record { duration, first_byte, short: sent.short, ..of_carrier(carrier, status) });
 }
 
-/// A record without the values of a request.
-fn of_carrier(carrier: CarriedBy<'_>, status: u16, sent: &Sent) -> Record {
+/// A record without the values of a request, nor how it was sent.
+fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
     Record {
         time: SystemTime::now(),
         client: carrier.client,
@@ -130,18 +165,18 @@ fn of_carrier(carrier: CarriedBy<'_>, status: u16, sent: &Sent) -> Record {
         request_number: carrier.request_number,
         stream: carrier.stream,
         cache: None,
-        short: sent.short,
+        short: None,
     }
 }
 
+/// Returns the time to the first byte.
 fn count(
     carrier: &CarriedBy<'_>,
-    method: Method,
-    status: u16,
+    (method, status): (Method, u16),
     started: Instant,
+    duration: Duration,
     sent: &Sent,
-) -> (Duration, Option<Duration>) {
-    let duration = started.elapsed();
+) -> Option<Duration> {
     let first_byte = sent.first_byte.map(|at| at.saturating_duration_since(started));
     let worker = carrier.worker;
     if carrier.tls.is_some() {
@@ -153,5 +188,5 @@ fn count(
     if let Some(why) = sent.short {
         worker.shard.short_response(why);
     }
-    (duration, first_byte)
+    first_byte
 }

@@ -3,68 +3,86 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
-use penstock_config::{KeyserverAccess, RemoteKeyPlace, Tls, limits};
+use penstock_config::{KeyserverAccess, RemoteKeyPlace, Tls, TokenAccess, limits};
 use penstock_keys::{
-    KeyserverAddress, KeyserverGroup, KeyserverLimits, Keyservers, OPERATION_RESULTS, ServerStatus,
+    KeyserverAddress, KeyserverGroup, KeyserverLimits, Keyservers, OPERATION_RESULTS, SignerStatus, Token,
+    TokenLimits,
 };
-use penstock_tls::remote_key::RemoteKey;
+use penstock_tls::remote_key::{RemoteKey, RemoteKeyError};
+use penstock_tls::trial_request;
+use tokio::runtime::Builder;
+use tokio::spawn;
 
-use crate::metrics::{KeyserverReading, RemoteKeysReading};
+use crate::metrics::{RemoteKeysReading, SignerReading};
 
-/// The groups of keyservers of a configuration, each with its connections.
+/// The groups of keyservers and the tokens of a configuration, each with its connections or sessions.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteKeys {
     groups: Vec<(Arc<KeyserverAccess>, Arc<Keyservers>)>,
+    tokens: Vec<(Arc<TokenAccess>, Arc<Token>)>,
 }
 
 impl RemoteKeys {
-    /// Connects to the keyservers of a configuration. Groups that `previous` has stay connected.
+    /// Connects to the keyservers and opens the tokens of a configuration. Those that `previous` has stay as they are.
     ///
     /// # Errors
     /// The error of the system.
     pub(crate) fn start(tls: &Tls, previous: Option<&Self>) -> io::Result<Self> {
         let mut keys = Self::default();
         for place in tls.certificates.iter().filter_map(|one| one.remote.as_ref()) {
-            let RemoteKeyPlace::Keyserver(access) = place;
-            if keys.group(access).is_some() {
-                continue;
+            match place {
+                RemoteKeyPlace::Keyserver(access) if keys.group(access).is_none() => {
+                    bounded("groups of keyservers", keys.groups.len(), limits::KEYSERVER_GROUPS_MAX)?;
+                    let group = match previous.and_then(|previous| previous.group(access)) {
+                        Some(group) => Arc::clone(group),
+                        None => Keyservers::start(&group_of(access))?,
+                    };
+                    keys.groups.push((Arc::clone(access), group));
+                }
+                RemoteKeyPlace::Token(access) if keys.token(access).is_none() => {
+                    bounded("tokens", keys.tokens.len(), limits::TOKENS_MAX)?;
+                    let token = match previous.and_then(|previous| previous.token(access)) {
+                        Some(token) => Arc::clone(token),
+                        None => Token::start(&access.uri, token_limits(access))?,
+                    };
+                    keys.tokens.push((Arc::clone(access), token));
+                }
+                RemoteKeyPlace::Keyserver(_) | RemoteKeyPlace::Token(_) => {}
             }
-            if keys.groups.len() >= limits::KEYSERVER_GROUPS_MAX {
-                let most = limits::KEYSERVER_GROUPS_MAX;
-                return Err(io::Error::other(format!("there are more than {most} groups of keyservers")));
-            }
-            let group = match previous.and_then(|previous| previous.group(access)) {
-                Some(group) => Arc::clone(group),
-                None => Keyservers::start(&group_of(access))?,
-            };
-            keys.groups.push((Arc::clone(access), group));
         }
         Ok(keys)
     }
 
     /// What signs for a key at this place.
     pub(crate) fn at(&self, place: &RemoteKeyPlace) -> Option<Arc<dyn RemoteKey>> {
-        let RemoteKeyPlace::Keyserver(access) = place;
-        self.group(access).map(|group| Arc::clone(group) as Arc<dyn RemoteKey>)
-    }
-
-    /// The state of each server. One of several groups is up if it is up for all of them.
-    pub(crate) fn reading(&self) -> RemoteKeysReading {
-        let groups = self.groups.iter().map(|(_, group)| group);
-        let mut keyservers: BTreeMap<String, KeyserverReading> = BTreeMap::new();
-        for seen in groups.clone().flat_map(|group| group.status()).map(reading_of) {
-            match keyservers.get_mut(&seen.address) {
-                Some(server) => add(server, &seen),
-                None => drop(keyservers.insert(seen.address.clone(), seen)),
+        match place {
+            RemoteKeyPlace::Keyserver(access) => {
+                self.group(access).map(|group| Arc::clone(group) as Arc<dyn RemoteKey>)
+            }
+            RemoteKeyPlace::Token(access) => {
+                self.token(access).map(|token| token.key(&access.uri.key) as Arc<dyn RemoteKey>)
             }
         }
+    }
+
+    /// The state of each server and token. One of several groups is up if it is up for all of them.
+    pub(crate) fn reading(&self) -> RemoteKeysReading {
+        let groups = self.groups.iter().map(|(_, group)| group);
+        let tokens: Vec<SignerStatus> = self.tokens.iter().map(|(_, token)| token.status()).collect();
         RemoteKeysReading {
-            fallbacks: groups.clone().map(|group| group.fallbacks()).sum(),
-            under_way: groups.map(|group| group.under_way() as u64).sum(),
-            keyservers: keyservers.into_values().collect(),
+            fallbacks: groups.clone().map(|group| group.fallbacks()).sum::<u64>()
+                + self.tokens.iter().map(|(_, token)| token.fallbacks()).sum::<u64>(),
+            under_way: groups.clone().map(|group| group.under_way() as u64).sum::<u64>()
+                + tokens.iter().map(|token| token.under_way).sum::<u64>(),
+            keyservers: by_name(groups.flat_map(|group| group.status())),
+            tokens: by_name(tokens.into_iter()),
         }
+    }
+
+    fn token(&self, access: &TokenAccess) -> Option<&Arc<Token>> {
+        self.tokens.iter().find(|(known, _)| known.is_same_token(access)).map(|(_, token)| token)
     }
 
     fn group(&self, access: &KeyserverAccess) -> Option<&Arc<Keyservers>> {
@@ -72,32 +90,48 @@ impl RemoteKeys {
     }
 }
 
-fn reading_of(status: ServerStatus) -> KeyserverReading {
-    KeyserverReading {
-        address: status.address,
+fn bounded(what: &str, count: usize, most: usize) -> io::Result<()> {
+    if count < most { Ok(()) } else { Err(io::Error::other(format!("there are more than {most} {what}"))) }
+}
+
+/// One reading for each name.
+fn by_name(all: impl Iterator<Item = SignerStatus>) -> Vec<SignerReading> {
+    let mut readings: BTreeMap<String, SignerReading> = BTreeMap::new();
+    for seen in all.map(reading_of) {
+        match readings.get_mut(&seen.name) {
+            Some(reading) => add(reading, &seen),
+            None => drop(readings.insert(seen.name.clone(), seen)),
+        }
+    }
+    readings.into_values().collect()
+}
+
+fn reading_of(status: SignerStatus) -> SignerReading {
+    SignerReading {
+        name: status.name,
         up: status.up,
         circuit_open: status.circuit_open,
         under_way: status.under_way,
         operations: status.results,
         operation_time: status.time,
         connections: status.connections,
+        certificate_end: status.certificate_end,
     }
 }
 
-/// Adds what another group has seen of the same server.
-fn add(server: &mut KeyserverReading, seen: &KeyserverReading) {
+/// Adds what another group has seen of the same server, or under the same name of a token.
+fn add(server: &mut SignerReading, seen: &SignerReading) {
     server.up &= seen.up;
     server.circuit_open |= seen.circuit_open;
     server.under_way += seen.under_way;
     server.operations.iter_mut().zip(seen.operations).for_each(|(count, more)| *count += more);
     server.operation_time += seen.operation_time;
     server.connections += seen.connections;
+    server.certificate_end = server.certificate_end.or(seen.certificate_end);
 }
 
-const _: () = assert!(
-    OPERATION_RESULTS.len() == KeyserverReading::RESULTS.len(),
-    "the labels are those of the counters"
-);
+const _: () =
+    assert!(OPERATION_RESULTS.len() == SignerReading::RESULTS.len(), "the labels are those of the counters");
 
 fn group_of(access: &KeyserverAccess) -> KeyserverGroup {
     let address = |(host, port): &(String, u16)| KeyserverAddress { host: host.clone(), port: *port };
@@ -116,4 +150,83 @@ fn group_of(access: &KeyserverAccess) -> KeyserverGroup {
             circuit_open: Duration::from_secs(limits::KEYSERVER_CIRCUIT_SECONDS),
         },
     }
+}
+
+fn token_limits(access: &TokenAccess) -> TokenLimits {
+    TokenLimits {
+        deadline: access.deadline,
+        operations: limits::TOKEN_OPERATIONS,
+        sessions: limits::TOKEN_SESSIONS,
+        reopen_min: Duration::from_millis(limits::TOKEN_REOPEN_MILLISECONDS_MIN),
+        reopen_max: Duration::from_millis(limits::TOKEN_REOPEN_MILLISECONDS_MAX),
+        circuit_failures: limits::KEYSERVER_CIRCUIT_FAILURES,
+        circuit_open: Duration::from_secs(limits::KEYSERVER_CIRCUIT_SECONDS),
+    }
+}
+
+/// What came of one signature by a keyserver or a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteKeyCheck {
+    /// `keyserver HOST:PORT` or `token LABEL`.
+    pub signer: String,
+    /// The first name of the certificate.
+    pub certificate: String,
+    /// How long a signature took; otherwise why there is none.
+    pub signed: Result<Duration, String>,
+    /// The end of the keyserver's own certificate; `None` for a token, and without a connection.
+    pub certificate_end: Option<SystemTime>,
+}
+
+/// Has each keyserver and each token sign once for each certificate of a configuration, all at the same time. Blocks for
+/// the deadlines of these keys at most twice.
+///
+/// # Errors
+/// The error of the system.
+pub fn check_remote_keys(tls: &Tls) -> io::Result<Vec<RemoteKeyCheck>> {
+    let mut begun = Vec::new();
+    for certificate in
+        tls.certificates.iter().filter(|one| one.remote.is_some()).take(limits::REMOTE_KEY_CHECKS)
+    {
+        let Some(request) = trial_request(&certificate.certificate) else { continue };
+        match &certificate.remote {
+            Some(RemoteKeyPlace::Keyserver(access)) => {
+                let group = group_of(access);
+                for server in &group.servers {
+                    let alone = KeyserverGroup { servers: vec![server.clone()], ..group.clone() };
+                    let signer = Keyservers::start(&alone)?;
+                    let end = Arc::clone(&signer);
+                    let name = format!("keyserver {server}");
+                    begun.push((name, certificate, request.clone(), signer as Arc<dyn RemoteKey>, Some(end)));
+                }
+            }
+            Some(RemoteKeyPlace::Token(access)) => {
+                let token = Token::start(&access.uri, token_limits(access))?;
+                let signer = token.key(&access.uri.key) as Arc<dyn RemoteKey>;
+                begun.push((format!("token {}", access.uri.token), certificate, request, signer, None));
+            }
+            None => {}
+        }
+    }
+    let runtime = Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(async {
+        // The first signature includes the connection, the second shows the latency.
+        let first: Vec<_> =
+            begun.iter().map(|(.., request, signer, _)| spawn(signer.sign(request.clone()))).collect();
+        let mut checks = Vec::new();
+        for ((signer, certificate, request, remote, keyservers), first) in begun.iter().zip(first) {
+            let mut signed = first.await.unwrap_or(Err(RemoteKeyError::Unavailable)).map(|_| Duration::ZERO);
+            if signed.is_ok() {
+                let started = Instant::now();
+                signed = remote.sign(request.clone()).await.map(|_| started.elapsed());
+            }
+            let status = keyservers.as_ref().and_then(|group| group.status().pop());
+            checks.push(RemoteKeyCheck {
+                signer: signer.clone(),
+                certificate: certificate.certificate.names().first().cloned().unwrap_or_default(),
+                signed: signed.map_err(|error| error.to_string()),
+                certificate_end: status.and_then(|status| status.certificate_end),
+            });
+        }
+        Ok(checks)
+    })
 }

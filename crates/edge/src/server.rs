@@ -1,6 +1,7 @@
 //! All workers together: start, reload, drain, stop.
 
 use std::collections::hash_map::RandomState;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,7 @@ use crate::collect::{Collector, Parts};
 use crate::connection_count::ConnectionCount;
 use crate::fleet;
 use crate::kernel_tls::KtlsSupport;
+use crate::membership::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
 use crate::purger::{Purger, Reach, shared};
 use crate::recent_clients::RecentClients;
@@ -56,6 +58,8 @@ struct Control {
     refresher: Option<Refresher>,
     /// Follows the certificates' files for the settings in force.
     follower: Option<Follower>,
+    /// Follows the list of the cluster's nodes.
+    membership: Option<Membership>,
 }
 
 /// A listener that is open in every worker.
@@ -96,6 +100,7 @@ impl Server {
             // What was purged while this process was not there must not be served.
             fleet.follow_purges(Arc::clone(&purger) as Arc<dyn PurgeSink>, fleet::START);
         }
+        let membership = follow_nodes(&settings, &tls_state).map_err(StartError::Thread)?;
         let common = common(config, &tls_state, &collector)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
@@ -124,6 +129,7 @@ impl Server {
             ktls,
             refresher: Some(refresher),
             follower,
+            membership,
         };
         Ok(Self { metrics, collector, tickets, tls_state, purger, control: Mutex::new(control) })
     }
@@ -185,6 +191,14 @@ impl Server {
                 None => added.push(self.open_for_reload(written, &control.listeners, &mut openings)?),
             }
         }
+        let peers = settings.cluster.as_ref().map(|cluster| &cluster.peers);
+        let keeps_nodes =
+            control.membership.as_ref().zip(peers).is_some_and(|(now, peers)| now.is_for(peers));
+        let new_nodes = if keeps_nodes {
+            None
+        } else {
+            follow_nodes(&settings, &self.tls_state).map_err(StartError::Thread)?
+        };
         let closed: Vec<SocketAddr> = control
             .listeners
             .iter()
@@ -207,6 +221,9 @@ impl Server {
         self.tickets.configure(&config.tls.tickets);
         show_parts(&self.collector, &self.metrics, &control.settings);
         control.follower = follower;
+        if !keeps_nodes {
+            control.membership = new_nodes;
+        }
         let replaced_log = if keeps_log {
             if let Some(log) = &control.access_log {
                 log.reopen();
@@ -437,6 +454,19 @@ fn follow_certificates(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Op
     holdings.show(metrics);
     let Some(acceptor) = &settings.acceptor else { return Ok(None) };
     Follower::start(holdings, Arc::clone(acceptor), Arc::clone(metrics)).map(Some).map_err(StartError::Thread)
+}
+
+/// Follows the list of the cluster's nodes, if that comes from elsewhere.
+fn follow_nodes(settings: &Settings, tls_state: &TlsState) -> io::Result<Option<Membership>> {
+    let fleet = tls_state.fleet.as_ref();
+    let membership = match &settings.cluster {
+        Some(cluster) => Membership::follow(&cluster.peers, fleet)?,
+        None => None,
+    };
+    if let (None, Some(fleet)) = (&membership, fleet) {
+        fleet.share_node(None, Duration::ZERO);
+    }
+    Ok(membership)
 }
 
 fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {

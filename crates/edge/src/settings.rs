@@ -4,7 +4,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_config::{Config, Limits, Origin, SessionCache, StrikePlace, limits};
+use penstock_config::{Config, Limits, SessionCache, StrikePlace, limits};
 use penstock_content::{Peers, SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
@@ -151,8 +151,11 @@ fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<Stor
         }
         return Ok(Some(Arc::clone(store)));
     }
-    let needed = config.sites.iter().any(|site| matches!(site.origin, Origin::Http(_)));
-    if needed { Store::open(&config.cache).map(Some).map_err(StartError::Cache) } else { Ok(None) }
+    if config.uses_cache() {
+        Store::open(&config.cache).map(Some).map_err(StartError::Cache)
+    } else {
+        Ok(None)
+    }
 }
 
 /// The strike register. It outlives reloads; a new one treats early data of tickets from before its start as replays.

@@ -83,7 +83,7 @@ pub(crate) async fn forward(
     body: &mut impl ClientBody,
     forward: &Forward<'_>,
     client: ClientRequest<'_>,
-    (content, address): (&Rc<Context>, SocketAddr),
+    content: &Rc<Context>,
     settings: &Settings,
 ) -> Result<(Response, bool), Rejection> {
     let request = client.head;
@@ -93,7 +93,7 @@ pub(crate) async fn forward(
         return Ok((refusal, false));
     }
     let (sender, pieces) = request_body(announced_length(request));
-    let Some(mut pending) = forward.start(content, client, address, pieces) else {
+    let Some(mut pending) = forward.start(content, client, pieces) else {
         return Err(Rejection { status: Status::BadRequest, reason: "method", close: true });
     };
     if request.expect_continue() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::{Limits, limits};
-use penstock_content::{Clock, CompressedManifests, Context, FileHeads, Networks};
+use penstock_content::{Clock, CompressedManifests, Context, FileHeads, Networks, repeat_missed_purges};
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
@@ -317,6 +317,18 @@ pub(crate) fn thread_cpu_time() -> Duration {
 const IDLE_ORIGIN: Duration = Duration::from_secs(limits::ORIGIN_IDLE_SECONDS);
 const IDLE_FILE: Duration = Duration::from_secs(limits::OPEN_FILE_IDLE_SECONDS);
 
+/// Looks after the other nodes of the cluster, and notes what they are told of this one.
+fn report_to_cluster(worker: &Worker, common: &Common) {
+    let settings = worker.settings();
+    let Some(cluster) = &settings.cluster else { return };
+    let busy = common.collector.busy_thousandths();
+    cluster.peers.set_own_load(common.connections.open() as u64, busy);
+    cluster.peers.check_health(Instant::now());
+    if let Some(store) = &settings.store {
+        repeat_missed_purges(store, &cluster.peers);
+    }
+}
+
 /// Keeps the worker's gauges up to date.
 #[expect(clippy::infinite_loop, reason = "ended with its worker")]
 pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
@@ -334,9 +346,7 @@ pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
         for origin in worker.settings().sites.origins() {
             origin.check_health(Instant::now());
         }
-        if let Some(cluster) = &worker.settings().cluster {
-            cluster.peers.check_health(Instant::now());
-        }
+        report_to_cluster(&worker, &common);
         let counts = labels::files(&worker.content.files.counters(), &worker.residency.counters());
         worker.shard.files(&counts);
         common.tls_state.sweep();

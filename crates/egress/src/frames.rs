@@ -1,7 +1,10 @@
 //! A batch of frames: bytes of a framing layer, and content straight out of mapped files.
 //!
 //! A frame is a header of the framing layer and content. Large content shares a record with its header, and is sealed
-//! from where it lies. Small content is copied, so that the frames of many responses share a record.
+//! from where it lies. Small content is copied, so that the frames of many responses share a record. Without encryption large
+//! content is named, and the kernel copies it from where it lies.
+
+mod plain;
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -15,8 +18,10 @@ use crate::pace::{OutletLimits, RECORD_BYTES};
 use crate::record::OVERHEAD_BYTES;
 use crate::send_error::SendError;
 use crate::transmission::{Front, Transmission, Warm};
-use crate::unsent::{LEFT_OVER_BYTES_MAX, Unsent};
+use crate::unsent::LEFT_OVER_BYTES_MAX;
 use crate::user_space::{SLACK_BYTES, UserSpace, copy_warm};
+use plain::Piece;
+pub(crate) use plain::send_plain;
 
 /// Result of [`Outlet::send_frames`](crate::Outlet::send_frames).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +52,29 @@ pub struct FrameBatch<'b> {
     /// Plaintext of the open record.
     open: &'b mut Vec<u8>,
     limits: &'b OutletLimits,
-    /// `None` without encryption.
-    sealing: Option<&'b mut UserSpace>,
+    target: Target<'b>,
     /// All plaintext.
     bytes: usize,
     /// Why the connection cannot go on.
     error: Option<SendError>,
 }
 
+/// Where frames go.
+enum Target<'b> {
+    /// Into records in the batch.
+    Sealed(&'b mut UserSpace),
+    /// Into these pieces, of which the small ones are in the batch.
+    Plain(&'b mut Vec<Piece>),
+}
+
 impl FrameBatch<'_> {
     /// How long the next frame may be, header included; 0 if the batch is full.
     pub fn space(&self) -> usize {
-        if self.error.is_some() || self.batch.len() + self.open.len() >= self.batch_bytes() {
+        let filled = match &self.target {
+            Target::Sealed(_) => self.batch.len() + self.open.len(),
+            Target::Plain(_) => self.bytes,
+        };
+        if self.error.is_some() || filled >= self.batch_bytes() {
             return 0;
         }
         let whole = self.record_bytes();
@@ -70,6 +86,10 @@ impl FrameBatch<'_> {
 
     /// Adds bytes of the framing layer, such as frames without content.
     pub fn put(&mut self, mut bytes: &[u8]) {
+        if let Target::Plain(pieces) = &mut self.target {
+            self.bytes += bytes.len();
+            return plain::copy(bytes, self.batch, pieces);
+        }
         while !bytes.is_empty() && self.error.is_none() {
             let left = self.record_bytes().saturating_sub(self.open.len());
             let (now, later) = bytes.split_at(bytes.len().min(left));
@@ -94,6 +114,11 @@ impl FrameBatch<'_> {
         length: usize,
     ) -> Result<(), SendError> {
         let frame_bytes = header.len() + length;
+        if let Target::Plain(pieces) = &mut self.target {
+            plain::put_content(header, transmission, length, (self.open, self.batch, pieces))?;
+            self.bytes += frame_bytes;
+            return Ok(());
+        }
         if self.open.len() + frame_bytes > self.record_bytes() {
             self.close_record();
         }
@@ -105,8 +130,8 @@ impl FrameBatch<'_> {
         } else {
             Ok(false)
         };
-        let added =
-            added.and_then(|is_sealed| if is_sealed { Ok(()) } else { self.copy(transmission, length) });
+        let added = added
+            .and_then(|is_sealed| if is_sealed { Ok(()) } else { copy(transmission, length, self.open) });
         match added {
             Ok(()) => self.bytes += frame_bytes,
             Err(_) => self.open.truncate(start),
@@ -119,7 +144,7 @@ impl FrameBatch<'_> {
         if !self.prepare_to_seal() {
             return Ok(false);
         }
-        let Some(sealing) = &mut self.sealing else { return Ok(false) };
+        let Target::Sealed(sealing) = &mut self.target else { return Ok(false) };
         let plaintext = match transmission.front() {
             Some(Front::Memory(memory)) if memory.len() >= length => {
                 Plaintext::Framed(self.open, &memory[..length])
@@ -148,52 +173,26 @@ impl FrameBatch<'_> {
         Ok(true)
     }
 
-    /// Copies the content into the open record.
-    fn copy(&mut self, transmission: &mut Transmission, length: usize) -> Result<(), SendError> {
-        let end = self.open.len() + length;
-        while self.open.len() < end {
-            let space = end - self.open.len();
-            let count = match transmission.front() {
-                None | Some(Front::Cold | Front::Source) => return Err(SendError::Internal),
-                Some(Front::Memory(memory)) => {
-                    let count = memory.len().min(space);
-                    self.open.extend_from_slice(&memory[..count]);
-                    count
-                }
-                Some(Front::Warm(warm)) => copy_warm(warm, space, self.open)?,
-            };
-            transmission.advance(count);
-        }
-        Ok(())
-    }
-
-    /// Seals the open record, or moves it to the batch as it is.
+    /// Seals the open record.
     fn close_record(&mut self) {
         if self.open.is_empty() || !self.prepare_to_seal() {
             return;
         }
+        let Target::Sealed(sealing) = &mut self.target else { return };
         self.batch.reserve(self.open.len() + OVERHEAD_BYTES);
-        match &mut self.sealing {
-            Some(sealing) => {
-                let plaintext = Plaintext::Memory(self.open);
-                match sealing.sealer.seal(ContentType::ApplicationData, plaintext, self.batch) {
-                    Ok(()) => sealing.pace.sealed(self.open.len()),
-                    Err(error) => self.error = Some(error),
-                }
-            }
-            None => {
-                if let Some(space) = self.batch.space(self.open.len()) {
-                    space.copy_from_slice(self.open);
-                    self.batch.commit(self.open.len());
-                }
-            }
+        let plaintext = Plaintext::Memory(self.open);
+        match sealing.sealer.seal(ContentType::ApplicationData, plaintext, self.batch) {
+            Ok(()) => sealing.pace.sealed(self.open.len()),
+            Err(error) => self.error = Some(error),
         }
         self.open.clear();
     }
 
     /// Changes keys that have sealed enough; false if the connection cannot go on.
     fn prepare_to_seal(&mut self) -> bool {
-        if let Some(sealing) = self.sealing.as_mut().filter(|sealing| sealing.sealer.is_worn_out()) {
+        if let Target::Sealed(sealing) = &mut self.target
+            && sealing.sealer.is_worn_out()
+        {
             self.batch.reserve(OVERHEAD_BYTES);
             if let Err(error) = sealing.seal_key_update(self.batch, self.limits) {
                 self.error = Some(error);
@@ -203,11 +202,17 @@ impl FrameBatch<'_> {
     }
 
     fn record_bytes(&self) -> usize {
-        self.sealing.as_ref().map_or(RECORD_BYTES, |sealing| sealing.pace.record_bytes(self.limits))
+        match &self.target {
+            Target::Sealed(sealing) => sealing.pace.record_bytes(self.limits),
+            Target::Plain(_) => RECORD_BYTES,
+        }
     }
 
     fn batch_bytes(&self) -> usize {
-        self.sealing.as_ref().map_or(self.limits.batch_bytes_min, |sealing| sealing.pace.batch_bytes())
+        match &self.target {
+            Target::Sealed(sealing) => sealing.pace.batch_bytes(),
+            Target::Plain(_) => self.limits.batch_bytes_min,
+        }
     }
 }
 
@@ -229,34 +234,13 @@ pub(crate) fn send_sealed(
     with_batch(|batch| {
         batch.begin(limits.batch_bytes_max + SLACK_BYTES);
         sealing.unsent.move_to(batch);
-        let (bytes, error) = filled(batch, limits, Some(sealing), fill);
+        let (bytes, error) = filled(batch, limits, Target::Sealed(sealing), fill);
         if batch.len() == 0 {
             return error.map_or(Ok(FramesStep::Idle), Err);
         }
         // Also if it ended in an error: a record that is left out would make every later one unreadable.
         let taken = sealing.unsent.offer(socket, batch, false)?;
         sealing.pace.taken(limits, batch.len(), taken);
-        step(bytes, batch.len() - taken, error)
-    })
-}
-
-/// Fills a batch and offers it to the socket.
-pub(crate) fn send_plain(
-    unsent: &mut Unsent,
-    socket: &TcpStream,
-    limits: &OutletLimits,
-    fill: impl FnOnce(&mut FrameBatch<'_>),
-) -> Result<FramesStep, SendError> {
-    if !unsent.flush(socket)? {
-        return Ok(FramesStep::Blocked);
-    }
-    with_batch(|batch| {
-        batch.begin(limits.batch_bytes_max + SLACK_BYTES);
-        let (bytes, error) = filled(batch, limits, None, fill);
-        if batch.len() == 0 {
-            return error.map_or(Ok(FramesStep::Idle), Err);
-        }
-        let taken = unsent.offer(socket, batch, false)?;
         step(bytes, batch.len() - taken, error)
     })
 }
@@ -270,16 +254,35 @@ fn step(bytes: usize, left: usize, error: Option<SendError>) -> Result<FramesSte
     }
 }
 
+/// Copies content into `out`.
+fn copy(transmission: &mut Transmission, length: usize, out: &mut Vec<u8>) -> Result<(), SendError> {
+    let end = out.len() + length;
+    while out.len() < end {
+        let space = end - out.len();
+        let count = match transmission.front() {
+            None | Some(Front::Cold | Front::Source) => return Err(SendError::Internal),
+            Some(Front::Memory(memory)) => {
+                let count = memory.len().min(space);
+                out.extend_from_slice(&memory[..count]);
+                count
+            }
+            Some(Front::Warm(warm)) => copy_warm(warm, space, out)?,
+        };
+        transmission.advance(count);
+    }
+    Ok(())
+}
+
 /// The plaintext that was put into the batch, and the error that ends the connection.
 fn filled(
     batch: &mut Batch,
     limits: &OutletLimits,
-    sealing: Option<&mut UserSpace>,
+    target: Target<'_>,
     fill: impl FnOnce(&mut FrameBatch<'_>),
 ) -> (usize, Option<SendError>) {
     OPEN.with_borrow_mut(|open| {
         open.clear();
-        let mut frames = FrameBatch { batch, open, limits, sealing, bytes: 0, error: None };
+        let mut frames = FrameBatch { batch, open, limits, target, bytes: 0, error: None };
         fill(&mut frames);
         frames.close_record();
         (frames.bytes, frames.error)

@@ -109,16 +109,14 @@ pub(crate) fn advance(
 
 fn splice(socket: &TcpStream, transmission: &mut Transmission) -> Result<Step, SendError> {
     let Some((source, left)) = transmission.source_mut() else { return Ok(Step::Done) };
-    if !source.fill_pipe(left)? {
-        return Ok(Step::Starved);
-    }
-    match source.empty_pipe(socket) {
-        Ok(count) => {
+    match source.move_to(socket, left) {
+        Ok(Some(count)) => {
             transmission.advance(count);
             Ok(Step::Sent(count))
         }
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Step::Blocked),
-        Err(error) => Err(error.into()),
+        Ok(None) => Ok(Step::Starved),
+        Err(SendError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(Step::Blocked),
+        Err(error) => Err(error),
     }
 }
 

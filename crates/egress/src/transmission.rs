@@ -87,7 +87,7 @@ pub enum Available {
 /// Bytes of a file that can be read without blocking.
 #[derive(Clone, Copy)]
 pub(crate) struct Warm<'a> {
-    pub(crate) file: &'a OpenFile,
+    pub(crate) file: &'a Arc<OpenFile>,
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
@@ -175,9 +175,11 @@ impl Transmission {
     ///
     /// Looks past a head that has not been sent yet, so that head and body can leave together.
     pub(crate) fn cold(&self) -> Option<Extent> {
-        if self.warm > 0 {
-            return None;
-        }
+        if self.warm > 0 { None } else { self.beyond_head() }
+    }
+
+    /// The rest of the next extent.
+    fn beyond_head(&self) -> Option<Extent> {
         let mut offset = self.offset;
         for part in self.parts.get(self.at..)? {
             if let Part::Extent(extent) = part
@@ -194,14 +196,19 @@ impl Transmission {
         None
     }
 
-    /// How many of the next bytes can be read without blocking, up to `limit`.
+    /// How many of the next bytes can be read without blocking, up to `limit`. If less of an extent is known to be in the
+    /// page cache, none of it counts: the caller finds out about more, from the first unsent byte on.
     pub fn available(&self, limit: usize) -> Available {
         let (mut offset, mut warm, mut sum) = (self.offset, self.warm, 0);
         for part in self.parts.get(self.at..).unwrap_or_default() {
             let left = part.len().saturating_sub(offset);
             let ready = match part {
                 Part::Owned(_) | Part::Shared(_) | Part::External(_) => left,
-                Part::Extent(_) => std::mem::take(&mut warm).min(left),
+                Part::Extent(_) => match std::mem::take(&mut warm).min(left) {
+                    // The end of a window goes with the next one, rather than as a small frame of its own.
+                    tail if tail < left && sum + tail < limit as u64 => 0,
+                    ready => ready,
+                },
                 Part::Source(_) => 0,
             };
             sum += ready;
@@ -219,7 +226,7 @@ impl Transmission {
     fn nothing_available(&self) -> Available {
         match self.parts.get(self.at) {
             None => Available::Done,
-            Some(Part::Extent(_)) => self.cold().map_or(Available::Done, Available::Cold),
+            Some(Part::Extent(_)) => self.beyond_head().map_or(Available::Done, Available::Cold),
             Some(Part::Owned(_) | Part::Shared(_) | Part::External(_) | Part::Source(_)) => {
                 Available::Unknown
             }

@@ -22,6 +22,9 @@ const CLOSE_NOTIFY: u8 = 0;
 /// Space for one record of any kind plus a KeyUpdate and an alert.
 pub(crate) const SLACK_BYTES: usize = RECORD_BYTES + 4 * OVERHEAD_BYTES + LEFT_OVER_BYTES_MAX;
 
+/// Bytes of another socket that are read at once, before they are sealed.
+const SOURCE_READ_BYTES: usize = 8 * RECORD_BYTES;
+
 thread_local! {
     // Where a record made of several small parts is put together.
     static GATHER: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(RECORD_BYTES));
@@ -105,12 +108,9 @@ impl UserSpace {
                 None | Some(Front::Cold) => return Ok(()),
                 Some(Front::Memory(memory)) => memory.len() as u64,
                 Some(Front::Warm(warm)) => warm.len,
-                Some(Front::Source) => match self.seal_source(batch, transmission, record_bytes)? {
-                    0 => return Ok(()),
-                    sealed => {
-                        self.pace.sealed(sealed);
-                        continue;
-                    }
+                Some(Front::Source) => match self.seal_source(batch, transmission, limits)? {
+                    true => continue,
+                    false => return Ok(()),
                 },
             };
             // Small parts share a record when that fills a packet or ends the response; a long body is not
@@ -178,20 +178,32 @@ impl UserSpace {
         })
     }
 
-    /// One record of the bytes that the source of the body has now. Returns the bytes of plaintext, 0 if it has none.
+    /// Records of the bytes that the source of the body has now, read at once; false if it has none.
     fn seal_source(
         &mut self,
         batch: &mut Batch,
         transmission: &mut Transmission,
-        record_bytes: usize,
-    ) -> Result<usize, SendError> {
+        limits: &OutletLimits,
+    ) -> Result<bool, SendError> {
+        let space =
+            self.pace.batch_bytes().saturating_sub(batch.len()).clamp(RECORD_BYTES, SOURCE_READ_BYTES);
         GATHER.with_borrow_mut(|gather| {
-            let Some((source, left)) = transmission.source_mut() else { return Ok(0) };
-            gather.resize(usize::try_from(left).map_or(record_bytes, |left| left.min(record_bytes)), 0);
-            let Some(count) = source.read(gather)? else { return Ok(0) };
+            let Some((source, left)) = transmission.source_mut() else { return Ok(false) };
+            gather.resize(usize::try_from(left).map_or(space, |left| left.min(space)), 0);
+            let Some(count) = source.read(gather)? else { return Ok(false) };
             transmission.advance(count);
-            self.sealer.seal(ContentType::ApplicationData, Plaintext::Memory(&gather[..count]), batch)?;
-            Ok(count)
+            let mut rest = &gather[..count];
+            while !rest.is_empty() {
+                if self.sealer.is_worn_out() {
+                    self.seal_key_update(batch, limits)?;
+                }
+                let (record, behind) = rest.split_at(rest.len().min(self.pace.record_bytes(limits)));
+                batch.reserve(record.len() + SLACK_BYTES);
+                self.sealer.seal(ContentType::ApplicationData, Plaintext::Memory(record), batch)?;
+                self.pace.sealed(record.len());
+                rest = behind;
+            }
+            Ok(true)
         })
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
 use penstock_sys::traffic::Secret;
@@ -54,10 +55,12 @@ pub(crate) type Driver = Pin<Box<dyn Future<Output = ()>>>;
 pub(crate) async fn connect(
     address: &StoreAddress,
     login: &StoreLogin,
+    meter: &Arc<Meter>,
     answer_bytes_max: usize,
 ) -> Result<(MultiplexedConnection, Driver), String> {
     let stream = open(address).await?;
-    let bounded = Bounded { stream, unanswered: 0, most: answer_bytes_max };
+    meter.answered();
+    let bounded = Bounded { stream, meter: Arc::clone(meter), most: answer_bytes_max };
     let mut info = RedisConnectionInfo::default().set_skip_set_lib_name().set_db(login.database.into());
     if let Some(user) = &login.user {
         info = info.set_username(user);
@@ -99,11 +102,30 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
+/// Counts what the store sends between two probes. Answers come in the order of the requests, so no part of one that is
+/// older than the last answered probe is still kept.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    bytes: AtomicUsize,
+    exceeded: AtomicBool,
+}
+
+impl Meter {
+    /// A probe was answered.
+    pub(crate) fn answered(&self) {
+        self.bytes.store(0, Relaxed);
+    }
+
+    /// Whether a connection ended because of its answers; the next call says no.
+    pub(crate) fn take_exceeded(&self) -> bool {
+        self.exceeded.swap(false, Relaxed)
+    }
+}
+
 /// Ends a connection whose other side sends more than can be an answer: the library would keep all of it.
 struct Bounded {
     stream: Box<dyn Stream>,
-    /// Bytes read since something was written.
-    unanswered: usize,
+    meter: Arc<Meter>,
     most: usize,
 }
 
@@ -115,8 +137,9 @@ impl AsyncRead for Bounded {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        self.unanswered += buffer.filled().len() - before;
-        if self.unanswered > self.most {
+        let read = buffer.filled().len() - before;
+        if self.meter.bytes.fetch_add(read, Relaxed) + read > self.most {
+            self.meter.exceeded.store(true, Relaxed);
             return Poll::Ready(Err(io::Error::other("the store sends more than was asked for")));
         }
         Poll::Ready(Ok(()))
@@ -129,9 +152,7 @@ impl AsyncWrite for Bounded {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
-        self.unanswered = 0;
-        Poll::Ready(Ok(written))
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::connect::{StoreAddress, StoreLogin, connect};
+use crate::counters::Operation;
 use crate::edges::Edges;
 use crate::link::{Fault, Link};
 use crate::purges::Purges;
@@ -44,6 +45,8 @@ pub(crate) struct Reached {
     pub(crate) tickets: bool,
     /// The stream of purges was read to its end.
     pub(crate) purges: bool,
+    /// How often the nodes of the cluster were read.
+    pub(crate) node_lists: u64,
 }
 
 impl Milestones {
@@ -91,7 +94,7 @@ impl Duty {
         loop {
             let parts = Arc::clone(&self.parts);
             let link = &parts.link;
-            let connecting = connect(&self.address, &self.login, self.answer_bytes_max);
+            let connecting = connect(&self.address, &self.login, &link.meter, self.answer_bytes_max);
             let lost = match timeout(self.intervals.connect, connecting).await {
                 Ok(Ok((connection, driver))) => {
                     link.connected(connection);
@@ -100,17 +103,17 @@ impl Duty {
                     }
                     (pause, is_said) = (self.intervals.retry_min, false);
                     let why = tokio::select! {
-                        () = driver => "the connection broke",
+                        () = driver => "the connection broke".to_owned(),
                         why = rounds(&parts, self.intervals) => why,
-                        () = self.sessions.run(link) => "the program ends",
+                        () = self.sessions.run(link) => "the program ends".to_owned(),
                     };
                     link.disconnected();
-                    why.to_owned()
+                    why
                 }
                 Ok(Err(error)) => error,
                 Err(_) => "it does not answer".to_owned(),
             };
-            link.circuit.open();
+            link.circuit.open(Instant::now());
             parts.milestones.note(|reached| reached.unreachable = true);
             if !is_said {
                 tracing::warn!(
@@ -128,7 +131,10 @@ impl Duty {
 const PROBES_LOST: u32 = 2;
 
 /// Follows purges and renews; ends, with the reason, when the store no longer answers.
-async fn rounds(parts: &Parts, intervals: Intervals) -> &'static str {
+async fn rounds(parts: &Parts, intervals: Intervals) -> String {
+    if parts.link.meter.take_exceeded() {
+        begin_again(parts).await;
+    }
     let mut ticks = interval(intervals.purges);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut lost, mut renewed) = (0, None::<Instant>);
@@ -136,13 +142,12 @@ async fn rounds(parts: &Parts, intervals: Intervals) -> &'static str {
         ticks.tick().await;
         match follow(parts).await {
             Ok(()) => lost = 0,
-            Err(Fault::Refused) => {
-                return "it refuses commands: is a password missing, or has its user no right?";
-            }
-            Err(_) if lost + 1 >= PROBES_LOST => return "it does not answer",
+            Err(Fault::Refused) => return parts.link.refusal(),
+            Err(Fault::ReadOnly) => return READ_ONLY.to_owned(),
+            Err(_) if lost + 1 >= PROBES_LOST => return "it does not answer".to_owned(),
             Err(_) => {
                 lost += 1;
-                if parts.link.circuit.open() {
+                if parts.link.circuit.open(Instant::now()) {
                     tracing::warn!(
                         "fleet: the store does not answer; handshakes do without it until it does"
                     );
@@ -152,26 +157,47 @@ async fn rounds(parts: &Parts, intervals: Intervals) -> &'static str {
         }
         if renewed.is_none_or(|then| then.elapsed() >= intervals.renewal) {
             renewed = Some(Instant::now());
-            parts.strikes.keep().await;
-            parts.tickets.round().await;
+            if parts.strikes.keep().await == Err(Fault::ReadOnly) {
+                return READ_ONLY.to_owned();
+            }
+            let compared = parts.tickets.round().await;
             parts.purges.write_own().await;
             renew(parts).await;
-            parts.milestones.note(|reached| reached.tickets = true);
+            let nodes = parts.edges.tell_nodes().await;
+            parts.milestones.note(|reached| {
+                reached.tickets |= compared;
+                reached.node_lists += u64::from(nodes);
+            });
         }
     }
 }
 
-/// Reads the stream of purges to its end.
+const READ_ONLY: &str = "it is a replica, which takes no entries";
+
+/// Removes the entries whose answers can be too large, so that the next connection does not end the same way. What is lost is
+/// what an emptied store loses.
+async fn begin_again(parts: &Parts) {
+    tracing::warn!(
+        "fleet: the store sent more than can be an answer; the purges and the list of edges in it are written anew"
+    );
+    let names = [parts.purges.names().as_slice(), &[parts.edges.list_name()]].concat();
+    parts.link.remove(Operation::PurgeRead, &names).await;
+}
+
+/// Reads the stream of purges to its end, or some thousand entries of it.
 async fn follow(parts: &Parts) -> Result<(), Fault> {
     let (before, follows) = (parts.purges.position(), parts.purges.sink.get().is_some());
-    loop {
+    let mut is_at_end = false;
+    for _ in 0..parts.purges.polls_max() {
         let began = Instant::now();
-        if !parts.purges.poll().await? {
+        is_at_end = !parts.purges.poll().await?;
+        parts.link.meter.answered();
+        if is_at_end {
             probed(&parts.link, began.elapsed());
             break;
         }
     }
-    if follows {
+    if follows && is_at_end {
         parts.milestones.note(|reached| reached.purges = true);
     }
     if parts.purges.position() != before {
@@ -182,8 +208,11 @@ async fn follow(parts: &Parts) -> Result<(), Fault> {
 
 fn probed(link: &Link, took: Duration) {
     link.latency.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
-    if link.circuit.probed(took <= link.deadline) {
-        tracing::info!("fleet: the store answers in time");
+    match (link.circuit.is_open(), took <= link.deadline) {
+        // Operations count by themselves.
+        (false, _) => {}
+        (true, true) => link.succeeded(),
+        (true, false) => drop(link.circuit.failed(Instant::now())),
     }
 }
 

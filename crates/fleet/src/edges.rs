@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 
 use crate::counters::{Operation, Outcome};
 use crate::link::{Fault, Link, bytes_of, list_of, text_of};
+use crate::nodes::{NodeEntry, NodeSharing};
 use crate::position::Position;
 use crate::seal::{Purpose, Sealer};
 use crate::ticket_keys::seconds;
@@ -26,6 +27,8 @@ pub struct EdgeStatus {
     pub seen_seconds: u64,
     /// The newest session ticket key that it has; `None` if it does not share them.
     pub newest_ticket_key: Option<String>,
+    /// The node of a cluster that it is; `None` if it does not share that.
+    pub node: Option<NodeEntry>,
     pub(crate) purges: Option<Position>,
 }
 
@@ -41,10 +44,11 @@ pub(crate) struct Edges {
     pub(crate) forgotten_seconds: u64,
     /// More are not read.
     pub(crate) edges_max: usize,
+    pub(crate) nodes: NodeSharing,
 }
 
 impl Edges {
-    fn list_name(&self) -> String {
+    pub(crate) fn list_name(&self) -> String {
         format!("{}edges", self.prefix)
     }
 
@@ -58,6 +62,7 @@ impl Edges {
             "at": seconds(SystemTime::now()),
             "purges": purges.map(|position| position.to_string()),
             "ticket_key": newest_ticket_key,
+            "node": self.nodes.own().map(|node| node.to_json()),
         });
         let context = [self.name.as_bytes()];
         let Some(record) = self.sealer.seal(Purpose::Edge, &context, record.to_string().as_bytes()) else {
@@ -71,9 +76,20 @@ impl Edges {
             .arg("PX")
             .arg(self.present_milliseconds);
         commands.cmd("HSET").arg(self.list_name()).arg(&self.name).arg(record);
-        if self.link.ask_patiently(Operation::Edges, &commands).await.is_ok() {
-            self.link.counters.count(Operation::Edges, Outcome::Ok);
+        match self.link.ask_patiently(Operation::Edges, &commands).await {
+            Ok(_) => self.link.counters.count(Operation::Edges, Outcome::Ok),
+            Err(Fault::WrongType) => self.link.remove(Operation::Edges, &[self.list_name()]).await,
+            // The next round tries again.
+            Err(_) => {}
         }
+    }
+
+    /// Tells the nodes of the cluster, if this edge is one of them. Returns whether the store has said which there are.
+    pub(crate) async fn tell_nodes(&self) -> bool {
+        let Some(sink) = self.nodes.sink() else { return false };
+        let Ok(edges) = self.read().await else { return false };
+        sink.nodes(edges.into_iter().filter(|edge| edge.is_present).filter_map(|edge| edge.node).collect());
+        true
     }
 
     /// Takes this edge off the list: it ends in an orderly way.
@@ -85,21 +101,26 @@ impl Edges {
         drop(self.link.ask_patiently(Operation::Edges, &commands).await);
     }
 
-    /// All edges by name. Removes those that were away for too long.
+    /// All edges by name. Removes those that were away for too long, and what no edge of the fleet wrote.
     pub(crate) async fn read(&self) -> Result<Vec<EdgeStatus>, Fault> {
         let mut commands = Pipeline::with_capacity(1);
         commands.cmd("HGETALL").arg(self.list_name());
         let answers = self.link.ask_patiently(Operation::Edges, &commands).await?;
         let now = seconds(SystemTime::now());
-        let mut edges: Vec<EdgeStatus> = Vec::new();
-        for pair in list_of(answers.first().unwrap_or(&Value::Nil)).chunks_exact(2).take(self.edges_max) {
+        let (mut edges, mut gone): (Vec<EdgeStatus>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
+        for pair in list_of(answers.first().unwrap_or(&Value::Nil)).chunks_exact(2) {
             match self.edge(&pair[0], &pair[1], now) {
-                Some(edge) => edges.push(edge),
-                None => self.link.counters.count(Operation::Edges, Outcome::Forged),
+                Some(edge) if edges.len() < self.edges_max => edges.push(edge),
+                Some(_) => {}
+                None => {
+                    self.link.counters.count(Operation::Edges, Outcome::Forged);
+                    gone.extend(bytes_of(&pair[0]).map(<[u8]>::to_vec));
+                }
             }
         }
         edges.sort_by(|one, other| one.name.cmp(&other.name));
         if edges.is_empty() {
+            self.forget(&gone).await;
             return Ok(edges);
         }
         commands.clear();
@@ -110,7 +131,14 @@ impl Edges {
         for (edge, answer) in edges.iter_mut().zip(&present) {
             edge.is_present = *answer == Value::Int(1);
         }
-        self.forget(&mut edges).await;
+        edges.retain(|edge| {
+            let is_gone = !edge.is_present && edge.seen_seconds > self.forgotten_seconds;
+            if is_gone {
+                gone.push(edge.name.clone().into_bytes());
+            }
+            !is_gone
+        });
+        self.forget(&gone).await;
         self.link.counters.count(Operation::Edges, Outcome::Ok);
         Ok(edges)
     }
@@ -118,19 +146,10 @@ impl Edges {
     fn edge(&self, name: &Value, record: &Value, now: u64) -> Option<EdgeStatus> {
         let name = text_of(name)?;
         let plain = self.sealer.open(Purpose::Edge, &[name.as_bytes()], bytes_of(record)?)?;
-        let record: Json = serde_json::from_slice(plain.expose()).ok()?;
-        Some(EdgeStatus {
-            name: name.to_owned(),
-            is_present: false,
-            seen_seconds: now.saturating_sub(record["at"].as_u64()?),
-            newest_ticket_key: record["ticket_key"].as_str().map(str::to_owned),
-            purges: record["purges"].as_str().and_then(Position::parse),
-        })
+        edge_of(name, plain.expose(), now)
     }
 
-    async fn forget(&self, edges: &mut Vec<EdgeStatus>) {
-        let is_gone = |edge: &EdgeStatus| !edge.is_present && edge.seen_seconds > self.forgotten_seconds;
-        let gone: Vec<&str> = edges.iter().filter(|edge| is_gone(edge)).map(|edge| &*edge.name).collect();
+    async fn forget(&self, gone: &[Vec<u8>]) {
         if gone.is_empty() {
             return;
         }
@@ -138,6 +157,18 @@ impl Edges {
         commands.cmd("HDEL").arg(self.list_name()).arg(gone);
         // The next reader tries again.
         drop(self.link.ask_patiently(Operation::Edges, &commands).await);
-        edges.retain(|edge| !is_gone(edge));
     }
+}
+
+/// Reads what an edge says about itself; `None` if it is of a later version or damaged.
+pub(crate) fn edge_of(name: &str, plain: &[u8], now: u64) -> Option<EdgeStatus> {
+    let record: Json = serde_json::from_slice(plain).ok()?;
+    Some(EdgeStatus {
+        name: name.to_owned(),
+        is_present: false,
+        seen_seconds: now.saturating_sub(record["at"].as_u64()?),
+        newest_ticket_key: record["ticket_key"].as_str().map(str::to_owned),
+        node: NodeEntry::from_json(&record["node"]),
+        purges: record["purges"].as_str().and_then(Position::parse),
+    })
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
 use penstock_sys::traffic::Secret;
+use penstock_tls::circuit::{Circuit, CircuitLimits};
 use penstock_tls::early_data::SharedStrikes;
 use penstock_tls::session_store::SessionStore;
 use penstock_tls::tickets::TicketPolicy;
@@ -18,13 +19,13 @@ use penstock_tls::tickets::directory::KeyFile;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::circuit::{Circuit, CircuitLimits};
 use crate::connect::{StoreAddress, StoreLogin};
 use crate::counters::{Operation, Outcome};
 use crate::duty::{Duty, Intervals, Milestones, Parts};
 use crate::edges::{EdgeStatus, Edges};
 use crate::link::Link;
 use crate::message::SharedPurge;
+use crate::nodes::{NodeEntry, NodeSharing, NodeSink};
 use crate::position::Position;
 use crate::purges::{PurgeSink, PurgeStreamLimits, Purges};
 use crate::seal::Sealer;
@@ -48,6 +49,8 @@ pub struct FleetOptions {
     pub state: Option<PathBuf>,
     /// How long a handshake waits for the store.
     pub deadline: Duration,
+    /// With which policy session ticket keys are shared, see [`Fleet::share_tickets`].
+    pub tickets: Option<TicketPolicy>,
     /// Bounds.
     pub limits: FleetLimits,
 }
@@ -63,7 +66,7 @@ pub struct FleetLimits {
     pub failures: u32,
     /// Probes answered in time, one after the other, that close it.
     pub probes: u32,
-    /// Bytes that the store may send while nothing is asked.
+    /// Bytes that the store may send between two answered probes.
     pub answer_bytes: usize,
     /// Bytes of a session.
     pub session_bytes: usize,
@@ -150,6 +153,8 @@ impl Fleet {
         let (parts, sealer, prefix) = parts(&options)?;
         parts.purges.restore();
         parts.tickets.restore();
+        // Before the first round, which a start waits for.
+        parts.tickets.set_policy(options.tickets);
         let (queue, queued) = mpsc::channel(limits.sessions_queued);
         let duty = Duty {
             parts: Arc::clone(&parts),
@@ -211,6 +216,18 @@ impl Fleet {
         self.parts.link.deadline
     }
 
+    /// Tells other edges which node of a cluster this one is, and a sink which nodes there are, from now on; `None` ends
+    /// that. Waits for the first list, at most for `patience`.
+    pub fn share_node(&self, sharing: Option<(NodeEntry, Arc<dyn NodeSink>)>, patience: Duration) {
+        let milestones = &self.parts.milestones;
+        let is_shared = sharing.is_some();
+        self.parts.edges.nodes.set(sharing);
+        if is_shared {
+            let before = milestones.wait(Duration::ZERO, |_| true).node_lists;
+            milestones.wait(patience, |reached| reached.node_lists > before || reached.unreachable);
+        }
+    }
+
     /// The strike register of the fleet.
     pub fn strikes(&self) -> Arc<dyn SharedStrikes> {
         Arc::clone(&self.parts.strikes) as Arc<dyn SharedStrikes>
@@ -243,27 +260,18 @@ impl Fleet {
     /// Has every edge apply a purge that this one has applied. Waits up to `patience` for the edges that are present.
     /// Called on a thread that may block.
     pub fn purge(&self, purge: &SharedPurge, patience: Duration) -> PurgeReport {
-        self.runtime.block_on(async {
-            let published = self.parts.purges.publish(purge).await;
+        let (parts, purge) = (Arc::clone(&self.parts), purge.clone());
+        let (sender, report) = std::sync::mpsc::channel();
+        // Its thread may end meanwhile, and with it the timers that this waits for.
+        self.runtime.spawn(async move {
+            let published = parts.purges.publish(&purge).await;
             let edges = match published {
-                Some(position) => self.confirmations(position, patience).await,
+                Some(position) => confirmations(&parts.edges, position, patience).await,
                 None => Vec::new(),
             };
-            PurgeReport { is_published: published.is_some(), edges }
-        })
-    }
-
-    async fn confirmations(&self, position: Position, patience: Duration) -> Vec<(EdgeStatus, bool)> {
-        let began = Instant::now();
-        loop {
-            let edges = self.parts.edges.read().await.unwrap_or_default();
-            let applied = |edge: &EdgeStatus| edge.purges.is_some_and(|purges| purges.includes(&position));
-            let is_waiting = edges.iter().any(|edge| edge.is_present && !applied(edge));
-            if !is_waiting || began.elapsed() >= patience {
-                return edges.into_iter().map(|edge| (edge.clone(), applied(&edge))).collect();
-            }
-            tokio::time::sleep(CONFIRMATION_INTERVAL).await;
-        }
+            drop(sender.send(PurgeReport { is_published: published.is_some(), edges }));
+        });
+        report.recv().unwrap_or(PurgeReport { is_published: false, edges: Vec::new() })
     }
 
     /// Leaves the fleet: this edge is no longer missed. Nothing is shared afterwards.
@@ -294,6 +302,19 @@ impl Fleet {
     }
 }
 
+async fn confirmations(edges: &Edges, position: Position, patience: Duration) -> Vec<(EdgeStatus, bool)> {
+    let began = Instant::now();
+    loop {
+        let edges = edges.read().await.unwrap_or_default();
+        let applied = |edge: &EdgeStatus| edge.purges.is_some_and(|purges| purges.includes(&position));
+        let is_waiting = edges.iter().any(|edge| edge.is_present && !applied(edge));
+        if !is_waiting || began.elapsed() >= patience {
+            return edges.into_iter().map(|edge| (edge.clone(), applied(&edge))).collect();
+        }
+        tokio::time::sleep(CONFIRMATION_INTERVAL).await;
+    }
+}
+
 impl Drop for Fleet {
     fn drop(&mut self) {
         self.leave();
@@ -306,7 +327,8 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
     let sealer = Sealer::new(&options.secret).ok_or_else(|| io::Error::other("the TLS library failed"))?;
     let sealer = Arc::new(sealer);
     let prefix = format!("penstock:{}:", &sealer.pseudonym("fleet", &[])[..8]);
-    let circuit = Circuit::new(CircuitLimits { failures: limits.failures, probes: limits.probes });
+    let circuit =
+        Circuit::new(CircuitLimits { failures: limits.failures, successes: limits.probes, pause: None });
     let link = Arc::new(Link::new(circuit, options.deadline, limits.patience, limits.operations));
     let state = StateDirectory::new(options.state.clone(), limits.state_file_bytes);
     let mut instance = [0; 16];
@@ -346,6 +368,7 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
             present_milliseconds: crate::sessions::millis(limits.presence),
             forgotten_seconds: limits.forgotten.as_secs(),
             edges_max: limits.edges,
+            nodes: NodeSharing::default(),
         }),
         link,
         milestones: Milestones::default(),

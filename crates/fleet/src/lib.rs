@@ -17,21 +17,24 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod circuit;
 mod connect;
 mod counters;
 mod duty;
 mod edges;
+mod examine;
 mod fleet;
+mod fuzz;
 mod link;
 mod look;
 mod message;
+mod nodes;
 mod position;
 mod purges;
 mod seal;
 mod sessions;
 mod shared_tickets;
 mod state;
+mod store_facts;
 mod strikes;
 mod ticket_keys;
 
@@ -39,8 +42,12 @@ pub use connect::{StoreAddress, StoreLogin};
 pub use counters::{Operation, Outcome};
 pub use duty::Intervals;
 pub use edges::EdgeStatus;
+pub use examine::examine;
 pub use fleet::{Fleet, FleetLimits, FleetOptions, FleetReading, PurgeReport};
+pub use fuzz::fuzz_fleet_records;
 pub use look::{FleetKeyStatus, FleetView, look};
 pub use message::{SharedPurge, SharedTarget};
+pub use nodes::{NodeEntry, NodeSink};
 pub use purges::{PurgeSink, PurgeStreamLimits};
+pub use store_facts::StoreFacts;
 pub use ticket_keys::FleetKeyUse;

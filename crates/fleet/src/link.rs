@@ -1,14 +1,15 @@
 //! The connection to the store, as workers and the fleet's thread use it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use penstock_tls::circuit::Circuit;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 
-use crate::circuit::Circuit;
+use crate::connect::Meter;
 use crate::counters::{Counters, Operation, Outcome};
 
 /// Why there is no answer.
@@ -19,6 +20,10 @@ pub(crate) enum Fault {
     Timeout,
     Lost,
     Full,
+    /// An entry has another type than this program gives it.
+    WrongType,
+    /// The store is a replica and takes no entries.
+    ReadOnly,
     Refused,
 }
 
@@ -29,7 +34,8 @@ impl Fault {
             Self::Timeout => Outcome::Timeout,
             Self::Lost => Outcome::Lost,
             Self::Full => Outcome::Full,
-            Self::Refused => Outcome::Refused,
+            Self::WrongType => Outcome::Forged,
+            Self::ReadOnly | Self::Refused => Outcome::Refused,
         }
     }
 }
@@ -50,7 +56,14 @@ pub(crate) struct Link {
     under_way: AtomicUsize,
     /// Microseconds that the last probe took.
     pub(crate) latency: AtomicU64,
+    /// Counts what the store sends.
+    pub(crate) meter: Arc<Meter>,
+    /// The code of the last command that the store refused.
+    refusal: Mutex<String>,
 }
+
+/// Bytes of the code of an error that are kept.
+const CODE_BYTES: usize = 32;
 
 /// Timers of the runtime are this coarse.
 const TIMER_GRAIN: Duration = Duration::from_millis(2);
@@ -71,6 +84,19 @@ impl Link {
             operations_max,
             under_way: AtomicUsize::new(0),
             latency: AtomicU64::new(0),
+            meter: Arc::default(),
+            refusal: Mutex::default(),
+        }
+    }
+
+    /// Why a store that answers cannot be used, by the last command that it refused.
+    pub(crate) fn refusal(&self) -> String {
+        let code = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        match code.as_str() {
+            "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" => {
+                format!("it is a node of a store in cluster mode ({code}), which a fleet cannot use")
+            }
+            _ => format!("it refuses commands ({code}): is a password missing, or has its user no right?"),
         }
     }
 
@@ -111,7 +137,7 @@ impl Link {
             return Err(Fault::Skipped);
         };
         let waiting = Waiting::new(self, operation);
-        let answer = send(&connection, commands).await;
+        let answer = self.send(&connection, commands).await;
         waiting.answered(matches!(answer, Err(Fault::Lost)));
         self.counted(operation, answer)
     }
@@ -135,7 +161,7 @@ impl Link {
     ) -> Result<Vec<Value>, Fault> {
         let answer = match self.connection.load_full() {
             None => Err(Fault::Skipped),
-            Some(connection) => tokio::time::timeout(self.patience, send(&connection, commands))
+            Some(connection) => tokio::time::timeout(self.patience, self.send(&connection, commands))
                 .await
                 .unwrap_or(Err(Fault::Timeout)),
         };
@@ -149,8 +175,49 @@ impl Link {
         answer
     }
 
+    async fn send(
+        &self,
+        connection: &MultiplexedConnection,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, Fault> {
+        let mut connection = connection.clone();
+        let answers = connection.send_packed_commands(commands, 0, commands.len()).await;
+        let answers =
+            answers.map_err(|error| if error.is_io_error() { Fault::Lost } else { Fault::Refused })?;
+        for answer in &answers {
+            if let Value::ServerError(error) = answer {
+                tracing::debug!(%error, "fleet: the store refused a command");
+                let code: String = error.code().escape_debug().take(CODE_BYTES).collect();
+                let fault = match code.as_str() {
+                    "OOM" => Fault::Full,
+                    "WRONGTYPE" => Fault::WrongType,
+                    "READONLY" => Fault::ReadOnly,
+                    _ => Fault::Refused,
+                };
+                *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = code;
+                return Err(fault);
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Removes entries that are damaged.
+    pub(crate) async fn remove(&self, operation: Operation, names: &[String]) {
+        let mut commands = Pipeline::with_capacity(1);
+        commands.cmd("DEL").arg(names);
+        // The next round tries again.
+        drop(self.ask_patiently(operation, &commands).await);
+    }
+
+    /// Records an answer in time.
+    pub(crate) fn succeeded(&self) {
+        if self.circuit.succeeded() {
+            tracing::info!("fleet: the store answers in time");
+        }
+    }
+
     fn failed(&self) {
-        if self.circuit.failed() {
+        if self.circuit.failed(Instant::now()) {
             tracing::warn!(
                 "fleet: the store does not answer within {:?}; handshakes do without it until it does",
                 self.deadline
@@ -178,7 +245,7 @@ impl<'l> Waiting<'l> {
         if is_lost {
             self.link.failed();
         } else {
-            self.link.circuit.succeeded();
+            self.link.succeeded();
         }
     }
 }
@@ -197,19 +264,6 @@ impl Drop for Waiting<'_> {
         self.link.counters.count(self.operation, Outcome::Timeout);
         self.link.failed();
     }
-}
-
-async fn send(connection: &MultiplexedConnection, commands: &Pipeline) -> Result<Vec<Value>, Fault> {
-    let mut connection = connection.clone();
-    let answers = connection.send_packed_commands(commands, 0, commands.len()).await;
-    let answers = answers.map_err(|error| if error.is_io_error() { Fault::Lost } else { Fault::Refused })?;
-    for answer in &answers {
-        if let Value::ServerError(error) = answer {
-            tracing::debug!(%error, "fleet: the store refused a command");
-            return Err(if error.code() == "OOM" { Fault::Full } else { Fault::Refused });
-        }
-    }
-    Ok(answers)
 }
 
 /// The bytes of a string; `None` for anything else.

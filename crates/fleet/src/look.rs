@@ -6,6 +6,7 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use crate::connect::connect;
+use crate::duty::Parts;
 use crate::edges::EdgeStatus;
 use crate::fleet::{FleetOptions, parts};
 use crate::ticket_keys::{FleetKeyUse, seconds};
@@ -35,27 +36,35 @@ pub struct FleetView {
 /// # Errors
 /// Why the store could not be asked.
 pub fn look(options: &FleetOptions) -> Result<FleetView, String> {
+    visit(options, async |parts| {
+        let keys = parts.tickets.stored().await.ok_or("it does not answer")?;
+        let edges = parts.edges.read().await.map_err(|_| "it does not answer")?;
+        let now = seconds(SystemTime::now());
+        let keys = keys.uses(now).map(|(key, use_of)| FleetKeyStatus {
+            name: key.shown(),
+            use_of,
+            seals_in_seconds: key.seals_from.cast_signed().saturating_sub(now.cast_signed()),
+        });
+        Ok(FleetView { keys: keys.collect(), edges })
+    })
+}
+
+/// Connects with the store of a fleet, and asks it something.
+pub(crate) fn visit<T>(
+    options: &FleetOptions,
+    ask: impl AsyncFnOnce(&Parts) -> Result<T, String>,
+) -> Result<T, String> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let view = runtime.block_on(async {
         let (parts, ..) = parts(options).map_err(|error| error.to_string())?;
-        let connecting = connect(&options.address, &options.login, options.limits.answer_bytes);
+        let connecting =
+            connect(&options.address, &options.login, &parts.link.meter, options.limits.answer_bytes);
         let connected = timeout(options.limits.intervals.connect, connecting).await;
         let (connection, driver) = connected.map_err(|_| "it does not answer".to_owned())??;
         parts.link.connected(connection);
-        let asked = async {
-            let keys = parts.tickets.stored().await.ok_or("it does not answer")?;
-            let edges = parts.edges.read().await.map_err(|_| "it does not answer")?;
-            let now = seconds(SystemTime::now());
-            let keys = keys.uses(now).map(|(key, use_of)| FleetKeyStatus {
-                name: key.shown(),
-                use_of,
-                seals_in_seconds: key.seals_from.cast_signed().saturating_sub(now.cast_signed()),
-            });
-            Ok(FleetView { keys: keys.collect(), edges })
-        };
         tokio::select! {
-            view = asked => view,
+            view = ask(&parts) => view,
             () = driver => Err("the connection broke".to_owned()),
         }
     });

@@ -15,6 +15,11 @@ impl EntryId {
     /// Before all entries.
     pub(crate) const BEGIN: Self = Self(0, 0);
 
+    /// Whether the store could not number many more entries after this one: no clock gave it its number.
+    pub(crate) fn is_exhausted(self) -> bool {
+        self.0 > u64::MAX / 2
+    }
+
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (milliseconds, sequence) = text.split_once('-')?;
         Some(Self(milliseconds.parse().ok()?, sequence.parse().ok()?))
@@ -73,5 +78,6 @@ mod tests {
         assert!(position.includes(&Position { last: EntryId(16, 9), ..position }));
         assert!(!position.includes(&Position { last: EntryId(17, 4), ..position }));
         assert!(!position.includes(&Position { epoch: [1; 16], ..position }));
+        assert!(EntryId(u64::MAX, 0).is_exhausted() && !EntryId(u64::MAX / 1000, u64::MAX).is_exhausted());
     }
 }

@@ -90,6 +90,9 @@ const FILE: &str = "purges";
 /// How often the time in it is renewed.
 const SAVED_SECONDS: u64 = 60;
 
+/// The last place of the stream's name, and one more.
+const EPOCH_DIGITS: usize = 32;
+
 /// What a poll of the stream says.
 struct Polled {
     position: Position,
@@ -127,20 +130,35 @@ impl Purges {
         format!("{}purges:epoch", self.prefix)
     }
 
+    /// The entries of the stream.
+    pub(crate) fn names(&self) -> [String; 2] {
+        [self.stream_name(), self.epoch_name()]
+    }
+
+    /// After how many polls the stream that this fleet writes is at its end.
+    pub(crate) fn polls_max(&self) -> usize {
+        self.limits.entries / self.limits.batch + 4
+    }
+
     /// Reads some entries and applies them. Returns whether there may be more.
     pub(crate) async fn poll(&self) -> Result<bool, Fault> {
         let Some(sink) = self.sink.get() else { return self.probe().await };
         let last = self.position().map_or(EntryId::BEGIN, |position| position.last);
         let mut commands = Pipeline::with_capacity(4);
-        commands.cmd("GET").arg(self.epoch_name());
+        commands.cmd("GETRANGE").arg(self.epoch_name()).arg(0).arg(EPOCH_DIGITS);
         commands.cmd("XLEN").arg(self.stream_name());
         commands.cmd("XRANGE").arg(self.stream_name()).arg(last.to_string()).arg(last.to_string());
         commands.cmd("XREAD").arg("COUNT").arg(self.limits.batch);
         commands.arg("STREAMS").arg(self.stream_name()).arg(last.to_string());
-        let answers = self.link.ask_patiently(Operation::PurgeRead, &commands).await?;
+        let answers = match self.link.ask_patiently(Operation::PurgeRead, &commands).await {
+            Err(Fault::WrongType) => return self.begin_again().await.map(|()| true),
+            answers => answers?,
+        };
         let [epoch, length, at_last, entries] = answers.as_slice() else { return Err(Fault::Refused) };
-        let Some(epoch) = text_of(epoch).and_then(epoch_of) else {
-            return self.begin_epoch().await.map(|()| true);
+        let epoch = match (text_of(epoch), text_of(epoch).and_then(epoch_of)) {
+            (_, Some(epoch)) => epoch,
+            (Some(""), None) => return self.begin_epoch().await.map(|()| true),
+            (_, None) => return self.forged().await.map(|()| true),
         };
         self.link.counters.count(Operation::PurgeRead, Outcome::Ok);
         let (length, has_last) =
@@ -161,6 +179,9 @@ impl Purges {
         let entries = if polled.fits { self.entries(entries) } else { Vec::new() };
         let count = entries.len();
         position.last = entries.last().map_or(position.last, |(id, _)| *id);
+        if position.last.is_exhausted() {
+            return self.forged().await.map(|()| true);
+        }
         self.apply(sink, entries).await;
         let is_new_epoch = before.is_none_or(|before| before.epoch != position.epoch);
         self.advance(position, now, is_new_epoch);
@@ -178,31 +199,44 @@ impl Purges {
         self.link.ask_patiently(Operation::PurgeRead, &commands).await.map(|_| false)
     }
 
+    /// The stream is not one that this fleet wrote.
+    async fn forged(&self) -> Result<(), Fault> {
+        self.link.counters.count(Operation::PurgeRead, Outcome::Forged);
+        self.begin_again().await
+    }
+
+    /// Replaces a stream that cannot be used by a new one, as in a store that was emptied.
+    async fn begin_again(&self) -> Result<(), Fault> {
+        self.link.remove(Operation::PurgeWrite, &self.names()).await;
+        self.begin_epoch().await
+    }
+
     /// Gives the stream of an empty store a name. Of several edges that try, one succeeds.
     async fn begin_epoch(&self) -> Result<(), Fault> {
         let mut epoch = [0; 16];
         rand::fill(&mut epoch).map_err(|_| Fault::Refused)?;
-        let mut commands = Pipeline::with_capacity(1);
+        let mut commands = Pipeline::with_capacity(2);
         commands.cmd("SET").arg(self.epoch_name()).arg(hex(&epoch)).arg("NX");
-        self.link.ask_patiently(Operation::PurgeWrite, &commands).await.map(drop)
+        commands.cmd("GETRANGE").arg(self.epoch_name()).arg(0).arg(EPOCH_DIGITS);
+        let answers = self.link.ask_patiently(Operation::PurgeWrite, &commands).await?;
+        if answers.last().and_then(text_of).and_then(epoch_of).is_none() {
+            // What is there is no name, and keeps the name from being written.
+            self.link.remove(Operation::PurgeWrite, &[self.epoch_name()]).await;
+        }
+        Ok(())
     }
 
     /// The purges of an answer to XREAD; `None` in the place of those that are not this fleet's, or are applied already.
     fn entries(&self, answer: &Value) -> Vec<(EntryId, Option<SharedPurge>)> {
-        let stream = list_of(answer).first().map_or(&[][..], list_of);
-        let entries = stream.get(1).map_or(&[][..], list_of).iter();
-        let entry = |entry: &Value| {
-            let [id, fields] = list_of(entry) else { return None };
-            let id = EntryId::parse(text_of(id)?)?;
-            let record = list_of(fields).get(1).and_then(bytes_of);
+        let entry = |(id, record): (EntryId, Option<&[u8]>)| {
             let plain = record.and_then(|record| self.sealer.open(Purpose::Purge, &[], record));
             let Some(message) = plain.and_then(|plain| Message::decode(plain.expose())) else {
                 self.link.counters.count(Operation::PurgeRead, Outcome::Forged);
-                return Some((id, None));
+                return (id, None);
             };
-            Some((id, (message.instance != self.instance).then_some(message.purge)))
+            (id, (message.instance != self.instance).then_some(message.purge))
         };
-        entries.filter_map(entry).collect()
+        stream_entries(answer).into_iter().map(entry).collect()
     }
 
     async fn apply(&self, sink: &Arc<dyn PurgeSink>, entries: Vec<(EntryId, Option<SharedPurge>)>) {
@@ -278,16 +312,41 @@ impl Purges {
 
     async fn write(&self, message: &[u8]) -> Option<Position> {
         let record = self.sealer.seal(Purpose::Purge, &[], message)?;
+        let before = self.position();
         let mut commands = Pipeline::with_capacity(2);
-        commands.cmd("GET").arg(self.epoch_name());
+        commands.cmd("GETRANGE").arg(self.epoch_name()).arg(0).arg(EPOCH_DIGITS);
         commands.cmd("XADD").arg(self.stream_name()).arg("MAXLEN").arg(self.limits.entries);
         commands.arg("*").arg("p").arg(record);
-        let answers = self.link.ask_patiently(Operation::PurgeWrite, &commands).await.ok()?;
+        let answers = match self.link.ask_patiently(Operation::PurgeWrite, &commands).await {
+            Err(Fault::WrongType) => {
+                // The next round writes it again. Without that it stays in the list of this edge.
+                self.begin_again().await.ok()?;
+                return None;
+            }
+            answers => answers.ok()?,
+        };
         let epoch = answers.first().and_then(text_of).and_then(epoch_of)?;
         let last = answers.get(1).and_then(text_of).and_then(EntryId::parse)?;
+        let written = Position { epoch, last };
+        if before.is_some_and(|before| before.includes(&written)) {
+            // The stream was set back: other edges would count it among those that they have applied.
+            self.forged().await.ok()?;
+            return None;
+        }
         self.link.counters.count(Operation::PurgeWrite, Outcome::Ok);
-        Some(Position { epoch, last })
+        Some(written)
     }
+}
+
+/// The entries in an answer to XREAD, each with its first value.
+pub(crate) fn stream_entries(answer: &Value) -> Vec<(EntryId, Option<&[u8]>)> {
+    let stream = list_of(answer).first().map_or(&[][..], list_of);
+    let entries = stream.get(1).map_or(&[][..], list_of).iter();
+    let entry = |entry| {
+        let [id, fields] = list_of(entry) else { return None };
+        Some((EntryId::parse(text_of(id)?)?, list_of(fields).get(1).and_then(bytes_of)))
+    };
+    entries.filter_map(entry).collect()
 }
 
 impl PurgeProgress {

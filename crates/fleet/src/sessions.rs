@@ -48,9 +48,10 @@ impl SessionStore for FleetSessions {
         let bytes_max = self.session_bytes_max + OVERHEAD_BYTES;
         StoreAnswer::Later(Box::pin(async move {
             let mut commands = Pipeline::with_capacity(1);
-            commands.cmd("GET").arg(name);
+            // One more byte than a record can have: what is larger was not written by this fleet.
+            commands.cmd("GETRANGE").arg(name).arg(0).arg(bytes_max);
             let answers = link.ask(Operation::SessionFind, &commands).await.ok()?;
-            let record = answers.first().and_then(bytes_of);
+            let record = answers.first().and_then(bytes_of).filter(|record| !record.is_empty());
             let opened = record
                 .filter(|record| record.len() <= bytes_max)
                 .and_then(|record| sealer.open(Purpose::Session, &[&id, &server_name], record));

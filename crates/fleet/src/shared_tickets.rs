@@ -8,10 +8,10 @@ use penstock_tls::tickets::directory::KeyFile;
 use redis::{Pipeline, Value};
 
 use crate::counters::{Operation, Outcome};
-use crate::link::{Link, bytes_of};
-use crate::seal::{Purpose, Sealer};
+use crate::link::{Fault, Link, bytes_of};
+use crate::seal::{OVERHEAD_BYTES, Purpose, Sealer};
 use crate::state::StateDirectory;
-use crate::ticket_keys::{KeySet, seconds};
+use crate::ticket_keys::{ENCODED_BYTES_MAX, KeySet, seconds};
 
 /// The file with the last known keys, sealed as in the store.
 const FILE: &str = "tickets";
@@ -62,15 +62,16 @@ impl SharedTickets {
         known.policy.and_then(|_| known.set.newest())
     }
 
-    /// Takes up what the store has, and adds what it lacks. Called about once a second.
-    pub(crate) async fn round(&self) {
-        let Some(policy) = self.known().policy else { return };
-        let Some(stored) = self.read().await else { return };
+    /// Takes up what the store has, and adds what it lacks. Called about once a second. Returns whether it knows what the
+    /// store has.
+    pub(crate) async fn round(&self) -> bool {
+        let Some(policy) = self.known().policy else { return false };
+        let Some(stored) = self.read().await else { return false };
         let now = seconds(SystemTime::now());
         let (is_behind, is_changed) = {
             let mut known = self.known();
             let before = known.set.clone();
-            known.set.merge(&stored);
+            known.set.merge(&stored.current(&policy, now));
             known.set.retire(policy.keep, now);
             let is_behind = known.set.clone().grow(&policy, now) || !stored.contains(&known.set);
             (is_behind, known.set != before)
@@ -81,20 +82,29 @@ impl SharedTickets {
         if is_behind {
             self.write(&policy, now).await;
         }
+        true
     }
 
     /// The keys in the store, none if it has none; `None` if it does not answer.
     async fn read(&self) -> Option<KeySet> {
         let mut commands = Pipeline::with_capacity(1);
-        commands.cmd("GET").arg(self.name());
-        let answers = self.link.ask_patiently(Operation::TicketKeys, &commands).await.ok()?;
-        let Some(record) = answers.first().and_then(bytes_of) else {
-            self.link.counters.count(Operation::TicketKeys, Outcome::Miss);
-            return Some(KeySet::default());
+        commands.cmd("GETRANGE").arg(self.name()).arg(0).arg(ENCODED_BYTES_MAX + OVERHEAD_BYTES);
+        let set = match self.link.ask_patiently(Operation::TicketKeys, &commands).await {
+            // Counted.
+            Err(Fault::WrongType) => None,
+            Err(_) => return None,
+            Ok(answers) => {
+                let record = answers.first().and_then(bytes_of).unwrap_or_default();
+                if record.is_empty() {
+                    self.link.counters.count(Operation::TicketKeys, Outcome::Miss);
+                    return Some(KeySet::default());
+                }
+                let set = self.opened(record);
+                let outcome = if set.is_some() { Outcome::Ok } else { Outcome::Forged };
+                self.link.counters.count(Operation::TicketKeys, outcome);
+                set
+            }
         };
-        let set = self.opened(record);
-        let outcome = if set.is_some() { Outcome::Ok } else { Outcome::Forged };
-        self.link.counters.count(Operation::TicketKeys, outcome);
         let was_forged = std::mem::replace(&mut self.known().forged, set.is_none());
         if set.is_none() && !was_forged {
             tracing::warn!(
@@ -107,17 +117,22 @@ impl SharedTickets {
     /// Writes all known keys and those that are due, if no other edge does so now. A new key is in force only when it is
     /// in the store.
     async fn write(&self, policy: &TicketPolicy, now: u64) {
-        let mut commands = Pipeline::with_capacity(1);
+        let mut commands = Pipeline::with_capacity(2);
         let lock = format!("{}tickets:lock", self.prefix);
-        commands.cmd("SET").arg(lock).arg(1).arg("NX").arg("PX").arg(self.lock_milliseconds);
+        commands.cmd("SET").arg(&lock).arg(1).arg("NX").arg("PX").arg(self.lock_milliseconds);
+        commands.cmd("PTTL").arg(&lock);
         match self.link.ask_patiently(Operation::TicketKeys, &commands).await.as_deref() {
-            Ok([Value::Okay]) => {}
+            Ok([Value::Okay, _]) => {}
+            Ok([_, Value::Int(left)]) if !(0..=self.lock_milliseconds.cast_signed()).contains(left) => {
+                // No edge wrote it, because it would never expire.
+                return self.link.remove(Operation::TicketKeys, &[lock]).await;
+            }
             _ => return,
         }
         // Another edge may have written before it gave the lock up.
         let Some(stored) = self.read().await else { return };
         let mut set = self.known().set.clone();
-        set.merge(&stored);
+        set.merge(&stored.current(policy, now));
         set.retire(policy.keep, now);
         let has_grown = set.grow(policy, now);
         if stored.contains(&set) {

@@ -7,15 +7,17 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use penstock_tls::early_data::SharedStrikes;
 use penstock_tls::strikes::{SKEW_SECONDS, StrikeResult};
 use redis::{Pipeline, Value};
 
 use crate::counters::{Operation, Outcome};
-use crate::link::{Link, text_of};
+use crate::link::{Fault, Link, text_of};
 use crate::seal::Sealer;
+use crate::store_facts::StoreFacts;
+use crate::ticket_keys::seconds;
 
 /// The most that clocks of edges may differ.
 const CLOCKS_SECONDS: u64 = 30;
@@ -42,18 +44,34 @@ impl FleetStrikes {
     }
 
     /// Begins the register if the store has none, and finds out whether the store forgets. Called about once a second.
-    pub(crate) async fn keep(&self) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    ///
+    /// # Errors
+    /// The store does not answer, or takes no entries.
+    pub(crate) async fn keep(&self) -> Result<(), Fault> {
+        let now = seconds(SystemTime::now());
         let mut commands = Pipeline::with_capacity(2);
         commands.cmd("SET").arg(self.begin_name()).arg(now).arg("NX");
-        if self.link.ask_patiently(Operation::Strike, &commands).await.is_err() {
-            return;
+        commands.cmd("GETRANGE").arg(self.begin_name()).arg(0).arg(TIME_DIGITS);
+        match self.link.ask_patiently(Operation::Strike, &commands).await {
+            Ok(answers)
+                if answers.last().and_then(time_of).is_some_and(|began| began <= now + CLOCKS_SECONDS) => {}
+            Err(fault) if fault != Fault::WrongType => return Err(fault),
+            // It is not a time in the past. Without a new one no early data is ever accepted again.
+            damaged => {
+                if damaged.is_ok() {
+                    self.link.counters.count(Operation::Strike, Outcome::Forged);
+                }
+                commands.clear();
+                commands.cmd("SET").arg(self.begin_name()).arg(now);
+                self.link.ask_patiently(Operation::Strike, &commands).await?;
+            }
         }
         commands.clear();
         commands.cmd("INFO").arg("memory");
         // A store that does not say so is believed to be configured as the documentation says.
         let answers = self.link.ask_patiently(Operation::Strike, &commands).await.unwrap_or_default();
-        let forgets = answers.first().and_then(text_of).is_some_and(forgets);
+        let forgets =
+            answers.first().and_then(text_of).is_some_and(|info| StoreFacts::of_info(info).forgets());
         self.store_keeps.store(!forgets, Relaxed);
         if forgets && !self.is_said.swap(true, Relaxed) {
             tracing::warn!(
@@ -61,14 +79,15 @@ impl FleetStrikes {
                  for the end of each handshake; set maxmemory-policy noeviction"
             );
         }
+        Ok(())
     }
 }
 
-/// Whether the section `memory` of INFO says that entries are dropped.
-fn forgets(info: &str) -> bool {
-    let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let is_bounded = value("maxmemory").is_some_and(|bytes| bytes.trim() != "0");
-    is_bounded && value("maxmemory_policy").is_some_and(|policy| policy.trim() != "noeviction")
+/// The last place of a time in decimal digits.
+const TIME_DIGITS: usize = 20;
+
+fn time_of(value: &Value) -> Option<u64> {
+    text_of(value)?.parse().ok()
 }
 
 impl SharedStrikes for FleetStrikes {
@@ -83,7 +102,7 @@ impl SharedStrikes for FleetStrikes {
                 return StrikeResult::NoAnswer;
             }
             let mut commands = Pipeline::with_capacity(2);
-            commands.cmd("GET").arg(self.begin_name());
+            commands.cmd("GETRANGE").arg(self.begin_name()).arg(0).arg(TIME_DIGITS);
             commands.cmd("SET").arg(name).arg(1).arg("NX").arg("EX").arg(KEPT_SECONDS);
             let Ok(answers) = self.link.ask_in_time(Operation::Strike, &commands).await else {
                 return StrikeResult::NoAnswer;
@@ -102,8 +121,7 @@ fn judge(answers: &[Value], claimed: u64) -> StrikeResult {
     if !matches!(recorded, Value::Okay) {
         return StrikeResult::Replayed;
     }
-    let began = text_of(began).and_then(|text| text.parse::<u64>().ok());
-    match began {
+    match time_of(began) {
         Some(began) if claimed >= began.saturating_add(SKEW_SECONDS + CLOCKS_SECONDS) => StrikeResult::Fresh,
         _ => StrikeResult::BeforeStart,
     }
@@ -121,19 +139,11 @@ mod tests {
             (text("1000"), Value::Okay, 1089, StrikeResult::BeforeStart),
             (text("1000"), Value::Nil, 1090, StrikeResult::Replayed),
             // The store was emptied, or the entry is damaged.
-            (Value::Nil, Value::Okay, 1090, StrikeResult::BeforeStart),
+            (text(""), Value::Okay, 1090, StrikeResult::BeforeStart),
             (text("x"), Value::Okay, 1090, StrikeResult::BeforeStart),
         ] {
             assert_eq!(judge(&[began, recorded], claimed), result);
         }
         assert_eq!(judge(&[], 1090), StrikeResult::NoAnswer);
-    }
-
-    #[test]
-    fn a_store_with_a_bound_forgets_unless_its_policy_is_noeviction() {
-        assert!(!forgets("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"));
-        assert!(!forgets("maxmemory:100\r\nmaxmemory_policy:noeviction\r\n"));
-        assert!(forgets("# Memory\r\nmaxmemory:100\r\nmaxmemory_policy:volatile-ttl\r\n"));
-        assert!(!forgets(""));
     }
 }

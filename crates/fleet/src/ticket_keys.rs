@@ -22,6 +22,9 @@ const KEYS_MAX: usize = 128;
 const SECRET_BYTES: usize = 32;
 const KEY_BYTES: usize = TICKET_NAME_BYTES + 2 * SECRET_BYTES + 8;
 
+/// Bytes of [`KeySet::encoded`].
+pub(crate) const ENCODED_BYTES_MAX: usize = KEYS_MAX * KEY_BYTES;
+
 /// A key and the time from which it seals.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct FleetKey {
@@ -118,6 +121,14 @@ impl KeySet {
         other.0.iter().for_each(|key| self.add(key.clone()));
     }
 
+    /// The keys that no edge would have retired by now, if it was there all the time. A set of long ago, which a writer of the
+    /// store brought back, has none.
+    pub(crate) fn current(&self, policy: &TicketPolicy, now: u64) -> Self {
+        let kept = policy.rotate.as_secs().saturating_mul(policy.keep as u64 + 1);
+        let is_current = |key: &&FleetKey| key.seals_from.saturating_add(kept) > now;
+        Self(self.0.iter().filter(is_current).cloned().collect())
+    }
+
     /// Whether it has every key of `other`.
     pub(crate) fn contains(&self, other: &Self) -> bool {
         other.0.iter().all(|key| self.0.iter().any(|known| known.name == key.name))
@@ -168,7 +179,7 @@ impl KeySet {
         let file = |(key, use_of): (&FleetKey, FleetKeyUse)| {
             Some(Arc::new(KeyFile {
                 name: OsString::from(format!("fleet key {}", &key.shown()[..8])),
-                modified: UNIX_EPOCH + Duration::from_secs(key.seals_from),
+                modified: UNIX_EPOCH.checked_add(Duration::from_secs(key.seals_from))?,
                 is_readable_by_others: false,
                 keys: vec![Arc::new(key.ticket_key()?)],
                 last_is_introduced: use_of == FleetKeyUse::Introduced,
@@ -233,6 +244,16 @@ mod tests {
         set.merge(&old);
         set.retire(POLICY.keep, 15_400);
         assert!(set == current);
+    }
+
+    #[test]
+    fn a_set_of_long_ago_is_not_used_by_an_edge_that_knows_no_other() {
+        let mut set = KeySet::default();
+        set.grow(&POLICY, 1000);
+        // The last key seals from 4600 on, and opens tickets for three rotations more.
+        assert!(set.current(&POLICY, 1000) == set);
+        assert_eq!(set.current(&POLICY, 4600 + 4 * 3600 - 1).0.len(), 1);
+        assert!(set.current(&POLICY, 4600 + 4 * 3600) == KeySet::default());
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //!
 //! Specification: HAProxy, `doc/proxy-protocol.txt`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ppp::{HeaderResult, PartialResult, v1, v2};
 
 const V1_START: &[u8] = b"PROXY";
+const V2_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The longest line of version 1, CRLF included.
 const V1_BYTES_MAX: usize = 107;
 
@@ -72,6 +73,36 @@ fn client_of_v2(header: &v2::Header<'_>) -> Option<SocketAddr> {
     }
 }
 
+/// Writes a header of version 2: for a connection on behalf of the client, from its address to that of the server, or for one
+/// of this program itself (`LOCAL`). Addresses of different families are written as those of the client's, the server's as
+/// unspecified.
+pub fn v2_header(addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
+    const LOCAL: u8 = 0x20;
+    const PROXY: u8 = 0x21;
+    const TCP_OVER_IPV4: u8 = 0x11;
+    const TCP_OVER_IPV6: u8 = 0x21;
+    let mut header = V2_START.to_vec();
+    let Some((client, server)) = addresses else {
+        header.extend([LOCAL, 0, 0, 0]);
+        return header;
+    };
+    let ports = [client.port().to_be_bytes(), server.port().to_be_bytes()].concat();
+    match (client.ip().to_canonical(), server.ip().to_canonical()) {
+        (IpAddr::V4(client), server) => {
+            let server = if let IpAddr::V4(server) = server { server } else { Ipv4Addr::UNSPECIFIED };
+            header.extend([PROXY, TCP_OVER_IPV4, 0, 12]);
+            header.extend([client.octets(), server.octets()].concat());
+        }
+        (IpAddr::V6(client), server) => {
+            let server = if let IpAddr::V6(server) = server { server } else { Ipv6Addr::UNSPECIFIED };
+            header.extend([PROXY, TCP_OVER_IPV6, 0, 36]);
+            header.extend([client.octets(), server.octets()].concat());
+        }
+    }
+    header.extend(ports);
+    header
+}
+
 /// Body of the fuzz target: no input panics, and the header lies inside the input.
 pub fn fuzz_proxy_header(input: &[u8]) {
     if let Ok(Some(header)) = read(input, 4096) {
@@ -106,14 +137,33 @@ mod tests {
     #[test]
     fn version_2_names_an_ipv6_client_behind_additions() {
         let mut body = Vec::new();
-        body.extend("2001:db8::7".parse::<std::net::Ipv6Addr>().unwrap().octets());
-        body.extend("2001:db8::1".parse::<std::net::Ipv6Addr>().unwrap().octets());
+        body.extend("2001:db8::7".parse::<Ipv6Addr>().unwrap().octets());
+        body.extend("2001:db8::1".parse::<Ipv6Addr>().unwrap().octets());
         body.extend([0xdc, 0x04, 0x01, 0xbb]);
         body.extend([0x04, 0, 1, 0]); // PP2_TYPE_NOOP
         let bytes = v2(0x21, 0x21, &body);
         let read = read(&bytes, LIMIT).unwrap().unwrap();
         assert_eq!(read.client, Some("[2001:db8::7]:56324".parse().unwrap()));
         assert_eq!(read.length, bytes.len());
+    }
+
+    #[test]
+    fn a_header_that_is_written_is_read_back() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        for (client, server) in [
+            ("192.0.2.7:56324", "198.51.100.1:443"),
+            ("[2001:db8::7]:56324", "[2001:db8::1]:443"),
+            ("192.0.2.7:1", "[2001:db8::1]:443"),
+            ("[2001:db8::7]:1", "192.0.2.1:443"),
+        ] {
+            let header = v2_header(Some((address(client), address(server))));
+            let expected = ProxyHeader { client: Some(address(client)), length: header.len() };
+            assert_eq!(read(&header, LIMIT), Ok(Some(expected)), "{client}");
+        }
+        let mapped = v2_header(Some((address("[::ffff:192.0.2.7]:5"), address("198.51.100.1:443"))));
+        assert_eq!(read(&mapped, LIMIT).unwrap().unwrap().client, Some(address("192.0.2.7:5")));
+        let local = v2_header(None);
+        assert_eq!(read(&local, LIMIT), Ok(Some(ProxyHeader { client: None, length: local.len() })));
     }
 
     #[test]

@@ -192,12 +192,19 @@ pub fn etag(size: u64, mtime: SystemTime, inode: u64) -> String {
 const ETAG_ROOM_BYTES: usize = 64;
 
 /// Lower case, without leading zeros.
-fn push_hexadecimal(out: &mut String, number: u128) {
-    let digits = (u128::BITS - number.leading_zeros()).div_ceil(4).max(1);
-    for place in (0..digits).rev() {
-        let digit = u32::try_from(number >> (4 * place) & 0xf).ok();
-        out.extend(digit.and_then(|digit| char::from_digit(digit, 16)));
+fn push_hexadecimal(out: &mut String, mut number: u128) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; u128::BITS as usize / 4];
+    let mut start = text.len();
+    loop {
+        start -= 1;
+        text[start] = DIGITS[usize::from(number.to_le_bytes()[0] & 0xf)];
+        number >>= 4;
+        if number == 0 {
+            break;
+        }
     }
+    out.push_str(str::from_utf8(&text[start..]).unwrap_or_default());
 }
 
 fn date_within_range(time: SystemTime) -> HttpDate {

@@ -49,7 +49,8 @@ impl Default for Http2Limits {
 /// ENHANCE_YOUR_CALM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FloodLimits {
-    /// RST_STREAM for streams whose work has not ended (CVE-2023-44487).
+    /// RST_STREAM for streams whose work has not ended (CVE-2023-44487), beyond one for each response of which content, or
+    /// all, was sent: a player that seeks resets many streams, and takes content on as many.
     pub resets: u16,
     /// Streams that this side resets because of an error of the client (CVE-2025-8671).
     pub provoked_resets: u16,

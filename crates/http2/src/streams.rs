@@ -58,6 +58,8 @@ pub(crate) struct StreamState {
     pub(crate) incoming: Incoming,
     /// Whether END_STREAM was sent.
     pub(crate) is_sent: bool,
+    /// Whether content was sent, or the whole response.
+    pub(crate) has_given: bool,
     /// Set if the stream was reset; its work has not ended.
     pub(crate) reset: Option<Closed>,
     pub(crate) outgoing: Outgoing,

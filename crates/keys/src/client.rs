@@ -4,8 +4,6 @@
 //! way, and once to another if that one fails. The signature is verified before it is returned, so that a server that
 //! answers wrong is found out here.
 
-mod circuit;
-mod counters;
 mod link;
 mod operation;
 mod settings;
@@ -15,7 +13,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
 
@@ -25,12 +23,11 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{LocalSet, spawn_local};
 
-use self::counters::ServerCounters;
 use self::link::Link;
 use self::operation::{Operation, Place};
 use self::shared::Shared;
+use crate::counters::{Fallbacks, SignerCounters, SignerStatus};
 
-pub use self::counters::{OPERATION_RESULTS, ServerStatus};
 pub use self::settings::{KeyserverAddress, KeyserverGroup, KeyserverLimits};
 
 /// Signs with the keys of a group of keyservers. Dropping it closes the connections.
@@ -52,12 +49,12 @@ impl Keyservers {
                 .map_err(|error| io::Error::other(error.to_string()))?;
             clients.push((server.clone(), client));
         }
+        let counters = || SignerCounters::new(group.limits.circuit_failures, group.limits.circuit_open);
         let shared = Arc::new(Shared {
             names: group.servers.iter().map(ToString::to_string).collect(),
-            servers: group.servers.iter().map(|_| ServerCounters::default()).collect(),
+            servers: group.servers.iter().map(|_| counters()).collect(),
             under_way: AtomicUsize::new(0),
-            fallbacks: AtomicU64::new(0),
-            fallback_logged: AtomicBool::new(false),
+            fallbacks: Fallbacks::default(),
         });
         let (operations, queue) = mpsc::unbounded_channel();
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -71,14 +68,14 @@ impl Keyservers {
     }
 
     /// The state of each server.
-    pub fn status(&self) -> Vec<ServerStatus> {
+    pub fn status(&self) -> Vec<SignerStatus> {
         let servers = self.shared.names.iter().zip(&self.shared.servers);
         servers.map(|(name, counters)| counters.status(name)).collect()
     }
 
     /// Handshakes that a local key signed because the servers failed.
     pub fn fallbacks(&self) -> u64 {
-        self.shared.fallbacks.load(Relaxed)
+        self.shared.fallbacks.count()
     }
 
     /// Operations under way.
@@ -101,11 +98,7 @@ impl RemoteKey for Keyservers {
     }
 
     fn used_fallback(&self, error: RemoteKeyError) {
-        self.shared.fallbacks.fetch_add(1, Relaxed);
-        if !self.shared.fallback_logged.swap(true, Relaxed) {
-            let servers = self.shared.names.join(", ");
-            tracing::warn!("local keys sign instead of keyserver {servers}: {error}");
-        }
+        self.shared.fallbacks.used(&format!("keyserver {}", self.shared.names.join(", ")), error);
     }
 }
 

@@ -96,7 +96,7 @@ impl Client {
     /// Whether it may sign with this key.
     pub(crate) fn may_use(&self, key: &Key) -> bool {
         let allowed = |keys: &std::collections::BTreeSet<String>| {
-            keys.contains(&key.name) || keys.contains(&key.id().to_string())
+            keys.contains(&key.name) || keys.contains(&key.id.to_string())
         };
         self.rules.keys.as_ref().is_none_or(allowed)
     }

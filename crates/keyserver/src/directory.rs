@@ -10,7 +10,7 @@ use std::sync::Arc;
 use penstock_config::limits;
 use penstock_tls::digest_signer::DigestSigner;
 
-use crate::keyring::Key;
+use crate::keyring::{Key, Signer};
 
 /// The keys of a directory when it was read last.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl KeyDirectory {
                 Ok(Some(signer)) => {
                     changes.changed += 1;
                     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                    Some(Arc::new(Key { name, signer }))
+                    Some(Arc::new(Key { name, id: signer.id(), signer: Signer::Memory(signer) }))
                 }
                 Ok(None) => known,
                 Err(fault) => {
@@ -161,17 +161,17 @@ mod tests {
         assert_eq!(names(&directory), ["live", "video.example.com"]);
         assert_eq!(directory.refresh().unwrap(), Changes::default());
 
-        let before = directory.keys().next().unwrap().id();
+        let before = directory.keys().next().unwrap().id;
         write("live.pem", b"-----BEGIN PRIVATE KEY-----\nhalf of it");
         fs::remove_file(folder.path().join("video.example.com.key")).unwrap();
         let changes = directory.refresh().unwrap();
         assert_eq!((changes.changed, changes.faults.len()), (1, 1), "{changes:?}");
-        assert_eq!(directory.keys().map(|key| key.id()).collect::<Vec<_>>(), [before]);
+        assert_eq!(directory.keys().map(|key| key.id).collect::<Vec<_>>(), [before]);
         assert_eq!(directory.refresh().unwrap(), Changes::default(), "a fault is told once");
 
         write("live.pem", &pem());
         assert_eq!(directory.refresh().unwrap().changed, 1);
-        assert_ne!(directory.keys().next().unwrap().id(), before);
+        assert_ne!(directory.keys().next().unwrap().id, before);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
+use penstock_keys::{OPERATION_RESULTS, SignerStatus};
 use penstock_metrics::LogLoss;
 use serde_json::{Map, Value, json};
 
@@ -71,6 +72,43 @@ const OF_CLIENT: [OfClient; 4] = [
     }),
 ];
 
+/// A metric of each token: name, type, help, and the samples, each with its labels behind that of the token.
+type OfToken = (&'static str, &'static str, &'static str, fn(&SignerStatus) -> Vec<(String, f64)>);
+
+const OF_TOKEN: [OfToken; 6] = [
+    (
+        "penstock_hsm_up",
+        "gauge",
+        "1 while there is a session with the token of the hardware module.",
+        |token| vec![(String::new(), f64::from(u8::from(token.up)))],
+    ),
+    (
+        "penstock_hsm_circuit_open",
+        "gauge",
+        "1 while the token gets no operations, or only one at a time, because it has failed too often.",
+        |token| vec![(String::new(), f64::from(u8::from(token.circuit_open)))],
+    ),
+    (
+        "penstock_hsm_operations_under_way",
+        "gauge",
+        "Operations that wait for a thread of the token, or for the token.",
+        |token| vec![(String::new(), token.under_way as f64)],
+    ),
+    ("penstock_hsm_operations_total", "counter", "Operations of the token by result.", |token| {
+        let results = OPERATION_RESULTS.iter().zip(token.results);
+        results.map(|(result, count)| (format!(",result=\"{result}\""), count as f64)).collect()
+    }),
+    (
+        "penstock_hsm_operation_seconds_total",
+        "counter",
+        "Time of successful operations of the token, their time in the queue included, added up.",
+        |token| vec![(String::new(), token.time.as_secs_f64())],
+    ),
+    ("penstock_hsm_sessions_total", "counter", "Sessions opened with the token.", |token| {
+        vec![(String::new(), token.connections as f64)]
+    }),
+];
+
 /// The metrics in the Prometheus text format, version 0.0.4.
 pub(crate) fn render(shared: &Shared) -> String {
     let mut text = String::new();
@@ -86,6 +124,16 @@ pub(crate) fn render(shared: &Shared) -> String {
             let label = escaped(client.name());
             for (labels, value) in samples(client) {
                 writeln!(text, "{name}{{client=\"{label}\"{labels}}} {value}").unwrap_or_default();
+            }
+        }
+    }
+    let tokens = shared.tokens.load().status();
+    for (name, kind, help, samples) in OF_TOKEN.into_iter().filter(|_| !tokens.is_empty()) {
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}").unwrap_or_default();
+        for token in &tokens {
+            let label = escaped(&token.name);
+            for (labels, value) in samples(token) {
+                writeln!(text, "{name}{{token=\"{label}\"{labels}}} {value}").unwrap_or_default();
             }
         }
     }
@@ -119,8 +167,21 @@ pub(crate) fn status(shared: &Shared) -> Value {
         "threads": shared.threads,
         "queue": shared.pool.waiting(),
         "clients": clients,
+        "tokens": shared.tokens.load().status().iter().map(token_status).collect::<Vec<_>>(),
         "unknown_clients": shared.counters.strangers.load(Relaxed),
         "handshake_failures": shared.counters.handshake_failures.load(Relaxed),
+    })
+}
+
+fn token_status(token: &SignerStatus) -> Value {
+    let results = OPERATION_RESULTS.iter().zip(token.results);
+    json!({
+        "name": token.name,
+        "up": token.up,
+        "circuit_open": token.circuit_open,
+        "under_way": token.under_way,
+        "sessions": token.connections,
+        "operations": results.map(|(name, count)| ((*name).to_owned(), json!(count))).collect::<Map<_, _>>(),
     })
 }
 

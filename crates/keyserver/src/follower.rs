@@ -12,6 +12,7 @@ use penstock_sys::watch::{Stop, Watch, Woken};
 use crate::directory::KeyDirectory;
 use crate::keyring::Keyring;
 use crate::shared::Shared;
+use crate::tokens::Tokens;
 
 /// The directories of a configuration.
 #[derive(Debug)]
@@ -31,8 +32,9 @@ impl Directories {
         Ok(directories)
     }
 
-    pub(crate) fn keyring(&self) -> Keyring {
-        Keyring::new(self.0.iter().flat_map(KeyDirectory::keys))
+    /// The keys of the directories and of the tokens.
+    pub(crate) fn keyring(&self, tokens: &Tokens) -> Keyring {
+        Keyring::new(self.0.iter().flat_map(KeyDirectory::keys).chain(tokens.keys()))
     }
 
     /// Reads what has changed; returns the number of keys that are new, others, or gone.
@@ -69,12 +71,16 @@ fn log_faults(faults: &[String]) {
 pub(crate) struct Follower(Stop);
 
 impl Follower {
-    pub(crate) fn start(directories: Directories, shared: Arc<Shared>) -> io::Result<Self> {
+    pub(crate) fn start(
+        directories: Directories,
+        (tokens, in_force): (Arc<Tokens>, usize),
+        shared: Arc<Shared>,
+    ) -> io::Result<Self> {
         let watch = Watch::new()?;
         let stop = watch.stop();
         thread::Builder::new()
             .name("key-files".into())
-            .spawn(move || follow(directories, &watch, &shared))?;
+            .spawn(move || follow(directories, (&tokens, in_force), &watch, &shared))?;
         Ok(Self(stop))
     }
 }
@@ -85,7 +91,14 @@ impl Drop for Follower {
     }
 }
 
-fn follow(mut directories: Directories, watch: &Watch, shared: &Shared) {
+/// `in_force` is the number of keys in tokens that are in force already.
+fn follow(
+    mut directories: Directories,
+    (tokens, in_force): (&Tokens, usize),
+    watch: &Watch,
+    shared: &Shared,
+) {
+    let mut in_tokens = in_force;
     loop {
         for directory in &directories.0 {
             if let Err(error) = watch.add(directory.path()) {
@@ -94,13 +107,19 @@ fn follow(mut directories: Directories, watch: &Watch, shared: &Shared) {
             }
         }
         // After watching, so that a change in between is not missed.
-        let changed = directories.refresh();
+        let shown = tokens.keys().count();
+        let changed = directories.refresh() + shown.abs_diff(std::mem::replace(&mut in_tokens, shown));
         if changed > 0 {
-            let keyring = directories.keyring();
+            let keyring = directories.keyring(tokens);
             tracing::info!("{changed} private keys have changed, {} in all", keyring.len());
             shared.keyring.store(Arc::new(keyring));
         }
-        match wait_for_change(watch) {
+        let recheck = if tokens.is_complete() {
+            limits::CERTIFICATES_RECHECK_SECONDS
+        } else {
+            limits::TOKEN_KEYS_RECHECK_SECONDS
+        };
+        match wait_for_change(watch, Duration::from_secs(recheck)) {
             Ok(Woken::Stopped) => return,
             Ok(_) => {}
             Err(error) => {
@@ -112,8 +131,8 @@ fn follow(mut directories: Directories, watch: &Watch, shared: &Shared) {
 }
 
 /// Waits for a change and then for it to be over.
-fn wait_for_change(watch: &Watch) -> io::Result<Woken> {
-    let first = watch.wait(Duration::from_secs(limits::CERTIFICATES_RECHECK_SECONDS))?;
+fn wait_for_change(watch: &Watch, recheck: Duration) -> io::Result<Woken> {
+    let first = watch.wait(recheck)?;
     if first != Woken::Changed {
         return Ok(first);
     }

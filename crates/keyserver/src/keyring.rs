@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use penstock_keys::TokenKey;
 use penstock_tls::digest_signer::DigestSigner;
 use penstock_tls::remote_key::KeyId;
 
@@ -11,13 +12,15 @@ use penstock_tls::remote_key::KeyId;
 pub(crate) struct Key {
     /// The name by which clients are allowed to use it.
     pub(crate) name: String,
-    pub(crate) signer: DigestSigner,
+    pub(crate) id: KeyId,
+    pub(crate) signer: Signer,
 }
 
-impl Key {
-    pub(crate) fn id(&self) -> KeyId {
-        self.signer.id()
-    }
+/// Where a private key is.
+#[derive(Debug)]
+pub(crate) enum Signer {
+    Memory(DigestSigner),
+    Token(Arc<TokenKey>),
 }
 
 /// One generation of keys.
@@ -29,7 +32,7 @@ impl Keyring {
     pub(crate) fn new(keys: impl Iterator<Item = Arc<Key>>) -> Self {
         let mut ring = HashMap::new();
         for key in keys {
-            ring.entry(key.id()).or_insert(key);
+            ring.entry(key.id).or_insert(key);
         }
         Self(ring)
     }

@@ -13,7 +13,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! One thread has the connections, a pool of threads signs, and one follows the directories of keys.
+//! One thread has the connections, a pool of threads signs, and one follows the directories of keys. Each token of a
+//! hardware module has threads of its own.
 #![forbid(unsafe_code)]
 
 mod access_log;
@@ -28,5 +29,6 @@ mod pool;
 mod request;
 mod server;
 mod shared;
+mod tokens;
 
 pub use server::{Keyserver, StartError};

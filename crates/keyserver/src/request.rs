@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use penstock_keys::protocol::{ErrorCode, Message, Opcode, encode};
 use penstock_tls::SignatureKind;
 use penstock_tls::digest_signer::DigestError;
-use penstock_tls::remote_key::KeyId;
+use penstock_tls::remote_key::{KeyId, RemoteKeyError};
+use tokio::task::spawn_local;
 
 use crate::access_log::Operation;
 use crate::clients::{Client, Excess, OperationPlace};
 use crate::counters::Outcome;
-use crate::keyring::Key;
+use crate::keyring::{Key, Signer};
 use crate::shared::Shared;
 
 /// Takes the answer to a request, on any thread.
@@ -135,27 +136,60 @@ struct Job {
 }
 
 impl Job {
-    /// Gives the operation to a thread; returns it if too many wait.
+    /// Gives the operation to a thread, or to the threads of a token; returns it if too many wait.
     fn queue(self, shared: &Arc<Shared>) -> Result<(), Box<Self>> {
-        if shared.pool.is_full() {
-            return Err(Box::new(self));
+        let key = Arc::clone(&self.permitted.key);
+        let Permitted { kind, digest, .. } = &self.permitted;
+        match &key.signer {
+            Signer::Token(token) => {
+                // A digest of another length could be one of another hash.
+                let fits = kind.hash().is_some_and(|hash| hash.length() == digest.len());
+                let later = fits.then(|| token.sign_digest(*kind, digest.clone()));
+                spawn_local(async move {
+                    let signed = match later {
+                        Some(later) => later.await.map_err(outcome_of),
+                        None => Err(Outcome::Failed(ErrorCode::Cryptography)),
+                    };
+                    self.end(signed);
+                });
+            }
+            Signer::Memory(_) if shared.pool.is_full() => return Err(Box::new(self)),
+            Signer::Memory(_) => shared.pool.run(Box::new(move || {
+                let Signer::Memory(signer) = &key.signer else { return };
+                let signed = signer.sign(self.permitted.kind, &self.permitted.digest).map_err(|error| {
+                    Outcome::Failed(match error {
+                        DigestError::WrongKind => ErrorCode::BadOpcode,
+                        DigestError::WrongLength | DigestError::Library => ErrorCode::Cryptography,
+                    })
+                });
+                self.end(signed);
+            })),
         }
-        shared.pool.run(Box::new(move || self.run()));
         Ok(())
     }
 
-    fn run(self) {
+    fn end(self, signed: Result<Vec<u8>, Outcome>) {
         let Self { record, permitted, reply } = self;
-        let signed = permitted.key.signer.sign(permitted.kind, &permitted.digest);
-        let signed = signed.map_err(|error| {
-            Outcome::Failed(match error {
-                DigestError::WrongKind => ErrorCode::BadOpcode,
-                DigestError::WrongLength | DigestError::Library => ErrorCode::Cryptography,
-            })
-        });
         // The place is free before the client can know it.
         drop(permitted);
         reply(record.finish(signed));
+    }
+}
+
+/// The result of an operation that a token refused.
+fn outcome_of(error: RemoteKeyError) -> Outcome {
+    match error {
+        RemoteKeyError::Overloaded => Outcome::Busy,
+        RemoteKeyError::Refused(code) if code == ErrorCode::BadOpcode as u8 => {
+            Outcome::Failed(ErrorCode::BadOpcode)
+        }
+        RemoteKeyError::Refused(code) if code == ErrorCode::Cryptography as u8 => {
+            Outcome::Failed(ErrorCode::Cryptography)
+        }
+        RemoteKeyError::Refused(_) => Outcome::Failed(ErrorCode::KeyNotFound),
+        RemoteKeyError::Unavailable | RemoteKeyError::TimedOut | RemoteKeyError::WrongSignature => {
+            Outcome::Failed(ErrorCode::Internal)
+        }
     }
 }
 

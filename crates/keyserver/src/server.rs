@@ -26,6 +26,7 @@ use crate::exposition;
 use crate::follower::{Directories, Follower};
 use crate::pool::Pool;
 use crate::shared::Shared;
+use crate::tokens::Tokens;
 
 /// A running keyserver.
 pub struct Keyserver {
@@ -90,10 +91,14 @@ impl Keyserver {
     pub fn start(config: &KeyserverConfig) -> Result<Self, StartError> {
         let directories = directories(config)?;
         let tls = Arc::new(ArcSwap::from_pointee(mutual(config)?));
+        let tokens = Arc::new(Tokens::start(&config.tokens, &Tokens::default()).map_err(StartError::Thread)?);
+        tokens.wait();
+        let (in_force, keyring) = (tokens.keys().count(), directories.keyring(&tokens));
         let threads = config.threads.get();
         let counters = Counters::default();
         let shared = Arc::new(Shared {
-            keyring: ArcSwap::from_pointee(directories.keyring()),
+            keyring: ArcSwap::from_pointee(keyring),
+            tokens: ArcSwap::new(Arc::clone(&tokens)),
             clients: ArcSwap::from_pointee(Clients::new(
                 &config.clients,
                 &Clients::default(),
@@ -118,7 +123,8 @@ impl Keyserver {
             .name("keyserver".into())
             .spawn(move || LocalSet::new().block_on(&runtime, serve(listener, served, accepting, stage)))
             .map_err(StartError::Thread)?;
-        let follower = Follower::start(directories, Arc::clone(&shared)).map_err(StartError::Thread)?;
+        let follower = Follower::start(directories, (tokens, in_force), Arc::clone(&shared))
+            .map_err(StartError::Thread)?;
         let control =
             Control { follower: Some(follower), thread: Some(thread), drain_deadline: config.drain_deadline };
         Ok(Self { shared, address, tls, stages, control: Mutex::new(control) })
@@ -136,11 +142,17 @@ impl Keyserver {
         let open = self.shared.access_log.load_full();
         let is_same = open.as_ref().map(|log| log.path()) == config.access_log.as_deref();
         let log = if is_same { open } else { open_log(config, &self.shared.counters)?.map(Arc::new) };
-        let keyring = directories.keyring();
-        let follower = Follower::start(directories, Arc::clone(&self.shared)).map_err(StartError::Thread)?;
+        let tokens = Tokens::start(&config.tokens, &self.shared.tokens.load()).map_err(StartError::Thread)?;
+        let tokens = Arc::new(tokens);
+        tokens.wait();
+        let (in_force, keyring) = (tokens.keys().count(), directories.keyring(&tokens));
+        let shared = Arc::clone(&self.shared);
+        let follower = Follower::start(directories, (Arc::clone(&tokens), in_force), shared)
+            .map_err(StartError::Thread)?;
         // The old follower ends before the new keys are in force, so that it does not bring the old ones back.
         drop(control.follower.replace(follower));
         self.shared.keyring.store(Arc::new(keyring));
+        self.shared.tokens.store(tokens);
         let clients = Clients::new(&config.clients, &self.shared.clients.load(), Instant::now());
         self.shared.clients.store(Arc::new(clients));
         self.shared.legacy_hashes.store(config.legacy_hashes, Relaxed);

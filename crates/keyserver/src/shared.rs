@@ -10,11 +10,13 @@ use crate::clients::Clients;
 use crate::counters::Counters;
 use crate::keyring::Keyring;
 use crate::pool::Pool;
+use crate::tokens::Tokens;
 
 /// State that the connections, the signing threads and the console share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) keyring: ArcSwap<Keyring>,
+    pub(crate) tokens: ArcSwap<Tokens>,
     pub(crate) clients: ArcSwap<Clients>,
     pub(crate) access_log: ArcSwapOption<AccessLog>,
     pub(crate) legacy_hashes: AtomicBool,

@@ -57,8 +57,8 @@ pub use labels::{
 pub use log::LogCounters;
 pub use prefetch::{Prefetched, Prefetches};
 pub use readings::{
-    ChaCha20Reading, DiskReading, DiskTierReading, FleetReading, KernelTlsReading, KeyserverReading,
-    MemoryTierReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheReading,
+    ChaCha20Reading, DiskReading, DiskTierReading, FleetReading, KernelTlsReading, MemoryTierReading,
+    OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheReading, SignerReading,
     StapleReading, TicketKeysReading,
 };
 pub use reference::reference;

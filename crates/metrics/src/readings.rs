@@ -107,15 +107,17 @@ pub struct RemoteKeysReading {
     /// Signatures that handshakes wait for.
     pub under_way: u64,
     /// The keyservers.
-    pub keyservers: Vec<KeyserverReading>,
+    pub keyservers: Vec<SignerReading>,
+    /// The tokens of hardware modules.
+    pub tokens: Vec<SignerReading>,
 }
 
-/// A keyserver.
+/// A keyserver or a token of a hardware module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyserverReading {
-    /// Its address as configured.
-    pub address: String,
-    /// Whether there is a connection on which it answers.
+pub struct SignerReading {
+    /// Its address or token as configured.
+    pub name: String,
+    /// Whether there is a connection on which it answers, or a session.
     pub up: bool,
     /// Whether it gets no operations because it has failed too often.
     pub circuit_open: bool,
@@ -125,13 +127,16 @@ pub struct KeyserverReading {
     pub operations: [u64; Self::RESULTS.len()],
     /// Time of successful operations, added up.
     pub operation_time: Duration,
-    /// Connections made.
+    /// Connections made, or sessions opened.
     pub connections: u64,
+    /// The end of a keyserver's certificate, once it is known.
+    pub certificate_end: Option<SystemTime>,
 }
 
-impl KeyserverReading {
+impl SignerReading {
     /// The label values of [`Self::operations`], in the same order.
-    pub const RESULTS: [&str; 5] = ["ok", "unavailable", "timed_out", "refused", "wrong_signature"];
+    pub const RESULTS: [&str; 6] =
+        ["ok", "unavailable", "timed_out", "refused", "wrong_signature", "abandoned"];
 }
 
 /// A server of an origin.
@@ -156,6 +161,8 @@ pub struct PeerReading {
     pub up: bool,
     /// Requests of other nodes that it works on, as it said last.
     pub load: u64,
+    /// Purges that it has yet to confirm.
+    pub purges_missed: u64,
     /// Requests for objects to it, by outcome.
     pub requests: Vec<(&'static str, u64)>,
 }

@@ -10,7 +10,7 @@ use crate::labels::{
     FileLookup, HandshakePart, LastResponse, LogLoss, Method, OfferedTicket, OutletKind, Refusal,
     ReloadOutcome, ShortReason, Signer, StatusClass,
 };
-use crate::readings::{KeyserverReading, RemoteKeysReading};
+use crate::readings::{RemoteKeysReading, SignerReading};
 use crate::registry::{ListenerConnections, Metrics};
 use crate::shard::Shard;
 
@@ -174,23 +174,26 @@ impl RemoteKeysReading {
     /// The section `private_keys` of `/status.json`.
     #[must_use]
     pub fn status(&self) -> Value {
-        let server = |server: &KeyserverReading| {
-            let operations = KeyserverReading::RESULTS.iter().zip(server.operations);
-            let mean = server.operation_time.as_secs_f64() / server.operations[0] as f64;
+        let signer = |signer: &SignerReading, name: &str, connections: &str| {
+            let operations = SignerReading::RESULTS.iter().zip(signer.operations);
+            let mean = signer.operation_time.as_secs_f64() / signer.operations[0] as f64;
             json!({
-                "address": server.address,
-                "up": server.up,
-                "circuit_open": server.circuit_open,
-                "under_way": server.under_way,
-                "connections": server.connections,
+                name: signer.name,
+                "up": signer.up,
+                "circuit_open": signer.circuit_open,
+                "under_way": signer.under_way,
+                connections: signer.connections,
                 "operations": operations.map(|(name, count)| ((*name).to_owned(), json!(count))).collect::<Map<_, _>>(),
-                "mean_seconds": (server.operations[0] > 0).then_some(mean),
+                "mean_seconds": (signer.operations[0] > 0).then_some(mean),
             })
         };
+        let keyserver = |reading| signer(reading, "address", "connections");
+        let token = |reading| signer(reading, "name", "sessions");
         json!({
             "fallbacks": self.fallbacks,
             "under_way": self.under_way,
-            "keyservers": self.keyservers.iter().map(server).collect::<Vec<_>>(),
+            "keyservers": self.keyservers.iter().map(keyserver).collect::<Vec<_>>(),
+            "tokens": self.tokens.iter().map(token).collect::<Vec<_>>(),
         })
     }
 }

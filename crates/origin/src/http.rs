@@ -1,7 +1,7 @@
 //! HTTP origins: other servers as a source of bytes (RFC 9110, RFC 9112).
 //!
-//! An [`HttpOrigin`] is shared by all workers. [`Connections`] belong to one worker; they fetch responses and pass
-//! requests with a body on:
+//! An [`HttpOrigin`] is shared by all workers. [`Connections`] belong to one worker; they fetch responses, pass requests
+//! with a body on, and relay responses whose body may stay in its socket:
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -30,13 +30,14 @@ mod origin;
 mod pool;
 mod rate;
 mod redirect;
+mod relay;
 mod response;
 mod s3;
 mod server;
 mod settings;
 mod stream;
 
-pub use balance::TriedServers;
+pub use balance::{ServerOrder, TriedServers};
 pub use body::{BodySender, RequestBody, RequestEnded, request_body};
 pub use connections::Connections;
 pub use error::{OriginError, OriginFault};
@@ -45,5 +46,6 @@ pub use framing::Framing;
 #[doc(hidden)]
 pub use fuzz::fuzz_response;
 pub use origin::{HttpOrigin, ServerStatus};
+pub use relay::RelayedResponse;
 pub use response::OriginResponse;
 pub use settings::{HealthCheck, HealthLimits, MinimumRate, OriginLimits, OriginSettings, S3Bucket};

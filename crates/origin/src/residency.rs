@@ -89,6 +89,9 @@ pub struct Residency {
     counters: Cell<ResidencyCounters>,
 }
 
+/// The longest frame of a framing layer above.
+const FRAME_BYTES_MAX: u64 = 16 * 1024;
+
 impl Residency {
     /// Sends loads to `io`. `start` must be the same time for all workers that share files.
     pub fn new(io: Arc<IoThreads>, limits: ResidencyLimits, start: Instant) -> Self {
@@ -119,7 +122,8 @@ impl Residency {
             return self.ensure_small_file(file, now).await;
         }
         let end = offset.saturating_add(len);
-        let sequential = stream.sent_to == offset;
+        // What a frame would have taken beyond the last window is asked for again.
+        let sequential = stream.sent_to.checked_sub(offset).is_some_and(|again| again <= FRAME_BYTES_MAX);
         stream.sent_to = end;
         // After an error of the check, the load returns the cause.
         if file.is_resident(offset, len).unwrap_or(false) {
@@ -135,26 +139,52 @@ impl Residency {
         Ok(())
     }
 
+    /// Whether the first `len` bytes of `body` are known to be in the page cache without waiting for anything.
+    pub fn is_resident(&self, body: &Extent, len: u64, now: Instant) -> bool {
+        let file = &body.file;
+        if file.is_truncated() {
+            return false;
+        }
+        if file.len() <= self.limits.small_file {
+            return self.is_small_file_resident(file, now);
+        }
+        let is_resident = file.is_resident(body.offset, len).unwrap_or(false);
+        if is_resident {
+            self.count(|counters| counters.resident += 1);
+        }
+        is_resident
+    }
+
     /// Counts of the checks.
     pub fn counters(&self) -> ResidencyCounters {
         self.counters.get()
     }
 
     async fn ensure_small_file(&self, file: &Arc<OpenFile>, now: Instant) -> Result<(), NotResident> {
-        let now = self.milliseconds(now);
-        if now < file.resident_until() {
-            self.count(|counters| counters.believed += 1);
-            return Ok(());
-        }
-        if file.is_resident(0, file.len()).unwrap_or(false) {
-            self.count(|counters| counters.resident += 1);
-        } else {
+        if !self.is_small_file_resident(file, now) {
             let load = self.queue_load(file, 0, file.len())?;
             load.await.map_err(|Busy| NotResident::Busy)??;
+            self.believe(file, now);
         }
-        let believed_for = u64::try_from(self.limits.believed_for.as_millis()).unwrap_or(u64::MAX);
-        file.set_resident_until(now.saturating_add(believed_for));
         Ok(())
+    }
+
+    fn is_small_file_resident(&self, file: &OpenFile, now: Instant) -> bool {
+        if self.milliseconds(now) < file.resident_until() {
+            self.count(|counters| counters.believed += 1);
+            return true;
+        }
+        let is_resident = file.is_resident(0, file.len()).unwrap_or(false);
+        if is_resident {
+            self.count(|counters| counters.resident += 1);
+            self.believe(file, now);
+        }
+        is_resident
+    }
+
+    fn believe(&self, file: &OpenFile, now: Instant) {
+        let believed_for = u64::try_from(self.limits.believed_for.as_millis()).unwrap_or(u64::MAX);
+        file.set_resident_until(self.milliseconds(now).saturating_add(believed_for));
     }
 
     fn queue_load(

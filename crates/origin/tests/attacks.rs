@@ -71,6 +71,7 @@ fn settings(servers: &[SocketAddr]) -> OriginSettings {
         s3: None,
         redirect_hosts: Vec::new(),
         health_check: None,
+        proxy_protocol: false,
         limits: LIMITS,
     }
 }

@@ -53,6 +53,7 @@ fn impatient_origin(servers: &[SocketAddr], first_byte: Duration) -> Arc<HttpOri
         s3: None,
         redirect_hosts: Vec::new(),
         health_check: None,
+        proxy_protocol: false,
         limits: OriginLimits { first_byte, retries: 3, ..LIMITS },
     })
 }

@@ -63,6 +63,7 @@ fn origin(address: SocketAddr, authorities: Authorities) -> Arc<HttpOrigin> {
         s3: None,
         redirect_hosts: Vec::new(),
         health_check: None,
+        proxy_protocol: false,
         limits: LIMITS,
     })
 }

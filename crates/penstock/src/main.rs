@@ -12,6 +12,7 @@ mod failure;
 mod logging;
 mod privileges;
 mod self_signed;
+mod store_advice;
 mod systemd;
 mod terminal;
 

@@ -123,8 +123,9 @@ impl Keyserver {
 }
 
 fn configure(directory: &Path, address: &ReservedAddress, admin: &ReservedAddress, yaml: &str) {
+    let keys = if yaml.starts_with("keys:") { "" } else { "keys: [{directory: keys}]\n" };
     let yaml = format!(
-        "address: {}\nchain: ../ec.crt\nkey: ../ec.key\nca: ../authority.crt\nkeys: [{{directory: keys}}]\n\
+        "address: {}\nchain: ../ec.crt\nkey: ../ec.key\nca: ../authority.crt\n{keys}\
          admin: {{address: {}}}\nlog: {{access: access.jsonl}}\n{yaml}\n",
         address.address(),
         admin.address(),

@@ -20,6 +20,7 @@ mod certificates;
 mod client;
 mod content;
 mod deadline;
+mod forwarder;
 mod gate;
 mod keyserver;
 mod metrics;
@@ -37,6 +38,7 @@ mod store;
 mod strace;
 pub mod tapped;
 mod tls;
+mod token;
 mod tool;
 mod usage;
 
@@ -45,6 +47,7 @@ pub use self::{
     client::{Client, Response, Stream},
     content::{Content, Random},
     deadline::{DEADLINE, until},
+    forwarder::Forwarder,
     gate::Gate,
     keyserver::Keyserver,
     metrics::Metrics,
@@ -59,5 +62,6 @@ pub use self::{
     store::Store,
     strace::Strace,
     tls::{TlsOptions, TlsStream, client_hello},
+    token::SoftToken,
     tool::{Finished, Started, Tool},
 };

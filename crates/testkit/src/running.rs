@@ -34,6 +34,8 @@ impl Program {
             Command::new(program)
         };
         command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        // Used by the module of SoftHSM only.
+        command.env("SOFTHSM2_CONF", config.with_file_name("softhsm2.conf"));
         command.args(arguments).arg(config);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = Process::spawn(&mut command).unwrap();

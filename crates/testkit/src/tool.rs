@@ -82,6 +82,12 @@ impl Tool {
         self
     }
 
+    /// Sets a variable of its environment.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
     /// Sets how long it may run: [`DEADLINE`] if this is not called.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
@@ -126,6 +132,7 @@ impl Tool {
                 let package = match program {
                     "ffprobe" => "ffmpeg",
                     "h2load" | "nghttp" => "nghttp2-client",
+                    "softhsm2-util" => "softhsm2",
                     "testssl" => "testssl.sh",
                     other => other,
                 };

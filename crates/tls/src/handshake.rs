@@ -21,7 +21,7 @@ use crate::receiver::Receiver;
 use crate::remote_key::RemoteOperation;
 use crate::session_store;
 use crate::signing::{self, HandshakeProgress};
-use crate::signing_limiter::{Permit, SigningLimiter, SigningRefusal};
+use crate::signing_limiter::{Permit, SigningLimiter, SigningRefusal, disconnected};
 use crate::wire::Wire;
 
 /// The client of a handshake.
@@ -115,7 +115,7 @@ async fn drive(
         let ready = match ongoing.error().code() {
             ErrorCode::WANT_READ => socket.readable().await,
             ErrorCode::WANT_WRITE => socket.writable().await,
-            ErrorCode::WANT_PRIVATE_KEY_OPERATION if wait_for_remote_key(&mut ongoing).await? => {
+            ErrorCode::WANT_PRIVATE_KEY_OPERATION if wait_for_remote_key(&mut ongoing, socket).await? => {
                 let waited = paused.elapsed();
                 timing.signing_remote += waited;
                 paused_for(ongoing.ssl(), waited);
@@ -142,10 +142,16 @@ async fn drive(
 }
 
 /// Waits for the signature of a remote key; returns false if the handshake does not need one.
-async fn wait_for_remote_key(ongoing: &mut MidHandshakeSslStream<Wire>) -> Result<bool, HandshakeFailure> {
+async fn wait_for_remote_key(
+    ongoing: &mut MidHandshakeSslStream<Wire>,
+    socket: &TcpStream,
+) -> Result<bool, HandshakeFailure> {
     let operation = signing::progress(ongoing.ssl()).and_then(HandshakeProgress::take_remote_operation);
     let Some(RemoteOperation { remote, request, has_fallback }) = operation else { return Ok(false) };
-    let answer = remote.sign(request).await;
+    let answer = tokio::select! {
+        answer = remote.sign(request) => answer,
+        () = disconnected(socket) => return Err(without_permit(SigningRefusal::Disconnected)),
+    };
     if answer.is_err() && !has_fallback {
         // The library sends no alert for a key that fails, and the client would wait for its own deadline.
         ssl::send_fatal_alert(ongoing.ssl_mut(), alert::INTERNAL_ERROR);

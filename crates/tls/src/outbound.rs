@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use boring::error::ErrorStack;
 use boring::ssl::{
@@ -16,7 +17,7 @@ use boring::x509::store::{X509Store, X509StoreBuilder};
 use boring::x509::verify::X509CheckFlags;
 use boring::x509::{X509, X509VerifyError};
 use penstock_sys::digest::sha256;
-use penstock_sys::ssl::client;
+use penstock_sys::ssl::{client, moment};
 use tokio::net::TcpStream;
 use tokio_boring::SslStreamBuilder;
 
@@ -25,6 +26,11 @@ use crate::client_certificates::AuthoritiesError;
 
 /// A connection with another server.
 pub type OutboundStream = tokio_boring::SslStream<TcpStream>;
+
+/// The end of the server's certificate; `None` if it has none, or a date that cannot be represented.
+pub fn certificate_end(stream: &OutboundStream) -> Option<SystemTime> {
+    moment(stream.ssl().peer_certificate()?.not_after())
+}
 
 /// Trusted authorities of server certificates. Clones share the store.
 #[derive(Clone)]

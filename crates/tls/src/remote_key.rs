@@ -9,9 +9,10 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use boring::bn::BigNum;
 use boring::hash::{MessageDigest, hash};
 use boring::pkey::{HasPublic, PKey, PKeyRef, Public};
-use boring::rsa::Padding;
+use boring::rsa::{Padding, Rsa};
 use boring::sign::{RsaPssSaltlen, Verifier};
 use x509_cert::der::Decode;
 use x509_cert::spki::SubjectPublicKeyInfoRef;
@@ -64,6 +65,18 @@ pub struct PublicKey(PKey<Public>);
 impl PublicKey {
     pub(crate) fn new(key: PKey<Public>) -> Self {
         Self(key)
+    }
+
+    /// The RSA key of a modulus and an exponent, both in network byte order; `None` if the library refuses them.
+    pub fn rsa(modulus: &[u8], exponent: &[u8]) -> Option<Self> {
+        let number = |bytes| BigNum::from_slice(bytes).ok();
+        let key = Rsa::from_public_components(number(modulus)?, number(exponent)?).ok()?;
+        Some(Self(PKey::from_rsa(key).ok()?))
+    }
+
+    /// The identifier of the key; `None` if the library cannot encode it.
+    pub fn id(&self) -> Option<KeyId> {
+        KeyId::of(&self.0)
     }
 
     /// Whether this is the signature of the message.
@@ -138,7 +151,7 @@ impl RemoteKeyError {
 impl fmt::Display for RemoteKeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unavailable => f.write_str("no server can be reached"),
+            Self::Unavailable => f.write_str("there is no connection with it"),
             Self::TimedOut => f.write_str("no answer in time"),
             Self::Refused(code) => write!(f, "refused with error {code}"),
             Self::WrongSignature => f.write_str("the signature does not verify"),

@@ -13,12 +13,12 @@ use boring::error::ErrorStack;
 use boring::ex_data::Index;
 use boring::ssl::{NameType, PrivateKeyMethod, PrivateKeyMethodError, Ssl, SslRef, SslSignatureAlgorithm};
 
-use crate::certificate::{Certificate, CertificateKey};
+use crate::certificate::{Algorithm, Certificate, CertificateKey};
 use crate::ja4::Ja4;
 use crate::load_signal::LoadSignal;
 use crate::local_key::LocalKey;
 use crate::remote_key::{KeyId, PublicKey, RemoteKey, RemoteKeyError, RemoteOperation, SignRequest};
-use crate::signature_kind::SignatureKind;
+use crate::signature_kind::{Hash, SignatureKind};
 
 /// The private key of a certificate.
 pub(crate) struct Signing {
@@ -169,6 +169,20 @@ impl PrivateKeyMethod for Signing {
         let operation = progress.lock().take().ok_or(PrivateKeyMethodError::FAILURE)?;
         self.operate(ssl, operation, output)
     }
+}
+
+/// A request to sign what no handshake signs, for a check of a key that is elsewhere; `None` if the key is not.
+pub fn trial_request(certificate: &Certificate) -> Option<SignRequest> {
+    let CertificateKey::Elsewhere { id, public, .. } = certificate.key() else { return None };
+    let kind = match certificate.summary().algorithm() {
+        Algorithm::Rsa => SignatureKind::RsaPss(Hash::Sha256),
+        Algorithm::P256 => SignatureKind::Ecdsa(Hash::Sha256),
+        Algorithm::P384 => SignatureKind::Ecdsa(Hash::Sha384),
+        Algorithm::P521 => SignatureKind::Ecdsa(Hash::Sha512),
+        Algorithm::Ed25519 => SignatureKind::Ed25519,
+    };
+    let message = b"penstock doctor".to_vec();
+    Some(SignRequest { key: *id, public: public.clone(), kind, message, server_name: None, client: None })
 }
 
 /// A private key operation that waits for a permit.

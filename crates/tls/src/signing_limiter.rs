@@ -6,10 +6,14 @@ use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::rate::{Bucket, HandshakeRate, RateDecision};
+
+/// Between two looks for the end of a connection behind bytes that nothing reads.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Issues permits to sign. One per worker; a permit is worth one signature.
 ///
@@ -191,6 +195,18 @@ fn is_disconnected(socket: &TcpStream) -> bool {
     poll(&mut watched, Some(&now)).is_ok() && watched[0].revents().intersects(ended)
 }
 
+/// Waits until the peer has closed or reset the connection.
+pub(crate) async fn disconnected(socket: &TcpStream) {
+    loop {
+        match socket.ready(Interest::READABLE).await {
+            Ok(ready) if !ready.is_read_closed() => {}
+            Ok(_) | Err(_) => return,
+        }
+        // Bytes in front of the end keep the socket readable.
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -322,6 +338,21 @@ mod tests {
             assert!((1..=98).contains(&refused), "{refused}");
             limiter.set_rate(None, Instant::now());
             (0..100).for_each(|_| limiter.try_acquire().expect("there is no rate").consume());
+        });
+    }
+
+    #[test]
+    fn the_end_of_a_connection_is_seen_with_and_without_unread_bytes() {
+        run(async {
+            for unread in [&b""[..], b"unread"] {
+                let (client, socket) = pair().await;
+                client.try_write(unread).expect("the socket has space");
+                let seen = spawn_local(async move { disconnected(&socket).await });
+                yield_now().await;
+                assert!(!seen.is_finished());
+                drop(client);
+                seen.await.expect("it does not panic");
+            }
         });
     }
 

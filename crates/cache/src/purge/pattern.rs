@@ -50,7 +50,7 @@ impl Pattern {
     }
 
     /// Memory that it takes, about.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let text = match &self.scope {
             Scope::Name(text) | Scope::Prefix(text) | Scope::Tag(text) => text.len(),
             Scope::Everything => 0,

@@ -80,9 +80,7 @@ impl CertificateFiles {
 
     /// Whether every user of this machine may read the key.
     pub fn key_is_open(&self) -> bool {
-        const READABLE_BY_OTHERS: u32 = 0o004;
-        let metadata = self.key.path().and_then(|path| path.metadata().ok());
-        metadata.is_some_and(|found| found.mode() & READABLE_BY_OTHERS != 0)
+        self.key.path().is_some_and(is_open)
     }
 
     /// The contents of both files; `None` if one cannot be read.
@@ -94,6 +92,12 @@ impl CertificateFiles {
         read(&self.chain)
             .map_err(|source| CertificateError::ChainUnreadable { path: self.chain.clone(), source })
     }
+}
+
+/// Whether every user of this machine may read the file.
+pub(crate) fn is_open(path: &Path) -> bool {
+    const READABLE_BY_OTHERS: u32 = 0o004;
+    path.metadata().is_ok_and(|found| found.mode() & READABLE_BY_OTHERS != 0)
 }
 
 fn stamp_of(path: &Path) -> Option<FileStamp> {

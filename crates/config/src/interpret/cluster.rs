@@ -1,35 +1,48 @@
 //! Other servers of the same cluster.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use penstock_tls::{
-    Authorities, ClientCertificateLimits, ClientCertificateMode, ClientCertificates, HttpVersions,
-};
+use penstock_tls::HttpVersions;
 use serde_saphyr::Spanned;
 
+use super::client_certificates::client_rules;
 use super::listeners::{claim, default_options};
-use super::pem::{self, is_plausible, unreadable};
+use super::pem;
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Cluster, ClusterNode, ClusterTls, Listener};
+use crate::model::{Cluster, ClusterNode, ClusterSource, ClusterTls, Listener};
 use crate::raw;
 use crate::section::{Position, Text, position, start};
 
 /// The cluster; its own address is entered among those to listen on.
 pub(super) fn cluster(
     section: Option<&Spanned<raw::Cluster>>,
+    has_fleet: bool,
     addresses: &mut Vec<(SocketAddr, Position)>,
     reader: &mut Reader<'_>,
 ) -> Option<Cluster> {
     let section = section?;
     let raw = &section.value;
-    let nodes = nodes(section, reader);
-    let own = own(section, &nodes, reader);
+    let source = source(section, has_fleet, reader);
+    let (nodes, own) = match source {
+        ClusterSource::Listed => {
+            refuse_own_keys(raw, reader);
+            let nodes = nodes(section, reader);
+            let own = own(section, &nodes, reader);
+            (nodes, own)
+        }
+        ClusterSource::Fleet | ClusterSource::Dns { .. } => {
+            let node = own_entry(section, &source, reader);
+            let own = node.as_ref().map(|(_, here)| (0, *here));
+            (node.into_iter().collect(), own)
+        }
+    };
     let tls = tls(section, reader);
     let (own, here) = own?;
     let (name, address) = (&nodes[own].0.name, nodes[own].0.address);
-    claim("cluster.nodes.address", address, here, addresses, reader);
+    let key = if source == ClusterSource::Listed { "cluster.nodes.address" } else { "cluster.address" };
+    claim(key, address, here, addresses, reader);
     if raw.ca.is_none() && !nodes.iter().all(|(node, _)| node.address.ip().is_loopback()) {
         let what =
             format!("cluster: without ca every machine that reaches {address} can fill and purge the cache");
@@ -39,9 +52,10 @@ pub(super) fn cluster(
             "add ca, chain and key, or keep the nodes in a network of their own",
         );
     }
-    if let Some(tls) = &tls
-        && !tls.certificate.names().iter().any(|known| known.eq_ignore_ascii_case(name))
-    {
+    let is_for =
+        |tls: &ClusterTls| tls.certificate.names().iter().any(|known| known.eq_ignore_ascii_case(name));
+    // The names of a certificate that are addresses are checked by the nodes that connect.
+    if name.parse::<IpAddr>().is_err() && tls.as_ref().is_some_and(|tls| !is_for(tls)) {
         let what = format!(
             "chain: the certificate is not for the name `{name}`, by which the other nodes ask for it"
         );
@@ -55,7 +69,110 @@ pub(super) fn cluster(
         socket: default_options(),
     };
     let nodes = nodes.into_iter().map(|(node, _)| node).collect();
-    Some(Cluster { own, nodes, tls, listener })
+    Some(Cluster { source, own, nodes, tls, listener })
+}
+
+/// Where the nodes come from.
+fn source(section: &Spanned<raw::Cluster>, has_fleet: bool, reader: &mut Reader<'_>) -> ClusterSource {
+    let raw = &section.value;
+    let valkey = reader.flag("valkey", raw.valkey.as_ref(), false);
+    let resolver = raw.resolver.as_ref().and_then(|text| reader.address("resolver", text));
+    let mut found = Vec::new();
+    if let Some(text) = raw.valkey.as_ref().filter(|_| valkey) {
+        if !has_fleet {
+            let instead = "add fleet: {valkey: \"redis://127.0.0.1:6379\", secret: fleet.key} to the file";
+            reader.fault(position(text), "valkey: valkey needs a store", instead);
+        }
+        found.push(("valkey", position(text), ClusterSource::Fleet));
+    }
+    if let Some(text) = &raw.dns {
+        let name = text.value.trim_end_matches('.').to_ascii_lowercase();
+        let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(fine);
+        if name.len() > 253 || !name.split('.').all(is_label) {
+            let what = format!("dns: `{}` is not a name", text.value.escape_debug());
+            reader.fault(
+                position(text),
+                what,
+                "write one such as nodes.example.com or _penstock._tcp.example.com",
+            );
+        }
+        found.push(("dns", position(text), ClusterSource::Dns { name, resolver }));
+    }
+    if let (Some(text), false) =
+        (&raw.resolver, raw.dns.as_ref().is_some_and(|dns| dns.value.starts_with('_')))
+    {
+        let what = "resolver: only SRV records are asked for there";
+        reader.fault(position(text), what, "write dns: _SERVICE._tcp.NAME, or remove it");
+    }
+    if let Some(list) = raw.nodes.as_ref().filter(|_| !found.is_empty()) {
+        let what = format!("nodes: the nodes come from {} already", found[0].0);
+        reader.fault(position(list), what, "keep one of both");
+    }
+    if let [_, (key, here, _)] = &found[..] {
+        reader.fault(*here, format!("{key}: the nodes come from valkey already"), "keep one of both");
+    }
+    found.into_iter().next().map_or(ClusterSource::Listed, |(_, _, source)| source)
+}
+
+/// Refuses keys of this node that its entry in `nodes` has.
+fn refuse_own_keys(raw: &raw::Cluster, reader: &mut Reader<'_>) {
+    for (key, text) in [("address", &raw.address), ("weight", &raw.weight)] {
+        if let Some(text) = text {
+            let what = format!("{key}: the entry of this node in nodes has it");
+            reader.fault(
+                position(text),
+                what,
+                "remove it, or write valkey: true or dns: NAME instead of nodes",
+            );
+        }
+    }
+}
+
+/// This node as the others find it in a store or in DNS.
+fn own_entry(
+    section: &Spanned<raw::Cluster>,
+    source: &ClusterSource,
+    reader: &mut Reader<'_>,
+) -> Option<(ClusterNode, Position)> {
+    let raw = &section.value;
+    let weights = 0..=limits::CLUSTER_WEIGHT_MAX;
+    let mut weight = reader.number("weight", raw.weight.as_ref(), &weights, 1);
+    if let ClusterSource::Dns { .. } = source {
+        if let Some(text) = &raw.weight {
+            reader.fault(
+                position(text),
+                "weight: DNS says it",
+                "write it into the SRV records, and remove it here",
+            );
+        }
+        // Until DNS lists it.
+        weight = 0;
+    }
+    let (Some(name), Some(address)) = (&raw.own, &raw.address) else {
+        let (missing, instead) = match &raw.own {
+            None => ("self: this server has no name", "add self: NAME"),
+            Some(_) => ("address: this node has none", "add address: 192.0.2.1:8443"),
+        };
+        reader.fault(position(section), missing, instead);
+        return None;
+    };
+    let parsed = node_address(address, reader)?;
+    match source {
+        ClusterSource::Dns { name: dns, .. } if !dns.starts_with('_') => {
+            let ip = parsed.ip().to_string();
+            if name.value != ip {
+                let what = format!("self: `{}` is not the address of this node", name.value.escape_debug());
+                reader.fault(
+                    position(name),
+                    what,
+                    format!("write {ip}: nodes have no other name in A records"),
+                );
+            }
+        }
+        _ => node_name("self", name, reader)?,
+    }
+    Some((ClusterNode { name: name.value.clone(), address: parsed, weight }, position(address)))
 }
 
 fn nodes(section: &Spanned<raw::Cluster>, reader: &mut Reader<'_>) -> Vec<(ClusterNode, Position)> {
@@ -99,22 +216,32 @@ fn node(entry: &Spanned<raw::ClusterNode>, reader: &mut Reader<'_>) -> Option<(C
         reader.fault(position(entry), what, "write {name: edge1, address: 192.0.2.1:8443}");
         return None;
     };
-    let here = position(name);
+    node_name("name", name, reader)?;
+    let address = node_address(address, reader)?;
+    Some((ClusterNode { name: name.value.clone(), address, weight }, position(name)))
+}
+
+/// Checks the name of a node.
+fn node_name(key: &str, text: &Text, reader: &mut Reader<'_>) -> Option<()> {
     let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
-    let text = &name.value;
-    if !(1..=limits::CLUSTER_NAME_BYTES).contains(&text.len()) || !text.bytes().all(fine) {
-        let what = format!("name: `{}` is not a name of a node", text.escape_debug());
-        let instead = "write up to 64 lowercase letters, digits, - and ., such as edge1.example.com";
-        reader.fault(here, what, instead);
+    let name = &text.value;
+    if (1..=limits::CLUSTER_NAME_BYTES).contains(&name.len()) && name.bytes().all(fine) {
+        return Some(());
+    }
+    let what = format!("{key}: `{}` is not a name of a node", name.escape_debug());
+    let instead = "write up to 64 lowercase letters, digits, - and ., such as edge1.example.com";
+    reader.fault(position(text), what, instead);
+    None
+}
+
+fn node_address(text: &Text, reader: &mut Reader<'_>) -> Option<SocketAddr> {
+    let address = reader.address("address", text)?;
+    if address.port() == 0 || address.ip().is_unspecified() {
+        let what = format!("address: other nodes cannot reach {address}");
+        reader.fault(position(text), what, "write the IP address of the node and a port");
         return None;
     }
-    let parsed = reader.address("address", address)?;
-    if parsed.port() == 0 || parsed.ip().is_unspecified() {
-        let what = format!("address: other nodes cannot reach {parsed}");
-        reader.fault(position(address), what, "write the IP address of the node and a port");
-        return None;
-    }
-    Some((ClusterNode { name: text.clone(), address: parsed, weight }, here))
+    Some(address)
 }
 
 /// The place of this server among the nodes, and where that node is defined.
@@ -156,31 +283,7 @@ fn tls(section: &Spanned<raw::Cluster>, reader: &mut Reader<'_>) -> Option<Clust
             None
         }
     };
-    let (authorities, clients) = authorities(ca, reader)?;
+    let authorities = pem::authorities("ca", ca, reader)?;
+    let clients = client_rules(ca, None, reader)?;
     Some(ClusterTls { authorities, clients, certificate: Arc::new(certificate?) })
-}
-
-fn authorities(text: &Text, reader: &mut Reader<'_>) -> Option<(Authorities, ClientCertificates)> {
-    const LIMITS: ClientCertificateLimits = ClientCertificateLimits {
-        depth: limits::CLIENT_CERTIFICATE_DEPTH,
-        name_bytes: limits::CLIENT_CERTIFICATE_NAME_BYTES,
-        authority_names_bytes: limits::CLIENT_AUTHORITY_NAMES_BYTES,
-    };
-    let path = reader.path(text);
-    if !is_plausible("ca", text, &path, reader) {
-        return None;
-    }
-    let what = match std::fs::read(&path) {
-        Err(error) => unreadable(&error),
-        Ok(pem) => {
-            let clients = ClientCertificates::new(&pem, ClientCertificateMode::Required, LIMITS);
-            match (Authorities::from_pem(&pem), clients) {
-                (Ok(authorities), Ok(clients)) => return Some((authorities, clients)),
-                _ => "is not a PEM file of certificates".to_owned(),
-            }
-        }
-    };
-    let instead = "write a PEM file with the authorities that sign the certificates of nodes";
-    reader.fault(position(text), format!("ca: {} {what}", path.display()), instead);
-    None
 }

@@ -46,7 +46,10 @@ pub(super) fn fleet(
     }
     let secret = raw.secret.as_ref().and_then(|text| secret(text, reader));
     let store = raw.valkey.as_ref().and_then(|text| store(text, raw.ca.as_ref(), reader));
-    Some(Fleet { store: store?, secret: secret?, name, state, deadline })
+    let password = raw.password_file.as_ref().map(|text| password(text, store.as_ref(), reader));
+    let mut store = store?;
+    store.password = password.unwrap_or(store.password);
+    Some(Fleet { store, secret: secret?, name, state, deadline })
 }
 
 /// Refuses what needs a fleet where there is none.
@@ -105,25 +108,58 @@ fn state(text: &Text, reader: &mut Reader<'_>) -> PathBuf {
 }
 
 fn secret(text: &Text, reader: &mut Reader<'_>) -> Option<Secret> {
-    let path = reader.path(text);
-    let shown = path.display();
-    let (bytes, readable_by_others) = match read_key_file(&path) {
-        Ok(found) => found,
-        Err(error) => {
-            reader.fault(position(text), format!("secret: {shown} cannot be read ({error})"), NEW_SECRET);
-            return None;
-        }
-    };
-    if readable_by_others {
-        let what = format!("secret: {shown} may be read by every user of this machine");
-        reader.fault(position(text), what, "run chmod 600 on it: its holder can read traffic");
-    }
+    const DANGER: &str = "run chmod 600 on it: its holder can read traffic";
+    let bytes = private_file("secret", text, NEW_SECRET, DANGER, reader)?;
     let least = limits::FLEET_SECRET_BYTES_MIN;
     let secret = secret_of_file(bytes).filter(|secret| secret.expose().len() >= least);
     if secret.is_none() {
-        reader.fault(position(text), format!("secret: {shown} has less than {least} bytes"), NEW_SECRET);
+        let what = format!("secret: {} has less than {least} bytes", reader.path(text).display());
+        reader.fault(position(text), what, NEW_SECRET);
     }
     secret
+}
+
+/// The password in a file: one line of text.
+fn password(text: &Text, store: Option<&StoreUrl>, reader: &mut Reader<'_>) -> Option<Secret> {
+    const INSTEAD: &str = "write the password of the store into it, on one line";
+    const DANGER: &str = "run chmod 600 on it: its holder can write to the store";
+    if store.is_some_and(|store| store.password.is_some()) {
+        let what = "password_file: valkey has a password too";
+        reader.fault(position(text), what, "remove the one in the URL, which other files repeat");
+    }
+    let bytes = private_file("password_file", text, INSTEAD, DANGER, reader)?;
+    let password = std::str::from_utf8(&bytes).ok().map(|text| text.trim_end_matches(['\r', '\n']));
+    let password = password.filter(|word| !word.is_empty() && !word.contains(['\r', '\n']));
+    if password.is_none() {
+        let what = format!("password_file: {} has no line of text", reader.path(text).display());
+        reader.fault(position(text), what, INSTEAD);
+    }
+    password.map(|word| Secret::new(word.as_bytes().to_vec()))
+}
+
+/// The bytes of a file that its owner alone may read.
+fn private_file(
+    key: &str,
+    text: &Text,
+    instead: &str,
+    danger: &str,
+    reader: &mut Reader<'_>,
+) -> Option<Vec<u8>> {
+    let path = reader.path(text);
+    let shown = path.display();
+    match read_key_file(&path) {
+        Err(error) => {
+            reader.fault(position(text), format!("{key}: {shown} cannot be read ({error})"), instead);
+            None
+        }
+        Ok((bytes, readable_by_others)) => {
+            if readable_by_others {
+                let what = format!("{key}: {shown} may be read by every user of this machine");
+                reader.fault(position(text), what, danger);
+            }
+            Some(bytes)
+        }
+    }
 }
 
 fn store(text: &Text, ca: Option<&Text>, reader: &mut Reader<'_>) -> Option<StoreUrl> {
@@ -166,13 +202,23 @@ fn store(text: &Text, ca: Option<&Text>, reader: &mut Reader<'_>) -> Option<Stor
     Some(StoreUrl { place, user: parsed.user, password: parsed.password, database: parsed.database })
 }
 
-/// `unix:///run/valkey.sock`
-fn unix(text: &Text, path: &str, reader: &mut Reader<'_>) -> Option<StoreUrl> {
-    if !Path::new(path).is_absolute() {
+/// `unix://[USER[:PASSWORD]@]/run/valkey.sock`
+fn unix(text: &Text, rest: &str, reader: &mut Reader<'_>) -> Option<StoreUrl> {
+    let (before, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let login = if before.is_empty() { Some((None, None)) } else { before.strip_suffix('@').and_then(login) };
+    let Some((user, password)) = login.filter(|_| Path::new(path).is_absolute()) else {
         reader.fault(position(text), "valkey: the path of the socket is not absolute", URL);
         return None;
-    }
-    Some(StoreUrl { place: StorePlace::Unix(path.into()), user: None, password: None, database: 0 })
+    };
+    Some(StoreUrl { place: StorePlace::Unix(path.into()), user, password, database: 0 })
+}
+
+/// `[USER][:PASSWORD]`, percent-encoded.
+fn login(text: &str) -> Option<(Option<String>, Option<Secret>)> {
+    let (user, password) = text.split_once(':').unwrap_or((text, ""));
+    let (user, password) = (decoded(user)?.into_owned(), decoded(password)?.into_owned());
+    let password = Some(password).filter(|word| !word.is_empty());
+    Some((Some(user).filter(|user| !user.is_empty()), password.map(|word| Secret::new(word.into_bytes()))))
 }
 
 /// The parts of a URL behind its scheme.
@@ -187,12 +233,8 @@ struct Parts {
 /// `[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]`
 fn parse(rest: &str) -> Option<Parts> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let (login, host) =
-        authority.rsplit_once('@').map_or((None, authority), |(login, host)| (Some(login), host));
-    let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
-        None => (None, None),
-        Some((user, password)) => (Some(decoded(user)?.into_owned()), Some(decoded(password)?.into_owned())),
-    };
+    let (before, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let (user, password) = login(before)?;
     let (host, port) = match host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
         Some((host, port)) => (host, port.parse().ok().filter(|port| *port != 0)?),
         None => (host, limits::FLEET_PORT),
@@ -204,13 +246,7 @@ fn parse(rest: &str) -> Option<Parts> {
         None => host.to_owned(),
     };
     let database = if path.is_empty() { 0 } else { path.parse().ok()? };
-    Some(Parts {
-        host,
-        port,
-        user: user.filter(|user| !user.is_empty()),
-        password: password.filter(|word| !word.is_empty()).map(|word| Secret::new(word.into_bytes())),
-        database,
-    })
+    Some(Parts { host, port, user, password, database })
 }
 
 #[cfg(test)]

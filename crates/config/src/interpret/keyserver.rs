@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use serde_saphyr::Spanned;
 use super::client_certificates::client_rules;
 use super::log::access_log;
 use super::reader::Reader;
-use super::{admin, pem, unknown_keys, worker_for_each_core};
+use super::{admin, pem, tokens, unknown_keys, worker_for_each_core};
 use crate::limits;
-use crate::model::{KeyserverClient, KeyserverConfig};
+use crate::model::{KeyserverClient, KeyserverConfig, TokenAccess};
 use crate::raw;
 use crate::section::{Position, Sections, Text, Texts, position, start};
 
@@ -27,7 +28,7 @@ pub(crate) fn keyserver(root: &raw::Keyserver, reader: &mut Reader<'_>) -> Optio
     let certificate = chain.zip(key).and_then(|(chain, key)| pem::certificate(chain, key, reader));
     let ca = required("ca", root.ca.as_ref(), "ca: edges.pem", reader);
     let client_certificates = ca.and_then(|ca| client_rules(ca, root.crl.as_ref(), reader));
-    let directories = directories(root.keys.as_ref(), reader);
+    let (directories, tokens) = keys(root.keys.as_ref(), reader);
     let clients = clients(root.clients.as_ref(), reader);
     let admin = admin::admin(root.admin.as_ref(), reader).map(|(admin, _)| admin);
     let log = root.log.as_ref().and_then(|section| section.value.access.as_ref());
@@ -38,6 +39,7 @@ pub(crate) fn keyserver(root: &raw::Keyserver, reader: &mut Reader<'_>) -> Optio
         certificate: Arc::new(certificate?),
         client_certificates: client_certificates?,
         directories,
+        tokens,
         clients,
         threads: threads(root.threads.as_ref(), reader),
         legacy_hashes: reader.flag("legacy_hashes", root.legacy_hashes.as_ref(), false),
@@ -67,22 +69,33 @@ fn threads(raw: Option<&Text>, reader: &mut Reader<'_>) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap_or(automatic)
 }
 
-fn directories(raw: Option<&Sections<raw::KeySource>>, reader: &mut Reader<'_>) -> Vec<std::path::PathBuf> {
+/// Directories and tokens.
+fn keys(
+    raw: Option<&Sections<raw::KeySource>>,
+    reader: &mut Reader<'_>,
+) -> (Vec<PathBuf>, Vec<Arc<TokenAccess>>) {
     let sections = raw.map_or(&[][..], |list| &list.value);
     if sections.is_empty() {
         reader.fault(start(raw), "there are no keys", "write keys: [{directory: /etc/penstock/keys}]");
     }
-    let mut directories = Vec::new();
+    let (mut directories, mut keys) = (Vec::new(), Vec::new());
+    let deadline = Duration::from_secs(limits::KEYSERVER_DEADLINE_SECONDS);
     for section in sections {
-        match &section.value.directory {
-            Some(text) => directories.push(reader.directory("directory", text)),
-            None => {
-                let what = "keys: this entry names no directory";
-                reader.fault(position(section), what, "write directory: /etc/penstock/keys");
+        match (&section.value.directory, &section.value.pkcs11) {
+            (Some(text), None) => directories.push(reader.directory("directory", text)),
+            (None, Some(uri)) => keys.extend(tokens::token(uri, deadline, reader)),
+            (Some(_), Some(_)) => {
+                let what = "keys: this entry names a directory and a hardware module";
+                reader.fault(position(section), what, "write an entry for each");
+            }
+            (None, None) => {
+                let what = "keys: this entry names neither a directory nor a hardware module";
+                let instead = "write directory: /etc/penstock/keys or pkcs11: \"pkcs11:...\"";
+                reader.fault(position(section), what, instead);
             }
         }
     }
-    directories
+    (directories, keys)
 }
 
 fn clients(raw: Option<&Sections<raw::KeyserverClient>>, reader: &mut Reader<'_>) -> Vec<KeyserverClient> {

@@ -1,6 +1,7 @@
 //! The origin of a site's bytes.
 
 mod s3;
+mod uncached;
 mod url;
 
 use std::time::Duration;
@@ -9,11 +10,12 @@ use penstock_http::OriginUrl;
 use penstock_tls::Authorities;
 use serde_saphyr::Spanned;
 
+use self::uncached::uncached;
 use self::url::url;
 use super::pem;
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Cluster, Health, HttpOrigin, Origin, OriginTimeouts};
+use crate::model::{Cluster, ClusterSource, Health, HttpOrigin, Origin, OriginTimeouts};
 use crate::raw;
 use crate::section::{Entries, Position, Text, Texts, WordOr, position};
 
@@ -84,6 +86,9 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
         ("health", raw.health.as_ref().map(position)),
         ("peers", raw.peers.as_ref().map(position)),
         ("shield", raw.shield.as_ref().map(position)),
+        ("cache", raw.cache.as_ref().map(position)),
+        ("spread", raw.spread.as_ref().map(position)),
+        ("proxy_protocol", raw.proxy_protocol.as_ref().map(position)),
     ];
     for (key, here) in entries {
         if let Some(here) = here {
@@ -140,6 +145,7 @@ fn http(
         targets,
         peers: false,
         shield: Vec::new(),
+        uncached: uncached(raw, reader),
     }
 }
 
@@ -157,14 +163,18 @@ fn shared(
     }
     let mut shield = Vec::new();
     for text in raw.shield.iter().flat_map(|list| &list.value) {
-        let nodes = cluster.map_or(&[][..], |cluster| &cluster.nodes);
-        match nodes.iter().position(|node| node.name == text.value) {
-            Some(place) if shield.contains(&place) => {
+        let listed = cluster.filter(|cluster| cluster.source == ClusterSource::Listed);
+        let nodes = listed.map_or(&[][..], |cluster| &cluster.nodes);
+        // The names of a list from elsewhere are known later.
+        let is_known =
+            cluster.is_some() && listed.is_none() || nodes.iter().any(|node| node.name == text.value);
+        match is_known {
+            true if shield.contains(&text.value) => {
                 let what = format!("shield: {} is listed twice", text.value);
                 reader.fault(position(text), what, "keep one of them");
             }
-            Some(place) => shield.push(place),
-            None => {
+            true => shield.push(text.value.clone()),
+            false => {
                 let what = format!("shield: `{}` is not a node of the cluster", text.value.escape_debug());
                 reader.fault(position(text), what, "write a name that cluster.nodes has");
             }

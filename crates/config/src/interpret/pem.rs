@@ -9,7 +9,7 @@ use penstock_tls::{Authorities, AuthoritiesError};
 
 use super::chains::{self, Mistake};
 use super::reader::Reader;
-use crate::certificate_files::{CertificateFiles, KeyFile};
+use crate::certificate_files::{CertificateFiles, KeyFile, is_open};
 use crate::limits;
 use crate::section::{Position, Text, position};
 use crate::units::Size;
@@ -61,8 +61,8 @@ pub(super) fn load(
     match files.load() {
         Ok(certificate) => {
             warn_of_end(&certificate, &files.chain, chain_at, reader);
-            if files.key_is_open() {
-                warn_of_open_key(files.key.path(), key_text, reader);
+            if let Some(key) = files.key.path() {
+                warn_of_open_file("key", key, key_text, reader);
             }
             warn_of_order(files, chain_at, reader);
             Some(certificate)
@@ -76,10 +76,12 @@ pub(super) fn load(
     }
 }
 
-fn warn_of_open_key(path: Option<&Path>, text: &Text, reader: &mut Reader<'_>) {
-    let shown = path.unwrap_or_else(|| Path::new("")).display();
-    let what = format!("key: {shown} may be read by every user of this machine");
-    reader.warning(position(text), what, "run chmod 600 on it");
+/// Warns of a file with a secret that every user may read.
+pub(super) fn warn_of_open_file(key: &str, path: &Path, text: &Text, reader: &mut Reader<'_>) {
+    if is_open(path) {
+        let what = format!("{key}: {} may be read by every user of this machine", path.display());
+        reader.warning(position(text), what, "run chmod 600 on it");
+    }
 }
 
 /// The end of a certificate in words, such as `expired 3 days ago` or `expires in 5 days`.

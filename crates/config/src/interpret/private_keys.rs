@@ -1,13 +1,13 @@
-//! Private keys of certificates: files, or keyservers.
+//! Private keys of certificates: files, keyservers, or hardware modules.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_saphyr::Spanned;
 
-use super::pem;
 use super::pem::is_plausible;
 use super::reader::Reader;
+use super::{pem, tokens};
 use crate::certificate_files::KeyFile;
 use crate::limits;
 use crate::model::{KeyserverAccess, RemoteKeyPlace};
@@ -33,7 +33,11 @@ pub(super) fn place(
             let text = Spanned::new(word.clone(), key.referenced, key.defined);
             if let Some(fallback) = fallback {
                 let what = "fallback: this certificate has its key in a file already";
-                reader.fault(position(fallback), what, "remove it, or write key: {keyserver: [...]}");
+                reader.fault(
+                    position(fallback),
+                    what,
+                    "remove it, or write key: {keyserver: [...]} or {pkcs11: ...}",
+                );
             }
             let path = reader.path(&text);
             is_plausible("key", &text, &path, reader).then(|| Place {
@@ -44,7 +48,7 @@ pub(super) fn place(
         }
         WordOr::Section(section) => {
             let here = Spanned::new(String::new(), key.referenced, key.defined);
-            let remote = keyserver(section, &here, reader);
+            let remote = remote(section, &here, reader);
             let copy = fallback.map(|text| reader.path(text));
             if let (Some(text), Some(copy)) = (fallback, &copy)
                 && !is_plausible("fallback", text, copy, reader)
@@ -57,23 +61,50 @@ pub(super) fn place(
     }
 }
 
-fn keyserver(raw: &raw::PrivateKey, here: &Text, reader: &mut Reader<'_>) -> Option<RemoteKeyPlace> {
-    let instead =
-        "write key: {keyserver: [\"keys.example.com:2407\"], ca: ca.pem, chain: edge.pem, key: edge.key}";
-    let Some(list) = &raw.keyserver else {
-        reader.fault(position(here), "key: this section names no keyserver", instead);
-        return None;
-    };
-    let servers = servers(list, reader);
-    let files = (raw.ca.as_ref(), raw.chain.as_ref(), raw.key.as_ref());
-    let (Some(ca), Some(chain), Some(key)) = files else {
-        reader.fault(position(here), "key: a keyserver needs ca, chain and key", instead);
-        return None;
-    };
+fn remote(raw: &raw::PrivateKey, here: &Text, reader: &mut Reader<'_>) -> Option<RemoteKeyPlace> {
     let range = Duration::from_millis(limits::KEYSERVER_DEADLINE_MILLISECONDS_MIN)
         ..=Duration::from_secs(limits::KEYSERVER_DEADLINE_SECONDS_MAX);
     let default = Duration::from_secs(limits::KEYSERVER_DEADLINE_SECONDS);
     let deadline = reader.time("deadline", raw.deadline.as_ref(), &range, default);
+    match (&raw.keyserver, &raw.pkcs11) {
+        (Some(servers), None) => keyserver(raw, servers, here, deadline, reader),
+        (None, Some(uri)) => {
+            let extras = [("ca", &raw.ca), ("chain", &raw.chain), ("key", &raw.key)];
+            for (name, extra) in extras.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
+                let what = format!("{name}: a key in a hardware module has none");
+                reader.fault(position(extra), what, "remove it; the module is named in the URI");
+            }
+            tokens::token(uri, deadline, reader).map(RemoteKeyPlace::Token)
+        }
+        (Some(_), Some(uri)) => {
+            let what = "pkcs11: this key is on keyservers already";
+            reader.fault(position(uri), what, "write keyserver or pkcs11; a copy in a file is a fallback");
+            None
+        }
+        (None, None) => {
+            let what = "key: this section names neither a keyserver nor a hardware module";
+            reader.fault(position(here), what, format!("{KEYSERVER}, or key: {{pkcs11: \"pkcs11:...\"}}"));
+            None
+        }
+    }
+}
+
+const KEYSERVER: &str =
+    "write key: {keyserver: [\"keys.example.com:2407\"], ca: ca.pem, chain: edge.pem, key: edge.key}";
+
+fn keyserver(
+    raw: &raw::PrivateKey,
+    list: &Texts,
+    here: &Text,
+    deadline: Duration,
+    reader: &mut Reader<'_>,
+) -> Option<RemoteKeyPlace> {
+    let servers = servers(list, reader);
+    let files = (raw.ca.as_ref(), raw.chain.as_ref(), raw.key.as_ref());
+    let (Some(ca), Some(chain), Some(key)) = files else {
+        reader.fault(position(here), "key: a keyserver needs ca, chain and key", KEYSERVER);
+        return None;
+    };
     let authorities = pem::authorities("ca", ca, reader);
     let certificate = pem::certificate(chain, key, reader).map(Arc::new);
     Some(RemoteKeyPlace::Keyserver(Arc::new(KeyserverAccess {

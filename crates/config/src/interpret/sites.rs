@@ -52,6 +52,11 @@ fn site(
         let what = "cache: files of a directory are not cached, the system keeps them in memory by itself";
         reader.fault(position(cache), what, "remove it, or write origin: {http: [...]}");
     }
+    if let (Origin::Http(http), Some(cache)) = (&origin, &raw.cache)
+        && http.uncached.is_some()
+    {
+        reader.fault(position(cache), "cache: this origin has cache: off", "keep one of them");
+    }
     let early_data = early_requests(raw.early_data.as_ref(), reader);
     let methods = super::forwarding::methods(raw.methods.as_ref(), reader);
     let forwarded = super::forwarding::forwarded(raw.forwarded.as_ref(), reader);

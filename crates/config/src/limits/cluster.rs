@@ -69,3 +69,47 @@ pub const PEER_CYCLE_CHECK_MILLISECONDS: u64 = 100;
 
 /// How long after a purge an owner does not ask its substitute for objects: longer than all rounds of a purge.
 pub const PEER_PURGED_SECONDS: u64 = 30;
+
+/// Open connections of clients and nodes that are never too many for one node; see [`PEER_LOAD_ALWAYS`].
+pub const PEER_LOAD_CONNECTIONS: u64 = 4096;
+
+/// Share of the time that the workers of a node work, in thousandths, that is never too much for it.
+pub const PEER_LOAD_BUSY_THOUSANDTHS: u64 = 700;
+
+/// Blocks of objects that a node asks other nodes for at once; those beyond that it asks the origin for. About 64 bytes
+/// each.
+pub const PEER_OUTGOING: usize = 65_536;
+
+/// Purges kept for nodes that have not confirmed them; beyond that they become one of everything.
+pub const PEER_MISSED_PURGES: usize = 256;
+
+/// Bytes of these purges.
+pub const PEER_MISSED_PURGE_BYTES: usize = 65_536;
+
+/// How long they are kept.
+pub const PEER_MISSED_SECONDS: u64 = 24 * 3600;
+
+/// The longest time between two attempts to repeat them while a node answers and does not confirm them; the first is
+/// one second.
+pub const PEER_REPEAT_SECONDS_MAX: u64 = 60;
+
+/// How long a node that a store or DNS no longer lists still belongs to the cluster.
+pub const CLUSTER_ABSENCE_SECONDS: u64 = 15;
+
+/// How often DNS is asked for the nodes.
+pub const CLUSTER_DNS_SECONDS: u64 = 2;
+
+/// How long a DNS server may take to answer.
+pub const CLUSTER_DNS_ANSWER_SECONDS: u64 = 2;
+
+/// DNS servers of /etc/resolv.conf that are asked in turn.
+pub const CLUSTER_DNS_SERVERS: usize = 3;
+
+/// Length in bytes of /etc/resolv.conf as far as it is read.
+pub const RESOLV_CONF_BYTES: u64 = 65_536;
+
+/// How long an object that came too slowly from another node is asked of the origin instead, at least.
+pub const PEER_SLOW_SECONDS: u64 = 60;
+
+/// Such objects that are remembered, of each of two generations; 16 bytes each.
+pub const PEER_SLOW_OBJECTS: usize = 4096;

@@ -32,7 +32,7 @@ pub const FLEET_FAILURES: u32 = 5;
 /// Probes answered in time, one after the other, after which handshakes ask again.
 pub const FLEET_PROBES: u32 = 3;
 
-/// Bytes that the store may send while nothing is asked. An answer to many sessions at once is far smaller.
+/// Bytes that the store may send between two answered probes. The largest sessions of all handshakes at once are half of that.
 pub const FLEET_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// Bytes of a session that goes to the store. A session with a client's certificate has several KiB.

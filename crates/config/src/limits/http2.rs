@@ -15,6 +15,12 @@ pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 /// acknowledge that one (RFC 9113 §6.8).
 pub const HTTP2_GOAWAY_MILLISECONDS: u64 = 1000;
 
+/// How long a connection without streams keeps memory for the next ones.
+pub const HTTP2_IDLE_MEMORY_MILLISECONDS: u64 = 100;
+
+/// Responses up to this size are sent by the task of their connection, if they can be sent at once: one frame of content.
+pub const HTTP2_DETACHED_BYTES_MAX: u64 = 16 * KIB - 9;
+
 /// Responses up to this size come before larger ones of the same connection, unless the client says otherwise: the init
 /// segments, keys and subtitles that a player waits for.
 pub const URGENT_BYTES_MAX: u64 = 16 * KIB;

@@ -71,3 +71,33 @@ pub const KEYSERVER_DRAIN_SECONDS: u64 = 10;
 
 /// Private keys of a keyserver.
 pub const KEYSERVER_KEYS_MAX: usize = 100_000;
+
+/// Tokens of a configuration.
+pub const TOKENS_MAX: usize = 32;
+
+/// Sessions with a token, each with a thread: more than most hardware signs with at a time.
+pub const TOKEN_SESSIONS: usize = 4;
+
+/// Signatures of a token that handshakes wait for.
+pub const TOKEN_OPERATIONS: usize = 1024;
+
+/// The first pause before a session with a token is opened again. It doubles,
+pub const TOKEN_REOPEN_MILLISECONDS_MIN: u64 = 100;
+
+/// up to this one.
+pub const TOKEN_REOPEN_MILLISECONDS_MAX: u64 = 3000;
+
+/// How long the start of a keyserver waits for its tokens,
+pub const TOKEN_START_SECONDS: u64 = 2;
+
+/// which it asks this often,
+pub const TOKEN_LOOK_MILLISECONDS: u64 = 20;
+
+/// and this often afterwards while keys are missing.
+pub const TOKEN_KEYS_RECHECK_SECONDS: u64 = 1;
+
+/// Certificates whose keys `penstock doctor` tries.
+pub const REMOTE_KEY_CHECKS: usize = 32;
+
+/// A file with a PIN, of which the first line counts.
+pub const PIN_FILE_BYTES: u64 = 4096;

@@ -39,7 +39,7 @@ pub const ORIGIN_IDLE_CONNECTIONS: usize = 64;
 /// How long such a connection is kept: less than the minute after which many servers close theirs.
 pub const ORIGIN_IDLE_SECONDS: u64 = 30;
 
-/// How often one request may wait for another request's fetch, before it is a 502.
+/// How often one request may wait for another request's fetch, before it is a 502 or has a fetch of its own.
 pub const ORIGIN_ATTEMPTS: usize = 4;
 
 /// The longest object that is taken from an origin.
@@ -104,3 +104,10 @@ pub const ORIGIN_UNANNOUNCED_BYTES: u64 = 8 * GIB;
 
 /// The least that a configuration may take of it.
 pub const ORIGIN_UNANNOUNCED_BYTES_MIN: u64 = MIB;
+
+/// Responses that a server sends, as a percentage of its share of those of all servers, above which new requests of a site that
+/// spreads them go to the next in rank.
+pub const SPREAD_LOAD_PERCENT: u64 = 125;
+
+/// Responses under way that are never too many for one server.
+pub const SPREAD_LOAD_ALWAYS: u64 = 256;

@@ -11,14 +11,32 @@ use super::Listener;
 /// Penstock servers that share their caches.
 #[derive(Clone, Debug)]
 pub struct Cluster {
+    /// Where the list of the servers comes from.
+    pub source: ClusterSource,
     /// Place of this server among the nodes.
     pub own: usize,
-    /// All servers, this one included; no name and no address twice.
+    /// All servers, this one included; no name and no address twice. Only this one, if the list comes from elsewhere.
     pub nodes: Vec<ClusterNode>,
     /// Certificates on both sides; `None` is plain HTTP.
     pub tls: Option<ClusterTls>,
     /// Where this server listens for the others.
     pub listener: Listener,
+}
+
+/// Where the list of the servers of a cluster comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterSource {
+    /// The configuration.
+    Listed,
+    /// The store of the fleet.
+    Fleet,
+    /// DNS.
+    Dns {
+        /// The name whose records are the servers: SRV records if it begins with `_`, addresses otherwise.
+        name: String,
+        /// The server to ask for SRV records; `None` for those of the system.
+        resolver: Option<SocketAddr>,
+    },
 }
 
 /// A server of a cluster.

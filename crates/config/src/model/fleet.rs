@@ -21,6 +21,28 @@ pub struct Fleet {
     pub deadline: Duration,
 }
 
+impl Fleet {
+    /// What differs, by its key; the whole section if there is a fleet in one configuration only.
+    pub fn changes(old: Option<&Self>, new: Option<&Self>) -> Vec<&'static str> {
+        let (old, new) = match (old, new) {
+            (Some(old), Some(new)) => (old, new),
+            (None, None) => return Vec::new(),
+            _ => return vec!["the section"],
+        };
+        let login = |store: &StoreUrl| store.password.as_ref().map(|word| word.expose().to_vec());
+        let address = |store: &StoreUrl| (store.place.clone(), store.user.clone(), store.database);
+        let differing = [
+            ("valkey", address(&old.store) != address(&new.store)),
+            ("the password", login(&old.store) != login(&new.store)),
+            ("secret", old.secret.expose() != new.secret.expose()),
+            ("name", old.name != new.name),
+            ("state", old.state != new.state),
+            ("deadline", old.deadline != new.deadline),
+        ];
+        differing.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+    }
+}
+
 /// A URL of a Valkey or Redis store, in its parts.
 #[derive(Clone, Debug)]
 pub struct StoreUrl {

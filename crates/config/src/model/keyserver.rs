@@ -10,7 +10,7 @@ use std::time::Duration;
 use penstock_tls::ClientCertificates;
 use penstock_tls::certificate::Certificate;
 
-use super::Admin;
+use super::{Admin, TokenAccess};
 use crate::fault::Fault;
 
 /// The configuration of `penstock keyserver`.
@@ -22,8 +22,10 @@ pub struct KeyserverConfig {
     pub certificate: Arc<Certificate>,
     /// Rules for the certificates of clients.
     pub client_certificates: ClientCertificates,
-    /// Directories with private keys; at least one.
+    /// Directories with private keys.
     pub directories: Vec<PathBuf>,
+    /// Private keys in tokens. There are some of either.
+    pub tokens: Vec<Arc<TokenAccess>>,
     /// The clients; no name twice.
     pub clients: Vec<KeyserverClient>,
     /// Threads that sign.

@@ -46,8 +46,30 @@ pub struct HttpOrigin {
     pub health: Health,
     /// Whether the nodes of the cluster share what comes from it.
     pub peers: bool,
-    /// Places of the nodes of the cluster through which misses go to it.
-    pub shield: Vec<usize>,
+    /// Names of the nodes of the cluster through which misses go to it.
+    pub shield: Vec<String>,
+    /// How responses are relayed without the cache; `None` if they are cached.
+    pub uncached: Option<Uncached>,
+}
+
+/// How a site without cache uses its servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uncached {
+    /// What a server is chosen by; `None` takes each in turn.
+    pub spread: Option<SpreadBy>,
+    /// Whether connections begin with a header of the PROXY protocol, version 2.
+    pub proxy_protocol: bool,
+}
+
+/// The part of a request that chooses its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpreadBy {
+    /// Path and query.
+    Url,
+    /// The path.
+    Path,
+    /// The host.
+    Host,
 }
 
 impl HttpOrigin {
@@ -67,6 +89,7 @@ impl HttpOrigin {
             health: Health::default(),
             peers: false,
             shield: Vec::new(),
+            uncached: None,
         }
     }
 }

@@ -9,7 +9,9 @@ section! {
     /// A private key that is elsewhere; see [keyserver.md](keyserver.md).
     PrivateKey {
         /// Keyservers that have the key: host and port. One is asked, and another if it fails.
-        keyserver: Texts, "list of `host:port`", "required";
+        keyserver: Texts, "list of `host:port`", "this or `pkcs11` is required";
+        /// A key in a hardware module: a URI (RFC 7512) with the token, the key, the module and a file with the PIN.
+        pkcs11: Text, "URI", "this or `keyserver` is required";
         /// PEM file: the only authorities that may sign the certificates of these keyservers.
         ca: Text, "file", "required with `keyserver`";
         /// PEM file: the certificate that is shown to them.
@@ -55,7 +57,9 @@ section! {
     /// Private keys.
     KeySource {
         /// A directory with PEM files `*.key` or `*.pem`, each with one private key. The name of a file without its end is the name of the key. The directory is followed.
-        directory: Text, "directory", "required";
+        directory: Text, "directory", "this or `pkcs11` is required";
+        /// A key in a hardware module: a URI (RFC 7512) with the token, the key, the module and a file with the PIN. The name of the key is its `object`, otherwise its `id` in hexadecimal digits.
+        pkcs11: Text, "URI", "this or `directory` is required";
     }
 }
 

@@ -13,7 +13,7 @@ section! {
         http: Entries<OriginServer>, "list of URLs or sections", "this, `directory` or `s3`";
         /// A bucket of an S3-compatible store; requests are signed (AWS Signature Version 4). Its responses are cached.
         s3: Spanned<S3>, "section", "this, `directory` or `http`";
-        /// The host name in requests to these servers: in Host and in SNI. Their certificates have to contain it.
+        /// The host name in requests to these servers: in Host and in SNI. Their certificates have to contain it. Without it and with `cache: off`, Host is that of the client's request.
         host: Text, "host name", "that of each URL";
         /// PEM file: the only authorities that may sign the certificates of `https` servers.
         ca: Text, "file", "the system's authorities";
@@ -35,6 +35,20 @@ section! {
         peers: Text, "`true`, `false`", "false";
         /// Names of nodes of `cluster` through which the misses of all nodes go to this origin.
         shield: Texts, "list of names", "[]";
+        /// `off` relays each response without the cache; see [proxy.md](proxy.md).
+        cache: Text, "`on`, `off`", "on";
+        /// With `cache: off`: how requests choose a server, so that the same requests go to the same one.
+        spread: Spanned<Spread>, "section", "each server in turn";
+        /// With `cache: off`: begin each connection to a server with a PROXY protocol header that names the client. Such a connection carries one request.
+        proxy_protocol: Text, "`off`, `v2`", "off";
+    }
+}
+
+section! {
+    /// How requests to a site without cache choose a server; see [proxy.md](proxy.md#spreading-requests).
+    Spread {
+        /// What the choice is made by: path and query, the path, or the host of the request.
+        by: Text, "`url`, `path`, `host`", "required";
     }
 }
 

@@ -1,6 +1,9 @@
 //! Clusters: what the section means, and its faults.
 
-use penstock_config::Origin;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use penstock_config::{ClusterSource, Origin};
 
 use crate::fixture::Fixture;
 
@@ -33,7 +36,7 @@ fn a_cluster_names_its_nodes_and_sites_say_whether_they_share() {
     assert_eq!(cluster.listener.address.to_string(), "127.0.0.1:8443");
     let Origin::Http(origin) = &config.sites[0].origin else { panic!("an HTTP origin") };
     assert!(origin.peers);
-    assert_eq!(origin.shield, [2]);
+    assert_eq!(origin.shield, ["far"]);
     let config = fixture.read(&with(NODES, "peers: false")).unwrap();
     let Origin::Http(origin) = &config.sites[0].origin else { panic!("an HTTP origin") };
     assert!(!origin.peers && config.warnings.is_empty());
@@ -55,6 +58,74 @@ fn nodes_with_certificates_speak_tls() {
           add ca, chain and key, or keep the nodes in a network of their own"
         ]
     );
+}
+
+#[test]
+fn the_nodes_of_a_cluster_may_come_from_a_store_or_from_dns() {
+    let fixture = Fixture::new();
+    let own = "address: 127.0.0.1:8443";
+    let resolver = "127.0.0.1:53".parse().unwrap();
+    let dns = |name: &str, resolver| ClusterSource::Dns { name: name.to_owned(), resolver };
+    for (keys, name, weight, source) in [
+        ("self: 127.0.0.1, dns: Nodes.example.com.", "127.0.0.1", 0, dns("nodes.example.com", None)),
+        (
+            "self: e1.example.com, dns: _penstock._tcp.example.com, resolver: 127.0.0.1:53",
+            "e1.example.com",
+            0,
+            dns("_penstock._tcp.example.com", Some(resolver)),
+        ),
+    ] {
+        let text = with(&format!("{keys}, {own}"), "peers: true, shield: [any]");
+        let cluster = fixture.read(&text).unwrap().cluster.unwrap();
+        assert_eq!((cluster.own, cluster.nodes.len(), &cluster.source), (0, 1, &source), "{keys}");
+        assert_eq!((cluster.nodes[0].name.as_str(), cluster.nodes[0].weight), (name, weight), "{keys}");
+        assert_eq!(cluster.listener.address.to_string(), "127.0.0.1:8443");
+    }
+    let secret = fixture.path().join("fleet.key");
+    fs::write(&secret, "s".repeat(64)).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let fleet = "fleet: {valkey: \"redis://127.0.0.1:6379\", secret: fleet.key}\n";
+    let keys = format!("self: e1, valkey: true, weight: 3, {own}");
+    let cluster = fixture.read(&(with(&keys, "peers: true") + fleet)).unwrap().cluster.unwrap();
+    assert_eq!((cluster.source, cluster.nodes[0].weight), (ClusterSource::Fleet, 3));
+    for (keys, fault) in [
+        (
+            "self: e1, valkey: true, address: 127.0.0.1:8443",
+            "valkey: valkey needs a store; add fleet: {valkey: \"redis://127.0.0.1:6379\", secret: fleet.key} to the file",
+        ),
+        ("self: 127.0.0.1, dns: nodes.example", "address: this node has none; add address: 192.0.2.1:8443"),
+        ("dns: nodes.example, address: 127.0.0.1:8443", "self: this server has no name; add self: NAME"),
+        (
+            "self: e1, dns: nodes.example, address: 127.0.0.1:8443",
+            "self: `e1` is not the address of this node; write 127.0.0.1: nodes have no other name in A records",
+        ),
+        (
+            "self: 127.0.0.1, dns: a..b, address: 127.0.0.1:8443",
+            "dns: `a..b` is not a name; write one such as nodes.example.com or _penstock._tcp.example.com",
+        ),
+        (
+            "self: 127.0.0.1, dns: nodes.example, address: 127.0.0.1:8443, resolver: 127.0.0.1:53",
+            "resolver: only SRV records are asked for there; write dns: _SERVICE._tcp.NAME, or remove it",
+        ),
+        (
+            "self: 127.0.0.1, dns: nodes.example, address: 127.0.0.1:8443, weight: 2",
+            "weight: DNS says it; write it into the SRV records, and remove it here",
+        ),
+        (
+            "self: 127.0.0.1, dns: nodes.example, address: 127.0.0.1:8443, nodes: []",
+            "nodes: the nodes come from dns already; keep one of both",
+        ),
+        (
+            "self: edge1, nodes: [{name: edge1, address: 127.0.0.1:8443}], weight: 2",
+            "weight: the entry of this node in nodes has it; remove it, or write valkey: true or dns: NAME instead of nodes",
+        ),
+    ] {
+        assert_eq!(
+            fixture.faults(&with(keys, "connections: 9")),
+            [format!("edge.yaml:2: {fault}")],
+            "{keys}"
+        );
+    }
 }
 
 #[test]
@@ -106,8 +177,7 @@ fn faults_of_a_cluster_say_what_to_write() {
         ),
         (
             format!("self: edge1, nodes: [{edge1}], ca: text.pem, chain: ec.crt, key: ec.key"),
-            "ca: DIR/text.pem is not a PEM file of certificates; write a PEM file with the authorities that sign \
-             the certificates of nodes",
+            "ca: DIR/text.pem holds no certificate; write a PEM file with -----BEGIN CERTIFICATE-----",
         ),
         (
             format!("self: edge1, nodes: [{edge1}], ca: other.crt, chain: ec.crt, key: ec.key"),

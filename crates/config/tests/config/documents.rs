@@ -75,6 +75,14 @@ fn with_key(section: &str, line: &str) -> String {
             let access = "keyserver: [\"127.0.0.1:2407\"], ca: ec.crt, chain: ec.crt, key: ec.key";
             around(&format!("tls: {{certificates: [{{chain: ec.crt, key: {{{access}, {line}}}}}]}}"))
         }
+        "cluster" => around(&format!(
+            "cluster: {{dns: _edge._tcp.example, self: a.example, address: 192.0.2.1:8443, {line}}}"
+        )),
+        // DNS has weights of its own.
+        "cluster with valkey" => around(&format!(
+            "fleet: {{valkey: \"redis://127.0.0.1\", secret: ec.key}}\n\
+             cluster: {{valkey: true, self: a, address: 192.0.2.1:8443, {line}}}"
+        )),
         "fleet" => around(&format!("fleet: {{valkey: \"redis://127.0.0.1\", secret: ec.key, {line}}}")),
         "" => around(line),
         _ => {
@@ -90,7 +98,10 @@ fn documented_defaults_are_the_real_ones() {
     let fixture = Fixture::new();
     let defaults = documented_defaults();
     assert!(defaults.len() > 25, "the reference lost its defaults: {defaults:?}");
-    for (section, key, default) in defaults {
+    for (mut section, key, default) in defaults {
+        if (section.as_str(), key.as_str()) == ("cluster", "weight") {
+            section.push_str(" with valkey");
+        }
         let meaning = |line: &str| {
             let config = fixture.read(&with_key(&section, line)).unwrap();
             let shown = format!("{config:#?}");

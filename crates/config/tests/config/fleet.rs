@@ -88,6 +88,36 @@ fn a_secret_that_protects_nothing_is_refused() {
 }
 
 #[test]
+fn a_password_comes_from_a_file_of_its_owner() {
+    let fixture = good();
+    let file = fixture.path().join("word");
+    let lines = "fleet: {valkey: \"unix://edge@/run/valkey.sock\", password_file: word, secret: fleet.key}";
+    let write = |text: &str, mode: u32| {
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    write("p@ss word\n", 0o600);
+    let store = fixture.read(&around(lines)).unwrap().fleet.unwrap().store;
+    assert_eq!(store.place, StorePlace::Unix("/run/valkey.sock".into()));
+    assert_eq!((store.user.as_deref(), store.password.unwrap().expose()), (Some("edge"), &b"p@ss word"[..]));
+    let instead = "write the password of the store into it, on one line";
+    for text in ["", "\n", "two\nlines\n"] {
+        write(text, 0o600);
+        let fault = format!("edge.yaml:3: password_file: DIR/word has no line of text; {instead}");
+        assert_eq!(fixture.faults(&around(lines)), [fault]);
+    }
+    write("word", 0o644);
+    let danger = "run chmod 600 on it: its holder can write to the store";
+    let fault =
+        format!("edge.yaml:3: password_file: DIR/word may be read by every user of this machine; {danger}");
+    assert_eq!(fixture.faults(&around(lines)), [fault]);
+    write("word", 0o600);
+    let fault = "edge.yaml:3: password_file: valkey has a password too; remove the one in the URL, which other files \
+                 repeat";
+    assert_eq!(fixture.faults(&around(&lines.replace("edge@", "edge:word@"))), [fault]);
+}
+
+#[test]
 fn faults_of_a_fleet_say_what_to_write() {
     let fixture = good();
     let store = "valkey: \"redis://127.0.0.1\", secret: fleet.key";
@@ -107,6 +137,10 @@ fn faults_of_a_fleet_say_what_to_write() {
         ),
         (
             "fleet: {valkey: \"unix://valkey.sock\", secret: fleet.key}".to_owned(),
+            format!("valkey: the path of the socket is not absolute; {URL}"),
+        ),
+        (
+            "fleet: {valkey: \"unix://edge/valkey.sock\", secret: fleet.key}".to_owned(),
             format!("valkey: the path of the socket is not absolute; {URL}"),
         ),
         (

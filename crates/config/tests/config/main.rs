@@ -10,6 +10,8 @@ mod fixture;
 mod fleet;
 mod meanings;
 mod mistakes;
+mod private_keys;
+mod proxy;
 mod structure_faults;
 mod tickets;
 mod value_faults;

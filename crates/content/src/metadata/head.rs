@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use penstock_http::caching::{Directives, Response, Storage, fields};
 
 use crate::live::FreshnessBounds;
-use crate::origins::OriginBody;
+use crate::origins::{OriginBody, field_lines};
 use crate::peer_fields::is_internal;
 
 /// Fields of one connection (RFC 9110 §7.6.1), and fields that this server writes.
@@ -84,23 +84,7 @@ pub(super) fn tags(answer: &dyn OriginBody) -> String {
     all.join(" ")
 }
 
-/// The fields that go to the client unchanged, as lines. The response was parsed, so no value can break its line.
+/// The fields that go to the client unchanged, as lines.
 pub(super) fn lines(answer: &dyn OriginBody) -> Vec<u8> {
-    let named = |value: &[u8]| String::from_utf8_lossy(value).to_ascii_lowercase();
-    let connection: Vec<String> =
-        answer.fields().get_all("connection").iter().map(|value| named(value.as_bytes())).collect();
-    let of_connection =
-        |name: &str| connection.iter().any(|list| list.split(',').any(|option| option.trim() == name));
-    let mut lines = Vec::new();
-    for (name, value) in answer.fields() {
-        let name = name.as_str();
-        if NOT_PASSED_ON.contains(&name) || is_internal(name) || of_connection(name) {
-            continue;
-        }
-        lines.extend_from_slice(name.as_bytes());
-        lines.extend_from_slice(b": ");
-        lines.extend_from_slice(value.as_bytes());
-        lines.extend_from_slice(b"\r\n");
-    }
-    lines
+    field_lines(answer.fields(), |name| NOT_PASSED_ON.contains(&name) || is_internal(name))
 }

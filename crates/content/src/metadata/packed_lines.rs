@@ -3,11 +3,12 @@
 //! The packed form never leaves the process, so the tables may change. Unpacked lines are the same bytes as before.
 
 use std::borrow::Cow;
+use std::time::{Duration, UNIX_EPOCH};
 
 use httpdate::{fmt_http_date, parse_http_date};
 use penstock_http::HeadWriter;
 
-use super::seconds::{at, since_1970};
+use super::unix_time::since_1970;
 
 /// Fields whose values differ from object to object.
 const NAMES: [&str; 20] = [
@@ -249,7 +250,7 @@ impl<'p> PackedLines<'p> {
             Value::Bytes("", value) => Cow::Borrowed(value),
             Value::Bytes(value, b"") => Cow::Borrowed(value.as_bytes()),
             Value::Bytes(beginning, end) => Cow::Owned([beginning.as_bytes(), end].concat()),
-            Value::Date(seconds) => Cow::Owned(fmt_http_date(at(seconds)).into_bytes()),
+            Value::Date(seconds) => Cow::Owned(fmt_http_date(date(seconds)).into_bytes()),
         })
     }
 
@@ -274,11 +275,15 @@ impl<'p> PackedLines<'p> {
                     head.parsed_field(name, [beginning.as_bytes(), end]);
                 }
                 Value::Date(seconds) => {
-                    head.parsed_date(name, at(seconds));
+                    head.parsed_date(name, date(seconds));
                 }
             }
         }
     }
+}
+
+fn date(seconds: u32) -> std::time::SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds.into())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Values that few objects have.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use once_cell::race::OnceBox;
@@ -37,25 +37,6 @@ impl Rare {
         if is_needed { OnceBox::with_value(Box::new(self)) } else { OnceBox::new() }
     }
 
-    /// Why the last fill of this slice failed.
-    pub(super) fn fault_of(&self, slice: u32) -> Option<FillFault> {
-        self.faults().iter().rfind(|(failed, _)| *failed == slice).map(|(_, fault)| *fault)
-    }
-
-    /// Records why the fill of a slice failed.
-    pub(super) fn set_fault(&self, slice: u32, fault: FillFault) {
-        let mut faults = self.faults();
-        faults.retain(|(failed, _)| *failed != slice);
-        if faults.len() >= limits::FILL_FAULTS {
-            faults.remove(0);
-        }
-        faults.push((slice, fault));
-    }
-
-    fn faults(&self) -> MutexGuard<'_, Vec<(u32, FillFault)>> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Memory in bytes.
     pub(super) fn heap_size(&self) -> usize {
         let fields = self.request_fields.iter().map(|(name, value)| name.len() + value.len() + 48);
@@ -66,5 +47,21 @@ impl Rare {
             .and_then(Manifest::media)
             .map_or(0, |playlist| playlist.segments.iter().map(|uri| uri.len() + 24).sum());
         size_of::<Self>() + fields.sum::<usize>() + updated + segments
+    }
+
+    /// Why the last fill of this slice failed.
+    pub(super) fn fault_of(&self, slice: u32) -> Option<FillFault> {
+        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.iter().rfind(|(failed, _)| *failed == slice).map(|(_, fault)| *fault)
+    }
+
+    /// Records why the fill of a slice failed.
+    pub(super) fn set_fault(&self, slice: u32, fault: FillFault) {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.retain(|(failed, _)| *failed != slice);
+        if faults.len() >= limits::FILL_FAULTS {
+            faults.remove(0);
+        }
+        faults.push((slice, fault));
     }
 }

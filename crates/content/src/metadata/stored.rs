@@ -11,7 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use penstock_cache::Describe;
 use penstock_http::caching::Lifetime;
 
-use super::{ObjectMetadata, Parts, Rare, Texts, Traits};
+use super::rare::Rare;
+use super::texts::{Parts, Texts};
+use super::{ObjectMetadata, Traits};
 use crate::http_site::HttpSite;
 use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime, milliseconds};
 use crate::readers::ReaderThrottle;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::packed_lines::{PackedLines, pack, put_bytes, take_bytes};
-use super::seconds::since_1970;
+use super::unix_time::since_1970;
 
 /// The texts of an object.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::SystemTime;
 
 use super::ObjectMetadata;
-use super::seconds::{at, since_1970};
+use super::unix_time::{at, since_1970};
 use crate::origins::OriginBody;
 
 impl ObjectMetadata {

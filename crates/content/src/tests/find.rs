@@ -1,5 +1,6 @@
 //! Lookup: hits, misses, waiters, stale objects, purges and evictions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_origin::http::OriginError;
@@ -264,6 +265,33 @@ fn a_purge_hits_what_was_asked_for_before_it() {
             assert_eq!(fixture.get("GET /x", "").await.summary().2, "last", "soft: {soft}");
         });
     }
+}
+
+#[test]
+fn waiters_are_answered_though_a_purge_comes_during_each_fetch() {
+    run(async {
+        let fixture = Fixture::cached();
+        let (store, sites) = (Arc::clone(&fixture.store), Arc::clone(&fixture.sites));
+        let gate = Gate::new();
+        let held = gate.clone();
+        fixture.origin.handle(move |_| {
+            let order = PurgeOrder { what: PurgeWhat::Everything, soft: false };
+            store.purge(&order, &sites).unwrap();
+            Reply::ok(FRESH, b"body").head_after(&held)
+        });
+        let mut readers = Vec::new();
+        for _ in 0..30 {
+            readers.push(fixture.spawn("GET /x", ""));
+            tokio::task::yield_now().await;
+            advance(Duration::from_millis(1)).await;
+        }
+        gate.open();
+        for reader in readers {
+            assert_eq!(reader.await.unwrap().status, 200);
+        }
+        // The second fetch began after all of them had come, so its object is new enough for each.
+        assert_eq!(fixture.origin.requests(), 2);
+    });
 }
 
 #[test]

@@ -28,6 +28,7 @@ use crate::context::Context;
 use crate::exchange::ClientRequest;
 use crate::fault::BodyError;
 use crate::file_heads::FileHeads;
+use crate::peers::Peers;
 use crate::respond::respond;
 use crate::response::{Body, ContentLength, Response};
 use crate::site::SiteTable;
@@ -150,6 +151,18 @@ impl Fixture {
         Self::of(|_| site(http_origin(), change))
     }
 
+    /// One site whose objects these nodes share.
+    pub(super) fn in_cluster(peers: &Arc<Peers>) -> Self {
+        let fixture = Self::cached();
+        let mut origin = http_origin();
+        if let Origin::Http(origin) = &mut origin {
+            origin.peers = true;
+        }
+        let sites = [site(origin, |_| {})];
+        let sites = SiteTable::open(&sites, None, Some(&fixture.store), Some(peers)).unwrap();
+        Self { sites: Arc::new(sites), ..fixture }
+    }
+
     /// The site that `make` makes, given an empty directory.
     pub(super) fn of(make: impl FnOnce(&Path) -> Site) -> Self {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -208,7 +221,7 @@ async fn open(context: &Rc<Context>, sites: &SiteTable, line: &str, fields: &str
     let request = Request::parse(head.as_bytes(), &limits).unwrap();
     let before = allocations();
     // Of a network that is limited, unless the context says otherwise.
-    let address = Ipv4Addr::new(192, 0, 2, 1).into();
+    let address = (Ipv4Addr::new(192, 0, 2, 1), 40_000).into();
     let client = ClientRequest { head: &request, address, secure: true, early };
     let response = respond(context, sites, client).await;
     ALLOCATIONS.set(allocations() - before);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use penstock_origin::http::{Fetch, HttpOrigin, OriginError, RequestBody};
+use penstock_origin::http::{Fetch, HttpOrigin, OriginError, RelayedResponse, RequestBody, ServerOrder};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
 
@@ -295,6 +295,16 @@ impl Origins for Rc<ScriptedOrigin> {
         _body: RequestBody,
     ) -> Fetched<'f, 'o> {
         Box::pin(self.answer(fetch))
+    }
+
+    fn relay<'f>(
+        &'f self,
+        _origin: &'f Arc<HttpOrigin>,
+        _fetch: &'f Fetch,
+        _order: Option<&'f ServerOrder<'f>>,
+    ) -> LocalFuture<'f, Result<RelayedResponse, OriginError>> {
+        // A body that stays in its socket cannot be scripted.
+        Box::pin(async { Err(OriginError::Unreachable) })
     }
 }
 

@@ -5,9 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use penstock_config::{Config, limits};
+use penstock_cache::purge::{Pattern, Scope};
+use penstock_cluster::Load;
+use penstock_config::{ClusterNode, Config, limits};
+use penstock_origin::http::OriginError;
 
-use crate::peers::{Peers, Route, Step};
+use super::fixture::{Fixture, content, run};
+use super::scripted::{FieldList, Reply};
+use crate::peers::{Peer, Peers, Route, Step};
 use crate::requester::{Hop, Requester};
 
 const CLIENT: Requester = Requester::Client(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -21,6 +26,32 @@ fn peers(now: Instant) -> Arc<Peers> {
     Peers::open(&config.cluster.unwrap(), None, now)
 }
 
+#[test]
+fn an_object_that_comes_too_slowly_from_a_node_is_asked_of_the_origin() {
+    run(async {
+        let text = "listeners: [{address: 127.0.0.1:80}]\nsites: [{origin: {http: [\"http://a\"]}}]\n\
+            cluster: {self: e0, nodes: [{name: e0, address: 127.0.0.1:1, weight: 0}, \
+            {name: e1, address: 127.0.0.1:2}, {name: e2, address: 127.0.0.1:3}]}\n";
+        let config = Config::from_text(text, Path::new("/nowhere/edge.yaml")).unwrap();
+        let peers = Peers::open(&config.cluster.unwrap(), None, Instant::now());
+        let fixture = Fixture::in_cluster(&peers);
+        let whole = content(1000, 0);
+        let of_node: FieldList<'_> =
+            &[("etag", "\"a\""), ("penstock-freshness", "fresh=60000, age=0, swr=0, sie=0")];
+        fixture.origin.reply(Reply::ok(of_node, &whole).cut_after(300, OriginError::TooSlow));
+        let body = whole.clone();
+        // Without the field of a node: it counts as a refusal of each node, and as an answer of the origin.
+        fixture.origin.handle(move |asked| Reply::part_of(&body, &[("etag", "\"a\"")], asked));
+        let answer = fixture.get("GET /x", "").await;
+        assert!(answer.body == whole && answer.fault.is_none());
+        let ranges: Vec<_> =
+            fixture.origin.asked().iter().map(|asked| asked.range.map(|(first, _)| first)).collect();
+        assert_eq!(ranges, [Some(0), Some(300)], "the rest came from the origin at once");
+        fixture.get("GET /y", "").await;
+        assert_eq!(fixture.origin.requests(), 2 + 3, "another object: both nodes, then the origin");
+    });
+}
+
 /// Routes whose nodes are ranked so.
 fn route_ranked(peers: &Peers, names: [&str; 3]) -> Route {
     let routes = (0..=u8::MAX).map(|number| Route::new([number; 16], 0));
@@ -32,20 +63,34 @@ fn later(now: Instant) -> Instant {
     now + Duration::from_secs(limits::PEER_TAKEOVER_SECONDS)
 }
 
+fn node(peers: &Peers, name: &str) -> Arc<Peer> {
+    peers.others().into_iter().find(|peer| peer.name() == name).unwrap()
+}
+
+/// The steps of a request, each as the name of a node with the hop, or `origin`.
+fn steps(peers: &Peers, route: Route, requester: Requester, shield: &[&str], now: Instant) -> Vec<String> {
+    let shield: Vec<String> = shield.iter().map(|name| (*name).to_owned()).collect();
+    let steps = peers.steps(route, requester, &shield, now);
+    let shown = |step| match step {
+        Step::Peer(peer, hop) => format!("{} {}", Peer::name(&peer), hop.label()),
+        Step::Origin => "origin".to_owned(),
+    };
+    steps.into_iter().map(shown).collect()
+}
+
 #[test]
 fn a_client_is_served_by_the_owner_or_the_substitutes_in_front_of_this_node() {
     let now = Instant::now();
     let peers = peers(now);
-    let owned = |place| Step::Peer(place, Hop::Owner);
     for (rank, expected) in [
-        (["e1", "e2", "e0"], vec![owned(1), owned(2), Step::Origin]),
-        (["e1", "e0", "e2"], vec![owned(1), Step::Origin]),
-        (["e0", "e1", "e2"], vec![Step::Origin]),
+        (["e1", "e2", "e0"], vec!["e1 owner", "e2 owner", "origin"]),
+        (["e1", "e0", "e2"], vec!["e1 owner", "origin"]),
+        (["e0", "e1", "e2"], vec!["origin"]),
     ] {
         let route = route_ranked(&peers, rank);
-        assert_eq!(peers.steps(route, CLIENT, &[], later(now)), expected, "{rank:?}");
+        assert_eq!(steps(&peers, route, CLIENT, &[], later(now)), expected, "{rank:?}");
         let of_peer = Requester::Peer(Hop::Owner);
-        assert_eq!(peers.steps(route, of_peer, &[], later(now)), [Step::Origin], "no third node");
+        assert_eq!(steps(&peers, route, of_peer, &[], later(now)), ["origin"], "no third node");
     }
 }
 
@@ -53,11 +98,11 @@ fn a_client_is_served_by_the_owner_or_the_substitutes_in_front_of_this_node() {
 fn a_node_that_is_out_is_passed_over() {
     let now = Instant::now();
     let peers = peers(now);
-    peers.node(1).origin().take_out(0, "a test");
+    node(&peers, "e1").take_out("a test");
     let route = route_ranked(&peers, ["e1", "e2", "e0"]);
-    assert_eq!(peers.steps(route, CLIENT, &[], later(now)), [Step::Peer(2, Hop::Owner), Step::Origin]);
-    peers.node(2).origin().take_out(0, "a test");
-    assert_eq!(peers.steps(route, CLIENT, &[], later(now)), [Step::Origin]);
+    assert_eq!(steps(&peers, route, CLIENT, &[], later(now)), ["e2 owner", "origin"]);
+    node(&peers, "e2").take_out("a test");
+    assert_eq!(steps(&peers, route, CLIENT, &[], later(now)), ["origin"]);
 }
 
 #[test]
@@ -66,13 +111,13 @@ fn an_owner_that_is_new_asks_its_substitute_first_and_not_for_ever() {
     let peers = peers(now);
     let route = route_ranked(&peers, ["e0", "e2", "e1"]);
     for requester in [CLIENT, Requester::Peer(Hop::Owner)] {
-        assert_eq!(peers.steps(route, requester, &[], now), [Step::Peer(2, Hop::Held), Step::Origin]);
-        assert_eq!(peers.steps(route, requester, &[], later(now)), [Step::Origin]);
+        assert_eq!(steps(&peers, route, requester, &[], now), ["e2 held", "origin"]);
+        assert_eq!(steps(&peers, route, requester, &[], later(now)), ["origin"]);
     }
     peers.note_purge(now);
-    assert_eq!(peers.steps(route, CLIENT, &[], now), [Step::Origin], "the substitute may not have purged");
+    assert_eq!(steps(&peers, route, CLIENT, &[], now), ["origin"], "the substitute may not have purged");
     let other = route_ranked(&peers, ["e2", "e0", "e1"]);
-    assert_eq!(peers.steps(other, Requester::Peer(Hop::Owner), &[], now), [Step::Origin], "not the owner");
+    assert_eq!(steps(&peers, other, Requester::Peer(Hop::Owner), &[], now), ["origin"], "not the owner");
 }
 
 #[test]
@@ -80,12 +125,13 @@ fn misses_go_through_the_shield_and_those_of_the_shield_do_not() {
     let now = Instant::now();
     let peers = peers(now);
     let route = route_ranked(&peers, ["e0", "e1", "e2"]);
-    let through = [Step::Peer(3, Hop::Shield), Step::Origin];
-    assert_eq!(peers.steps(route, CLIENT, &[3], later(now)), through);
-    assert_eq!(peers.steps(route, Requester::Peer(Hop::Owner), &[3], later(now)), through);
-    assert_eq!(peers.steps(route, CLIENT, &[0, 3], later(now)), [Step::Origin], "this node is one");
+    for requester in [CLIENT, Requester::Peer(Hop::Owner)] {
+        assert_eq!(steps(&peers, route, requester, &["e3"], later(now)), ["e3 shield", "origin"]);
+    }
+    assert_eq!(steps(&peers, route, CLIENT, &["e0", "e3"], later(now)), ["origin"], "this node is one");
+    assert_eq!(steps(&peers, route, CLIENT, &["e9"], later(now)), ["origin"], "no node has that name");
     for hop in [Hop::Shield, Hop::Held] {
-        assert_eq!(peers.steps(route, Requester::Peer(hop), &[3], now), [Step::Origin]);
+        assert_eq!(steps(&peers, route, Requester::Peer(hop), &["e3"], now), ["origin"]);
     }
 }
 
@@ -94,10 +140,62 @@ fn an_owner_that_has_too_much_to_do_sheds_to_the_next() {
     let now = Instant::now();
     let peers = peers(now);
     let route = route_ranked(&peers, ["e1", "e2", "e0"]);
-    peers.node(1).set_load(limits::PEER_LOAD_ALWAYS);
-    assert_eq!(peers.steps(route, CLIENT, &[], later(now))[0], Step::Peer(1, Hop::Owner));
-    peers.node(1).set_load(10 * limits::PEER_LOAD_ALWAYS);
-    assert_eq!(peers.steps(route, CLIENT, &[], later(now))[0], Step::Peer(2, Hop::Owner));
+    let always = Load {
+        requests: limits::PEER_LOAD_ALWAYS,
+        connections: limits::PEER_LOAD_CONNECTIONS,
+        busy: limits::PEER_LOAD_BUSY_THOUSANDTHS,
+    };
+    let none = Load::default();
+    for (load, first) in [
+        (always, "e1 owner"),
+        (Load { requests: 10 * always.requests, ..none }, "e2 owner"),
+        (Load { connections: 10 * always.connections, ..none }, "e2 owner"),
+        (Load { busy: 1000, ..none }, "e2 owner"),
+    ] {
+        node(&peers, "e1").set_load(load);
+        assert_eq!(steps(&peers, route, CLIENT, &[], later(now))[0], first, "{load:?}");
+    }
+    peers.set_own_load(0, 1000);
+    node(&peers, "e2").set_load(Load { busy: 1000, ..none });
+    assert_eq!(steps(&peers, route, CLIENT, &[], later(now))[0], "e1 owner", "all are as busy");
+}
+
+#[test]
+fn a_node_that_has_missed_a_purge_is_not_asked() {
+    let now = Instant::now();
+    let peers = peers(now);
+    let route = route_ranked(&peers, ["e1", "e2", "e0"]);
+    let everything = Pattern { place: None, scope: Scope::Everything };
+    peers.missed.add(&everything, false, &["e1".to_owned(), "e3".to_owned()], now);
+    assert_eq!(steps(&peers, route, CLIENT, &["e3"], later(now)), ["e2 owner", "origin"]);
+    let purge = peers.missed.claim(|_| true, now).unwrap();
+    peers.missed.repeated(&purge, &[], |_| true, now);
+    assert_eq!(steps(&peers, route, CLIENT, &[], later(now)), ["e1 owner", "e2 owner", "origin"]);
+}
+
+#[test]
+fn a_change_of_the_nodes_moves_only_its_share_and_keeps_the_state_of_the_others() {
+    let now = Instant::now();
+    let peers = peers(now);
+    let routes: Vec<Route> = (0..=u8::MAX).map(|number| Route::new([number; 16], 0)).collect();
+    let owners = || routes.iter().map(|route| peers.rank(*route)[0].clone()).collect::<Vec<_>>();
+    let before = owners();
+    let mut nodes: Vec<ClusterNode> = peers.cluster().nodes.clone();
+    let new = ClusterNode { name: "e4".to_owned(), address: "127.0.0.1:5".parse().unwrap(), weight: 1 };
+    let gone = nodes.remove(1);
+    nodes.insert(0, new);
+    node(&peers, "e2").take_out("a test");
+    assert!(peers.set_members(&nodes, later(now)));
+    assert!(!peers.set_members(&nodes, later(now)), "it is the same list");
+    assert!(!peers.is_member(&gone.name) && peers.is_member("e4"));
+    assert!(!node(&peers, "e2").origin().is_up(), "it is still out");
+    for (then, owner) in before.iter().zip(owners()) {
+        assert!(*then == owner || *then == gone.name || owner == "e4", "{then} to {owner}");
+    }
+    let route = routes.iter().find(|route| peers.rank(**route)[..2] == ["e0", "e4"]).unwrap();
+    assert_eq!(steps(&peers, *route, CLIENT, &[], later(now))[0], "e4 held", "the nodes have just changed");
+    nodes.retain(|node| node.name != "e0");
+    assert!(!peers.set_members(&nodes, now), "this node belongs to it");
 }
 
 #[test]
@@ -111,4 +209,17 @@ fn a_block_is_asked_for_as_long_as_an_entry_lives() {
     assert!(peers.is_asking(route));
     drop(second);
     assert!(!peers.is_asking(route));
+}
+
+#[test]
+fn the_blocks_that_others_are_asked_for_are_bounded() {
+    let peers = peers(Instant::now());
+    let route = |number: usize| Route { key: [0; 16], block: number as u64 };
+    let mut asked: Vec<_> =
+        (0..limits::PEER_OUTGOING).map(|number| peers.ask_others(route(number))).collect();
+    assert!(asked.iter().all(Option::is_some));
+    assert!(peers.ask_others(route(limits::PEER_OUTGOING)).is_none());
+    assert!(peers.ask_others(route(7)).is_some(), "one that is asked for already");
+    asked.pop();
+    assert!(peers.ask_others(route(limits::PEER_OUTGOING)).is_some());
 }

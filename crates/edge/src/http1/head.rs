@@ -1,6 +1,6 @@
 //! Heads of HTTP/1 responses: status line, the fields of the connection, framing (RFC 9112).
 
-use std::time::SystemTime;
+use std::time::Instant;
 
 use penstock_content::{ContentLength, Response};
 use penstock_http::{HeadWriter, HttpVersion, Status};
@@ -92,7 +92,7 @@ fn refusal_saying(worker: &Worker, status: Status, text: &str, keep_alive: bool)
 fn begin<'o>(worker: &Worker, out: &'o mut Vec<u8>, code: u16, dated: bool) -> HeadWriter<'o> {
     let mut head = HeadWriter::with_code(out, code);
     if dated {
-        worker.date.with_date(SystemTime::now(), |date| {
+        worker.date.with_date(Instant::now(), |date| {
             head.date(date);
         });
     }

@@ -5,16 +5,17 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{Body, CacheStatus, ClientRequest, ContentLength, Fields, Forward, Response, respond};
-use penstock_egress::Part;
+use penstock_egress::{Part, Transmission};
 use penstock_http::manifest::{Likeness, Manifest};
 use penstock_http::{BodyFraming, Rejection, Request, Status, ValidatedHead};
-use penstock_http2::{ErrorCode, RequestHead};
+use penstock_http2::RequestHead;
 
-use super::slot::Head;
+use super::detached::{Content, Detached, take_content};
+use super::slot::{Head, code_of};
 use super::stream::{Stream, StreamBody, StreamCarrier};
-use crate::drive::{Sent, drive};
+use crate::drive::{NOTHING_SENT, Sent, drive, drive_rest};
 use crate::metrics::ShortReason;
-use crate::record::{Answered, record, record_refusal};
+use crate::record::{Answered, Recording, record, record_refusal};
 use crate::upload::{self, forwarded_share};
 use crate::worker::CountedHere;
 
@@ -25,6 +26,8 @@ pub(super) struct Opened {
     /// The number of the request on its connection.
     pub(super) number: u64,
     pub(super) settings: CountedHere,
+    /// When the request had come.
+    pub(super) started: Instant,
 }
 
 /// What came on a stream.
@@ -39,6 +42,8 @@ pub(super) enum Incoming {
         status: u16,
         reason: &'static str,
     },
+    /// Nothing: the response is there, and could not be sent at once.
+    Attached(Option<Box<(Detached, Transmission)>>),
 }
 
 /// Whether a request came before the client's end of the handshake (RFC 8470).
@@ -52,13 +57,16 @@ pub(super) enum Early {
     Wait,
 }
 
-const NOTHING_SENT: Sent = Sent { bytes: 0, first_byte: None, short: None };
-
 /// Answers what came on a stream.
-pub(super) async fn answer(opened: Opened) {
-    let started = Instant::now();
-    let Opened { stream, request, number, settings } = &opened;
+pub(super) async fn answer(mut opened: Opened) {
+    if let Incoming::Attached(unsent) = &mut opened.request {
+        let Some(unsent) = unsent.take() else { return };
+        return Box::pin(send_unsent(&opened.stream, *unsent)).await;
+    }
+    let Opened { stream, request, number, settings, started } = &opened;
+    let started = *started;
     match request {
+        Incoming::Attached(_) => {}
         Incoming::Rejected { status, reason } => {
             stream.shared.worker.shard.rejected(reason);
             send_head_alone(stream, *status).await;
@@ -79,15 +87,16 @@ pub(super) async fn answer(opened: Opened) {
                 body,
             };
             match Request::from_validated(&head, &settings.head) {
-                Ok(request) => answer_request(&opened, &request, *early, started).await,
+                Ok(request) => answer_request(&opened, &request, *early).await,
                 Err(rejection) => Box::pin(answer_rejected(&opened, rejection, started)).await,
             }
         }
     }
 }
 
-async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early, started: Instant) {
-    let Opened { stream, settings, number, .. } = opened;
+async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
+    let Opened { stream, settings, number, started, .. } = opened;
+    let started = *started;
     let shared = &stream.shared;
     let worker = Rc::clone(&shared.worker);
     if early == Early::Wait {
@@ -97,7 +106,7 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early, st
         }
     }
     let early = early == Early::Answer || request.came_early();
-    let (address, secure) = (shared.client.ip(), shared.tls.is_some());
+    let (address, secure) = (shared.client, shared.tls.is_some());
     let client = ClientRequest { head: request, address, secure, early };
     let content = Rc::clone(&worker.content);
     // Held until the response has been sent: it comes from the origin as well.
@@ -112,15 +121,14 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early, st
                     BodyFraming::Chunked => None,
                 };
                 let mut body = StreamBody::new(stream, announced, settings.limits.body_bytes);
-                let around = (&content, shared.client);
-                let forwarded = upload::forward(&mut body, &forward, client, around, settings);
+                let forwarded = upload::forward(&mut body, &forward, client, &content, settings);
                 Box::pin(forwarded).await.map(|(response, _)| response)
             }
             Err(rejection) => Err(rejection),
         },
         None => Ok(respond(&content, &settings.sites, client).await),
     };
-    let response = match responded {
+    let mut response = match responded {
         Ok(response) => response,
         Err(rejection) => return Box::pin(answer_rejected(opened, rejection, started)).await,
     };
@@ -130,9 +138,14 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early, st
         worker.shard.early_request(if refused { "refused" } else { "answered" });
     }
     let cache = response.cache_status.map(CacheStatus::label);
+    let answered = Answered { status, started, early, head_bytes: 0, cache };
+    if share.is_none()
+        && let Some(content) = take_content(&mut response, &worker, started)
+    {
+        return detach(opened, request, response, &answered, content);
+    }
     let sent = send(stream, request, response).await;
     drop(share);
-    let answered = Answered { status, started, early, head_bytes: 0, cache };
     record(shared.carrier(stream.id, *number), request, &answered, &sent, settings);
 }
 
@@ -140,21 +153,71 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early, st
 async fn send(stream: &Stream, request: &Request<'_>, response: Response) -> Sent {
     let Response { status, fields, length, body, has_date, .. } = response;
     let urgency = urgency(&fields, length, request.raw_path());
-    let length = match length {
-        ContentLength::Known(length) => Some(length),
-        ContentLength::None | ContentLength::Unknown => None,
-    };
+    let length = known(length);
     let end = matches!(body, Body::Empty) || length == Some(0);
     if let Some(urgency) = urgency {
         stream.with(|slot, protocol| protocol.set_default_urgency(slot.stream, urgency));
     }
     stream.send_head(Head { status, fields: Some(fields), length, is_page: false, has_date, end });
-    let mut sent = if end {
+    let sent = if end {
         NOTHING_SENT
     } else {
         let worker = Rc::clone(&stream.shared.worker);
         drive(&mut StreamCarrier::new(stream), &worker, Vec::new(), body).await
     };
+    end_stream(stream, sent).await
+}
+
+fn known(length: ContentLength) -> Option<u64> {
+    match length {
+        ContentLength::Known(length) => Some(length),
+        ContentLength::None | ContentLength::Unknown => None,
+    }
+}
+
+/// Leaves a response to the task of the connection.
+fn detach(
+    opened: &Opened,
+    request: &Request<'_>,
+    response: Response,
+    answered: &Answered,
+    (transmission, chunks): Content,
+) {
+    let Opened { stream, settings, number, .. } = opened;
+    let Response { status, fields, length, has_date, .. } = response;
+    let urgency = urgency(&fields, length, request.raw_path());
+    let length = known(length);
+    let transmission = transmission.filter(|transmission| transmission.remaining() > 0);
+    let end = transmission.is_none();
+    let (number, settings, started) = (*number, Rc::clone(settings), opened.started);
+    let recording = Recording::begin(stream.shared.carrier(stream.id, number), request, answered, &settings);
+    let head = Head { status, fields: Some(fields), length, is_page: false, has_date, end };
+    stream.detach(
+        head,
+        transmission,
+        urgency,
+        Box::new(Detached { number, settings, started, recording, chunks }),
+    );
+}
+
+/// Sends a response that could not be sent at once.
+async fn send_unsent(stream: &Stream, (mut detached, transmission): (Detached, Transmission)) {
+    let worker = Rc::clone(&stream.shared.worker);
+    let sent = if transmission.remaining() > 0 {
+        let chunks = detached.chunks.take();
+        drive_rest(&mut StreamCarrier::new(stream), &worker, transmission, chunks).await
+    } else {
+        NOTHING_SENT
+    };
+    let mut sent = end_stream(stream, sent).await;
+    // With what was sent before it had a task.
+    sent.bytes = stream.with(|slot, _| slot.content_sent).unwrap_or(sent.bytes);
+    let carrier = stream.shared.carrier(stream.id, detached.number);
+    detached.end(&carrier, &sent, Instant::now());
+}
+
+/// Waits until the end of a response has been sent, or resets its stream.
+async fn end_stream(stream: &Stream, mut sent: Sent) -> Sent {
     if sent.short.is_none() {
         sent.short = stream.end().await.err();
     }
@@ -166,14 +229,6 @@ async fn send(stream: &Stream, request: &Request<'_>, response: Response) -> Sen
     }
     sent.first_byte = stream.with(|slot, _| slot.first_byte).flatten();
     sent
-}
-
-/// The error code for a response that ends early.
-fn code_of(why: ShortReason) -> ErrorCode {
-    match why {
-        ShortReason::TooSlow | ShortReason::Drain => ErrorCode::CANCEL,
-        _ => ErrorCode::INTERNAL_ERROR,
-    }
 }
 
 /// The urgency of a response for which the client said nothing: what a player waits for comes before segments (RFC 9218

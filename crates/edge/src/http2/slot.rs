@@ -2,14 +2,16 @@
 
 use std::collections::VecDeque;
 use std::task::Waker;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use penstock_content::Fields;
 use penstock_egress::{Available, FrameBatch, SendError, Transmission};
-use penstock_http2::{Outgoing, ServerConnection, StreamId};
+use penstock_http2::{ErrorCode, Outgoing, ServerConnection, StreamId};
 use penstock_sys::file::Extent;
 
+use super::detached::Detached;
 use crate::client_budget::ClientBudget;
+use crate::drive::short_reason;
 use crate::metrics::ShortReason;
 use crate::worker::Worker;
 
@@ -45,6 +47,8 @@ pub(super) struct Slot {
     /// Why the stream ends early.
     pub(super) short: Option<ShortReason>,
     pub(super) body: ReceivedBody,
+    /// Set if the response has no task.
+    pub(super) detached: Option<Box<Detached>>,
     /// The batch for which the file was last looked at.
     looked_at: u64,
     waker: Option<Waker>,
@@ -107,6 +111,7 @@ impl Slot {
             budget,
             short: None,
             body: ReceivedBody { pieces: VecDeque::new(), is_whole: is_body_whole },
+            detached: None,
             looked_at: 0,
             waker: None,
         }
@@ -133,6 +138,14 @@ impl Slot {
         self.head = None;
         self.end = false;
         self.wake();
+    }
+
+    /// Has the head sent with the next batch.
+    pub(super) fn set_head(&mut self, head: Head) {
+        if self.short.is_none() {
+            self.content_left = head.length.filter(|_| !head.end);
+            self.head = Some(head);
+        }
     }
 
     /// Begins to send. Without bytes the pause comes when the client takes more.
@@ -197,10 +210,16 @@ impl Slot {
             self.first_byte.get_or_insert(now);
             self.is_whole = head.end;
             field_block.clear();
-            head.encode(self.stream, protocol, worker, field_block);
+            head.encode(self.stream, protocol, worker, now, field_block);
             batch.put(field_block);
             if head.end {
                 self.wake();
+            } else if self.detached.is_some()
+                && batch.space() > FRAME_HEADER_BYTES
+                && protocol.sendable(self.stream) > 0
+            {
+                // What makes it the next for its head makes it the next for its content.
+                self.put_content(batch, protocol, batch_number);
             }
         } else if self.transmission.is_some() {
             self.put_content(batch, protocol, batch_number);
@@ -248,8 +267,22 @@ impl Slot {
     }
 
     fn set_pause(&mut self, pause: Pause) {
-        self.pause = Some(pause);
-        self.wake();
+        match pause {
+            // There is no task to be told.
+            Pause::Failed(error) if self.detached.is_some() => self.fail(short_reason(&error)),
+            pause => {
+                self.pause = Some(pause);
+                self.wake();
+            }
+        }
+    }
+}
+
+/// The error code for a response that ends early.
+pub(super) fn code_of(why: ShortReason) -> ErrorCode {
+    match why {
+        ShortReason::TooSlow | ShortReason::Drain => ErrorCode::CANCEL,
+        _ => ErrorCode::INTERNAL_ERROR,
     }
 }
 
@@ -259,6 +292,7 @@ impl Head {
         stream: StreamId,
         protocol: &mut ServerConnection,
         worker: &Worker,
+        now: Instant,
         field_block: &mut Vec<u8>,
     ) {
         let mut digits = [0; 20];
@@ -267,7 +301,7 @@ impl Head {
         let fields = self.fields.iter().flat_map(Fields::iter);
         let mut text = [0; DATE_BYTES];
         if !self.has_date {
-            worker.date.with_date(SystemTime::now(), |date| {
+            worker.date.with_date(now, |date| {
                 text.iter_mut().zip(date.bytes()).for_each(|(byte, other)| *byte = other);
             });
         }

@@ -11,8 +11,10 @@ use penstock_egress::{FrameBatch, Transmission};
 use penstock_http2::{ErrorCode, Outgoing, ServerConnection, StreamId};
 use penstock_tls::Ja4;
 
-use super::slot::{FRAME_HEADER_BYTES, Slot};
+use super::detached::Detached;
+use super::slot::{FRAME_HEADER_BYTES, Head, Slot, code_of};
 use crate::connection::Connection;
+use crate::drive::Sent;
 use crate::metrics::{HandshakeFacts, OutletKind, ShortReason};
 use crate::record::CarriedBy;
 use crate::settings::Settings;
@@ -38,6 +40,7 @@ impl Shared {
             slots: VecDeque::new(),
             field_block: Vec::new(),
             batches: 0,
+            detached: 0,
             is_handshake_finished: connection.unfinished_handshake.is_none(),
         };
         Self {
@@ -84,6 +87,8 @@ pub(super) struct State {
     field_block: Vec<u8>,
     /// Batches filled so far.
     batches: u64,
+    /// Streams without a task.
+    detached: usize,
     pub(super) is_handshake_finished: bool,
 }
 
@@ -113,10 +118,87 @@ impl State {
     }
 
     /// Ends all streams for this reason.
-    pub(super) fn fail_all(&mut self, why: ShortReason) {
+    pub(super) fn fail_all(&mut self, why: ShortReason, shared: &Shared) {
         for slot in &mut self.slots {
             slot.fail(why);
         }
+        let now = Instant::now();
+        while self.detached > 0
+            && let Some(position) = self.slots.iter().position(|slot| slot.detached.is_some())
+        {
+            self.settle(position, shared, now);
+        }
+    }
+
+    /// Ends a stream that the client has reset.
+    pub(super) fn reset_by_client(&mut self, stream: StreamId, shared: &Shared, now: Instant) {
+        if let Some(position) = self.position(stream) {
+            self.slots[position].fail(ShortReason::ClientClosed);
+            self.settle(position, shared, now);
+        }
+    }
+
+    /// Takes a response over from its task.
+    pub(super) fn detach(
+        &mut self,
+        stream: StreamId,
+        (head, transmission): (Head, Option<Transmission>),
+        urgency: Option<u8>,
+        detached: Box<Detached>,
+        shared: &Shared,
+    ) {
+        let Some(position) = self.position(stream) else { return };
+        let slot = &mut self.slots[position];
+        slot.set_head(head);
+        slot.transmission = transmission;
+        slot.detached = Some(detached);
+        self.protocol.set_response(stream, urgency, slot.outgoing());
+        self.detached += 1;
+        if slot.short.is_some() {
+            // The client has reset it meanwhile.
+            self.settle(position, shared, Instant::now());
+        }
+    }
+
+    /// Ends a stream without a task if its response is whole or has failed.
+    fn settle(&mut self, position: usize, shared: &Shared, now: Instant) {
+        let slot = self.slots.get_mut(position).filter(|slot| slot.is_whole || slot.short.is_some());
+        let Some(detached) = slot.and_then(|slot| slot.detached.take()) else { return };
+        let Some(mut slot) = self.slots.remove(position) else { return };
+        self.detached -= 1;
+        let shard = &shared.worker.shard;
+        match slot.short {
+            Some(why) if !slot.is_whole => {
+                self.protocol.reset(slot.stream, code_of(why));
+                if why != ShortReason::ClientClosed {
+                    shard.stream_reset(why.label());
+                }
+            }
+            _ => slot.short = None,
+        }
+        self.protocol.finished(slot.stream);
+        shard.stream_closed();
+        let Slot { stream, content_sent: bytes, first_byte, short, .. } = slot;
+        let carrier = shared.carrier(stream, detached.number);
+        detached.end(&carrier, &Sent { bytes, first_byte, short }, now);
+        discard_files(slot.transmission, shared);
+    }
+
+    /// Takes out what is left of a response without a task.
+    pub(super) fn attach(&mut self) -> Option<(StreamId, Detached, Transmission)> {
+        if self.detached == 0 {
+            return None;
+        }
+        let mut slots = self.slots.iter_mut();
+        let (stream, detached, transmission) = slots.find_map(|slot| {
+            let detached = slot.detached.take()?;
+            slot.pause = None;
+            let transmission = slot.transmission.take().unwrap_or_default();
+            self.protocol.set_outgoing(slot.stream, slot.outgoing());
+            Some((slot.stream, *detached, transmission))
+        })?;
+        self.detached -= 1;
+        Some((stream, detached, transmission))
     }
 
     /// Wakes all streams.
@@ -127,7 +209,7 @@ impl State {
     }
 
     /// Puts frames into the batch until it is full or nothing can be sent.
-    pub(super) fn fill(&mut self, batch: &mut FrameBatch<'_>, worker: &Worker, now: Instant) {
+    pub(super) fn fill(&mut self, batch: &mut FrameBatch<'_>, shared: &Shared, now: Instant) {
         self.batches += 1;
         if self.protocol.has_control() {
             self.field_block.clear();
@@ -141,8 +223,13 @@ impl State {
                 continue;
             };
             let slot = &mut self.slots[position];
-            slot.put_next(batch, &mut self.protocol, worker, (&mut self.field_block, self.batches, now));
-            self.protocol.set_outgoing(stream, slot.outgoing());
+            let around = (&mut self.field_block, self.batches, now);
+            slot.put_next(batch, &mut self.protocol, &shared.worker, around);
+            if slot.detached.is_some() && (slot.is_whole || slot.short.is_some()) {
+                self.settle(position, shared, now);
+            } else {
+                self.protocol.set_outgoing(stream, slot.outgoing());
+            }
         }
     }
 
@@ -195,5 +282,13 @@ impl State {
         self.protocol.release_memory();
         self.slots = VecDeque::new();
         self.field_block = Vec::new();
+    }
+}
+
+/// Closes what files a response had.
+pub(super) fn discard_files(unsent: Option<Transmission>, shared: &Shared) {
+    for file in unsent.into_iter().flat_map(Transmission::into_files) {
+        // Closing a file can block.
+        shared.worker.io.discard(file);
     }
 }

@@ -1,5 +1,6 @@
 //! A stream as the carrier of one response, and of the request's body.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -10,8 +11,9 @@ use penstock_http::{Rejection, Status};
 use penstock_http2::{ErrorCode, ServerConnection, StreamId};
 use tokio::time::timeout_at;
 
+use super::detached::Detached;
 use super::slot::{Head, Pause, Slot};
-use super::state::Shared;
+use super::state::{Shared, discard_files};
 use crate::drive::Carrier;
 use crate::metrics::ShortReason;
 use crate::upload::{BodyPiece, ClientBody};
@@ -20,21 +22,41 @@ use crate::upload::{BodyPiece, ClientBody};
 pub(super) struct Stream {
     pub(super) shared: Rc<Shared>,
     pub(super) id: StreamId,
+    /// Whether the connection ends the stream.
+    is_detached: Cell<bool>,
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        if self.is_detached.get() {
+            return;
+        }
         let unsent = self.shared.state.borrow_mut().remove(self.id);
         self.shared.set_changed();
         self.shared.worker.shard.stream_closed();
-        for file in unsent.into_iter().flat_map(Transmission::into_files) {
-            // Closing a file can block.
-            self.shared.worker.io.discard(file);
-        }
+        discard_files(unsent, &self.shared);
     }
 }
 
 impl Stream {
+    pub(super) fn new(shared: &Rc<Shared>, id: StreamId) -> Self {
+        Self { shared: Rc::clone(shared), id, is_detached: Cell::new(false) }
+    }
+
+    /// Leaves the response, and the end of the stream, to the task of the connection.
+    pub(super) fn detach(
+        &self,
+        head: Head,
+        transmission: Option<Transmission>,
+        urgency: Option<u8>,
+        detached: Box<Detached>,
+    ) {
+        self.is_detached.set(true);
+        let mut state = self.shared.state.borrow_mut();
+        state.detach(self.id, (head, transmission), urgency, detached, &self.shared);
+        self.shared.set_changed();
+    }
+
     /// Changes the slot and tells the protocol what there is to send. `None` if the slot is gone, which does not happen.
     pub(super) fn with<T>(&self, change: impl FnOnce(&mut Slot, &mut ServerConnection) -> T) -> Option<T> {
         let mut state = self.shared.state.borrow_mut();
@@ -88,10 +110,7 @@ impl Stream {
     /// Has the head sent with the next batch.
     pub(super) fn send_head(&self, head: Head) {
         self.with(|slot, _| {
-            if slot.short.is_none() {
-                slot.content_left = head.length.filter(|_| !head.end);
-                slot.head = Some(head);
-            }
+            slot.set_head(head);
         });
     }
 

@@ -1,6 +1,7 @@
 //! Frames without a body: SETTINGS, PING, GOAWAY, WINDOW_UPDATE, RST_STREAM and priorities (RFC 9113 §6, RFC 9218 §7).
 
-use super::{Phase, SHUTDOWN_PING, ServerConnection, Shutdown};
+use super::ServerConnection;
+use super::ending::{Phase, SHUTDOWN_PING, Shutdown};
 use crate::error::{ConnectionError, ErrorCode};
 use crate::event::{StreamEvent, StreamId};
 use crate::flood::Flood;

@@ -5,7 +5,7 @@ use super::receive::DataProgress;
 use crate::error::{ConnectionError, ErrorCode};
 use crate::event::{StreamEvent, StreamId};
 use crate::flood::Flood;
-use crate::frame::{FrameHeader, flag, protocol};
+use crate::frame::{FrameHeader, flag, kind, protocol, push_number};
 use crate::streams::{Closed, Incoming};
 
 impl ServerConnection {
@@ -144,5 +144,35 @@ impl ServerConnection {
             }
         }
         Ok(())
+    }
+
+    /// The application has taken `bytes` of the stream's request body: the client may send as many again. More than was
+    /// passed on counts as all of it. Bytes of a stream that is [`finished`](Self::finished) were given back by that.
+    pub fn release(&mut self, stream: StreamId, bytes: usize) {
+        let Some(state) = self.streams.get_mut(stream.get()) else { return };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(state.unreleased);
+        state.unreleased -= bytes;
+        self.give_back(stream.get(), bytes);
+    }
+
+    /// Lets the client send `bytes` again, on the connection and on the stream if it may still send there. WINDOW_UPDATE is
+    /// queued for half a window at a time.
+    pub(super) fn give_back(&mut self, stream: u32, bytes: u32) {
+        self.released += bytes;
+        if self.released >= self.receive_window_max() / 2 {
+            self.receive_window += i64::from(self.released);
+            push_number(kind::WINDOW_UPDATE, 0, self.released, &mut self.control);
+            self.released = 0;
+        }
+        let Some(state) = self.streams.get_mut(stream) else { return };
+        if state.incoming == Incoming::Ended || state.reset.is_some() {
+            return;
+        }
+        state.released += bytes;
+        if state.released >= (self.stream_window / 2).max(1) {
+            state.receive_window += i64::from(state.released);
+            push_number(kind::WINDOW_UPDATE, stream, state.released, &mut self.control);
+            state.released = 0;
+        }
     }
 }

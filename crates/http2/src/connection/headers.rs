@@ -188,6 +188,7 @@ impl ServerConnection {
             held_bytes,
             incoming,
             is_sent: false,
+            has_given: false,
             reset: None,
             outgoing: Outgoing::Nothing,
             asked,

@@ -10,7 +10,8 @@ mod sending;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::frame::number;
+use crate::frame::{flag, number};
+use crate::priority::Priority;
 
 /// A client that was not written to be right.
 struct Client {

@@ -11,16 +11,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use penstock_tls::remote_key::{RemoteKeyError, SignRequest};
-use penstock_tls::{Outbound, OutboundStream};
+use penstock_tls::{Outbound, OutboundStream, certificate_end};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::circuit::Circuit;
-use super::counters::ServerCounters;
 use super::settings::{KeyserverAddress, KeyserverLimits};
 use super::shared::Shared;
+use crate::counters::SignerCounters;
 use crate::protocol::{ErrorCode, HEADER_BYTES, Message, Opcode, decode_body, decode_header, encode};
 
 /// Pings carry this number; operations never do.
@@ -35,7 +34,6 @@ pub(super) struct Link {
     limits: KeyserverLimits,
     phase: Cell<Phase>,
     phase_changed: Notify,
-    circuit: RefCell<Circuit>,
     /// Operations without an answer, by number.
     pending: RefCell<HashMap<u32, oneshot::Sender<Answer>>>,
     next_id: Cell<u32>,
@@ -78,7 +76,6 @@ impl Link {
             limits,
             phase: Cell::new(Phase::Starting),
             phase_changed: Notify::new(),
-            circuit: RefCell::new(Circuit::new(limits.circuit_failures, limits.circuit_open)),
             pending: RefCell::default(),
             next_id: Cell::new(PING_ID + 1),
             outbox: RefCell::default(),
@@ -99,7 +96,7 @@ impl Link {
 
     /// Whether an operation may be sent, now or after the first attempt to connect.
     pub(super) fn admits(&self, now: Instant) -> bool {
-        self.phase.get() != Phase::Down && self.circuit.borrow().admits(now)
+        self.phase.get() != Phase::Down && self.counters().circuit.admits(now)
     }
 
     /// Operations that wait for an answer.
@@ -113,23 +110,25 @@ impl Link {
         request: &SignRequest,
         deadline: Instant,
     ) -> Result<Vec<u8>, RemoteKeyError> {
-        let started = Instant::now();
-        self.circuit.borrow_mut().begun();
-        self.counters().under_way.fetch_add(1, Relaxed);
-        let result = self.ask(request, deadline).await;
-        self.counters().under_way.fetch_sub(1, Relaxed);
-        self.counters().ended(result.as_ref().map(|_| started.elapsed()).map_err(|error| *error));
-        self.judge(result.as_ref().err().copied());
+        let asking = Asking::begin(self);
+        let result = self.ask(request, deadline, &asking).await;
+        asking.ended(result.as_ref().err().copied());
         result
     }
 
-    async fn ask(&self, request: &SignRequest, deadline: Instant) -> Result<Vec<u8>, RemoteKeyError> {
+    async fn ask(
+        &self,
+        request: &SignRequest,
+        deadline: Instant,
+        asking: &Asking<'_>,
+    ) -> Result<Vec<u8>, RemoteKeyError> {
         // Kinds without an opcode or a hash are those that no server would know.
         let bad_opcode = RemoteKeyError::Refused(ErrorCode::BadOpcode as u8);
         let opcode = Opcode::of(request.kind).ok_or(bad_opcode)?;
         let digest = request.kind.digest(&request.message).ok_or(bad_opcode)?;
         self.wait_for_start(deadline).await?;
         let (sent_at, (id, answer)) = (Instant::now(), self.expect_answer());
+        asking.id.set(Some(id));
         let message = Message {
             key: Some(request.key),
             // A name is at most 255 bytes, but what a client sends is not checked.
@@ -146,7 +145,6 @@ impl Link {
             Ok(Ok(Answer::Error(code))) => Err(RemoteKeyError::Refused(code)),
             Ok(Err(_)) => Err(RemoteKeyError::Unavailable),
             Err(_) => {
-                self.pending.borrow_mut().remove(&id);
                 if self.received_at.get() < sent_at {
                     // Nothing has come since: the server is stopped or cut off, and others need not find out as well.
                     self.stalled.set(true);
@@ -191,7 +189,7 @@ impl Link {
 
     /// Counts failures that are the server's own. An unknown key says nothing about others.
     fn judge(&self, error: Option<RemoteKeyError>) {
-        let mut circuit = self.circuit.borrow_mut();
+        let circuit = &self.counters().circuit;
         let failed = match error {
             None => {
                 circuit.succeeded();
@@ -203,7 +201,6 @@ impl Link {
             }
             Some(error) => circuit.failed(Instant::now()).then_some(error),
         };
-        self.counters().circuit_open.store(circuit.is_open(), Relaxed);
         if let Some(error) = failed {
             tracing::warn!("keyserver {} has failed too often and is asked less: {error}", self.address);
         }
@@ -237,6 +234,7 @@ impl Link {
         // Requests are one packet each: nothing to gain from waiting.
         drop(socket.set_nodelay(true));
         let stream = self.client.connect(socket).await.map_err(|error| error.to_string())?;
+        self.counters().set_certificate_end(certificate_end(&stream));
         let (mut reader, mut writer) = split(stream);
         let ping = encode(&Message::new(PING_ID, Opcode::PING, b"")).map_err(|error| error.to_string())?;
         writer.write_all(&ping).await.map_err(failed)?;
@@ -357,7 +355,43 @@ impl Link {
         "it has stopped to answer".to_owned()
     }
 
-    fn counters(&self) -> &ServerCounters {
+    fn counters(&self) -> &SignerCounters {
         &self.shared.servers[self.index]
+    }
+}
+
+/// An operation of one server. Dropped before its end it is forgotten: the handshake has ended before.
+struct Asking<'l> {
+    link: &'l Link,
+    started: Instant,
+    /// The number under which the answer comes, once the request is sent.
+    id: Cell<Option<u32>>,
+    has_ended: Cell<bool>,
+}
+
+impl<'l> Asking<'l> {
+    fn begin(link: &'l Link) -> Self {
+        link.counters().circuit.begun();
+        link.counters().under_way.fetch_add(1, Relaxed);
+        Self { link, started: Instant::now(), id: Cell::new(None), has_ended: Cell::new(false) }
+    }
+
+    fn ended(self, error: Option<RemoteKeyError>) {
+        self.has_ended.set(true);
+        self.link.counters().ended(error.map_or_else(|| Ok(self.started.elapsed()), Err));
+        self.link.judge(error);
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.link.counters().under_way.fetch_sub(1, Relaxed);
+        if let Some(id) = self.id.get() {
+            self.link.pending.borrow_mut().remove(&id);
+        }
+        if !self.has_ended.get() {
+            self.link.counters().abandoned();
+            self.link.counters().circuit.ended();
+        }
     }
 }

@@ -40,31 +40,44 @@ impl Drop for Place {
 }
 
 impl Operation {
-    /// Asks a server, and after a failure one other.
-    pub(super) async fn perform(self, links: Rc<[Rc<Link>]>) {
-        let mut result = Err(RemoteKeyError::Unavailable);
-        let mut tried: Option<usize> = None;
-        for attempt in 1..=ATTEMPTS {
-            let now = Instant::now();
-            // The client has left, or its time is over.
-            if self.answer.is_closed() || now >= self.deadline {
-                break;
-            }
-            let Some(link) = choose(&links, tried, now) else { break };
-            tried = Some(link.index());
-            let has_other = attempt < ATTEMPTS && links.len() > 1;
-            let deadline = if has_other { now + (self.deadline - now) / 2 } else { self.deadline };
-            result = link.sign(&self.request, deadline).await;
-            if result.is_ok() {
-                break;
-            }
-        }
+    /// Runs the operation and answers the handshake.
+    pub(super) async fn perform(mut self, links: Rc<[Rc<Link>]>) {
+        let result = tokio::select! {
+            result = attempt(&self.request, self.deadline, &links) => result,
+            // The handshake has ended: its client has left, or was too slow.
+            () = self.answer.closed() => return,
+        };
         if result.is_ok() {
-            self._place.0.fallback_logged.store(false, Relaxed);
+            self._place.0.fallbacks.not_needed();
         }
         // The handshake may have ended meanwhile.
         drop(self.answer.send(result));
     }
+}
+
+/// Asks a server, and after a failure one other.
+async fn attempt(
+    request: &SignRequest,
+    deadline: Instant,
+    links: &[Rc<Link>],
+) -> Result<Vec<u8>, RemoteKeyError> {
+    let mut result = Err(RemoteKeyError::Unavailable);
+    let mut tried: Option<usize> = None;
+    for attempt in 1..=ATTEMPTS {
+        let now = Instant::now();
+        if now >= deadline {
+            break;
+        }
+        let Some(link) = choose(links, tried, now) else { break };
+        tried = Some(link.index());
+        let has_other = attempt < ATTEMPTS && links.len() > 1;
+        let until = if has_other { now + (deadline - now) / 2 } else { deadline };
+        result = link.sign(request, until).await;
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
 }
 
 /// Of the servers that may be asked, the one with the fewest operations under way; connected ones come first.

@@ -1,16 +1,14 @@
 //! State that the workers and the thread of the connections share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 
-use super::counters::ServerCounters;
+use crate::counters::{Fallbacks, SignerCounters};
 
 /// State that the workers and the thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) names: Vec<String>,
-    pub(super) servers: Vec<ServerCounters>,
+    pub(super) servers: Vec<SignerCounters>,
     pub(super) under_way: AtomicUsize,
-    pub(super) fallbacks: AtomicU64,
-    /// Whether the use of the local key has been logged since the last remote signature.
-    pub(super) fallback_logged: AtomicBool,
+    pub(super) fallbacks: Fallbacks,
 }

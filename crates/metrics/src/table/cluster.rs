@@ -20,6 +20,13 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| peers(from, out, |peer| peer.load),
     },
     Metric {
+        name: "penstock_cluster_purges_missed",
+        kind: Kind::Gauge,
+        help: "Purges of this node's operators that a node has yet to confirm; they are repeated once it answers.",
+        labels: &[open("peer", "its name")],
+        read: |from, out| peers(from, out, |peer| peer.purges_missed),
+    },
+    Metric {
         name: "penstock_cluster_requests_total",
         kind: Kind::Counter,
         help: "Requests for objects to other nodes, by outcome: `answered`, `refused` (it has another configuration or not the object, asks this node itself, or is too busy), `origin_failed` (the origin failed it), `failed` (it did not answer).",

@@ -1,8 +1,10 @@
 //! The metrics of private keys that are elsewhere.
 
+use std::time::UNIX_EPOCH;
+
 use crate::exposition::Kind;
 use crate::metric::{Metric, Sources, closed, open};
-use crate::readings::KeyserverReading;
+use crate::readings::SignerReading;
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -32,31 +34,31 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         help: "1 while there is a connection on which the keyserver answers.",
         labels: &[open("server", SERVER)],
-        read: |from, out| each(from, |server| out.sample(&[&server.address], u64::from(server.up))),
+        read: |from, out| each(from, |server| out.sample(&[&server.name], u64::from(server.up))),
     },
     Metric {
         name: "penstock_keyserver_circuit_open",
         kind: Kind::Gauge,
         help: "1 while the keyserver gets no operations, or only one at a time, because it has failed too often.",
         labels: &[open("server", SERVER)],
-        read: |from, out| each(from, |server| out.sample(&[&server.address], u64::from(server.circuit_open))),
+        read: |from, out| each(from, |server| out.sample(&[&server.name], u64::from(server.circuit_open))),
     },
     Metric {
         name: "penstock_keyserver_operations_under_way",
         kind: Kind::Gauge,
         help: "Operations that wait for an answer of the keyserver.",
         labels: &[open("server", SERVER)],
-        read: |from, out| each(from, |server| out.sample(&[&server.address], server.under_way)),
+        read: |from, out| each(from, |server| out.sample(&[&server.name], server.under_way)),
     },
     Metric {
         name: "penstock_keyserver_operations_total",
         kind: Kind::Counter,
-        help: "Operations of the keyserver by result. A handshake may ask two servers.",
-        labels: &[open("server", SERVER), closed("result", &KeyserverReading::RESULTS)],
+        help: "Operations of the keyserver by result. A handshake may ask two servers. `abandoned`: the client left first.",
+        labels: &[open("server", SERVER), closed("result", &SignerReading::RESULTS)],
         read: |from, out| {
             each(from, |server| {
-                for (result, count) in KeyserverReading::RESULTS.iter().zip(server.operations) {
-                    out.sample(&[&server.address, result], count);
+                for (result, count) in SignerReading::RESULTS.iter().zip(server.operations) {
+                    out.sample(&[&server.name, result], count);
                 }
             });
         },
@@ -67,7 +69,7 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Time of successful operations of the keyserver, added up; divided by their number it is the mean.",
         labels: &[open("server", SERVER)],
         read: |from, out| {
-            each(from, |server| out.sample(&[&server.address], server.operation_time.as_secs_f64()));
+            each(from, |server| out.sample(&[&server.name], server.operation_time.as_secs_f64()));
         },
     },
     Metric {
@@ -75,12 +77,81 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Connections made to the keyserver.",
         labels: &[open("server", SERVER)],
-        read: |from, out| each(from, |server| out.sample(&[&server.address], server.connections)),
+        read: |from, out| each(from, |server| out.sample(&[&server.name], server.connections)),
+    },
+    Metric {
+        name: "penstock_keyserver_certificate_not_after_timestamp_seconds",
+        kind: Kind::Gauge,
+        help: "End of the certificate that the keyserver has shown last.",
+        labels: &[open("server", SERVER)],
+        read: |from, out| {
+            each(from, |server| {
+                if let Some(Ok(since)) = server.certificate_end.map(|end| end.duration_since(UNIX_EPOCH)) {
+                    out.sample(&[&server.name], since.as_secs());
+                }
+            });
+        },
+    },
+    Metric {
+        name: "penstock_hsm_up",
+        kind: Kind::Gauge,
+        help: "1 while there is a session with the token of the hardware module.",
+        labels: &[open("token", TOKEN)],
+        read: |from, out| each_token(from, |token| out.sample(&[&token.name], u64::from(token.up))),
+    },
+    Metric {
+        name: "penstock_hsm_circuit_open",
+        kind: Kind::Gauge,
+        help: "1 while the token gets no operations, or only one at a time, because it has failed too often.",
+        labels: &[open("token", TOKEN)],
+        read: |from, out| each_token(from, |token| out.sample(&[&token.name], u64::from(token.circuit_open))),
+    },
+    Metric {
+        name: "penstock_hsm_operations_under_way",
+        kind: Kind::Gauge,
+        help: "Operations that wait for a thread of the token, or for the token.",
+        labels: &[open("token", TOKEN)],
+        read: |from, out| each_token(from, |token| out.sample(&[&token.name], token.under_way)),
+    },
+    Metric {
+        name: "penstock_hsm_operations_total",
+        kind: Kind::Counter,
+        help: "Operations of the token by result. `abandoned`: the client left first.",
+        labels: &[open("token", TOKEN), closed("result", &SignerReading::RESULTS)],
+        read: |from, out| {
+            each_token(from, |token| {
+                for (result, count) in SignerReading::RESULTS.iter().zip(token.operations) {
+                    out.sample(&[&token.name, result], count);
+                }
+            });
+        },
+    },
+    Metric {
+        name: "penstock_hsm_operation_seconds_total",
+        kind: Kind::Counter,
+        help: "Time of successful operations of the token, their time in the queue included, added up.",
+        labels: &[open("token", TOKEN)],
+        read: |from, out| {
+            each_token(from, |token| out.sample(&[&token.name], token.operation_time.as_secs_f64()));
+        },
+    },
+    Metric {
+        name: "penstock_hsm_sessions_total",
+        kind: Kind::Counter,
+        help: "Sessions opened with the token.",
+        labels: &[open("token", TOKEN)],
+        read: |from, out| each_token(from, |token| out.sample(&[&token.name], token.connections)),
     },
 ];
 
 const SERVER: &str = "the address as configured";
 
-fn each(from: &Sources<'_>, show: impl FnMut(&KeyserverReading)) {
+const TOKEN: &str = "the label of the token as configured";
+
+fn each(from: &Sources<'_>, show: impl FnMut(&SignerReading)) {
     from.readings.remote_keys.iter().flat_map(|keys| &keys.keyservers).for_each(show);
+}
+
+fn each_token(from: &Sources<'_>, show: impl FnMut(&SignerReading)) {
+    from.readings.remote_keys.iter().flat_map(|keys| &keys.tokens).for_each(show);
 }

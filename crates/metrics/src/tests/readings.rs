@@ -3,8 +3,8 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::{
-    ChaCha20Reading, DiskReading, DiskTierReading, FleetReading, KernelTlsReading, KeyserverReading,
-    MemoryTierReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheReading,
+    ChaCha20Reading, DiskReading, DiskTierReading, FleetReading, KernelTlsReading, MemoryTierReading,
+    OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheReading, SignerReading,
     StapleReading,
 };
 
@@ -80,6 +80,7 @@ pub(super) fn full_readings() -> Readings {
 
 fn full_peer() -> PeerReading {
     PeerReading {
+        purges_missed: 923,
         name: "edge2".to_owned(),
         up: true,
         load: 920,
@@ -106,14 +107,25 @@ fn full_remote_keys() -> RemoteKeysReading {
     RemoteKeysReading {
         fallbacks: 901,
         under_way: 902,
-        keyservers: vec![KeyserverReading {
-            address: "192.0.2.9:2407".to_owned(),
+        keyservers: vec![SignerReading {
+            name: "192.0.2.9:2407".to_owned(),
             up: true,
             circuit_open: false,
             under_way: 903,
-            operations: [904, 905, 906, 907, 908],
+            operations: [904, 905, 906, 907, 908, 911],
             operation_time: Duration::from_secs(909),
             connections: 910,
+            certificate_end: Some(UNIX_EPOCH + Duration::from_secs(940)),
+        }],
+        tokens: vec![SignerReading {
+            name: "edge".to_owned(),
+            up: true,
+            circuit_open: false,
+            under_way: 931,
+            operations: [932, 933, 934, 935, 936, 937],
+            operation_time: Duration::from_secs(938),
+            connections: 939,
+            certificate_end: None,
         }],
     }
 }

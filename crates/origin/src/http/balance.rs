@@ -45,6 +45,9 @@ enum ServerHealth {
     },
 }
 
+/// Orders the servers of an origin, best first, given the responses that each is relaying; `None` for one that is out.
+pub type ServerOrder<'o> = dyn Fn(&[Option<u64>]) -> Vec<usize> + 'o;
+
 /// Servers that were asked already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TriedServers(u64);
@@ -83,15 +86,10 @@ impl Balance {
     /// one whose backoff has passed. Without one, chooses the server that is due first, since asking it costs less than
     /// an error. `None` only if all were tried.
     pub(super) fn choose(&mut self, now: Instant, tried: TriedServers) -> Option<usize> {
-        let checked = self.limits.checked;
-        let may = |state: &ServerState| match state.health {
-            ServerHealth::Up { .. } => true,
-            ServerHealth::Down { until, .. } => !checked && until <= now,
-        };
         let mut total = 0;
         let mut best: Option<usize> = None;
         for index in 0..self.servers.len() {
-            if tried.has(index) || !may(&self.servers[index]) {
+            if tried.has(index) || !self.may_be_asked(index, now) {
                 continue;
             }
             let state = &mut self.servers[index];
@@ -102,14 +100,49 @@ impl Balance {
             }
         }
         if let Some(index) = best {
-            let state = &mut self.servers[index];
-            state.saved -= total;
-            if let ServerHealth::Down { until, backoff, tried, .. } = &mut state.health {
-                // No other request tries it until the outcome is known, or until the next backoff has passed.
-                (*until, *tried) = (now + *backoff, true);
-            }
+            self.servers[index].saved -= total;
+            self.begin_trial(index, now);
             return best;
         }
+        self.due_first(now, tried)
+    }
+
+    /// Chooses the first server of `order` among those not tried that is in, or whose backoff has passed. Without one, the
+    /// server that is due first.
+    pub(super) fn choose_first(
+        &mut self,
+        order: &[usize],
+        now: Instant,
+        tried: TriedServers,
+    ) -> Option<usize> {
+        let mut may = order.iter().filter(|index| !tried.has(**index) && self.may_be_asked(**index, now));
+        match may.next().copied() {
+            Some(index) => {
+                self.begin_trial(index, now);
+                Some(index)
+            }
+            None => self.due_first(now, tried),
+        }
+    }
+
+    /// Whether a server is in, or is out and due for a trial.
+    pub(super) fn may_be_asked(&self, index: usize, now: Instant) -> bool {
+        match self.servers.get(index).map(|state| state.health) {
+            Some(ServerHealth::Up { .. }) => true,
+            Some(ServerHealth::Down { until, .. }) => !self.limits.checked && until <= now,
+            None => false,
+        }
+    }
+
+    /// Notes that a server is asked. No other request tries one that is out until the outcome is known, or until the next
+    /// backoff has passed.
+    fn begin_trial(&mut self, index: usize, now: Instant) {
+        if let ServerHealth::Down { until, backoff, tried, .. } = &mut self.servers[index].health {
+            (*until, *tried) = (now + *backoff, true);
+        }
+    }
+
+    fn due_first(&self, now: Instant, tried: TriedServers) -> Option<usize> {
         let out_until = |index: &usize| match self.servers[*index].health {
             ServerHealth::Up { .. } => now,
             ServerHealth::Down { until, .. } => until,

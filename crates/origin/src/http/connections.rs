@@ -1,25 +1,31 @@
 //! Requests to origins: the choice of a server and of a connection, retries, redirections.
 
 mod redirected;
+mod relayed;
 
 use std::cell::Cell;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::balance::TriedServers;
 use super::body::{BodyWatch, Outgoing, RequestBody};
+use super::dial::Sender;
 use super::error::OriginError;
 use super::exchange::{self, Failed};
 use super::fetch::{self, Fetch};
 use super::origin::HttpOrigin;
-use super::pool::Pools;
+use super::pool::{Pools, connection};
+use super::relay::Stream;
 use super::response::{OriginResponse, ResponseConnection};
 
 /// The connections of one worker to origins.
 #[derive(Default)]
 pub struct Connections {
-    pools: Pools,
+    pools: Pools<Sender>,
+    /// Connections whose bodies this program does not read; see [`Self::relay`].
+    streams: Rc<Pools<Stream>>,
     retries: Cell<u64>,
 }
 
@@ -58,11 +64,12 @@ impl Connections {
     /// Closes connections that have been idle for `idle`, and those that keep other workers from opening one.
     pub fn close_idle(&self, now: Instant, idle: Duration) {
         self.pools.close_idle(now, idle);
+        self.streams.close_idle(now, idle);
     }
 
     /// Number of idle connections.
     pub fn idle(&self) -> usize {
-        self.pools.idle()
+        self.pools.idle() + self.streams.idle()
     }
 
     /// How many requests were sent once more.
@@ -145,13 +152,13 @@ impl Connections {
         let head = exchange::head_for(origin, server, fetch).map_err(Failed::new)?;
         let limits = origin.limits();
         loop {
-            let mut connection = match self.pools.connection(origin, index, server).await {
-                Ok(connection) => connection,
+            let mut pooled = match connection(&self.pools, origin, (index, server), fetch.client).await {
+                Ok(pooled) => pooled,
                 Err(error) => return Err(Failed::unsent(error, body)),
             };
-            let used = connection.used;
+            let used = pooled.used;
             let request = fetch::with_body(&head, body);
-            let sent = exchange::send(&mut connection.sender, request, watch, limits).await;
+            let sent = exchange::send(&mut pooled.connection, request, watch, limits).await;
             let failed = match sent {
                 Ok(response) => match exchange::fault_of_head(&response, fetch, limits.head_bytes) {
                     Some(fault) => {
@@ -159,7 +166,7 @@ impl Connections {
                         return Err(Failed::new(OriginError::Malformed));
                     }
                     None => {
-                        let connection = ResponseConnection::Pooled(connection);
+                        let connection = ResponseConnection::Pooled(pooled);
                         let secure = server.url.is_secure();
                         return Ok(OriginResponse::new(response, connection, secure, limits));
                     }

@@ -85,8 +85,8 @@ fn is_end(error: &hyper::Error) -> bool {
 }
 
 /// Refuses a response head that does not answer the request; the text is for the log.
-pub(super) fn fault_of_head(
-    response: &Response<Incoming>,
+pub(super) fn fault_of_head<B>(
+    response: &Response<B>,
     fetch: &Fetch,
     head_bytes: usize,
 ) -> Option<&'static str> {
@@ -104,7 +104,7 @@ pub(super) fn fault_of_head(
 }
 
 /// About as many bytes as the head of a response took.
-fn length_of_head(response: &Response<Incoming>) -> usize {
+fn length_of_head<B>(response: &Response<B>) -> usize {
     const LINE_AROUND: usize = ": \r\n".len();
     response.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + LINE_AROUND).sum()
 }

@@ -1,5 +1,7 @@
 //! A request to an origin.
 
+use std::net::SocketAddr;
+
 pub use hyper::Method;
 use hyper::Request;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -28,6 +30,8 @@ pub struct Fetch {
     pub fields: HeaderMap,
     /// Whether fields that an origin is sent by default are left out: another cache would take them for the client's.
     pub bare: bool,
+    /// The client, for servers that are told by the PROXY protocol.
+    pub client: Option<SocketAddr>,
 }
 
 /// Fields of a request that belong to one connection (RFC 9110 §7.6.1), or that are written here.
@@ -60,6 +64,7 @@ impl Fetch {
             known: None,
             fields: HeaderMap::new(),
             bare: false,
+            client: None,
         }
     }
 

@@ -15,13 +15,14 @@ use super::dial::begin;
 use super::error::OriginError;
 use super::exchange::fault_of_head;
 use super::fetch::Fetch;
+use super::relay;
 use super::response::{OriginResponse, ResponseConnection};
 use super::settings::{HealthLimits, MinimumRate, OriginLimits};
 use super::stream::ConfirmedEnd;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-const LIMITS: OriginLimits = OriginLimits {
+pub(super) const LIMITS: OriginLimits = OriginLimits {
     connect: MINUTE,
     first_byte: MINUTE,
     between_bytes: MINUTE,
@@ -47,8 +48,8 @@ const LIMITS: OriginLimits = OriginLimits {
 /// Status, fields and body of a response, and whether the body came to its end.
 type ReadResponse = Result<(u16, Vec<(String, Vec<u8>)>, Vec<u8>, bool), OriginError>;
 
-/// Reads one byte and a response: at once, and in pieces of so many bytes. Both say the same; the answer of the first
-/// is shown to `look` before its body is read.
+/// Reads one byte and a response: at once, and in pieces of so many bytes. Both say the same, and so does the parser of
+/// relayed responses if it takes the head; the answer of the first is shown to `look` before its body is read.
 ///
 /// # Panics
 /// When they do not.
@@ -56,6 +57,13 @@ type ReadResponse = Result<(u16, Vec<(String, Vec<u8>)>, Vec<u8>, bool), OriginE
 pub fn fuzz_response(input: &[u8], look: impl Fn(&OriginResponse<'_>)) {
     let Some((&piece, response)) = input.split_first() else { return };
     let whole = read(response, response.len().max(1), &look);
+    // The parser of relayed responses is stricter than hyper, and reads nothing else.
+    if let (Some(head), Ok(read)) = (relay::final_head(response, &Fetch::get("/"), &LIMITS), &whole) {
+        assert_eq!(head.status, read.0);
+        let announced = read.1.iter().find(|(name, _)| name == "content-length");
+        let announced = announced.and_then(|(_, value)| str::from_utf8(value).ok()?.parse().ok());
+        assert_eq!(head.announced, announced);
+    }
     let in_pieces = read(response, usize::from(piece % 32) + 1, |_| {});
     match (whole, in_pieces) {
         (Err(_), Err(_)) => {}

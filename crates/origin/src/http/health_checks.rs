@@ -34,7 +34,7 @@ impl HttpOrigin {
         let asked = async {
             let head =
                 fetch::head(&server.url, self.host(server), &fetch).map_err(|error| error.to_string())?;
-            let mut sender = dial(self, server, None).await.map_err(|_| server.fault())?;
+            let mut sender = dial(self, server, None, None).await.map_err(|_| server.fault())?;
             sender.budget.begin(2 * self.limits().read_bytes);
             let sent = sender.requests.send_request(fetch::with_body(&head, Outgoing::Nothing)).await;
             let status = sent.map_err(|error| format!("{}: {error}", check.path))?.status();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use penstock_http::OriginUrl;
 
-use super::balance::{Balance, HealthChange, TriedServers};
+use super::balance::{Balance, HealthChange, ServerOrder, TriedServers};
 use super::error::{OriginError, OriginFault};
 use super::s3::Signer;
 use super::server::{Server, ServerId};
@@ -130,6 +130,23 @@ impl HttpOrigin {
 
     pub(super) fn choose(&self, now: Instant, tried: TriedServers) -> Option<usize> {
         self.balance().choose(now, tried)
+    }
+
+    /// The same by an order of preference.
+    pub(super) fn choose_by(
+        &self,
+        order: &ServerOrder<'_>,
+        now: Instant,
+        tried: TriedServers,
+    ) -> Option<usize> {
+        let loads: Vec<Option<u64>> = {
+            let balance = self.balance();
+            let active = |server: &Server| server.active.load(Ordering::Relaxed) as u64;
+            let load = |(index, server)| balance.may_be_asked(index, now).then(|| active(server));
+            self.servers.iter().enumerate().map(load).collect()
+        };
+        let order = order(&loads);
+        self.balance().choose_first(&order, now, tried)
     }
 
     /// Counts the outcome of a request of which the target says nothing: a response, or the error of a connection.

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -9,33 +11,48 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::dial::{Sender, dial};
 use super::error::OriginError;
 use super::origin::HttpOrigin;
 use super::server::{Server, ServerId};
 
+/// A connection to a server that can be kept for further requests.
+pub(super) trait Poolable: Sized {
+    /// Opens a connection on behalf of a client. The permit is given back when it is closed.
+    async fn open(
+        origin: &HttpOrigin,
+        server: &Server,
+        client: Option<SocketAddr>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Self, OriginError>;
+
+    /// Waits until it can take a request; false if it has been closed.
+    async fn ready(&mut self) -> bool;
+
+    /// Whether it has been closed.
+    fn is_closed(&self) -> bool;
+}
+
 /// A connection that waits for its next request.
-struct Idle {
-    sender: Sender,
+struct Idle<C> {
+    connection: C,
     since: Instant,
 }
 
 /// The connections of one worker to one server.
-struct Pool {
+struct Pool<C> {
     origin: Arc<HttpOrigin>,
-    idle: Vec<Idle>,
+    idle: Vec<Idle<C>>,
     /// Requests of this worker that wait for a connection.
-    waiting: VecDeque<oneshot::Sender<Sender>>,
+    waiting: VecDeque<oneshot::Sender<C>>,
 }
 
 /// The open connections of one worker, by server.
-#[derive(Default)]
-pub(super) struct Pools(RefCell<HashMap<ServerId, Pool>>);
+pub(super) struct Pools<C>(RefCell<HashMap<ServerId, Pool<C>>>);
 
 /// A connection on loan from its pool while a response arrives.
-pub(super) struct PooledConnection<'c> {
-    pub(super) sender: Sender,
-    pools: &'c Pools,
+pub(super) struct PooledConnection<C, P> {
+    pub(super) connection: C,
+    pools: P,
     origin: Arc<HttpOrigin>,
     index: usize,
     /// Whether it has carried a request before.
@@ -43,44 +60,58 @@ pub(super) struct PooledConnection<'c> {
 }
 
 /// The result of waiting for a connection.
-enum Grant {
-    Connection(Sender),
+enum Grant<C> {
+    Connection(C),
     Permit(OwnedSemaphorePermit),
 }
 
-impl Pools {
-    /// Takes an idle connection to a server, or opens one, or waits for either.
-    pub(super) async fn connection(
-        &self,
-        origin: &Arc<HttpOrigin>,
-        index: usize,
-        server: &Server,
-    ) -> Result<PooledConnection<'_>, OriginError> {
-        let lend =
-            |sender, used| PooledConnection { sender, pools: self, origin: Arc::clone(origin), index, used };
-        let deadline = tokio::time::Instant::now() + origin.limits().connect;
-        while let Some(mut sender) = self.take_idle(origin.server_id(index)) {
-            // The end of its last response is read, but its own task may still have to notice that.
-            if let Ok(Ok(())) = timeout_at(deadline, sender.requests.ready()).await {
-                return Ok(lend(sender, true));
-            }
-        }
-        let permit = match Arc::clone(&server.free).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => match self.wait(origin, index, server).await? {
-                Grant::Connection(sender) => return Ok(lend(sender, true)),
-                Grant::Permit(permit) => permit,
-            },
-        };
-        match timeout(origin.limits().connect, dial(origin, server, Some(permit))).await {
-            Ok(sender) => Ok(lend(sender?, false)),
-            Err(_) => {
-                server.set_fault("it takes too long to connect".to_owned());
-                Err(OriginError::Timeout)
-            }
+impl<C> Default for Pools<C> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+/// Takes an idle connection to a server, or opens one for `client`, or waits for either.
+pub(super) async fn connection<C: Poolable, P: Deref<Target = Pools<C>>>(
+    pools: P,
+    origin: &Arc<HttpOrigin>,
+    (index, server): (usize, &Server),
+    client: Option<SocketAddr>,
+) -> Result<PooledConnection<C, P>, OriginError> {
+    let deadline = tokio::time::Instant::now() + origin.limits().connect;
+    while let Some(mut idle) = pools.take_idle(origin.server_id(index)) {
+        // The end of its last response is read, but its own task may still have to notice that.
+        if let Ok(true) = timeout_at(deadline, idle.ready()).await {
+            return Ok(lend(idle, true, pools, origin, index));
         }
     }
+    let permit = match Arc::clone(&server.free).try_acquire_owned() {
+        Ok(permit) => permit,
+        Err(_) => match pools.wait(origin, index, server).await? {
+            Grant::Connection(given) => return Ok(lend(given, true, pools, origin, index)),
+            Grant::Permit(permit) => permit,
+        },
+    };
+    match timeout(origin.limits().connect, C::open(origin, server, client, permit)).await {
+        Ok(opened) => Ok(lend(opened?, false, pools, origin, index)),
+        Err(_) => {
+            server.set_fault("it takes too long to connect".to_owned());
+            Err(OriginError::Timeout)
+        }
+    }
+}
 
+fn lend<C, P>(
+    connection: C,
+    used: bool,
+    pools: P,
+    origin: &Arc<HttpOrigin>,
+    index: usize,
+) -> PooledConnection<C, P> {
+    PooledConnection { connection, pools, origin: Arc::clone(origin), index, used }
+}
+
+impl<C: Poolable> Pools<C> {
     /// Closes connections that have been idle for `idle`, and those that keep other workers from opening one.
     pub(super) fn close_idle(&self, now: Instant, idle: Duration) {
         self.0.borrow_mut().retain(|id, pool| {
@@ -89,7 +120,7 @@ impl Pools {
                 .server(id.index)
                 .is_none_or(|server| pool.waiting.is_empty() && server.waiting.load(Ordering::Relaxed) > 0);
             pool.idle.retain(|one| {
-                !wanted && now.saturating_duration_since(one.since) < idle && !one.sender.is_closed()
+                !wanted && now.saturating_duration_since(one.since) < idle && !one.connection.is_closed()
             });
             !(pool.idle.is_empty() && pool.waiting.is_empty())
         });
@@ -106,18 +137,18 @@ impl Pools {
         origin: &Arc<HttpOrigin>,
         index: usize,
         server: &Server,
-    ) -> Result<Grant, OriginError> {
+    ) -> Result<Grant<C>, OriginError> {
         let _waiting = WaitingRequest::new(server, origin.limits().waiting).ok_or(OriginError::Busy)?;
         let given = self.queue(origin, index);
         tokio::select! {
             biased;
-            Ok(sender) = given => Ok(Grant::Connection(sender)),
+            Ok(given) = given => Ok(Grant::Connection(given)),
             Ok(permit) = Arc::clone(&server.free).acquire_owned() => Ok(Grant::Permit(permit)),
             () = sleep(origin.limits().connect) => Err(OriginError::Busy),
         }
     }
 
-    fn queue(&self, origin: &Arc<HttpOrigin>, index: usize) -> oneshot::Receiver<Sender> {
+    fn queue(&self, origin: &Arc<HttpOrigin>, index: usize) -> oneshot::Receiver<C> {
         let (sender, given) = oneshot::channel();
         let mut pools = self.0.borrow_mut();
         let pool = pools.entry(origin.server_id(index)).or_insert_with(|| Pool::new(origin));
@@ -127,25 +158,25 @@ impl Pools {
         given
     }
 
-    fn take_idle(&self, id: ServerId) -> Option<Sender> {
+    fn take_idle(&self, id: ServerId) -> Option<C> {
         let mut pools = self.0.borrow_mut();
         let idle = &mut pools.get_mut(&id)?.idle;
         while let Some(one) = idle.pop() {
-            if !one.sender.is_closed() {
-                return Some(one.sender);
+            if !one.connection.is_closed() {
+                return Some(one.connection);
             }
         }
         None
     }
 }
 
-impl Pool {
+impl<C> Pool<C> {
     fn new(origin: &Arc<HttpOrigin>) -> Self {
         Self { origin: Arc::clone(origin), idle: Vec::new(), waiting: VecDeque::new() }
     }
 }
 
-impl PooledConnection<'_> {
+impl<C: Poolable, P: Deref<Target = Pools<C>>> PooledConnection<C, P> {
     /// Place of its server among those of the origin.
     pub(super) fn server_index(&self) -> usize {
         self.index
@@ -153,23 +184,24 @@ impl PooledConnection<'_> {
 
     /// Gives the connection back after the end of a response, to the next request that waits or to the idle ones.
     pub(super) fn give_back(self) {
-        let Self { mut sender, pools, origin, index, .. } = self;
-        if sender.is_closed() {
+        let Self { mut connection, pools, origin, index, .. } = self;
+        // A PROXY header has named the client of the connection: it is for no other one.
+        if connection.is_closed() || origin.settings.proxy_protocol {
             return;
         }
         let Some(server) = origin.server(index) else { return };
         let mut pools = pools.0.borrow_mut();
         let pool = pools.entry(origin.server_id(index)).or_insert_with(|| Pool::new(&origin));
         while let Some(waiting) = pool.waiting.pop_front() {
-            match waiting.send(sender) {
+            match waiting.send(connection) {
                 Ok(()) => return,
-                Err(back) => sender = back,
+                Err(back) => connection = back,
             }
         }
         // Requests of other workers wait: closing the connection lets one of them open its own.
         let wanted = server.waiting.load(Ordering::Relaxed) > 0;
         if !wanted && pool.idle.len() < origin.limits().idle_connections {
-            pool.idle.push(Idle { sender, since: Instant::now() });
+            pool.idle.push(Idle { connection, since: Instant::now() });
         }
     }
 }

@@ -15,7 +15,7 @@ use super::error::OriginError;
 use super::fetch::NOT_PASSED_ON;
 use super::framing::{Framing, remove_twins};
 use super::origin::HttpOrigin;
-use super::pool::PooledConnection;
+use super::pool::{PooledConnection, Pools};
 use super::rate::RateMeter;
 use super::settings::OriginLimits;
 
@@ -31,7 +31,7 @@ pub struct OriginResponse<'c> {
 /// The connection that a response arrives on.
 pub(super) enum ResponseConnection<'c> {
     /// One of the worker's, given back at the end of the body.
-    Pooled(PooledConnection<'c>),
+    Pooled(PooledConnection<Sender, &'c Pools<Sender>>),
     /// A connection for this response only.
     Own(#[expect(dead_code, reason = "dropping it closes the connection")] Sender),
 }

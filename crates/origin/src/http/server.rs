@@ -26,6 +26,8 @@ pub(super) struct Server {
     /// One permit for each connection that may still be opened.
     pub(super) free: Arc<Semaphore>,
     pub(super) waiting: AtomicUsize,
+    /// Responses of it that are being relayed.
+    pub(super) active: AtomicUsize,
     /// Why it failed last, for the log.
     fault: Mutex<String>,
 }
@@ -46,6 +48,7 @@ impl Server {
             tls,
             free: Arc::new(Semaphore::new(settings.limits.connections)),
             waiting: AtomicUsize::new(0),
+            active: AtomicUsize::new(0),
             fault: Mutex::default(),
         }
     }

@@ -24,6 +24,8 @@ pub struct OriginSettings {
     pub redirect_hosts: Vec<String>,
     /// The health check of its servers; `None` if only requests decide.
     pub health_check: Option<HealthCheck>,
+    /// Whether each connection begins with a header of the PROXY protocol, version 2.
+    pub proxy_protocol: bool,
     /// Bounds in time, bytes and number.
     pub limits: OriginLimits,
 }

@@ -127,6 +127,19 @@ async fn a_jump_starts_reading_ahead_from_small_again() {
 }
 
 #[tokio::test]
+async fn a_window_that_begins_within_the_last_frame_is_no_jump() {
+    let pool = pool(1, 8);
+    let (residency, now) = residency(&pool);
+    let (_named, body) = file_of(8 * MIB);
+    if !forget(&body) {
+        return;
+    }
+    let mut stream = Stream { ahead: 256 * KIB, ahead_to: MIB, sent_to: MIB };
+    residency.ensure_resident(&mut stream, &body, MIB - 288, 256 * KIB, now).await.unwrap();
+    assert_eq!(stream.ahead, 512 * KIB);
+}
+
+#[tokio::test]
 async fn a_small_file_is_believed_until_its_time_is_over() {
     let pool = pool(1, 8);
     let (residency, now) = residency(&pool);

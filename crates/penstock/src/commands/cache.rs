@@ -92,6 +92,6 @@ fn tell_of_nodes(objects: u64, cluster: &serde_json::Value) -> Result<(), Failur
     if missing.is_empty() {
         return Ok(());
     }
-    let what = format!("{} did not confirm it: purge again when they answer", missing.join(", "));
+    let what = format!("{} did not confirm it: it is repeated once they answer", missing.join(", "));
     Err(Failure::machine("purge all nodes")(io::Error::other(what)))
 }

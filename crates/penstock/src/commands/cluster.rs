@@ -43,15 +43,20 @@ fn print_node(node: &serde_json::Value) {
     let number = |value: &serde_json::Value| value.as_u64().unwrap_or_default();
     let state = match (node["self"] == true, node["up"] == true) {
         (true, _) => "this node".to_owned(),
-        (false, true) => "up".to_owned(),
+        (false, true) => match number(&node["purges_missed"]) {
+            0 => "up".to_owned(),
+            purges => format!("up, has yet to confirm {purges} purges"),
+        },
         (false, false) => format!("out: {}", text("fault")),
     };
     let requests = &node["requests"];
     terminal::say(&format!(
-        "{}  weight {}  load {}  answered {}  failed {}  {state}",
+        "{}  weight {}  load {}  connections {}  busy {:.0} %  answered {}  failed {}  {state}",
         text("name"),
         number(&node["weight"]),
         number(&node["load"]),
+        number(&node["connections"]),
+        100.0 * node["busy"].as_f64().unwrap_or_default(),
         number(&requests["answered"]),
         number(&requests["failed"]),
     ));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use penstock_config::{Admin, Config, Fault};
+use penstock_config::{Admin, Config, Fault, Fleet};
 use penstock_edge::{Server, StartError};
 use penstock_sys::machine::{Machine, TlsModule};
 
@@ -246,6 +246,10 @@ impl Running {
         }
         if (config.workers, config.affinity) != (self.config.workers, self.config.affinity) {
             tracing::warn!("workers and affinity change only with a restart");
+        }
+        let changed = Fleet::changes(self.config.fleet.as_ref(), config.fleet.as_ref());
+        if !changed.is_empty() {
+            tracing::warn!("fleet: a change of {} takes effect with a restart only", changed.join(", "));
         }
         self.config = config;
         Ok(())

@@ -47,6 +47,7 @@ const CASES: &[Case] = &[
     ("a_reload_keeps_kernel_connections", lives::reload),
     ("a_drain_lets_the_response_finish", lives::drain),
     ("a_body_is_never_read_or_mapped", traced::no_copies),
+    ("a_relayed_body_is_spliced_and_never_read", traced::relayed_body),
     ("an_outlet_enters_the_kernel_between_two_responses", outlets::enters_between_responses),
     ("what_is_sealed_already_leaves_before_the_kernel_takes_over", outlets::waits_for_what_is_sealed),
     ("nothing_is_lost_when_the_socket_is_closed_at_once", outlets::loses_nothing_at_close),

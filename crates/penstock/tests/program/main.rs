@@ -21,6 +21,7 @@ mod http2;
 mod listeners;
 mod operation;
 mod private_keys;
+mod proxy;
 mod ranges;
 mod resumption;
 mod system_calls;

@@ -31,7 +31,7 @@ fn calls_of(server: &Server, connect: impl Fn()) -> Option<Vec<Vec<String>>> {
 }
 
 /// The number of the only worker's thread.
-fn worker_thread(server: &Server) -> String {
+pub(crate) fn worker_thread(server: &Server) -> String {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid().as_raw_nonzero())).unwrap();
     let mut workers = tasks.map(|task| task.unwrap()).filter(|task| {
         fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() == "worker-0")

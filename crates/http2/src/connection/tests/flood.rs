@@ -1,6 +1,7 @@
 //! Attacks, each with the reason that ends the connection.
 
 use super::*;
+use crate::limits::FloodLimits;
 
 /// Repeats `attack` with stream numbers 1, 3, 5 ... until the connection ends; returns how often it was done.
 fn run(
@@ -80,6 +81,34 @@ fn every_flood_ends_with_its_reason_at_its_limit() {
         assert_eq!((error.code, error.reason), (ErrorCode::ENHANCE_YOUR_CALM, reason));
         assert_eq!(count, u32::from(limit), "{reason}");
     }
+}
+
+#[test]
+fn a_client_that_takes_content_may_reset_as_many_streams() {
+    let mut client = Client::with_defaults();
+    let reset = [0, 0, 0, 8];
+    for id in (1..20_000).step_by(4) {
+        // A player that seeks: one of two requests has begun to be answered.
+        let stream = client.get(id);
+        client.respond(stream, false);
+        client.connection.data_header(stream, 1, false);
+        client.headers(id + 2, flag::END_STREAM, &GET).unwrap();
+        client.frame(kind::RST_STREAM, 0, id, &reset).unwrap();
+        if id % 8 == 1 {
+            client.frame(kind::RST_STREAM, 0, id + 2, &reset).unwrap();
+        } else {
+            client.respond(StreamId::new(id + 2), true);
+        }
+        client.connection.finished(stream);
+        client.connection.finished(StreamId::new(id + 2));
+        client.connection.take_control();
+        client.events();
+    }
+    let limit = u32::from(FloodLimits::default().resets);
+    let rapid = (0..1000).map(|number| provoke(&mut client, 20_001 + 2 * number, kind::RST_STREAM, &reset));
+    let (cut_at, result) = (0..).zip(rapid).find(|(_, result)| result.is_err()).expect("a bound");
+    assert_eq!(result, error(ErrorCode::ENHANCE_YOUR_CALM, "reset_flood"));
+    assert!((limit - 2..=limit).contains(&cut_at), "what was taken saves nothing up: {cut_at}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ async fn fetch_at(
     let host = if origin.has(&location.server) { origin.host(&server) } else { server.url.authority() };
     let head = fetch::head(&server.url, host, fetch)?;
     let deadline = tokio::time::Instant::now() + limits.connect;
-    let dialled = timeout_at(deadline, dial(origin, &server, None)).await;
+    let dialled = timeout_at(deadline, dial(origin, &server, None, None)).await;
     let mut sender = dialled.map_err(|_| OriginError::Timeout)??;
     let request = fetch::with_body(&head, Outgoing::Nothing);
     let sent = send(&mut sender, request, None, limits).await;

@@ -3,9 +3,13 @@
 mod ciphers;
 mod configuration;
 mod files;
+mod fleet;
 mod kernel_tls;
 mod machine_limits;
+mod remote_keys;
 mod sockets;
+
+use std::time::SystemTime;
 
 use super::facts::Facts;
 use super::finding::Finding;
@@ -18,7 +22,9 @@ pub(crate) fn examine(facts: &Facts) -> Vec<Finding> {
         sockets::examine(facts),
         machine_limits::examine(facts),
         files::examine(facts),
+        fleet::examine(facts),
         configuration::examine(facts),
+        remote_keys::examine(facts, SystemTime::now()),
     ];
     sections.into_iter().flatten().collect()
 }

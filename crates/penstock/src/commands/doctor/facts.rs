@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use penstock_config::{Config, Fault, limits};
+use penstock_edge::{RemoteKeyCheck, check_remote_keys};
 use penstock_egress::measure::{CIPHERS, Costs, MeasureLimits, measure};
 use penstock_egress::{KernelPlan, SealerChoice, Wish};
 use penstock_sys::aead::Cipher;
@@ -14,6 +15,7 @@ use rustix::process::geteuid;
 
 use super::logind;
 use crate::advice::{Circumstances, advise};
+use crate::store_advice::{self, StoreFinding};
 
 /// All facts.
 #[derive(Clone, Debug)]
@@ -33,23 +35,32 @@ pub(crate) struct Facts {
     pub(crate) configuration: Configuration,
 }
 
-/// Faults and warnings of a configuration; both empty without one.
+/// Faults and warnings of a configuration, its keys that are elsewhere, and its store; all empty without one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Configuration {
     pub(crate) faults: Vec<Fault>,
     pub(crate) warnings: Vec<Fault>,
+    /// The store of its fleet.
+    pub(crate) store: Vec<StoreFinding>,
+    /// What keyservers and tokens have signed; empty if they were not asked.
+    pub(crate) remote_keys: Vec<RemoteKeyCheck>,
 }
 
 impl Configuration {
-    pub(crate) fn of(file: Option<&Path>) -> Self {
+    /// `asking` has keyservers and tokens sign.
+    pub(crate) fn of(file: Option<&Path>, asking: bool) -> Self {
         match file.map(Config::load) {
             None => Self::default(),
-            Some(Err(faults)) => Self { faults, warnings: Vec::new() },
+            Some(Err(faults)) => Self { faults, ..Self::default() },
             Some(Ok(config)) => {
+                let store = store_advice::examine(&config);
                 let advice = advise(&config, &Circumstances::read());
                 let unusable = config.verify_directories();
+                let remote_keys = if asking { check_remote_keys(&config.tls) } else { Ok(Vec::new()) };
+                // Only a machine without space for threads fails here, which other findings show.
+                let remote_keys = remote_keys.unwrap_or_default();
                 let warnings = [config.warnings, unusable, advice].concat();
-                Self { faults: Vec::new(), warnings }
+                Self { faults: Vec::new(), warnings, remote_keys, store }
             }
         }
     }
@@ -78,7 +89,7 @@ impl Facts {
             costs: measuring.then(|| measure(LIMITS)),
             removes_ipc: logind::removes_ipc(Path::new("/")),
             uid: geteuid().as_raw(),
-            configuration: Configuration::of(config),
+            configuration: Configuration::of(config, measuring),
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) enum Section {
     Sockets,
     Limits,
     Files,
+    Fleet,
     Configuration,
 }
 
@@ -40,8 +41,15 @@ pub(crate) struct Finding {
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::KernelTls, Self::Ciphers, Self::Sockets, Self::Limits, Self::Files, Self::Configuration];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::KernelTls,
+        Self::Ciphers,
+        Self::Sockets,
+        Self::Limits,
+        Self::Files,
+        Self::Fleet,
+        Self::Configuration,
+    ];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -50,6 +58,7 @@ impl Section {
             Self::Sockets => "Sockets",
             Self::Limits => "Limits",
             Self::Files => "Files",
+            Self::Fleet => "Fleet",
             Self::Configuration => "Configuration",
         }
     }
@@ -61,6 +70,7 @@ impl Section {
             Self::Sockets => "sockets",
             Self::Limits => "limits",
             Self::Files => "files",
+            Self::Fleet => "fleet",
             Self::Configuration => "configuration",
         }
     }

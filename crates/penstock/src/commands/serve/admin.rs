@@ -70,7 +70,10 @@ fn shown_node(node: &PeerStatus) -> serde_json::Value {
         "self": node.own,
         "weight": node.weight,
         "up": node.up,
-        "load": node.load,
+        "load": node.load.requests,
+        "connections": node.load.connections,
+        "busy": node.load.busy as f64 / 1000.0,
+        "purges_missed": node.purges_missed,
         "fault": if node.up { "" } else { &node.fault },
         "requests": requests,
     })

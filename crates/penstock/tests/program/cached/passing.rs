@@ -46,9 +46,13 @@ fn body(head: &str, stream: &mut TcpStream) -> Vec<u8> {
 
 /// An origin that sends bodies back, and counts what else it is asked.
 pub(crate) fn echo() -> Origin {
-    Origin::start(|head, number, stream| {
+    echo_with("Cache-Control: max-age=600\r\n")
+}
+
+/// The same with these fields for GET.
+pub(crate) fn echo_with(fields: &'static str) -> Origin {
+    Origin::start(move |head, number, stream| {
         if head.starts_with("GET") {
-            let fields = "Cache-Control: max-age=600\r\n";
             return answer(stream, "200 OK", fields, format!("{number}").as_bytes());
         }
         let body = body(head, stream);

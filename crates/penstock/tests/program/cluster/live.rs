@@ -5,10 +5,8 @@ use std::sync::Arc;
 use penstock_testkit::origin::{Origin, answer, target};
 use penstock_testkit::{Client, Server, until};
 
-use super::{Cluster, asked_targets};
+use super::{Cluster, asked_targets, size};
 use crate::cached::low_latency::Packager;
-
-const VIEWERS: usize = 45;
 
 fn held(server: &Server) -> f64 {
     server.metrics().sum("penstock_playlist_reloads_total", &["held"])
@@ -24,12 +22,13 @@ fn viewers_on_all_nodes_are_one_request_for_each_reload_and_each_part() {
         part => answer(stream, "200 OK", "ETag: \"p\"\r\nCache-Control: max-age=60\r\n", part.as_bytes()),
     });
     let cluster = Cluster::of(3, &origin);
-    let mut viewers: Vec<_> = (0..VIEWERS).map(|place| Client::plain(&cluster.servers[place % 3])).collect();
+    let count = size("PENSTOCK_TEST_CLUSTER_VIEWERS", 45);
+    let mut viewers: Vec<_> = (0..count).map(|place| Client::plain(&cluster.servers[place % 3])).collect();
     for (round, part) in (5..8_u64).enumerate() {
         let (segment, number) = (part / 4, part % 4);
         let path = format!("/live/a.m3u8?_HLS_msn={segment}&_HLS_part={number}");
         viewers.iter_mut().for_each(|viewer| viewer.ask(&path));
-        let waiting = (VIEWERS * (round + 1)) as f64;
+        let waiting = (count * (round + 1)) as f64;
         // The owner also counts the nodes that wait there.
         until("all wait", || (cluster.servers.iter().map(held).sum::<f64>() >= waiting).then_some(()));
         packager.make();
@@ -45,4 +44,5 @@ fn viewers_on_all_nodes_are_one_request_for_each_reload_and_each_part() {
     let asked = asked_targets(&origin);
     assert!(asked.values().all(|times| *times == 1), "{asked:?}");
     assert_eq!(asked.len(), 1 + 3 + 3, "the playlist, three reloads, three parts: {asked:?}");
+    println!("{count} viewers of three nodes: {} requests at the origin", origin.asked().len());
 }

@@ -3,8 +3,11 @@
 mod commands;
 mod failures;
 mod live;
+mod members;
 mod objects;
+mod proof;
 mod purge;
+mod scripted;
 mod strangers;
 
 use std::collections::BTreeMap;
@@ -16,6 +19,11 @@ use rcgen::KeyPair;
 use tempfile::TempDir;
 
 const SLICE: u64 = 64 * 1024;
+
+/// A size that a variable of the environment may raise.
+fn size(variable: &str, default: usize) -> usize {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
+}
 
 /// Servers of one cluster, named `edge1`, `edge2` and so on.
 struct Cluster {
@@ -31,10 +39,25 @@ struct Plan {
     certificates: Certificates,
     weights: Vec<u32>,
     secure: bool,
+    source: Source,
+}
+
+/// Where the nodes come from.
+enum Source {
+    Listed,
+    /// A store, with the section of the fleet.
+    Store(String),
+    /// SRV records of this server, whose targets are addresses.
+    Dns(SocketAddr),
 }
 
 fn name(place: usize) -> String {
     format!("edge{}", place + 1)
+}
+
+/// The name of a node that DNS names by its address.
+fn dns_name(place: usize) -> String {
+    format!("127.0.0.{}", place + 2)
 }
 
 impl Plan {
@@ -43,7 +66,8 @@ impl Plan {
         let certificates = Certificates::make(directory.path());
         for place in 0..weights.len() {
             let name = name(place);
-            certificates.leaf(&name, &[&name], &KeyPair::generate().unwrap());
+            let address = dns_name(place);
+            certificates.leaf(&name, &[&name, &address], &KeyPair::generate().unwrap());
         }
         Self {
             addresses: weights.iter().map(|_| ReservedAddress::reserve()).collect(),
@@ -52,6 +76,7 @@ impl Plan {
             certificates,
             weights: weights.to_vec(),
             secure: true,
+            source: Source::Listed,
         }
     }
 
@@ -62,9 +87,9 @@ impl Plan {
 
     /// The same for a node that cannot reach these ones.
     fn setup_without(&self, place: usize, sites: &str, unreachable: &[usize]) -> Setup {
-        let dead = ReservedAddress::reserve();
+        let dead: Vec<_> = self.addresses.iter().map(|_| ReservedAddress::reserve()).collect();
         let node = |(place, address): (usize, &ReservedAddress)| {
-            let address = if unreachable.contains(&place) { &dead } else { address };
+            let address = if unreachable.contains(&place) { &dead[place] } else { address };
             format!("{{name: {}, address: \"{address}\", weight: {}}}", name(place), self.weights[place])
         };
         let nodes: Vec<String> = self.addresses.iter().enumerate().map(node).collect();
@@ -74,10 +99,28 @@ impl Plan {
             true => format!(", ca: {files}/authority.crt, chain: {files}/{own}.crt, key: {files}/{own}.key"),
             false => String::new(),
         };
-        let cluster = format!("cluster: {{self: {own}, nodes: [{}]{tls}}}", nodes.join(", "));
+        let address = self.addresses[place].address();
+        let (weight, port) = (self.weights[place], address.port());
+        let nodes = match &self.source {
+            Source::Listed => format!("self: {own}, nodes: [{}]", nodes.join(", ")),
+            Source::Store(_) => {
+                format!("self: {own}, valkey: true, address: \"{address}\", weight: {weight}")
+            }
+            Source::Dns(resolver) => {
+                let own = dns_name(place);
+                format!(
+                    "self: {own}, dns: _penstock._tcp.cluster.test, resolver: \"{resolver}\", address: \"{own}:{port}\""
+                )
+            }
+        };
+        let cluster = format!("cluster: {{{nodes}{tls}}}");
         let memory = self.memory[place].path().display();
         let cache = format!("cache: {{slice: 64KiB, memory: {{directory: {memory}, size: 16MiB}}}}");
-        Setup::new().sites(sites).section(&cluster).section(&cache)
+        let setup = Setup::new().sites(sites).section(&cluster).section(&cache);
+        match &self.source {
+            Source::Store(fleet) => setup.section(&fleet.replace("NAME", &own)),
+            Source::Listed | Source::Dns(_) => setup,
+        }
     }
 
     fn address(&self, place: usize) -> SocketAddr {
@@ -92,8 +135,13 @@ impl Cluster {
     }
 
     fn start(plan: Plan, sites: &str) -> Self {
-        let servers: Vec<Server> =
-            (0..plan.weights.len()).map(|place| plan.setup(place, sites).start()).collect();
+        let all = plan.weights.len();
+        Self::start_some(plan, all, sites)
+    }
+
+    /// The first nodes of a plan.
+    fn start_some(plan: Plan, nodes: usize, sites: &str) -> Self {
+        let servers: Vec<Server> = (0..nodes).map(|place| plan.setup(place, sites).start()).collect();
         for server in &servers {
             // Nodes come and go, and the first may start long before the last.
             server.tolerate_warning("is out: ");
@@ -101,6 +149,14 @@ impl Cluster {
         let cluster = Self { servers, plan };
         cluster.wait_for_all();
         cluster
+    }
+
+    /// Starts one more node of the plan, and waits until all take each other to be in.
+    fn join(&mut self, sites: &str) {
+        let server = self.plan.setup(self.servers.len(), sites).start();
+        server.tolerate_warning("is out: ");
+        self.servers.push(server);
+        self.wait_for_all();
     }
 
     /// Waits until each node takes all others to be in.

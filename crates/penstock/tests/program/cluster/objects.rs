@@ -3,18 +3,18 @@
 use penstock_testkit::origin::{Origin, answer, field, file, range, target};
 use penstock_testkit::{Client, Content, Gate, ReservedAddress};
 
-use super::{Cluster, Plan, SLICE, asked_targets};
+use super::{Cluster, Plan, SLICE, asked_targets, size};
 
 const FIELDS: &str = "ETag: \"v1\"\r\nCache-Control: max-age=600\r\n";
 
 /// The bytes of a target that ends with a number.
-fn content_of(target: &str, len: u64) -> Content {
+pub(super) fn content_of(target: &str, len: u64) -> Content {
     let digits: String = target.chars().filter(char::is_ascii_digit).collect();
     Content::new(digits.parse().unwrap_or(0), len)
 }
 
 /// An origin with a file of this length for each target.
-fn files(len: u64) -> Origin {
+pub(super) fn files(len: u64) -> Origin {
     Origin::start(move |head, _, stream| file(head, stream, FIELDS, &content_of(target(head), len).all()))
 }
 
@@ -62,23 +62,24 @@ fn a_large_object_is_fetched_in_slices_of_which_each_comes_once() {
 
 #[test]
 fn many_objects_on_five_nodes_are_fetched_once_each() {
-    const OBJECTS: usize = 2000;
+    let objects = size("PENSTOCK_TEST_CLUSTER_OBJECTS", 2000);
     let origin = files(1000);
     let cluster = Cluster::of(5, &origin);
     std::thread::scope(|scope| {
         for (place, server) in cluster.servers.iter().enumerate() {
             scope.spawn(move || {
                 let mut client = Client::plain(server);
-                for number in 0..OBJECTS {
+                for number in 0..objects {
                     // Each node begins elsewhere, so that they meet at some objects only.
-                    let target = format!("/film/{}", (number + place * OBJECTS / 5) % OBJECTS);
+                    let target = format!("/film/{}", (number + place * objects / 5) % objects);
                     content_of(&target, 1000).assert_range(0..1000, &client.get(&target).body);
                 }
             });
         }
     });
     let asked = asked_targets(&origin);
-    assert_eq!((asked.len(), asked.values().sum::<usize>()), (OBJECTS, OBJECTS));
+    assert_eq!((asked.len(), asked.values().sum::<usize>()), (objects, objects));
+    println!("{objects} objects, each asked of five nodes: {} requests at the origin", origin.asked().len());
 }
 
 #[test]

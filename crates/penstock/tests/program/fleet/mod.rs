@@ -1,6 +1,9 @@
 //! Edges that share a store: sessions, ticket keys, the strike register and purges, and a store that fails.
 
+mod commands;
+mod damage;
 mod early;
+mod logins;
 mod purges;
 mod sessions;
 mod store;
@@ -52,12 +55,17 @@ impl Fleet {
     }
 
     fn setup_at(&self, url: &str, name: &str, tls: &str) -> Setup {
+        self.setup_with(&format!("valkey: \"{url}\", deadline: 1s"), name, tls)
+    }
+
+    /// An edge whose section `fleet` has these keys beside secret, name and state.
+    fn setup_with(&self, keys: &str, name: &str, tls: &str) -> Setup {
         let state = self.state(name);
         fs::create_dir_all(&state).unwrap();
         fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).unwrap();
         let secret = self.path().join("fleet.key");
         Setup::new().tls(&format!("{}\n{tls}", Certificates::yaml(&["ec"]))).section(&format!(
-            "fleet: {{valkey: \"{url}\", secret: {}, name: {name}, state: {}, deadline: 1s}}",
+            "fleet: {{{keys}, secret: {}, name: {name}, state: {}}}",
             secret.display(),
             state.display(),
         ))

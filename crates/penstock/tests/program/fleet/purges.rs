@@ -12,14 +12,14 @@ use tempfile::TempDir;
 use super::{Fleet, operations, serving, until_connected};
 
 /// An edge with a cache.
-struct Edge {
-    server: Server,
+pub(super) struct Edge {
+    pub(super) server: Server,
     /// Where its memory tier is.
     _memory: TempDir,
 }
 
 impl Edge {
-    fn start(fleet: &Fleet, name: &str, origin: &Origin) -> Self {
+    pub(super) fn start(fleet: &Fleet, name: &str, origin: &Origin) -> Self {
         let memory = penstock_testkit::memory_directory();
         let directory = memory.path().display();
         let cache = format!("cache: {{slice: 64KiB, memory: {{directory: {directory}, size: 4MiB}}}}");
@@ -27,12 +27,12 @@ impl Edge {
         Self { server, _memory: memory }
     }
 
-    fn get(&self, path: &str) -> String {
+    pub(super) fn get(&self, path: &str) -> String {
         Client::plain(&self.server).get(path).text().to_owned()
     }
 
     /// Purges, and waits until the other edges that are there have applied it.
-    fn purge(&self, query: &str) -> Value {
+    pub(super) fn purge(&self, query: &str) -> Value {
         let mut stream = TcpStream::connect(self.server.admin()).unwrap();
         write!(
             stream,
@@ -63,7 +63,7 @@ impl Edge {
 }
 
 /// An origin whose every answer is another one.
-fn counting() -> Origin {
+pub(super) fn counting() -> Origin {
     Origin::counting("Cache-Control: max-age=600\r\nCache-Tag: film\r\n")
 }
 

@@ -1,6 +1,8 @@
 //! A store that is killed, stopped, full or emptied: clients never notice, and edges recover by themselves.
 
-use penstock_testkit::{Server, Setup, until};
+use std::time::Duration;
+
+use penstock_testkit::{Forwarder, Server, until};
 use rustix::process::Signal;
 
 use super::sessions::{resume, stored};
@@ -89,22 +91,31 @@ fn an_edge_starts_without_the_store_and_joins_later() {
 }
 
 #[test]
-fn a_password_and_a_socket_let_in_and_a_wrong_password_is_said() {
+fn a_store_that_is_too_slow_is_not_asked_and_still_followed() {
     let Some(fleet) = Fleet::start() else { return };
-    let socket = fleet.path().join("socket");
-    let fleet = Fleet::with(&["--requirepass", "p@ss", "--unixsocket", socket.to_str().unwrap()]);
-    let fleet = fleet.unwrap();
-    let address = fleet.store.address();
-    let right = serving(&fleet.setup_at(&format!("redis://:p%40ss@{address}/1"), "a", SHARED));
+    let slow = Forwarder::to(&[fleet.store.address().parse().unwrap()]);
+    let keys = format!("valkey: \"redis://{}\", deadline: 100ms", slow.address());
+    let (one, other) = (fleet.edge("a", SHARED), serving(&fleet.setup_with(&keys, "b", SHARED)));
     let session = fleet.session("session");
-    stored(&right, &session);
-    let other = serving(&fleet.setup_at(&format!("redis://default:p%40ss@{address}/1"), "b", SHARED));
-    assert_eq!(resume(&other, &session), "Reused");
-    let wrong: Setup = fleet.setup_at(&format!("redis://:wrong@{address}/1"), "c", SHARED);
-    let wrong = wrong.start();
-    wrong.expect_warning("fleet: the store cannot be used");
-    assert_eq!(wrong.metrics().sum("penstock_fleet_up", &[]), 0.0);
-    drop(wrong);
-    let refused = fleet.setup_at(&format!("unix://{}", socket.display()), "d", SHARED).start();
-    refused.expect_warning("fleet: the store cannot be used");
+    stored(&one, &session);
+    let resumes = || until("a session of the store", || (resume(&other, &session) == "Reused").then_some(()));
+    resumes();
+    slow.delay(Duration::from_millis(200));
+    until("the circuit to open", || {
+        assert_eq!(resume(&other, &session), "New");
+        (circuit(&other) == 1.0).then_some(())
+    });
+    let timeouts = operations(&other, "session_find", "timeout");
+    assert!(timeouts >= 1.0);
+    for _ in 0..5 {
+        assert_eq!(resume(&other, &session), "New");
+    }
+    assert_eq!(operations(&other, "session_find", "timeout"), timeouts, "no handshake asks");
+    // The store answers, so its purges and keys are still read, over the same connection.
+    let read = operations(&other, "purge_read", "ok");
+    until("the stream", || (operations(&other, "purge_read", "ok") > read).then_some(()));
+    assert_eq!((other.metrics().sum("penstock_fleet_up", &[]), slow.connections()), (1.0, 1));
+    slow.delay(Duration::ZERO);
+    until_connected(&other);
+    resumes();
 }

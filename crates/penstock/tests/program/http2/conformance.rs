@@ -20,9 +20,9 @@ fn h2spec_finds_no_fault() {
         println!("NOT TESTED: the cases of h2spec; scripts/install-needs test builds it, given Go");
         return;
     }
-    // An origin that waits for bodies: what a site of files answers at once, it answers before the fault of the request
-    // has arrived.
-    let origin = crate::cached::passing::echo();
+    // An origin that waits for bodies, and whose responses are not cached: what a site of files or a cache answers at once,
+    // it answers before the fault of the request has arrived.
+    let origin = crate::cached::passing::echo_with("Cache-Control: no-store\r\n");
     let setup = Setup::new().listeners(&["tls: true", "protocols: [h2]"]);
     let (_memory, server) = super::before(&origin, setup);
     let tls = server.https().port().to_string();

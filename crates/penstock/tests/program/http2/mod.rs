@@ -7,6 +7,7 @@ mod clients;
 mod conformance;
 mod frames;
 mod held;
+mod players;
 
 use penstock_testkit::origin::Origin;
 use penstock_testkit::{Server, Setup};

@@ -2,15 +2,17 @@
 
 mod rules;
 mod scripted;
+mod tokens;
 mod wire;
 
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use boring::ssl::SslVersion;
-use penstock_testkit::{Client, Keyserver, Server, Setup, TlsOptions, Tool, until};
+use penstock_testkit::{Client, Keyserver, Server, Setup, TlsOptions, Tool, client_hello, until};
 use rustix::process::Signal;
 
 use scripted::{Script, Scripted};
@@ -189,24 +191,64 @@ fn a_keyserver_that_is_stopped_costs_one_deadline_and_then_nothing() {
 }
 
 #[test]
-fn answers_of_a_slow_keyserver_are_pipelined() {
+fn many_operations_are_under_way_at_a_time_and_are_answered_in_any_order() {
     const HANDSHAKES: usize = 40;
-    const PAUSE: Duration = Duration::from_millis(200);
     let server = plain().start();
-    let slow = Scripted::start(&server, Script::Slow(PAUSE));
-    let servers = [slow.address.address()];
+    // It answers none of them before it has all, so that one after the other they would all fail.
+    let keyserver = Scripted::start(&server, Script::Gather(HANDSHAKES));
+    let servers = [keyserver.address.address()];
     use_keyservers(&server, &servers, &certificates(&servers, ", deadline: 20s"));
-    let begun = Instant::now();
     thread::scope(|scope| {
         for _ in 0..HANDSHAKES {
             scope.spawn(|| connect(&server, NEW, "ECDSA+SHA256").unwrap());
         }
     });
-    // One after the other they would take eight seconds; the machine may be busy, so only the count of connections and
-    // of signatures under way at a time is certain.
-    println!("{HANDSHAKES} handshakes took {:?}", begun.elapsed());
-    assert_eq!(slow.operations(), HANDSHAKES as u64);
+    assert_eq!(keyserver.operations(), HANDSHAKES as u64);
     assert_eq!(server.metrics().sum("penstock_keyserver_connections_total", &[]), 1.0);
+}
+
+#[test]
+fn a_client_that_leaves_while_the_keyserver_works_frees_its_operation_and_its_handshake() {
+    let server = plain().start();
+    let silent = Scripted::start(&server, Script::SilentAfter(0));
+    let servers = [silent.address.address()];
+    use_keyservers(&server, &servers, &certificates(&servers, ", deadline: 60s"));
+    let under_way = || {
+        ["penstock_private_key_operations_under_way", "penstock_keyserver_operations_under_way"]
+            .map(|name| server.metrics().sum(name, &[]))
+    };
+    let mut client = TcpStream::connect(server.https()).unwrap();
+    client.write_all(&client_hello(&server, &options(NEW, "ECDSA+SHA256"))).unwrap();
+    until("the operation", || (under_way() == [1.0, 1.0]).then_some(()));
+    drop(client);
+    server.counted("penstock_handshake_failures_total", &["reason=\"gone_before_signing\""], 1.0);
+    until("its end", || (under_way() == [0.0, 0.0]).then_some(()));
+    assert_eq!((results(&server, "abandoned"), results(&server, "timed_out")), (1.0, 0.0));
+    assert_eq!(server.metrics().sum("penstock_keyserver_up", &[]), 1.0, "the keyserver is not to blame");
+}
+
+#[test]
+fn the_doctor_has_each_keyserver_sign_once() {
+    let server = plain().start();
+    let keyserver = Keyserver::start(&server, "one");
+    let away = penstock_testkit::unused_address();
+    server.tolerate_warning("cannot be used");
+    server.reload(&plain().tls(&certificates(&[keyserver.address(), away], ", deadline: 5s")));
+    let doctor =
+        Tool::penstock().args(["doctor", "--json", "-c"]).arg(server.directory().join("penstock.yaml"));
+    let document: serde_json::Value = serde_json::from_slice(&doctor.run().ok().stdout).unwrap();
+    let findings = document["findings"].as_array().unwrap().iter();
+    let signers: Vec<_> = findings.filter(|finding| finding["name"] == "private_key").collect();
+    assert_eq!(signers.len(), 4, "{signers:?}");
+    for signer in signers {
+        let value = signer["value"].as_str().unwrap();
+        if signer["what"] == format!("keyserver {}", keyserver.address()) {
+            assert!(value.starts_with("signs in ") && value.contains("certificate ends in"), "{signer}");
+        } else {
+            assert_eq!(signer["what"], format!("keyserver {away}"));
+            assert_eq!((value, &signer["verdict"]), ("there is no connection with it", &"problem".into()));
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use penstock_keys::protocol::{HEADER_BYTES, Message, Opcode, decode_body, decode_header, encode};
 use penstock_testkit::{ReservedAddress, Server};
@@ -16,14 +15,14 @@ use penstock_tls::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf, split};
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
 /// What it does with an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Script {
-    /// Signs after this time, so that later operations may be answered earlier.
-    Slow(Duration),
+    /// Signs after this many operations have come, the last one first.
+    Gather(usize),
     /// Signs another digest.
     Wrong,
     /// Answers with bytes that are no signature.
@@ -101,9 +100,8 @@ impl Drop for Scripted {
 type Shared = Rc<([DigestSigner; 2], Arc<AtomicU64>)>;
 
 async fn serve(stream: OutboundStream, shared: &Shared, script: Script) {
-    let (mut reader, writer) = split(stream);
-    let writer = Rc::new(Mutex::new(writer));
-    let mut seen = 0;
+    let (mut reader, mut writer) = split(stream);
+    let (mut seen, mut waiting) = (0, Vec::new());
     loop {
         let mut header = [0; HEADER_BYTES];
         if reader.read_exact(&mut header).await.is_err() {
@@ -114,35 +112,34 @@ async fn serve(stream: OutboundStream, shared: &Shared, script: Script) {
         reader.read_exact(&mut body).await.unwrap();
         let message = decode_body(header.id, &body).unwrap();
         if message.opcode == Opcode::PING {
-            reply(&writer, &Message::new(message.id, Opcode::PONG, message.payload)).await;
+            reply(&mut writer, &Message::new(message.id, Opcode::PONG, message.payload)).await;
             continue;
         }
         shared.1.fetch_add(1, Ordering::Relaxed);
         seen += 1;
         let kind = message.opcode.signature().unwrap();
         let key = shared.0.iter().find(|key| Some(key.id()) == message.key).unwrap();
-        let (payload, pause) = match script {
-            Script::Slow(pause) => (Ok(key.sign(kind, message.payload).unwrap()), pause),
-            Script::Wrong => (Ok(key.sign(kind, &vec![7; message.payload.len()]).unwrap()), Duration::ZERO),
-            Script::Garbage => (Ok(vec![7; 256]), Duration::ZERO),
-            Script::Error(code) => (Err(code), Duration::ZERO),
+        let sign = |digest: &[u8]| (Opcode::RESPONSE, key.sign(kind, digest).unwrap());
+        let (opcode, payload) = match script {
+            Script::Gather(_) => sign(message.payload),
+            Script::Wrong => sign(&vec![7; message.payload.len()]),
+            Script::Garbage => (Opcode::RESPONSE, vec![7; 256]),
+            Script::Error(code) => (Opcode::ERROR, vec![code]),
             Script::SilentAfter(count) if seen > count => continue,
-            Script::SilentAfter(_) => (Ok(key.sign(kind, message.payload).unwrap()), Duration::ZERO),
+            Script::SilentAfter(_) => sign(message.payload),
         };
-        let (writer, id) = (Rc::clone(&writer), message.id);
-        spawn_local(async move {
-            tokio::time::sleep(pause).await;
-            match payload {
-                Ok(signature) => reply(&writer, &Message::new(id, Opcode::RESPONSE, &signature)).await,
-                Err(code) => reply(&writer, &Message::new(id, Opcode::ERROR, &[code])).await,
-            }
-        });
+        waiting.push((message.id, opcode, payload));
+        if matches!(script, Script::Gather(count) if waiting.len() < count) {
+            continue;
+        }
+        while let Some((id, opcode, payload)) = waiting.pop() {
+            reply(&mut writer, &Message::new(id, opcode, &payload)).await;
+        }
     }
 }
 
-async fn reply(writer: &Mutex<WriteHalf<OutboundStream>>, message: &Message<'_>) {
+async fn reply(writer: &mut WriteHalf<OutboundStream>, message: &Message<'_>) {
     let bytes = encode(message).unwrap();
-    let mut writer = writer.lock().await;
     // The client may have left.
     if writer.write_all(&bytes).await.is_ok() {
         drop(writer.flush().await);

@@ -44,7 +44,8 @@ mod tests {
     fn a_fault_is_a_problem_and_a_warning_could_be_better() {
         let mut facts = bare();
         assert_eq!(examine(&facts), []);
-        facts.configuration = Configuration { faults: vec![fault(3)], warnings: vec![fault(0)] };
+        facts.configuration =
+            Configuration { faults: vec![fault(3)], warnings: vec![fault(0)], ..Configuration::default() };
         let found = examine(&facts);
         assert_eq!((found[0].what.as_str(), found[0].value.as_str()), ("line 3", "access:\\tno"));
         assert_eq!(found[0].rating, Rating::Problem("write a file".to_owned()));

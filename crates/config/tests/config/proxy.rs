@@ -1,0 +1,64 @@
+//! Sites that relay without the cache: what their keys mean, and their faults.
+
+use penstock_config::{Origin, SpreadBy, Uncached};
+
+use crate::fixture::Fixture;
+
+/// A plain listener and a site whose origin has these keys.
+fn with(origin: &str) -> String {
+    format!(
+        "listeners: [{{address: 127.0.0.1:8080}}]\n\
+         sites: [{{origin: {{http: [\"http://192.0.2.5\"], {origin}}}}}]\n"
+    )
+}
+
+#[test]
+fn a_site_without_cache_says_how_it_spreads_requests_and_names_clients() {
+    let fixture = Fixture::new();
+    for (keys, expected) in [
+        ("connections: 9", None),
+        ("cache: on", None),
+        ("cache: off", Some(Uncached::default())),
+        (
+            "cache: off, spread: {by: url}",
+            Some(Uncached { spread: Some(SpreadBy::Url), proxy_protocol: false }),
+        ),
+        (
+            "cache: off, spread: {by: path}, proxy_protocol: v2",
+            Some(Uncached { spread: Some(SpreadBy::Path), proxy_protocol: true }),
+        ),
+        (
+            "cache: off, spread: {by: host}, proxy_protocol: off",
+            Some(Uncached { spread: Some(SpreadBy::Host), proxy_protocol: false }),
+        ),
+    ] {
+        let config = fixture.read(&with(keys)).unwrap();
+        let Origin::Http(origin) = &config.sites[0].origin else { panic!("an HTTP origin") };
+        assert_eq!(origin.uncached, expected, "{keys}");
+    }
+}
+
+#[test]
+fn faults_of_sites_without_cache_say_what_to_write() {
+    let fixture = Fixture::new();
+    for (keys, fault) in [
+        ("cache: maybe", "cache: `maybe` is unknown; write on or off"),
+        ("spread: {by: url}", "spread: the responses of this site are cached; add cache: off, or remove it"),
+        (
+            "proxy_protocol: v2",
+            "proxy_protocol: the responses of this site are cached; add cache: off, or remove it",
+        ),
+        ("cache: off, proxy_protocol: v1", "proxy_protocol: `v1` is unknown; write v2 or off"),
+        ("cache: off, spread: {by: moon}", "by: `moon` is unknown; write url, path or host"),
+        ("cache: off, spread: {}", "spread: it does not say by what; add by: url"),
+        (
+            "cache: off, follow_redirects: 2",
+            "follow_redirects: a site without cache has none; remove it, or remove cache: off",
+        ),
+    ] {
+        assert_eq!(fixture.faults(&with(keys)), [format!("edge.yaml:2: {fault}")], "{keys}");
+    }
+    let text = "listeners: [{address: 127.0.0.1:8080}]\n\
+                sites: [{origin: {http: [\"http://192.0.2.5\"], cache: off}, cache: {default_ttl: 1s}}]\n";
+    assert_eq!(fixture.faults(text), ["edge.yaml:2: cache: this origin has cache: off; keep one of them"]);
+}

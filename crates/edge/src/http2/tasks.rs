@@ -1,0 +1,61 @@
+//! The tasks of the streams of one connection.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::stream::{FuturesUnordered, Stream as _};
+
+use super::answer::Opened;
+
+/// The tasks of streams, and how they are made.
+pub(super) struct Tasks<F, M> {
+    make: M,
+    /// Those that wait for something. Not there while the connection is idle. Boxed: the set itself holds the space of one,
+    /// also while it is empty.
+    waiting: Option<FuturesUnordered<Pin<Box<F>>>>,
+    /// The memory of a task that has ended, for the next one.
+    spare: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future<Output = ()>, M: Fn(Opened) -> F> Tasks<F, M> {
+    pub(super) fn new(make: M) -> Self {
+        Self { make, waiting: None, spare: None }
+    }
+
+    /// Runs the task of a stream as far as it goes at once. Most requests are answered by that.
+    pub(super) fn start(&mut self, opened: Opened, context: &mut Context<'_>) {
+        let mut task = match self.spare.take() {
+            Some(mut spare) => {
+                spare.set((self.make)(opened));
+                spare
+            }
+            None => Box::pin((self.make)(opened)),
+        };
+        match task.as_mut().poll(context) {
+            Poll::Ready(()) => self.spare = Some(task),
+            // Polled once more there, and from then on when its own waker says so.
+            Poll::Pending => self.waiting.get_or_insert_default().push(task),
+        }
+    }
+
+    /// Runs the tasks that can go on. Returns whether one has ended.
+    pub(super) fn run(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(waiting) = &mut self.waiting else { return false };
+        let mut has_ended = false;
+        while let Poll::Ready(Some(())) = Pin::new(&mut *waiting).poll_next(context) {
+            has_ended = true;
+        }
+        has_ended
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.as_ref().is_none_or(FuturesUnordered::is_empty)
+    }
+
+    /// Gives back memory that an idle connection does not need.
+    pub(super) fn release_memory(&mut self) {
+        if self.is_empty() {
+            (self.waiting, self.spare) = (None, None);
+        }
+    }
+}

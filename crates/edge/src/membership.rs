@@ -1,0 +1,303 @@
+//! Follows the list of a cluster's nodes that comes from the store of a fleet, or from DNS.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use penstock_cluster::{Member, Roster, SrvAnswer, UDP_ANSWER_BYTES, srv_answer, srv_query};
+use penstock_config::{ClusterNode, ClusterSource, limits};
+use penstock_content::Peers;
+use penstock_fleet::{Fleet, NodeEntry, NodeSink};
+
+/// How long a start waits for the first list.
+const START: Duration = Duration::from_millis(limits::FLEET_START_MILLISECONDS);
+const ANSWER: Duration = Duration::from_secs(limits::CLUSTER_DNS_ANSWER_SECONDS);
+
+/// Keeps the nodes of a cluster as its list has them. Dropping it ends that.
+pub(crate) struct Membership {
+    peers: Arc<Peers>,
+    /// Ends the thread that asks DNS.
+    _stop: Option<Sender<()>>,
+}
+
+impl Membership {
+    /// Follows the list of a cluster; `None` if its configuration lists the nodes. Waits some seconds for the first list.
+    ///
+    /// # Errors
+    /// When the system has no space for a thread.
+    pub(crate) fn follow(peers: &Arc<Peers>, fleet: Option<&Arc<Fleet>>) -> io::Result<Option<Self>> {
+        let cluster = peers.cluster();
+        let own = &cluster.nodes[cluster.own];
+        let list = Arc::new(NodeList::new(peers, own));
+        let stop = match (&cluster.source, fleet) {
+            (ClusterSource::Listed, _) => return Ok(None),
+            (ClusterSource::Fleet, None) => {
+                tracing::warn!(
+                    "cluster: there was no fleet at the start, so this node is alone until the next one"
+                );
+                return Ok(None);
+            }
+            (ClusterSource::Fleet, Some(fleet)) => {
+                let entry = NodeEntry { name: own.name.clone(), address: own.address, weight: own.weight };
+                fleet.share_node(Some((entry, list)), START);
+                None
+            }
+            (ClusterSource::Dns { name, resolver }, _) => {
+                let question = Question { name: name.clone(), resolver: *resolver, port: own.address.port() };
+                Some(follow_dns(question, list)?)
+            }
+        };
+        Ok(Some(Self { peers: Arc::clone(peers), _stop: stop }))
+    }
+
+    /// Whether it follows the list for these nodes.
+    pub(crate) fn is_for(&self, peers: &Arc<Peers>) -> bool {
+        Arc::ptr_eq(&self.peers, peers)
+    }
+}
+
+/// The list, and the nodes that it is for.
+struct NodeList {
+    peers: Arc<Peers>,
+    own: ClusterNode,
+    roster: Mutex<Roster>,
+    /// Whether the log says that this node has another name in the list.
+    is_said: AtomicBool,
+}
+
+impl NodeList {
+    fn new(peers: &Arc<Peers>, node: &ClusterNode) -> Self {
+        let own = Member { name: node.name.clone(), address: node.address, weight: node.weight };
+        let absence = Duration::from_secs(limits::CLUSTER_ABSENCE_SECONDS);
+        let mut roster = Roster::new(own, absence, limits::CLUSTER_NODES);
+        // Those that are known already, after a reload.
+        let known = peers.others().into_iter().map(|peer| {
+            let ClusterNode { name, address, weight } = peer.node.clone();
+            Member { name, address, weight }
+        });
+        roster.take_in(known, Instant::now());
+        Self {
+            peers: Arc::clone(peers),
+            own: node.clone(),
+            roster: Mutex::new(roster),
+            is_said: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether this is a node that may be asked: not this one under another name.
+    fn is_fine(&self, member: &Member) -> bool {
+        let name = &member.name;
+        if member.address == self.own.address && *name != self.own.name {
+            if !self.is_said.swap(true, Ordering::Relaxed) {
+                let own = &self.own.name;
+                tracing::warn!(
+                    "cluster: the address of this node is listed for `{name}`, and self is `{own}`"
+                );
+            }
+            return false;
+        }
+        let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
+        (1..=limits::CLUSTER_NAME_BYTES).contains(&name.len())
+            && name.bytes().all(fine)
+            && member.address.port() != 0
+            && !member.address.ip().is_unspecified()
+    }
+
+    fn take_in(&self, members: impl IntoIterator<Item = Member>) {
+        let now = Instant::now();
+        let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        roster.take_in(members.into_iter().filter(|member| self.is_fine(member)), now);
+        let node = |Member { name, address, weight }| ClusterNode { name, address, weight };
+        let nodes: Vec<ClusterNode> = roster.members().into_iter().map(node).collect();
+        if self.peers.set_members(&nodes, now) {
+            let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+            tracing::info!("cluster: the nodes are {}", names.join(", "));
+        }
+    }
+}
+
+impl NodeSink for NodeList {
+    fn nodes(&self, nodes: Vec<NodeEntry>) {
+        self.take_in(nodes.into_iter().map(|NodeEntry { name, address, weight }| Member {
+            name,
+            address,
+            weight,
+        }));
+    }
+}
+
+/// What DNS is asked.
+struct Question {
+    /// SRV records if it begins with `_`, addresses otherwise.
+    name: String,
+    resolver: Option<SocketAddr>,
+    /// The port of nodes that are addresses.
+    port: u16,
+}
+
+/// Asks DNS on a thread of its own, and waits for the first answer. The thread ends when the sender is dropped.
+fn follow_dns(question: Question, list: Arc<NodeList>) -> io::Result<Sender<()>> {
+    let (stop, stopped) = channel();
+    // The start waits until the sender of `answered` is dropped.
+    let (first, answered) = channel::<()>();
+    let pause = Duration::from_secs(limits::CLUSTER_DNS_SECONDS);
+    thread::Builder::new().name("cluster-dns".to_owned()).spawn(move || {
+        let (mut is_said, mut first) = (false, Some(first));
+        loop {
+            match question.ask() {
+                Ok(members) => {
+                    if std::mem::take(&mut is_said) {
+                        tracing::info!("cluster: DNS answers for {} again", question.name);
+                    }
+                    list.take_in(members);
+                }
+                Err(error) if !is_said => {
+                    tracing::warn!(
+                        "cluster: DNS has no nodes for {} ({error}); the known ones stay",
+                        question.name
+                    );
+                    is_said = true;
+                }
+                Err(_) => {}
+            }
+            drop(first.take());
+            if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+        }
+    })?;
+    if answered.recv_timeout(START) == Err(RecvTimeoutError::Timeout) {
+        tracing::warn!("cluster: DNS does not answer in time; this node begins alone");
+    }
+    Ok(stop)
+}
+
+impl Question {
+    /// The nodes, as DNS has them now. Blocks.
+    fn ask(&self) -> Result<Vec<Member>, String> {
+        let members = if self.name.starts_with('_') { self.servers()? } else { self.addresses()? };
+        if members.is_empty() { Err("no records".to_owned()) } else { Ok(members) }
+    }
+
+    fn addresses(&self) -> Result<Vec<Member>, String> {
+        let found = (self.name.as_str(), self.port).to_socket_addrs().map_err(|error| error.to_string())?;
+        let member = |address: SocketAddr| Member { name: address.ip().to_string(), address, weight: 1 };
+        Ok(found.take(limits::CLUSTER_NODES).map(member).collect())
+    }
+
+    /// Nodes of SRV records. If all of them have weight 0, which says nothing, their shares are the same.
+    fn servers(&self) -> Result<Vec<Member>, String> {
+        let id = penstock_tls::random_number().to_le_bytes();
+        let query = srv_query(u16::from_le_bytes([id[0], id[1]]), &self.name).ok_or("it is not a name")?;
+        let resolvers = match self.resolver {
+            Some(resolver) => vec![resolver],
+            None => resolvers(),
+        };
+        let mut outcome = Err("there is no DNS server".to_owned());
+        for resolver in resolvers {
+            outcome = ask(&query, resolver).map_err(|error| error.to_string());
+            if matches!(outcome, Ok(SrvAnswer::Servers(_))) {
+                break;
+            }
+        }
+        let records = match outcome? {
+            SrvAnswer::Servers(records) => records,
+            SrvAnswer::Truncated => return Err("the answer is truncated".to_owned()),
+            SrvAnswer::Failed(3) => return Err("the name does not exist".to_owned()),
+            SrvAnswer::Failed(code) => return Err(format!("the DNS server answers with code {code}")),
+        };
+        let says_nothing = records.iter().all(|record| record.weight == 0);
+        let member = |record: penstock_cluster::ServerRecord| {
+            let weight = if says_nothing { 1 } else { u32::from(record.weight) };
+            let address = (record.target.as_str(), record.port).to_socket_addrs().ok()?.next()?;
+            Some(Member { name: record.target, address, weight })
+        };
+        // A node whose address cannot be found now keeps the one that it had.
+        Ok(records.into_iter().filter_map(member).collect())
+    }
+}
+
+/// Asks a DNS server, over TCP if the answer does not fit.
+fn ask(query: &[u8], resolver: SocketAddr) -> io::Result<SrvAnswer> {
+    let malformed = || io::Error::new(io::ErrorKind::InvalidData, "the answer is damaged");
+    let any: IpAddr = match resolver {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(resolver)?;
+    socket.send(query)?;
+    let deadline = Instant::now() + ANSWER;
+    let mut bytes = [0; UDP_ANSWER_BYTES as usize];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        let length = socket.recv(&mut bytes)?;
+        match srv_answer(query, &bytes[..length], limits::CLUSTER_NODES) {
+            Some(SrvAnswer::Truncated) => break,
+            Some(answer) => return Ok(answer),
+            // An answer to another question: the right one may still come.
+            None => {}
+        }
+    }
+    let mut stream = TcpStream::connect_timeout(&resolver, ANSWER)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
+    let length = u16::try_from(query.len()).map_err(|_| malformed())?;
+    stream.write_all(&[&length.to_be_bytes(), query].concat())?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut answer)?;
+    srv_answer(query, &answer, limits::CLUSTER_NODES).ok_or_else(malformed)
+}
+
+/// The DNS servers of the system.
+fn resolvers() -> Vec<SocketAddr> {
+    let mut text = String::new();
+    let file = std::fs::File::open("/etc/resolv.conf");
+    if file.and_then(|file| file.take(limits::RESOLV_CONF_BYTES).read_to_string(&mut text)).is_err() {
+        return Vec::new();
+    }
+    named_servers(&text)
+}
+
+fn named_servers(text: &str) -> Vec<SocketAddr> {
+    let server = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let address = words.next().filter(|word| *word == "nameserver").and_then(|_| words.next())?;
+        Some(SocketAddr::new(address.parse().ok()?, 53))
+    };
+    text.lines().filter_map(server).take(limits::CLUSTER_DNS_SERVERS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_of_the_system_are_read() {
+        let text = "# nameserver 192.0.2.9\nsearch example.com\nnameserver 192.0.2.1\nnameserver\t2001:db8::1 \n\
+            nameserver here\nnameserver 192.0.2.2\nnameserver 192.0.2.3\n";
+        let found: Vec<String> = named_servers(text).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["192.0.2.1:53", "[2001:db8::1]:53", "192.0.2.2:53"]);
+    }
+
+    #[test]
+    fn addresses_are_found_by_the_resolver_of_the_system() {
+        let question = Question { name: "localhost".to_owned(), resolver: None, port: 8443 };
+        let found = question.ask().unwrap();
+        let is_local = |member: &Member| {
+            member.address.ip().is_loopback() && member.address.port() == 8443 && member.weight == 1
+        };
+        assert!(found.iter().all(is_local) && !found.is_empty(), "{found:?}");
+        assert!(found.iter().all(|member| member.name == member.address.ip().to_string()));
+    }
+}

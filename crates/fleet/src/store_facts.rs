@@ -1,0 +1,53 @@
+//! Whether a store fits a fleet.
+
+use std::time::Duration;
+
+/// What a store says about itself, and how it answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreFacts {
+    /// The quickest of some answers.
+    pub latency: Duration,
+    /// The most bytes that it keeps; `None` if there is no bound or it does not say.
+    pub max_bytes: Option<u64>,
+    /// What it does when these are used up, such as `noeviction`; `None` if it does not say.
+    pub policy: Option<String>,
+    /// Whether it is a replica, which takes no entries.
+    pub is_replica: bool,
+    /// Seconds that its clock is ahead of this machine's; `None` if its user may not ask.
+    pub clock_ahead: Option<i64>,
+}
+
+impl StoreFacts {
+    /// Whether it drops entries when its memory is used up.
+    pub fn forgets(&self) -> bool {
+        self.max_bytes.is_some() && self.policy.as_ref().is_some_and(|policy| policy != "noeviction")
+    }
+
+    pub(crate) fn of_info(info: &str) -> Self {
+        let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        Self {
+            max_bytes: value("maxmemory")
+                .and_then(|bytes| bytes.trim().parse().ok())
+                .filter(|bytes| *bytes > 0),
+            policy: value("maxmemory_policy").map(|policy| policy.trim().escape_debug().to_string()),
+            is_replica: value("role").is_some_and(|role| role.trim() == "slave"),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_with_a_bound_forgets_unless_its_policy_is_noeviction() {
+        let forgets = |info: &str| StoreFacts::of_info(info).forgets();
+        assert!(!forgets("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"));
+        assert!(!forgets("maxmemory:100\r\nmaxmemory_policy:noeviction\r\n"));
+        assert!(forgets("# Memory\r\nmaxmemory:100\r\nmaxmemory_policy:volatile-ttl\r\n"));
+        assert!(!forgets(""));
+        let facts = StoreFacts::of_info("role:slave\r\nmaxmemory_policy:\x1b[31m\r\n");
+        assert!(facts.is_replica && facts.policy.as_deref() == Some("\\u{1b}[31m"));
+    }
+}

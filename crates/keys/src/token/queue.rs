@@ -1,0 +1,118 @@
+//! Operations that wait for a thread of a token.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A queue, first come, first served. Its producers bound its length.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    state: Mutex<State<T>>,
+    /// Tells one thread of a new item.
+    filled: Condvar,
+    closed: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    waiting: VecDeque<T>,
+    is_closed: bool,
+}
+
+/// What came of waiting.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Popped<T> {
+    Item(T),
+    /// Nothing came for as long.
+    Nothing,
+    /// Nothing comes any more.
+    Closed,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        let state = State { waiting: VecDeque::new(), is_closed: false };
+        Self { state: Mutex::new(state), filled: Condvar::new(), closed: Condvar::new() }
+    }
+}
+
+impl<T> Queue<T> {
+    pub(super) fn push(&self, item: T) {
+        self.lock().waiting.push_back(item);
+        self.filled.notify_one();
+    }
+
+    /// Puts an item that was popped before all others.
+    pub(super) fn push_first(&self, item: T) {
+        self.lock().waiting.push_front(item);
+        self.filled.notify_one();
+    }
+
+    /// Waits for an item.
+    pub(super) fn pop(&self, patience: Duration) -> Popped<T> {
+        let mut state = self.lock();
+        if state.waiting.is_empty() && !state.is_closed {
+            state = wait(&self.filled, state, patience, |state| state.waiting.is_empty() && !state.is_closed);
+        }
+        match state.waiting.pop_front() {
+            _ if state.is_closed => Popped::Closed,
+            Some(item) => Popped::Item(item),
+            None => Popped::Nothing,
+        }
+    }
+
+    /// Waits until the time is over or the queue is closed; returns whether it is closed.
+    pub(super) fn pause(&self, time: Duration) -> bool {
+        wait(&self.closed, self.lock(), time, |state| !state.is_closed).is_closed
+    }
+
+    /// Takes all items.
+    pub(super) fn drain(&self) -> VecDeque<T> {
+        std::mem::take(&mut self.lock().waiting)
+    }
+
+    /// Ends all waiting. Items are dropped.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.waiting.clear();
+        self.filled.notify_all();
+        self.closed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits while the condition holds, at most for this time.
+fn wait<'q, T>(
+    changed: &Condvar,
+    state: MutexGuard<'q, State<T>>,
+    time: Duration,
+    goes_on: impl Fn(&mut State<T>) -> bool,
+) -> MutexGuard<'q, State<T>> {
+    changed.wait_timeout_while(state, time, goes_on).unwrap_or_else(PoisonError::into_inner).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_come_in_order_until_the_queue_is_closed() {
+        let queue = Queue::default();
+        queue.push(1);
+        queue.push(2);
+        queue.push_first(0);
+        for number in 0..3 {
+            assert_eq!(queue.pop(Duration::ZERO), Popped::Item(number));
+        }
+        assert_eq!(queue.pop(Duration::ZERO), Popped::Nothing);
+        assert!(!queue.pause(Duration::ZERO));
+        queue.push(3);
+        queue.close();
+        assert_eq!(queue.pop(Duration::from_secs(3600)), Popped::Closed);
+        assert!(queue.pause(Duration::from_secs(3600)));
+    }
+}
