@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use penstock_cache::{Demand, Lease, Object, SliceClaim};
 use penstock_config::limits;
-use penstock_egress::{ExternalBytes, Part as BodyPart};
+use penstock_egress::{ExternalBytes, Part, Parts};
 use tokio::time::sleep;
 
 use crate::context::Context;
@@ -64,7 +64,7 @@ pub(crate) enum Piece {
 /// Bytes of a body that can be sent now. They stay in the cache until the chunk is dropped.
 pub struct BodyChunk {
     /// The bytes, in order.
-    pub parts: Vec<BodyPart>,
+    pub parts: Parts,
     /// Length of the parts in bytes; greater than zero.
     pub length: u64,
     memory: Memory,
@@ -82,8 +82,8 @@ enum Memory {
 
 impl BodyChunk {
     /// Parts that own their bytes, of so many bytes.
-    pub(crate) fn of(parts: Vec<BodyPart>, length: u64) -> Self {
-        Self { parts, length, memory: Memory::Own }
+    pub(crate) fn of(parts: impl IntoIterator<Item = Part>, length: u64) -> Self {
+        Self { parts: parts.into_iter().collect(), length, memory: Memory::Own }
     }
 
     /// Reports that sending the bytes failed because their file lost them. The cache compares them with their checksum before
@@ -200,7 +200,7 @@ impl BodyStream {
                     let bytes = std::mem::take(bytes);
                     self.current = None;
                     let length = bytes.len() as u64;
-                    return Ok(Some(BodyChunk::of(vec![BodyPart::Owned(bytes)], length)));
+                    return Ok(Some(BodyChunk::of([Part::Owned(bytes)], length)));
                 }
                 Some(Piece::Relayed(receiver)) => match receiver.next().await? {
                     Some(pieces) => {
@@ -416,7 +416,8 @@ impl BodyStream {
         }
         let length = extent.len;
         self.advance_by(length);
-        Some(BodyChunk { parts: vec![BodyPart::Extent(extent)], length, memory: Memory::Lease(lease) })
+        let parts = Parts::from_iter([Part::Extent(extent)]);
+        Some(BodyChunk { parts, length, memory: Memory::Lease(lease) })
     }
 }
 
@@ -426,8 +427,8 @@ fn is_behind(object: &Object<ObjectMetadata>, range: &Range<u64>) -> bool {
 }
 
 /// Pieces of memory as parts.
-pub(crate) fn external(pieces: Vec<Bytes>) -> Vec<BodyPart> {
-    pieces.into_iter().map(|piece| BodyPart::External(ExternalBytes::new(piece))).collect()
+pub(crate) fn external(pieces: Vec<Bytes>) -> Parts {
+    pieces.into_iter().map(|piece| Part::External(ExternalBytes::new(piece))).collect()
 }
 
 /// The pieces of a body.

@@ -10,6 +10,7 @@ use penstock_origin::io_threads::IoThreads;
 
 use crate::clock::Clock;
 use crate::compress::CompressedManifests;
+use crate::file_heads::FileHeads;
 use crate::networks::{NetworkEntry, NetworkFull, Networks};
 use crate::origins::Origins;
 use crate::requester::Requester;
@@ -22,6 +23,8 @@ pub struct Context {
     pub metrics: Arc<Shard>,
     /// Files of directory sites that this worker has open.
     pub files: OpenFiles,
+    /// What the heads of those files have in common.
+    pub file_heads: FileHeads,
     /// Compressed forms of small text files.
     pub compressed: Arc<CompressedManifests>,
     /// Threads that open, read and compress files.

@@ -1,5 +1,6 @@
 //! Files of a directory site as representations: lookup, type, encoding.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -7,22 +8,20 @@ use penstock_config::{DotFiles, limits};
 use penstock_http::conditional::Validators;
 use penstock_http::encoding::negotiate;
 use penstock_http::types::{content_type, is_text_compressible};
-use penstock_http::{Encoding, HeadWriter, Status, response};
+use penstock_http::{Encoding, HeadWriter, Status};
 use penstock_origin::directory::{Directory, LookupError};
 use penstock_sys::file::OpenFile;
 
 use crate::exchange::Exchange;
+use crate::file_heads::{FileHead, Form};
 use crate::response::Response;
 use crate::site::Site;
 
 /// A file in the encoding that was negotiated.
 pub(crate) struct FileRepresentation {
     pub(crate) content_type: &'static str,
-    etag: String,
+    head: Rc<FileHead>,
     modified: SystemTime,
-    /// Whether other requests select another encoding.
-    varies: bool,
-    encoding: Encoding,
     pub(crate) bytes: FileBytes,
 }
 
@@ -71,33 +70,24 @@ impl FileRepresentation {
     /// Chooses the encoding. Manifests and other small text files have several.
     async fn negotiated(exchange: &Exchange<'_>, name: &[u8], file: Arc<OpenFile>) -> Self {
         let varies = is_text_compressible(name) && file.len() <= limits::COMPRESSED_SOURCE_BYTES;
-        let mut this = Self {
-            content_type: content_type(name),
-            etag: response::etag(file.len(), file.modified(), file.inode()),
-            modified: file.modified(),
-            varies,
-            encoding: Encoding::Identity,
-            bytes: FileBytes::File(Arc::clone(&file)),
-        };
-        if !varies {
-            return this;
-        }
-        let wanted = exchange.request.accept_encoding();
-        let encoding = negotiate(wanted, &[Encoding::Brotli, Encoding::Gzip]);
-        let suffix = match encoding {
-            Encoding::Identity => return this,
-            Encoding::Gzip => "-gzip\"",
-            Encoding::Brotli => "-br\"",
-        };
         let context = exchange.context;
-        if let Some(body) = context.compressed.get(&file, encoding, &context.io).await {
-            // Other bytes have another strong validator (RFC 9110 §8.8.3.3).
-            this.etag.pop();
-            this.etag.push_str(suffix);
-            this.encoding = encoding;
-            this.bytes = FileBytes::Memory(body);
+        let (mut encoding, mut compressed) = (Encoding::Identity, None);
+        if varies {
+            let wanted = exchange.request.accept_encoding();
+            encoding = negotiate(wanted, &[Encoding::Brotli, Encoding::Gzip]);
+            if encoding != Encoding::Identity {
+                compressed = context.compressed.get(&file, encoding, &context.io).await;
+            }
         }
-        this
+        if compressed.is_none() {
+            encoding = Encoding::Identity;
+        }
+        Self {
+            content_type: content_type(name),
+            head: context.file_heads.get(&file, Form { encoding, varies }),
+            modified: file.modified(),
+            bytes: compressed.map_or(FileBytes::File(file), FileBytes::Memory),
+        }
     }
 
     pub(crate) fn length(&self) -> u64 {
@@ -113,20 +103,12 @@ impl FileRepresentation {
     }
 
     pub(crate) fn validators(&self) -> Validators<'_> {
-        Validators { etag: &self.etag, modified: self.modified }
+        Validators { etag: &self.head.etag, modified: self.modified }
     }
 
     /// Writes the fields that all responses of the representation have.
     pub(crate) fn write_fields(&self, head: &mut HeadWriter<'_>) {
-        head.field("ETag", &self.etag).last_modified(self.modified);
-        match self.encoding {
-            Encoding::Identity => head.field("Accept-Ranges", "bytes"),
-            Encoding::Gzip => head.field("Content-Encoding", "gzip"),
-            Encoding::Brotli => head.field("Content-Encoding", "br"),
-        };
-        if self.varies {
-            head.field("Vary", "Accept-Encoding");
-        }
+        head.lines(&self.head.lines);
     }
 }
 

@@ -160,7 +160,7 @@ impl ObjectRepresentation {
         }
         let now = context.now();
         let lifetime = metadata.lifetime();
-        head.display("Age", lifetime.age_seconds(now))
+        head.number("Age", lifetime.age_seconds(now))
             .display("Cache-Status", self.cache_status.member(metadata.stored_state(&lifetime, now)))
             .field("Via", "1.1 penstock");
         if let Requester::Peer(_) = self.requester {

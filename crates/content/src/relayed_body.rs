@@ -83,7 +83,7 @@ impl RelayedBody {
             context.metrics.filled(read.len() as u64);
             let length = read.len() as u64 + left;
             let source = Part::Source(SocketSource::new(socket, left));
-            return Ok(Some(BodyChunk::of(vec![Part::External(ExternalBytes::new(read)), source], length)));
+            return Ok(Some(BodyChunk::of([Part::External(ExternalBytes::new(read)), source], length)));
         }
         let pieces = response.next().await.map_err(|error| failed(context, error.into()))?;
         let Some(pieces) = pieces else { return Ok(None) };

@@ -117,8 +117,8 @@ impl ChunkSource {
     }
 }
 
-/// Space for a usual head in bytes, so that it is written without growing.
-const HEAD_BYTES: usize = 512;
+/// Space for a usual head in bytes, with what its connection adds, so that it is written without growing.
+const HEAD_BYTES: usize = 704;
 
 /// Response fields in the order they are sent.
 #[derive(Debug)]
@@ -139,6 +139,11 @@ impl Fields {
     /// The fields as lines of HTTP/1 (RFC 9112 §5), each with its line end.
     pub fn lines(&self) -> &[u8] {
         &self.lines
+    }
+
+    /// Takes the lines out, to make a head of them without a copy.
+    pub fn take_lines(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.lines)
     }
 
     /// The fields, name and value.

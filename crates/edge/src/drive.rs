@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_content::{Body, BodyChunk, ChunkSource};
-use penstock_egress::{Part, SendError, Step, Transmission};
+use penstock_egress::{Part, Parts, SendError, Step, Transmission};
 use penstock_origin::http::OriginError;
 use penstock_origin::residency::{NotResident, Stream};
 use tokio::time::timeout;
@@ -37,10 +37,10 @@ pub(crate) const NOTHING_SENT: Sent = Sent { bytes: 0, first_byte: None, short: 
 /// more, close, or take too long. Nothing here concerns other responses of the same connection.
 pub(crate) trait Carrier {
     /// Frames `length` bytes of content for this carrier.
-    fn frame(&self, parts: Vec<Part>, length: u64) -> Vec<Part>;
+    fn frame(&self, parts: Parts, length: u64) -> Parts;
 
     /// What follows the last content; empty if the end needs no bytes.
-    fn end(&self) -> Vec<Part>;
+    fn end(&self) -> Parts;
 
     /// Called with the last bytes of a response, before their first step.
     fn finish(&self, transmission: &mut Transmission);
@@ -108,9 +108,9 @@ async fn drive_whole(
     sent: &mut Sent,
 ) {
     let head = Part::Owned(head);
-    let (parts, stream) = match body {
-        Body::Empty => (vec![head], None),
-        Body::Part(part) => (vec![head, part], None),
+    let (parts, stream): (Parts, _) = match body {
+        Body::Empty => (Parts::from_iter([head]), None),
+        Body::Part(part) => (Parts::from_iter([head, part]), None),
         Body::Parts(parts) => (std::iter::once(head).chain(parts).collect(), None),
         Body::Stream(mut stream) => {
             let first = &mut stream.0;

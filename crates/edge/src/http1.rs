@@ -202,7 +202,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
         },
         None => respond_past_body(connection, client, started, settings).await,
     };
-    let (response, is_whole) = match responded {
+    let (mut response, is_whole) = match responded {
         Ok(responded) => responded,
         Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
     };
@@ -215,7 +215,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
         connection.worker.shard.early_request(if refused { "refused" } else { "answered" });
     }
     let cache = response.cache_status.map(CacheStatus::label);
-    let head = head_of(&connection.worker, &response, request.version(), framing, keep_alive);
+    let head = head_of(&connection.worker, &mut response, request.version(), framing, keep_alive);
     let head_bytes = head.len() as u64;
     let worker = Rc::clone(&connection.worker);
     connection.is_heard_out = is_whole && !request.keep_alive();
@@ -328,7 +328,7 @@ async fn answer_rejected(
     let worker = Rc::clone(&connection.worker);
     let mut sent = Sent { bytes: 0, first_byte: None, short: None };
     let mut carrier = Http1Carrier::new(connection, settings, false);
-    send(&mut carrier, &worker, Transmission::new(vec![Part::Owned(answer)]), &mut sent).await;
+    send(&mut carrier, &worker, Transmission::new([Part::Owned(answer)]), &mut sent).await;
     let carrier = CarriedBy::connection(connection);
     record_refusal(carrier, rejection.status.code(), started, &sent, settings);
     keep_alive && sent.short.is_none()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::{Limits, limits};
-use penstock_content::{Clock, CompressedManifests, Context, Networks, repeat_missed_purges};
+use penstock_content::{Clock, CompressedManifests, Context, FileHeads, Networks, repeat_missed_purges};
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
@@ -122,6 +122,7 @@ impl Worker {
             clock: Clock::system(),
             metrics: Arc::clone(&shard),
             files: OpenFiles::new(Arc::clone(&common.io), open_files_limits(limits.open_files)),
+            file_heads: FileHeads::default(),
             compressed: Arc::clone(&common.compressed),
             io: Arc::clone(&common.io),
             origins: Box::new(Rc::clone(&origins)),

@@ -49,4 +49,4 @@ pub use pace::OutletLimits;
 pub use send_error::SendError;
 pub use socket_source::SocketSource;
 pub use step::Step;
-pub use transmission::{Available, ExternalBytes, Part, Transmission};
+pub use transmission::{Available, ExternalBytes, Part, Parts, Transmission};

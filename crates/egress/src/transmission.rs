@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use penstock_sys::file::{Extent, OpenFile};
 use penstock_sys::send::Piece;
+use smallvec::SmallVec;
 
 use crate::socket_source::SocketSource;
 
@@ -22,6 +23,9 @@ pub enum Part {
     /// Bytes that arrive on another socket.
     Source(SocketSource),
 }
+
+/// Parts in the order they are sent. A head and one extent take no allocation.
+pub type Parts = SmallVec<[Part; 2]>;
 
 /// Bytes in memory with another owner, such as a piece of an origin's response. They are dropped once they are sent.
 pub struct ExternalBytes(Box<dyn AsRef<[u8]> + Send + Sync>);
@@ -91,7 +95,7 @@ pub(crate) struct Warm<'a> {
 /// A head and a body, and how far they have been sent.
 #[derive(Debug, Default)]
 pub struct Transmission {
-    parts: Vec<Part>,
+    parts: Parts,
     /// The part being sent.
     at: usize,
     /// Bytes of that part already sent.
@@ -109,7 +113,8 @@ const COPIED_BYTES_MAX: u64 = 4096;
 
 impl Transmission {
     /// The parts in the order they are sent; empty ones are fine.
-    pub fn new(parts: Vec<Part>) -> Self {
+    pub fn new(parts: impl IntoIterator<Item = Part>) -> Self {
+        let parts: Parts = parts.into_iter().collect();
         let remaining = parts.iter().map(Part::len).sum();
         let mut transmission = Self { parts, at: 0, offset: 0, warm: 0, remaining, ends_connection: false };
         transmission.skip_finished();

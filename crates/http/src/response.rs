@@ -92,11 +92,16 @@ impl<'o> HeadWriter<'o> {
         self.write(value)
     }
 
+    /// One field whose value is a number.
+    pub fn number(&mut self, name: &'static str, number: u64) -> &mut Self {
+        self.name(name);
+        push_decimal(self.out, number);
+        self.end_line()
+    }
+
     /// Content-Length, in bytes.
     pub fn content_length(&mut self, length: u64) -> &mut Self {
-        self.name("Content-Length");
-        push_decimal(self.out, length);
-        self.end_line()
+        self.number("Content-Length", length)
     }
 
     /// Content-Range of a 206 with one range, of a representation of `length` bytes. `range` is not

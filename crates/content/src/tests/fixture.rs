@@ -27,6 +27,7 @@ use crate::compress::CompressedManifests;
 use crate::context::Context;
 use crate::exchange::ClientRequest;
 use crate::fault::BodyError;
+use crate::file_heads::FileHeads;
 use crate::peers::Peers;
 use crate::respond::respond;
 use crate::response::{Body, ContentLength, Response};
@@ -128,6 +129,7 @@ fn context(origin: &Rc<ScriptedOrigin>) -> Rc<Context> {
         clock: Clock::starting_at(SystemTime::now()),
         metrics: Metrics::new(1).shard(0),
         files: OpenFiles::new(Arc::clone(&io), limits),
+        file_heads: FileHeads::default(),
         compressed: Arc::new(CompressedManifests::default()),
         io,
         origins: Box::new(Rc::clone(origin)),

@@ -34,7 +34,7 @@ impl ClientBody for Http1Body<'_> {
     }
 
     async fn send_continue(&mut self) {
-        let interim = Transmission::new(vec![Part::Owned(response::CONTINUE.to_vec())]);
+        let interim = Transmission::new([Part::Owned(response::CONTINUE.to_vec())]);
         let worker = Rc::clone(&self.connection.worker);
         let mut sent = Sent { bytes: 0, first_byte: None, short: None };
         let mut carrier = Http1Carrier::new(self.connection, self.settings, false);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use penstock_egress::{Part, SendError, Step, Transmission};
+use penstock_egress::{Part, Parts, SendError, Step, Transmission};
 use tokio::time::sleep_until;
 
 use crate::client_budget::ClientBudget;
@@ -53,7 +53,7 @@ impl<'c> Http1Carrier<'c> {
 }
 
 impl Carrier for Http1Carrier<'_> {
-    fn frame(&self, parts: Vec<Part>, length: u64) -> Vec<Part> {
+    fn frame(&self, parts: Parts, length: u64) -> Parts {
         if !self.chunked {
             return parts;
         }
@@ -61,8 +61,8 @@ impl Carrier for Http1Carrier<'_> {
         std::iter::once(Part::Owned(size)).chain(parts).chain([Part::Owned(end)]).collect()
     }
 
-    fn end(&self) -> Vec<Part> {
-        if self.chunked { vec![Part::Owned(b"0\r\n\r\n".to_vec())] } else { Vec::new() }
+    fn end(&self) -> Parts {
+        self.chunked.then(|| Part::Owned(b"0\r\n\r\n".to_vec())).into_iter().collect()
     }
 
     fn finish(&self, transmission: &mut Transmission) {

@@ -28,16 +28,17 @@ impl ContentFraming {
     }
 }
 
-/// The head of a response.
+/// The head of a response, whose fields are taken.
 pub(super) fn head_of(
     worker: &Worker,
-    response: &Response,
+    response: &mut Response,
     version: HttpVersion,
     framing: ContentFraming,
     keep_alive: bool,
 ) -> Vec<u8> {
-    let fields = response.fields.lines();
-    let mut out = Vec::with_capacity(HEAD_BYTES + fields.len());
+    let mut out = response.fields.take_lines();
+    let fields = out.len();
+    // Written behind the fields and moved to the front: cheaper than a second buffer.
     let mut head = begin(worker, &mut out, response.status, !response.has_date);
     match (version, keep_alive) {
         (HttpVersion::Http10, true) => {
@@ -57,8 +58,8 @@ pub(super) fn head_of(
         }
         (ContentFraming::Length | ContentFraming::UntilClose, _) => {}
     }
-    head.lines(fields);
-    head.finish();
+    out.rotate_left(fields);
+    HeadWriter::continuing(&mut out).finish();
     out
 }
 

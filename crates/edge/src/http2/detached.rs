@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{Body, BodyChunk, ChunkSource, ContentLength, Response};
-use penstock_egress::{Part, Transmission};
+use penstock_egress::{Part, Parts, Transmission};
 
 use crate::drive::Sent;
 use crate::metrics::ShortReason;
@@ -67,8 +67,8 @@ pub(super) fn take_content(response: &mut Response, worker: &Worker, now: Instan
     }
     let (parts, stream) = match std::mem::replace(&mut response.body, Body::Empty) {
         Body::Stream(mut stream) => (std::mem::take(&mut stream.0.parts), Some(stream)),
-        Body::Part(part) => (vec![part], None),
-        Body::Empty | Body::Parts(_) => (Vec::new(), None),
+        Body::Part(part) => (Parts::from_iter([part]), None),
+        Body::Empty | Body::Parts(_) => (Parts::new(), None),
     };
     let mut transmission = Transmission::new(parts);
     if let Some(warm) = warm {

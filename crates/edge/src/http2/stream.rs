@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
-use penstock_egress::{Part, SendError, Step, Transmission};
+use penstock_egress::{Parts, SendError, Step, Transmission};
 use penstock_http::{Rejection, Status};
 use penstock_http2::{ErrorCode, ServerConnection, StreamId};
 use tokio::time::timeout_at;
@@ -152,12 +152,12 @@ impl<'s> StreamCarrier<'s> {
 }
 
 impl Carrier for StreamCarrier<'_> {
-    fn frame(&self, parts: Vec<Part>, _length: u64) -> Vec<Part> {
+    fn frame(&self, parts: Parts, _length: u64) -> Parts {
         parts
     }
 
-    fn end(&self) -> Vec<Part> {
-        Vec::new()
+    fn end(&self) -> Parts {
+        Parts::new()
     }
 
     /// The connection outlives its streams.
