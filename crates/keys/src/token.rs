@@ -82,6 +82,15 @@ enum Work {
     Look,
 }
 
+impl Work {
+    fn is_needed(&self) -> bool {
+        match self {
+            Self::Sign(operation) => !operation.is_over(),
+            Self::Look => true,
+        }
+    }
+}
+
 /// A signature that a handshake waits for.
 struct Operation {
     key: Arc<KeyState>,
@@ -181,14 +190,17 @@ impl TokenKey {
             return Box::pin(async { Err(RemoteKeyError::Unavailable) });
         }
         let waiting = Waiting::begin(shared, now);
-        if shared.counters.under_way.load(Relaxed) > shared.limits.operations as u64 {
-            return Box::pin(async move { waiting.ended(Err(RemoteKeyError::Overloaded)) });
-        }
+        let most = shared.limits.operations;
         let (answer, later) = oneshot::channel();
         let deadline = now + shared.limits.deadline;
         let key = Arc::clone(&self.state);
         let operation = Operation { key, kind, digest, request, deadline, answer, is_repeated: false };
-        shared.queue.push(Work::Sign(operation));
+        // Operations that nothing waits for any more stay in the queue of a module that hangs.
+        let has_space = shared.counters.under_way.load(Relaxed) <= most as u64
+            && shared.queue.push_bounded(Work::Sign(operation), most, Work::is_needed);
+        if !has_space {
+            return Box::pin(async move { waiting.ended(Err(RemoteKeyError::Overloaded)) });
+        }
         Box::pin(async move {
             let result = match timeout_at(deadline.into(), later).await {
                 Ok(Ok(result)) => result,
@@ -294,6 +306,10 @@ impl Shared {
                 operation.end(Err(RemoteKeyError::Unavailable));
             }
         }
+        // Another thread may have opened one meanwhile.
+        if self.sessions.load(Relaxed) > 0 {
+            self.is_down.store(false, Relaxed);
+        }
     }
 
     /// Looks for the keys that were not found yet; returns whether there are any left.
@@ -333,10 +349,14 @@ impl Operation {
         drop(self.answer.send(result));
     }
 
+    /// Whether nothing waits for it any more.
+    fn is_over(&self) -> bool {
+        self.answer.is_closed() || Instant::now() >= self.deadline
+    }
+
     /// Signs and answers. Returns the end of the session if that is lost, with the operation if another is to repeat it.
     fn perform(mut self, session: &mut dyn TokenSession, token: &str) -> Option<SessionEnd> {
-        // Nothing waits for it any more.
-        if self.answer.is_closed() || Instant::now() >= self.deadline {
+        if self.is_over() {
             return None;
         }
         let name = &self.key.name;

@@ -20,7 +20,9 @@ use tokio::time::{sleep, timeout, timeout_at};
 use super::settings::{KeyserverAddress, KeyserverLimits};
 use super::shared::Shared;
 use crate::counters::SignerCounters;
-use crate::protocol::{ErrorCode, HEADER_BYTES, Message, Opcode, decode_body, decode_header, encode};
+use crate::protocol::{
+    ErrorCode, HEADER_BYTES, Message, Opcode, PADDED_BYTES, decode_body, decode_header, encode,
+};
 
 /// Pings carry this number; operations never do.
 const PING_ID: u32 = 0;
@@ -37,7 +39,7 @@ pub(super) struct Link {
     /// Operations without an answer, by number.
     pending: RefCell<HashMap<u32, oneshot::Sender<Answer>>>,
     next_id: Cell<u32>,
-    /// Messages to be written. Bounded by the number of operations under way.
+    /// Messages to be written. Bounded as if as many operations as allowed were in it.
     outbox: RefCell<Vec<u8>>,
     outbox_filled: Notify,
     received_at: Cell<Instant>,
@@ -127,6 +129,10 @@ impl Link {
         let opcode = Opcode::of(request.kind).ok_or(bad_opcode)?;
         let digest = request.kind.digest(&request.message).ok_or(bad_opcode)?;
         self.wait_for_start(deadline).await?;
+        // Requests that were given up stay in it until they are written.
+        if self.outbox.borrow().len() >= self.limits.operations.saturating_mul(PADDED_BYTES) {
+            return Err(RemoteKeyError::Unavailable);
+        }
         let (sent_at, (id, answer)) = (Instant::now(), self.expect_answer());
         asking.id.set(Some(id));
         let message = Message {

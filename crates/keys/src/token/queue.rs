@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A queue, first come, first served. Its producers bound its length.
+/// A queue, first come, first served.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     state: Mutex<State<T>>,
@@ -40,6 +40,21 @@ impl<T> Queue<T> {
     pub(super) fn push(&self, item: T) {
         self.lock().waiting.push_back(item);
         self.filled.notify_one();
+    }
+
+    /// Adds an item unless there are as many as `most` already, of which those that `is_needed` refuses are dropped first.
+    /// Returns whether it was added.
+    pub(super) fn push_bounded(&self, item: T, most: usize, is_needed: impl FnMut(&T) -> bool) -> bool {
+        let mut state = self.lock();
+        if state.waiting.len() >= most {
+            state.waiting.retain(is_needed);
+        }
+        let has_space = state.waiting.len() < most;
+        if has_space {
+            state.waiting.push_back(item);
+            self.filled.notify_one();
+        }
+        has_space
     }
 
     /// Puts an item that was popped before all others.
@@ -98,6 +113,15 @@ fn wait<'q, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_queue_drops_what_is_not_needed_any_more_and_then_refuses() {
+        let queue = Queue::default();
+        assert!(queue.push_bounded(1, 2, |_| false) && queue.push_bounded(2, 2, |_| false));
+        assert!(queue.push_bounded(3, 2, |item| *item != 1));
+        assert!(!queue.push_bounded(4, 2, |_| true));
+        assert_eq!(queue.drain(), [2, 3]);
+    }
 
     #[test]
     fn items_come_in_order_until_the_queue_is_closed() {

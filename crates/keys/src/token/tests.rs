@@ -171,6 +171,20 @@ fn without_a_token_handshakes_fail_at_once_until_it_comes() {
 }
 
 #[test]
+fn abandoned_operations_of_a_module_that_hangs_are_bounded() {
+    let (key, calls) = token(TokenLimits { operations: 4, ..LIMITS }, Vec::new());
+    run(async {
+        let _first = key.sign_digest(KIND, vec![0]);
+        let _call = calls.recv().unwrap();
+        for _ in 0..1000 {
+            drop(key.sign_digest(KIND, vec![0]));
+        }
+        assert_eq!(results(&key)[5], 1000, "none was refused");
+        assert!(key.token.0.queue.drain().len() <= 4);
+    });
+}
+
+#[test]
 fn more_operations_than_the_limit_are_refused_and_abandoned_ones_make_space() {
     let (key, calls) = token(TokenLimits { operations: 2, ..LIMITS }, Vec::new());
     run(async {
