@@ -361,7 +361,8 @@ impl Session {
             self.idle = Some(self.connection.worker.idle.enter());
             self.holds_memory = true;
         }
-        if is_idle && self.holds_memory && begun >= self.idle_since + IDLE_MEMORY {
+        // Also while the socket is full: `deadline` ends the wait for it.
+        if self.idle.is_some() && self.holds_memory && begun >= self.idle_since + IDLE_MEMORY {
             self.shared.state.borrow_mut().release_memory();
             tasks.release_memory();
             self.connection.inbox = Vec::new();
