@@ -337,7 +337,7 @@ section! {
         /// The store: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS, or `unix://[USER@]/PATH`.
         valkey: Text, "URL", "required";
         /// A file with the password of the store, readable by its owner only, so that no password stands in the URL.
-        password_file: Text, "file", "none";
+        password_file: Text, "file", "no password";
         /// A file with at least 32 bytes, the same on each edge and readable by its owner only. All that is stored is sealed with it.
         secret: Text, "file", "required";
         /// How long a handshake waits for the store, from 5ms to 1s.

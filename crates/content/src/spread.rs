@@ -113,6 +113,6 @@ mod tests {
         };
         assert!((270..330).contains(&first([0, 0])), "{}", first([0, 0]));
         assert!((270..330).contains(&first([3000, 1000])), "each has its share");
-        assert_eq!((first([9000, 1000]), first([3000, 9000])), (0, 400));
+        assert_eq!((first([9900, 100]), first([3000, 9000])), (0, 400));
     }
 }
