@@ -63,9 +63,11 @@ fn traced(server: &Server, ask: impl FnOnce()) -> String {
     fs::read_dir(&traces).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect()
 }
 
-/// The results of calls with these names together.
+/// The results of calls with these names on sockets together.
 fn bytes_of(trace: &str, names: &[&str]) -> u64 {
-    let named = trace.lines().filter(|line| line.split('(').next().is_some_and(|name| names.contains(&name)));
+    let named = trace.lines().filter(|line| {
+        line.contains("<socket:") && line.split('(').next().is_some_and(|name| names.contains(&name))
+    });
     named.filter_map(|line| line.rsplit_once("= ")?.1.split(' ').next()?.parse::<u64>().ok()).sum()
 }
 

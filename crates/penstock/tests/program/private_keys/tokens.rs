@@ -86,7 +86,7 @@ fn without_the_token_or_its_pin_handshakes_fail_at_once_and_come_back_with_it() 
     connect(&server, NEW, "ECDSA+SHA256").expect_err("the PIN is wrong");
     fs::write(server.directory().join("pin"), "1234\n").unwrap();
     server.wait_for_log("token `edge` can be used again");
-    connect(&server, NEW, "ECDSA+SHA256").unwrap();
+    until("all sessions of the token", || connect(&server, NEW, "ECDSA+SHA256").ok());
     connect(&server, NEW, "RSA-PSS+SHA256").expect_err("it is not in the token");
     token.import("rsa", &server.certificates().path("rsa.key"));
     until("the other key", || connect(&server, NEW, "RSA-PSS+SHA256").ok());
