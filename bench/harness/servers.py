@@ -161,7 +161,7 @@ CADDY_CONF = """\
 HAPROXY_CONF = """\
 global
     nbthread 1
-    maxconn 8192
+    maxconn {connections}
     tune.ssl.default-dh-param 2048
     tune.ssl.cachesize 300000
     ssl-default-bind-options ssl-min-ver TLSv{version} ssl-max-ver TLSv{version}
@@ -376,6 +376,8 @@ class Haproxy(Server):
             groups=tls.openssl_groups, port=self.port, home=self.home, handler=handler,
             alpn="h2,http/1.1" if scene.is_http2 else "http/1.1",
             splice="\n    option splice-auto" if scene.relays else "",
+            # A pipe is two more descriptors, of which 20,000 may be all that there are.
+            connections=4096 if scene.relays else 8192,
         )  # fmt: skip
 
     def command(self):
