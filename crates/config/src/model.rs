@@ -93,6 +93,12 @@ impl Config {
         self.sites.iter().any(|site| matches!(&site.origin, Origin::Http(http) if http.uncached.is_none()))
     }
 
+    /// Whether a site relays without the cache.
+    #[must_use]
+    pub fn relays(&self) -> bool {
+        self.sites.iter().any(|site| matches!(&site.origin, Origin::Http(http) if http.uncached.is_some()))
+    }
+
     /// A fault that was found when the server started. It has the line of `address`, or none without one.
     #[must_use]
     pub fn fault_at(&self, address: Option<SocketAddr>, what: String) -> Fault {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Config, Listener, limits};
 use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged};
+use penstock_egress::PIPES_PER_WORKER;
 use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::socket::{listen, probe_free};
@@ -375,7 +376,7 @@ fn common(config: &Config, tls_state: &TlsState, collector: &Arc<Collector>) -> 
         connections: Arc::new(ConnectionCount::new(
             workers,
             getrlimit(Resource::Nofile).current,
-            config.limits.open_files.saturating_mul(workers),
+            (config.limits.open_files + pipe_descriptors(config)).saturating_mul(workers),
         )),
         workers,
         tls_state: tls_state.clone(),
@@ -397,6 +398,11 @@ fn prepare(
     let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
     let chacha20 = collector.chacha20().switch();
     Settings::prepare(config, previous, tickets, tls_state, sink, kernel, chacha20).map(Arc::new)
+}
+
+/// Descriptors of the pipes of one worker, which a site that relays opens.
+fn pipe_descriptors(config: &Config) -> usize {
+    if config.relays() { 2 * PIPES_PER_WORKER } else { 0 }
 }
 
 fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {

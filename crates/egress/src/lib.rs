@@ -47,6 +47,6 @@ pub use frames::{FrameBatch, FramesStep};
 pub use outlet::{KernelEntry, Outlet, OutletKind};
 pub use pace::OutletLimits;
 pub use send_error::SendError;
-pub use socket_source::SocketSource;
+pub use socket_source::{PIPES_PER_WORKER, SocketSource};
 pub use step::Step;
 pub use transmission::{Available, ExternalBytes, Part, Parts, Transmission};

@@ -23,8 +23,8 @@ const PIPE_BYTES: usize = 256 * 1024;
 /// A smaller pipe costs more than copying. Users with many pipes get such.
 const PIPE_BYTES_MIN: usize = 64 * 1024;
 
-/// Pipes of one worker, idle and in use: two descriptors each, and [`PIPE_BYTES`] at most in each that is in use.
-const PIPES_PER_WORKER: usize = 64;
+/// Pipes of one worker, idle and in use: two descriptors each, and 256 KiB at most in each that is in use.
+pub const PIPES_PER_WORKER: usize = 64;
 
 /// Bytes copied in one step without a pipe.
 const COPY_BYTES: usize = 64 * 1024;

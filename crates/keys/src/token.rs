@@ -279,6 +279,8 @@ impl Shared {
         self.counters.connections.fetch_add(1, Relaxed);
         self.counters.up.store(true, Relaxed);
         if self.is_down.swap(false, Relaxed) {
+            // Operations that failed while it was away say nothing about it now.
+            self.counters.circuit.succeeded();
             tracing::info!("token `{}` can be used again", self.name);
         }
     }

@@ -171,6 +171,18 @@ fn without_a_token_handshakes_fail_at_once_until_it_comes() {
 }
 
 #[test]
+fn a_token_that_comes_back_is_asked_at_once_though_it_had_failed_too_often() {
+    let limits = TokenLimits { circuit_failures: 1, circuit_open: Duration::from_secs(3600), ..LIMITS };
+    let (key, calls) = token(limits, vec![Err(lost()); 500]);
+    run(async {
+        assert_eq!(key.sign_digest(KIND, vec![0]).await, Err(RemoteKeyError::Unavailable));
+        assert!(key.token.status().circuit_open);
+        until_signed(&key, &calls).await;
+    });
+    assert!(!key.token.status().circuit_open);
+}
+
+#[test]
 fn abandoned_operations_of_a_module_that_hangs_are_bounded() {
     let (key, calls) = token(TokenLimits { operations: 4, ..LIMITS }, Vec::new());
     run(async {
