@@ -29,6 +29,16 @@ pub(crate) struct CacheRequest<'t> {
     pub(crate) is_manifest: bool,
 }
 
+impl<'t> CacheRequest<'t> {
+    /// A request whose fields do not concern the origin.
+    pub(crate) fn new(key: Key, target: Cow<'t, str>, early: bool, moment: u64) -> Self {
+        let (path, _) = split_target(&target);
+        let is_manifest = path.ends_with(".m3u8") || path.ends_with(".mpd");
+        let (fields, forwarded) = (RequestFields::default(), Arc::default());
+        Self { key, primary: key, fields, forwarded, target, moment, early, is_manifest }
+    }
+}
+
 impl CacheRequest<'_> {
     /// The same request with a target of its own, for tasks that outlive the client's request.
     pub(crate) fn into_owned(self) -> CacheRequest<'static> {

@@ -2,6 +2,9 @@
 
 use std::time::{Instant, SystemTime};
 
+/// One moment on both clocks, monotonic and wall.
+pub(crate) type Moment = (Instant, SystemTime);
+
 /// Monotonic and wall-clock time.
 ///
 /// The monotonic clock is the runtime's. With a paused runtime it moves only when the test moves it, and the wall clock

@@ -2,16 +2,18 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use penstock_metrics::Shard;
 use penstock_origin::directory::OpenFiles;
 use penstock_origin::io_threads::IoThreads;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::compress::CompressedManifests;
 use crate::file_heads::FileHeads;
+use crate::known_keys::KnownKeys;
 use crate::networks::{NetworkEntry, NetworkFull, Networks};
+use crate::object_heads::ObjectHeads;
 use crate::origins::Origins;
 use crate::requester::Requester;
 
@@ -25,6 +27,10 @@ pub struct Context {
     pub files: OpenFiles,
     /// What the heads of those files have in common.
     pub file_heads: FileHeads,
+    /// What the heads of cached objects have in common.
+    pub object_heads: ObjectHeads,
+    /// Keys of targets that were asked for before.
+    pub known_keys: KnownKeys,
     /// Compressed forms of small text files.
     pub compressed: Arc<CompressedManifests>,
     /// Threads that open, read and compress files.
@@ -73,6 +79,3 @@ impl Context {
         (self.clock.now(), self.clock.wall())
     }
 }
-
-/// One moment on both clocks, monotonic and wall.
-pub(crate) type Moment = (Instant, SystemTime);

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use crate::cache_request::CacheRequest;
 use crate::cache_status::CacheStatus;
+use crate::clock::Moment;
 use crate::content_range::{has_unknown_end, whole_length};
-use crate::context::Moment;
 use crate::fault::origin_status;
 use crate::fill::{fill_object, record_fault};
 use crate::live::BodyKind;

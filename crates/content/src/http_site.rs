@@ -17,7 +17,8 @@ use penstock_sys::digest::sha256;
 
 use tokio::time::sleep;
 
-use crate::cache_request::{CacheRequest, RequestFields, split_target};
+use crate::cache_request::{CacheRequest, split_target};
+use crate::known_keys::KnownKeys;
 use crate::live::{BodyKind, FreshnessBounds, LiveDirectories};
 use crate::peer_fields::hexadecimal;
 use crate::peers::{Peers, Route};
@@ -125,31 +126,28 @@ impl HttpSite {
     }
 
     /// The request to the cache for a client's request.
-    pub(crate) fn request<'r>(&self, request: &'r Request<'_>, early: bool, moment: u64) -> CacheRequest<'r> {
-        let asked = self.request_for(self.target(request.raw_path(), request.query()), early, moment);
+    pub(crate) fn request<'r>(
+        &self,
+        known: &KnownKeys,
+        request: &'r Request<'_>,
+        early: bool,
+        moment: u64,
+    ) -> CacheRequest<'r> {
+        let target = self.target(request.raw_path(), request.query());
         if self.forwarded.is_empty() {
-            return asked;
+            let key = known.get(&self.name, &target);
+            return CacheRequest::new(key, target, early, moment);
         }
         let fields = variants::fields(request, &self.forwarded);
-        let key = variants::key_of(&self.name, &asked.target, &fields, &[]);
-        CacheRequest { key, primary: key, fields, forwarded: Arc::clone(&self.forwarded), ..asked }
+        let key = variants::key_of(&self.name, &target, &fields, &[]);
+        let forwarded = Arc::clone(&self.forwarded);
+        CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, early, moment) }
     }
 
     /// The same for a normalised target that no client's request names: one of a manifest, or one derived from another.
     pub(crate) fn request_for<'t>(&self, target: Cow<'t, str>, early: bool, moment: u64) -> CacheRequest<'t> {
         let key = variants::key_of(&self.name, &target, &[], &[]);
-        let (path, _) = split_target(&target);
-        let is_manifest = path.ends_with(".m3u8") || path.ends_with(".mpd");
-        CacheRequest {
-            key,
-            primary: key,
-            fields: RequestFields::default(),
-            forwarded: Arc::default(),
-            is_manifest,
-            target,
-            early,
-            moment,
-        }
+        CacheRequest::new(key, target, early, moment)
     }
 
     /// Path and query, as far as the query distinguishes objects.

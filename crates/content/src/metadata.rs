@@ -23,7 +23,7 @@ use penstock_http::manifest::Manifest;
 
 use crate::cache_request::CacheRequest;
 use crate::cache_status::StoredState;
-use crate::context::Moment;
+use crate::clock::Moment;
 use crate::fault::FillFault;
 use crate::http_site::HttpSite;
 use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime};
@@ -207,6 +207,11 @@ impl ObjectMetadata {
             Some(updated) => FieldLines::Updated(updated),
             None => FieldLines::Stored(self.texts.lines()),
         }
+    }
+
+    /// Whether a 304 has updated the fields.
+    pub(crate) fn is_updated(&self) -> bool {
+        self.rare.get().is_some_and(|rare| rare.updated_fields.load().is_some())
     }
 
     /// Content-Type; empty if there is none.

@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::exchange::Exchange;
 use crate::fault::{BodyError, FillFault};
 use crate::metadata::ObjectMetadata;
+use crate::object_heads::ObjectHead;
 use crate::outdated::Outdated;
 use crate::peer_fields;
 use crate::relay::BodyReceiver;
@@ -29,6 +30,8 @@ pub(crate) struct ObjectRepresentation {
     pub(crate) receiver: Option<BodyReceiver>,
     /// The sender of the request.
     requester: Requester,
+    /// What all heads of the object say, if it is asked for often.
+    head: Option<Rc<ObjectHead>>,
 }
 
 /// The end of a wait for bytes of an object of unknown length.
@@ -49,7 +52,9 @@ impl ObjectRepresentation {
         cache_status: CacheStatus,
         receiver: Option<BodyReceiver>,
     ) -> Self {
-        Self { store: Arc::clone(store), object, cache_status, receiver, requester: exchange.requester }
+        let head = exchange.context.object_heads.get(&object);
+        let (store, requester) = (Arc::clone(store), exchange.requester);
+        Self { store, object, cache_status, receiver, requester, head }
     }
 
     fn metadata(&self) -> &ObjectMetadata {
@@ -61,7 +66,10 @@ impl ObjectRepresentation {
     }
 
     pub(crate) fn validators(&self) -> Validators<'_> {
-        Validators { etag: self.metadata().etag(), modified: self.metadata().date() }
+        match &self.head {
+            Some(head) => Validators { etag: &head.etag, modified: head.modified },
+            None => Validators { etag: self.metadata().etag(), modified: self.metadata().date() },
+        }
     }
 
     pub(crate) fn content_type(&self) -> &str {
@@ -78,7 +86,7 @@ impl ObjectRepresentation {
     }
 
     pub(crate) fn has_date(&self) -> bool {
-        self.metadata().fields().has("date")
+        self.head.as_ref().map_or_else(|| self.metadata().fields().has("date"), |head| head.has_date)
     }
 
     /// The page for an origin that gave no response, if the object stands for one.
@@ -154,9 +162,15 @@ impl ObjectRepresentation {
         content_type: Option<&str>,
     ) {
         let metadata = self.metadata();
-        metadata.fields().write(head, content_type.map(|_| "content-type"));
-        if let Some(other) = content_type {
-            head.field("Content-Type", other);
+        match (content_type, &self.head) {
+            (None, Some(made)) => {
+                head.lines(&made.lines);
+            }
+            (None, None) => metadata.fields().write(head, None),
+            (Some(other), _) => {
+                metadata.fields().write(head, Some("content-type"));
+                head.field("Content-Type", other);
+            }
         }
         let now = context.now();
         let lifetime = metadata.lifetime();

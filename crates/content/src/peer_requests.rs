@@ -121,7 +121,7 @@ fn first_byte(request: &Request<'_>) -> u64 {
 async fn held(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<Store>) -> Response {
     let context = exchange.context;
     let moment = store.purges.stamp(context.clock.wall());
-    let request = site.request(exchange.request, exchange.client.early, moment);
+    let request = site.request(&context.known_keys, exchange.request, exchange.client.early, moment);
     let Some(object) = find_fresh(store, site, &request, context.now()) else {
         return exchange.page(Status::NotFound);
     };

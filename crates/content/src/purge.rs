@@ -7,7 +7,7 @@ use penstock_http::uri::normalise;
 
 use crate::cache_request::split_target;
 use crate::clock::Clock;
-use crate::context::Moment;
+use crate::clock::Moment;
 use crate::http_site::HttpSite;
 use crate::site::{SiteOrigin, SiteTable};
 use crate::store::Store;

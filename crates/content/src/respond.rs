@@ -90,7 +90,7 @@ pub(crate) async fn from_cache(
     }
     let context = exchange.context;
     let moment = store.purges.stamp(context.clock.wall());
-    let request = site.request(exchange.request, exchange.client.early, moment);
+    let request = site.request(&context.known_keys, exchange.request, exchange.client.early, moment);
     // A fresh object needs nothing of what a fetch needs.
     if let Some(object) = find_fresh(store, site, &request, context.now()) {
         if prefetches(exchange, site) && object.description().readers.take_segment() {
@@ -136,6 +136,9 @@ fn refusal(exchange: &Exchange<'_>, status: Status) -> Response {
         head.field(FAULT, fault);
     })
 }
+
+/// So many slices are looked at sooner than the validators of their object are read.
+const FEW_SLICES: u32 = 16;
 
 /// Whether all of an object is wanted, as far as the first request to its origin can bring it.
 fn wants_all(exchange: &Exchange<'_>, store: &Store) -> bool {
@@ -204,11 +207,15 @@ pub(crate) async fn from_object(
 /// Whether the whole object is asked for, some of its slices have been evicted, and they cannot be fetched without the
 /// others: a body would break off there.
 fn lacks_slices(exchange: &Exchange<'_>, object: &Object<ObjectMetadata>) -> bool {
-    if exchange.request.range().is_some() || object.description().may_be_fetched_in_parts() {
+    if exchange.request.range().is_some() {
         return false;
     }
     let slices = object.length().map(|length| slices_of(object.slice_bytes().into(), Some(length)));
-    (0..slices.unwrap_or(0)).any(|slice| object.presence(slice) == Presence::Missing)
+    let slices = slices.unwrap_or(0);
+    let is_missing = || (0..slices).any(|slice| object.presence(slice) == Presence::Missing);
+    let needs_all = || !object.description().may_be_fetched_in_parts();
+    // The cheaper question first.
+    (slices <= FEW_SLICES || needs_all()) && is_missing() && needs_all()
 }
 
 /// The status of a lookup; a miss if the whole object is asked for and its first bytes have been evicted.

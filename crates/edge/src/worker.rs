@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::{Limits, limits};
-use penstock_content::{Clock, CompressedManifests, Context, FileHeads, Networks, repeat_missed_purges};
+use penstock_content::{
+    Clock, CompressedManifests, Context, FileHeads, KnownKeys, Networks, ObjectHeads, repeat_missed_purges,
+};
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
@@ -124,6 +126,8 @@ impl Worker {
             metrics: Arc::clone(&shard),
             files: OpenFiles::new(Arc::clone(&common.io), open_files_limits(limits.open_files)),
             file_heads: FileHeads::default(),
+            object_heads: ObjectHeads::default(),
+            known_keys: KnownKeys::default(),
             compressed: Arc::clone(&common.compressed),
             io: Arc::clone(&common.io),
             origins: Box::new(Rc::clone(&origins)),

@@ -28,6 +28,8 @@ use crate::context::Context;
 use crate::exchange::ClientRequest;
 use crate::fault::BodyError;
 use crate::file_heads::FileHeads;
+use crate::known_keys::KnownKeys;
+use crate::object_heads::ObjectHeads;
 use crate::peers::Peers;
 use crate::respond::respond;
 use crate::response::{Body, ContentLength, Response};
@@ -130,6 +132,8 @@ fn context(origin: &Rc<ScriptedOrigin>) -> Rc<Context> {
         metrics: Metrics::new(1).shard(0),
         files: OpenFiles::new(Arc::clone(&io), limits),
         file_heads: FileHeads::default(),
+        object_heads: ObjectHeads::default(),
+        known_keys: KnownKeys::default(),
         compressed: Arc::new(CompressedManifests::default()),
         io,
         origins: Box::new(Rc::clone(origin)),

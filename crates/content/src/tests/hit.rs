@@ -88,3 +88,41 @@ fn a_hit_takes_none_of_the_locks_of_this_crate() {
         });
     }
 }
+
+/// Field lines of a response, without Age.
+async fn lines_of(fixture: &Fixture) -> String {
+    let response = fixture.open("GET /x", "").await;
+    let lines = String::from_utf8(response.fields.lines().to_vec()).unwrap();
+    lines.lines().filter(|line| !line.starts_with("Age:")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_head_of_a_frequent_object_says_the_same_until_a_304_updates_it_or_another_version_comes() {
+    run(async {
+        let fixture = Fixture::cached();
+        let old = [("date", "Sat, 21 Nov 2026 20:04:16 GMT"), ("x-note", "old")];
+        fixture.origin.reply(Reply::ok(&[FRESH, &old].concat(), b"first"));
+        fixture.get("GET /x", "").await;
+        let first = lines_of(&fixture).await;
+        assert!(first.contains("x-note: old") && first.contains("etag: \"a\"\n"), "{first}");
+        for _ in 0..3 {
+            assert_eq!(lines_of(&fixture).await, first);
+            let conditional = fixture.get("GET /x", "If-None-Match: \"a\"\r\n").await;
+            assert_eq!((conditional.status, conditional.has_date), (304, true));
+        }
+        tokio::time::advance(Duration::from_secs(61)).await;
+        fixture.origin.reply(Reply::new(304).with(&[("x-note", "new"), ("cache-control", "max-age=60")]));
+        fixture.get("GET /x", "").await;
+        for _ in 0..3 {
+            let updated = lines_of(&fixture).await;
+            assert!(updated.contains("x-note: new") && !updated.contains("old"), "{updated}");
+        }
+        tokio::time::advance(Duration::from_secs(61)).await;
+        fixture.origin.reply(Reply::ok(&[FRESH, &[("etag", "\"b\"")]].concat(), b"second"));
+        fixture.get("GET /x", "").await;
+        for _ in 0..3 {
+            assert!(!lines_of(&fixture).await.contains("x-note"));
+            assert_eq!(fixture.get("GET /x", "").await.body, b"second");
+        }
+    });
+}

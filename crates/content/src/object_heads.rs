@@ -1,0 +1,98 @@
+//! What all heads of a cached object say, made once for objects that are asked for again.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::time::SystemTime;
+
+use penstock_cache::Object;
+use penstock_http::HeadWriter;
+
+use crate::metadata::ObjectMetadata;
+
+/// Objects of one worker whose heads are kept: some 200 KiB.
+const HEADS: usize = 256;
+/// Bytes of a head that is kept at most.
+const HEAD_BYTES_MAX: usize = 2048;
+
+/// The part of the heads of one object that does not change with the request or the time.
+#[derive(Debug)]
+pub(crate) struct ObjectHead {
+    /// ETag; empty if there is none.
+    pub(crate) etag: Box<str>,
+    /// The date that conditions are compared with.
+    pub(crate) modified: SystemTime,
+    /// Whether the lines have the origin's Date.
+    pub(crate) has_date: bool,
+    /// The origin's fields.
+    pub(crate) lines: Box<[u8]>,
+}
+
+/// Heads of one worker, at a place that the address of the object gives.
+#[derive(Default)]
+pub struct ObjectHeads(RefCell<Vec<Slot>>);
+
+/// A place for one head.
+#[derive(Default)]
+struct Slot {
+    /// The address of the object that was asked for last. The head of an object is made at its second request in a row, so
+    /// that a thousand objects that are asked for in turn do not make their heads for nothing.
+    asked: usize,
+    /// The object, as long as it is in memory, and its head.
+    kept: Option<(Weak<Object<ObjectMetadata>>, Rc<ObjectHead>)>,
+}
+
+impl ObjectHeads {
+    /// The head of an object; `None` if it is not made yet, is too long, or has been updated by a 304.
+    pub(crate) fn get(&self, object: &Arc<Object<ObjectMetadata>>) -> Option<Rc<ObjectHead>> {
+        let metadata = object.description();
+        if metadata.is_updated() {
+            return None;
+        }
+        let mut slots = self.0.borrow_mut();
+        if slots.is_empty() {
+            slots.resize_with(HEADS, Slot::default);
+        }
+        let address = Arc::as_ptr(object).addr();
+        // Objects are several cache lines long.
+        let slot = &mut slots[(address >> 7) % HEADS];
+        // A weak reference keeps the address from being that of another object.
+        if let Some((kept, head)) = &slot.kept
+            && kept.as_ptr().addr() == address
+        {
+            return Some(Rc::clone(head));
+        }
+        if slot.asked != address {
+            slot.asked = address;
+            return None;
+        }
+        let head = Rc::new(ObjectHead::new(metadata));
+        if head.lines.len() > HEAD_BYTES_MAX {
+            return None;
+        }
+        slot.kept = Some((Arc::downgrade(object), Rc::clone(&head)));
+        Some(head)
+    }
+}
+
+impl ObjectHead {
+    fn new(metadata: &ObjectMetadata) -> Self {
+        let mut lines = Vec::with_capacity(512);
+        let fields = metadata.fields();
+        fields.write(&mut HeadWriter::continuing(&mut lines), None);
+        Self {
+            etag: metadata.etag().into(),
+            modified: metadata.date(),
+            has_date: fields.has("date"),
+            lines: lines.into(),
+        }
+    }
+}
+
+impl fmt::Debug for ObjectHeads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = self.0.borrow().iter().filter(|slot| slot.kept.is_some()).count();
+        f.debug_struct("ObjectHeads").field("kept", &kept).finish_non_exhaustive()
+    }
+}
