@@ -295,8 +295,8 @@ impl Head {
         now: Instant,
         field_block: &mut Vec<u8>,
     ) {
-        let mut digits = [0; 20];
-        let length = self.length.map(|length| (&b"content-length"[..], decimal(length, &mut digits)));
+        let mut digits = itoa::Buffer::new();
+        let length = self.length.map(|length| (&b"content-length"[..], digits.format(length).as_bytes()));
         let kind = self.is_page.then_some((&b"content-type"[..], &b"text/plain; charset=utf-8"[..]));
         let fields = self.fields.iter().flat_map(Fields::iter);
         let mut text = [0; DATE_BYTES];
@@ -309,30 +309,5 @@ impl Head {
         let server = Some((&b"server"[..], &b"penstock"[..]));
         let own = [date, server, kind, length].into_iter().flatten();
         protocol.head(stream, self.status, own.chain(fields), self.end, field_block);
-    }
-}
-
-/// The digits of a number.
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
-        if number == 0 {
-            return &digits[start..];
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::decimal;
-
-    #[test]
-    fn numbers_have_their_digits() {
-        for number in [0, 9, 10, 1_234_567, u64::MAX] {
-            assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
-        }
     }
 }
