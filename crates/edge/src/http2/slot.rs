@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use penstock_content::Fields;
 use penstock_egress::{Available, FrameBatch, SendError, Transmission};
+use penstock_http::response::written_fields;
 use penstock_http2::{ErrorCode, Outgoing, ServerConnection, StreamId};
 use penstock_sys::file::Extent;
 
@@ -298,7 +299,7 @@ impl Head {
         let mut digits = itoa::Buffer::new();
         let length = self.length.map(|length| (&b"content-length"[..], digits.format(length).as_bytes()));
         let kind = self.is_page.then_some((&b"content-type"[..], &b"text/plain; charset=utf-8"[..]));
-        let fields = self.fields.iter().flat_map(Fields::iter);
+        let fields = written_fields(self.fields.as_ref().map_or(&[], Fields::lines));
         let mut text = [0; DATE_BYTES];
         if !self.has_date {
             worker.date.with_date(now, |date| {
