@@ -340,7 +340,7 @@ impl Session {
 
     /// Whether nothing is left to do.
     fn is_over(&mut self, has_streams: bool) -> bool {
-        if self.connection.worker.is_draining() {
+        if self.connection.worker.is_draining() || self.connection.outlet.ending().is_some() {
             self.announce_end();
         }
         if has_streams {
