@@ -160,10 +160,10 @@ fn take_over(
     let after = worker.recent_clients.last(client.ip(), Instant::now());
     worker.shard.handshake_done(&facts, &labels::timing(&timing), after);
     worker.shard.extensions(&labels::extensions(&extensions), facts.resumed);
-    let choice = match http2 {
-        // Frames of several responses share a batch, which the kernel does not take.
-        true => SealerChoice::UserSpace(HTTP2),
-        false => settings.kernel.choose_for(&keys),
+    let choice = match settings.kernel.choose_for(&keys) {
+        // Small frames of many streams share a call in user space, and large ones were not measured.
+        SealerChoice::KernelForBodies(_) if http2 => SealerChoice::UserSpace(HTTP2),
+        choice => choice,
     };
     let Ok(mut outlet) = Outlet::user_space(Rc::clone(&socket), keys, settings.outlet) else {
         worker.shard.handshake_failed("keys_unavailable");

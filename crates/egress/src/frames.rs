@@ -1,8 +1,8 @@
 //! A batch of frames: bytes of a framing layer, and content straight out of mapped files.
 //!
 //! A frame is a header of the framing layer and content. Large content shares a record with its header, and is sealed
-//! from where it lies. Small content is copied, so that the frames of many responses share a record. Without encryption large
-//! content is named, and the kernel copies it from where it lies.
+//! from where it lies. Small content is copied, so that the frames of many responses share a record. If this program does not
+//! seal, large content is named, and the kernel takes it from where it lies.
 
 mod plain;
 
@@ -21,7 +21,7 @@ use crate::transmission::{Front, Transmission, Warm};
 use crate::unsent::LEFT_OVER_BYTES_MAX;
 use crate::user_space::{SLACK_BYTES, UserSpace, copy_warm};
 use plain::Piece;
-pub(crate) use plain::send_plain;
+pub(crate) use plain::{send_one, send_plain, send_together};
 
 /// Result of [`Outlet::send_frames`](crate::Outlet::send_frames).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum FramesStep {
 
 /// Content up to this size is copied into a record with other frames, rather than sealed from where it lies: a record of
 /// its own costs more than the copy.
-const COPIED_BYTES_MAX: usize = 4096;
+pub(crate) const COPIED_BYTES_MAX: usize = 4096;
 
 /// A record with less space than this is sealed before the next frame.
 const SPACE_BYTES_MIN: usize = 256;

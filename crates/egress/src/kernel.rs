@@ -14,12 +14,14 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use crate::abilities::KernelAbilities;
+use crate::frames::{COPIED_BYTES_MAX, FrameBatch, FramesStep, send_one, send_plain};
 use crate::framing::{ContentType, KEY_UPDATE, alert_message};
 use crate::pace::{OutletLimits, RECORD_BYTES};
 use crate::plain;
 use crate::send_error::SendError;
 use crate::step::Step;
 use crate::transmission::{Front, Transmission};
+use crate::unsent::Unsent;
 
 pub(crate) struct Kernel {
     keys: TrafficKeys,
@@ -29,6 +31,8 @@ pub(crate) struct Kernel {
     /// How many may be.
     sealed_max: u64,
     owed: Owed,
+    /// Bytes of frames that the kernel has not taken. Owed records leave behind them.
+    unsent: Unsent,
     /// Whether the card may read pages instead of copying them at the moment.
     zerocopy: bool,
     /// The last record is sent or owed, or nothing can be sent any more.
@@ -70,6 +74,7 @@ impl Kernel {
                 Cipher::ChaCha20Poly1305 => u64::MAX,
             },
             owed: Owed::default(),
+            unsent: Unsent::default(),
             zerocopy: false,
             ended: false,
             ending: None,
@@ -86,15 +91,8 @@ impl Kernel {
         transmission: &mut Transmission,
         limits: &OutletLimits,
     ) -> Result<Step, SendError> {
-        self.watch_wear();
-        if !self.flush(socket)? {
+        if !self.is_ready(socket)? {
             return Ok(Step::Blocked);
-        }
-        if self.ended {
-            return Err(SendError::Gone);
-        }
-        if self.sealed >= self.sealed_max {
-            return Err(SendError::KeysWornOut);
         }
         self.allow_zerocopy(socket, transmission)?;
         let step = plain::advance(socket, transmission, limits).map_err(name_kernel_errors)?;
@@ -104,6 +102,41 @@ impl Kernel {
             Step::Cold(_) | Step::Starved | Step::Done => {}
         }
         Ok(step)
+    }
+
+    /// As [`Outlet::send_frames`](crate::Outlet::send_frames).
+    pub(crate) fn send_frames(
+        &mut self,
+        socket: &TcpStream,
+        limits: &OutletLimits,
+        fill: impl FnOnce(&mut FrameBatch<'_>),
+    ) -> Result<FramesStep, SendError> {
+        if !self.is_ready(socket)? {
+            return Ok(FramesStep::Blocked);
+        }
+        let step =
+            send_plain(&mut self.unsent, socket, limits, send_one, fill).map_err(name_kernel_errors)?;
+        if let FramesStep::Sent(count) = step {
+            // Each piece of large content can end a record.
+            let pieces = (count / COPIED_BYTES_MAX) as u64;
+            self.sealed = self.sealed.saturating_add(records_at_most(count) + pieces);
+        }
+        if self.unsent.len() > 0 {
+            push(socket);
+        }
+        Ok(step)
+    }
+
+    /// Whether the socket takes content. False if it is full of what is to leave first.
+    fn is_ready(&mut self, socket: &TcpStream) -> Result<bool, SendError> {
+        self.watch_wear();
+        if !self.flush(socket)? {
+            return Ok(false);
+        }
+        if self.ended {
+            return Err(SendError::Gone);
+        }
+        if self.sealed >= self.sealed_max { Err(SendError::KeysWornOut) } else { Ok(true) }
     }
 
     /// Changes the keys, or ends the connection, while one more response is still within the limit.
@@ -151,8 +184,15 @@ impl Kernel {
         }
     }
 
-    /// Sends the records that are owed; true once none is.
+    /// Sends what is left of frames, then the records that are owed; true once nothing is.
     pub(crate) fn flush(&mut self, socket: &TcpStream) -> Result<bool, SendError> {
+        if self.unsent.len() > 0 {
+            self.sealed = self.sealed.saturating_add(records_at_most(0));
+            if !self.unsent.flush(socket).map_err(name_kernel_errors)? {
+                push(socket);
+                return Ok(false);
+            }
+        }
         if self.owed.key_update {
             if !self.send_record(socket, ContentType::Handshake, &KEY_UPDATE)? {
                 return Ok(false);

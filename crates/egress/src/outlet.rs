@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::abilities::KernelAbilities;
 use crate::choice::CBC_SUITE;
-use crate::frames::{FrameBatch, FramesStep, send_plain, send_sealed};
+use crate::frames::{FrameBatch, FramesStep, send_plain, send_sealed, send_together};
 use crate::kernel::Kernel;
 use crate::pace::OutletLimits;
 use crate::plain;
@@ -135,7 +135,8 @@ impl Outlet {
     }
 
     /// Sends frames of several responses, which `fill` puts into one batch, with one system call. `fill` is not called
-    /// while bytes of an earlier batch fill the socket. An outlet that seals in the kernel takes no frames.
+    /// while bytes of an earlier batch fill the socket. An outlet that seals in the kernel takes a call for each piece of large
+    /// content, and one for what is between them.
     ///
     /// # Errors
     /// See [`SendError`]. No more can be sent.
@@ -145,9 +146,9 @@ impl Outlet {
         fill: impl FnOnce(&mut FrameBatch<'_>),
     ) -> Result<FramesStep, SendError> {
         match &mut self.kind {
-            Kind::Plain(unsent) => send_plain(unsent, &self.socket, &self.limits, fill),
+            Kind::Plain(unsent) => send_plain(unsent, &self.socket, &self.limits, send_together, fill),
             Kind::UserSpace(sealing) => send_sealed(sealing, &self.socket, &self.limits, now, fill),
-            Kind::Kernel(_) => Err(SendError::Internal),
+            Kind::Kernel(kernel) => kernel.send_frames(&self.socket, &self.limits, fill),
         }
     }
 

@@ -137,7 +137,12 @@ pub(crate) fn send_some(socket: &TcpStream, bytes: &[u8], more: bool) -> io::Res
 }
 
 /// A short count may mean a short file: only the next call tells, so the readiness stays.
-fn send_file(socket: &TcpStream, file: BorrowedFd<'_>, offset: u64, count: usize) -> io::Result<usize> {
+pub(crate) fn send_file(
+    socket: &TcpStream,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    count: usize,
+) -> io::Result<usize> {
     let mut from = offset;
     socket.try_io(Interest::WRITABLE, || Ok(rustix::fs::sendfile(socket, file, Some(&mut from), count)?))
 }

@@ -30,18 +30,7 @@ pub(crate) fn saturating_decimal(digits: &[u8]) -> Option<u64> {
 
 /// Appends a number in decimal, without allocating for it.
 pub(crate) fn push_decimal(out: &mut Vec<u8>, number: u64) {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    let mut rest = number;
-    loop {
-        start -= 1;
-        digits[start] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[start..]);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// How many digits a number has in decimal.

@@ -23,6 +23,22 @@ const FRESH_MAX: Duration = Duration::from_secs(300);
 /// The shortest: a packager that wants its manifest read all the time still gets it once for all viewers.
 const FRESH_MIN: Duration = Duration::from_millis(250);
 
+/// Media types that only manifests have.
+const MEDIA_TYPES: [&str; 5] = [
+    "application/vnd.apple.mpegurl",
+    "application/x-mpegurl",
+    "audio/mpegurl",
+    "audio/x-mpegurl",
+    "application/dash+xml",
+];
+
+/// The ends of paths that only manifests have.
+const SUFFIXES: [&str; 2] = ["m3u8", "mpd"];
+
+/// Media types that say nothing of whether it is a manifest.
+const UNSPECIFIC_MEDIA_TYPES: [&str; 5] =
+    ["application/octet-stream", "binary/octet-stream", "text/plain", "text/xml", "application/xml"];
+
 /// Why something may be a manifest, before its first byte is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
@@ -53,25 +69,15 @@ pub enum Manifest {
 impl Manifest {
     /// Judges by media type and path whether a response may be a manifest.
     pub fn likeness(content_type: &str, path: &str) -> Likeness {
-        let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let path = path.split('?').next().unwrap_or_default();
-        let suffix = path.rsplit('/').next().unwrap_or_default().rsplit_once('.').map(|(_, suffix)| suffix);
-        let named_by_path =
-            suffix.is_some_and(|end| ["m3u8", "mpd"].iter().any(|known| known.eq_ignore_ascii_case(end)));
-        match essence.as_str() {
-            "application/vnd.apple.mpegurl"
-            | "application/x-mpegurl"
-            | "audio/mpegurl"
-            | "audio/x-mpegurl"
-            | "application/dash+xml" => Likeness::Named,
-            _ if named_by_path => Likeness::Named,
-            ""
-            | "application/octet-stream"
-            | "binary/octet-stream"
-            | "text/plain"
-            | "text/xml"
-            | "application/xml" => Likeness::Possible,
-            _ => Likeness::None,
+        let essence = before(content_type, b';').trim();
+        let is_one_of =
+            |known: &[&str], text: &str| known.iter().any(|known| known.eq_ignore_ascii_case(text));
+        if is_one_of(&MEDIA_TYPES, essence) || suffix(path).is_some_and(|end| is_one_of(&SUFFIXES, end)) {
+            Likeness::Named
+        } else if essence.is_empty() || is_one_of(&UNSPECIFIC_MEDIA_TYPES, essence) {
+            Likeness::Possible
+        } else {
+            Likeness::None
         }
     }
 
@@ -119,6 +125,19 @@ impl Manifest {
             Self::Multivariant | Self::Dash { .. } => None,
         }
     }
+}
+
+/// What is in front of the first `end`, or all of `text`.
+fn before(text: &str, end: u8) -> &str {
+    let length = text.bytes().position(|byte| byte == end);
+    length.and_then(|length| text.get(..length)).unwrap_or(text)
+}
+
+/// What is behind the last dot of the last segment of a path.
+fn suffix(path: &str) -> Option<&str> {
+    let path = before(path, b'?');
+    let at = path.bytes().rposition(|byte| matches!(byte, b'.' | b'/'))?;
+    path.get(at..)?.strip_prefix('.')
 }
 
 fn without_bom(bytes: &[u8]) -> &[u8] {

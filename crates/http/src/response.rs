@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use httpdate::HttpDate;
+use memchr::memchr;
 
 use crate::Status;
 use crate::digits::push_decimal;
@@ -161,6 +162,16 @@ impl<'o> HeadWriter<'o> {
     }
 }
 
+/// Names and values of the field lines that a [`HeadWriter`] has written, in order.
+pub fn written_fields(mut lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    std::iter::from_fn(move || {
+        let (line, rest) = lines.split_at_checked(memchr(b'\n', lines)? + 1)?;
+        lines = rest;
+        let (name, value) = line.split_at_checked(memchr(b':', line)?)?;
+        Some((name, value.get(1..)?.trim_ascii()))
+    })
+}
+
 /// A time as Date and Last-Modified have it (RFC 9110 §5.6.7). A time that no HTTP date can name, as
 /// file systems may hold, becomes the nearest one that can.
 pub fn http_date(time: SystemTime) -> String {
@@ -214,7 +225,7 @@ fn date_within_range(time: SystemTime) -> HttpDate {
 
 #[cfg(test)]
 mod tests {
-    use super::{CONTINUE, DATE_SECONDS_MAX, HeadWriter, etag, http_date};
+    use super::{CONTINUE, DATE_SECONDS_MAX, HeadWriter, etag, http_date, written_fields};
     use crate::Status;
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -231,6 +242,16 @@ mod tests {
              Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/1000\r\n\
              ETag: \"1\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n"
         );
+    }
+
+    #[test]
+    fn fields_are_read_back_as_they_were_written() {
+        let mut out = Vec::new();
+        let mut head = HeadWriter::continuing(&mut out);
+        head.field("ETag", "\"a:b\"").lines(b"x-custom: \xffkept \r\nx-empty:\r\n").field("Allow", "");
+        let expected: [(&[u8], &[u8]); 4] =
+            [(b"ETag", b"\"a:b\""), (b"x-custom", b"\xffkept"), (b"x-empty", b""), (b"Allow", b"")];
+        assert_eq!(written_fields(&out).collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+
+static LIVE_OF_ALL: AtomicIsize = AtomicIsize::new(0);
 
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
@@ -18,6 +21,11 @@ pub fn live_bytes() -> isize {
     LIVE.get()
 }
 
+/// As [`live_bytes`], of all threads.
+pub fn live_bytes_of_all_threads() -> isize {
+    LIVE_OF_ALL.load(Relaxed)
+}
+
 /// Allocations and reallocations of this thread so far.
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
@@ -30,6 +38,7 @@ fn block(size: usize) -> isize {
 
 fn count(bytes: isize) {
     LIVE.set(LIVE.get().wrapping_add(bytes));
+    LIVE_OF_ALL.fetch_add(bytes, Relaxed);
 }
 
 fn count_allocation(bytes: isize) {

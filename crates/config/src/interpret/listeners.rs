@@ -46,7 +46,6 @@ pub(super) fn listeners(
         listeners.push(listener);
         require_certificate(section.value.tls.as_ref(), root, reader);
     }
-    warn_of_kernel(root, &listeners, reader);
     if let Some((admin, here)) = admin {
         claim("admin.address", admin.address, *here, &mut taken, reader);
     }
@@ -67,16 +66,6 @@ pub(super) fn claim(
             reader.fault(here, what, "write another port or remove one of them");
         }
         None => taken.push((address, here)),
-    }
-}
-
-/// Warns of `kernel: on` if connections of HTTP/2 are possible, which the kernel does not seal.
-fn warn_of_kernel(root: &raw::Root, listeners: &[Listener], reader: &mut Reader<'_>) {
-    let kernel = root.tls.as_ref().and_then(|tls| tls.value.kernel.as_ref());
-    let Some(on) = kernel.filter(|text| matches!(text.value.as_str(), "on" | "true")) else { return };
-    if listeners.iter().any(|listener| listener.tls && listener.protocols.h2) {
-        let what = "kernel: the kernel does not seal connections of HTTP/2";
-        reader.warning(position(on), what, "write protocols: [h1] on the listener, or kernel: auto");
     }
 }
 

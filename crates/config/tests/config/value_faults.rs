@@ -64,19 +64,6 @@ fn protocols_are_told_how_to_be_written() {
 }
 
 #[test]
-fn a_kernel_that_is_to_seal_http_2_is_a_warning() {
-    let fixture = Fixture::new();
-    for (protocols, warnings) in [("", 1), ("protocols: [h1], ", 0)] {
-        let text = format!(
-            "listeners: [{{address: 127.0.0.1:8443, {protocols}tls: true}}]\n\
-             tls: {{kernel: on, certificates: [{{chain: ec.crt, key: ec.key}}]}}\n\
-             sites: [{{origin: {{directory: video}}}}]\n"
-        );
-        assert_eq!(fixture.read(&text).unwrap().warnings.len(), warnings, "{protocols}");
-    }
-}
-
-#[test]
 fn addresses_are_told_how_to_be_written() {
     let fixture = Fixture::new();
     for (address, instead) in [

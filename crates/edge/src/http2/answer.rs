@@ -7,6 +7,7 @@ use penstock_config::limits;
 use penstock_content::{Body, CacheStatus, ClientRequest, ContentLength, Fields, Forward, Response, respond};
 use penstock_egress::{Part, Transmission};
 use penstock_http::manifest::{Likeness, Manifest};
+use penstock_http::response::written_fields;
 use penstock_http::{BodyFraming, Rejection, Request, Status, ValidatedHead};
 use penstock_http2::RequestHead;
 
@@ -235,7 +236,8 @@ async fn end_stream(stream: &Stream, mut sent: Sent) -> Sent {
 /// §4.1 has 3 as the urgency of the others).
 fn urgency(fields: &Fields, length: ContentLength, path: &str) -> Option<u8> {
     let is_small = matches!(length, ContentLength::Known(length) if length <= limits::URGENT_BYTES_MAX);
-    let (_, kind) = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))?;
+    let (_, kind) =
+        written_fields(fields.lines()).find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))?;
     let kind = std::str::from_utf8(kind).ok()?;
     match Manifest::likeness(kind, path) {
         Likeness::Named => Some(1),

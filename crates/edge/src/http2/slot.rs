@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use penstock_content::Fields;
 use penstock_egress::{Available, FrameBatch, SendError, Transmission};
+use penstock_http::response::written_fields;
 use penstock_http2::{ErrorCode, Outgoing, ServerConnection, StreamId};
 use penstock_sys::file::Extent;
 
@@ -295,10 +296,10 @@ impl Head {
         now: Instant,
         field_block: &mut Vec<u8>,
     ) {
-        let mut digits = [0; 20];
-        let length = self.length.map(|length| (&b"content-length"[..], decimal(length, &mut digits)));
+        let mut digits = itoa::Buffer::new();
+        let length = self.length.map(|length| (&b"content-length"[..], digits.format(length).as_bytes()));
         let kind = self.is_page.then_some((&b"content-type"[..], &b"text/plain; charset=utf-8"[..]));
-        let fields = self.fields.iter().flat_map(Fields::iter);
+        let fields = written_fields(self.fields.as_ref().map_or(&[], Fields::lines));
         let mut text = [0; DATE_BYTES];
         if !self.has_date {
             worker.date.with_date(now, |date| {
@@ -309,30 +310,5 @@ impl Head {
         let server = Some((&b"server"[..], &b"penstock"[..]));
         let own = [date, server, kind, length].into_iter().flatten();
         protocol.head(stream, self.status, own.chain(fields), self.end, field_block);
-    }
-}
-
-/// The digits of a number.
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
-        if number == 0 {
-            return &digits[start..];
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::decimal;
-
-    #[test]
-    fn numbers_have_their_digits() {
-        for number in [0, 9, 10, 1_234_567, u64::MAX] {
-            assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Frames without encryption: large content goes to the kernel from where it lies.
+//! Frames that this program does not seal: large content goes to the kernel from where it lies.
 
 use std::cell::RefCell;
 use std::io;
@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use super::{COPIED_BYTES_MAX, FrameBatch, FramesStep, Target, copy as copy_content, filled, step};
 use crate::batch::{Batch, with_batch};
 use crate::pace::OutletLimits;
+use crate::plain::{send_file, send_some};
 use crate::send_error::SendError;
 use crate::transmission::{Front, Transmission, Warm};
 use crate::unsent::Unsent;
@@ -23,7 +24,7 @@ thread_local! {
 }
 
 /// The next bytes of a batch.
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// So many bytes of those that were copied into the batch.
     Copied(usize),
     /// Bytes of a file that are in the page cache.
@@ -85,11 +86,12 @@ pub(super) fn put_content(
     Ok(())
 }
 
-/// Fills a batch and offers it to the socket.
+/// Fills a batch and offers it to the socket, which `send` does.
 pub(crate) fn send_plain(
     unsent: &mut Unsent,
     socket: &TcpStream,
     limits: &OutletLimits,
+    send: SendPieces,
     fill: impl FnOnce(&mut FrameBatch<'_>),
 ) -> Result<FramesStep, SendError> {
     if !unsent.flush(socket)? {
@@ -100,12 +102,63 @@ pub(crate) fn send_plain(
             batch.begin(SLACK_BYTES);
             pieces.clear();
             let (bytes, error) = filled(batch, limits, Target::Plain(pieces), fill);
-            let left = offer(unsent, socket, batch.filled(), pieces);
+            let left = offer(unsent, socket, batch.filled(), pieces, send);
             // Files are closed by their other owners.
             pieces.clear();
             step(bytes, left?, error)
         })
     })
+}
+
+/// Sends the first pieces without the `sent` bytes of the first. Their copied bytes begin `copied`. Returns how many bytes the
+/// socket took, and whether it is full.
+pub(crate) type SendPieces =
+    fn(socket: &TcpStream, copied: &[u8], pieces: &[Piece], sent: usize) -> Result<(usize, bool), SendError>;
+
+/// Sends several pieces with one system call, which copies them.
+pub(crate) fn send_together(
+    socket: &TcpStream,
+    copied: &[u8],
+    pieces: &[Piece],
+    sent: usize,
+) -> Result<(usize, bool), SendError> {
+    let mut views = [send::Piece::Memory(&[]); PIECES_MAX];
+    let count = view(copied, pieces, sent, &mut views)?;
+    let offered: usize = views[..count].iter().map(send::Piece::len).sum();
+    let more = count < pieces.len();
+    let taken = taken(socket.try_io(Interest::WRITABLE, || send_pieces(socket, &views[..count], more)))?;
+    Ok((taken.unwrap_or(0), taken.is_none_or(|taken| taken < offered)))
+}
+
+/// Sends one piece: what was copied by `send`, and content out of the pages of its file by `sendfile`. Pieces that follow
+/// share a record with it.
+pub(crate) fn send_one(
+    socket: &TcpStream,
+    copied: &[u8],
+    pieces: &[Piece],
+    sent: usize,
+) -> Result<(usize, bool), SendError> {
+    let count = match pieces.first() {
+        None => Ok(0),
+        Some(Piece::Copied(len)) => send_some(socket, &copied[sent..*len], pieces.len() > 1),
+        Some(Piece::Mapped { file, offset, len }) => {
+            match send_file(socket, file.as_fd(), offset + sent as u64, len - sent) {
+                Ok(0) => return Err(SendError::Truncated),
+                other => other,
+            }
+        }
+    };
+    let taken = taken(count)?;
+    Ok((taken.unwrap_or(0), taken.is_none()))
+}
+
+/// `None` if the socket is full.
+fn taken(result: io::Result<usize>) -> Result<Option<usize>, SendError> {
+    match result {
+        Ok(taken) => Ok(Some(taken)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Offers the pieces to the socket, and keeps a copy of the rest: the owner of a file may use its memory for others once the
@@ -115,22 +168,13 @@ fn offer(
     socket: &TcpStream,
     copied: &[u8],
     pieces: &[Piece],
+    send: SendPieces,
 ) -> Result<usize, SendError> {
     let (mut copied, mut pieces) = (copied, pieces);
     // Bytes of the first piece that were sent.
     let mut sent = 0;
     while !pieces.is_empty() {
-        let mut views = [send::Piece::Memory(&[]); PIECES_MAX];
-        let count = view(copied, pieces, sent, &mut views)?;
-        let offered: usize = views[..count].iter().map(send::Piece::len).sum();
-        let more = count < pieces.len();
-        let taken = socket.try_io(Interest::WRITABLE, || send_pieces(socket, &views[..count], more));
-        let mut taken = match taken {
-            Ok(taken) => taken,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(error.into()),
-        };
-        let is_full = taken < offered;
+        let (mut taken, is_full) = send(socket, copied, pieces, sent)?;
         while let Some(piece) = pieces.first() {
             let rest = piece.len() - sent;
             if taken < rest {

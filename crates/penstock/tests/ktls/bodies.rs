@@ -11,9 +11,9 @@ use penstock_testkit::{Client, Content, Random, Response, Server, TlsOptions, Tl
 use crate::kernel::{setup, statistics, with_everything};
 use crate::modules::{assert_kernel_sealed, file, start_on};
 
-const TLS12: [&str; 3] =
+pub(crate) const TLS12: [&str; 3] =
     ["ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"];
-const TLS13: [(&[u16], &str); 3] = [
+pub(crate) const TLS13: [(&[u16], &str); 3] = [
     (&[0x1301], "TLS_AES_128_GCM_SHA256"),
     (&[0x1302], "TLS_AES_256_GCM_SHA384"),
     (&[0x1303], "TLS_CHACHA20_POLY1305_SHA256"),

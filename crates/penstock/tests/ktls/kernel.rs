@@ -13,7 +13,7 @@ pub(crate) const ROOT: &str = "/run/served";
 pub(crate) fn setup(kernel: &str) -> Setup {
     std::fs::create_dir_all(ROOT).unwrap();
     let tls = format!("certificates: [{{chain: ec.crt, key: ec.key}}]\nkernel: {kernel}");
-    // The kernel seals connections of HTTP/1.1 only.
+    // Clients that offer both versions would speak HTTP/2.
     let listeners = ["tls: true, protocols: [h1]"];
     Setup::new().listeners(&listeners).tls(&tls).sites(&format!("- origin: {{directory: {ROOT}}}"))
 }

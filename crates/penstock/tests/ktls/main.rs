@@ -9,6 +9,7 @@ mod bodies;
 mod doctor;
 mod early;
 mod guest;
+mod http2;
 mod kernel;
 mod key_updates;
 mod lives;
@@ -28,6 +29,9 @@ const CASES: &[Case] = &[
     ("a_module_loaded_later_counts_after_a_reload", modules::reload_after_loading),
     ("bodies_are_exact_in_both_versions_with_all_three_ciphers", bodies::every_version_and_cipher),
     ("curl_gets_exact_bodies_in_both_versions_with_all_three_ciphers", bodies::curl),
+    ("http2_bodies_are_exact_in_both_versions_with_all_three_ciphers", http2::every_version_and_cipher),
+    ("http2_streams_at_once_are_exact", http2::many_streams),
+    ("http2_content_is_moved_by_sendfile", http2::traced_frames),
     ("one_and_many_ranges_are_exact", bodies::ranges),
     ("pipelined_requests_are_answered_in_order", bodies::pipelined),
     ("a_request_in_the_same_segment_as_finished_is_served", bodies::request_behind_finished),

@@ -52,7 +52,7 @@ pub(crate) fn no_copies() {
 }
 
 /// The calls of all threads of the server while `ask` runs.
-fn traced(server: &Server, ask: impl FnOnce()) -> String {
+pub(crate) fn traced(server: &Server, ask: impl FnOnce()) -> String {
     // One file per thread (`-ff`), so that no call is split by another thread's.
     let traces = server.directory().join("traces");
     fs::create_dir(&traces).unwrap();

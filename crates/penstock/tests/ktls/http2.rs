@@ -1,0 +1,77 @@
+//! Frames of HTTP/2 in records that the kernel seals.
+
+use std::fs;
+
+use penstock_testkit::{Server, Tool};
+
+use crate::bodies::{TLS12, TLS13};
+use crate::kernel::{setup, with_everything};
+use crate::modules::{assert_kernel_sealed, file, start_on};
+use crate::traced::traced;
+
+fn start() -> (Server, u64) {
+    with_everything();
+    start_on(&setup("on").listeners(&["tls: true"]))
+}
+
+fn curl(server: &Server) -> Tool {
+    Tool::curl(server).args(["--http2", "--fail"])
+}
+
+pub(crate) fn every_version_and_cipher() {
+    let (server, before) = start();
+    // Around small content, which is copied, and the sizes of frames and batches.
+    let files = [0, 1, 4096, 4097, 16_375, 16_376, 65_536, 700_001]
+        .map(|len| (server.url(&format!("/{len}.mp4")), file(&format!("{len}.mp4"), len)));
+    let tls12 = TLS12.map(|cipher| ["--tls-max", "1.2", "--ciphers", cipher]);
+    let tls13 = TLS13.map(|(_, cipher)| ["--tlsv1.3", "--http2", "--tls13-ciphers", cipher]);
+    for options in tls12.into_iter().chain(tls13) {
+        // On one connection.
+        let urls = files.iter().map(|(url, _)| url.as_str());
+        let body = curl(&server).args(options).args(urls).run().ok().stdout;
+        let mut rest = &body[..];
+        for (_, content) in &files {
+            let (own, behind) = rest.split_at(usize::try_from(content.len).unwrap());
+            content.assert_range(0..content.len, own);
+            rest = behind;
+        }
+        assert!(rest.is_empty());
+    }
+    assert_kernel_sealed(&server, before, 6);
+}
+
+pub(crate) fn many_streams() {
+    let (server, before) = start();
+    let files: Vec<_> = [300_000, 100, 2_000_003, 5_000, 700_001, 16_384]
+        .iter()
+        .map(|len| (format!("many{len}.mp4"), file(&format!("many{len}.mp4"), *len)))
+        .collect();
+    let mut all = curl(&server).args(["--parallel", "--write-out", "%{num_connects} "]);
+    for (name, _) in &files {
+        let path = server.directory().join(name);
+        all = all.arg(server.url(&format!("/{name}"))).arg("--output").arg(path);
+    }
+    let told = all.run().ok().stdout;
+    for (name, content) in &files {
+        content.assert_range(0..content.len, &fs::read(server.directory().join(name)).unwrap());
+    }
+    let connections = String::from_utf8(told).unwrap();
+    let connections = connections.split_whitespace().map(|count| count.parse::<u64>().unwrap()).sum();
+    assert_kernel_sealed(&server, before, connections);
+}
+
+pub(crate) fn traced_frames() {
+    const BYTES: u64 = 5_000_011;
+    let (server, before) = start();
+    let content = file("traced2.mp4", BYTES);
+    let url = server.url("/traced2.mp4");
+    let text = traced(&server, || {
+        content.assert_range(0..BYTES, &curl(&server).arg(&url).run().ok().stdout);
+    });
+    assert_kernel_sealed(&server, before, 1);
+    let moved = text.lines().filter(|line| line.starts_with("sendfile(") && line.contains("traced2.mp4"));
+    let moved: u64 =
+        moved.filter_map(|line| line.rsplit_once("= ")?.1.split(' ').next()?.parse::<u64>().ok()).sum();
+    // What a full socket does not take of a batch is copied.
+    assert!(moved > BYTES / 2, "sendfile moved {moved} bytes of {BYTES}");
+}
