@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 use tokio::task::coop::consume_budget;
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::connection_count::IdleEntry;
 use crate::early::UnfinishedHandshake;
 use crate::egress_path::EgressPath;
+use crate::idle_connections::IdleEntry;
 use crate::inbound::Inbound;
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, ShortReason};
 use crate::settings::Settings;
@@ -118,9 +118,9 @@ impl Connection {
     /// Waits for bytes; false once the deadline has passed. An idle connection also wakes when the worker drains, or when
     /// its place is needed.
     pub(crate) async fn wait_for_bytes(&self, deadline: Instant, idle: Option<&IdleEntry>) -> bool {
-        let evicted = async {
+        let woken = async {
             match idle {
-                Some(idle) => idle.evicted().await,
+                Some(idle) => idle.woken().await,
                 None => std::future::pending().await,
             }
         };
@@ -128,8 +128,7 @@ impl Connection {
             biased;
             // An error of the socket is found when it is read.
             _ = self.socket.readable() => true,
-            () = self.worker.drain_begun(), if idle.is_some() => true,
-            () = evicted => true,
+            () = woken => true,
             () = sleep_until(deadline.into()) => false,
         }
     }

@@ -1,8 +1,5 @@
-//! How many connections are open, and which of them have been idle longest.
+//! How many connections are open, in all workers, and how a new one gets a place when all are taken.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,6 +7,8 @@ use std::time::{Duration, Instant};
 use penstock_config::limits;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+
+use crate::idle_connections::IdleConnections;
 
 /// Open connections of all workers, and how many descriptors leave space for. Idle connections of any worker make place for
 /// new ones.
@@ -57,6 +56,16 @@ impl ConnectionCount {
             freed: Notify::new(),
             workers: (0..workers).map(|_| WorkerIdle::default()).collect(),
         }
+    }
+
+    /// The idle connections of worker `number`, which the other workers know the number of.
+    pub(crate) fn idle_of(self: &Arc<Self>, number: usize) -> IdleConnections {
+        let all = Arc::clone(self);
+        IdleConnections::new(move |count| {
+            if let Some(worker) = all.workers.get(number) {
+                worker.count.store(count, Ordering::Relaxed);
+            }
+        })
     }
 
     /// Number of open connections.
@@ -147,97 +156,17 @@ fn connections_within(descriptors: Option<u64>, files: usize) -> usize {
     descriptors.saturating_sub(reserved).max(descriptors / 2).max(1)
 }
 
-/// The idle connections of one worker, in the order in which they became idle.
-///
-/// An idle connection holds a place until its idle timeout, or until another client needs the place.
-#[derive(Debug)]
-pub(crate) struct IdleConnections {
-    all: Arc<ConnectionCount>,
-    /// The number of the worker.
-    worker: usize,
-    waiting: RefCell<BTreeMap<u64, Rc<Eviction>>>,
-    next: Cell<u64>,
-}
-
-/// The order to an idle connection to end.
-#[derive(Debug, Default)]
-struct Eviction {
-    is_ordered: Cell<bool>,
-    order: Notify,
-}
-
-impl IdleConnections {
-    /// Those of worker `worker`; `all` tells the other workers how many there are.
-    pub(crate) fn new(all: &Arc<ConnectionCount>, worker: usize) -> Self {
-        Self { all: Arc::clone(all), worker, waiting: RefCell::default(), next: Cell::new(0) }
-    }
-
-    /// Tells the other workers how many there are.
-    fn announce(&self, count: usize) {
-        if let Some(seen) = self.all.workers.get(self.worker) {
-            seen.count.store(count, Ordering::Relaxed);
-        }
-    }
-
-    /// Registers a connection that has become idle, as long as the entry lives.
-    pub(crate) fn enter(self: &Rc<Self>) -> IdleEntry {
-        let number = self.next.get();
-        self.next.set(number + 1);
-        let eviction = Rc::new(Eviction::default());
-        let mut waiting = self.waiting.borrow_mut();
-        waiting.insert(number, Rc::clone(&eviction));
-        self.announce(waiting.len());
-        drop(waiting);
-        IdleEntry { connections: Rc::clone(self), number, eviction }
-    }
-
-    /// Orders the longest idle connection to end. Returns false if none is idle.
-    pub(crate) fn evict_longest(&self) -> bool {
-        let mut waiting = self.waiting.borrow_mut();
-        let Some((_, eviction)) = waiting.pop_first() else { return false };
-        self.announce(waiting.len());
-        drop(waiting);
-        eviction.is_ordered.set(true);
-        eviction.order.notify_one();
-        true
-    }
-}
-
-/// A connection that is idle.
-#[derive(Debug)]
-pub(crate) struct IdleEntry {
-    connections: Rc<IdleConnections>,
-    number: u64,
-    eviction: Rc<Eviction>,
-}
-
-impl IdleEntry {
-    pub(crate) fn is_evicted(&self) -> bool {
-        self.eviction.is_ordered.get()
-    }
-
-    pub(crate) async fn evicted(&self) {
-        self.eviction.order.notified().await;
-    }
-}
-
-impl Drop for IdleEntry {
-    fn drop(&mut self) {
-        let mut waiting = self.connections.waiting.borrow_mut();
-        waiting.remove(&self.number);
-        self.connections.announce(waiting.len());
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use tokio::task::{LocalSet, spawn_local};
 
     use super::*;
 
     fn of_workers(workers: usize) -> (Arc<ConnectionCount>, Vec<Rc<IdleConnections>>) {
         let all = Arc::new(ConnectionCount::new(workers, None, 0));
-        let idle = (0..workers).map(|number| Rc::new(IdleConnections::new(&all, number)));
+        let idle = (0..workers).map(|number| Rc::new(all.idle_of(number)));
         let idle = idle.collect();
         (all, idle)
     }
@@ -270,7 +199,7 @@ mod tests {
             let evicting = (Arc::clone(&all), Rc::clone(&idle[1]));
             spawn_local(async move { evicting.0.evict_for_others(1, &evicting.1).await });
             let ending = spawn_local(async move {
-                entry.evicted().await;
+                entry.woken().await;
                 drop(place);
             });
             let place = all.wait_for_place(1, &idle[0]).await;
@@ -278,18 +207,6 @@ mod tests {
             ending.await.unwrap();
             assert!(all.wait_for_place(1, &idle[0]).await.is_none(), "no connection is idle");
         });
-    }
-
-    #[test]
-    fn the_longest_idle_connection_is_evicted_first_and_once() {
-        let (_, idle) = of_workers(1);
-        let connections = Rc::clone(&idle[0]);
-        let [first, second, third] = [(); 3].map(|()| connections.enter());
-        drop(second);
-        assert!(connections.evict_longest());
-        assert!(first.is_evicted() && !third.is_evicted());
-        assert!(connections.evict_longest() && third.is_evicted());
-        assert!(!connections.evict_longest(), "none is left");
     }
 
     #[test]

@@ -19,9 +19,9 @@ use penstock_http2::PREFACE;
 use tokio::task::coop::consume_budget;
 
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE};
-use crate::connection_count::IdleEntry;
 use crate::departure::departure;
 use crate::drive::{Sent, drive, send};
+use crate::idle_connections::IdleEntry;
 use crate::metrics::{HttpLabel, Refusal, ShortReason};
 use crate::record::{Answered, CarriedBy, record, record_refusal};
 use crate::settings::Settings;

@@ -24,7 +24,7 @@ use tokio::time::sleep_until;
 
 use crate::client_budget::ClientBudget;
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE};
-use crate::connection_count::IdleEntry;
+use crate::idle_connections::IdleEntry;
 use crate::metrics::{HttpLabel, ShortReason};
 use crate::untaken::Untaken;
 use crate::worker::CountedHere;
@@ -378,7 +378,7 @@ impl Session {
         });
         let evicted = async {
             match &self.idle {
-                Some(idle) => idle.evicted().await,
+                Some(idle) => idle.woken().await,
                 None => std::future::pending().await,
             }
         };

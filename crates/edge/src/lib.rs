@@ -35,6 +35,7 @@ mod establish;
 mod fleet;
 mod http1;
 mod http2;
+mod idle_connections;
 mod inbound;
 mod kernel_tls;
 mod membership;

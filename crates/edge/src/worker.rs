@@ -16,9 +16,10 @@ use penstock_tls::{HandshakeRate, HttpVersions, SigningLimiter};
 use tokio::sync::Notify;
 
 use crate::collect::{Collector, labels};
-use crate::connection_count::{ConnectionCount, IdleConnections, Place};
+use crate::connection_count::{ConnectionCount, Place};
 use crate::cutter::Cutter;
 use crate::date::DateCache;
+use crate::idle_connections::IdleConnections;
 use crate::metrics::{ListenerId, Shard};
 use crate::recent_clients::RecentClients;
 use crate::settings::Settings;
@@ -146,7 +147,7 @@ impl Worker {
             connected: Arc::clone(&common.connected),
             all_connections: Arc::clone(&common.connections),
             number,
-            idle: Rc::new(IdleConnections::new(&common.connections, number)),
+            idle: Rc::new(common.connections.idle_of(number)),
             settings: RefCell::new(Rc::new(settings)),
             // One TLS record: the library returns one at a time.
             scratch: RefCell::new(vec![0; limits::RECORD_PLAINTEXT_BYTES]),
@@ -228,6 +229,7 @@ impl Worker {
     pub(crate) fn begin_drain(&self) {
         self.draining.set(true);
         self.drain.notify_waiters();
+        self.idle.wake_all();
         self.emptied.notify_waiters();
     }
 

@@ -187,14 +187,17 @@ impl ServerConnection {
         out.append(&mut self.control);
     }
 
-    /// Resets a stream on behalf of the application: queues RST_STREAM. Events of the stream that were not taken remain.
-    /// [`finished`](Self::finished) must follow.
+    /// Resets a stream on behalf of the application: queues RST_STREAM, unless both sides have ended the stream. Events of
+    /// the stream that were not taken remain, and no others follow. [`finished`](Self::finished) must follow.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         let Some(state) = self.streams.get_mut(stream.get()) else { return };
         let is_closed = state.is_sent && state.incoming == Incoming::Ended;
-        if state.reset.is_none() && !is_closed {
-            state.reset = Some(Closed::ByServer);
-            state.outgoing = Outgoing::Nothing;
+        if state.reset.is_some() {
+            return;
+        }
+        state.reset = Some(if is_closed { Closed::Ended } else { Closed::ByServer });
+        state.outgoing = Outgoing::Nothing;
+        if !is_closed {
             push_number(kind::RST_STREAM, stream.get(), code.get(), &mut self.control);
         }
     }

@@ -40,6 +40,9 @@ impl Receiver {
 
     /// Reads application data without blocking. `into` must not be empty.
     pub fn try_receive(&mut self, into: &mut [u8]) -> Received {
+        if self.has_nothing_new() {
+            return Received::Nothing;
+        }
         let error = match self.stream.ssl_read(into) {
             Ok(0) => return Received::Nothing,
             Ok(count) => return Received::Bytes(count),
@@ -66,6 +69,11 @@ impl Receiver {
     /// socket is not readable.
     pub fn has_buffered(&self) -> bool {
         self.stream.get_ref().has_received() || self.stream.ssl().pending() > 0
+    }
+
+    /// Whether a read would find nothing, without asking the library: most reads behind a request do.
+    fn has_nothing_new(&self) -> bool {
+        !self.stream.get_ref().may_be_readable() && !self.has_buffered() && !self.in_early_data()
     }
 
     /// Whether the client has not finished its handshake: its data is early data and may be a replay.

@@ -65,6 +65,11 @@ impl Wire {
         self.taken < self.received.len()
     }
 
+    /// Whether the socket may have bytes, by what the system has announced and reads have found. Costs no system call.
+    pub(crate) fn may_be_readable(&self) -> bool {
+        self.socket.try_io(Interest::READABLE, || Ok(())).is_ok()
+    }
+
     fn take(&mut self, into: &mut [u8]) -> usize {
         let rest = &self.received[self.taken..];
         let count = rest.len().min(into.len());

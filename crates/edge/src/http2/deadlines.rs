@@ -7,7 +7,7 @@ use penstock_http2::{ErrorCode, Shutdown};
 
 use super::{End, Goaway, IDLE_MEMORY, Session};
 use crate::connection::CLOSE_NOTIFY;
-use crate::connection_count::IdleEntry;
+use crate::idle_connections::IdleEntry;
 use crate::metrics::{Refusal, ShortReason};
 use crate::untaken::{drop_untaken, untaken_bytes};
 

@@ -135,3 +135,14 @@ fn a_connection_that_the_caller_closes_reads_nothing_more() {
     assert_eq!((control.len(), number(&control[0].payload[4..])), (1, 0xb));
     assert!(client.connection.is_drained());
 }
+
+#[test]
+fn a_closed_stream_that_the_application_resets_has_no_more_events() {
+    let mut client = Client::with_defaults();
+    let stream = client.get(1);
+    client.respond(stream, true);
+    client.connection.reset(stream, ErrorCode::CANCEL);
+    assert_eq!(client.control(), []);
+    client.frame(kind::DATA, 0, 1, b"behind the end").unwrap();
+    assert_eq!((client.events(), client.control()), (vec![], vec![reset(1, ErrorCode::STREAM_CLOSED)]));
+}
