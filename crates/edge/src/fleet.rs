@@ -79,6 +79,7 @@ const LIMITS: FleetLimits = FleetLimits {
     probes: limits::FLEET_PROBES,
     answer_bytes: limits::FLEET_ANSWER_BYTES,
     session_bytes: limits::FLEET_SESSION_BYTES,
+    sessions_percent: limits::FLEET_SESSIONS_PERCENT,
     session_lifetime: Duration::from_secs(limits::SESSION_LIFETIME_SECONDS as u64),
     sessions_queued: limits::FLEET_SESSIONS_QUEUED,
     sessions_batch: limits::FLEET_SESSIONS_BATCH,

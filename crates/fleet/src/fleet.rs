@@ -70,6 +70,9 @@ pub struct FleetLimits {
     pub answer_bytes: usize,
     /// Bytes of a session.
     pub session_bytes: usize,
+    /// Percent of the store's memory from which on no session is stored: clients cause sessions, and what is left is for the
+    /// rest.
+    pub sessions_percent: u64,
     /// How long a session stays in the store.
     pub session_lifetime: Duration,
     /// New sessions that wait to be written; more are not.
@@ -357,6 +360,7 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
             link: Arc::clone(&link),
             sealer: Arc::clone(&sealer),
             prefix: prefix.clone(),
+            sessions_percent: limits.sessions_percent,
             store_keeps: AtomicBool::new(false),
             is_said: AtomicBool::new(false),
         }),

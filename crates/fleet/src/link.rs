@@ -1,6 +1,6 @@
 //! The connection to the store, as workers and the fleet's thread use it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,8 @@ pub(crate) struct Link {
     under_way: AtomicUsize,
     /// Microseconds that the last probe took.
     pub(crate) latency: AtomicU64,
+    /// Whether the store needs what is left of its memory for purges, ticket keys and strikes.
+    pub(crate) is_nearly_full: AtomicBool,
     /// Counts what the store sends.
     pub(crate) meter: Arc<Meter>,
     /// The code of the last command that the store refused.
@@ -84,6 +86,7 @@ impl Link {
             operations_max,
             under_way: AtomicUsize::new(0),
             latency: AtomicU64::new(0),
+            is_nearly_full: AtomicBool::new(false),
             meter: Arc::default(),
             refusal: Mutex::default(),
         }

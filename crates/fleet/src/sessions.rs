@@ -4,6 +4,7 @@
 //! sessions go to the store through a queue, so that no handshake waits for that.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use penstock_sys::traffic::Secret;
@@ -66,7 +67,9 @@ impl SessionStore for FleetSessions {
     }
 
     fn insert(&self, key: SessionKey<'_>, session: Secret) {
-        if session.expose().len() <= self.session_bytes_max {
+        if self.link.is_nearly_full.load(Relaxed) {
+            self.link.counters.count(Operation::SessionStore, Outcome::Full);
+        } else if session.expose().len() <= self.session_bytes_max {
             let context: [&[u8]; 2] = [key.id, &lowercase(key.server_name)];
             let sealed = self.sealer.seal(Purpose::Session, &context, session.expose());
             let name = self.store_name(key);

@@ -31,6 +31,8 @@ pub(crate) struct FleetStrikes {
     pub(crate) link: Arc<Link>,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) prefix: String,
+    /// Percent of the store's memory from which on no session is stored.
+    pub(crate) sessions_percent: u64,
     /// Whether the store keeps what it has when its memory is full, and so forgets no ClientHello.
     pub(crate) store_keeps: AtomicBool,
     /// Whether a store that forgets was mentioned in the log.
@@ -70,8 +72,9 @@ impl FleetStrikes {
         commands.cmd("INFO").arg("memory");
         // A store that does not say so is believed to be configured as the documentation says.
         let answers = self.link.ask_patiently(Operation::Strike, &commands).await.unwrap_or_default();
-        let forgets =
-            answers.first().and_then(text_of).is_some_and(|info| StoreFacts::of_info(info).forgets());
+        let facts = StoreFacts::of_info(answers.first().and_then(text_of).unwrap_or_default());
+        self.link.is_nearly_full.store(facts.uses_more_than(self.sessions_percent), Relaxed);
+        let forgets = facts.forgets();
         self.store_keeps.store(!forgets, Relaxed);
         if forgets && !self.is_said.swap(true, Relaxed) {
             tracing::warn!(

@@ -100,5 +100,7 @@ pub(crate) struct Counters {
     pub(crate) strangers: AtomicU64,
     /// Connections closed because there were too many.
     pub(crate) refused: AtomicU64,
+    /// Connections closed because their network had too many handshakes.
+    pub(crate) network_full: AtomicU64,
     pub(crate) access_log: Arc<LogCounters>,
 }

@@ -13,7 +13,7 @@ use crate::shared::Shared;
 /// A metric of the whole keyserver: name, type, help, value.
 type Whole = (&'static str, &'static str, &'static str, fn(&Shared) -> u64);
 
-const WHOLE: [Whole; 8] = [
+const WHOLE: [Whole; 9] = [
     ("penstock_key_files", "gauge", "Private keys.", |shared| shared.keyring.load().len() as u64),
     ("penstock_key_threads", "gauge", "Threads that sign.", |shared| shared.threads as u64),
     ("penstock_key_queue", "gauge", "Operations that wait for a thread.", |shared| {
@@ -42,6 +42,12 @@ const WHOLE: [Whole; 8] = [
         "counter",
         "Connections closed because the client had as many as allowed.",
         |shared| shared.counters.refused.load(Relaxed),
+    ),
+    (
+        "penstock_key_network_refused_total",
+        "counter",
+        "Connections closed because their client network had as many handshakes under way as allowed.",
+        |shared| shared.counters.network_full.load(Relaxed),
     ),
     ("penstock_key_log_dropped_total", "counter", "Lines of the access log that were dropped.", |shared| {
         LogLoss::ALL.iter().map(|why| shared.counters.access_log.total_lost(*why)).sum()

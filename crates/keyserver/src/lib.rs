@@ -24,6 +24,7 @@ mod counters;
 mod directory;
 mod exposition;
 mod follower;
+mod handshake_places;
 mod keyring;
 mod pool;
 mod request;

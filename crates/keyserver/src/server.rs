@@ -24,6 +24,7 @@ use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::exposition;
 use crate::follower::{Directories, Follower};
+use crate::handshake_places::NetworkHandshakes;
 use crate::pool::Pool;
 use crate::shared::Shared;
 use crate::tokens::Tokens;
@@ -257,6 +258,7 @@ async fn serve(
 ) {
     let (draining, drained) = watch::channel(false);
     let handshakes = Arc::new(Semaphore::new(limits::KEYSERVER_HANDSHAKES));
+    let networks = NetworkHandshakes::new(limits::KEYSERVER_HANDSHAKES_PER_NETWORK);
     let mut connections = JoinSet::new();
     let accepting = async {
         let listener = match tokio::net::TcpListener::from_std(listener) {
@@ -269,10 +271,15 @@ async fn serve(
             tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok((socket, peer)) => {
+                        let Some(entry) = networks.enter(peer.ip()) else {
+                            shared.counters.network_full.fetch_add(1, Relaxed);
+                            tracing::debug!("{peer} is refused: its network has too many handshakes");
+                            continue;
+                        };
                         let (shared, tls, drained) = (Arc::clone(&shared), tls.load_full(), drained.clone());
                         connections.spawn_local(async move {
                             if let Some((stream, name)) = handshake(&shared, &tls, socket, peer).await {
-                                drop(place);
+                                drop((place, entry));
                                 run(shared, stream, name, peer, drained).await;
                             }
                         });

@@ -100,6 +100,7 @@ mod tests {
     fn a_store_that_fits_has_no_fault_and_each_fault_says_what_to_change() {
         let fits = StoreFacts {
             latency: Duration::from_micros(345),
+            used_bytes: Some(1 << 20),
             max_bytes: Some(1 << 30),
             policy: Some("noeviction".to_owned()),
             is_replica: false,

@@ -97,6 +97,7 @@ fn body_of(target: &str) -> fn(&[u8]) {
         "ocsp_response" => penstock_tls::fuzz_ocsp_response,
         "origin_response" => penstock_content::fuzz_origin_response,
         "peer_fields" => penstock_content::fuzz_peer_fields,
+        "pkcs11_uri" => penstock_tls::fuzz_pkcs11_uri,
         "proxy_header" => penstock_http::proxy::fuzz_proxy_header,
         "request_head" => penstock_http::fuzz_request_head,
         "signed_url" => penstock_content::signed_urls::fuzz_signed_urls,

@@ -133,6 +133,7 @@ impl Tool {
                     "ffprobe" => "ffmpeg",
                     "h2load" | "nghttp" => "nghttp2-client",
                     "softhsm2-util" => "softhsm2",
+                    "gnutls-cli" => "gnutls-bin",
                     "testssl" => "testssl.sh",
                     other => other,
                 };

@@ -1,6 +1,8 @@
-//! Bodies of the fuzz targets: fields of a ClientHello, files of ticket keys, OCSP responses.
+//! Bodies of the fuzz targets: fields of a ClientHello, files of ticket keys, OCSP responses, URIs of keys in tokens.
 
 use std::cell::Cell;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use boring::x509::X509;
@@ -12,6 +14,7 @@ use crate::certificate::Algorithm;
 use crate::hello;
 use crate::ja4::Ja4;
 use crate::ocsp::{self, OcspIdentity};
+use crate::pkcs11_uri::Pkcs11Uri;
 use crate::session_cache::{CacheLookup, SessionCache, SessionCacheLimits};
 use crate::session_store::SessionKey;
 use crate::signatures::{SignatureRules, Verifiable};
@@ -129,4 +132,42 @@ pub fn fuzz_ocsp_response(input: &[u8]) {
         assert!(identity.has_issuer() && staple.response == rest);
         assert!(staple.next_update > now && staple.this_update <= now + Duration::from_secs(300));
     }
+}
+
+/// The body of the fuzz target `pkcs11_uri`: a text as the URI of a private key. What is read chooses a token and a key, and
+/// means the same with every byte percent-encoded. A fault has a text and advice.
+pub fn fuzz_pkcs11_uri(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    match Pkcs11Uri::parse(text) {
+        Ok(uri) => assert_eq!(Pkcs11Uri::parse(&encoded(&uri)).as_ref(), Ok(&uri)),
+        Err(fault) => assert!(!fault.to_string().is_empty() && !fault.instead().is_empty()),
+    }
+}
+
+fn encoded(uri: &Pkcs11Uri) -> String {
+    let (token, key) = (&uri.token, &uri.key);
+    let text = |value: &Option<String>| value.clone().map(String::into_bytes);
+    let path = [
+        ("token", text(&token.label)),
+        ("manufacturer", text(&token.manufacturer)),
+        ("serial", text(&token.serial)),
+        ("model", text(&token.model)),
+        ("slot-id", token.slot.map(|slot| slot.to_string().into_bytes())),
+        ("object", text(&key.label)),
+        ("id", key.id.clone()),
+    ];
+    let file = |path: &Path| [b"file:".as_slice(), path.as_os_str().as_bytes()].concat();
+    // In front of an absolute path stands an empty host, so that a path with two slashes does not become a host.
+    let absolute = |path: &Path| [b"file://".as_slice(), path.as_os_str().as_bytes()].concat();
+    let pin = uri.pin.as_deref().map(|pin| if pin.is_absolute() { absolute(pin) } else { file(pin) });
+    let query = [("module-path", Some(uri.module.as_os_str().as_bytes().to_vec())), ("pin-source", pin)];
+    format!("pkcs11:{}?{}", attributes(&path, ";"), attributes(&query, "&"))
+}
+
+fn attributes(all: &[(&str, Option<Vec<u8>>)], separator: &str) -> String {
+    let one = |(name, value): &(&str, Option<Vec<u8>>)| {
+        let bytes = value.as_ref()?.iter().map(|byte| format!("%{byte:02x}"));
+        Some(format!("{name}={}", bytes.collect::<String>()))
+    };
+    all.iter().filter_map(one).collect::<Vec<_>>().join(separator)
 }

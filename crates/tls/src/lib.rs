@@ -79,7 +79,7 @@ pub use ec_curve::{EcCurve, ecdsa_der};
 pub use extensions::{EncryptedHello, Extensions, StapleStatus};
 pub use failure::HandshakeFailure;
 #[doc(hidden)]
-pub use fuzz::{fuzz_client_hello, fuzz_ocsp_response, fuzz_ticket_keys};
+pub use fuzz::{fuzz_client_hello, fuzz_ocsp_response, fuzz_pkcs11_uri, fuzz_ticket_keys};
 pub use handshake::{ConnectingClient, Established};
 pub use ja4::Ja4;
 pub use legacy::{LEGACY_SUITES, Legacy};

@@ -38,6 +38,9 @@ pub const FLEET_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of a session that goes to the store. A session with a client's certificate has several KiB.
 pub const FLEET_SESSION_BYTES: usize = 8 * 1024;
 
+/// Percent of the store's memory from which on no session is stored, so that clients without tickets leave space for purges.
+pub const FLEET_SESSIONS_PERCENT: u64 = 90;
+
 /// New sessions that wait to be written, so at most 8 MiB.
 pub const FLEET_SESSIONS_QUEUED: usize = 1024;
 

@@ -3,6 +3,7 @@
 mod commands;
 mod damage;
 mod early;
+mod interop;
 mod logins;
 mod purges;
 mod sessions;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use penstock_testkit::{Forwarder, Server, until};
+use penstock_testkit::{Forwarder, Server, Tool, until};
 use rustix::process::Signal;
 
 use super::sessions::{resume, stored};
@@ -69,8 +69,36 @@ fn a_full_store_stores_nothing_new_and_recovers() {
     assert_eq!(resume(&other, &new), "New");
     assert_eq!(resume(&other, &old), "Reused", "what is there is still read");
     assert_eq!(fleet.store.command(&["CONFIG", "SET", "maxmemory", "0"]), "OK\n");
+    until("a session in the store", || {
+        let before = operations(&one, "session_store", "full");
+        assert_eq!(super::fetch(&one, &["-tls1_2", "-no_ticket", "-sess_out", &new]), "New");
+        (operations(&one, "session_store", "full") == before).then_some(())
+    });
     stored(&one, &new);
     assert_eq!(resume(&other, &new), "Reused");
+}
+
+#[test]
+fn clients_that_fill_the_store_with_sessions_leave_space_for_purges() {
+    let Some(fleet) = Fleet::with(&["--maxmemory-policy", "noeviction"]) else { return };
+    let (one, other) = (fleet.edge("a", SHARED), fleet.edge("b", SHARED));
+    // Connections of edges count too: of a store that is too small they need more than a tenth.
+    assert_eq!(fleet.store.command(&["SETRANGE", "filler", "20000000", "x"]), "20000001\n");
+    let info = fleet.store.command(&["INFO", "memory"]);
+    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    let used: u64 = used.trim().parse().unwrap();
+    let most = (used + used / 18).to_string();
+    assert_eq!(fleet.store.command(&["CONFIG", "SET", "maxmemory", &most]), "OK\n");
+    let session = fleet.session("session");
+    until("sessions to be refused before the store is full", || {
+        assert_eq!(super::fetch(&one, &["-tls1_2", "-no_ticket", "-sess_out", &session]), "New");
+        (operations(&one, "session_store", "full") >= 1.0).then_some(())
+    });
+    assert_eq!(resume(&one, &session), "Reused", "this process has it");
+    let file = one.directory().join("penstock.yaml");
+    let purge = Tool::penstock().args(["cache", "purge", "--tag", "film", "--fleet", "-c"]).arg(file);
+    assert_eq!(purge.run().ok().text(), "purged 0 objects\napplied by 2 of 2 edges\n");
+    assert_eq!(operations(&other, "session_store", "refused"), 0.0);
 }
 
 #[test]

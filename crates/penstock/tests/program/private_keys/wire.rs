@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use std::time::Duration;
 
 use boring::ssl::{SslConnector, SslFiletype, SslMethod, SslStream};
@@ -12,6 +12,7 @@ use penstock_keys::protocol::{
 use penstock_testkit::{Keyserver, Server, until};
 use penstock_tls::digest_signer::DigestSigner;
 use penstock_tls::remote_key::KeyId;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use super::plain;
 
@@ -162,4 +163,26 @@ fn messages_come_in_pieces_and_answers_in_any_order() {
         .collect();
     answered.sort_unstable();
     assert_eq!(answered, (1..=20).collect::<Vec<u32>>());
+}
+
+/// A connection of another loopback network than that of the other clients.
+fn stranger(server: SocketAddr) -> TcpStream {
+    let stranger = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&stranger, &SocketAddrV4::new([127, 0, 1, 1].into(), 0)).unwrap();
+    connect(&stranger, &server).unwrap();
+    stranger.into()
+}
+
+#[test]
+fn strangers_of_one_network_that_say_nothing_leave_handshakes_to_others() {
+    let server = plain().start();
+    let keyserver = Keyserver::start(&server, "one");
+    // More than all places for handshakes, each held until the deadline of a handshake.
+    let strangers: Vec<TcpStream> = (0..300).map(|_| stranger(keyserver.address())).collect();
+    let mut edge = Edge::connect(&server, &keyserver);
+    assert_eq!(edge.ask(&Message::new(1, Opcode::PING, b"")), (1, Opcode::PONG, Vec::new()));
+    keyserver.counted("penstock_key_network_refused_total", &[], 200.0);
+    let waited = keyserver.metrics().sum("penstock_key_handshake_failures_total", &[]);
+    assert_eq!(waited, 0.0, "the edge waited for the end of strangers");
+    drop(strangers);
 }
