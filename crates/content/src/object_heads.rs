@@ -11,9 +11,9 @@ use penstock_http::HeadWriter;
 
 use crate::metadata::ObjectMetadata;
 
-/// Objects of one worker whose heads are kept: some 200 KiB.
+/// Objects of one worker whose heads are kept: some 200 KiB, and at most 1.2 MiB if all heads are as long as they may be.
 const HEADS: usize = 256;
-/// Bytes of a head that is kept at most.
+/// Bytes of a head that is kept at most; its ETag, which is kept once more, is a part of it.
 const HEAD_BYTES_MAX: usize = 2048;
 
 /// The part of the heads of one object that does not change with the request or the time.
@@ -39,8 +39,8 @@ struct Slot {
     /// The address of the object that was asked for last. The head of an object is made at its second request in a row, so
     /// that a thousand objects that are asked for in turn do not make their heads for nothing.
     asked: usize,
-    /// The object, as long as it is in memory, and its head.
-    kept: Option<(Weak<Object<ObjectMetadata>>, Rc<ObjectHead>)>,
+    /// The object, as long as it is in memory, and its head; `None` if that is too long.
+    kept: Option<(Weak<Object<ObjectMetadata>>, Option<Rc<ObjectHead>>)>,
 }
 
 impl ObjectHeads {
@@ -61,18 +61,16 @@ impl ObjectHeads {
         if let Some((kept, head)) = &slot.kept
             && kept.as_ptr().addr() == address
         {
-            return Some(Rc::clone(head));
+            return head.clone();
         }
         if slot.asked != address {
             slot.asked = address;
             return None;
         }
-        let head = Rc::new(ObjectHead::new(metadata));
-        if head.lines.len() > HEAD_BYTES_MAX {
-            return None;
-        }
-        slot.kept = Some((Arc::downgrade(object), Rc::clone(&head)));
-        Some(head)
+        let head = ObjectHead::new(metadata);
+        let head = (head.lines.len() <= HEAD_BYTES_MAX).then(|| Rc::new(head));
+        slot.kept = Some((Arc::downgrade(object), head.clone()));
+        head
     }
 }
 
