@@ -39,8 +39,10 @@ struct Slot {
     /// The address of the object that was asked for last. The head of an object is made at its second request in a row, so
     /// that a thousand objects that are asked for in turn do not make their heads for nothing.
     asked: usize,
-    /// The object, as long as it is in memory, and its head; `None` if that is too long.
-    kept: Option<(Weak<Object<ObjectMetadata>>, Option<Rc<ObjectHead>>)>,
+    /// The object whose head is kept.
+    object: Weak<Object<ObjectMetadata>>,
+    /// Its head; `None` if that is too long.
+    head: Option<Rc<ObjectHead>>,
 }
 
 impl ObjectHeads {
@@ -58,19 +60,17 @@ impl ObjectHeads {
         // Objects are several cache lines long.
         let slot = &mut slots[(address >> 7) % HEADS];
         // A weak reference keeps the address from being that of another object.
-        if let Some((kept, head)) = &slot.kept
-            && kept.as_ptr().addr() == address
-        {
-            return head.clone();
+        if slot.object.as_ptr().addr() == address {
+            return slot.head.clone();
         }
         if slot.asked != address {
             slot.asked = address;
             return None;
         }
         let head = ObjectHead::new(metadata);
-        let head = (head.lines.len() <= HEAD_BYTES_MAX).then(|| Rc::new(head));
-        slot.kept = Some((Arc::downgrade(object), head.clone()));
-        head
+        slot.object = Arc::downgrade(object);
+        slot.head = (head.lines.len() <= HEAD_BYTES_MAX).then(|| Rc::new(head));
+        slot.head.clone()
     }
 }
 
@@ -90,7 +90,7 @@ impl ObjectHead {
 
 impl fmt::Debug for ObjectHeads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = self.0.borrow().iter().filter(|slot| slot.kept.is_some()).count();
+        let kept = self.0.borrow().iter().filter(|slot| slot.head.is_some()).count();
         f.debug_struct("ObjectHeads").field("kept", &kept).finish_non_exhaustive()
     }
 }
