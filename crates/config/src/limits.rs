@@ -203,6 +203,9 @@ pub const READ_AHEAD_BYTES_MAX: u64 = 4 * MIB;
 /// what `stat` said.
 pub const SMALL_FILE_BYTES: u64 = 64 * KIB;
 
+/// Cached objects up to this size are sent from copies that each worker keeps with the heads it remembers.
+pub const COPIED_OBJECT_BYTES: u64 = 4 * KIB;
+
 /// Paths without a file that one worker remembers.
 pub const ABSENT_PATHS_PER_WORKER: usize = 1024;
 
