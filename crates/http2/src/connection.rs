@@ -4,6 +4,7 @@ mod control;
 mod data;
 mod ending;
 mod headers;
+mod last_head;
 mod receive;
 mod sending;
 
@@ -13,6 +14,8 @@ use std::time::Instant;
 
 use ending::Phase;
 pub use ending::Shutdown;
+pub use last_head::HeadParts;
+use last_head::LastHead;
 use receive::Reader;
 
 use crate::error::{ConnectionError, ErrorCode};
@@ -48,6 +51,7 @@ pub struct ServerConnection {
     reader: Reader,
     decoder: Decoder,
     encoder: Encoder,
+    last_head: Option<Box<LastHead>>,
     scratch: Vec<u8>,
     streams: Streams,
     events: VecDeque<StreamEvent>,
@@ -83,6 +87,7 @@ impl ServerConnection {
             reader: Reader::default(),
             decoder: Decoder::new(),
             encoder: Encoder::new(),
+            last_head: None,
             scratch: Vec::new(),
             streams: Streams::default(),
             events: VecDeque::new(),
@@ -227,6 +232,7 @@ impl ServerConnection {
         self.scratch = Vec::new();
         self.decoder.shrink();
         self.encoder.shrink();
+        self.last_head = None;
         self.early_priorities.shrink_to_fit();
         self.reader.shrink();
     }
