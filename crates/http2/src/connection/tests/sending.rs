@@ -5,8 +5,9 @@ use crate::hpack::Decoder as HpackDecoder;
 
 fn decoded(decoder: &mut HpackDecoder, block: &[u8]) -> Vec<String> {
     let mut fields = Vec::new();
-    let sink =
-        |name: &[u8], value: &[u8]| fields.push(format!("{}: {}", name.escape_ascii(), value.escape_ascii()));
+    let sink = |name: &[u8], value: &[u8], _| {
+        fields.push(format!("{}: {}", name.escape_ascii(), value.escape_ascii()))
+    };
     decoder.decode(block, &mut Vec::new(), sink).unwrap();
     fields
 }
