@@ -1,6 +1,8 @@
 # The project's commands. `make` alone lists them.
 SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
+# Where cargo puts what it builds.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8443
 FUZZ_SECONDS ?= 30
 
@@ -12,10 +14,10 @@ help: ## Show this list
 
 run: ## Build, make the demo video and serve it at https://localhost:8443/
 	@scripts/install-needs build demo
-	@[ -e target/release/penstock ] || echo 'Building; the first time takes some minutes, most of them for BoringSSL.'
+	@[ -e $(TARGET)/release/penstock ] || echo 'Building; the first time takes some minutes, most of them for BoringSSL.'
 	cargo build --release --locked --package penstock
 	@demo/generate
-	target/release/penstock serve --root demo/media --listen $(LISTEN)
+	$(TARGET)/release/penstock serve --root demo/media --listen $(LISTEN)
 
 fleet: ## Build, then start a store and three edges of a fleet on loopback addresses
 	@scripts/install-needs build fleet

@@ -6,7 +6,6 @@ from collections import Counter
 SYSCALL = re.compile(r"^(?:__x64_sys_|__arm64_sys_|ksys_)(\w+)$")
 FRAME = re.compile(r"^\s+[0-9a-f]+ (?P<symbol>.*?)(?:\+0x[0-9a-f]+)? \((?P<image>[^)]*)\)\s*$")
 # Templates and generics have colons too: the function begins after the file, whose name has none.
-ANNOTATED = re.compile(r"^\s*(?P<count>[\d,]+) \(\s*[\d.]+%\)\s+(?:[^:]*:)?(?P<function>.*?)(?: \[[^\]]*\])?$")
 FAULTS = ("exc_page_fault", "asm_exc_page_fault")
 INTERRUPTS = ("asm_sysvec_", "common_interrupt", "asm_common_interrupt", "sysvec_")
 
@@ -45,16 +44,6 @@ def tally(samples):
     parts = Counter(part_of(frames) for frames in samples)
     symbols = Counter((part_of(frames), frames[0][0]) for frames in samples)
     return parts, symbols
-
-
-def parse_instructions(annotated):
-    """Instructions by function from `callgrind_annotate`; parts of one function from several files are added up."""
-    counts = Counter()
-    for line in annotated.splitlines():
-        found = ANNOTATED.match(line)
-        if found and found["function"] != "PROGRAM TOTALS":
-            counts[found["function"]] += int(found["count"].replace(",", ""))
-    return counts
 
 
 def parse_syscalls(summary):

@@ -5,10 +5,10 @@ import subprocess
 import sys
 import unittest
 
-from harness import accounting
+from harness import accounting, steps
 from harness.check import parse_negotiated
 from harness.machine import kernel_version, slug
-from harness.samples import parse_instructions, parse_stacks, parse_syscalls, part_of, tally
+from harness.samples import parse_stacks, parse_syscalls, part_of, tally
 
 S_CLIENT = """\
 Peer signature type: ECDSA
@@ -38,12 +38,11 @@ STRACE = """\
 """
 
 
-ANNOTATE = """\
-Profile data file 'callgrind.out' (creator: callgrind-3.19.0)
-41,757,538 (100.0%)  PROGRAM TOTALS
- 3,550,077 ( 8.50%)  gen/aesni-gcm.S:_aesni_ctr32_ghash_6x [/usr/bin/penstock]
-   279,000 ( 0.67%)  src/respond.rs:edge::respond::Exchange::look_up::{{closure}} [/usr/bin/penstock]
-     1,000 ( 0.00%)  /rustc/abc/core/num/mod.rs:edge::respond::Exchange::look_up::{{closure}}
+NM = """\
+0000000000001000 T main
+0000000000001040 t edge::respond::Exchange::look_up::{{closure}}::h0123456789abcdef
+0000000000001080 t edge::respond::Exchange::look_up::{{closure}}::hfedcba9876543210
+0000000000001020 d a_variable
 """
 
 
@@ -74,9 +73,29 @@ class Parsing(unittest.TestCase):
         self.assertEqual(parse_syscalls(STRACE), {"write": (203456, 0), "read": (4000, 2000)})
 
 
-    def test_instructions_are_added_up_by_function_whatever_file_they_came_from(self):
-        expected = {"_aesni_ctr32_ghash_6x": 3550077, "edge::respond::Exchange::look_up::{{closure}}": 280000}
-        self.assertEqual(parse_instructions(ANNOTATE), expected)
+    def test_instructions_are_added_up_by_function_whatever_copy_they_came_from(self):
+        expected = {"main": 3, "edge::respond::Exchange::look_up::{{closure}}": 7, steps.LIBRARIES: 1}
+        counts = {0x1000: 1, 0x103F: 2, 0x1040: 3, 0x1099: 4, 0xFFF: 1}
+        self.assertEqual(steps.by_function(counts, steps.symbols_of(NM)), expected)
+
+    def test_the_steps_of_a_process_are_those_of_its_work(self):
+        code = "import sys\nfor line in sys.stdin: print(sum(range(int(line))), flush=True)"
+        child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def ask(number):
+            child.stdin.write(f"{number}\n")
+            child.stdin.flush()
+            self.assertEqual(int(child.stdout.readline()), sum(range(number)))
+
+        try:
+            ask(1)
+            few, many = (sum(steps.count(child.pid, lambda n=n: ask(n)).values()) for n in (10, 1010))
+        finally:
+            child.stdin.close()
+            child.wait(10)
+            child.stdout.close()
+        self.assertGreater(few, 100)
+        self.assertGreater(many - few, 1000)
 
 
 class Machine(unittest.TestCase):

@@ -11,7 +11,9 @@ mod file;
 mod fuzz;
 mod list;
 mod pattern;
+mod undelivered;
 
 pub(crate) use fuzz::fuzz_purges;
 pub use list::{PurgeLimits, Purges};
 pub use pattern::{NotKept, Pattern, PurgeEffect, Scope, Subject};
+pub use undelivered::UndeliveredPurge;

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::cache_request::{CacheRequest, split_target};
 use crate::cache_status::CacheStatus;
+use crate::cdn_loop::passed_through;
 use crate::context::Context;
 use crate::exchange::{ClientRequest, Exchange};
 use crate::fault::origin_status;
@@ -78,10 +79,21 @@ impl<'r> Forward<'r> {
         Some(Self { site: Arc::clone(site), bare })
     }
 
-    /// The response to early data that the site refuses.
+    /// The response to early data that the site refuses, and to a request that has passed through the site before.
     pub fn refusal(&self, context: &Rc<Context>, client: ClientRequest<'_>) -> Option<Response> {
-        let refused = client.early && self.site.refuses_early;
-        refused.then(|| Exchange::new(context, client, Some(&self.site)).page(Status::TooEarly))
+        let status = match self.http() {
+            _ if client.early && self.site.refuses_early => Status::TooEarly,
+            Some(http) if http.loop_member.has_passed(client.head) => Status::LoopDetected,
+            _ => return None,
+        };
+        Some(Exchange::new(context, client, Some(&self.site)).page(status))
+    }
+
+    fn http(&self) -> Option<&HttpSite> {
+        match &self.site.origin {
+            SiteOrigin::Http(http, _) | SiteOrigin::Relayed(http) => Some(http),
+            SiteOrigin::Directory(_) => None,
+        }
     }
 
     /// Sends the request to the origin. `None` if its method is no method.
@@ -139,7 +151,7 @@ impl<'r> Forward<'r> {
 
     /// The request for the origin. It has the whole query: query rules are for cache keys.
     fn fetch(&self, client: ClientRequest<'_>) -> Option<Fetch> {
-        let (SiteOrigin::Http(http, _) | SiteOrigin::Relayed(http)) = &self.site.origin else { return None };
+        let http = self.http()?;
         let request = client.head;
         let target = match &self.bare.query {
             Some(query) => format!("{}?{query}", self.bare.path),
@@ -148,6 +160,7 @@ impl<'r> Forward<'r> {
         let token = self.site.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
         let mut fetch = client_request(request, target, client.early, token)?;
         (fetch.host, fetch.client) = (http.host_for(request), Some(client.address));
+        http.loop_member.add_to(&mut fetch, passed_through(request).as_deref());
         name_client(&mut fetch, self.site.forwarded, request.host(), client.address.ip(), client.secure);
         Some(fetch)
     }

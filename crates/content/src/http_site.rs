@@ -18,6 +18,7 @@ use penstock_sys::digest::sha256;
 use tokio::time::sleep;
 
 use crate::cache_request::{CacheRequest, split_target};
+use crate::cdn_loop::LoopMember;
 use crate::known_keys::KnownKeys;
 use crate::live::{BodyKind, FreshnessBounds, LiveDirectories};
 use crate::peer_fields::hexadecimal;
@@ -50,6 +51,8 @@ pub struct HttpSite {
     pub(crate) spread: Option<Spread>,
     /// Whether servers are asked by the host that the client asked.
     keeps_host: bool,
+    /// What requests for its servers have in CDN-Loop.
+    pub(crate) loop_member: LoopMember,
 }
 
 /// The nodes of the cluster that share the objects of a site.
@@ -93,7 +96,12 @@ impl HttpSite {
         let peers = peers.filter(|_| origin.peers);
         let sharing = peers.map(|peers| Sharing::new(&name, origin, cache, peers));
         let spread = origin.uncached.and_then(|uncached| uncached.spread);
+        let loop_member = match &sharing {
+            Some(sharing) => LoopMember::of_node(sharing.peers.own_name()),
+            None => LoopMember::of_site(&name),
+        };
         Arc::new(Self {
+            loop_member,
             sharing,
             spread: spread.map(|by| Spread::new(by, &origin.targets)),
             keeps_host: origin.uncached.is_some() && origin.host.is_none(),

@@ -22,6 +22,7 @@ mod blocking_reload;
 mod body_stream;
 mod cache_request;
 mod cache_status;
+mod cdn_loop;
 mod clock;
 mod compress;
 mod content_range;

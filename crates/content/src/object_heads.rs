@@ -11,9 +11,9 @@ use penstock_http::HeadWriter;
 
 use crate::metadata::ObjectMetadata;
 
-/// Objects of one worker whose heads are kept: some 200 KiB.
+/// Objects of one worker whose heads are kept: some 200 KiB, and at most 1.2 MiB if all heads are as long as they may be.
 const HEADS: usize = 256;
-/// Bytes of a head that is kept at most.
+/// Bytes of a head that is kept at most; its ETag, which is kept once more, is a part of it.
 const HEAD_BYTES_MAX: usize = 2048;
 
 /// The part of the heads of one object that does not change with the request or the time.
@@ -39,8 +39,10 @@ struct Slot {
     /// The address of the object that was asked for last. The head of an object is made at its second request in a row, so
     /// that a thousand objects that are asked for in turn do not make their heads for nothing.
     asked: usize,
-    /// The object, as long as it is in memory, and its head.
-    kept: Option<(Weak<Object<ObjectMetadata>>, Rc<ObjectHead>)>,
+    /// The object whose head is kept.
+    object: Weak<Object<ObjectMetadata>>,
+    /// Its head; `None` if that is too long.
+    head: Option<Rc<ObjectHead>>,
 }
 
 impl ObjectHeads {
@@ -58,21 +60,17 @@ impl ObjectHeads {
         // Objects are several cache lines long.
         let slot = &mut slots[(address >> 7) % HEADS];
         // A weak reference keeps the address from being that of another object.
-        if let Some((kept, head)) = &slot.kept
-            && kept.as_ptr().addr() == address
-        {
-            return Some(Rc::clone(head));
+        if slot.object.as_ptr().addr() == address {
+            return slot.head.clone();
         }
         if slot.asked != address {
             slot.asked = address;
             return None;
         }
-        let head = Rc::new(ObjectHead::new(metadata));
-        if head.lines.len() > HEAD_BYTES_MAX {
-            return None;
-        }
-        slot.kept = Some((Arc::downgrade(object), Rc::clone(&head)));
-        Some(head)
+        let head = ObjectHead::new(metadata);
+        slot.object = Arc::downgrade(object);
+        slot.head = (head.lines.len() <= HEAD_BYTES_MAX).then(|| Rc::new(head));
+        slot.head.clone()
     }
 }
 
@@ -92,7 +90,7 @@ impl ObjectHead {
 
 impl fmt::Debug for ObjectHeads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = self.0.borrow().iter().filter(|slot| slot.kept.is_some()).count();
+        let kept = self.0.borrow().iter().filter(|slot| slot.head.is_some()).count();
         f.debug_struct("ObjectHeads").field("kept", &kept).finish_non_exhaustive()
     }
 }

@@ -25,26 +25,13 @@ pub(crate) const NOT_STORED: &str = "none";
 pub(crate) const FAULT: &str = "penstock-fault";
 /// What the node has to do.
 pub(crate) const LOAD: &str = "penstock-load";
-/// The nodes that a request has passed through (RFC 8586).
-pub(crate) const CDN_LOOP: &str = "cdn-loop";
 
-/// What all of these fields but CDN-Loop begin with.
+/// What all of these fields begin with.
 const PREFIX: &str = "penstock-";
 
 /// Whether a field, in lowercase letters, is one between nodes. None of an origin is believed, and none reaches a client.
 pub(crate) fn is_internal(name: &str) -> bool {
     name.starts_with(PREFIX)
-}
-
-/// The member of CDN-Loop for a node.
-pub(crate) fn loop_member(node: &str) -> String {
-    format!("penstock; node=\"{node}\"")
-}
-
-/// Whether a node is among the members of CDN-Loop.
-pub(crate) fn has_passed<'v>(values: impl Iterator<Item = &'v [u8]>, node: &str) -> bool {
-    let own = loop_member(node);
-    values.into_iter().any(|value| memchr::memmem::find(value, own.as_bytes()).is_some())
 }
 
 /// Remaining freshness at `now`, in milliseconds.
@@ -176,13 +163,5 @@ mod tests {
         for wrong in ["%", "%4", "%zz", "%ff"] {
             assert_eq!(unescape(wrong.as_bytes()), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_node_finds_itself_in_a_loop_and_no_other() {
-        let passed = |text: &str, node| has_passed([text.as_bytes()].into_iter(), node);
-        let field = format!("other; a=b, {}, {}", loop_member("edge1"), loop_member("edge22"));
-        assert!(passed(&field, "edge1") && passed(&field, "edge22"));
-        assert!(!passed(&field, "edge2") && !passed("penstock", "edge1") && !passed("", "edge1"));
     }
 }

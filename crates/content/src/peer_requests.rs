@@ -89,8 +89,7 @@ async fn object(mut exchange: Exchange<'_>, service: PeerService<'_>, identity: 
     };
     let target = site.target(request.raw_path(), request.query());
     let first = first_byte(request);
-    let has_passed = fields::has_passed(request.values(fields::CDN_LOOP), service.peers.own_name());
-    if has_passed || service.peers.is_asking(site.route(&target, first)) {
+    if site.loop_member.has_passed(request) || service.peers.is_asking(site.route(&target, first)) {
         return exchange.page(Status::LoopDetected);
     }
     exchange.requester = Requester::Peer(hop);

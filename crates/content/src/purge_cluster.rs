@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
-use penstock_cache::purge::Pattern;
+use penstock_cache::purge::{NotKept, Pattern};
 use penstock_config::limits;
 use penstock_origin::http::{Connections, Fetch, Method};
 use tokio::task::{JoinSet, LocalSet};
@@ -41,7 +41,26 @@ pub fn purge_cluster(
     let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
     let (objects, nodes) = in_rounds(store, peers, &pattern, order.soft)?;
     peers.missed.add(&pattern, order.soft, &nodes.missing, Clock::system().now());
+    keep_missed(store, peers).map_err(PurgeFailure::NotKept)?;
     Ok(Purged { objects, cluster: Some(nodes) })
+}
+
+/// Takes over the purges that an earlier process with the same cache could not deliver.
+fn restore_missed(store: &Store, peers: &Peers) {
+    let undelivered = store.purges.take_undelivered();
+    if undelivered.is_empty() {
+        return;
+    }
+    tracing::info!("purges of an earlier process that nodes have missed: {}", undelivered.len());
+    let others: Vec<String> = peers.others().iter().map(|peer| peer.name().to_owned()).collect();
+    let clock = Clock::system();
+    peers.missed.restore(undelivered, &others, (clock.now(), clock.wall()));
+}
+
+/// Keeps what nodes have missed for the next process.
+fn keep_missed(store: &Store, peers: &Peers) -> Result<(), NotKept> {
+    let clock = Clock::system();
+    store.purges.keep_undelivered(|| peers.missed.undelivered((clock.now(), clock.wall())))
 }
 
 /// Repeats a purge that nodes have missed, on a thread of its own, if one of these nodes answers again. To be called about
@@ -49,6 +68,8 @@ pub fn purge_cluster(
 ///
 /// All rounds are repeated on all nodes: a node may have fetched an old object from the one that had missed the purge.
 pub fn repeat_missed_purges(store: &Arc<Store>, peers: &Arc<Peers>) {
+    // Tiers may be taken over from a process that ends later than this one starts.
+    restore_missed(store, peers);
     let Some(missed) = peers.missed.claim(|name| peers.is_up(name), Clock::system().now()) else { return };
     let (store, peers) = (Arc::clone(store), Arc::clone(peers));
     let claimed = (missed.clone(), Arc::clone(&peers));
@@ -66,6 +87,9 @@ pub fn repeat_missed_purges(store: &Arc<Store>, peers: &Arc<Peers>) {
         }
         let is_member = |name: &str| peers.is_member(name);
         peers.missed.repeated(&missed, &missing, is_member, Clock::system().now());
+        if let Err(error) = keep_missed(&store, &peers) {
+            tracing::error!("a purge that nodes had missed may be repeated by the next process: {error}");
+        }
     };
     if let Err(error) = std::thread::Builder::new().name("purge-again".to_owned()).spawn(repeat) {
         tracing::error!("a purge that nodes had missed waits: {error}");

@@ -6,6 +6,7 @@ use http::HeaderMap;
 use penstock_http::{HttpVersion, Status};
 use penstock_origin::http::OriginError;
 
+use crate::cdn_loop::passed_through;
 use crate::exchange::Exchange;
 use crate::fault::{BodyError, FillFault, origin_status};
 use crate::http_site::HttpSite;
@@ -50,6 +51,7 @@ pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &
     };
     (fetch.bare, fetch.client) = (true, Some(client.address));
     fetch.host = http.host_for(client.head);
+    http.loop_member.add_to(&mut fetch, passed_through(client.head).as_deref());
     name_client(&mut fetch, site.forwarded, client.head.host(), client.address.ip(), client.secure);
     let spread = http.spread.as_ref().map(|spread| (spread, spread.key(request)));
     let by_key = spread.map(|(spread, key)| move |loads: &[Option<u64>]| spread.order(&key, loads));

@@ -10,6 +10,7 @@ use penstock_origin::http::OriginError;
 
 use crate::cache_request::CacheRequest;
 use crate::cache_status::CacheStatus;
+use crate::cdn_loop::passed_through;
 use crate::context::Context;
 use crate::exchange::{ClientRequest, Exchange};
 use crate::file::FileRepresentation;
@@ -18,7 +19,7 @@ use crate::http_site::HttpSite;
 use crate::lookup::{Lookup, LookupResult};
 use crate::metadata::ObjectMetadata;
 use crate::object::ObjectRepresentation;
-use crate::peer_fields::{CDN_LOOP, FAULT, has_passed};
+use crate::peer_fields::FAULT;
 use crate::prefetch::prefetch_next;
 use crate::relayed::relay_response;
 use crate::representation::Representation;
@@ -62,20 +63,16 @@ pub async fn respond(context: &Rc<Context>, sites: &SiteTable, client: ClientReq
                     Err(response) => response,
                 }
             }
-            SiteOrigin::Relayed(origin) => relay_response(&exchange, site, origin).await,
-            SiteOrigin::Http(origin, store) if !is_loop(&exchange, origin) => {
-                from_cache(&exchange, origin, store).await
+            SiteOrigin::Http(origin, _) | SiteOrigin::Relayed(origin)
+                if origin.loop_member.has_passed(request) =>
+            {
+                exchange.page(Status::LoopDetected)
             }
-            SiteOrigin::Http(..) => exchange.page(Status::LoopDetected),
+            SiteOrigin::Relayed(origin) => relay_response(&exchange, site, origin).await,
+            SiteOrigin::Http(origin, store) => from_cache(&exchange, origin, store).await,
         },
         Method::Other(_) => exchange.page(Status::MethodNotAllowed),
     }
-}
-
-/// Whether the request has passed through this node: an origin leads back to the cluster (RFC 8586).
-fn is_loop(exchange: &Exchange<'_>, site: &HttpSite) -> bool {
-    let Some(sharing) = &site.sharing else { return false };
-    has_passed(exchange.request.values(CDN_LOOP), sharing.peers.own_name())
 }
 
 /// Answers from the cache, or from the origin through the cache.
@@ -168,18 +165,10 @@ fn lookup(
         request,
         held: None,
         requester: exchange.requester,
-        loops: passed_through(exchange, site),
+        loops: passed_through(exchange.request),
         in_advance: false,
         wants_all: wants_all(exchange, store),
     }
-}
-
-/// The CDN-Loop that goes on to the next server.
-fn passed_through(exchange: &Exchange<'_>, site: &HttpSite) -> Option<Arc<str>> {
-    site.sharing.as_ref()?;
-    let values = exchange.request.values(CDN_LOOP).filter_map(|value| str::from_utf8(value).ok());
-    let joined = values.collect::<Vec<_>>().join(", ");
-    (!joined.is_empty() && joined.len() <= limits::CDN_LOOP_BYTES).then(|| joined.into())
 }
 
 /// The response from an object; `None` if the object has changed or lost slices before its first byte.

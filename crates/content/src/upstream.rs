@@ -41,12 +41,10 @@ pub(crate) async fn ask<'o>(
     wanted: &Wanted<'_>,
     fetch: &Fetch,
 ) -> Result<Box<dyn OriginBody + 'o>, OriginError> {
-    let Some(sharing) = &site.sharing else { return context.origins.fetch(site.origin(), fetch).await };
-    let route = site.route(wanted.target, wanted.first_byte);
     let mut fetch = fetch.clone();
-    let own = fields::loop_member(sharing.peers.own_name());
-    let passed = wanted.loops.map_or_else(|| own.clone(), |before| format!("{before}, {own}"));
-    set(&mut fetch.fields, fields::CDN_LOOP, &passed);
+    site.loop_member.add_to(&mut fetch, wanted.loops);
+    let Some(sharing) = &site.sharing else { return context.origins.fetch(site.origin(), &fetch).await };
+    let route = site.route(wanted.target, wanted.first_byte);
     for step in sharing.peers.steps(route, wanted.requester, &sharing.shield, context.now()) {
         let Step::Peer(peer, hop) = step else { break };
         match (PeerRequest { context, sharing, peer, hop, route }).ask(&fetch).await {

@@ -1,5 +1,7 @@
 //! Loads the next bytes of a response into the page cache, and reads ahead of it.
 
+mod windows;
+
 use std::cell::Cell;
 use std::fmt;
 use std::io;
@@ -9,6 +11,7 @@ use std::time::{Duration, Instant};
 use penstock_sys::file::{Extent, OpenFile};
 
 use crate::io_threads::{Busy, IoThreads, JobResult};
+use windows::Windows;
 
 /// Bounds of reading ahead and of asking the kernel.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +20,10 @@ pub struct ResidencyLimits {
     pub first_ahead: u64,
     /// Most bytes read ahead of the window being sent; it doubles from `first_ahead` up to here.
     pub most_ahead: u64,
-    /// Files up to this many bytes are checked as a whole; the result holds for `believed_for`.
+    /// Files up to this many bytes are checked as a whole; the result holds for `believed_for`. So does that of ranges of
+    /// larger files up to this many bytes.
     pub small_file: u64,
-    /// How long a small file found in memory is assumed to stay there.
+    /// How long a small file or range found in memory is assumed to stay there.
     pub believed_for: Duration,
 }
 
@@ -87,6 +91,7 @@ pub struct Residency {
     limits: ResidencyLimits,
     start: Instant,
     counters: Cell<ResidencyCounters>,
+    windows: Windows,
 }
 
 /// The longest frame of a framing layer above.
@@ -95,7 +100,7 @@ const FRAME_BYTES_MAX: u64 = 16 * 1024;
 impl Residency {
     /// Sends loads to `io`. `start` must be the same time for all workers that share files.
     pub fn new(io: Arc<IoThreads>, limits: ResidencyLimits, start: Instant) -> Self {
-        Self { io, limits, start, counters: Cell::default() }
+        Self { io, limits, start, counters: Cell::default(), windows: Windows::default() }
     }
 
     /// Returns once the next window of `body`, `len` bytes from `offset` in its file, is in the page cache.
@@ -126,8 +131,7 @@ impl Residency {
         let sequential = stream.sent_to.checked_sub(offset).is_some_and(|again| again <= FRAME_BYTES_MAX);
         stream.sent_to = end;
         // After an error of the check, the load returns the cause.
-        if file.is_resident(offset, len).unwrap_or(false) {
-            self.count(|counters| counters.resident += 1);
+        if self.is_range_resident(file, offset, len, now) {
             self.keep_ahead(stream, body, end);
             return Ok(());
         }
@@ -148,11 +152,7 @@ impl Residency {
         if file.len() <= self.limits.small_file {
             return self.is_small_file_resident(file, now);
         }
-        let is_resident = file.is_resident(body.offset, len).unwrap_or(false);
-        if is_resident {
-            self.count(|counters| counters.resident += 1);
-        }
-        is_resident
+        self.is_range_resident(file, body.offset, len, now)
     }
 
     /// Counts of the checks.
@@ -169,6 +169,22 @@ impl Residency {
         Ok(())
     }
 
+    fn is_range_resident(&self, file: &Arc<OpenFile>, offset: u64, len: u64, now: Instant) -> bool {
+        let is_small = len <= self.limits.small_file;
+        if is_small && self.windows.has(file, offset, len, self.milliseconds(now)) {
+            self.count(|counters| counters.believed += 1);
+            return true;
+        }
+        let is_resident = file.is_resident(offset, len).unwrap_or(false);
+        if is_resident {
+            self.count(|counters| counters.resident += 1);
+        }
+        if is_resident && is_small {
+            self.windows.believe(file, offset, len, self.believed_until(now));
+        }
+        is_resident
+    }
+
     fn is_small_file_resident(&self, file: &OpenFile, now: Instant) -> bool {
         if self.milliseconds(now) < file.resident_until() {
             self.count(|counters| counters.believed += 1);
@@ -183,8 +199,12 @@ impl Residency {
     }
 
     fn believe(&self, file: &OpenFile, now: Instant) {
+        file.set_resident_until(self.believed_until(now));
+    }
+
+    fn believed_until(&self, now: Instant) -> u64 {
         let believed_for = u64::try_from(self.limits.believed_for.as_millis()).unwrap_or(u64::MAX);
-        file.set_resident_until(self.milliseconds(now).saturating_add(believed_for));
+        self.milliseconds(now).saturating_add(believed_for)
     }
 
     fn queue_load(

@@ -8,11 +8,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use penstock_http::OriginUrl;
 use penstock_origin::http::{
-    Connections, Fetch, Framing, HttpOrigin, MinimumRate, OriginError, OriginSettings,
+    Connections, Fetch, Framing, HttpOrigin, MinimumRate, OriginError, OriginSettings, RelayedResponse,
 };
 
 use common::LIMITS;
@@ -226,6 +226,58 @@ fn a_body_that_trickles_ends() {
         MinimumRate { bytes_per_second: 1 << 20, window: Duration::from_millis(50) };
     let outcome = fetch(&HttpOrigin::new(settings), &Fetch::get("/"));
     assert_eq!(outcome, Err(OriginError::TooSlow));
+}
+
+#[test]
+fn a_relayed_body_that_trickles_ends_and_gives_its_place_to_the_next_request() {
+    let (address, _heads) = server(|head, stream| {
+        let delimiter = match head.starts_with("GET /chunked") {
+            true => "Transfer-Encoding: chunked",
+            false => "Content-Length: 1000000",
+        };
+        let mut sent = stream.write_all(format!("HTTP/1.1 200 OK\r\n{delimiter}\r\n\r\n").as_bytes());
+        while sent.is_ok() {
+            thread::sleep(Duration::from_millis(1));
+            sent = stream.write_all(b"1\r\nx\r\n");
+        }
+        false
+    });
+    let mut settings = settings(&[address]);
+    settings.limits.connections = 1;
+    settings.limits.minimum_rate =
+        MinimumRate { bytes_per_second: 1 << 20, window: Duration::from_millis(50) };
+    let origin = HttpOrigin::new(settings);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let connections = Connections::default();
+        // Twice, because each needs the only connection.
+        for target in ["/chunked", "/socket", "/chunked", "/socket"] {
+            let mut response = connections.relay(&origin, &Fetch::get(target), None).await.unwrap();
+            let error = match response.take_socket() {
+                Some((_, socket, _)) => read_socket(&mut response, &socket).await,
+                None => loop {
+                    match response.next().await {
+                        Ok(piece) => assert!(piece.is_some(), "{target}"),
+                        Err(error) => break error,
+                    }
+                },
+            };
+            assert_eq!(error, OriginError::TooSlow, "{target}");
+        }
+    });
+}
+
+/// Reads what is to be moved from a socket, until the response is too slow.
+async fn read_socket(response: &mut RelayedResponse, socket: &tokio::net::TcpStream) -> OriginError {
+    let mut bytes = [0; 4096];
+    loop {
+        let began = Instant::now();
+        socket.readable().await.unwrap();
+        let read = socket.try_read(&mut bytes).unwrap_or(0);
+        if let Err(error) = response.count_wait(began.elapsed(), read) {
+            return error;
+        }
+    }
 }
 
 #[test]

@@ -92,6 +92,12 @@ fn open(path: &Path, now: u64) -> io::Result<(File, Vec<Purge>)> {
 fn rewrite(path: &Path, list: &[Purge]) -> io::Result<File> {
     let mut text = format!("{FIRST_LINE}\n");
     list.iter().for_each(|purge| text.push_str(&line(purge)));
+    replace(path, &text)?;
+    OpenOptions::new().append(true).open(path)
+}
+
+/// Replaces a file, whole or not at all.
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(text.as_bytes())?;
@@ -101,14 +107,14 @@ fn rewrite(path: &Path, list: &[Purge]) -> io::Result<File> {
         // The new name is durable only when the directory is.
         File::open(directory)?.sync_all()?;
     }
-    OpenOptions::new().append(true).open(path)
+    Ok(())
 }
 
-fn everything(at: u64) -> Purge {
+pub(super) fn everything(at: u64) -> Purge {
     Purge { at, soft: false, pattern: Pattern { place: None, scope: Scope::Everything } }
 }
 
-fn line(purge: &Purge) -> String {
+pub(super) fn line(purge: &Purge) -> String {
     let (kind, text) = match &purge.pattern.scope {
         Scope::Name(text) => ("name", text.as_str()),
         Scope::Prefix(text) => ("beginning", text.as_str()),
@@ -120,7 +126,7 @@ fn line(purge: &Purge) -> String {
     format!("{} {degree} {kind} {} {}\n", purge.at, escaped(place), escaped(text))
 }
 
-fn parse(line: &str) -> Option<Purge> {
+pub(super) fn parse(line: &str) -> Option<Purge> {
     let mut words = line.splitn(5, ' ');
     let at = words.next()?.parse().ok().filter(|at| *at <= TIME_MAX)?;
     let soft = match words.next()? {

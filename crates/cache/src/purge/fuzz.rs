@@ -15,6 +15,7 @@ const LIMITS: PurgeLimits = PurgeLimits { purges: 1000, bytes: 1 << 20 };
 pub(crate) fn fuzz_purges(input: &[u8]) {
     let directory = Scratch::new();
     fs::write(directory.path().join("purges"), input).expect("it can be written");
+    fs::write(directory.path().join("undelivered-purges"), input).expect("it can be written");
     let later = |seconds: u64| UNIX_EPOCH + Duration::from_secs(1_900_000_000 + seconds);
     let open =
         |seconds| Purges::open(&[directory.path()], LIMITS, later(seconds)).expect("no bytes make it fail");
@@ -27,8 +28,11 @@ pub(crate) fn fuzz_purges(input: &[u8]) {
         let everything = |purge: &Purge| purge.pattern.scope == Scope::Everything;
         assert!(found.iter().any(everything), "what cannot be read is forgotten");
     }
+    let undelivered = first.take_undelivered();
+    first.keep_undelivered(|| undelivered.clone()).expect("it can be written");
     drop(first);
     let again = open(1);
+    assert_eq!(again.take_undelivered(), undelivered, "another process delivers something else");
     assert_eq!(list(&again), found, "another process reads something else");
     let subject = Subject { place: "here", name: "/film", tags: "news" };
     let judged = AtomicU64::new(again.stamp(later(2)));

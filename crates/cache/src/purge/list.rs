@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use super::file::PurgeFile;
-use super::pattern::{NotKept, Pattern, Purge, PurgeEffect, Scope, Subject};
+use super::pattern::{NotKept, Pattern, Purge, PurgeEffect, Scope, Subject, nanoseconds, nanoseconds_of};
+use super::undelivered::{self, UndeliveredPurge};
 
 /// The bounds of the list.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,18 @@ pub struct Purges {
     /// Purges in the files that newer ones have made needless.
     needless: AtomicUsize,
     files: Mutex<Vec<PurgeFile>>,
+    undelivered: Mutex<Undelivered>,
+    /// Whether purges of another process wait in `undelivered`.
+    has_found: AtomicBool,
+}
+
+/// Purges that other servers have yet to confirm.
+#[derive(Debug, Default)]
+struct Undelivered {
+    /// Those that another process has left.
+    found: Vec<UndeliveredPurge>,
+    /// Whether a directory may have a file with some.
+    is_kept: bool,
 }
 
 impl Purges {
@@ -49,6 +63,8 @@ impl Purges {
             list: RwLock::new(Arc::new([])),
             needless: AtomicUsize::new(0),
             files: Mutex::default(),
+            undelivered: Mutex::default(),
+            has_found: AtomicBool::new(false),
         };
         directories.iter().try_for_each(|directory| purges.add_directory(directory, now))?;
         Ok(purges)
@@ -60,6 +76,7 @@ impl Purges {
     /// When a file cannot be read or written; the directory is left out if it is that one.
     pub fn add_directory(&self, directory: &Path, now: SystemTime) -> Result<(), NotKept> {
         let (mut file, found) = PurgeFile::open(directory, nanoseconds_of(now))?;
+        self.find_undelivered(directory, now)?;
         let mut files = self.files();
         let known = self.entries();
         let unknown: Vec<Purge> = found.iter().filter(|purge| !contains(&known, purge)).cloned().collect();
@@ -149,6 +166,58 @@ impl Purges {
         })
     }
 
+    fn find_undelivered(&self, directory: &Path, now: SystemTime) -> Result<(), NotKept> {
+        let read = undelivered::read(directory, now);
+        let found = read.map_err(|source| not_kept(directory, source))?;
+        if !found.is_empty() {
+            let mut undelivered = self.undelivered();
+            undelivered.is_kept = true;
+            // All directories have the same, unless one of them was missing for a while.
+            let unknown: Vec<_> =
+                found.into_iter().filter(|purge| !undelivered.found.contains(purge)).collect();
+            undelivered.found.extend(unknown);
+            self.has_found.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The purges that an earlier process could not deliver to other servers, each once. The caller delivers them.
+    pub fn take_undelivered(&self) -> Vec<UndeliveredPurge> {
+        if !self.has_found.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut undelivered = self.undelivered();
+        self.has_found.store(false, Ordering::Release);
+        std::mem::take(&mut undelivered.found)
+    }
+
+    /// Keeps these purges for the next process, in place of those that were kept before. `list` is called when no other
+    /// thread is at it, so that the newest list is written last.
+    ///
+    /// # Errors
+    /// When a file could not be written.
+    pub fn keep_undelivered(&self, list: impl FnOnce() -> Vec<UndeliveredPurge>) -> Result<(), NotKept> {
+        let mut undelivered = self.undelivered();
+        let mut list = list();
+        // Those that have not been taken yet.
+        list.extend_from_slice(&undelivered.found);
+        if list.is_empty() && !undelivered.is_kept {
+            return Ok(());
+        }
+        undelivered.is_kept = true;
+        let directories: Vec<PathBuf> =
+            self.files().iter().filter_map(|file| file.path().parent().map(Path::to_owned)).collect();
+        for directory in &directories {
+            undelivered::write(directory, &list).map_err(|source| not_kept(directory, source))?;
+        }
+        undelivered.is_kept = !list.is_empty();
+        Ok(())
+    }
+
+    fn undelivered(&self) -> MutexGuard<'_, Undelivered> {
+        self.undelivered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Number of purges.
     pub fn len(&self) -> usize {
         self.entries().len()
@@ -222,12 +291,8 @@ fn contains(list: &[Purge], purge: &Purge) -> bool {
     list[from..].iter().take_while(|other| other.at == purge.at).any(|other| other == purge)
 }
 
-fn nanoseconds_of(time: SystemTime) -> u64 {
-    nanoseconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+fn not_kept(directory: &Path, source: io::Error) -> NotKept {
+    NotKept { path: directory.join(undelivered::FILE_NAME), source }
 }
 
 #[cfg(test)]

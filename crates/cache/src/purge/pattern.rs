@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The names of an object, by which purges select it.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +80,15 @@ pub(super) struct Purge {
     /// Whether the objects only become stale.
     pub(super) soft: bool,
     pub(super) pattern: Pattern,
+}
+
+/// Nanoseconds since 1970, as in [`Purge::at`].
+pub(super) fn nanoseconds_of(time: SystemTime) -> u64 {
+    nanoseconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+pub(super) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A purge that could not be persisted: it is in force, but not for the next process.

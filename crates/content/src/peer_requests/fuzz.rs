@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use penstock_http::{HeadLimits, Request};
 
+use crate::cdn_loop::LoopMember;
+
 use super::{Hop, fields, first_byte, pattern, purge_fields, value};
 
 /// The body of the fuzz target `peer_fields`: a request head of another node, or the value of one of its fields. What was
@@ -30,8 +32,8 @@ pub fn fuzz_peer_fields(input: &[u8]) {
     let limits = HeadLimits { head_bytes: 16 * 1024, fields: 16, target_bytes: 8 * 1024 };
     let Ok(request) = Request::parse(input, &limits) else { return };
     let _ = first_byte(&request);
-    let is_looping = fields::has_passed(request.values(fields::CDN_LOOP), "edge1");
-    let mut values = request.values(fields::CDN_LOOP);
+    let is_looping = LoopMember::of_node("edge1").has_passed(&request);
+    let mut values = request.values("cdn-loop");
     assert!(!is_looping || values.any(|value| value.windows(5).any(|name| name == b"edge1")));
     if let Some(hop) = value(&request, fields::HOP).and_then(Hop::named) {
         assert_eq!(Hop::named(hop.label().as_bytes()), Some(hop));

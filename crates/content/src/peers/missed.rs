@@ -1,12 +1,14 @@
-//! Purges that some nodes have not confirmed. They are repeated once these nodes answer.
+//! Purges that some nodes have not confirmed. They are repeated once these nodes answer, by the next process if need be.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use penstock_cache::purge::{Pattern, Scope};
+use penstock_cache::purge::{Pattern, Scope, UndeliveredPurge};
 use penstock_config::limits;
+
+use crate::clock::Moment;
 
 /// A purge, and the nodes that have missed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +69,45 @@ impl MissedPurges {
         list.purges.push_back(MissedPurge { pattern: pattern.clone(), soft, nodes, since: now });
         list.bound(now);
         self.count(&list);
+    }
+
+    /// Adds purges that an earlier process could not deliver. Those that any node may have missed count for all `others`.
+    pub(crate) fn restore(&self, undelivered: Vec<UndeliveredPurge>, others: &[String], now: Moment) {
+        let mut list = self.lock();
+        for UndeliveredPurge { since, soft, pattern, servers } in undelivered.into_iter().rev() {
+            let mut nodes = servers;
+            if nodes.is_empty() {
+                nodes.extend(others.iter().cloned());
+            }
+            let age = now.1.duration_since(since).unwrap_or_default();
+            if age >= KEPT || nodes.is_empty() {
+                continue;
+            }
+            let since = now.0.checked_sub(age).unwrap_or(now.0);
+            let known = list.purges.iter_mut().find(|known| known.pattern == pattern && known.soft == soft);
+            match known {
+                Some(known) => known.nodes.extend(nodes),
+                None => list.purges.push_front(MissedPurge { pattern, soft, nodes, since }),
+            }
+        }
+        list.bound(now.0);
+        self.count(&list);
+    }
+
+    /// The purges for the next process.
+    pub(crate) fn undelivered(&self, now: Moment) -> Vec<UndeliveredPurge> {
+        let since = |purge: &MissedPurge| {
+            let age = now.0.saturating_duration_since(purge.since);
+            now.1.checked_sub(age).unwrap_or(now.1)
+        };
+        let list = self.lock();
+        let undelivered = |purge: &MissedPurge| UndeliveredPurge {
+            since: since(purge),
+            soft: purge.soft,
+            pattern: purge.pattern.clone(),
+            servers: purge.nodes.clone(),
+        };
+        list.purges.iter().map(undelivered).collect()
     }
 
     /// Claims the oldest purge that one of its nodes can confirm now; the caller repeats it and calls [`Self::repeated`].
@@ -157,6 +198,8 @@ impl List {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     fn tag(text: &str) -> Pattern {
@@ -217,6 +260,31 @@ mod tests {
             missed.note_members([&*format!("gone{number}")].into_iter(), [].into_iter(), now);
         }
         assert_eq!(missed.lock().departed.len(), limits::CLUSTER_NODES);
+    }
+
+    #[test]
+    fn another_process_goes_on_with_what_was_not_delivered() {
+        let now = (Instant::now() + 2 * KEPT, SystemTime::now());
+        let before = MissedPurges::default();
+        before.add(&tag("a"), false, &nodes(&["e1"]), now.0);
+        before.add(&tag("b"), true, &nodes(&["e2", "e3"]), now.0);
+        let later = |time: Duration| (now.0 + time, now.1 + time);
+        let hour = Duration::from_secs(3600);
+        let left = before.undelivered(later(hour));
+        let after = MissedPurges::default();
+        after.add(&tag("b"), true, &nodes(&["e4"]), later(hour).0);
+        let everything = Pattern { place: None, scope: Scope::Everything };
+        let unknown =
+            UndeliveredPurge { since: now.1, soft: false, pattern: everything.clone(), servers: [].into() };
+        after.restore([left, vec![unknown]].concat(), &nodes(&["e5"]), later(hour));
+        let of = |missed: &MissedPurges| ["e1", "e2", "e3", "e4", "e5"].map(|name| missed.of(name));
+        assert_eq!(of(&after), [1, 1, 1, 1, 1]);
+        let found: Vec<_> = after.lock().purges.iter().map(|one| (one.pattern.clone(), one.soft)).collect();
+        assert_eq!(found, [(tag("a"), false), (everything, false), (tag("b"), true)]);
+        assert_eq!(after.claim(|_| true, later(KEPT).0).unwrap().pattern, tag("b"), "the others are too old");
+        let late = MissedPurges::default();
+        late.restore(before.undelivered(later(hour)), &[], later(KEPT));
+        assert_eq!(of(&late), [0; 5], "too old");
     }
 
     #[test]

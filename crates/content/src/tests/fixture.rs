@@ -12,6 +12,7 @@ use penstock_config::{
     SiteCache,
 };
 use penstock_egress::Part;
+use penstock_http::response::written_fields;
 use penstock_http::{HeadLimits, OriginUrl, Request};
 use penstock_metrics::Metrics;
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
@@ -244,7 +245,8 @@ pub(super) fn allocations_of_response() -> u64 {
 /// Reads the body of a response.
 pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let fields = response.fields.iter().map(|(name, value)| (text(name), text(value))).collect();
+    let fields =
+        written_fields(response.fields.lines()).map(|(name, value)| (text(name), text(value))).collect();
     let (mut body, mut fault) = (Vec::new(), None);
     match response.body {
         Body::Empty => {}

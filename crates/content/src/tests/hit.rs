@@ -89,6 +89,20 @@ fn a_hit_takes_none_of_the_locks_of_this_crate() {
     }
 }
 
+/// A head that is too long to be remembered is not made again with each request, which would be three allocations more.
+#[test]
+fn a_hit_with_a_long_head_allocates_no_more_than_its_head_needs() {
+    run(async {
+        let fixture = Fixture::cached();
+        let long = "x".repeat(4000);
+        fixture.origin.reply(Reply::ok(&[FRESH, &[("x-long", long.as_str())]].concat(), b"hello"));
+        let allocated = allocations_of(&fixture, "GET /x").await;
+        // The head outgrows the space of a usual one twice.
+        assert!(allocated <= ALLOCATIONS_OF_A_CACHED_HIT + 2, "{allocated} allocations");
+        assert_eq!(fixture.get("GET /x", "").await.field("x-long"), long);
+    });
+}
+
 /// Field lines of a response, without Age.
 async fn lines_of(fixture: &Fixture) -> String {
     let response = fixture.open("GET /x", "").await;

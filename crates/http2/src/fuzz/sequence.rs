@@ -123,7 +123,9 @@ impl Sequence<'_> {
             4 | 5 => self.data(),
             6 => {
                 let (stream, increment) = (self.stream(), [0, 1, 5000, MAX_31_BITS][usize::from(step >> 6)]);
-                self.frame(kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
+                self.frame(kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())?;
+                self.server_may_send += if stream == 0 { i64::from(increment) } else { 0 };
+                Ok(())
             }
             7 => {
                 let increment = u32::from(self.argument()) * 100;

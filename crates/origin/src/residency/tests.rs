@@ -153,6 +153,29 @@ async fn a_small_file_is_believed_until_its_time_is_over() {
 }
 
 #[tokio::test]
+async fn a_small_range_of_a_large_file_is_believed_until_its_time_is_over() {
+    let pool = pool(1, 8);
+    let (residency, now) = residency(&pool);
+    let (_named, body) = file_of(2 * MIB);
+    for (milliseconds, offset, len, believed) in [
+        (0, MIB, 2 * KIB, false),
+        (1, MIB, 2 * KIB, true),
+        (999, MIB, KIB, true),
+        (999, MIB, 3 * KIB, false),
+        (999, MIB + KIB, KIB, false),
+        (1999, MIB + KIB, KIB, false),
+        (1999, MIB, 65 * KIB, false),
+        (1999, MIB, 65 * KIB, false),
+    ] {
+        let before = residency.counters().believed;
+        let now = now + Duration::from_millis(milliseconds);
+        residency.ensure_resident(&mut Stream::default(), &body, offset, len, now).await.unwrap();
+        assert_eq!(residency.counters().believed > before, believed, "{milliseconds} {offset} {len}");
+    }
+    assert_eq!(residency.counters().loaded, 0);
+}
+
+#[tokio::test]
 async fn a_small_file_is_loaded_as_a_whole() {
     let pool = pool(1, 8);
     let (residency, now) = residency(&pool);

@@ -19,6 +19,7 @@ mod handshakes;
 mod http;
 mod http2;
 mod listeners;
+mod loops;
 mod operation;
 mod private_keys;
 mod proxy;

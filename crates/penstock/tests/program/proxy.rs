@@ -240,24 +240,36 @@ fn responses_that_two_programs_could_read_differently_are_not_relayed() {
 }
 
 #[test]
-fn an_origin_that_stalls_in_a_body_ends_it_and_one_that_never_answers_is_a_504() {
+fn an_origin_that_stalls_ends_its_response_and_gives_its_place_to_the_next_request() {
     let gate = Gate::closed();
     let held = gate.clone();
     let origin = Origin::start(move |head, _, stream| {
-        if target(head) != "/silent" {
-            write_head(stream, "", 100_000);
-            write(stream, vec![7; 50_000]);
-        }
+        match target(head) {
+            "/next" => return answer(stream, "200 OK", "", b"next"),
+            "/stalls" => write_head(stream, "", 100_000) && write(stream, vec![7; 50_000]),
+            "/chunked" => write_chunked_head(stream, "") && write_chunk(stream, vec![7; 50_000]),
+            _ => true,
+        };
         held.pass();
         false
     });
-    let server = proxy(&[&origin], ", retries: 0, timeouts: {first_byte: 100ms, between_bytes: 100ms}");
-    for mut client in [Client::plain(&server).boxed(), Client::tls(&server).boxed()] {
-        assert_eq!(client.get("/silent").status, 504);
-        client.begin("/stalls");
-        assert_eq!(client.rest_until_cut().len(), 50_000);
+    let timeouts = "timeouts: {first_byte: 100ms, between_bytes: 100ms}";
+    let server = proxy(&[&origin], &format!(", retries: 0, connections: 1, {timeouts}"));
+    for is_secure in [false, true] {
+        let connect = || match is_secure {
+            false => Client::plain(&server).boxed(),
+            true => Client::tls(&server).boxed(),
+        };
+        assert_eq!(connect().get("/silent").status, 504);
+        for path in ["/stalls", "/chunked"] {
+            let mut client = connect();
+            client.begin(path);
+            let rest = client.rest_until_cut();
+            assert!(rest.len() >= 50_000 && !rest.ends_with(b"0\r\n\r\n"), "{path}: {} bytes", rest.len());
+            assert_eq!(connect().get("/next").text(), "next", "after {path}");
+        }
     }
-    assert_eq!(counted(&server, "timeout"), 4.0);
+    assert_eq!(counted(&server, "timeout"), 6.0);
     gate.open();
 }
 

@@ -1,4 +1,5 @@
 use std::fs;
+use std::time::UNIX_EPOCH;
 
 use super::*;
 

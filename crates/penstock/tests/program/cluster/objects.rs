@@ -62,7 +62,7 @@ fn a_large_object_is_fetched_in_slices_of_which_each_comes_once() {
 
 #[test]
 fn many_objects_on_five_nodes_are_fetched_once_each() {
-    let objects = size("PENSTOCK_TEST_CLUSTER_OBJECTS", 2000);
+    let objects = size("PENSTOCK_TEST_CLUSTER_OBJECTS", 200);
     let origin = files(1000);
     let cluster = Cluster::of(5, &origin);
     std::thread::scope(|scope| {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use penstock_testkit::origin::{Origin, answer, target};
-use penstock_testkit::{Client, Finished, Server, Tool};
+use penstock_testkit::{Client, Finished, Server, Tool, until};
 use rustix::process::Signal;
 
 use super::{Cluster, name};
@@ -149,4 +149,32 @@ fn a_node_that_was_cut_off_gets_the_purges_that_it_missed() {
     for server in &cluster.servers {
         assert!(is_at(server, 2), "nothing old is left");
     }
+}
+
+#[test]
+fn a_purge_that_a_node_missed_is_repeated_by_the_next_process() {
+    let version = Arc::new(AtomicUsize::new(1));
+    let origin = versions(&version);
+    let mut cluster = Cluster::of(2, &origin);
+    let paths: Vec<String> = (0..6).map(|number| format!("/film/{number}")).collect();
+    let is_at = |server: &Server, expected| paths.iter().all(|path| version_at(server, path) == expected);
+    // Twice, so that each node keeps what it does not own.
+    for server in cluster.servers.iter().chain(&cluster.servers) {
+        assert!(is_at(server, 1));
+    }
+    let sites = origin.sites_with("peers: true");
+    let kept = cluster.plan.memory[0].path().join("undelivered-purges");
+    let [one, two] = &mut cluster.servers[..] else { unreachable!() };
+    one.reload(&cluster.plan.setup_without(0, &sites, &[1]));
+    version.store(2, Ordering::SeqCst);
+    purge(one, &["--prefix", "/film/"]).exits_with(1);
+    one.start_again(Signal::KILL);
+    one.tolerate_warning("is out: ");
+    until("the purge to be known", || (missed_purges(one, 1) == 1.0).then_some(()));
+    assert!(kept.exists() && is_at(two, 1), "it serves what it has");
+    one.reload(&cluster.plan.setup(0, &sites));
+    one.wait_for_log("edge2 has confirmed a purge that it had missed");
+    until("nothing to be left", || (!kept.exists()).then_some(()));
+    assert_eq!(missed_purges(one, 1), 0.0);
+    assert!(is_at(one, 2) && is_at(two, 2));
 }

@@ -1,7 +1,7 @@
 //! A node that does not do as it should: what it says is bounded, and clients get the right bytes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use penstock_testkit::origin::{Origin, answer, field, target, write};
 use penstock_testkit::{Client, Gate, ReservedAddress, Server, Setup, memory_directory};
@@ -82,5 +82,44 @@ fn the_rest_of_a_response_comes_from_elsewhere_if_a_node_stops_in_it() {
     let response = Client::plain(&server).get("/film");
     assert_eq!((response.status, response.body), (200, vec![b'a'; LENGTH]));
     assert!(asked_alive.load(Ordering::SeqCst) >= 2);
+    gate.open();
+}
+
+#[test]
+fn a_node_that_takes_requests_and_never_answers_costs_one_wait() {
+    const ANSWERED: usize = 5;
+    let (gate, silent) = (Gate::closed(), Arc::new(AtomicBool::new(false)));
+    let (held, is_silent) = (gate.clone(), Arc::clone(&silent));
+    let number_of =
+        |head: &str| target(head).strip_prefix("/film/").map(|text| text.parse::<usize>().unwrap());
+    let node = Origin::start(move |head, _, stream| {
+        let number = number_of(head);
+        if number.is_some_and(|number| number >= ANSWERED) {
+            is_silent.store(true, Ordering::SeqCst);
+        }
+        if is_silent.load(Ordering::SeqCst) {
+            // Neither to requests for objects nor to the question whether it is alive.
+            held.pass();
+            return false;
+        }
+        let fields = "Penstock-Freshness: fresh=600000, age=0, swr=0, sie=0\r\nETag: \"n\"\r\n";
+        match number {
+            Some(_) => answer(stream, "200 OK", fields, b"node"),
+            None => answer(stream, "204 No Content", "", b""),
+        }
+    });
+    let origin = Origin::answering("200 OK", "ETag: \"o\"\r\nCache-Control: max-age=60\r\n", "origin");
+    let (address, memory) = (ReservedAddress::reserve(), memory_directory());
+    let server = server_beside(&node, &origin, &address, &memory.path().display().to_string());
+    for number in 0..5 * ANSWERED {
+        let response = Client::plain(&server).get(&format!("/film/{number}"));
+        let expected = if number < ANSWERED { "node" } else { "origin" };
+        assert_eq!((response.status, response.text()), (200, expected), "{number}");
+    }
+    let waited =
+        node.asked().iter().filter(|head| number_of(head).is_some_and(|number| number >= ANSWERED)).count();
+    assert_eq!(waited, 1, "{:?}", node.asked());
+    let failed = server.metrics().sum("penstock_cluster_requests_total", &["outcome=\"failed\""]);
+    assert_eq!(failed, 1.0);
     gate.open();
 }

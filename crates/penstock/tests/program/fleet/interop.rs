@@ -124,7 +124,7 @@ fn go_resumes_at_every_edge_with_one_cache() {
     let built = Command::new("go")
         .args(["build", "-o"])
         .args([&program, &source])
-        .env("GOCACHE", fleet.path().join("cache"))
+        .env("GOCACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/go"))
         .env("GOTOOLCHAIN", "local")
         .output()
         .unwrap();

@@ -226,12 +226,11 @@ fn a_client_of_go_fetches_on_many_streams_and_resets_some() {
     server.file("clip.mp4", 1_000_000);
     let source = server.directory().join("client.go");
     fs::write(&source, GO_CLIENT).unwrap();
-    let cache = tempfile::tempdir().unwrap();
     let program = server.directory().join("client");
     let built = Command::new("go")
         .args(["build", "-o"])
         .args([&program, &source])
-        .env("GOCACHE", cache.path())
+        .env("GOCACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/go"))
         .env("GOTOOLCHAIN", "local")
         .output()
         .unwrap();

@@ -1,0 +1,129 @@
+"""Counts the instructions of one thread by function: each is a single step under ptrace, so that noise changes nothing.
+
+A step takes some microseconds, and the thread waits meanwhile: only short work can be counted. Instructions of the kernel are not
+counted, and those of shared libraries are one entry. Linux on x86-64.
+"""
+
+import bisect
+import ctypes
+import os
+import platform
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from threading import Event, Thread
+
+SINGLESTEP, PEEKUSER, DETACH, SEIZE, INTERRUPT = 9, 3, 17, 0x4206, 0x4207
+RIP = 16 * 8  # offset in `struct user_regs_struct`
+WALL = 0x40000000
+HASH = re.compile(r"::h[0-9a-f]{16}$")
+LIBRARIES = "(shared libraries)"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.restype = ctypes.c_long
+_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+
+
+def _ptrace(request, thread, address=0, data=0):
+    ctypes.set_errno(0)
+    result = _libc.ptrace(request, thread, address, data)
+    if result == -1 and (fault := ctypes.get_errno()):
+        raise OSError(fault, f"ptrace: {os.strerror(fault)}")
+    return result
+
+
+def thread_of(pid, work):
+    """The thread of a process that has most processor time while `work` is done."""
+    before = _times(pid)
+    work()
+    return max((time - before.get(thread, 0), thread) for thread, time in _times(pid).items())[1]
+
+
+def _times(pid):
+    """Processor time of each thread."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return {int(task.name): int((task / "schedstat").read_text().split()[0]) for task in tasks}
+
+
+def symbols_of(listed):
+    """Addresses and names of functions from `nm`, by address."""
+    found = []
+    for line in listed.splitlines():
+        words = line.split(None, 2)
+        if len(words) == 3 and words[1] in "tTwW":
+            found.append((int(words[0], 16), HASH.sub("", words[2])))
+    return sorted(found)
+
+
+def by_function(offsets, symbols):
+    """Instructions by function, from instructions by offset in the program."""
+    starts, counts = [start for start, _ in symbols], Counter()
+    for offset, count in offsets.items():
+        place = bisect.bisect_right(starts, offset) - 1
+        counts[symbols[place][1] if place >= 0 else LIBRARIES] += count
+    return counts
+
+
+def count(pid, work):
+    """Instructions by function of the thread of a process that does `work`, which is done once before."""
+    if platform.machine() != "x86_64":
+        raise RuntimeError("single steps are counted on x86-64 only")
+    program = os.path.realpath(f"/proc/{pid}/exe")
+    listed = subprocess.run(["nm", "--demangle", "--defined-only", program], capture_output=True, text=True, check=True)
+    symbols = symbols_of(listed.stdout)
+    first, end = _where(pid, program)
+    offsets, outside = _steps(thread_of(pid, work), work, first, end)
+    counts = by_function(offsets, symbols)
+    counts[LIBRARIES] += outside
+    return counts
+
+
+def _where(pid, program):
+    """First and last address of a program in memory."""
+    lines = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    ranges = [line[0].split("-") for line in lines if line[-1] == program]
+    return min(int(start, 16) for start, _ in ranges), max(int(end, 16) for _, end in ranges)
+
+
+def _steps(thread, work, first, end):
+    """Steps by offset in the program, and those outside of it."""
+    offsets, outside, done, failed = Counter(), 0, Event(), []
+
+    def working():
+        try:
+            work()
+        except Exception as fault:  # raised again below, in the thread that waits
+            failed.append(fault)
+        done.set()
+
+    _ptrace(SEIZE, thread)
+    _ptrace(INTERRUPT, thread)
+    _, status = os.waitpid(thread, WALL)
+    worker = Thread(target=working)
+    worker.start()
+    while not done.is_set():
+        address = _ptrace(PEEKUSER, thread, RIP)
+        if first <= address < end:
+            offsets[address - first] += 1
+        else:
+            outside += 1
+        _ptrace(SINGLESTEP, thread, 0, _signal(status))
+        # Not blocked for ever: behind the work the thread waits for more.
+        while (found := os.waitpid(thread, WALL | os.WNOHANG)) == (0, 0) and not done.is_set():
+            pass
+        status = found[1]
+    worker.join()
+    if found == (0, 0):
+        _ptrace(INTERRUPT, thread)
+        os.waitpid(thread, WALL)
+    _ptrace(DETACH, thread)
+    if failed:
+        raise failed[0]
+    return offsets, outside
+
+
+def _signal(status):
+    """The signal that stopped a thread, if it is not one of the trace's own."""
+    is_traced = not os.WIFSTOPPED(status) or os.WSTOPSIG(status) == 5 or status >> 16
+    return 0 if is_traced else os.WSTOPSIG(status)
