@@ -57,7 +57,7 @@ pub const KEYSERVER_CLIENT_CONNECTIONS_MAX: u64 = 65_536;
 /// Connections in their handshake, whose client is not known yet.
 pub const KEYSERVER_HANDSHAKES: usize = 256;
 
-/// Those of one client network, /24 of IPv4 or /56 of IPv6: strangers of one network leave places to the others.
+/// Those of one client network, /24 of IPv4 or /56 of IPv6: beyond it the oldest ends.
 pub const KEYSERVER_HANDSHAKES_PER_NETWORK: usize = 64;
 
 /// From accept to the end of the handshake.
