@@ -94,7 +94,7 @@ impl Keyserver {
         let tls = Arc::new(ArcSwap::from_pointee(mutual(config)?));
         let tokens = Arc::new(Tokens::start(&config.tokens, &Tokens::default()).map_err(StartError::Thread)?);
         tokens.wait();
-        let (in_force, keyring) = (tokens.keys().count(), directories.keyring(&tokens));
+        let (in_force, keyring) = (tokens.ids(), directories.keyring(&tokens));
         let threads = config.threads.get();
         let counters = Counters::default();
         let shared = Arc::new(Shared {
@@ -146,7 +146,7 @@ impl Keyserver {
         let tokens = Tokens::start(&config.tokens, &self.shared.tokens.load()).map_err(StartError::Thread)?;
         let tokens = Arc::new(tokens);
         tokens.wait();
-        let (in_force, keyring) = (tokens.keys().count(), directories.keyring(&tokens));
+        let (in_force, keyring) = (tokens.ids(), directories.keyring(&tokens));
         let shared = Arc::clone(&self.shared);
         let follower = Follower::start(directories, (Arc::clone(&tokens), in_force), shared)
             .map_err(StartError::Thread)?;

@@ -99,6 +99,9 @@ pub const TOKEN_LOOK_MILLISECONDS: u64 = 20;
 /// and this often afterwards while keys are missing.
 pub const TOKEN_KEYS_RECHECK_SECONDS: u64 = 1;
 
+/// How often a token is asked whether another key has come under a name. A network HSM answers some requests for each key.
+pub const TOKEN_KEYS_LOOK_SECONDS: u64 = 15;
+
 /// Certificates whose keys `penstock doctor` tries.
 pub const REMOTE_KEY_CHECKS: usize = 32;
 
