@@ -39,9 +39,10 @@ pub fn purge_cluster(
     peers: &Peers,
 ) -> Result<Purged, PurgeFailure> {
     let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
-    let (objects, nodes) = in_rounds(store, peers, &pattern, order.soft)?;
+    let Rounds { objects, nodes, kept } = in_rounds(store, peers, &pattern, order.soft);
     peers.missed.add(&pattern, order.soft, &nodes.missing, Clock::system().now());
-    keep_missed(store, peers).map_err(PurgeFailure::NotKept)?;
+    let missed_kept = keep_missed(store, peers).map_err(PurgeFailure::NotKept);
+    kept.and(missed_kept)?;
     Ok(Purged { objects, cluster: Some(nodes) })
 }
 
@@ -70,18 +71,18 @@ fn keep_missed(store: &Store, peers: &Peers) -> Result<(), NotKept> {
 pub fn repeat_missed_purges(store: &Arc<Store>, peers: &Arc<Peers>) {
     // Tiers may be taken over from a process that ends later than this one starts.
     restore_missed(store, peers);
+    if store.purges.take_outdated() {
+        keep_missed_again(Arc::clone(store), Arc::clone(peers));
+    }
     let Some(missed) = peers.missed.claim(|name| peers.is_up(name), Clock::system().now()) else { return };
     let (store, peers) = (Arc::clone(store), Arc::clone(peers));
     let claimed = (missed.clone(), Arc::clone(&peers));
     let repeat = move || {
-        let outcome = in_rounds(&store, &peers, &missed.pattern, missed.soft);
-        let missing = match outcome {
-            Ok((_, nodes)) => nodes.missing,
-            Err(failure) => {
-                tracing::error!("a purge that nodes had missed: {failure}");
-                missed.nodes.iter().cloned().collect()
-            }
-        };
+        let Rounds { nodes: PurgedNodes { missing, .. }, kept, .. } =
+            in_rounds(&store, &peers, &missed.pattern, missed.soft);
+        if let Err(failure) = kept {
+            tracing::error!("a purge that nodes had missed: {failure}");
+        }
         for name in missed.nodes.iter().filter(|name| peers.is_member(name) && !missing.contains(name)) {
             tracing::info!("{name} has confirmed a purge that it had missed");
         }
@@ -99,38 +100,58 @@ pub fn repeat_missed_purges(store: &Arc<Store>, peers: &Arc<Peers>) {
     }
 }
 
-/// All rounds of a purge. Returns the number of objects here, and which nodes have confirmed each round.
-fn in_rounds(
-    store: &Store,
-    peers: &Peers,
-    pattern: &Pattern,
-    soft: bool,
-) -> Result<(usize, PurgedNodes), PurgeFailure> {
-    let here = || {
+/// Writes once more what nodes have missed, on a thread of its own: a disk that was full may have space now.
+fn keep_missed_again(store: Arc<Store>, peers: Arc<Peers>) {
+    let keep = move || match keep_missed(&store, &peers) {
+        Ok(()) => tracing::info!("purges that nodes have missed are kept for the next process again"),
+        Err(error) => tracing::debug!("purges that nodes have missed: {error}"),
+    };
+    if let Err(error) = std::thread::Builder::new().name("purge-again".to_owned()).spawn(keep) {
+        tracing::error!("purges that nodes have missed are not kept for the next process: {error}");
+    }
+}
+
+/// How a purge went.
+struct Rounds {
+    /// The number of objects here.
+    objects: usize,
+    /// The nodes that have confirmed each round, and the others.
+    nodes: PurgedNodes,
+    /// Whether it could be stored here. It is in force in any case, and the other nodes are asked.
+    kept: Result<(), PurgeFailure>,
+}
+
+/// All rounds of a purge.
+fn in_rounds(store: &Store, peers: &Peers, pattern: &Pattern, soft: bool) -> Rounds {
+    let (mut objects, mut kept) = (None, Ok(()));
+    let mut here = || {
         let clock = Clock::system();
         peers.note_purge(clock.now());
-        store.purge_pattern(pattern, soft, (clock.now(), clock.wall()))
+        match store.purge_pattern(pattern, soft, (clock.now(), clock.wall())) {
+            Ok(purged) => drop(objects.get_or_insert(purged.objects)),
+            Err(failure) => kept = Err(failure),
+        }
     };
     let others = peers.others();
     let names = || others.iter().map(|peer| peer.name().to_owned());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let Ok(runtime) = runtime else {
+        here();
         let nodes = PurgedNodes { confirmed: Vec::new(), missing: names().collect() };
-        return Ok((here()?.objects, nodes));
+        return Rounds { objects: objects.unwrap_or_default(), nodes, kept };
     };
     let purging = async {
         let connections = Rc::new(Connections::default());
         let mut missing = Vec::new();
-        let mut first = None;
         for _ in 0..ROUNDS {
-            let purged = here()?;
-            first.get_or_insert(purged.objects);
+            here();
             ask_others(&connections, &others, &request(pattern, soft), &mut missing).await;
         }
         let confirmed = names().filter(|name| !missing.contains(name)).collect();
-        Ok((first.unwrap_or_default(), PurgedNodes { confirmed, missing }))
+        PurgedNodes { confirmed, missing }
     };
-    LocalSet::new().block_on(&runtime, purging)
+    let nodes = LocalSet::new().block_on(&runtime, purging);
+    Rounds { objects: objects.unwrap_or_default(), nodes, kept }
 }
 
 /// One round: all nodes that have not failed one before.

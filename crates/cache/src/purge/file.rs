@@ -52,7 +52,13 @@ impl PurgeFile {
     }
 
     pub(super) fn append(&mut self, purge: &Purge) -> Result<(), NotKept> {
-        let written = self.file.write_all(line(purge).as_bytes()).and_then(|()| self.file.sync_data());
+        let written = self.file.metadata().and_then(|before| {
+            let written = self.file.write_all(line(purge).as_bytes()).and_then(|()| self.file.sync_data());
+            written.inspect_err(|_| {
+                // A part of the line would become one with the next. If that is so all the same, it cannot be parsed.
+                drop(self.file.set_len(before.len()));
+            })
+        });
         written.map_err(|source| NotKept { path: self.path.clone(), source })
     }
 
@@ -100,9 +106,11 @@ fn rewrite(path: &Path, list: &[Purge]) -> io::Result<File> {
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
+        // A disk that is full needs its space.
+        drop(fs::remove_file(&temporary));
+    })?;
     if let Some(directory) = path.parent() {
         // The new name is durable only when the directory is.
         File::open(directory)?.sync_all()?;
@@ -174,6 +182,8 @@ fn unescaped(text: &str) -> Option<String> {
                 '\\' => '\\',
                 _ => return None,
             },
+            // The end of one line that is missing, and the begin of the next one.
+            ' ' => return None,
             other => other,
         });
     }

@@ -39,6 +39,8 @@ pub struct Purges {
     undelivered: Mutex<Undelivered>,
     /// Whether purges of another process wait in `undelivered`.
     has_found: AtomicBool,
+    /// Whether a directory has an older file of `undelivered`, because the newest could not be written.
+    is_outdated: AtomicBool,
 }
 
 /// Purges that other servers have yet to confirm.
@@ -65,6 +67,7 @@ impl Purges {
             files: Mutex::default(),
             undelivered: Mutex::default(),
             has_found: AtomicBool::new(false),
+            is_outdated: AtomicBool::new(false),
         };
         directories.iter().try_for_each(|directory| purges.add_directory(directory, now))?;
         Ok(purges)
@@ -120,7 +123,7 @@ impl Purges {
         let at = nanoseconds_of(now).max(before.saturating_add(1));
         let purge = Purge { at, soft, pattern };
         // The file first: a purge in force must also be in force after a crash.
-        let kept = files.iter_mut().try_for_each(|file| file.append(&purge));
+        let kept = files.iter_mut().map(|file| file.append(&purge)).fold(Ok(()), Result::and);
         {
             let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
             let is_needed = |known: &&Purge| known.pattern != purge.pattern || (purge.soft && !known.soft);
@@ -195,7 +198,8 @@ impl Purges {
     /// thread is at it, so that the newest list is written last.
     ///
     /// # Errors
-    /// When a file could not be written.
+    /// When a file could not be written. The other directories have theirs, and [`Self::take_outdated`] says that it is to be
+    /// tried again.
     pub fn keep_undelivered(&self, list: impl FnOnce() -> Vec<UndeliveredPurge>) -> Result<(), NotKept> {
         let mut undelivered = self.undelivered();
         let mut list = list();
@@ -207,11 +211,18 @@ impl Purges {
         undelivered.is_kept = true;
         let directories: Vec<PathBuf> =
             self.files().iter().filter_map(|file| file.path().parent().map(Path::to_owned)).collect();
-        for directory in &directories {
-            undelivered::write(directory, &list).map_err(|source| not_kept(directory, source))?;
-        }
-        undelivered.is_kept = !list.is_empty();
-        Ok(())
+        let write = |directory: &PathBuf| {
+            undelivered::write(directory, &list).map_err(|source| not_kept(directory, source))
+        };
+        let written = directories.iter().map(write).fold(Ok(()), Result::and);
+        undelivered.is_kept = !list.is_empty() || written.is_err();
+        self.is_outdated.store(written.is_err(), Ordering::Release);
+        written
+    }
+
+    /// Whether the last call of [`Self::keep_undelivered`] failed; true once for each failure.
+    pub fn take_outdated(&self) -> bool {
+        self.is_outdated.load(Ordering::Acquire) && self.is_outdated.swap(false, Ordering::AcqRel)
     }
 
     fn undelivered(&self) -> MutexGuard<'_, Undelivered> {

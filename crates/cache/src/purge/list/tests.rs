@@ -1,5 +1,9 @@
 use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
 use std::time::UNIX_EPOCH;
+
+use tempfile::TempDir;
 
 use super::*;
 
@@ -138,6 +142,7 @@ fn a_torn_line_was_never_promised_and_a_broken_one_means_everything() {
         after(b"what is this"),
         after(b"300 hard name * /vod/\xffa.mp4"),
         after(b"18446744073709551615 soft name * /c"),
+        after(b"300 hard name * /vod300 hard name * /c"),
         b"another file\n".to_vec(),
         Vec::new(),
     ] {
@@ -223,4 +228,42 @@ fn a_list_that_cannot_be_written_holds_all_the_same() {
     let not_kept = purges.add(name(FILM.name), false, at(100)).unwrap_err();
     assert_eq!(not_kept.path, Path::new("/dev/full"));
     assert_eq!(verdict(&purges, 99), PurgeEffect::Gone);
+}
+
+#[test]
+fn a_purge_that_one_directory_cannot_keep_is_kept_by_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let purges = open(directory.path());
+    purges.files.lock().unwrap().insert(0, PurgeFile::full());
+    purges.add(name(FILM.name), false, at(100)).unwrap_err();
+    drop(purges);
+    assert_eq!(verdict(&open(directory.path()), 99), PurgeEffect::Gone);
+}
+
+#[test]
+fn what_is_undelivered_is_written_again_after_a_disk_was_full() {
+    let (full, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let purges = Purges::open(&[full.path(), other.path()], LIMITS, at(1)).unwrap();
+    let undelivered = |text: &str| {
+        let (pattern, servers) = (name(text), ["edge2".to_owned()].into());
+        vec![UndeliveredPurge { since: at(100), soft: false, pattern, servers }]
+    };
+    let (older, newer) = (undelivered("/older"), undelivered("/newer"));
+    purges.keep_undelivered(|| older.clone()).unwrap();
+    assert!(!purges.take_outdated());
+    // The new file has no space.
+    let temporary = full.path().join("undelivered-purges.new");
+    symlink("/dev/full", &temporary).unwrap();
+    let not_kept = purges.keep_undelivered(|| newer.clone()).unwrap_err();
+    assert_eq!(not_kept.source.kind(), ErrorKind::StorageFull);
+    let kept = |directory: &TempDir| undelivered::read(directory.path(), at(200)).unwrap();
+    assert_eq!((kept(&full), kept(&other)), (older, newer.clone()), "whole or not at all");
+    assert!(fs::symlink_metadata(&temporary).is_err(), "its space is given back");
+    assert!(purges.take_outdated() && !purges.take_outdated(), "once for each failure");
+    purges.keep_undelivered(|| newer.clone()).unwrap();
+    assert_eq!(kept(&full), newer);
+    assert!(!purges.take_outdated());
+    symlink("/dev/full", &temporary).unwrap();
+    purges.keep_undelivered(Vec::new).unwrap();
+    assert!(kept(&full).is_empty(), "what is delivered needs no space");
 }
