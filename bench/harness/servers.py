@@ -175,7 +175,7 @@ defaults
     timeout server 600s
     timeout http-keep-alive 600s{splice}
 frontend bench
-    bind 127.0.0.1:{port} ssl crt {home}/both.pem alpn {alpn}
+    bind 127.0.0.1:{port}{tls}
     {handler}
 """
 
@@ -373,8 +373,8 @@ class Haproxy(Server):
             handler = HAPROXY_ORIGIN.format(origin=scene.origin)
         return HAPROXY_CONF.format(
             version=tls.version, suites="ciphersuites" if tls.version == "1.3" else "ciphers", suite=tls.suite,
-            groups=tls.openssl_groups, port=self.port, home=self.home, handler=handler,
-            alpn="h2,http/1.1" if scene.is_http2 else "http/1.1",
+            groups=tls.openssl_groups, port=self.port, handler=handler,
+            tls="" if scene.is_plain else f" ssl crt {self.home}/both.pem alpn {'h2,' if scene.is_http2 else ''}http/1.1",
             splice="\n    option splice-auto" if scene.relays else "",
             # A pipe is two more descriptors, of which 20,000 may be all that there are.
             connections=4096 if scene.relays else 8192,

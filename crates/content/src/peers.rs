@@ -182,7 +182,7 @@ impl Peers {
 
     /// Whether another node of this name belongs to the cluster and answers.
     pub(crate) fn is_up(&self, name: &str) -> bool {
-        self.members.load().find(name).is_some_and(|peer| peer.origin().is_up())
+        self.members.load().find(name).is_some_and(|peer| peer.is_up())
     }
 
     /// The state of all nodes.
@@ -206,6 +206,7 @@ impl Peers {
     pub fn check_health(&self, now: Instant) {
         for peer in self.members.load().others() {
             peer.origin().check_health(now);
+            peer.end_stall(now);
         }
         self.note_changes(now);
     }

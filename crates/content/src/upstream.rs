@@ -47,7 +47,10 @@ pub(crate) async fn ask<'o>(
     let route = site.route(wanted.target, wanted.first_byte);
     for step in sharing.peers.steps(route, wanted.requester, &sharing.shield, context.now()) {
         let Step::Peer(peer, hop) = step else { break };
-        match (PeerRequest { context, sharing, peer, hop, route }).ask(&fetch).await {
+        // A shield may wait for the origin, and the node that asked it then does so itself.
+        let origins = if hop == Hop::Owner && !sharing.shield.is_empty() { 2 } else { 1 };
+        let wait = site.origin().longest_wait() * origins + 2 * milliseconds(limits::PEER_PROBE_MILLISECONDS);
+        match (PeerRequest { context, sharing, peer, hop, route, wait }).ask(&fetch).await {
             Ok(body) => return Ok(body),
             Err(Declined::ByOrigin(error)) => return Err(error),
             Err(Declined::ByNode) => {}
@@ -87,6 +90,8 @@ struct PeerRequest<'r, 'o> {
     peer: Arc<Peer>,
     hop: Hop,
     route: Route,
+    /// How long a node may take that waits for the origin.
+    wait: Duration,
 }
 
 impl<'o> PeerRequest<'_, 'o> {
@@ -103,21 +108,27 @@ impl<'o> PeerRequest<'_, 'o> {
         let began = context.now();
         let coming = context.origins.fetch(peer.origin(), &fetch);
         let answer = match self.hop {
-            Hop::Held => timeout(milliseconds(limits::PEER_PROBE_MILLISECONDS), coming).await.ok(),
-            Hop::Owner | Hop::Shield => while_alive(context, peer, coming).await,
+            Hop::Held => timeout(milliseconds(limits::PEER_PROBE_MILLISECONDS), coming)
+                .await
+                .map_err(|_| Silence::Dead),
+            Hop::Owner | Hop::Shield => while_alive(context, peer, Some(self.wait), coming).await,
         };
         let body = match answer {
-            Some(Ok(body)) => body,
-            Some(Err(error)) => {
+            Ok(Ok(body)) => body,
+            Ok(Err(error)) => {
                 peer.count(PeerOutcome::Failed);
                 if matches!(error, OriginError::Unreachable | OriginError::Timeout) {
                     peer.take_out(&peer.last_fault());
                 }
                 return Err(Declined::ByNode);
             }
-            None => {
+            Err(Silence::Dead) => {
                 peer.count(PeerOutcome::Failed);
                 peer.take_out("it does not answer");
+                return Err(Declined::ByNode);
+            }
+            Err(Silence::Stalled) => {
+                peer.count(PeerOutcome::Stalled);
                 return Err(Declined::ByNode);
             }
         };
@@ -176,21 +187,45 @@ async fn read_to_end(body: &mut dyn OriginBody) {
     }
 }
 
-/// Waits for a node as long as it is alive; `None` if it is not. A node that answers nothing for longer than it usually
-/// takes is asked whether it is alive: it may wait for the origin.
-async fn while_alive<T>(context: &Context, peer: &Peer, coming: impl Future<Output = T>) -> Option<T> {
+/// Why a node is not waited for any longer.
+enum Silence {
+    /// It does not say that it is alive.
+    Dead,
+    /// It says so, and answers nothing.
+    Stalled,
+}
+
+/// Waits for a node as long as it is alive, and at most for `wait` if there is one. A node that answers nothing for longer than it usually
+/// takes is asked whether it is alive: it may wait for the origin. One that takes longer than the origin may is out for a
+/// while, and all who wait for it go on within a second.
+async fn while_alive<T>(
+    context: &Context,
+    peer: &Peer,
+    wait: Option<Duration>,
+    coming: impl Future<Output = T>,
+) -> Result<T, Silence> {
     let mut coming = std::pin::pin!(coming);
+    let deadline = wait.map(|wait| context.now() + wait);
     let mut patience = peer.patience();
     loop {
+        let left = deadline.map_or(patience, |deadline| deadline.saturating_duration_since(context.now()));
         tokio::select! {
             biased;
-            answer = &mut coming => return Some(answer),
-            () = sleep(patience) => {}
+            answer = &mut coming => return Ok(answer),
+            () = sleep(patience.min(left)) => {}
+        }
+        if let Some(deadline) = deadline {
+            if context.now() >= deadline {
+                peer.note_stalled(context.now());
+            }
+            if peer.is_stalled() {
+                return Err(Silence::Stalled);
+            }
         }
         tokio::select! {
             biased;
-            answer = &mut coming => return Some(answer),
-            alive = is_alive(context, peer) => if !alive { return None },
+            answer = &mut coming => return Ok(answer),
+            alive = is_alive(context, peer) => if !alive { return Err(Silence::Dead) },
         }
         patience = milliseconds(limits::PEER_CHECK_MILLISECONDS);
     }
@@ -245,13 +280,14 @@ impl OriginBody for PeerBody<'_> {
 
     fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {
         Box::pin(async move {
-            match while_alive(self.context, &self.peer, self.body.next()).await {
-                Some(Err(OriginError::TooSlow)) => {
+            // A body that comes too slowly ends by itself.
+            match while_alive(self.context, &self.peer, None, self.body.next()).await {
+                Ok(Err(OriginError::TooSlow)) => {
                     self.peers.note_slow(self.route, self.context.now());
                     Err(OriginError::TooSlow)
                 }
-                Some(piece) => piece,
-                None => {
+                Ok(piece) => piece,
+                Err(Silence::Dead | Silence::Stalled) => {
                     self.peer.take_out("it stopped within a response");
                     Err(OriginError::Timeout)
                 }

@@ -13,8 +13,6 @@ use penstock_config::{ClusterNode, ClusterSource, limits};
 use penstock_content::Peers;
 use penstock_fleet::{Fleet, NodeEntry, NodeSink};
 
-/// How long a start waits for the first list.
-const START: Duration = Duration::from_millis(limits::FLEET_START_MILLISECONDS);
 const ANSWER: Duration = Duration::from_secs(limits::CLUSTER_DNS_ANSWER_SECONDS);
 
 /// Keeps the nodes of a cluster as its list has them. Dropping it ends that.
@@ -25,11 +23,15 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Follows the list of a cluster; `None` if its configuration lists the nodes. Waits some seconds for the first list.
+    /// Follows the list of a cluster; `None` if its configuration lists the nodes. Waits at most for `patience` for the first list.
     ///
     /// # Errors
     /// When the system has no space for a thread.
-    pub(crate) fn follow(peers: &Arc<Peers>, fleet: Option<&Arc<Fleet>>) -> io::Result<Option<Self>> {
+    pub(crate) fn follow(
+        peers: &Arc<Peers>,
+        fleet: Option<&Arc<Fleet>>,
+        patience: Duration,
+    ) -> io::Result<Option<Self>> {
         let cluster = peers.cluster();
         let own = &cluster.nodes[cluster.own];
         let list = Arc::new(NodeList::new(peers, own));
@@ -43,12 +45,12 @@ impl Membership {
             }
             (ClusterSource::Fleet, Some(fleet)) => {
                 let entry = NodeEntry { name: own.name.clone(), address: own.address, weight: own.weight };
-                fleet.share_node(Some((entry, list)), START);
+                fleet.share_node(Some((entry, list)), patience);
                 None
             }
             (ClusterSource::Dns { name, resolver }, _) => {
                 let question = Question { name: name.clone(), resolver: *resolver, port: own.address.port() };
-                Some(follow_dns(question, list)?)
+                Some(follow_dns(question, list, patience)?)
             }
         };
         Ok(Some(Self { peers: Arc::clone(peers), _stop: stop }))
@@ -139,8 +141,8 @@ struct Question {
     port: u16,
 }
 
-/// Asks DNS on a thread of its own, and waits for the first answer. The thread ends when the sender is dropped.
-fn follow_dns(question: Question, list: Arc<NodeList>) -> io::Result<Sender<()>> {
+/// Asks DNS on a thread of its own, and waits for the first answer, at most for `patience`. The thread ends when the sender is dropped.
+fn follow_dns(question: Question, list: Arc<NodeList>, patience: Duration) -> io::Result<Sender<()>> {
     let (stop, stopped) = channel();
     // The start waits until the sender of `answered` is dropped.
     let (first, answered) = channel::<()>();
@@ -170,7 +172,7 @@ fn follow_dns(question: Question, list: Arc<NodeList>) -> io::Result<Sender<()>>
             }
         }
     })?;
-    if answered.recv_timeout(START) == Err(RecvTimeoutError::Timeout) {
+    if !patience.is_zero() && answered.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
         tracing::warn!("cluster: DNS does not answer in time; this node begins alone");
     }
     Ok(stop)

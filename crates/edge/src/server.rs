@@ -101,7 +101,7 @@ impl Server {
             // What was purged while this process was not there must not be served.
             fleet.follow_purges(Arc::clone(&purger) as Arc<dyn PurgeSink>, fleet::START);
         }
-        let membership = follow_nodes(&settings, &tls_state).map_err(StartError::Thread)?;
+        let membership = follow_nodes(&settings, &tls_state, fleet::START).map_err(StartError::Thread)?;
         let common = common(config, &tls_state, &collector)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
@@ -198,7 +198,7 @@ impl Server {
         let new_nodes = if keeps_nodes {
             None
         } else {
-            follow_nodes(&settings, &self.tls_state).map_err(StartError::Thread)?
+            follow_nodes(&settings, &self.tls_state, Duration::ZERO).map_err(StartError::Thread)?
         };
         let closed: Vec<SocketAddr> = control
             .listeners
@@ -462,11 +462,15 @@ fn follow_certificates(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Op
     Follower::start(holdings, Arc::clone(acceptor), Arc::clone(metrics)).map(Some).map_err(StartError::Thread)
 }
 
-/// Follows the list of the cluster's nodes, if that comes from elsewhere.
-fn follow_nodes(settings: &Settings, tls_state: &TlsState) -> io::Result<Option<Membership>> {
+/// Follows the list of the cluster's nodes, if that comes from elsewhere. Waits at most for `patience` for the first one.
+fn follow_nodes(
+    settings: &Settings,
+    tls_state: &TlsState,
+    patience: Duration,
+) -> io::Result<Option<Membership>> {
     let fleet = tls_state.fleet.as_ref();
     let membership = match &settings.cluster {
-        Some(cluster) => Membership::follow(&cluster.peers, fleet)?,
+        Some(cluster) => Membership::follow(&cluster.peers, fleet, patience)?,
         None => None,
     };
     if let (None, Some(fleet)) = (&membership, fleet) {

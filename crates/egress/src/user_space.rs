@@ -28,6 +28,8 @@ const SOURCE_READ_BYTES: usize = 8 * RECORD_BYTES;
 thread_local! {
     // Where a record made of several small parts is put together.
     static GATHER: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(RECORD_BYTES));
+    // What was read from another socket. It never shrinks, because what grows again is filled with zeros first.
+    static READ: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 pub(crate) struct UserSpace {
@@ -187,12 +189,15 @@ impl UserSpace {
     ) -> Result<bool, SendError> {
         let space =
             self.pace.batch_bytes().saturating_sub(batch.len()).clamp(RECORD_BYTES, SOURCE_READ_BYTES);
-        GATHER.with_borrow_mut(|gather| {
+        READ.with_borrow_mut(|buffer| {
             let Some((source, left)) = transmission.source_mut() else { return Ok(false) };
-            gather.resize(usize::try_from(left).map_or(space, |left| left.min(space)), 0);
-            let Some(count) = source.read(gather)? else { return Ok(false) };
+            let wanted = usize::try_from(left).map_or(space, |left| left.min(space));
+            if buffer.len() < wanted {
+                buffer.resize(wanted, 0);
+            }
+            let Some(count) = source.read(&mut buffer[..wanted])? else { return Ok(false) };
             transmission.advance(count);
-            let mut rest = &gather[..count];
+            let mut rest = &buffer[..count];
             while !rest.is_empty() {
                 if self.sealer.is_worn_out() {
                     self.seal_key_update(batch, limits)?;

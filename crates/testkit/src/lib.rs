@@ -24,6 +24,7 @@ mod forwarder;
 mod gate;
 mod keyserver;
 mod metrics;
+mod network;
 pub mod origin;
 mod ports;
 mod process;
@@ -51,6 +52,7 @@ pub use self::{
     gate::Gate,
     keyserver::Keyserver,
     metrics::Metrics,
+    network::Networks,
     ports::{ReservedAddress, unused_address},
     process::Process,
     program::{disk_directory, memory_directory, program},

@@ -1,7 +1,7 @@
 //! An origin that answers as a test tells it, and records what it was asked.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -11,7 +11,8 @@ use crate::ports::ReservedAddress;
 
 /// A server whose every response is written by a function.
 pub struct Origin {
-    address: ReservedAddress,
+    address: SocketAddr,
+    _reserved: Option<ReservedAddress>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -23,8 +24,14 @@ impl<F: Fn(&str, usize, &mut TcpStream) -> bool + Send + Sync + 'static> Script 
 impl Origin {
     /// An origin that follows a script, on a thread for each connection.
     pub fn start(script: impl Script) -> Self {
-        let address = ReservedAddress::reserve();
-        let listener = address.listen();
+        let reserved = ReservedAddress::reserve();
+        let origin = Self::on(reserved.listen(), script);
+        Self { _reserved: Some(reserved), ..origin }
+    }
+
+    /// The same on this listener.
+    pub fn on(listener: TcpListener, script: impl Script) -> Self {
+        let address = listener.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let script = Arc::new(script);
         let memory = Arc::clone(&asked);
@@ -35,7 +42,7 @@ impl Origin {
                 thread::spawn(move || serve(stream, &*script, &memory));
             }
         });
-        Self { address, asked }
+        Self { address, _reserved: None, asked }
     }
 
     /// Answers every request with the same status, fields (each ending in CRLF) and body.
@@ -79,7 +86,7 @@ impl Origin {
 
     /// Its port.
     pub fn port(&self) -> u16 {
-        self.address.address().port()
+        self.address.port()
     }
 
     /// Its URL.

@@ -55,7 +55,7 @@ impl Members {
 
     /// Whether a node may be asked. This one always may.
     pub(super) fn is_up(&self, place: usize) -> bool {
-        place == self.own || self.peers[place].origin().is_up()
+        place == self.own || self.peers[place].is_up()
     }
 
     /// The nodes that may have a block, best first.

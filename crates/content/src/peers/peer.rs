@@ -1,9 +1,9 @@
 //! A node of the cluster, as an origin with one server.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use penstock_cluster::{Latency, Load};
 use penstock_config::{Cluster, ClusterNode, limits};
@@ -12,6 +12,8 @@ use penstock_origin::http::{
     HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings,
 };
 use penstock_tls::ClientIdentity;
+
+use super::lock;
 
 /// What a node asks another one for, to know whether it is alive.
 pub(crate) const ALIVE: &str = "/alive";
@@ -25,6 +27,8 @@ pub struct Peer {
     /// The time to the heads of its responses.
     pub(crate) latency: Latency,
     load: SharedLoad,
+    /// Until when it is not asked, although it says that it is alive.
+    stalled_until: Mutex<Option<Instant>>,
     counts: [AtomicU64; PeerOutcome::ALL.len()],
 }
 
@@ -39,11 +43,14 @@ pub enum PeerOutcome {
     OriginFailed,
     /// It did not answer, or broke off.
     Failed,
+    /// It said that it is alive, and did not answer for longer than an origin may take.
+    Stalled,
 }
 
 impl PeerOutcome {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Answered, Self::Refused, Self::OriginFailed, Self::Failed];
+    pub const ALL: [Self; 5] =
+        [Self::Answered, Self::Refused, Self::OriginFailed, Self::Failed, Self::Stalled];
 
     /// The word in metrics.
     pub fn label(self) -> &'static str {
@@ -52,6 +59,7 @@ impl PeerOutcome {
             Self::Refused => "refused",
             Self::OriginFailed => "origin_failed",
             Self::Failed => "failed",
+            Self::Stalled => "stalled",
         }
     }
 }
@@ -66,7 +74,8 @@ impl Peer {
             AtomicU64::new(same.map_or(0, |peer| peer.counts[place].load(Ordering::Relaxed)))
         });
         let latency = Latency::new(Duration::from_millis(limits::PEER_PATIENCE_MILLISECONDS_MAX));
-        Self { node: node.clone(), origin, latency, load: SharedLoad::default(), counts }
+        let stalled_until = Mutex::new(same.and_then(|peer| *lock(&peer.stalled_until)));
+        Self { node: node.clone(), origin, latency, load: SharedLoad::default(), stalled_until, counts }
     }
 
     /// Its name.
@@ -89,6 +98,31 @@ impl Peer {
         let least = Duration::from_millis(limits::PEER_PATIENCE_MILLISECONDS_MIN);
         let most = Duration::from_millis(limits::PEER_PATIENCE_MILLISECONDS_MAX);
         self.latency.percentile_95().clamp(least, most)
+    }
+
+    /// Whether it may be asked for objects.
+    pub(crate) fn is_up(&self) -> bool {
+        self.origin.is_up() && !self.is_stalled()
+    }
+
+    /// Whether it answers no requests for objects, although it says that it is alive.
+    pub(crate) fn is_stalled(&self) -> bool {
+        lock(&self.stalled_until).is_some()
+    }
+
+    /// Takes it out for a while: it says that it is alive, and answers nothing.
+    pub(crate) fn note_stalled(&self, now: Instant) {
+        let until = now + Duration::from_secs(limits::PEER_STALLED_SECONDS);
+        if lock(&self.stalled_until).replace(until).is_none() {
+            tracing::warn!("{} is out: it is alive, and does not answer requests for objects", self.name());
+        }
+    }
+
+    /// Takes it in again once that while is over.
+    pub(crate) fn end_stall(&self, now: Instant) {
+        if lock(&self.stalled_until).take_if(|until| *until <= now).is_some() {
+            tracing::info!("{} is asked for objects again", self.name());
+        }
     }
 
     /// Takes it out at once, for this reason: it is known not to answer.

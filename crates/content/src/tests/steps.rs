@@ -174,6 +174,20 @@ fn a_node_that_has_missed_a_purge_is_not_asked() {
 }
 
 #[test]
+fn a_node_that_is_alive_and_answers_nothing_is_not_asked_for_a_minute() {
+    let now = Instant::now();
+    let peers = peers(now);
+    let route = route_ranked(&peers, ["e1", "e2", "e0"]);
+    let asked = |now| steps(&peers, route, CLIENT, &[], now);
+    node(&peers, "e1").note_stalled(now);
+    let minute = Duration::from_secs(limits::PEER_STALLED_SECONDS);
+    node(&peers, "e1").end_stall(now + minute / 2);
+    assert_eq!(asked(later(now)), ["e2 owner", "origin"]);
+    node(&peers, "e1").end_stall(now + minute);
+    assert_eq!(asked(later(now)), ["e1 owner", "e2 owner", "origin"]);
+}
+
+#[test]
 fn a_change_of_the_nodes_moves_only_its_share_and_keeps_the_state_of_the_others() {
     let now = Instant::now();
     let peers = peers(now);

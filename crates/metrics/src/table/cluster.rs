@@ -29,7 +29,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "penstock_cluster_requests_total",
         kind: Kind::Counter,
-        help: "Requests for objects to other nodes, by outcome: `answered`, `refused` (it has another configuration or not the object, asks this node itself, or is too busy), `origin_failed` (the origin failed it), `failed` (it did not answer).",
+        help: "Requests for objects to other nodes, by outcome: `answered`, `refused` (it has another configuration or not the object, asks this node itself, or is too busy), `origin_failed` (the origin failed it), `failed` (it did not answer), `stalled` (it is alive, and took longer than the origin may).",
         labels: &[open("peer", "its name"), open("outcome", "see the meaning")],
         read: |from, out| {
             for peer in &from.readings.peers {

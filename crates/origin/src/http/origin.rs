@@ -93,6 +93,13 @@ impl HttpOrigin {
         self.server(index).map(Server::fault).unwrap_or_default()
     }
 
+    /// The longest time from a request to the head of its response or an error, with all attempts.
+    pub fn longest_wait(&self) -> Duration {
+        let limits = self.limits();
+        // A connection may be waited for, then opened.
+        (2 * limits.connect + limits.first_byte) * (1 + limits.retries + limits.redirects)
+    }
+
     pub(super) fn limits(&self) -> &OriginLimits {
         &self.settings.limits
     }

@@ -4,6 +4,7 @@ mod commands;
 mod failures;
 mod live;
 mod members;
+mod namespaces;
 mod objects;
 mod proof;
 mod purge;
@@ -40,6 +41,8 @@ struct Plan {
     weights: Vec<u32>,
     secure: bool,
     source: Source,
+    /// Where the nodes listen for each other, if not at `addresses`.
+    hosts: Vec<SocketAddr>,
 }
 
 /// Where the nodes come from.
@@ -77,6 +80,7 @@ impl Plan {
             weights: weights.to_vec(),
             secure: true,
             source: Source::Listed,
+            hosts: Vec::new(),
         }
     }
 
@@ -88,18 +92,19 @@ impl Plan {
     /// The same for a node that cannot reach these ones.
     fn setup_without(&self, place: usize, sites: &str, unreachable: &[usize]) -> Setup {
         let dead: Vec<_> = self.addresses.iter().map(|_| ReservedAddress::reserve()).collect();
-        let node = |(place, address): (usize, &ReservedAddress)| {
-            let address = if unreachable.contains(&place) { &dead[place] } else { address };
+        let node = |place: usize| {
+            let address =
+                if unreachable.contains(&place) { dead[place].address() } else { self.address(place) };
             format!("{{name: {}, address: \"{address}\", weight: {}}}", name(place), self.weights[place])
         };
-        let nodes: Vec<String> = self.addresses.iter().enumerate().map(node).collect();
+        let nodes: Vec<String> = (0..self.addresses.len()).map(node).collect();
         let own = name(place);
         let files = self.directory.path().display();
         let tls = match self.secure {
             true => format!(", ca: {files}/authority.crt, chain: {files}/{own}.crt, key: {files}/{own}.key"),
             false => String::new(),
         };
-        let address = self.addresses[place].address();
+        let address = self.address(place);
         let (weight, port) = (self.weights[place], address.port());
         let nodes = match &self.source {
             Source::Listed => format!("self: {own}, nodes: [{}]", nodes.join(", ")),
@@ -124,7 +129,7 @@ impl Plan {
     }
 
     fn address(&self, place: usize) -> SocketAddr {
-        self.addresses[place].address()
+        self.hosts.get(place).copied().unwrap_or_else(|| self.addresses[place].address())
     }
 }
 

@@ -1,10 +1,11 @@
 //! Purges reach all nodes before they are confirmed.
 
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use penstock_testkit::origin::{Origin, answer, target};
+use penstock_testkit::origin::{Origin, Script, answer, target};
 use penstock_testkit::{Client, Finished, Server, Tool, until};
 use rustix::process::Signal;
 
@@ -14,11 +15,16 @@ const FIELDS: &str = "Cache-Control: max-age=600\r\nSurrogate-Key: film\r\n";
 
 /// An origin whose every body is the version that is set, with an entity tag of its own.
 pub(super) fn versions(version: &Arc<AtomicUsize>) -> Origin {
+    Origin::start(script_of(version))
+}
+
+/// The script of such an origin.
+pub(super) fn script_of(version: &Arc<AtomicUsize>) -> impl Script + use<> {
     let version = Arc::clone(version);
-    Origin::start(move |_, _, stream| {
+    move |_: &str, _: usize, stream: &mut TcpStream| {
         let body = version.load(Ordering::SeqCst).to_string();
         answer(stream, "200 OK", &format!("ETag: \"{body}\"\r\n{FIELDS}"), body.as_bytes())
-    })
+    }
 }
 
 pub(super) fn purge(server: &Server, arguments: &[&str]) -> Finished {

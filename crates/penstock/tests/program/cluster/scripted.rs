@@ -8,14 +8,24 @@ use penstock_testkit::{Client, Gate, ReservedAddress, Server, Setup, memory_dire
 
 /// A server all of whose objects belong to this other node. Both speak plain HTTP.
 fn server_beside(node: &Origin, origin: &Origin, address: &ReservedAddress, memory: &str) -> Server {
+    server_with("peers: true", node, origin, address, memory)
+}
+
+/// The same with these settings of the site's origin.
+fn server_with(
+    settings: &str,
+    node: &Origin,
+    origin: &Origin,
+    address: &ReservedAddress,
+    memory: &str,
+) -> Server {
     let cluster = format!(
         "cluster: {{self: edge1, nodes: [{{name: edge1, address: \"{address}\", weight: 0}}, \
          {{name: edge2, address: \"127.0.0.1:{}\"}}]}}",
         node.port()
     );
     let cache = format!("cache: {{slice: 64KiB, memory: {{directory: {memory}, size: 16MiB}}}}");
-    let server =
-        Setup::new().sites(&origin.sites_with("peers: true")).section(&cluster).section(&cache).start();
+    let server = Setup::new().sites(&origin.sites_with(settings)).section(&cluster).section(&cache).start();
     server.tolerate_warning("is out: ");
     server
 }
@@ -121,5 +131,32 @@ fn a_node_that_takes_requests_and_never_answers_costs_one_wait() {
     assert_eq!(waited, 1, "{:?}", node.asked());
     let failed = server.metrics().sum("penstock_cluster_requests_total", &["outcome=\"failed\""]);
     assert_eq!(failed, 1.0);
+    gate.open();
+}
+
+#[test]
+fn a_node_that_is_alive_and_never_gives_an_object_costs_one_wait() {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let node = Origin::start(move |head, _, stream| match target(head).starts_with("/film") {
+        true => {
+            held.pass();
+            false
+        }
+        false => answer(stream, "204 No Content", "", b""),
+    });
+    let origin = Origin::answering("200 OK", "ETag: \"o\"\r\nCache-Control: max-age=60\r\n", "origin");
+    let (address, memory) = (ReservedAddress::reserve(), memory_directory());
+    let settings = "peers: true, retries: 0, timeouts: {connect: 20ms, first_byte: 100ms}";
+    let server = server_with(settings, &node, &origin, &address, &memory.path().display().to_string());
+    for number in 0..10 {
+        let response = Client::plain(&server).get(&format!("/film/{number}"));
+        assert_eq!((response.status, response.text()), (200, "origin"), "{number}");
+    }
+    let waited = node.asked().iter().filter(|head| target(head).starts_with("/film")).count();
+    assert_eq!(waited, 1, "{:?}", node.asked());
+    let metrics = server.metrics();
+    assert_eq!(metrics.sum("penstock_cluster_requests_total", &["outcome=\"stalled\""]), 1.0);
+    assert_eq!(metrics.sum("penstock_cluster_peer_up", &[]), 0.0);
     gate.open();
 }
