@@ -114,7 +114,11 @@ impl FileRepresentation {
 
 /// Whether a path leads to a file or through a directory that is hidden by its name. `.well-known` is public (RFC 8615).
 fn has_dot_segment(path: &str) -> bool {
-    path.split('/').any(|segment| segment.starts_with('.') && segment != ".well-known")
+    let bytes = path.as_bytes();
+    memchr::memchr_iter(b'.', bytes).any(|at| {
+        let begins_segment = at.checked_sub(1).is_none_or(|before| bytes[before] == b'/');
+        begins_segment && path[at..].split('/').next() != Some(".well-known")
+    })
 }
 
 fn status_of(error: LookupError) -> Status {

@@ -14,15 +14,34 @@ pub(super) fn host_of(authority: &str) -> Option<&str> {
         host[1..end - 1].parse::<Ipv6Addr>().ok()?;
         (host, if rest.is_empty() { "" } else { rest.strip_prefix(':')? })
     } else {
-        let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
-        (host.bytes().all(is_host_byte).then_some(host)?, port)
+        let length = authority.bytes().position(|byte| !HOST_BYTES[usize::from(byte)]);
+        let (host, rest) = authority.split_at_checked(length.unwrap_or(authority.len()))?;
+        (host, if rest.is_empty() { "" } else { rest.strip_prefix(':')? })
     };
-    let port_is_fine =
-        port.is_empty() || (port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok());
     let host = host.strip_suffix('.').unwrap_or(host);
     let dots_are_fine = host.is_empty() == authority.is_empty() && !host.starts_with('.');
-    (port_is_fine && dots_are_fine && host.len() <= HOST_BYTES_MAX).then_some(host)
+    (is_port(port) && dots_are_fine && host.len() <= HOST_BYTES_MAX).then_some(host)
 }
+
+/// Whether `text` is a port, or empty.
+fn is_port(text: &str) -> bool {
+    let add = |number: u16, digit: u8| {
+        let digit = char::from(digit).to_digit(10)?;
+        number.checked_mul(10)?.checked_add(u16::try_from(digit).ok()?)
+    };
+    text.bytes().try_fold(0, add).is_some()
+}
+
+/// By octet, whether it is one of [`is_host_byte`].
+static HOST_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0u8;
+    while byte < 0x80 {
+        table[byte as usize] = is_host_byte(byte);
+        byte += 1;
+    }
+    table
+};
 
 /// The characters of a registered name (RFC 3986 §3.2.2) but for percent-encoding and sub-delimiters,
 /// which no DNS name has; the underscore occurs in practice.

@@ -53,8 +53,8 @@ fn absolute<'h>(method: Method<'h>, raw: &'h str) -> Result<TargetParts<'h>, &'s
 }
 
 fn split_query(target: &str) -> (&str, Option<&str>) {
-    match target.split_once('?') {
-        Some((path, query)) => (path, Some(query)),
+    match memchr::memchr(b'?', target.as_bytes()) {
+        Some(at) => (&target[..at], Some(&target[at + 1..])),
         None => (target, None),
     }
 }
