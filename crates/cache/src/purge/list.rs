@@ -195,7 +195,7 @@ impl Purges {
     /// thread is at it, so that the newest list is written last.
     ///
     /// # Errors
-    /// When a file could not be written.
+    /// When a file could not be written: it then has what it had before, and the other directories have the new list.
     pub fn keep_undelivered(&self, list: impl FnOnce() -> Vec<UndeliveredPurge>) -> Result<(), NotKept> {
         let mut undelivered = self.undelivered();
         let mut list = list();
@@ -207,11 +207,14 @@ impl Purges {
         undelivered.is_kept = true;
         let directories: Vec<PathBuf> =
             self.files().iter().filter_map(|file| file.path().parent().map(Path::to_owned)).collect();
+        // A full disk does not keep the others from theirs.
+        let mut outcome = Ok(());
         for directory in &directories {
-            undelivered::write(directory, &list).map_err(|source| not_kept(directory, source))?;
+            let written = undelivered::write(directory, &list).map_err(|source| not_kept(directory, source));
+            outcome = outcome.and(written);
         }
-        undelivered.is_kept = !list.is_empty();
-        Ok(())
+        undelivered.is_kept = !list.is_empty() || outcome.is_err();
+        outcome
     }
 
     fn undelivered(&self) -> MutexGuard<'_, Undelivered> {

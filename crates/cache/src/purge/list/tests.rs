@@ -224,3 +224,24 @@ fn a_list_that_cannot_be_written_holds_all_the_same() {
     assert_eq!(not_kept.path, Path::new("/dev/full"));
     assert_eq!(verdict(&purges, 99), PurgeEffect::Gone);
 }
+
+#[test]
+fn a_full_disk_leaves_its_undelivered_purges_as_they_were_and_those_of_others_are_written() {
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [full, other] = directories.each_ref().map(|directory| directory.path());
+    let purges = Purges::open(&[full, other], LIMITS, at(1)).unwrap();
+    let list = |seconds| {
+        let servers = ["edge2".to_owned()].into();
+        vec![UndeliveredPurge { since: at(seconds), soft: false, pattern: name(FILM.name), servers }]
+    };
+    let kept = |directory| undelivered::read(directory, at(1)).unwrap();
+    purges.keep_undelivered(|| list(100)).unwrap();
+    let link = full.join("undelivered-purges.new");
+    std::os::unix::fs::symlink("/dev/full", &link).unwrap();
+    let not_kept = purges.keep_undelivered(|| list(200)).unwrap_err();
+    assert_eq!(not_kept.source.kind(), io::ErrorKind::StorageFull);
+    assert_eq!((kept(full), kept(other)), (list(100), list(200)));
+    fs::remove_file(&link).unwrap();
+    purges.keep_undelivered(|| list(200)).unwrap();
+    assert_eq!((kept(full), kept(other)), (list(200), list(200)));
+}
