@@ -55,6 +55,6 @@ pub use index::{ClaimResult, Index, IndexEntry, ObjectClaim, Pending};
 pub use key::Key;
 pub use lease::Lease;
 pub use memory::{Demand, MemoryTier, Restored, TierCounters, TierError, TierLimits, TierWarning};
-pub use object::{Object, Presence};
+pub use object::{Object, Presence, SliceCopy};
 pub use slice_fill::{SliceClaim, SliceFill};
 pub use tiers::{OpenError, OpenedTiers, TierOptions, Tiers};

@@ -1,5 +1,6 @@
 //! One version of one object: its description, its length, and its slices.
 
+mod slice_copy;
 mod slices;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use crate::key::Key;
 use crate::lease::Lease;
 use crate::memory::{ExpectedBytes, Holder, Note, RestoredSlice, Slot, SlotRecord, ghost, slice_length};
 use crate::tiers::Tiers;
+pub use slice_copy::SliceCopy;
 use slices::{MemorySlices, OtherSlice, OtherSlices};
 
 /// One version of an object. A changed object is another one, so bytes of two versions never mix.

@@ -1,6 +1,7 @@
 //! Objects and slices as their readers and fills see them, on a real tmpfs.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -170,6 +171,38 @@ fn a_leased_slice_keeps_its_bytes_after_its_eviction() {
     assert_eq!(refused, 0, "one slot of the two was free for them all");
     assert_eq!(bytes(&lease), vec![1; SLICE as usize]);
     assert!(tier.tiers.counters().evictions > 0);
+}
+
+#[test]
+fn a_copy_is_used_only_while_its_slice_is_where_it_was_copied_from() {
+    let tier = tier(2);
+    let small = object(&tier, 1, Some(1000));
+    assert!(small.copy_slice(0).is_none(), "it is not there yet");
+    fill(&small, 0, 7);
+    let copy = small.copy_slice(0).unwrap();
+    assert_eq!(small.request_copy(0, &copy).as_deref(), Some(&[7; 1000][..]));
+    let others: Vec<_> = (10..50).map(|key| object(&tier, key, Some(u64::from(SLICE)))).collect();
+    others.iter().for_each(|object| fill(object, 0, 9));
+    assert_eq!(small.presence(0), Presence::Missing);
+    assert!(small.request_copy(0, &copy).is_none() && small.copy_slice(0).is_none());
+    fill(&small, 0, 8);
+    assert!(small.request_copy(0, &copy).is_none(), "the bytes are those of another slot");
+    let again = small.copy_slice(0).unwrap();
+    assert_eq!(small.request_copy(0, &again).as_deref(), Some(&[8; 1000][..]));
+}
+
+#[test]
+fn a_slice_that_differs_from_its_checksum_is_not_copied() {
+    let tier = tier(2);
+    let small = object(&tier, 1, Some(1000));
+    fill(&small, 0, 7);
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(tier.directory.path().join("slices"));
+    let file = file.unwrap();
+    let offset = here(&small, 0).unwrap().extent(0..1000).unwrap().offset;
+    file.write_all_at(&[6], offset + 500).unwrap();
+    assert!(small.copy_slice(0).is_none());
+    file.write_all_at(&[7], offset + 500).unwrap();
+    assert!(small.copy_slice(0).is_some());
 }
 
 #[test]

@@ -203,14 +203,23 @@ pub const READ_AHEAD_BYTES_MAX: u64 = 4 * MIB;
 /// what `stat` said.
 pub const SMALL_FILE_BYTES: u64 = 64 * KIB;
 
+/// Cached objects up to this size are sent from copies that each worker keeps with the heads it remembers.
+pub const COPIED_OBJECT_BYTES: u64 = 4 * KIB;
+
 /// Paths without a file that one worker remembers.
 pub const ABSENT_PATHS_PER_WORKER: usize = 1024;
 
 /// Read-aheads waiting for an I/O thread; more are left out, since no response waits for them.
 pub const READ_AHEAD_QUEUE: usize = 256;
 
-/// How much of a file is checked for being in memory before it is sent.
+/// How much of a file is loaded before it is sent.
 pub const RESIDENCE_WINDOW_BYTES: u64 = 512 * KIB;
+
+/// How much of a file is sent at once if it is in memory already.
+pub const RESIDENT_WINDOW_BYTES: u64 = MIB;
+
+/// How much of it one system call moves to a plain connection.
+pub const PLAIN_BYTES_MAX: usize = 1024 * 1024;
 
 /// The largest manifest that is compressed.
 pub const COMPRESSED_SOURCE_BYTES: u64 = 4 * MIB;

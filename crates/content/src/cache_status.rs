@@ -1,7 +1,5 @@
 //! How the cache handled a request, as metrics, the access log and Cache-Status (RFC 9211) say it.
 
-use std::fmt;
-
 /// How the cache handled a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheStatus {
@@ -62,43 +60,31 @@ impl CacheStatus {
         }
     }
 
-    /// The member of Cache-Status for an object.
-    pub(crate) fn member(self, state: StoredState) -> Member {
-        Member { status: self, state }
-    }
-}
-
-/// The member of Cache-Status for an object, written without a buffer of its own.
-pub(crate) struct Member {
-    status: CacheStatus,
-    state: StoredState,
-}
-
-impl fmt::Display for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use CacheStatus::{
-            Bypass, Collapsed, Hit, Miss, Replaced, Revalidated, Stale, StaleIfError, Uncacheable,
-        };
-        f.write_str(self.status.forwarded())?;
-        match self.status {
-            Revalidated => f.write_str("; fwd-status=304")?,
-            Replaced | Miss | Uncacheable | Bypass => {
-                write!(f, "; fwd-status={}", self.state.origin_status)?;
+    /// Appends the member of Cache-Status for an object.
+    pub(crate) fn write_member(self, state: StoredState, out: &mut Vec<u8>) {
+        let mut write = |text: &str| out.extend_from_slice(text.as_bytes());
+        write(self.forwarded());
+        match self {
+            Self::Revalidated => write("; fwd-status=304"),
+            Self::Replaced | Self::Miss | Self::Uncacheable | Self::Bypass => {
+                write("; fwd-status=");
+                write(itoa::Buffer::new().format(state.origin_status));
             }
-            Hit | Stale | StaleIfError | Collapsed => {}
+            Self::Hit | Self::Stale | Self::StaleIfError | Self::Collapsed => {}
         }
-        if matches!(self.status, Miss | Replaced) && self.state.stored {
-            f.write_str("; stored")?;
+        if matches!(self, Self::Miss | Self::Replaced) && state.stored {
+            write("; stored");
         }
-        if self.state.stored {
-            write!(f, "; ttl={}", self.state.ttl)?;
+        if state.stored {
+            write("; ttl=");
+            write(itoa::Buffer::new().format(state.ttl));
         }
-        f.write_str(match self.status {
-            Stale => "; detail=stale-while-revalidate",
-            StaleIfError => "; detail=stale-if-error",
-            Uncacheable => "; detail=not-shared",
-            Hit | Revalidated | Replaced | Miss | Collapsed | Bypass => "",
-        })
+        match self {
+            Self::Stale => write("; detail=stale-while-revalidate"),
+            Self::StaleIfError => write("; detail=stale-if-error"),
+            Self::Uncacheable => write("; detail=not-shared"),
+            Self::Hit | Self::Revalidated | Self::Replaced | Self::Miss | Self::Collapsed | Self::Bypass => {}
+        }
     }
 }
 
@@ -116,10 +102,15 @@ mod tests {
             (CacheStatus::Revalidated, "penstock; fwd=stale; fwd-status=304; ttl=-3"),
             (CacheStatus::Collapsed, "penstock; fwd=uri-miss; collapsed; ttl=-3"),
         ];
+        let member = |status: CacheStatus, state| {
+            let mut written = Vec::new();
+            status.write_member(state, &mut written);
+            String::from_utf8(written).unwrap()
+        };
         for (status, expected) in cases {
-            assert_eq!(status.member(state).to_string(), expected);
+            assert_eq!(member(status, state), expected);
         }
         let unstored = StoredState { stored: false, ..state };
-        assert_eq!(CacheStatus::Bypass.member(unstored).to_string(), "penstock; fwd=method; fwd-status=206");
+        assert_eq!(member(CacheStatus::Bypass, unstored), "penstock; fwd=method; fwd-status=206");
     }
 }

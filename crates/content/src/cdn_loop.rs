@@ -40,8 +40,8 @@ impl LoopMember {
 
     /// Whether a request has passed through this server.
     pub(crate) fn has_passed(&self, request: &Request<'_>) -> bool {
-        let own = self.0.as_bytes();
-        request.values(CDN_LOOP).any(|value| memchr::memmem::find(value, own).is_some())
+        let is_own = |value| memchr::memmem::find(value, self.0.as_bytes()).is_some();
+        request.has_cdn_loop() && request.values(CDN_LOOP).any(is_own)
     }
 
     /// Adds the member to a request for the next server, behind those of the request that causes it.

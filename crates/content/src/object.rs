@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use penstock_cache::Object;
+use penstock_egress::Part;
 use penstock_http::conditional::Validators;
 use penstock_http::{HeadWriter, Status};
 
@@ -147,11 +148,21 @@ impl ObjectRepresentation {
     /// # Errors
     /// See [`BodyError`].
     pub(crate) async fn body(&self, context: &Rc<Context>, pieces: Pieces) -> Result<Body, BodyError> {
+        if let Some(bytes) = self.whole_copy(&pieces) {
+            return Ok(Body::Part(Part::Shared(bytes)));
+        }
         let mut stream = BodyStream::new(&self.store, &self.object, self.requester, pieces);
         Ok(match stream.next(context).await? {
             Some(first) => Body::Stream(Box::new((first, ChunkSource::Object(stream)))),
             None => Body::Empty,
         })
+    }
+
+    /// The bytes of a small object, if these pieces are the whole of it.
+    fn whole_copy(&self, pieces: &Pieces) -> Option<Arc<[u8]>> {
+        let Pieces::One(Piece::Range(range)) = pieces else { return None };
+        let is_whole = range.start == 0 && Some(range.end) == self.length();
+        self.head.as_ref().filter(|_| is_whole)?.content(&self.object)
     }
 
     /// Writes the fields of the origin, then Age, Cache-Status and Via.
@@ -175,7 +186,9 @@ impl ObjectRepresentation {
         let now = context.now();
         let lifetime = metadata.lifetime();
         head.number("Age", lifetime.age_seconds(now))
-            .display("Cache-Status", self.cache_status.member(metadata.stored_state(&lifetime, now)))
+            .text("Cache-Status", |value| {
+                self.cache_status.write_member(metadata.stored_state(&lifetime, now), value);
+            })
             .field("Via", "1.1 penstock");
         if let Requester::Peer(_) = self.requester {
             match metadata.is_stored() {

@@ -6,12 +6,14 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
-use penstock_cache::Object;
+use penstock_cache::{Object, SliceCopy};
+use penstock_config::limits;
 use penstock_http::HeadWriter;
 
 use crate::metadata::ObjectMetadata;
 
 /// Objects of one worker whose heads are kept: some 200 KiB, and at most 1.2 MiB if all heads are as long as they may be.
+/// Copies of small objects add at most 1 MiB.
 const HEADS: usize = 256;
 /// Bytes of a head that is kept at most; its ETag, which is kept once more, is a part of it.
 const HEAD_BYTES_MAX: usize = 2048;
@@ -27,6 +29,8 @@ pub(crate) struct ObjectHead {
     pub(crate) has_date: bool,
     /// The origin's fields.
     pub(crate) lines: Box<[u8]>,
+    /// The bytes, if they are few.
+    content: RefCell<Option<SliceCopy>>,
 }
 
 /// Heads of one worker, at a place that the address of the object gives.
@@ -84,7 +88,21 @@ impl ObjectHead {
             modified: metadata.date(),
             has_date: fields.has("date"),
             lines: lines.into(),
+            content: RefCell::default(),
         }
+    }
+
+    /// The bytes of a small object that is in memory, with a request counted for them; `None` of any other.
+    pub(crate) fn content(&self, object: &Arc<Object<ObjectMetadata>>) -> Option<Arc<[u8]>> {
+        if object.length()? > limits::COPIED_OBJECT_BYTES.min(object.slice_bytes().into()) {
+            return None;
+        }
+        let mut content = self.content.borrow_mut();
+        if let Some(bytes) = content.as_ref().and_then(|copy| object.request_copy(0, copy)) {
+            return Some(bytes);
+        }
+        *content = object.copy_slice(0);
+        object.request_copy(0, content.as_ref()?)
     }
 }
 

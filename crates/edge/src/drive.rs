@@ -242,15 +242,11 @@ async fn send_chunk(
                 sent.short =
                     wait_for_client(carrier, &mut transmission, chunk, &mut given_up, sent.bytes).await;
             }
-            Ok(Step::Cold(rest)) => {
-                let window = rest.len.min(limits::RESIDENCE_WINDOW_BYTES);
-                let residency = &worker.residency;
-                match residency.ensure_resident(&mut stream, &rest, rest.offset, window, now).await {
-                    Ok(()) => transmission.warmed(window),
-                    Err(NotResident::Truncated) => sent.short = Some(ShortReason::Truncated),
-                    Err(NotResident::Busy | NotResident::Failed(_)) => sent.short = Some(ShortReason::Io),
-                }
-            }
+            Ok(Step::Cold(rest)) => match worker.residency.ensure_front(&mut stream, &rest, now).await {
+                Ok(window) => transmission.warmed(window),
+                Err(NotResident::Truncated) => sent.short = Some(ShortReason::Truncated),
+                Err(NotResident::Busy | NotResident::Failed(_)) => sent.short = Some(ShortReason::Io),
+            },
             Ok(Step::Starved) => {
                 let rest = body.as_deref_mut().map(|body| &mut body.rest);
                 sent.short = wait_for_source(carrier, worker, &transmission, rest).await;

@@ -161,6 +161,7 @@ fn token_limits(access: &TokenAccess) -> TokenLimits {
         reopen_max: Duration::from_millis(limits::TOKEN_REOPEN_MILLISECONDS_MAX),
         circuit_failures: limits::KEYSERVER_CIRCUIT_FAILURES,
         circuit_open: Duration::from_secs(limits::KEYSERVER_CIRCUIT_SECONDS),
+        look: Duration::from_secs(limits::TOKEN_KEYS_LOOK_SECONDS),
     }
 }
 

@@ -103,6 +103,7 @@ impl Settings {
             outlet: OutletLimits {
                 batch_bytes_min: limits::BATCH_BYTES_MIN,
                 batch_bytes_max: limits::BATCH_BYTES_MAX,
+                plain_bytes_max: limits::PLAIN_BYTES_MAX,
                 small_record_bytes: limits::SMALL_RECORD_BYTES,
                 small_record_phase_bytes: limits::SMALL_RECORD_PHASE_BYTES,
                 idle: Duration::from_secs(limits::OUTLET_IDLE_SECONDS),

@@ -105,6 +105,8 @@ pub(crate) struct Common {
 const RESIDENCY: ResidencyLimits = ResidencyLimits {
     first_ahead: limits::READ_AHEAD_BYTES_MIN,
     most_ahead: limits::READ_AHEAD_BYTES_MAX,
+    window: limits::RESIDENCE_WINDOW_BYTES,
+    resident_window: limits::RESIDENT_WINDOW_BYTES,
     small_file: limits::SMALL_FILE_BYTES,
     believed_for: Duration::from_millis(limits::OPEN_FILE_FRESH_MILLISECONDS),
 };

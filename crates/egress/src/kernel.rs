@@ -95,7 +95,8 @@ impl Kernel {
             return Ok(Step::Blocked);
         }
         self.allow_zerocopy(socket, transmission)?;
-        let step = plain::advance(socket, transmission, limits).map_err(name_kernel_errors)?;
+        let step =
+            plain::advance(socket, transmission, limits.batch_bytes_max).map_err(name_kernel_errors)?;
         match step {
             Step::Sent(count) => self.sealed = self.sealed.saturating_add(records_at_most(count)),
             Step::Blocked => push(socket),

@@ -9,6 +9,8 @@ pub struct OutletLimits {
     pub batch_bytes_min: usize,
     /// Ciphertext sealed before one `send`, at most, in bytes.
     pub batch_bytes_max: usize,
+    /// Bytes of a file that one system call moves to a socket without sealing, at most.
+    pub plain_bytes_max: usize,
     /// Plaintext of a record that fits one packet, in bytes.
     pub small_record_bytes: usize,
     /// How much is sent in such records at first, in bytes.
@@ -86,6 +88,7 @@ mod tests {
     const LIMITS: OutletLimits = OutletLimits {
         batch_bytes_min: 64 * 1024,
         batch_bytes_max: 512 * 1024,
+        plain_bytes_max: 1024 * 1024,
         small_record_bytes: 1400,
         small_record_phase_bytes: 64 * 1024,
         idle: Duration::from_secs(1),

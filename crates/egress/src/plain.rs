@@ -32,11 +32,11 @@ pub(crate) fn advance_together(
         Err(error) => return Err(error.into()),
     };
     if copied == 0 {
-        return advance(socket, transmission, limits);
+        return advance_unchanged(socket, transmission, limits.plain_bytes_max);
     }
     transmission.advance(copied);
     let goes_on = is_all && matches!(transmission.front(), Some(Front::Warm(_)));
-    match if goes_on { advance(socket, transmission, limits) } else { Ok(Step::Done) } {
+    match if goes_on { advance(socket, transmission, limits.plain_bytes_max) } else { Ok(Step::Done) } {
         Ok(Step::Sent(moved)) => Ok(Step::Sent(copied + moved)),
         // The next call tells.
         _ => Ok(Step::Sent(copied)),
@@ -75,23 +75,34 @@ fn copy(socket: &TcpStream, transmission: &Transmission) -> io::Result<(usize, b
     if taken == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok((taken, taken == bytes)) }
 }
 
-/// Moves the front of `transmission` with one system call, two where it comes from another socket.
+/// Moves the front of `transmission` with one system call, two where it comes from another socket; of a file at most
+/// `file_bytes`.
 pub(crate) fn advance(
     socket: &TcpStream,
     transmission: &mut Transmission,
-    limits: &OutletLimits,
+    file_bytes: usize,
 ) -> Result<Step, SendError> {
     if let Some(extent) = transmission.cold() {
         return Ok(Step::Cold(extent));
     }
+    if transmission.has_changed_while_sent() {
+        return Err(SendError::Truncated);
+    }
+    advance_unchanged(socket, transmission, file_bytes)
+}
+
+/// The same for a file that has just been found unchanged.
+fn advance_unchanged(
+    socket: &TcpStream,
+    transmission: &mut Transmission,
+    file_bytes: usize,
+) -> Result<Step, SendError> {
     let sent = match transmission.front() {
         None | Some(Front::Cold) => return Ok(Step::Done),
         // A head waits for its body, so that they share a packet.
         Some(Front::Memory(bytes)) => send_some(socket, bytes, transmission.continues_behind(bytes.len())),
-        Some(Front::Warm(_)) if transmission.has_changed_while_sent() => return Err(SendError::Truncated),
         Some(Front::Warm(warm)) => {
-            let window = limits.batch_bytes_max;
-            let wanted = usize::try_from(warm.len).map_or(window, |len| len.min(window));
+            let wanted = usize::try_from(warm.len).map_or(file_bytes, |len| len.min(file_bytes));
             send_file(socket, warm.file.as_fd(), warm.offset, wanted)
         }
         Some(Front::Source) => return splice(socket, transmission),

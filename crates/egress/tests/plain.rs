@@ -14,6 +14,7 @@ use penstock_sys::file::{Extent, OpenFile};
 const LIMITS: OutletLimits = OutletLimits {
     batch_bytes_min: 64 * 1024,
     batch_bytes_max: 512 * 1024,
+    plain_bytes_max: 1024 * 1024,
     small_record_bytes: 1360,
     small_record_phase_bytes: 64 * 1024,
     idle: Duration::from_secs(1),

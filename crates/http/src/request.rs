@@ -164,6 +164,11 @@ impl<'h> Request<'h> {
         self.known.early_data
     }
 
+    /// Whether the request has passed through another CDN, or this one: CDN-Loop (RFC 8586).
+    pub const fn has_cdn_loop(&self) -> bool {
+        self.known.cdn_loop
+    }
+
     /// Every field line as it was sent: name in the client's spelling, value without the white
     /// space around it.
     pub fn fields(&self) -> impl Iterator<Item = (&'h str, &'h [u8])> + use<'h> {

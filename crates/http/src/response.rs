@@ -93,6 +93,13 @@ impl<'o> HeadWriter<'o> {
         self.write(value)
     }
 
+    /// One field whose value `write` appends: text of the program's own.
+    pub fn text(&mut self, name: &'static str, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
+        self.name(name);
+        write(self.out);
+        self.end_line()
+    }
+
     /// One field whose value is a number.
     pub fn number(&mut self, name: &'static str, number: u64) -> &mut Self {
         self.name(name);

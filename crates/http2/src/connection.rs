@@ -4,6 +4,8 @@ mod control;
 mod data;
 mod ending;
 mod headers;
+mod last_head;
+mod last_request;
 mod receive;
 mod sending;
 
@@ -13,6 +15,9 @@ use std::time::Instant;
 
 use ending::Phase;
 pub use ending::Shutdown;
+pub use last_head::HeadParts;
+use last_head::LastHead;
+use last_request::LastRequest;
 use receive::Reader;
 
 use crate::error::{ConnectionError, ErrorCode};
@@ -47,7 +52,9 @@ pub struct ServerConnection {
     limits: Arc<Http2Limits>,
     reader: Reader,
     decoder: Decoder,
+    last_request: Option<Box<LastRequest>>,
     encoder: Encoder,
+    last_head: Option<Box<LastHead>>,
     scratch: Vec<u8>,
     streams: Streams,
     events: VecDeque<StreamEvent>,
@@ -82,7 +89,9 @@ impl ServerConnection {
             limits: Arc::clone(limits),
             reader: Reader::default(),
             decoder: Decoder::new(),
+            last_request: None,
             encoder: Encoder::new(),
+            last_head: None,
             scratch: Vec::new(),
             streams: Streams::default(),
             events: VecDeque::new(),
@@ -227,6 +236,7 @@ impl ServerConnection {
         self.scratch = Vec::new();
         self.decoder.shrink();
         self.encoder.shrink();
+        (self.last_request, self.last_head) = (None, None);
         self.early_priorities.shrink_to_fit();
         self.reader.shrink();
     }

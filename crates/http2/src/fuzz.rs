@@ -108,7 +108,7 @@ fn decode_blocks(mut input: &[u8]) {
         let (block, rest) = rest.split_at(usize::from(length).min(rest.len()));
         input = rest;
         let mut fields = 0;
-        let result = decoder.decode(block, &mut scratch, |name, value| {
+        let result = decoder.decode(block, &mut scratch, |name, value, _| {
             fields += 1;
             // Both may come from the table, or from Huffman code.
             assert!(name.len() <= 4096 && value.len() <= 4096);
@@ -137,7 +137,7 @@ fn encode_and_decode(input: &[u8]) {
         encoder.status(100 + u16::from(size), &mut block);
         fields.iter().for_each(|(name, value)| encoder.field(name, value, &mut block));
         let mut decoded = Vec::new();
-        let sink = |name: &[u8], value: &[u8]| decoded.push((name.to_vec(), value.to_vec()));
+        let sink = |name: &[u8], value: &[u8], _| decoded.push((name.to_vec(), value.to_vec()));
         assert_eq!(decoder.decode(&block, &mut Vec::new(), sink), Ok(()));
         let status = (100 + u16::from(size)).to_string();
         assert_eq!(decoded[0], (b":status".to_vec(), status.into_bytes()));

@@ -8,7 +8,7 @@ mod huffman;
 mod integer;
 mod static_table;
 
-pub(crate) use decoder::Decoder;
+pub(crate) use decoder::{Decoder, is_string};
 pub(crate) use encoder::Encoder;
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ mod priority;
 mod request_head;
 mod streams;
 
-pub use connection::{PREFACE, ServerConnection, Shutdown};
+pub use connection::{HeadParts, PREFACE, ServerConnection, Shutdown};
 pub use error::{ConnectionError, ErrorCode};
 pub use event::{StreamEvent, StreamId};
 #[doc(hidden)]

@@ -3,56 +3,70 @@
 mod builder;
 
 use std::ops::Range;
+use std::rc::Rc;
 
 pub(crate) use builder::{FieldSection, HeadBuilder, HeadFault};
 
-/// A request head that passed every check of RFC 9113 §8.2 and §8.3. It is one allocation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A request head that passed every check of RFC 9113 §8.2 and §8.3. A clone shares its memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    bytes: Vec<u8>,
+    /// What the next request of a connection often has as well.
+    common: Rc<CommonHead>,
+    /// Empty for CONNECT.
+    path: Rc<str>,
+}
+
+/// A request head without its path.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct CommonHead {
+    /// Values of pseudo-header fields.
+    text: String,
     method: Range<u32>,
     scheme: Range<u32>,
     authority: Range<u32>,
-    path: Range<u32>,
-    lines: u32,
+    lines: Vec<u8>,
     content_length: Option<u64>,
 }
 
-impl RequestHead {
-    fn slice(&self, range: &Range<u32>) -> &[u8] {
-        &self.bytes[range.start as usize..range.end as usize]
+impl CommonHead {
+    fn slice(&self, range: &Range<u32>) -> &str {
+        &self.text[range.start as usize..range.end as usize]
     }
+}
 
-    fn text(&self, range: &Range<u32>) -> &str {
-        str::from_utf8(self.slice(range)).unwrap_or_default()
+impl RequestHead {
+    /// The same head with another path, which was checked.
+    pub(crate) fn with_path(&self, path: &str) -> Self {
+        let path = if path == &*self.path { Rc::clone(&self.path) } else { path.into() };
+        Self { common: Rc::clone(&self.common), path }
     }
 
     /// `:method`: a token.
     pub fn method(&self) -> &str {
-        self.text(&self.method)
+        self.common.slice(&self.common.method)
     }
 
     /// `:scheme`; empty for CONNECT.
     pub fn scheme(&self) -> &str {
-        self.text(&self.scheme)
+        self.common.slice(&self.common.scheme)
     }
 
     /// `:authority`, or Host if the client sent no `:authority`; if both came, they agree. Without white space, control
     /// characters and user information; its form is not checked further. Never empty for `http` and `https`.
     pub fn authority(&self) -> &str {
-        self.text(&self.authority)
+        self.common.slice(&self.common.authority)
     }
 
     /// `:path`: text without white space and control characters that begins with `/`, or `*` for OPTIONS. `None` for
     /// CONNECT.
     pub fn path(&self) -> Option<&str> {
-        (self.path.start != self.path.end).then(|| self.text(&self.path))
+        (!self.path.is_empty()).then_some(&self.path)
     }
 
     /// Field lines in the form that HTTP/1.1 has, `name: value\r\n`, names in lowercase letters. If there is an authority,
     /// one line is `host` with it. Cookies are one line. Connection-specific fields do not occur.
     pub fn lines(&self) -> &[u8] {
-        &self.bytes[self.lines as usize..]
+        &self.common.lines
     }
 
     /// Names and values of [`lines`](Self::lines), in order.
@@ -65,13 +79,14 @@ impl RequestHead {
     }
 
     /// Content-Length. The length of the body is checked against it: a longer or shorter body resets the stream.
-    pub const fn content_length(&self) -> Option<u64> {
-        self.content_length
+    pub fn content_length(&self) -> Option<u64> {
+        self.common.content_length
     }
 
-    /// Bytes of memory that the head holds.
+    /// Bytes of memory that the head holds, if it shares none.
     pub(crate) fn held_bytes(&self) -> u32 {
-        u32::try_from(self.bytes.capacity()).unwrap_or(u32::MAX)
+        let bytes = self.common.text.capacity() + self.common.lines.capacity() + self.path.len();
+        u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 }
 

@@ -54,7 +54,7 @@ fn idle_bytes(requests: &[Vec<u8>]) -> usize {
             // Each response is different, and repeats some fields, so that the table for encoding is full.
             let value = format!("value {}", number / 2).repeat(5);
             let fields: [(&[u8], &[u8]); 2] = [(b"server", b"penstock"), (b"x-value", value.as_bytes())];
-            connection.head(stream, 200, fields, true, &mut out);
+            connection.head_of(stream, (200, &[b"", b"", value.as_bytes()]), fields, true, &mut out);
             connection.finished(stream);
         }
         connection.take_control();
@@ -124,4 +124,28 @@ fn control_frames_and_unfinished_frames_are_read_without_an_allocation() {
         assert!(round > 0 || !out.is_empty());
     }
     assert_eq!(last, 0);
+}
+
+#[test]
+fn a_request_that_differs_in_its_path_takes_one_allocation() {
+    let mut connection = ServerConnection::new(&std::sync::Arc::default());
+    let now = Instant::now();
+    connection.receive(PREFACE, now).unwrap();
+    connection.receive(SETTINGS, now).unwrap();
+    let mut taken = Vec::new();
+    for (number, path) in (0..).zip([b"/a", b"/a", b"/a", b"/b", b"/b"]) {
+        // The path is a literal that is not put into the table.
+        let mut bytes = b"\0\0\x0d\x01\x05\0\0\0\0\x82\x87\x04\x02/a\x01\x05a.xyz".to_vec();
+        bytes[8] = 2 * number + 1;
+        bytes[13..15].copy_from_slice(path);
+        let before = allocations();
+        connection.receive(&bytes, now).unwrap();
+        let Some(StreamEvent::Request { stream, head, .. }) = connection.next_event() else { panic!() };
+        taken.push(allocations() - before);
+        assert_eq!(head.path().map(str::as_bytes), Some(&path[..]));
+        assert_eq!(head.authority(), "a.xyz");
+        connection.finished(stream);
+    }
+    assert!(taken[0] > 2, "{taken:?}");
+    assert_eq!(taken[1..], [0, 0, 1, 1], "{taken:?}");
 }

@@ -46,7 +46,7 @@ const WHOLE: [Whole; 9] = [
     (
         "penstock_key_network_refused_total",
         "counter",
-        "Connections closed because their client network had as many handshakes under way as allowed.",
+        "Connections closed in their handshake to make place for newer ones: their client network had the most.",
         |shared| shared.counters.network_full.load(Relaxed),
     ),
     ("penstock_key_log_dropped_total", "counter", "Lines of the access log that were dropped.", |shared| {

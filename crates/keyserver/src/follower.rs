@@ -1,5 +1,6 @@
 //! Keeps the keys those that are in their directories.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_sys::watch::{Stop, Watch, Woken};
+use penstock_tls::remote_key::KeyId;
 
 use crate::directory::KeyDirectory;
 use crate::keyring::Keyring;
@@ -73,7 +75,7 @@ pub(crate) struct Follower(Stop);
 impl Follower {
     pub(crate) fn start(
         directories: Directories,
-        (tokens, in_force): (Arc<Tokens>, usize),
+        (tokens, in_force): (Arc<Tokens>, HashSet<KeyId>),
         shared: Arc<Shared>,
     ) -> io::Result<Self> {
         let watch = Watch::new()?;
@@ -91,14 +93,13 @@ impl Drop for Follower {
     }
 }
 
-/// `in_force` is the number of keys in tokens that are in force already.
+/// `in_tokens` are the keys in tokens that are in force already.
 fn follow(
     mut directories: Directories,
-    (tokens, in_force): (&Tokens, usize),
+    (tokens, mut in_tokens): (&Tokens, HashSet<KeyId>),
     watch: &Watch,
     shared: &Shared,
 ) {
-    let mut in_tokens = in_force;
     loop {
         for directory in &directories.0 {
             if let Err(error) = watch.add(directory.path()) {
@@ -107,19 +108,15 @@ fn follow(
             }
         }
         // After watching, so that a change in between is not missed.
-        let shown = tokens.keys().count();
-        let changed = directories.refresh() + shown.abs_diff(std::mem::replace(&mut in_tokens, shown));
+        let shown = tokens.ids();
+        let changed = directories.refresh() + shown.symmetric_difference(&in_tokens).count();
+        in_tokens = shown;
         if changed > 0 {
             let keyring = directories.keyring(tokens);
             tracing::info!("{changed} private keys have changed, {} in all", keyring.len());
             shared.keyring.store(Arc::new(keyring));
         }
-        let recheck = if tokens.is_complete() {
-            limits::CERTIFICATES_RECHECK_SECONDS
-        } else {
-            limits::TOKEN_KEYS_RECHECK_SECONDS
-        };
-        match wait_for_change(watch, Duration::from_secs(recheck)) {
+        match wait_for_change(watch, tokens.recheck()) {
             Ok(Woken::Stopped) => return,
             Ok(_) => {}
             Err(error) => {

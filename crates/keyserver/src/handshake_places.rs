@@ -1,55 +1,113 @@
-//! How many handshakes are under way, altogether and for each client network.
+//! Places for handshakes, altogether and for each client network.
 //!
-//! Before its handshake has ended, a client is unknown: a stranger that is slow on purpose holds a place until the
-//! deadline. Without a bound for its network it would keep the edges out.
+//! Before its handshake has ended, a client is unknown. One that is slow on purpose would hold its place until the deadline,
+//! so a newer connection takes the place of the oldest handshake of the network that has the most.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 
-/// Counts the handshakes of each network that has any.
+use tokio::sync::oneshot;
+
+/// The handshakes under way.
 #[derive(Debug)]
-pub(crate) struct NetworkHandshakes {
-    counts: RefCell<HashMap<IpAddr, usize>>,
+pub(crate) struct HandshakePlaces {
+    under_way: RefCell<UnderWay>,
     most: usize,
+    most_of_network: usize,
 }
 
-/// A handshake that is counted until it is dropped.
+#[derive(Debug, Default)]
+struct UnderWay {
+    /// Of each network that has any, the oldest first.
+    networks: HashMap<IpAddr, VecDeque<Handshake>>,
+    total: usize,
+    /// Greater than the number of each handshake.
+    next: u64,
+}
+
 #[derive(Debug)]
-pub(crate) struct NetworkHandshake {
-    networks: Rc<NetworkHandshakes>,
+struct Handshake {
+    number: u64,
+    /// Dropped when the place is given to another.
+    _held: oneshot::Sender<()>,
+}
+
+/// The place of a handshake until it is dropped.
+#[derive(Debug)]
+pub(crate) struct HandshakePlace {
+    places: Rc<HandshakePlaces>,
     network: IpAddr,
+    number: u64,
+    held: oneshot::Receiver<()>,
 }
 
-impl NetworkHandshakes {
-    /// At most `most` handshakes of a network at a time.
-    pub(crate) fn new(most: usize) -> Rc<Self> {
-        Rc::new(Self { counts: RefCell::default(), most })
+impl HandshakePlaces {
+    /// At most `most` handshakes at a time, and `most_of_network` of one network. Both are greater than zero.
+    pub(crate) fn new(most: usize, most_of_network: usize) -> Rc<Self> {
+        Rc::new(Self { under_way: RefCell::default(), most, most_of_network })
     }
 
-    /// Counts one more; `None` if the network of the client has as many as it may.
-    pub(crate) fn enter(self: &Rc<Self>, client: IpAddr) -> Option<NetworkHandshake> {
+    /// A place for the handshake of a client, taken from another one if all are taken.
+    pub(crate) fn enter(self: &Rc<Self>, client: IpAddr) -> HandshakePlace {
         let network = network_of(client);
-        let mut counts = self.counts.borrow_mut();
-        let count = counts.entry(network).or_insert(0);
-        if *count >= self.most {
-            return None;
+        let mut under_way = self.under_way.borrow_mut();
+        if under_way.networks.get(&network).is_some_and(|own| own.len() >= self.most_of_network) {
+            under_way.give_up_oldest(network);
+        } else if under_way.total >= self.most
+            && let Some(largest) = under_way.largest()
+        {
+            under_way.give_up_oldest(largest);
         }
-        *count += 1;
-        Some(NetworkHandshake { networks: Rc::clone(self), network })
+        let (number, (sender, held)) = (under_way.next, oneshot::channel());
+        under_way.next += 1;
+        under_way.total += 1;
+        under_way.networks.entry(network).or_default().push_back(Handshake { number, _held: sender });
+        HandshakePlace { places: Rc::clone(self), network, number, held }
     }
 }
 
-impl Drop for NetworkHandshake {
-    fn drop(&mut self) {
-        let mut counts = self.networks.counts.borrow_mut();
-        if let Some(count) = counts.get_mut(&self.network) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.network);
-            }
+impl UnderWay {
+    /// The network with the most handshakes; of several, the one with the oldest.
+    fn largest(&self) -> Option<IpAddr> {
+        let oldest = |handshakes: &VecDeque<Handshake>| handshakes.front().map(|oldest| oldest.number);
+        let by_size = |(_, handshakes): &(&IpAddr, &VecDeque<Handshake>)| {
+            (handshakes.len(), std::cmp::Reverse(oldest(handshakes)))
+        };
+        self.networks.iter().max_by_key(by_size).map(|(network, _)| *network)
+    }
+
+    fn give_up_oldest(&mut self, network: IpAddr) {
+        if let Some(number) =
+            self.networks.get(&network).and_then(|own| own.front().map(|oldest| oldest.number))
+        {
+            self.remove(network, number);
         }
+    }
+
+    fn remove(&mut self, network: IpAddr, number: u64) {
+        let Some(handshakes) = self.networks.get_mut(&network) else { return };
+        if let Ok(index) = handshakes.binary_search_by_key(&number, |handshake| handshake.number) {
+            handshakes.remove(index);
+            self.total -= 1;
+        }
+        if handshakes.is_empty() {
+            self.networks.remove(&network);
+        }
+    }
+}
+
+impl HandshakePlace {
+    /// Ends when the place has been given to a newer handshake.
+    pub(crate) async fn lost(&mut self) {
+        drop((&mut self.held).await);
+    }
+}
+
+impl Drop for HandshakePlace {
+    fn drop(&mut self) {
+        self.places.under_way.borrow_mut().remove(self.network, self.number);
     }
 }
 
@@ -66,22 +124,48 @@ fn network_of(client: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
+    fn has_lost(place: &mut HandshakePlace) -> bool {
+        place.held.try_recv() == Err(oneshot::error::TryRecvError::Closed)
+    }
+
     #[test]
-    fn a_network_has_its_share_of_handshakes_and_others_theirs() {
+    fn a_network_that_has_its_share_gives_up_its_own_oldest_handshake() {
         for (first, neighbour, stranger) in [
             ("192.0.2.1", "::ffff:192.0.2.255", "192.0.3.1"),
             ("2001:db8:0:1::1", "2001:db8:0:ff:1:2:3:4", "2001:db8:0:100::1"),
             ("127.0.0.1", "127.0.0.9", "127.0.1.1"),
         ] {
             let [first, neighbour, stranger] = [first, neighbour, stranger].map(|ip| ip.parse().unwrap());
-            let networks = NetworkHandshakes::new(2);
-            let (held, other) = (networks.enter(first).unwrap(), networks.enter(neighbour));
-            assert!(other.is_some() && networks.enter(neighbour).is_none(), "{neighbour}");
-            assert!(networks.enter(stranger).is_some(), "{stranger}");
-            drop(held);
-            assert!(networks.enter(neighbour).is_some(), "{neighbour}");
-            drop(other);
-            assert!(networks.counts.borrow().is_empty(), "only networks with handshakes are kept");
+            let places = HandshakePlaces::new(100, 2);
+            let [mut oldest, mut second, mut other] = [first, neighbour, stranger].map(|ip| places.enter(ip));
+            assert!(![&mut oldest, &mut second, &mut other].into_iter().any(has_lost));
+            let mut newest = places.enter(neighbour);
+            assert!(has_lost(&mut oldest), "{neighbour}");
+            assert!(![&mut second, &mut other, &mut newest].into_iter().any(has_lost));
+            drop((oldest, second, newest, other));
+            let under_way = places.under_way.borrow();
+            assert!(
+                under_way.networks.is_empty() && under_way.total == 0,
+                "only networks with handshakes are kept"
+            );
         }
+    }
+
+    #[test]
+    fn when_all_places_are_taken_the_network_with_the_most_gives_one_up() {
+        let address = |network: u8, host: u8| IpAddr::from([192, 0, network, host]);
+        let places = HandshakePlaces::new(7, 4);
+        let mut edge = places.enter(address(9, 1));
+        let mut strangers: Vec<_> = (0..6).map(|place| places.enter(address(place % 3, place))).collect();
+        // Each network of strangers has two; the oldest is of the first.
+        let mut newer: Vec<_> = (0..200).map(|place| places.enter(address(place % 3, place))).collect();
+        assert!(!has_lost(&mut edge), "the only one of its network");
+        assert!(strangers.iter_mut().all(has_lost));
+        assert_eq!(newer.iter_mut().filter_map(|place| (!has_lost(place)).then_some(())).count(), 6);
+        assert_eq!(places.under_way.borrow().total, 7);
+        let mut second = places.enter(address(9, 2));
+        assert!(!has_lost(&mut edge) && !has_lost(&mut second));
+        drop(newer);
+        assert_eq!(places.under_way.borrow().total, 2);
     }
 }

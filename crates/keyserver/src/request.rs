@@ -143,7 +143,7 @@ impl Job {
         match &key.signer {
             Signer::Token(token) => {
                 // A digest of another length could be one of another hash.
-                let fits = kind.hash().is_some_and(|hash| hash.length() == digest.len());
+                let fits = kind.hash().is_none_or(|hash| hash.length() == digest.len());
                 let later = fits.then(|| token.sign_digest(*kind, digest.clone()));
                 spawn_local(async move {
                     let signed = match later {

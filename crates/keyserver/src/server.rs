@@ -14,7 +14,7 @@ use penstock_config::{KeyserverConfig, limits};
 use penstock_tls::MutualServer;
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
 
@@ -24,7 +24,7 @@ use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::exposition;
 use crate::follower::{Directories, Follower};
-use crate::handshake_places::NetworkHandshakes;
+use crate::handshake_places::{HandshakePlace, HandshakePlaces};
 use crate::pool::Pool;
 use crate::shared::Shared;
 use crate::tokens::Tokens;
@@ -94,7 +94,7 @@ impl Keyserver {
         let tls = Arc::new(ArcSwap::from_pointee(mutual(config)?));
         let tokens = Arc::new(Tokens::start(&config.tokens, &Tokens::default()).map_err(StartError::Thread)?);
         tokens.wait();
-        let (in_force, keyring) = (tokens.keys().count(), directories.keyring(&tokens));
+        let (in_force, keyring) = (tokens.ids(), directories.keyring(&tokens));
         let threads = config.threads.get();
         let counters = Counters::default();
         let shared = Arc::new(Shared {
@@ -146,7 +146,7 @@ impl Keyserver {
         let tokens = Tokens::start(&config.tokens, &self.shared.tokens.load()).map_err(StartError::Thread)?;
         let tokens = Arc::new(tokens);
         tokens.wait();
-        let (in_force, keyring) = (tokens.keys().count(), directories.keyring(&tokens));
+        let (in_force, keyring) = (tokens.ids(), directories.keyring(&tokens));
         let shared = Arc::clone(&self.shared);
         let follower = Follower::start(directories, (Arc::clone(&tokens), in_force), shared)
             .map_err(StartError::Thread)?;
@@ -257,8 +257,7 @@ async fn serve(
     mut stage: watch::Receiver<Stage>,
 ) {
     let (draining, drained) = watch::channel(false);
-    let handshakes = Arc::new(Semaphore::new(limits::KEYSERVER_HANDSHAKES));
-    let networks = NetworkHandshakes::new(limits::KEYSERVER_HANDSHAKES_PER_NETWORK);
+    let places = HandshakePlaces::new(limits::KEYSERVER_HANDSHAKES, limits::KEYSERVER_HANDSHAKES_PER_NETWORK);
     let mut connections = JoinSet::new();
     let accepting = async {
         let listener = match tokio::net::TcpListener::from_std(listener) {
@@ -266,20 +265,13 @@ async fn serve(
             Err(error) => return tracing::error!("cannot accept connections: {error}"),
         };
         loop {
-            // The semaphore is never closed. Above the limit, connections wait in the kernel's queue.
-            let Ok(place) = Arc::clone(&handshakes).acquire_owned().await else { return };
             tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok((socket, peer)) => {
-                        let Some(entry) = networks.enter(peer.ip()) else {
-                            shared.counters.network_full.fetch_add(1, Relaxed);
-                            tracing::debug!("{peer} is refused: its network has too many handshakes");
-                            continue;
-                        };
+                        let place = places.enter(peer.ip());
                         let (shared, tls, drained) = (Arc::clone(&shared), tls.load_full(), drained.clone());
                         connections.spawn_local(async move {
-                            if let Some((stream, name)) = handshake(&shared, &tls, socket, peer).await {
-                                drop((place, entry));
+                            if let Some((stream, name)) = handshake(&shared, &tls, socket, peer, place).await {
                                 run(shared, stream, name, peer, drained).await;
                             }
                         });
@@ -307,17 +299,27 @@ async fn serve(
     }
 }
 
-/// The TLS handshake; `None` if it failed, which is counted.
+/// The TLS handshake, for as long as it has its place; `None` if it failed, which is counted.
 async fn handshake(
     shared: &Shared,
     tls: &MutualServer,
     socket: TcpStream,
     peer: SocketAddr,
+    mut place: HandshakePlace,
 ) -> Option<(penstock_tls::OutboundStream, String)> {
     // Answers are one packet each: nothing to gain from waiting.
     drop(socket.set_nodelay(true));
     let deadline = Duration::from_secs(limits::KEYSERVER_HANDSHAKE_SECONDS);
-    let reason = match timeout(deadline, tls.accept(socket)).await {
+    let ended = tokio::select! {
+        biased;
+        ended = timeout(deadline, tls.accept(socket)) => ended,
+        () = place.lost() => {
+            shared.counters.network_full.fetch_add(1, Relaxed);
+            tracing::debug!("{peer} is closed: its network has the most handshakes, and a newer one needs a place");
+            return None;
+        }
+    };
+    let reason = match ended {
         Ok(Ok(accepted)) => return Some(accepted),
         Ok(Err(error)) => error.to_string(),
         Err(_) => "it took too long".to_owned(),

@@ -1,5 +1,6 @@
 //! Private keys in tokens of hardware modules.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::{TokenAccess, limits};
 use penstock_keys::{SignerStatus, Token, TokenKey, TokenLimits};
+use penstock_tls::remote_key::KeyId;
 
 use crate::keyring::{Key, Signer};
 
@@ -63,6 +65,22 @@ impl Tokens {
         })
     }
 
+    /// The identifiers of these keys.
+    pub(crate) fn ids(&self) -> HashSet<KeyId> {
+        self.keys().map(|key| key.id).collect()
+    }
+
+    /// How long the keys that the tokens have shown are taken for those that they have.
+    pub(crate) fn recheck(&self) -> Duration {
+        Duration::from_secs(if !self.is_complete() {
+            limits::TOKEN_KEYS_RECHECK_SECONDS
+        } else if self.keys.is_empty() {
+            limits::CERTIFICATES_RECHECK_SECONDS
+        } else {
+            limits::TOKEN_KEYS_LOOK_SECONDS
+        })
+    }
+
     /// The state of each token.
     pub(crate) fn status(&self) -> Vec<SignerStatus> {
         let mut all: Vec<_> = self.tokens.iter().map(|(_, token)| token.status()).collect();
@@ -86,5 +104,6 @@ fn token_limits(access: &TokenAccess) -> TokenLimits {
         reopen_max: Duration::from_millis(limits::TOKEN_REOPEN_MILLISECONDS_MAX),
         circuit_failures: limits::KEYSERVER_CIRCUIT_FAILURES,
         circuit_open: Duration::from_secs(limits::KEYSERVER_CIRCUIT_SECONDS),
+        look: Duration::from_secs(limits::TOKEN_KEYS_LOOK_SECONDS),
     }
 }

@@ -20,10 +20,13 @@ pub struct ResidencyLimits {
     pub first_ahead: u64,
     /// Most bytes read ahead of the window being sent; it doubles from `first_ahead` up to here.
     pub most_ahead: u64,
-    /// Files up to this many bytes are checked as a whole; the result holds for `believed_for`. So does that of ranges of
-    /// larger files up to this many bytes.
+    /// Bytes of a body that are loaded before they are sent.
+    pub window: u64,
+    /// Bytes of a body that are sent at once if they are in memory; not less.
+    pub resident_window: u64,
+    /// Files up to this many bytes are checked as a whole; the result holds for `believed_for`.
     pub small_file: u64,
-    /// How long a small file or range found in memory is assumed to stay there.
+    /// How long a small file, or a window of a larger one, that was found in memory is assumed to stay there.
     pub believed_for: Duration,
 }
 
@@ -62,7 +65,7 @@ impl From<io::Error> for NotResident {
 /// Counts of a worker's checks since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResidencyCounters {
-    /// Windows taken to be in memory because a small file was found there shortly before.
+    /// Windows taken to be in memory because they were found there shortly before.
     pub believed: u64,
     /// Windows found in memory.
     pub resident: u64,
@@ -101,6 +104,31 @@ impl Residency {
     /// Sends loads to `io`. `start` must be the same time for all workers that share files.
     pub fn new(io: Arc<IoThreads>, limits: ResidencyLimits, start: Instant) -> Self {
         Self { io, limits, start, counters: Cell::default(), windows: Windows::default() }
+    }
+
+    /// Returns once the first bytes of `body` are in the page cache, and how many: a wide window if it is there already,
+    /// otherwise a smaller one, as [`Self::ensure_resident`] loads it.
+    ///
+    /// # Errors
+    /// See [`NotResident`]. Nothing may be sent from the file after `Truncated`.
+    pub async fn ensure_front(
+        &self,
+        stream: &mut Stream,
+        body: &Extent,
+        now: Instant,
+    ) -> Result<u64, NotResident> {
+        let (wide, window) = (body.len.min(self.limits.resident_window), body.len.min(self.limits.window));
+        if wide > window
+            && !body.file.is_truncated()
+            && self.is_range_resident(&body.file, body.offset, wide, now)
+        {
+            let end = body.offset.saturating_add(wide);
+            stream.sent_to = end;
+            self.keep_ahead(stream, body, end);
+            return Ok(wide);
+        }
+        self.ensure_resident(stream, body, body.offset, window, now).await?;
+        Ok(window)
     }
 
     /// Returns once the next window of `body`, `len` bytes from `offset` in its file, is in the page cache.
@@ -170,16 +198,13 @@ impl Residency {
     }
 
     fn is_range_resident(&self, file: &Arc<OpenFile>, offset: u64, len: u64, now: Instant) -> bool {
-        let is_small = len <= self.limits.small_file;
-        if is_small && self.windows.has(file, offset, len, self.milliseconds(now)) {
+        if self.windows.has(file, offset, len, self.milliseconds(now)) {
             self.count(|counters| counters.believed += 1);
             return true;
         }
         let is_resident = file.is_resident(offset, len).unwrap_or(false);
         if is_resident {
             self.count(|counters| counters.resident += 1);
-        }
-        if is_resident && is_small {
             self.windows.believe(file, offset, len, self.believed_until(now));
         }
         is_resident

@@ -1,5 +1,6 @@
 //! A token of SoftHSM, a hardware module in software.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,24 @@ impl SoftToken {
         let id = format!("{:02x}", name.bytes().fold(0_u8, u8::wrapping_add));
         let key = key.to_str().expect("a path in UTF-8");
         self.util(&["--import", key, "--token", Self::LABEL, "--label", name, "--id", &id]);
+    }
+
+    /// Has the private keys of the token want a login before each signature. SoftHSM's tool cannot, so this changes the files:
+    /// an attribute is its type, the kind of its value, and the value.
+    pub fn want_logins(&self) {
+        let objects = |directory: &Path| fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let files = objects(&self.tokens()).flat_map(|token| objects(&token).collect::<Vec<_>>());
+        let mut count = 0;
+        for file in files.filter(|file| file.extension() == Some(OsStr::new("object"))) {
+            let mut bytes = fs::read(&file).unwrap();
+            let attribute = b"\0\0\0\0\0\0\x02\x02\0\0\0\0\0\0\0\x01\0";
+            if let Some(at) = bytes.windows(attribute.len()).position(|window| window == attribute) {
+                bytes[at + attribute.len() - 1] = 1;
+                fs::write(&file, bytes).unwrap();
+                count += 1;
+            }
+        }
+        assert!(count > 0, "no private key has CKA_ALWAYS_AUTHENTICATE");
     }
 
     /// The URI of a key, with the PIN in the file `pin` beside the configuration.

@@ -74,6 +74,14 @@ impl PublicKey {
         Some(Self(PKey::from_rsa(key).ok()?))
     }
 
+    /// The Ed25519 key of an encoded point (RFC 8032 section 5.1.2); `None` if it has not 32 bytes.
+    pub fn ed25519(point: &[u8]) -> Option<Self> {
+        // SubjectPublicKeyInfo (RFC 8410 section 4).
+        const PREFIX: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
+        let point: &[u8; 32] = point.try_into().ok()?;
+        Some(Self(PKey::public_key_from_der(&[PREFIX, point].concat()).ok()?))
+    }
+
     /// The identifier of the key; `None` if the library cannot encode it.
     pub fn id(&self) -> Option<KeyId> {
         KeyId::of(&self.0)

@@ -57,7 +57,7 @@ pub const KEYSERVER_CLIENT_CONNECTIONS_MAX: u64 = 65_536;
 /// Connections in their handshake, whose client is not known yet.
 pub const KEYSERVER_HANDSHAKES: usize = 256;
 
-/// Those of one client network, /24 of IPv4 or /56 of IPv6: strangers of one network leave places to the others.
+/// Those of one client network, /24 of IPv4 or /56 of IPv6: beyond it the oldest ends.
 pub const KEYSERVER_HANDSHAKES_PER_NETWORK: usize = 64;
 
 /// From accept to the end of the handshake.
@@ -98,6 +98,9 @@ pub const TOKEN_LOOK_MILLISECONDS: u64 = 20;
 
 /// and this often afterwards while keys are missing.
 pub const TOKEN_KEYS_RECHECK_SECONDS: u64 = 1;
+
+/// How often a token is asked whether another key has come under a name. A network HSM answers some requests for each key.
+pub const TOKEN_KEYS_LOOK_SECONDS: u64 = 15;
 
 /// Certificates whose keys `penstock doctor` tries.
 pub const REMOTE_KEY_CHECKS: usize = 32;

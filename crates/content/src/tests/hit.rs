@@ -7,9 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_config::Origin;
+use penstock_egress::Part;
 
-use super::fixture::{Fixture, allocations_of_response, content, run, run_with_files, site};
+use super::fixture::{Fixture, SLICE, allocations_of_response, content, run, run_with_files, site};
 use super::scripted::Reply;
+use crate::response::Body;
 use crate::site::SiteOrigin;
 
 const FRESH: &[(&str, &str)] =
@@ -17,8 +19,12 @@ const FRESH: &[(&str, &str)] =
 
 /// Head, and the stream with its parts.
 const ALLOCATIONS_OF_A_CACHED_HIT: u64 = 2;
+/// Its head: a small object is sent from a copy of its bytes, without a stream.
+const ALLOCATIONS_OF_A_SMALL_HIT: u64 = 1;
 /// Its head.
 const ALLOCATIONS_OF_A_FILE: u64 = 1;
+/// More than is copied.
+const LARGE: usize = 5000;
 
 /// The most allocations of one of many equal requests.
 async fn allocations_of(fixture: &Fixture, line: &str) -> u64 {
@@ -39,12 +45,43 @@ fn a_cached_hit_allocates_its_head_and_its_stream_only() {
     for prefetch in [0, 1] {
         run(async move {
             let fixture = Fixture::with(|site| site.cache.prefetch = prefetch);
-            fixture.origin.reply(Reply::ok(FRESH, &content(1000, 0)));
-            let allocated = allocations_of(&fixture, "GET /x").await;
-            assert_eq!(fixture.origin.requests(), 1);
-            assert!((1..=ALLOCATIONS_OF_A_CACHED_HIT).contains(&allocated), "{allocated} allocations");
+            for (target, bytes, most) in
+                [("/x", LARGE, ALLOCATIONS_OF_A_CACHED_HIT), ("/y", 1000, ALLOCATIONS_OF_A_SMALL_HIT)]
+            {
+                fixture.origin.reply(Reply::ok(FRESH, &content(bytes, 0)));
+                let allocated = allocations_of(&fixture, &format!("GET {target}")).await;
+                assert!((1..=most).contains(&allocated), "{allocated} allocations for {bytes} bytes");
+            }
+            assert_eq!(fixture.origin.requests(), 2);
         });
     }
+}
+
+/// The bytes of a small object are copied at its second request: all requests, before and after, for all or a part of
+/// it, get the same ones, as long as the object is in the cache.
+#[test]
+fn a_small_object_has_the_same_bytes_from_its_copy() {
+    run(async {
+        let fixture = Fixture::cached();
+        let bytes = content(4096, 3);
+        fixture.origin.reply(Reply::ok(FRESH, &bytes));
+        for turn in 0..5 {
+            assert_eq!(fixture.get("GET /x", "").await.body, bytes, "{turn}");
+            let part = fixture.get("GET /x", "Range: bytes=10-19\r\n").await;
+            assert_eq!((part.status, &*part.body), (206, &bytes[10..20]), "{turn}");
+            assert_eq!(fixture.get("HEAD /x", "").await.body, b"", "{turn}");
+        }
+        assert!(matches!(fixture.open("GET /x", "").await.body, Body::Part(Part::Shared(_))));
+        assert_eq!(fixture.origin.requests(), 1);
+        // It is requested as often as it is sent: what nothing asks for is evicted instead of it.
+        let filler = content(SLICE, 9);
+        for number in 0..200 {
+            fixture.origin.reply(Reply::ok(FRESH, &filler));
+            assert_eq!(fixture.get("GET /x", "").await.body, bytes);
+            assert_eq!(fixture.get(&format!("GET /{number}"), "").await.body, filler);
+        }
+        assert_eq!(fixture.origin.requests(), 201);
+    });
 }
 
 #[test]

@@ -19,6 +19,9 @@ use crate::worker::Worker;
 /// Bytes of an HTTP date (RFC 9110 §5.6.7).
 const DATE_BYTES: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 
+/// The fields of a page of the server's own.
+const PAGE_LINES: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\n";
+
 /// Bytes of a frame's header (RFC 9113 §4.1).
 pub(super) const FRAME_HEADER_BYTES: usize = 9;
 
@@ -297,18 +300,24 @@ impl Head {
         field_block: &mut Vec<u8>,
     ) {
         let mut digits = itoa::Buffer::new();
-        let length = self.length.map(|length| (&b"content-length"[..], digits.format(length).as_bytes()));
-        let kind = self.is_page.then_some((&b"content-type"[..], &b"text/plain; charset=utf-8"[..]));
-        let fields = written_fields(self.fields.as_ref().map_or(&[], Fields::lines));
+        let length = self.length.map_or("", |length| digits.format(length));
+        let lines =
+            if self.is_page { PAGE_LINES } else { self.fields.as_ref().map_or(&[][..], Fields::lines) };
         let mut text = [0; DATE_BYTES];
-        if !self.has_date {
+        let date: &[u8] = if self.has_date {
+            &[]
+        } else {
             worker.date.with_date(now, |date| {
-                text.iter_mut().zip(date.bytes()).for_each(|(byte, other)| *byte = other);
+                if let Ok(date) = date.as_bytes().try_into() {
+                    text = date;
+                }
             });
-        }
-        let date = (!self.has_date).then_some((&b"date"[..], &text[..]));
-        let server = Some((&b"server"[..], &b"penstock"[..]));
-        let own = [date, server, kind, length].into_iter().flatten();
-        protocol.head(stream, self.status, own.chain(fields), self.end, field_block);
+            &text
+        };
+        let own = [(&b"date"[..], date), (b"server", b"penstock"), (b"content-length", length.as_bytes())];
+        let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+        let fields = own.chain(written_fields(lines));
+        let parts = [date, length.as_bytes(), lines];
+        protocol.head_of(stream, (self.status, &parts), fields, self.end, field_block);
     }
 }

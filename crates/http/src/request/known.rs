@@ -14,4 +14,5 @@ pub(super) struct KnownFields<'h> {
     pub(super) user_agent: Option<&'h str>,
     pub(super) referer: Option<&'h str>,
     pub(super) early_data: bool,
+    pub(super) cdn_loop: bool,
 }

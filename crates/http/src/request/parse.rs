@@ -223,6 +223,7 @@ impl<'h> FieldValues<'h> {
             6 if is("origin") => first(&mut known.origin, value),
             7 if is("referer") => first(&mut known.referer, value),
             8 if is("if-range") => self.single(|known| &mut known.if_range, value, "repeated_if_range"),
+            8 if is("cdn-loop") => known.cdn_loop = true,
             8 if is("if-match") => first(&mut known.if_match, value),
             10 if is("connection") => self.connection(value),
             10 if is("early-data") => known.early_data = true,

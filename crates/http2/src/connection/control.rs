@@ -68,7 +68,10 @@ impl ServerConnection {
 
     fn setting(&mut self, name: u16, value: u32) -> Result<(), ConnectionError> {
         match name {
-            setting::HEADER_TABLE_SIZE => self.encoder.set_limit(value as usize),
+            setting::HEADER_TABLE_SIZE => {
+                self.encoder.set_limit(value as usize);
+                self.last_head = None;
+            }
             setting::ENABLE_PUSH if value > 1 => return Err(protocol("setting_value")),
             setting::INITIAL_WINDOW_SIZE => return self.set_peer_window(value),
             setting::MAX_FRAME_SIZE => {

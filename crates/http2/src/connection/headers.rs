@@ -1,6 +1,9 @@
 //! HEADERS and CONTINUATION (RFC 9113 §6.2, §6.10, §8.1).
 
+use std::ops::Range;
+
 use super::ServerConnection;
+use super::last_request::LastRequest;
 use super::receive::UnfinishedBlock;
 use crate::error::{ConnectionError, ErrorCode};
 use crate::event::{StreamEvent, StreamId};
@@ -8,7 +11,7 @@ use crate::flood::Flood;
 use crate::frame::{FrameHeader, PAYLOAD_BYTES_MAX, calm, flag, frame_size, protocol, without_padding};
 use crate::limits::Http2Limits;
 use crate::priority::{Priority, PriorityParameters};
-use crate::request_head::{FieldSection, HeadBuilder, HeadFault};
+use crate::request_head::{FieldSection, HeadBuilder, HeadFault, RequestHead};
 use crate::streams::{Closed, Incoming, Outgoing, StreamState};
 
 /// CONTINUATION frames of one field block. Clients that fill their frames need two for the largest block that is allowed.
@@ -95,10 +98,35 @@ impl ServerConnection {
         finish: impl FnOnce(HeadBuilder<'s>) -> T,
     ) -> Result<T, ConnectionError> {
         let mut builder = HeadBuilder::new(section, &self.limits);
-        let sink = |name: &[u8], value: &[u8]| builder.field(name, value);
+        let sink = |name: &[u8], value: &[u8], at: Range<usize>| builder.field_at(name, value, at);
         let decoded = self.decoder.decode(block, &mut self.scratch, sink);
         decoded.map_err(|error| ConnectionError { code: ErrorCode::COMPRESSION_ERROR, reason: error.0 })?;
         Ok(finish(builder))
+    }
+
+    /// Decodes the block of a request.
+    fn decode_request(
+        &mut self,
+        block: &[u8],
+    ) -> Result<Result<(RequestHead, PriorityParameters), HeadFault>, ConnectionError> {
+        if self.decoder.take_changed() {
+            self.last_request = None;
+        }
+        let last = self.last_request.as_ref();
+        if let Some(known) = last.and_then(|last| last.decode(block, &self.limits, &mut self.scratch)) {
+            return Ok(Ok(known));
+        }
+        let finish = |builder: HeadBuilder<'_>| {
+            let (path_at, list_bytes) = (builder.path_at(), builder.list_bytes());
+            builder.into_head().map(|head| (head, path_at, list_bytes))
+        };
+        let decoded = self.decode(FieldSection::Head, block, finish)?;
+        Ok(decoded.map(|(head, path_at, list_bytes)| {
+            let is_lasting = !self.decoder.take_changed();
+            let last = is_lasting.then(|| LastRequest::new(block, path_at, &head, list_bytes)).flatten();
+            self.last_request = last.map(Box::new);
+            head
+        }))
     }
 
     fn decode_ignored(&mut self, block: &[u8]) -> Result<(), ConnectionError> {
@@ -142,7 +170,7 @@ impl ServerConnection {
             self.guard.count(Flood::Ignored)?;
             return self.decode_ignored(block);
         }
-        let result = self.decode(FieldSection::Head, block, HeadBuilder::into_head)?;
+        let result = self.decode_request(block)?;
         let has_place = self.streams.len() < self.limits.streams as usize;
         let held_bytes = result.as_ref().map_or(0, |(head, _)| head.held_bytes());
         let refusal = match (&result, has_place) {

@@ -1,6 +1,7 @@
 //! Responses: heads, the headers of DATA, windows of the client, and whose turn it is.
 
 use super::ServerConnection;
+use super::last_head::{HeadParts, LastHead};
 use crate::event::StreamId;
 use crate::fields::is_connection_specific;
 use crate::flood::Flood;
@@ -29,7 +30,31 @@ impl ServerConnection {
         end: bool,
         out: &mut Vec<u8>,
     ) {
-        self.fields(stream, Some(status), fields, end, out);
+        let Some(start) = self.begin_block(stream, end, out) else { return };
+        self.encode(Some(status), fields, out);
+        frame_block(stream.get(), end, start, self.frame_bytes_max(), out);
+    }
+
+    /// As [`head`](Self::head). If the last head that this function has encoded had the same status and the same `parts`, and
+    /// nothing has changed since, the head is not encoded again.
+    pub fn head_of<'f>(
+        &mut self,
+        stream: StreamId,
+        (status, parts): (u16, &HeadParts<'_>),
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        end: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(start) = self.begin_block(stream, end, out) else { return };
+        match self.last_head.as_ref().and_then(|last| last.block_of(status, parts)) {
+            Some(block) => out.extend_from_slice(block),
+            None => {
+                if !self.encode(Some(status), fields, out) {
+                    self.last_head = LastHead::new(status, parts, &out[start + HEADER_BYTES..]).map(Box::new);
+                }
+            }
+        }
+        frame_block(stream.get(), end, start, self.frame_bytes_max(), out);
     }
 
     /// Appends HEADERS with trailers, which end the stream. What is said of [`head`](Self::head) is true here as well.
@@ -39,18 +64,15 @@ impl ServerConnection {
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
         out: &mut Vec<u8>,
     ) {
-        self.fields(stream, None, fields, true, out);
+        let Some(start) = self.begin_block(stream, true, out) else { return };
+        self.encode(None, fields, out);
+        frame_block(stream.get(), true, start, self.frame_bytes_max(), out);
     }
 
-    fn fields<'f>(
-        &mut self,
-        stream: StreamId,
-        status: Option<u16>,
-        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
-        end: bool,
-        out: &mut Vec<u8>,
-    ) {
-        let Some(state) = self.streams.get_mut(stream.get()).filter(|state| state.may_send()) else { return };
+    /// Begins a field block: takes note of the end of the stream, and leaves space for the header of the frame. Returns where
+    /// that is in `out`; `None` if the stream may not send.
+    fn begin_block(&mut self, stream: StreamId, end: bool, out: &mut Vec<u8>) -> Option<usize> {
+        let state = self.streams.get_mut(stream.get()).filter(|state| state.may_send())?;
         if end {
             state.is_sent = true;
             state.outgoing = Outgoing::Nothing;
@@ -60,6 +82,16 @@ impl ServerConnection {
         }
         let start = out.len();
         out.extend([0; HEADER_BYTES]);
+        Some(start)
+    }
+
+    /// Encodes a field block. Returns whether that has changed the state of the encoder.
+    fn encode<'f>(
+        &mut self,
+        status: Option<u16>,
+        fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
+        out: &mut Vec<u8>,
+    ) -> bool {
         self.encoder.begin(out);
         if let Some(status) = status {
             self.encoder.status(status, out);
@@ -71,7 +103,11 @@ impl ServerConnection {
                 }
             });
         }
-        frame_block(stream.get(), end, start, self.frame_bytes_max(), out);
+        let has_changed = self.encoder.take_changed();
+        if has_changed {
+            self.last_head = None;
+        }
+        has_changed
     }
 
     /// The bytes that flow control lets this stream send now; 0 if it is stalled, ended or reset. The smaller of the two

@@ -317,7 +317,7 @@ impl Sequence<'_> {
         let Some((header, block)) = bytes.split_first_chunk() else { return };
         let header = FrameHeader::parse(header);
         assert_eq!((header.kind, header.length), (kind::HEADERS, block.len()));
-        assert_eq!(self.decoder.decode(block, &mut Vec::new(), |_, _| {}), Ok(()));
+        assert_eq!(self.decoder.decode(block, &mut Vec::new(), |_, _, _| {}), Ok(()));
     }
 
     /// Reads what the server wants to say, and counts WINDOW_UPDATE.

@@ -34,6 +34,8 @@ pub(crate) struct Encoder {
     /// By the low bits of a digest, the number of the entry that was inserted or found last: a first guess, which saves a
     /// search. Not there until an entry is looked for, nor after [`shrink`](Self::shrink).
     places: Option<Box<[u16; PLACES]>>,
+    /// Whether a field that is sent again may be encoded otherwise than before.
+    has_changed: bool,
 }
 
 impl Encoder {
@@ -45,6 +47,7 @@ impl Encoder {
             recent: [0; RECENT],
             next_recent: 0,
             places: None,
+            has_changed: true,
         }
     }
 
@@ -55,12 +58,19 @@ impl Encoder {
             self.table.set_limit(limit);
             let least = self.update.map_or(limit, |(least, _)| least.min(limit));
             self.update = Some((least, limit));
+            self.has_changed = true;
         }
+    }
+
+    /// Whether the state has changed since the last call. If not, equal fields are encoded as they were before it.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
     }
 
     /// Begins a field block. Call it before the first field of each.
     pub(crate) fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some((least, last)) = self.update.take() {
+            self.has_changed = true;
             if least < last {
                 integer::encode(least, 5, 0x20, out);
             }
@@ -113,6 +123,7 @@ impl Encoder {
         if is_repeated {
             self.set_place(digest, self.table.inserted());
             self.table.insert(digest, name, value);
+            self.has_changed = true;
         }
     }
 
@@ -138,6 +149,7 @@ impl Encoder {
         }
         let is_known = self.recent.contains(&digest);
         if !is_known {
+            self.has_changed = true;
             self.recent[self.next_recent] = digest;
             self.next_recent = (self.next_recent + 1) % RECENT;
         }

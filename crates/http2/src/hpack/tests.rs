@@ -8,7 +8,7 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Fields, HpackError> {
     let mut fields = Fields::new();
-    decoder.decode(block, &mut Vec::new(), |name, value| fields.push((name.to_vec(), value.to_vec())))?;
+    decoder.decode(block, &mut Vec::new(), |name, value, _| fields.push((name.to_vec(), value.to_vec())))?;
     Ok(fields)
 }
 

@@ -1,8 +1,9 @@
 //! From the fields of a block to a head, or to trailers.
 
 use std::ops::Range;
+use std::rc::Rc;
 
-use super::RequestHead;
+use super::{CommonHead, RequestHead};
 use crate::fields::{check_field, is_token, is_visible};
 use crate::limits::Http2Limits;
 use crate::priority::PriorityParameters;
@@ -10,8 +11,8 @@ use crate::priority::PriorityParameters;
 /// What a field counts for in addition to its name and value (RFC 9113 §6.5.2).
 const FIELD_OVERHEAD: usize = 32;
 
-/// The first allocation of a head, in bytes: a usual request of a browser.
-const HEAD_BYTES_USUAL: usize = 768;
+/// The first allocation for lines of a head, in bytes: a usual request of a browser.
+const LINES_BYTES_USUAL: usize = 640;
 
 /// How often a section may exceed the limit of its size before the connection ends.
 const EXCESS_MAX: usize = 4;
@@ -41,9 +42,12 @@ pub(crate) enum HeadFault {
 pub(crate) struct HeadBuilder<'l> {
     limits: &'l Http2Limits,
     section: FieldSection,
-    head: RequestHead,
-    /// The value of Host.
-    host: Option<Range<u32>>,
+    head: CommonHead,
+    path: String,
+    /// Where the field block has the path as a string literal.
+    path_at: Range<usize>,
+    /// Whether Host came.
+    has_host: bool,
     /// The values of all cookie fields.
     cookies: Vec<u8>,
     priority: PriorityParameters,
@@ -55,15 +59,17 @@ pub(crate) struct HeadBuilder<'l> {
 
 impl<'l> HeadBuilder<'l> {
     pub(crate) fn new(section: FieldSection, limits: &'l Http2Limits) -> Self {
-        let mut head = RequestHead::default();
+        let mut head = CommonHead::default();
         if section == FieldSection::Head {
-            head.bytes.reserve_exact(HEAD_BYTES_USUAL.min(limits.header_list_bytes as usize));
+            head.lines.reserve_exact(LINES_BYTES_USUAL.min(limits.header_list_bytes as usize));
         }
         Self {
             limits,
             section,
             head,
-            host: None,
+            path: String::new(),
+            path_at: 0..0,
+            has_host: false,
             cookies: Vec::new(),
             priority: PriorityParameters::default(),
             list_bytes: 0,
@@ -71,6 +77,23 @@ impl<'l> HeadBuilder<'l> {
             has_lines: false,
             fault: None,
         }
+    }
+
+    /// Where the block has the path, and bytes of all fields (RFC 9113 §6.5.2).
+    pub(crate) fn path_at(&self) -> Range<usize> {
+        self.path_at.clone()
+    }
+
+    pub(crate) fn list_bytes(&self) -> usize {
+        self.list_bytes
+    }
+
+    /// Takes a field whose value is a string literal at `at` in its block, or not a literal.
+    pub(crate) fn field_at(&mut self, name: &[u8], value: &[u8], at: Range<usize>) {
+        if name == b":path" {
+            self.path_at = at;
+        }
+        self.field(name, value);
     }
 
     pub(crate) fn field(&mut self, name: &[u8], value: &[u8]) {
@@ -107,37 +130,42 @@ impl<'l> HeadBuilder<'l> {
         if self.has_lines {
             return Err("pseudo_field_after_field");
         }
-        let (range, is_valid) = match name {
-            b":method" => (&self.head.method, !value.is_empty() && value.iter().all(|&byte| is_token(byte))),
-            b":scheme" => (&self.head.scheme, is_scheme(value)),
-            b":authority" => (&self.head.authority, is_authority(value)),
-            b":path" => (&self.head.path, !value.is_empty() && is_visible(value)),
+        let (is_repeated, is_valid) = match name {
+            b":method" => {
+                (self.head.method.end != 0, !value.is_empty() && value.iter().all(|&byte| is_token(byte)))
+            }
+            b":scheme" => (self.head.scheme.end != 0, is_scheme(value)),
+            b":authority" => (self.head.authority.end != 0, is_authority(value)),
+            b":path" => (!self.path.is_empty(), !value.is_empty() && is_visible(value)),
             _ => return Err("unknown_pseudo_field"),
         };
-        if range.end != 0 {
+        if is_repeated {
             return Err("repeated_pseudo_field");
         }
-        if !is_valid {
-            return Err("pseudo_field_value");
-        }
+        let value = str::from_utf8(value).ok().filter(|_| is_valid).ok_or("pseudo_field_value")?;
         if name == b":path" && value.len() > self.limits.target_bytes as usize {
             self.set_fault(HeadFault::TooLarge { status: 414, reason: "target_too_long" });
         }
         if self.fault.is_some() {
             return Ok(());
         }
-        // A range ends above 0 if its field came, also with an empty value.
-        if self.head.bytes.is_empty() {
-            self.head.bytes.push(b' ');
-        }
-        let range = append(&mut self.head.bytes, value);
         match name {
-            b":method" => self.head.method = range,
-            b":scheme" => self.head.scheme = range,
-            b":authority" => self.head.authority = range,
-            _ => self.head.path = range,
+            b":method" => self.head.method = self.add_text(value),
+            b":scheme" => self.head.scheme = self.add_text(value),
+            b":authority" => self.head.authority = self.add_text(value),
+            _ => self.path.push_str(value),
         }
         Ok(())
+    }
+
+    /// Keeps the value of a pseudo-header field. Its range ends above 0, also if it is empty.
+    fn add_text(&mut self, value: &str) -> Range<u32> {
+        if self.head.text.is_empty() {
+            self.head.text.push(' ');
+        }
+        let start = position(self.head.text.len());
+        self.head.text.push_str(value);
+        start..position(self.head.text.len())
     }
 
     fn regular(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
@@ -163,47 +191,42 @@ impl<'l> HeadBuilder<'l> {
         Ok(())
     }
 
-    fn line(&mut self, name: &[u8], value: &[u8]) -> Range<u32> {
-        self.head.bytes.reserve(name.len() + value.len() + 4);
-        append(&mut self.head.bytes, name);
-        append(&mut self.head.bytes, b": ");
-        let value = append(&mut self.head.bytes, value);
-        append(&mut self.head.bytes, b"\r\n");
-        value
+    fn line(&mut self, name: &[u8], value: &[u8]) {
+        let lines = &mut self.head.lines;
+        lines.reserve(name.len() + value.len() + 4);
+        for text in [name, b": ", value, b"\r\n"] {
+            lines.extend_from_slice(text);
+        }
     }
 
     /// Ends the pseudo-header fields; the first line has the authority.
     fn begin_lines(&mut self) {
-        if self.has_lines {
+        if std::mem::replace(&mut self.has_lines, true) {
             return;
         }
-        self.has_lines = true;
-        self.head.lines = position(&self.head.bytes);
-        let authority = self.head.authority.clone();
+        let CommonHead { text, authority, lines, .. } = &mut self.head;
+        let authority = &text[authority.start as usize..authority.end as usize];
         if !authority.is_empty() {
-            append(&mut self.head.bytes, b"host: ");
-            self.head.bytes.extend_from_within(authority.start as usize..authority.end as usize);
-            append(&mut self.head.bytes, b"\r\n");
+            for text in [&b"host: "[..], authority.as_bytes(), b"\r\n"] {
+                lines.extend_from_slice(text);
+            }
         }
     }
 
     /// Host must agree with `:authority` (RFC 9113 §8.3.1), and takes its place if that is missing.
     fn set_host(&mut self, value: &[u8]) -> Result<(), &'static str> {
-        if self.host.is_some() {
+        if self.has_host {
             return Err("repeated_host");
         }
-        if !is_authority(value) {
-            return Err("host");
+        let text = str::from_utf8(value).ok().filter(|_| is_authority(value)).ok_or("host")?;
+        self.has_host = true;
+        let authority = self.head.slice(&self.head.authority);
+        if !authority.is_empty() {
+            return authority.eq_ignore_ascii_case(text).then_some(()).ok_or("host_is_not_authority");
         }
-        if self.head.authority.is_empty() {
-            let range = self.line(b"host", value);
-            self.head.authority = range.clone();
-            self.host = Some(range);
-            return Ok(());
-        }
-        self.host = Some(self.head.authority.clone());
-        let agree = self.head.slice(&self.head.authority).eq_ignore_ascii_case(value);
-        agree.then_some(()).ok_or("host_is_not_authority")
+        self.line(b"host", value);
+        self.head.authority = self.add_text(text);
+        Ok(())
     }
 
     fn set_content_length(&mut self, value: &[u8]) -> Result<(), &'static str> {
@@ -231,42 +254,42 @@ impl<'l> HeadBuilder<'l> {
         }
         self.begin_lines();
         if !self.cookies.is_empty() {
-            self.head.bytes.extend_from_slice(&self.cookies);
-            self.head.bytes.extend_from_slice(b"\r\n");
+            self.head.lines.extend_from_slice(&self.cookies);
+            self.head.lines.extend_from_slice(b"\r\n");
         }
-        check_request(&self.head).map_err(HeadFault::Malformed)?;
-        Ok((self.head, self.priority))
+        check_request(&self.head, &self.path).map_err(HeadFault::Malformed)?;
+        let head = RequestHead { common: Rc::new(self.head), path: self.path.into() };
+        Ok((head, self.priority))
     }
 
     /// The lines of trailers.
     pub(crate) fn into_trailers(self) -> Result<Vec<u8>, HeadFault> {
         match self.fault() {
             Some(fault) => Err(fault),
-            None => Ok(self.head.bytes),
+            None => Ok(self.head.lines),
         }
     }
 }
 
 /// Checks what the fields mean together (RFC 9113 §8.3.1, §8.5).
-fn check_request(head: &RequestHead) -> Result<(), &'static str> {
+fn check_request(head: &CommonHead, path: &str) -> Result<(), &'static str> {
     if head.method.is_empty() {
         return Err("missing_pseudo_field");
     }
-    let method = head.slice(&head.method);
-    if method == b"CONNECT" {
-        let is_connect = head.scheme.is_empty() && head.path.is_empty() && !head.authority.is_empty();
+    let (method, authority) = (head.slice(&head.method), head.slice(&head.authority));
+    if method == "CONNECT" {
+        let is_connect = head.scheme.is_empty() && path.is_empty() && !authority.is_empty();
         return is_connect.then_some(()).ok_or("connect");
     }
-    if head.scheme.is_empty() || head.path.is_empty() {
+    if head.scheme.is_empty() || path.is_empty() {
         return Err("missing_pseudo_field");
     }
-    if matches!(head.slice(&head.scheme), b"http" | b"https") {
-        let path = head.slice(&head.path);
-        let is_server_wide = path == b"*" && method == b"OPTIONS";
-        if !is_server_wide && !path.starts_with(b"/") {
+    if matches!(head.slice(&head.scheme), "http" | "https") {
+        let is_server_wide = path == "*" && method == "OPTIONS";
+        if !is_server_wide && !path.starts_with('/') {
             return Err("path_form");
         }
-        if head.authority.is_empty() {
+        if authority.is_empty() {
             return Err("missing_authority");
         }
     }
@@ -282,13 +305,7 @@ fn is_authority(value: &[u8]) -> bool {
     is_visible(value) && !value.iter().any(|byte| matches!(byte, b'@' | b'/' | b'?' | b'#'))
 }
 
-fn position(bytes: &[u8]) -> u32 {
+fn position(length: usize) -> u32 {
     // A section is smaller than 4 GiB: `header_list_bytes` is a `u32`.
-    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
-}
-
-fn append(bytes: &mut Vec<u8>, text: &[u8]) -> Range<u32> {
-    let start = position(bytes);
-    bytes.extend_from_slice(text);
-    start..position(bytes)
+    u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -35,6 +35,8 @@ pub(crate) enum TokenFault {
     Keys(usize),
     /// The key or the token cannot make this kind of signature.
     WrongKind,
+    /// The key wants a login before each signature.
+    LoginEach,
     /// The operation failed otherwise.
     Failed(String),
 }
@@ -45,7 +47,7 @@ impl TokenFault {
         match self {
             Self::Lost(_) => RemoteKeyError::Unavailable,
             Self::Keys(_) => RemoteKeyError::Refused(ErrorCode::KeyNotFound as u8),
-            Self::WrongKind => RemoteKeyError::Refused(ErrorCode::BadOpcode as u8),
+            Self::WrongKind | Self::LoginEach => RemoteKeyError::Refused(ErrorCode::BadOpcode as u8),
             Self::Failed(_) => RemoteKeyError::Refused(ErrorCode::Cryptography as u8),
         }
     }
@@ -57,6 +59,10 @@ impl fmt::Display for TokenFault {
             Self::Lost(why) | Self::Failed(why) => f.write_str(why),
             Self::Keys(0) => f.write_str("it has no such private key"),
             Self::Keys(count) => write!(f, "it has {count} private keys of that name; add id to the URI"),
+            Self::LoginEach => f.write_str(
+                "its key wants a login before each signature (CKA_ALWAYS_AUTHENTICATE), which is not supported; make a \
+                 key without this attribute",
+            ),
             Self::WrongKind => f.write_str("its key cannot make this kind of signature"),
         }
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::error::{Error, RvError};
+use cryptoki::mechanism::eddsa::{EddsaParams, EddsaSignatureScheme};
 use cryptoki::mechanism::rsa::{PkcsMgfType, PkcsPssParams};
 use cryptoki::mechanism::{Mechanism, MechanismType};
 use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
@@ -209,7 +210,11 @@ struct TokenKeyHandle {
 enum TokenKeyKind {
     Rsa,
     Ec(EcCurve),
+    Ed25519,
 }
+
+/// `CKA_EC_PARAMS` of Ed25519: its object identifier (RFC 8410), or its name as a PrintableString.
+const ED25519: [&[u8]; 2] = [b"\x06\x03\x2b\x65\x70", b"\x13\x0cedwards25519"];
 
 impl ModuleSession {
     fn key(&mut self, name: &ObjectName) -> Result<TokenKeyHandle, TokenFault> {
@@ -232,19 +237,24 @@ impl ModuleSession {
     }
 
     fn kind(&self, handle: ObjectHandle) -> Result<TokenKeyKind, TokenFault> {
-        let types = [AttributeType::KeyType, AttributeType::EcParams];
+        let types = [AttributeType::KeyType, AttributeType::EcParams, AttributeType::AlwaysAuthenticate];
+        let mut kind = None;
         for attribute in self.session.get_attributes(handle, &types).map_err(fault_of)? {
             match attribute {
-                Attribute::KeyType(KeyType::RSA) => return Ok(TokenKeyKind::Rsa),
+                // The login belongs between the begin and the end of a signature. The safe functions of the library make both
+                // at once, and the mechanisms for digests have no form with several parts.
+                Attribute::AlwaysAuthenticate(true) => return Err(TokenFault::LoginEach),
+                Attribute::KeyType(KeyType::RSA) => kind = Some(TokenKeyKind::Rsa),
+                Attribute::EcParams(parameters) if ED25519.contains(&&parameters[..]) => {
+                    kind = Some(TokenKeyKind::Ed25519);
+                }
                 Attribute::EcParams(parameters) => {
-                    return EcCurve::of_parameters(&parameters)
-                        .map(TokenKeyKind::Ec)
-                        .ok_or(TokenFault::WrongKind);
+                    kind = EcCurve::of_parameters(&parameters).map(TokenKeyKind::Ec);
                 }
                 _ => {}
             }
         }
-        Err(TokenFault::WrongKind)
+        kind.ok_or(TokenFault::WrongKind)
     }
 
     /// From the attributes of the private key if it is RSA; otherwise from the public key of the same name.
@@ -264,6 +274,12 @@ impl ModuleSession {
             let public = match key.kind {
                 TokenKeyKind::Rsa => modulus.zip(exponent).and_then(|(n, e)| PublicKey::rsa(&n, &e)),
                 TokenKeyKind::Ec(curve) => point.and_then(|point| curve.public_key(&point)),
+                // With or without the OCTET STRING around it.
+                TokenKeyKind::Ed25519 => point.and_then(|point| {
+                    PublicKey::ed25519(
+                        point.strip_prefix(b"\x04\x20").filter(|p| p.len() == 32).unwrap_or(&point),
+                    )
+                }),
             };
             if public.is_some() {
                 return Ok(public);
@@ -294,6 +310,10 @@ impl TokenSession for ModuleSession {
                 // FIPS 186-5 section 6.4.1 takes the first bits of a longer digest; not all tokens do.
                 let raw = sign(Mechanism::Ecdsa, &digest[..digest.len().min(curve.bytes())])?;
                 ecdsa_der(&raw).ok_or_else(|| TokenFault::Failed("its signature is malformed".to_owned()))
+            }
+            // The message itself is signed.
+            (SignatureKind::Ed25519, TokenKeyKind::Ed25519) => {
+                sign(Mechanism::Eddsa(EddsaParams::new(EddsaSignatureScheme::Pure)), digest)
             }
             _ => Err(TokenFault::WrongKind),
         }

@@ -17,6 +17,8 @@ pub(super) struct Queue<T> {
 struct State<T> {
     waiting: VecDeque<T>,
     is_closed: bool,
+    /// Threads that are to stop waiting.
+    wakes: usize,
 }
 
 /// What came of waiting.
@@ -31,14 +33,15 @@ pub(super) enum Popped<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        let state = State { waiting: VecDeque::new(), is_closed: false };
+        let state = State { waiting: VecDeque::new(), is_closed: false, wakes: 0 };
         Self { state: Mutex::new(state), filled: Condvar::new(), closed: Condvar::new() }
     }
 }
 
 impl<T> Queue<T> {
-    pub(super) fn push(&self, item: T) {
-        self.lock().waiting.push_back(item);
+    /// Ends the waiting of one thread, as if its time were over.
+    pub(super) fn wake(&self) {
+        self.lock().wakes += 1;
         self.filled.notify_one();
     }
 
@@ -65,14 +68,15 @@ impl<T> Queue<T> {
 
     /// Waits for an item.
     pub(super) fn pop(&self, patience: Duration) -> Popped<T> {
-        let mut state = self.lock();
-        if state.waiting.is_empty() && !state.is_closed {
-            state = wait(&self.filled, state, patience, |state| state.waiting.is_empty() && !state.is_closed);
-        }
+        let waits = |state: &mut State<T>| state.waiting.is_empty() && !state.is_closed && state.wakes == 0;
+        let mut state = wait(&self.filled, self.lock(), patience, waits);
         match state.waiting.pop_front() {
             _ if state.is_closed => Popped::Closed,
             Some(item) => Popped::Item(item),
-            None => Popped::Nothing,
+            None => {
+                state.wakes = state.wakes.saturating_sub(1);
+                Popped::Nothing
+            }
         }
     }
 
@@ -126,15 +130,18 @@ mod tests {
     #[test]
     fn items_come_in_order_until_the_queue_is_closed() {
         let queue = Queue::default();
-        queue.push(1);
-        queue.push(2);
+        let push = |item| assert!(queue.push_bounded(item, 9, |_| true));
+        push(1);
+        push(2);
         queue.push_first(0);
         for number in 0..3 {
             assert_eq!(queue.pop(Duration::ZERO), Popped::Item(number));
         }
         assert_eq!(queue.pop(Duration::ZERO), Popped::Nothing);
+        queue.wake();
+        assert_eq!(queue.pop(Duration::from_secs(3600)), Popped::Nothing);
         assert!(!queue.pause(Duration::ZERO));
-        queue.push(3);
+        push(3);
         queue.close();
         assert_eq!(queue.pop(Duration::from_secs(3600)), Popped::Closed);
         assert!(queue.pause(Duration::from_secs(3600)));

@@ -1,6 +1,7 @@
 //! Threads of a token whose module does as a test says.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use penstock_tls::Hash;
@@ -17,26 +18,32 @@ struct Scripted {
     opens: Mutex<VecDeque<Result<(), TokenFault>>>,
     /// Tells the test of each call, which sends the result.
     calls: Mutex<Sender<Answer>>,
+    /// What a look finds.
+    found: Shown,
 }
 
-struct ScriptedSession(Sender<Answer>);
+struct ScriptedSession {
+    calls: Sender<Answer>,
+    found: Shown,
+}
 
 impl Device for Scripted {
     /// Opens as told, and then always.
     fn open(&self) -> Result<Box<dyn TokenSession>, TokenFault> {
         self.opens.lock().unwrap().pop_front().unwrap_or(Ok(()))?;
-        Ok(Box::new(ScriptedSession(self.calls.lock().unwrap().clone())))
+        let calls = self.calls.lock().unwrap().clone();
+        Ok(Box::new(ScriptedSession { calls, found: Arc::clone(&self.found) }))
     }
 }
 
 impl TokenSession for ScriptedSession {
     fn look(&mut self, _: &ObjectName) -> Result<Option<PublicKey>, TokenFault> {
-        Ok(None)
+        self.found.lock().unwrap().clone()
     }
 
     fn sign(&mut self, _: &ObjectName, _: SignatureKind, _: &[u8]) -> Result<Vec<u8>, TokenFault> {
         let (answer, result) = channel();
-        self.0.send(answer).map_err(|_| TokenFault::Lost("the test has ended".to_owned()))?;
+        self.calls.send(answer).map_err(|_| TokenFault::Lost("the test has ended".to_owned()))?;
         result.recv().unwrap_or_else(|_| Err(TokenFault::Lost("the test has ended".to_owned())))
     }
 
@@ -51,15 +58,29 @@ const LIMITS: TokenLimits = TokenLimits {
     reopen_max: Duration::from_millis(1),
     circuit_failures: 3,
     circuit_open: Duration::from_millis(1),
+    look: Duration::from_millis(1),
 };
 
 type Calls = Receiver<Answer>;
 
 fn token(limits: TokenLimits, opens: Vec<Result<(), TokenFault>>) -> (Arc<TokenKey>, Calls) {
+    let (key, calls, _) = showing(limits, opens, Ok(None));
+    (key, calls)
+}
+
+type Shown = Arc<Mutex<Result<Option<PublicKey>, TokenFault>>>;
+
+fn showing(
+    limits: TokenLimits,
+    opens: Vec<Result<(), TokenFault>>,
+    found: Result<Option<PublicKey>, TokenFault>,
+) -> (Arc<TokenKey>, Calls, Shown) {
     let (calls, called) = channel();
-    let device = Scripted { opens: Mutex::new(opens.into()), calls: Mutex::new(calls) };
+    let found = Arc::new(Mutex::new(found));
+    let device =
+        Scripted { opens: Mutex::new(opens.into()), calls: Mutex::new(calls), found: Arc::clone(&found) };
     let token = Token::with("edge".to_owned(), device, limits).unwrap();
-    (token.key(&ObjectName::default()), called)
+    (token.key(&ObjectName::default()), called, found)
 }
 
 fn lost() -> TokenFault {
@@ -212,4 +233,41 @@ fn more_operations_than_the_limit_are_refused_and_abandoned_ones_make_space() {
         assert_eq!(third.await, Ok(b"three".to_vec()), "the second was never begun");
     });
     assert_eq!(results(&key), [2, 1, 0, 0, 0, 1]);
+}
+
+/// The public key of Ed25519 with these bytes.
+fn public(byte: u8) -> PublicKey {
+    PublicKey::ed25519(&[byte; 32]).unwrap()
+}
+
+fn until_shown(key: &TokenKey, wanted: Option<&PublicKey>) {
+    let id = |public: Option<&PublicKey>| public.and_then(PublicKey::id);
+    let until = Instant::now() + Duration::from_secs(60);
+    while id(key.public().as_ref()) != id(wanted) {
+        assert!(Instant::now() < until, "{:?} is shown instead of {wanted:?}", key.public());
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_key_that_is_replaced_under_its_name_is_seen() {
+    let (key, _calls, found) = showing(LIMITS, Vec::new(), Ok(Some(public(1))));
+    let show = |result| *found.lock().unwrap() = result;
+    until_shown(&key, Some(&public(1)));
+    show(Ok(Some(public(2))));
+    until_shown(&key, Some(&public(2)));
+    show(Err(TokenFault::Keys(0)));
+    until_shown(&key, None);
+    show(Ok(Some(public(3))));
+    until_shown(&key, Some(&public(3)));
+}
+
+#[test]
+fn a_key_stays_while_its_successor_has_the_same_name() {
+    let name = ObjectName::default();
+    let state = KeyState::new(name);
+    assert!(state.record(Ok(Some(public(1))), "edge"));
+    assert!(!state.record(Err(TokenFault::Keys(2)), "edge"));
+    assert_eq!(state.public().and_then(|key| key.id()), public(1).id());
+    assert!(!state.record(Err(TokenFault::Keys(0)), "edge") && state.public().is_none());
 }

@@ -14,6 +14,8 @@ const MIB: u64 = 1024 * KIB;
 const LIMITS: ResidencyLimits = ResidencyLimits {
     first_ahead: 256 * KIB,
     most_ahead: MIB,
+    window: 256 * KIB,
+    resident_window: MIB,
     small_file: 64 * KIB,
     believed_for: Duration::from_secs(1),
 };
@@ -56,6 +58,26 @@ async fn bytes_in_memory_need_no_thread() {
     let expected = ResidencyCounters { resident: 2, ..Default::default() };
     assert_eq!(residency.counters(), expected);
     assert_eq!(pool.counters().begun, 0);
+}
+
+#[tokio::test]
+async fn what_is_in_memory_is_sent_in_wider_windows_than_what_is_loaded() {
+    let pool = pool(1, 8);
+    let (residency, now) = residency(&pool);
+    let (_named, body) = file_of(4 * MIB);
+    let front = |offset, len| Extent::new(Arc::clone(&body.file), offset, len).unwrap();
+    let mut stream = Stream::default();
+    for (offset, len, window) in [(0, 4 * MIB, MIB), (MIB, 300 * KIB, 300 * KIB), (7, 5, 5)] {
+        assert_eq!(residency.ensure_front(&mut stream, &front(offset, len), now).await, Ok(window));
+    }
+    let counters = residency.counters();
+    assert_eq!((counters.resident, counters.loaded, pool.counters().begun), (3, 0, 0));
+    if !forget(&body) {
+        return;
+    }
+    assert_eq!(residency.ensure_front(&mut stream, &front(2 * MIB, 2 * MIB), now).await, Ok(256 * KIB));
+    assert!(body.file.is_resident(2 * MIB, 256 * KIB).unwrap());
+    assert_eq!(residency.counters().loaded_bytes, 256 * KIB);
 }
 
 #[tokio::test]
@@ -153,7 +175,7 @@ async fn a_small_file_is_believed_until_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn a_small_range_of_a_large_file_is_believed_until_its_time_is_over() {
+async fn a_range_of_a_large_file_is_believed_until_its_time_is_over() {
     let pool = pool(1, 8);
     let (residency, now) = residency(&pool);
     let (_named, body) = file_of(2 * MIB);
@@ -165,7 +187,7 @@ async fn a_small_range_of_a_large_file_is_believed_until_its_time_is_over() {
         (999, MIB + KIB, KIB, false),
         (1999, MIB + KIB, KIB, false),
         (1999, MIB, 65 * KIB, false),
-        (1999, MIB, 65 * KIB, false),
+        (1999, MIB, 65 * KIB, true),
     ] {
         let before = residency.counters().believed;
         let now = now + Duration::from_millis(milliseconds);

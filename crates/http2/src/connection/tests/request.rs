@@ -159,3 +159,80 @@ fn a_goaway_of_the_client_is_an_event_and_streams_go_on() {
     client.connection.head(stream, 200, [], true, &mut out);
     assert_eq!(frames(&out).len(), 1);
 }
+
+/// Literals that are not put into the table, without Huffman code.
+fn literal_block(fields: &[(&[u8], &[u8])]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).unwrap());
+            block.extend_from_slice(text);
+        }
+    }
+    block
+}
+
+#[test]
+fn requests_that_differ_in_their_path_are_read_as_they_would_be_alone() {
+    let limits = Http2Limits { target_bytes: 60, header_list_bytes: 300, ..Http2Limits::default() };
+    let mut client = Client::new(&limits);
+    let long = "/".to_owned() + &"x".repeat(70);
+    let nearly = "/".to_owned() + &"x".repeat(55);
+    let paths = ["/a", "/a", "/b?c", "/", "a", "*", "", "/\u{e9}", "/a b", &long, "/a\r\n", &nearly, "/a"];
+    let methods = [("GET", "https"), ("OPTIONS", "https"), ("GET", "ftp")];
+    let more = [&[][..], &[(&b"range"[..], &b"bytes=0-1"[..]), (b"cookie", b"a=1"), (b"priority", b"u=1")]];
+    let mut number = 1;
+    for (method, scheme) in methods {
+        for more in more {
+            for path in paths {
+                let fields: [(&[u8], &[u8]); 4] = [
+                    (b":method", method.as_bytes()),
+                    (b":path", path.as_bytes()),
+                    (b":scheme", scheme.as_bytes()),
+                    (b":authority", b"a.example"),
+                ];
+                let block = literal_block(&[&fields[..], more].concat());
+                let mut alone = Client::new(&limits);
+                let received = [&mut client, &mut alone].map(|client| {
+                    client
+                        .frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, number, &block)
+                        .unwrap();
+                    let event = client.connection.next_event().unwrap();
+                    let stream = StreamId::new(number);
+                    let priority = client.connection.priority(stream);
+                    client.connection.finished(stream);
+                    client.connection.take_control();
+                    format!("{event:?} {priority:?}")
+                });
+                assert_eq!(received[0], received[1], "{method} {scheme} {path}");
+                number += 2;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_is_read_anew_when_the_table_has_changed() {
+    let mut client = Client::with_defaults();
+    // The first is put into the table by itself, and then named by its index.
+    let insert = |value: &[u8]| [&[0x40, 1, b'x', 1][..], value].concat();
+    let named = [&literal_block(&GET)[..], &[0xbe]].concat();
+    let mut lines = Vec::new();
+    for (number, block) in (0..).zip([
+        [literal_block(&GET), insert(b"1")].concat(),
+        named.clone(),
+        named.clone(),
+        [literal_block(&GET), insert(b"2")].concat(),
+        named.clone(),
+        named,
+    ]) {
+        client.frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 2 * number + 1, &block).unwrap();
+        let Some(StreamEvent::Request { stream, head, .. }) = client.connection.next_event() else {
+            panic!()
+        };
+        client.connection.finished(stream);
+        lines.push(head.lines().last_chunk::<4>().map(|end| end[1]));
+    }
+    assert_eq!(lines, [b'1', b'1', b'1', b'2', b'2', b'2'].map(Some));
+}

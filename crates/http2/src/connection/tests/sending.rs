@@ -5,8 +5,9 @@ use crate::hpack::Decoder as HpackDecoder;
 
 fn decoded(decoder: &mut HpackDecoder, block: &[u8]) -> Vec<String> {
     let mut fields = Vec::new();
-    let sink =
-        |name: &[u8], value: &[u8]| fields.push(format!("{}: {}", name.escape_ascii(), value.escape_ascii()));
+    let sink = |name: &[u8], value: &[u8], _| {
+        fields.push(format!("{}: {}", name.escape_ascii(), value.escape_ascii()))
+    };
     decoder.decode(block, &mut Vec::new(), sink).unwrap();
     fields
 }
@@ -42,6 +43,77 @@ fn a_head_is_one_frame_in_lowercase_without_connection_specific_fields() {
     client.connection.head(stream, 200, [], true, &mut out);
     client.connection.trailers(stream, [], &mut out);
     assert_eq!(out, b"", "the stream has sent its end");
+}
+
+#[test]
+fn a_head_that_repeats_is_encoded_as_it_would_be_anew() {
+    let (mut anew, mut repeating) = (Client::with_defaults(), Client::with_defaults());
+    let long = "v".repeat(700);
+    let heads = [
+        (200, "a: 1\nserver: penstock"),
+        (200, "a: 2\nserver: penstock"),
+        (404, "a: 1\nserver: penstock"),
+        (200, "set-cookie: a=1"),
+        (200, &format!("x: {long}")),
+        (304, ""),
+    ];
+    let mut number = 0;
+    // Which head follows, how often, and the size of the client's table from then on.
+    for (head, times, table) in [
+        (0, 5, 4096),
+        (1, 3, 4096),
+        (0, 2, 4096),
+        (3, 3, 4096),
+        (2, 4, 64),
+        (0, 3, 0),
+        (4, 2, 4096),
+        (5, 2, 4096),
+    ] {
+        let (status, lines) = heads[head];
+        let fields = || lines.lines().filter_map(|line| line.split_once(": "));
+        let fields = || fields().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        for _ in 0..times {
+            number += 1;
+            let (stream, same) = (anew.get(2 * number - 1), repeating.get(2 * number - 1));
+            let (mut expected, mut out) = (Vec::new(), Vec::new());
+            anew.connection.head(stream, status, fields(), true, &mut expected);
+            let parts = [&lines.as_bytes()[..0], lines.as_bytes(), b""];
+            repeating.connection.head_of(same, (status, &parts), fields(), true, &mut out);
+            assert_eq!(out, expected, "{number}: {status} {lines}");
+            for client in [&mut anew, &mut repeating] {
+                client.connection.finished(stream);
+            }
+        }
+        for client in [&mut anew, &mut repeating] {
+            client.setting(setting::HEADER_TABLE_SIZE, table).unwrap();
+            client.connection.take_control();
+        }
+    }
+}
+
+#[test]
+fn a_head_that_repeats_is_not_encoded_again() {
+    let mut client = Client::with_defaults();
+    let fields: [(&[u8], &[u8]); 1] = [(b"server", b"penstock")];
+    let parts = [&b"server"[..], b"penstock", b""];
+    let mut send = |number: u32, parts: &HeadParts<'_>| {
+        let (mut read, mut out) = (0, Vec::new());
+        let stream = client.get(number);
+        client.connection.head_of(
+            stream,
+            (200, parts),
+            fields.iter().inspect(|_| read += 1).copied(),
+            true,
+            &mut out,
+        );
+        client.connection.finished(stream);
+        read
+    };
+    // The first is remembered to be repeated, the second enters the table.
+    assert_eq!([1, 3, 5, 7, 9].map(|number| send(number, &parts)), [1, 1, 1, 0, 0]);
+    assert_eq!(send(11, &[b"serverp", b"enstock", b""]), 1);
+    assert_eq!(send(13, &[b"serverp", b"enstock", b""]), 0);
+    assert_eq!(send(15, &parts), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::TcpStream;
 
-use penstock_testkit::{Client, Keyserver, Server, SoftToken, TlsOptions, until};
+use penstock_testkit::{Client, Keyserver, Server, SoftToken, TlsOptions, Tool, until};
 
 use super::{KINDS, NEW, certificates, connect, plain, use_keyservers};
 
@@ -144,4 +144,44 @@ fn a_keyserver_signs_with_keys_of_a_token_and_of_a_directory() {
     assert_eq!(keyserver.metrics().sum("penstock_hsm_operations_total", &["result=\"ok\""]), 2.0);
     let status: serde_json::Value = serde_json::from_str(&keyserver.ask_admin("/status.json")).unwrap();
     assert_eq!((&status["keys"], &status["tokens"][0]["up"]), (&2.into(), &true.into()));
+}
+
+#[test]
+fn a_token_signs_with_ed25519_for_an_edge_and_for_a_keyserver() {
+    let (server, token) = start();
+    let certificate = Tool::new("openssl")
+        .args(["req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "1", "-subj", "/CN=ed.example"])
+        .args(["-addext", "subjectAltName=DNS:ed.example", "-keyout", "ed.key", "-out", "ed.crt"]);
+    certificate.directory(server.directory()).run().ok();
+    token.import("ed", &server.directory().join("ed.key"));
+    let handshake = || {
+        let client = Tool::new("openssl").args(["s_client", "-connect", &server.https().to_string()]);
+        let client = client.args(["-servername", "ed.example", "-sigalgs", "ed25519", "-tls1_3"]);
+        client.args(["-verify_return_error", "-CAfile", "ed.crt"]).directory(server.directory()).run().ok();
+    };
+    server.reload(&plain().tls(&(tls("") + &entry("ed", "ed", ""))));
+    wait_until_up(&server);
+    handshake();
+    assert_eq!(results(&server, "ok"), 1.0);
+    let directory = server.directory().join("one");
+    fs::create_dir(&directory).unwrap();
+    SoftToken::make(&directory).import("ed", &server.directory().join("ed.key"));
+    let uri = SoftToken::uri("ed");
+    let yaml = format!("keys: [{{pkcs11: \"{uri}\"}}]\nclients: [{{name: other, keys: [ed]}}]");
+    let keyserver = Keyserver::with(&server, "one", &yaml);
+    let servers = [keyserver.address()];
+    use_keyservers(&server, &servers, &certificates(&servers, "").replace("ec.crt", "ed.crt"));
+    handshake();
+    assert_eq!(keyserver.metrics().sum("penstock_hsm_operations_total", &["result=\"ok\""]), 1.0);
+}
+
+#[test]
+fn a_key_that_wants_a_login_before_each_signature_is_refused_with_the_reason() {
+    let (server, token) = start();
+    token.want_logins();
+    server.expect_warning("CKA_ALWAYS_AUTHENTICATE");
+    server.reload(&plain().tls(&tls("")));
+    wait_until_up(&server);
+    connect(&server, NEW, "ECDSA+SHA256").unwrap_err();
+    assert_eq!((results(&server, "refused"), results(&server, "ok")), (1.0, 0.0));
 }

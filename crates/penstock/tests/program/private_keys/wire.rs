@@ -165,24 +165,35 @@ fn messages_come_in_pieces_and_answers_in_any_order() {
     assert_eq!(answered, (1..=20).collect::<Vec<u32>>());
 }
 
-/// A connection of another loopback network than that of the other clients.
-fn stranger(server: SocketAddr) -> TcpStream {
+/// A connection of the loopback network 127.0.`network`.0/24; that of the other clients is 0.
+fn stranger(server: SocketAddr, network: u8) -> TcpStream {
     let stranger = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    bind(&stranger, &SocketAddrV4::new([127, 0, 1, 1].into(), 0)).unwrap();
+    bind(&stranger, &SocketAddrV4::new([127, 0, network, 1].into(), 0)).unwrap();
     connect(&stranger, &server).unwrap();
     stranger.into()
 }
 
-#[test]
-fn strangers_of_one_network_that_say_nothing_leave_handshakes_to_others() {
+/// An edge connects while strangers of these networks hold as many handshakes as they can.
+fn an_edge_finds_a_place_among_strangers_of(networks: u8) {
     let server = plain().start();
     let keyserver = Keyserver::start(&server, "one");
     // More than all places for handshakes, each held until the deadline of a handshake.
-    let strangers: Vec<TcpStream> = (0..300).map(|_| stranger(keyserver.address())).collect();
+    let places = (1..=networks).cycle().take(360);
+    let strangers: Vec<TcpStream> = places.map(|network| stranger(keyserver.address(), network)).collect();
     let mut edge = Edge::connect(&server, &keyserver);
     assert_eq!(edge.ask(&Message::new(1, Opcode::PING, b"")), (1, Opcode::PONG, Vec::new()));
-    keyserver.counted("penstock_key_network_refused_total", &[], 200.0);
+    keyserver.counted("penstock_key_network_refused_total", &[], 100.0);
     let waited = keyserver.metrics().sum("penstock_key_handshake_failures_total", &[]);
     assert_eq!(waited, 0.0, "the edge waited for the end of strangers");
     drop(strangers);
+}
+
+#[test]
+fn strangers_of_one_network_that_say_nothing_leave_handshakes_to_others() {
+    an_edge_finds_a_place_among_strangers_of(1);
+}
+
+#[test]
+fn strangers_of_many_networks_that_say_nothing_leave_handshakes_to_others() {
+    an_edge_finds_a_place_among_strangers_of(6);
 }
