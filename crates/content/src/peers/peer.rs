@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use penstock_cluster::{Latency, Load};
@@ -12,8 +12,6 @@ use penstock_origin::http::{
     HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings,
 };
 use penstock_tls::ClientIdentity;
-
-use super::lock;
 
 /// What a node asks another one for, to know whether it is alive.
 pub(crate) const ALIVE: &str = "/alive";
@@ -74,7 +72,7 @@ impl Peer {
             AtomicU64::new(same.map_or(0, |peer| peer.counts[place].load(Ordering::Relaxed)))
         });
         let latency = Latency::new(Duration::from_millis(limits::PEER_PATIENCE_MILLISECONDS_MAX));
-        let stalled_until = Mutex::new(same.and_then(|peer| *lock(&peer.stalled_until)));
+        let stalled_until = Mutex::new(same.and_then(|peer| *peer.stalled_until()));
         Self { node: node.clone(), origin, latency, load: SharedLoad::default(), stalled_until, counts }
     }
 
@@ -105,22 +103,26 @@ impl Peer {
         self.origin.is_up() && !self.is_stalled()
     }
 
+    fn stalled_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.stalled_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether it answers no requests for objects, although it says that it is alive.
     pub(crate) fn is_stalled(&self) -> bool {
-        lock(&self.stalled_until).is_some()
+        self.stalled_until().is_some()
     }
 
     /// Takes it out for a while: it says that it is alive, and answers nothing.
     pub(crate) fn note_stalled(&self, now: Instant) {
         let until = now + Duration::from_secs(limits::PEER_STALLED_SECONDS);
-        if lock(&self.stalled_until).replace(until).is_none() {
+        if self.stalled_until().replace(until).is_none() {
             tracing::warn!("{} is out: it is alive, and does not answer requests for objects", self.name());
         }
     }
 
     /// Takes it in again once that while is over.
     pub(crate) fn end_stall(&self, now: Instant) {
-        if lock(&self.stalled_until).take_if(|until| *until <= now).is_some() {
+        if self.stalled_until().take_if(|until| *until <= now).is_some() {
             tracing::info!("{} is asked for objects again", self.name());
         }
     }
