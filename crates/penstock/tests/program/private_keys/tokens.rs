@@ -150,7 +150,7 @@ fn a_keyserver_signs_with_keys_of_a_token_and_of_a_directory() {
 fn a_token_signs_with_ed25519_for_an_edge_and_for_a_keyserver() {
     let (server, token) = start();
     let certificate = Tool::new("openssl")
-        .args(["req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "1", "-subj", "/CN=ed.example"])
+        .args(["req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "30", "-subj", "/CN=ed.example"])
         .args(["-addext", "subjectAltName=DNS:ed.example", "-keyout", "ed.key", "-out", "ed.crt"]);
     certificate.directory(server.directory()).run().ok();
     token.import("ed", &server.directory().join("ed.key"));
