@@ -1,5 +1,6 @@
 //! Private keys on keyservers: both ends, and keyservers that fail.
 
+mod faults;
 mod rules;
 mod scripted;
 mod tokens;
@@ -7,7 +8,6 @@ mod wire;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -308,61 +308,4 @@ fn an_unknown_key_is_an_error_of_that_key_only() {
     }
     assert_eq!((results(&server, "refused"), results(&server, "ok")), (20.0, 20.0));
     keyserver.counted("penstock_key_operations_total", &["result=\"key_not_found\""], 20.0);
-}
-
-/// Some hundred handshakes (`PENSTOCK_TEST_HANDSHAKES` sets another number) with two keyservers, of which one after the other
-/// is killed, stopped and started again, while a client downloads.
-#[test]
-fn handshakes_and_downloads_go_on_while_keyservers_come_and_go() {
-    const CLIENTS: usize = 4;
-    let handshakes = std::env::var("PENSTOCK_TEST_HANDSHAKES").map_or(300, |text| text.parse().unwrap());
-    let server = plain().start();
-    let file = server.file("film.mp4", 5_000_000);
-    let mut one = Keyserver::start(&server, "one");
-    let two = Keyserver::start(&server, "two");
-    let servers = [one.address(), two.address()];
-    use_keyservers(&server, &servers, &with_fallback(&servers, ", deadline: 1s"));
-    for warning in ["cannot be used", "local keys sign instead", "failed too often", "stopped to answer"] {
-        server.tolerate_warning(warning);
-    }
-    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    thread::scope(|scope| {
-        for client in 0..CLIENTS {
-            let (server, done, stop) = (&server, &done, &stop);
-            scope.spawn(move || {
-                for round in 0.. {
-                    if stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let (version, signatures) = KINDS[(client + round) % KINDS.len()];
-                    connect(server, version, signatures).unwrap();
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                assert!(Client::tls(&server).get("/film.mp4").body == file.all());
-            }
-        });
-        let more = |count: u64| {
-            let from = done.load(Ordering::Relaxed);
-            until("more handshakes", || (done.load(Ordering::Relaxed) >= from + count).then_some(()));
-        };
-        more(handshakes / 6);
-        one.kill();
-        more(handshakes / 6);
-        one.start_again();
-        more(handshakes / 6);
-        two.signal(Signal::STOP);
-        more(handshakes / 6);
-        one.kill();
-        more(handshakes / 6);
-        two.signal(Signal::CONT);
-        more(handshakes / 6);
-        stop.store(true, Ordering::Relaxed);
-    });
-    assert!(done.load(Ordering::Relaxed) >= handshakes / 6 * 6);
-    assert_eq!(server.metrics().sum("penstock_handshake_failures_total", &[]), 0.0);
-    assert_eq!(results(&server, "wrong_signature"), 0.0);
 }

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use penstock_keys::protocol::{HEADER_BYTES, Message, Opcode, decode_body, decode_header, encode};
 use penstock_testkit::{ReservedAddress, Server};
@@ -17,6 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf, split};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
+use tokio::time::sleep;
 
 /// What it does with an operation.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +33,8 @@ pub(super) enum Script {
     Error(u8),
     /// Answers the first operations of a connection, and then none any more.
     SilentAfter(u64),
+    /// Signs each operation after this time, without regard to others.
+    Slow(Duration),
 }
 
 /// A running scripted keyserver. Pings are answered.
@@ -38,6 +42,7 @@ pub(super) struct Scripted {
     pub(super) address: ReservedAddress,
     /// Operations that it got.
     operations: Arc<AtomicU64>,
+    script: Arc<Mutex<Script>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -56,20 +61,21 @@ impl Scripted {
         let listener = address.listen();
         listener.set_nonblocking(true).unwrap();
         let operations = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&operations);
+        let script = Arc::new(Mutex::new(script));
+        let (counted, followed) = (Arc::clone(&operations), Arc::clone(&script));
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             LocalSet::new().block_on(&runtime, async move {
                 let listener = TcpListener::from_std(listener).unwrap();
-                let shared = Rc::new((keys, counted));
+                let shared = Rc::new(Shared { keys, operations: counted, script: followed });
                 let accepting = async {
                     loop {
                         let (socket, _) = listener.accept().await.unwrap();
                         let (tls, shared) = (tls.clone(), Rc::clone(&shared));
                         spawn_local(async move {
                             if let Ok((stream, _)) = tls.accept(socket).await {
-                                serve(stream, &shared, script).await;
+                                serve(stream, &shared).await;
                             }
                         });
                     }
@@ -80,7 +86,12 @@ impl Scripted {
                 }
             });
         });
-        Self { address, operations, stop: Some(stop), thread: Some(thread) }
+        Self { address, operations, script, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// Does something else with the operations that come from now on.
+    pub(super) fn follow(&self, script: Script) {
+        *self.script.lock().unwrap() = script;
     }
 
     pub(super) fn operations(&self) -> u64 {
@@ -97,10 +108,16 @@ impl Drop for Scripted {
     }
 }
 
-type Shared = Rc<([DigestSigner; 2], Arc<AtomicU64>)>;
+/// What its connections share.
+struct Shared {
+    keys: [DigestSigner; 2],
+    operations: Arc<AtomicU64>,
+    script: Arc<Mutex<Script>>,
+}
 
-async fn serve(stream: OutboundStream, shared: &Shared, script: Script) {
-    let (mut reader, mut writer) = split(stream);
+async fn serve(stream: OutboundStream, shared: &Shared) {
+    let (mut reader, writer) = split(stream);
+    let writer = Rc::new(Writer::new(writer));
     let (mut seen, mut waiting) = (0, Vec::new());
     loop {
         let mut header = [0; HEADER_BYTES];
@@ -112,34 +129,47 @@ async fn serve(stream: OutboundStream, shared: &Shared, script: Script) {
         reader.read_exact(&mut body).await.unwrap();
         let message = decode_body(header.id, &body).unwrap();
         if message.opcode == Opcode::PING {
-            reply(&mut writer, &Message::new(message.id, Opcode::PONG, message.payload)).await;
+            reply(&writer, &Message::new(message.id, Opcode::PONG, message.payload)).await;
             continue;
         }
-        shared.1.fetch_add(1, Ordering::Relaxed);
+        shared.operations.fetch_add(1, Ordering::Relaxed);
         seen += 1;
         let kind = message.opcode.signature().unwrap();
-        let key = shared.0.iter().find(|key| Some(key.id()) == message.key).unwrap();
+        let key = shared.keys.iter().find(|key| Some(key.id()) == message.key).unwrap();
         let sign = |digest: &[u8]| (Opcode::RESPONSE, key.sign(kind, digest).unwrap());
+        let script = *shared.script.lock().unwrap();
         let (opcode, payload) = match script {
-            Script::Gather(_) => sign(message.payload),
+            Script::Gather(_) | Script::Slow(_) => sign(message.payload),
             Script::Wrong => sign(&vec![7; message.payload.len()]),
             Script::Garbage => (Opcode::RESPONSE, vec![7; 256]),
             Script::Error(code) => (Opcode::ERROR, vec![code]),
             Script::SilentAfter(count) if seen > count => continue,
             Script::SilentAfter(_) => sign(message.payload),
         };
+        if let Script::Slow(delay) = script {
+            let (id, writer) = (message.id, Rc::clone(&writer));
+            spawn_local(async move {
+                sleep(delay).await;
+                reply(&writer, &Message::new(id, opcode, &payload)).await;
+            });
+            continue;
+        }
         waiting.push((message.id, opcode, payload));
         if matches!(script, Script::Gather(count) if waiting.len() < count) {
             continue;
         }
         while let Some((id, opcode, payload)) = waiting.pop() {
-            reply(&mut writer, &Message::new(id, opcode, &payload)).await;
+            reply(&writer, &Message::new(id, opcode, &payload)).await;
         }
     }
 }
 
-async fn reply(writer: &mut WriteHalf<OutboundStream>, message: &Message<'_>) {
+/// Operations that take time answer beside the others.
+type Writer = tokio::sync::Mutex<WriteHalf<OutboundStream>>;
+
+async fn reply(writer: &Writer, message: &Message<'_>) {
     let bytes = encode(message).unwrap();
+    let mut writer = writer.lock().await;
     // The client may have left.
     if writer.write_all(&bytes).await.is_ok() {
         drop(writer.flush().await);
