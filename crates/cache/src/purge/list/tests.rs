@@ -117,7 +117,7 @@ fn a_purge_that_one_directory_missed_is_written_there_when_both_are_open_again()
         open(alone.path()).add(name(purged), false, at(when)).unwrap();
     }
     assert_eq!(both().len(), 3);
-    let lines = |directory: &tempfile::TempDir| fs::read_to_string(directory.path().join("purges")).unwrap();
+    let lines = |directory: &TempDir| fs::read_to_string(directory.path().join("purges")).unwrap();
     assert_eq!(lines(&one), lines(&other));
     for directory in [&one, &other] {
         assert_eq!(open(directory.path()).len(), 3);
