@@ -195,9 +195,9 @@ enum Silence {
     Stalled,
 }
 
-/// Waits for a node as long as it is alive, and at most for `wait` if there is one. A node that answers nothing for longer than it usually
-/// takes is asked whether it is alive: it may wait for the origin. One that takes longer than the origin may is out for a
-/// while, and all who wait for it go on within a second.
+/// Waits for a node as long as it is alive, and at most for `wait` if there is one. A node that answers nothing for longer
+/// than it usually takes is asked whether it is alive: it may wait for the origin. If it takes longer than the origin may, and
+/// has answered no other request meanwhile, it is out for a while, and all who wait for it go on within a second.
 async fn while_alive<T>(
     context: &Context,
     peer: &Peer,
@@ -205,7 +205,7 @@ async fn while_alive<T>(
     coming: impl Future<Output = T>,
 ) -> Result<T, Silence> {
     let mut coming = std::pin::pin!(coming);
-    let deadline = wait.map(|wait| context.now() + wait);
+    let (deadline, answers) = (wait.map(|wait| context.now() + wait), peer.answers());
     let mut patience = peer.patience();
     loop {
         let left = deadline.map_or(patience, |deadline| deadline.saturating_duration_since(context.now()));
@@ -215,10 +215,11 @@ async fn while_alive<T>(
             () = sleep(patience.min(left)) => {}
         }
         if let Some(deadline) = deadline {
-            if context.now() >= deadline {
+            let is_late = context.now() >= deadline;
+            if is_late && peer.answers() == answers {
                 peer.note_stalled(context.now());
             }
-            if peer.is_stalled() {
+            if is_late || peer.is_stalled() {
                 return Err(Silence::Stalled);
             }
         }

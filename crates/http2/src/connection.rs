@@ -213,9 +213,14 @@ impl ServerConnection {
 
     /// The work for a stream has ended, and its place among the concurrent streams is free. If the response was not sent
     /// whole, RST_STREAM (INTERNAL_ERROR) is queued. If the client is still sending a body that is not needed, RST_STREAM
-    /// (NO_ERROR) is (RFC 9113 §8.1).
+    /// (NO_ERROR) is (RFC 9113 §8.1); before the first frame of a body it is not: the body may be one frame, and some clients
+    /// take the reset for a failure of their request.
     pub fn finished(&mut self, stream: StreamId) {
         let Some(state) = self.streams.get(stream.get()) else { return };
+        if state.is_sent && state.reset.is_none() && state.incoming == Incoming::Body && !state.has_content {
+            self.streams.remove(stream.get());
+            return self.streams.remember(stream.get(), Closed::Answered);
+        }
         let code = if state.is_sent { ErrorCode::NO_ERROR } else { ErrorCode::INTERNAL_ERROR };
         self.reset(stream, code);
         let Some(state) = self.streams.remove(stream.get()) else { return };

@@ -37,6 +37,9 @@ pub(crate) enum Closed {
     ByClient,
     /// This side reset or refused it: frames that the client sent before it knew are ignored.
     ByServer,
+    /// This side has answered before any content of the request came. If it comes, and not in one frame, the client is told
+    /// that it is not needed.
+    Answered,
 }
 
 /// A stream that occupies a place.
@@ -51,6 +54,8 @@ pub(crate) struct StreamState {
     pub(crate) unreleased: u32,
     /// Bytes that were released and not yet announced by WINDOW_UPDATE.
     pub(crate) released: u32,
+    /// Whether content of the request has come.
+    pub(crate) has_content: bool,
     /// Bytes that are missing from the body, if its length is known.
     pub(crate) body_left: Option<u64>,
     /// Memory of the request's fields.
@@ -137,6 +142,7 @@ impl Streams {
             Closed::Ended => 0,
             Closed::ByClient => 1,
             Closed::ByServer => 2,
+            Closed::Answered => 3,
         };
         self.closed[self.next_closed] = (id >> 1) << 2 | how;
         self.next_closed = (self.next_closed + 1) % CLOSED;
@@ -151,7 +157,8 @@ impl Streams {
         Some(match entry & 3 {
             0 => Closed::Ended,
             1 => Closed::ByClient,
-            _ => Closed::ByServer,
+            2 => Closed::ByServer,
+            _ => Closed::Answered,
         })
     }
 

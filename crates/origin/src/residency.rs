@@ -107,7 +107,7 @@ impl Residency {
     }
 
     /// Returns once the first bytes of `body` are in the page cache, and how many: a wide window if it is there already,
-    /// otherwise a smaller one, as [`Self::ensure_resident`] loads it.
+    /// otherwise a smaller one, once it is loaded.
     ///
     /// # Errors
     /// See [`NotResident`]. Nothing may be sent from the file after `Truncated`.
@@ -139,7 +139,7 @@ impl Residency {
     ///
     /// # Errors
     /// See [`NotResident`]. Nothing may be sent from the file after `Truncated`.
-    pub async fn ensure_resident(
+    async fn ensure_resident(
         &self,
         stream: &mut Stream,
         body: &Extent,

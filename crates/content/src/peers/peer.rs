@@ -151,6 +151,12 @@ impl Peer {
         self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// How many requests it has answered, in whatever way.
+    pub(crate) fn answers(&self) -> u64 {
+        let [answered, refused, origin_failed, _failed, _stalled] = self.requests();
+        answered + refused + origin_failed
+    }
+
     /// Requests by outcome, in the order of [`PeerOutcome::ALL`].
     pub(super) fn requests(&self) -> [u64; PeerOutcome::ALL.len()] {
         self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))

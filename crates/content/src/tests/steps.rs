@@ -26,19 +26,31 @@ fn peers(now: Instant) -> Arc<Peers> {
     Peers::open(&config.cluster.unwrap(), None, now)
 }
 
+/// Nodes of a cluster whose objects belong to others than this one.
+fn owners(names: &[&str]) -> Arc<Peers> {
+    let others: String = names
+        .iter()
+        .map(|name| format!(", {{name: {name}, address: \"127.0.0.1:{}\"}}", &name[1..]))
+        .collect();
+    let text = format!(
+        "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}}}]\n\
+         cluster: {{self: e0, nodes: [{{name: e0, address: 127.0.0.1:9, weight: 0}}{others}]}}\n"
+    );
+    let config = Config::from_text(&text, Path::new("/nowhere/edge.yaml")).unwrap();
+    Peers::open(&config.cluster.unwrap(), None, Instant::now())
+}
+
+/// What a node says of its object.
+const OF_NODE: FieldList<'static> =
+    &[("etag", "\"a\""), ("penstock-freshness", "fresh=60000, age=0, swr=0, sie=0")];
+
 #[test]
 fn an_object_that_comes_too_slowly_from_a_node_is_asked_of_the_origin() {
     run(async {
-        let text = "listeners: [{address: 127.0.0.1:80}]\nsites: [{origin: {http: [\"http://a\"]}}]\n\
-            cluster: {self: e0, nodes: [{name: e0, address: 127.0.0.1:1, weight: 0}, \
-            {name: e1, address: 127.0.0.1:2}, {name: e2, address: 127.0.0.1:3}]}\n";
-        let config = Config::from_text(text, Path::new("/nowhere/edge.yaml")).unwrap();
-        let peers = Peers::open(&config.cluster.unwrap(), None, Instant::now());
+        let peers = owners(&["e1", "e2"]);
         let fixture = Fixture::in_cluster(&peers);
         let whole = content(1000, 0);
-        let of_node: FieldList<'_> =
-            &[("etag", "\"a\""), ("penstock-freshness", "fresh=60000, age=0, swr=0, sie=0")];
-        fixture.origin.reply(Reply::ok(of_node, &whole).cut_after(300, OriginError::TooSlow));
+        fixture.origin.reply(Reply::ok(OF_NODE, &whole).cut_after(300, OriginError::TooSlow));
         let body = whole.clone();
         // Without the field of a node: it counts as a refusal of each node, and as an answer of the origin.
         fixture.origin.handle(move |asked| Reply::part_of(&body, &[("etag", "\"a\"")], asked));
@@ -185,6 +197,30 @@ fn a_node_that_is_alive_and_answers_nothing_is_not_asked_for_a_minute() {
     assert_eq!(asked(later(now)), ["e2 owner", "origin"]);
     node(&peers, "e1").end_stall(now + minute);
     assert_eq!(asked(later(now)), ["e1 owner", "e2 owner", "origin"]);
+}
+
+#[test]
+fn a_node_that_is_late_is_out_only_if_it_has_answered_nothing_else_meanwhile() {
+    for answers_others in [false, true] {
+        run(async move {
+            let peers = owners(&["e1"]);
+            let fixture = Fixture::in_cluster(&peers);
+            fixture.origin.reply(Reply::ok(OF_NODE, b"late").slowly(4, Duration::from_secs(24 * 3600)));
+            fixture.origin.handle(|asked| match &*asked.target {
+                "/alive" => Reply::new(204),
+                _ => Reply::ok(OF_NODE, b"in time"),
+            });
+            let late = fixture.spawn("GET /x", "");
+            fixture.origin.wait_for_requests(1).await;
+            if answers_others {
+                assert_eq!(fixture.get("GET /y", "").await.body, b"in time");
+            }
+            assert_eq!(late.await.unwrap().body, b"in time", "of the origin");
+            let node = node(&peers, "e1");
+            assert_eq!(node.is_stalled(), !answers_others);
+            assert_eq!(node.answers(), u64::from(answers_others));
+        });
+    }
 }
 
 #[test]

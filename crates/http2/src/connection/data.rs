@@ -28,26 +28,36 @@ impl ServerConnection {
         if header.has(flag::PADDED) && header.length == 0 {
             return Err(crate::frame::frame_size("frame_length"));
         }
-        self.check_data_stream(header.stream, length)?;
+        self.check_data_stream(header.stream, length, header.has(flag::END_STREAM))?;
         if header.length == 0 { self.end_data() } else { Ok(()) }
     }
 
-    fn check_data_stream(&mut self, id: u32, length: u32) -> Result<(), ConnectionError> {
+    fn check_data_stream(&mut self, id: u32, length: u32, end: bool) -> Result<(), ConnectionError> {
         let Some(state) = self.streams.get_mut(id) else {
             if self.is_idle(id) {
                 return Err(protocol("idle_stream"));
             }
             return match self.streams.closed(id) {
                 Some(Closed::ByServer) => self.guard.count(Flood::Ignored),
+                Some(Closed::Answered) if end => {
+                    self.streams.remember(id, Closed::Ended);
+                    self.guard.count(Flood::Ignored)
+                }
+                Some(Closed::Answered) => {
+                    self.queue_reset(id, ErrorCode::NO_ERROR);
+                    self.streams.remember(id, Closed::ByServer);
+                    self.guard.count(Flood::Ignored)
+                }
                 _ => self.stream_error(id, ErrorCode::STREAM_CLOSED, "closed_stream"),
             };
         };
         match (state.reset, state.incoming) {
-            (Some(Closed::ByServer), _) => self.guard.count(Flood::Ignored),
+            (Some(Closed::ByServer | Closed::Answered), _) => self.guard.count(Flood::Ignored),
             (Some(_), _) | (None, Incoming::Ended) => {
                 self.stream_error(id, ErrorCode::STREAM_CLOSED, "closed_stream")
             }
             (None, _) => {
+                state.has_content = true;
                 state.receive_window -= i64::from(length);
                 if state.receive_window < 0 {
                     return self.stream_error(id, ErrorCode::FLOW_CONTROL_ERROR, "stream_window");

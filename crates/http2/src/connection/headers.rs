@@ -64,7 +64,7 @@ impl ServerConnection {
         let Some(state) = self.streams.get(id) else {
             return match self.streams.closed(id) {
                 Some(Closed::Ended) => Err(closed_stream()),
-                Some(Closed::ByServer) => {
+                Some(Closed::ByServer | Closed::Answered) => {
                     self.guard.count(Flood::Ignored)?;
                     self.decode_ignored(block)
                 }
@@ -77,7 +77,7 @@ impl ServerConnection {
             };
         };
         match (state.reset, state.incoming) {
-            (Some(Closed::ByServer), _) => {
+            (Some(Closed::ByServer | Closed::Answered), _) => {
                 self.guard.count(Flood::Ignored)?;
                 self.decode_ignored(block)
             }
@@ -212,6 +212,7 @@ impl ServerConnection {
             receive_window: i64::from(self.stream_window),
             unreleased: 0,
             released: 0,
+            has_content: false,
             body_left,
             held_bytes,
             incoming,

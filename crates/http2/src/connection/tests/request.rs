@@ -88,6 +88,28 @@ fn a_request_over_a_bound_is_to_be_answered_with_its_status_and_its_body_discard
 }
 
 #[test]
+fn a_request_that_is_answered_before_its_body_is_reset_only_if_the_body_goes_on() {
+    let closed = vec![reset(1, ErrorCode::STREAM_CLOSED)];
+    for (flags, control, behind) in
+        [(flag::END_STREAM, vec![], closed), (0, vec![reset(1, ErrorCode::NO_ERROR)], vec![])]
+    {
+        let mut client = Client::new(&Http2Limits::default());
+        client.headers(1, 0, &POST).unwrap();
+        client.events();
+        let stream = StreamId::new(1);
+        client.respond(stream, true);
+        client.connection.finished(stream);
+        assert_eq!((client.control(), client.connection.streams()), (vec![], 0));
+        client.frame(kind::DATA, flags, 1, b"body").unwrap();
+        assert_eq!((client.events(), client.control()), (vec![], control));
+        // What the client has sent before it knew of a reset is ignored.
+        client.frame(kind::DATA, flag::END_STREAM, 1, b"more").unwrap();
+        assert_eq!(client.control(), behind);
+        client.get(3);
+    }
+}
+
+#[test]
 fn streams_count_until_their_work_has_ended() {
     let mut client = Client::new(&Http2Limits { streams: 2, ..Http2Limits::default() });
     let first = client.get(1);

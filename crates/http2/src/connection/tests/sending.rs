@@ -162,14 +162,19 @@ fn trailers_end_the_stream() {
 
 #[test]
 fn finishing_early_resets_the_stream() {
-    for (body_is_missing, response_is_whole, expected) in [
-        (false, true, None),
-        (false, false, Some(ErrorCode::INTERNAL_ERROR)),
-        (true, true, Some(ErrorCode::NO_ERROR)),
-        (true, false, Some(ErrorCode::INTERNAL_ERROR)),
+    // Whether a body is missing, of which so many bytes have come.
+    for (body, response_is_whole, expected) in [
+        (None, true, None),
+        (None, false, Some(ErrorCode::INTERNAL_ERROR)),
+        (Some(0), true, None),
+        (Some(1), true, Some(ErrorCode::NO_ERROR)),
+        (Some(0), false, Some(ErrorCode::INTERNAL_ERROR)),
     ] {
         let mut client = Client::with_defaults();
-        let stream = if body_is_missing { client.post(1) } else { client.get(1) };
+        let stream = if body.is_some() { client.post(1) } else { client.get(1) };
+        if let Some(length @ 1..) = body {
+            client.frame(kind::DATA, 0, 1, &vec![b'x'; length]).unwrap();
+        }
         client.respond(stream, response_is_whole);
         client.connection.finished(stream);
         let expected: Vec<_> = expected.into_iter().map(|code| reset(1, code)).collect();

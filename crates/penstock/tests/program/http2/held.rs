@@ -2,6 +2,7 @@
 
 use std::net::Shutdown;
 
+use penstock_testkit::origin::Origin;
 use penstock_testkit::{Client, Setup, until};
 use rustix::process::Signal;
 
@@ -63,6 +64,28 @@ fn streams_without_a_window_are_reset_and_what_they_held_is_free() {
     // The connection is in order.
     peer.send(&[get(9, "/1m.bin"), window(9, 2 << 20), window(0, 2 << 20)].concat());
     assert_eq!(peer.body(9), file.all());
+}
+
+/// A small cached object is sent from a copy in the memory of the process, which a stream must not hold for ever.
+#[test]
+fn streams_without_a_window_are_reset_while_they_hold_copies_of_cached_objects() {
+    let origin =
+        Origin::answering("200 OK", "Cache-Control: max-age=600\r\nETag: \"a\"\r\n", "a small object");
+    let (_memory, server) = before(&origin, impatient());
+    // The second request of a worker for an object makes the copy.
+    let mut other = Client::tls(&server);
+    for _ in 0..3 {
+        assert_eq!(other.get("/small").text(), "a small object");
+    }
+    let mut peer = Peer::tls(&server).open(&NO_WINDOW);
+    (0..STREAMS).for_each(|place| peer.send(&get(stream(place), "/small")));
+    for _ in 0..STREAMS {
+        assert_eq!(peer.expect(RST_STREAM).code(), CANCEL);
+    }
+    server.counted("penstock_http2_streams", &[], 0.0);
+    peer.send(&[get(stream(STREAMS), "/small"), window(stream(STREAMS), 100)].concat());
+    assert_eq!(peer.body(stream(STREAMS)), b"a small object");
+    assert_eq!(origin.asked().len(), 1);
 }
 
 #[test]
