@@ -3,6 +3,7 @@
 //! A slot is restored only if its record is whole. All other slots are given back to the system before anything is
 //! written.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -69,7 +70,7 @@ impl Dormant {
     /// Takes its slices, and the newest description that is whole.
     pub(crate) fn take(&self) -> Option<(Vec<u8>, Vec<RestoredSlice>)> {
         let mut slots = std::mem::take(&mut *self.slots());
-        slots.sort_unstable_by_key(|left| std::cmp::Reverse(left.record.revision));
+        slots.sort_unstable_by_key(|left| Reverse(left.record.revision));
         let description = slots.iter().find_map(|left| left.slot.description(&left.record))?;
         Some((description, slots))
     }
@@ -212,8 +213,7 @@ impl MemoryTier {
         self.claim_slots(&numbers(&claimed));
         let mut restored = Restored::default();
         for (key, records) in claimed {
-            let newest = records.iter().map(|(_, record)| *record).max_by_key(|record| record.revision);
-            let Some(newest) = newest else { continue };
+            let Some(newest) = newest(&records) else { continue };
             self.skip_objects_to(newest.object);
             let dormant = Arc::new(Dormant {
                 object: newest.object,
@@ -345,6 +345,16 @@ fn read_records(file: &File, wanted: Header, key: RecordKey) -> io::Result<Found
     Ok(Ok(found))
 }
 
+/// The order of an object's slots by age. Records of one revision may disagree about whether the length is known.
+fn rank(&(number, record): &(u32, SlotRecord)) -> (u32, bool, Reverse<u32>) {
+    (record.revision, record.object_length.is_some(), Reverse(number))
+}
+
+/// The newest record of an object.
+fn newest(slots: &[(u32, SlotRecord)]) -> Option<SlotRecord> {
+    slots.iter().max_by_key(|slot| rank(slot)).map(|(_, record)| *record)
+}
+
 /// The slots of each object, the oldest object first. Of two versions of an object the newer counts, of two slots of one
 /// slice the one with the newest description.
 fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32, space: impl Fn(u32) -> u64) -> Claims {
@@ -366,7 +376,7 @@ fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32, space: impl Fn(u32) -
         slots.push((number, record));
     }
     objects.retain(|_, slots| {
-        let newest = slots.iter().map(|(_, record)| record).max_by_key(|record| record.revision);
+        let newest = newest(slots);
         // Without a length it broke off on its way, and its end is unknown.
         let Some(length) = newest.and_then(|record| record.object_length) else { return false };
         // Older records may have been written while the length was unknown.
@@ -375,13 +385,11 @@ fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32, space: impl Fn(u32) -
                 && record.length == slice_length(length, record.slice, slice_bytes)
         };
         // The newest record judges the others, so it must be right itself.
-        if !newest.is_some_and(agrees) {
+        if !newest.as_ref().is_some_and(agrees) {
             return false;
         }
         slots.retain(|(_, record)| agrees(record));
-        slots.sort_unstable_by_key(|(number, record)| {
-            (record.slice, std::cmp::Reverse(record.revision), *number)
-        });
+        slots.sort_unstable_by_key(|slot| (slot.1.slice, Reverse(rank(slot))));
         slots.dedup_by_key(|(_, record)| record.slice);
         true
     });
@@ -424,5 +432,6 @@ mod tests {
         assert_eq!(slots(&[record(1, 0, 4096, Some(9000)), second]), [1]);
         assert!(slots(&[first, record(2, 1, 11, Some(4106))]).is_empty(), "the newest is wrong itself");
         assert_eq!(slots(&[record(1, 1, 10, None), second]), [1], "of two places that of the newest");
+        assert_eq!(slots(&[record(2, 1, 10, None), second]), [1], "of one revision that with a length");
     }
 }
