@@ -94,7 +94,13 @@ impl Manifest {
     /// Reads a whole manifest; `None` if it is none.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let body = without_bom(body);
-        if body.starts_with(FIRST_LINE) { hls::parse(body) } else { dash::parse(body) }
+        if body.starts_with(FIRST_LINE) {
+            hls::parse(body)
+        } else if dash::begins(body) {
+            dash::parse(body)
+        } else {
+            None
+        }
     }
 
     /// Whether the stream is still going on, and with it the manifest.

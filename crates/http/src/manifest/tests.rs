@@ -67,8 +67,9 @@ fn a_dash_description_holds_for_its_minimum_update_period() {
 
 #[test]
 fn bodies_that_are_no_manifest_are_not_read_as_one() {
-    let bodies: [&[u8]; 9] = [
+    let bodies: [&[u8]; 10] = [
         b"",
+        b"\xef\xbb\xbf\xef\xbb\xbf<MPD/>",
         b"#EXTM3U8\n",
         b"<html><MPD type=\"dynamic\"/></html>",
         b"<!DOCTYPE MPD><MPD/>",
