@@ -20,11 +20,16 @@ impl SoftToken {
 
     /// Makes the token `edge` in the folder `tokens` of this directory, and its PIN in the file `pin`.
     pub fn make(directory: &Path) -> Self {
+        fs::write(directory.join("pin"), Self::PIN).unwrap();
+        Self::make_without_pin(directory)
+    }
+
+    /// Makes the token `edge` in the folder `tokens` of this directory, and leaves the file `pin` as it is.
+    pub fn make_without_pin(directory: &Path) -> Self {
         let token = Self { directory: directory.to_owned() };
         fs::create_dir(token.tokens()).unwrap();
         let settings = format!("directories.tokendir = {}\nlog.level = ERROR\n", token.tokens().display());
         fs::write(directory.join("softhsm2.conf"), settings).unwrap();
-        fs::write(directory.join("pin"), Self::PIN).unwrap();
         token.util(&["--init-token", "--free", "--label", Self::LABEL, "--so-pin", "12345678"]);
         token
     }

@@ -79,8 +79,8 @@ fn without_the_token_or_its_pin_handshakes_fail_at_once_and_come_back_with_it() 
         assert!(error.contains("TLSV1_ALERT_INTERNAL_ERROR"), "{error}");
     }
     fs::remove_dir(server.directory().join("tokens")).unwrap();
-    let token = SoftToken::make(server.directory());
-    fs::write(server.directory().join("pin"), "9999\n").unwrap();
+    // The file `pin` has the wrong one all the time: the server looks for the token again meanwhile.
+    let token = SoftToken::make_without_pin(server.directory());
     token.import("ec", &server.certificates().path("ec.key"));
     server.expect_warning("private key `rsa`: it has no such private key");
     connect(&server, NEW, "ECDSA+SHA256").expect_err("the PIN is wrong");
