@@ -22,6 +22,15 @@ use crate::metrics::{RemoteKeysReading, SignerReading};
 pub(crate) struct RemoteKeys {
     groups: Vec<(Arc<KeyserverAccess>, Arc<Keyservers>)>,
     tokens: Vec<(Arc<TokenAccess>, Arc<Token>)>,
+    past: Past,
+}
+
+/// The counts of groups and tokens that a reload has ended, for names that are still in use: a counter must not fall.
+#[derive(Debug, Default)]
+struct Past {
+    fallbacks: u64,
+    keyservers: Vec<SignerReading>,
+    tokens: Vec<SignerReading>,
 }
 
 impl RemoteKeys {
@@ -52,7 +61,42 @@ impl RemoteKeys {
                 RemoteKeyPlace::Keyserver(_) | RemoteKeyPlace::Token(_) => {}
             }
         }
+        if let Some(previous) = previous {
+            keys.past = previous.past_beside(&keys);
+        }
         Ok(keys)
+    }
+
+    /// The counts of the groups and tokens that `next` does not have.
+    fn past_beside(&self, next: &Self) -> Past {
+        let is_kept = |group| next.groups.iter().any(|(_, kept)| Arc::ptr_eq(kept, group));
+        let groups: Vec<_> =
+            self.groups.iter().map(|(_, group)| group).filter(|group| !is_kept(group)).collect();
+        let is_kept = |token| next.tokens.iter().any(|(_, kept)| Arc::ptr_eq(kept, token));
+        let tokens: Vec<_> =
+            self.tokens.iter().map(|(_, token)| token).filter(|token| !is_kept(token)).collect();
+        let sum = |before: &[SignerReading], ended: Vec<SignerStatus>, now: Vec<SignerStatus>| {
+            let ended = ended.into_iter().map(|status| counts_of(reading_of(status)));
+            let mut sum = by_name(before.iter().cloned().chain(ended));
+            sum.retain(|past| now.iter().any(|status| status.name == past.name));
+            sum
+        };
+        let keyservers = next.groups.iter().flat_map(|(_, group)| group.status()).collect();
+        Past {
+            fallbacks: self.past.fallbacks
+                + groups.iter().map(|group| group.fallbacks()).sum::<u64>()
+                + tokens.iter().map(|token| token.fallbacks()).sum::<u64>(),
+            keyservers: sum(
+                &self.past.keyservers,
+                groups.iter().flat_map(|group| group.status()).collect(),
+                keyservers,
+            ),
+            tokens: sum(
+                &self.past.tokens,
+                tokens.iter().map(|token| token.status()).collect(),
+                next.tokens.iter().map(|(_, token)| token.status()).collect(),
+            ),
+        }
     }
 
     /// What signs for a key at this place.
@@ -72,12 +116,18 @@ impl RemoteKeys {
         let groups = self.groups.iter().map(|(_, group)| group);
         let tokens: Vec<SignerStatus> = self.tokens.iter().map(|(_, token)| token.status()).collect();
         RemoteKeysReading {
-            fallbacks: groups.clone().map(|group| group.fallbacks()).sum::<u64>()
+            fallbacks: self.past.fallbacks
+                + groups.clone().map(|group| group.fallbacks()).sum::<u64>()
                 + self.tokens.iter().map(|(_, token)| token.fallbacks()).sum::<u64>(),
             under_way: groups.clone().map(|group| group.under_way() as u64).sum::<u64>()
                 + tokens.iter().map(|token| token.under_way).sum::<u64>(),
-            keyservers: by_name(groups.flat_map(|group| group.status())),
-            tokens: by_name(tokens.into_iter()),
+            keyservers: by_name(
+                groups
+                    .flat_map(|group| group.status())
+                    .map(reading_of)
+                    .chain(self.past.keyservers.iter().cloned()),
+            ),
+            tokens: by_name(tokens.into_iter().map(reading_of).chain(self.past.tokens.iter().cloned())),
         }
     }
 
@@ -95,9 +145,9 @@ fn bounded(what: &str, count: usize, most: usize) -> io::Result<()> {
 }
 
 /// One reading for each name.
-fn by_name(all: impl Iterator<Item = SignerStatus>) -> Vec<SignerReading> {
+fn by_name(all: impl Iterator<Item = SignerReading>) -> Vec<SignerReading> {
     let mut readings: BTreeMap<String, SignerReading> = BTreeMap::new();
-    for seen in all.map(reading_of) {
+    for seen in all {
         match readings.get_mut(&seen.name) {
             Some(reading) => add(reading, &seen),
             None => drop(readings.insert(seen.name.clone(), seen)),
@@ -117,6 +167,11 @@ fn reading_of(status: SignerStatus) -> SignerReading {
         connections: status.connections,
         certificate_end: status.certificate_end,
     }
+}
+
+/// The counts of a reading alone: added to another, they change no state.
+fn counts_of(reading: SignerReading) -> SignerReading {
+    SignerReading { up: true, circuit_open: false, under_way: 0, certificate_end: None, ..reading }
 }
 
 /// Adds what another group has seen of the same server, or under the same name of a token.

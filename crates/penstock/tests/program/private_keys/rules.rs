@@ -6,7 +6,7 @@ use penstock_testkit::{Keyserver, Server, Tool};
 use rcgen::KeyPair;
 use rustix::process::Signal;
 
-use super::{NEW, OLD, certificates, connect, plain, results, use_keyservers};
+use super::{NEW, OLD, certificates, connect, plain, results, use_keyservers, with_fallback};
 
 fn start(yaml: &str) -> (Server, Keyserver) {
     let server = plain().start();
@@ -32,6 +32,35 @@ fn a_client_signs_with_the_keys_of_its_list_until_a_reload_changes_it() {
     keyserver.signal(Signal::HUP);
     keyserver.wait_for_log("kept the running configuration");
     connect(&server, NEW, "RSA-PSS+SHA256").unwrap();
+}
+
+#[test]
+fn counters_of_keyservers_do_not_fall_when_a_reload_changes_their_group() {
+    let (server, keyserver) = start("clients: [{name: other, keys: [ec]}]");
+    let (servers, away) = ([keyserver.address()], [penstock_testkit::unused_address()]);
+    let counts = || {
+        let fallbacks = server.metrics().sum("penstock_private_key_fallbacks_total", &[]);
+        (results(&server, "ok"), results(&server, "refused"), fallbacks)
+    };
+    server.expect_warning("local keys sign instead");
+    for rounds in 1..=3 {
+        let group = format!(", deadline: {rounds}s");
+        use_keyservers(&server, &servers, &with_fallback(&servers, &group));
+        connect(&server, NEW, "ECDSA+SHA256").unwrap();
+        connect(&server, NEW, "RSA-PSS+SHA256").unwrap();
+        assert_eq!(counts(), (f64::from(rounds), f64::from(rounds), f64::from(rounds)));
+        // A reload that changes nothing, or another key, counts nothing twice.
+        use_keyservers(
+            &server,
+            &servers,
+            &(with_fallback(&servers, &group) + "- {chain: wild.crt, key: wild.key}\n"),
+        );
+        assert_eq!(counts(), (f64::from(rounds), f64::from(rounds), f64::from(rounds)));
+    }
+    // A name that is gone takes its counts with it.
+    server.expect_warning("cannot be used");
+    server.reload(&plain().tls(&with_fallback(&away, "")));
+    assert_eq!(counts(), (0.0, 0.0, 3.0));
 }
 
 #[test]
