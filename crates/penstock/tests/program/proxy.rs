@@ -158,6 +158,50 @@ fn a_kept_connection_that_ends_without_a_response_is_replaced() {
 }
 
 #[test]
+fn bytes_behind_a_response_are_no_response_to_the_next_request() {
+    const MORE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+    let is_over = Gate::closed();
+    let pass = is_over.clone();
+    // Only what comes before the next request can be told from its response.
+    let is_there = Gate::closed();
+    let there = is_there.clone();
+    let origin = Origin::start(move |head, _, stream| match target(head) {
+        "/at-once" => {
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+            write(stream, format!("{head}whole{MORE}")) && pass.pass()
+        }
+        "/large" => {
+            write_head(stream, "", 200_000) && write(stream, "x".repeat(200_000) + MORE) && pass.pass()
+        }
+        "/chunked" => {
+            write_chunked_head(stream, "")
+                && write(stream, format!("5\r\nwhole\r\n0\r\n\r\n{MORE}"))
+                && pass.pass()
+        }
+        "/later" => {
+            answer(stream, "200 OK", "", b"whole") && pass.pass() && write(stream, MORE) && {
+                there.let_one_pass();
+                true
+            }
+        }
+        _ => answer(stream, "200 OK", "", b"good"),
+    });
+    let server = proxy(&[&origin], "");
+    for path in ["/at-once", "/large", "/chunked", "/later"] {
+        let got = Tool::curl(&server).arg(server.plain_url(path)).run().ok().stdout;
+        assert!(got == b"whole" || got == "x".repeat(200_000).as_bytes(), "{path}: {}", got.len());
+        is_over.let_one_pass();
+        if path == "/later" {
+            is_there.pass();
+        }
+        let mut client = Client::plain(&server);
+        for _ in 0..3 {
+            assert_eq!(client.get("/next").text(), "good", "after {path}");
+        }
+    }
+}
+
+#[test]
 fn a_body_that_is_cut_is_seen_to_be_cut() {
     let broken = Gate::closed();
     let begun = broken.clone();
