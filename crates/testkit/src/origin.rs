@@ -38,6 +38,8 @@ impl Origin {
         // Ends with the test's process; each connection has its own thread.
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
+                // Head and body are written one after the other: no body waits for the acknowledgement of its head.
+                drop(stream.set_nodelay(true));
                 let (script, memory) = (Arc::clone(&script), Arc::clone(&memory));
                 thread::spawn(move || serve(stream, &*script, &memory));
             }
