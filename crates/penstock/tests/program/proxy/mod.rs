@@ -1,4 +1,6 @@
-//! Sites that relay without the cache: bytes, faults, connections, the spread of requests.
+//! Sites that relay without the cache: bytes, connections, the spread of requests.
+
+mod faults;
 
 use std::fs;
 use std::io::Read;
@@ -9,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use penstock_testkit::origin::{
     Origin, answer, field, file, range, target, write, write_chunk, write_chunked_head, write_head,
 };
-use penstock_testkit::{Client, Content, Gate, Server, Setup, Sockets, Strace, Tool, until};
+use penstock_testkit::{Client, Content, Server, Setup, Strace, Tool, until};
 
 use crate::system_calls::worker_thread;
 
@@ -17,9 +19,13 @@ const MIB: u64 = 1 << 20;
 
 /// A server that relays from these origins, with further keys of its origin. It has no cache.
 fn proxy(origins: &[&Origin], keys: &str) -> Server {
+    relaying(&Setup::new(), origins, keys)
+}
+
+fn relaying(setup: &Setup, origins: &[&Origin], keys: &str) -> Server {
     let urls: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.url())).collect();
     let sites = format!("- origin: {{http: [{}], cache: off{keys}}}", urls.join(", "));
-    let server = Setup::new().workers(1).sites(&sites).start();
+    let server = setup.clone().workers(1).sites(&sites).start();
     server.tolerate_warning("is out: ");
     server
 }
@@ -143,107 +149,6 @@ fn connections_to_the_origin_are_kept_and_one_that_was_closed_is_replaced() {
 }
 
 #[test]
-fn a_kept_connection_that_ends_without_a_response_is_replaced() {
-    let origin = Origin::start(|_, number, stream| match number {
-        0 => answer(stream, "200 OK", "", b"one"),
-        // It takes a request and ends.
-        1 => false,
-        _ => answer(stream, "200 OK", "", b"two"),
-    });
-    let server = proxy(&[&origin], ", retries: 0");
-    let mut client = Client::plain(&server);
-    assert_eq!(client.get("/a").text(), "one");
-    assert_eq!(client.get("/b").text(), "two");
-    assert_eq!(origin.asked().len(), 3);
-}
-
-#[test]
-fn bytes_behind_a_response_are_no_response_to_the_next_request() {
-    const MORE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
-    let is_over = Gate::closed();
-    let pass = is_over.clone();
-    // Only what comes before the next request can be told from its response.
-    let is_there = Gate::closed();
-    let there = is_there.clone();
-    let origin = Origin::start(move |head, _, stream| match target(head) {
-        "/at-once" => {
-            let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
-            write(stream, format!("{head}whole{MORE}")) && pass.pass()
-        }
-        "/large" => {
-            write_head(stream, "", 200_000) && write(stream, "x".repeat(200_000) + MORE) && pass.pass()
-        }
-        "/chunked" => {
-            write_chunked_head(stream, "")
-                && write(stream, format!("5\r\nwhole\r\n0\r\n\r\n{MORE}"))
-                && pass.pass()
-        }
-        "/later" => {
-            answer(stream, "200 OK", "", b"whole") && pass.pass() && write(stream, MORE) && {
-                there.let_one_pass();
-                true
-            }
-        }
-        _ => answer(stream, "200 OK", "", b"good"),
-    });
-    let server = proxy(&[&origin], "");
-    for path in ["/at-once", "/large", "/chunked", "/later"] {
-        let got = Tool::curl(&server).arg(server.plain_url(path)).run().ok().stdout;
-        assert!(got == b"whole" || got == "x".repeat(200_000).as_bytes(), "{path}: {}", got.len());
-        is_over.let_one_pass();
-        if path == "/later" {
-            is_there.pass();
-        }
-        let mut client = Client::plain(&server);
-        for _ in 0..3 {
-            assert_eq!(client.get("/next").text(), "good", "after {path}");
-        }
-    }
-}
-
-#[test]
-fn a_body_that_is_cut_is_seen_to_be_cut() {
-    let broken = Gate::closed();
-    let begun = broken.clone();
-    let origin = Origin::start(move |head, _, stream| {
-        match target(head) {
-            "/length" => write_head(stream, "", 100_000) && write(stream, vec![7; 60_000]),
-            "/chunked" => write_chunked_head(stream, "") && write_chunk(stream, vec![7; 60_000]),
-            "/broken" => {
-                write_chunked_head(stream, "")
-                    && write_chunk(stream, vec![7; 60_000])
-                    && begun.pass()
-                    && write(stream, "zz\r\n")
-            }
-            _ => unreachable!(),
-        };
-        false
-    });
-    let server = proxy(&[&origin], "");
-    for path in ["/length", "/chunked", "/broken"] {
-        for mut client in [Client::plain(&server).boxed(), Client::tls(&server).boxed()] {
-            client.begin(path);
-            if path == "/broken" {
-                broken.let_one_pass();
-            }
-            let rest = client.rest_until_cut();
-            assert!(!rest.ends_with(b"0\r\n\r\n"), "{path}");
-            if path == "/length" {
-                assert_eq!(rest.len(), 60_000);
-            }
-        }
-        if path == "/broken" {
-            // The fault may come with the first bytes: then the response is a 502.
-            broken.let_one_pass();
-        }
-        let curl = Tool::curl(&server).args(["--http2", "--fail"]).arg(server.url(path)).run();
-        assert!(curl.code != 0, "{path}");
-    }
-    assert_eq!(counted(&server, "cut_short"), 6.0);
-    assert_eq!(counted(&server, "malformed"), 3.0);
-}
-
-#[test]
 fn a_body_that_ends_with_its_connection_arrives_whole() {
     let origin = Origin::start(|_, _, stream| {
         write(stream, "HTTP/1.1 200 OK\r\n\r\n");
@@ -255,115 +160,6 @@ fn a_body_that_ends_with_its_connection_arrives_whole() {
         let got = Tool::curl(&server).arg(options).arg(server.url("/a")).run().ok();
         assert_eq!(got.stdout.len(), 200_000, "{options}");
     }
-}
-
-#[test]
-fn responses_that_two_programs_could_read_differently_are_not_relayed() {
-    let origin = Origin::start(|head, _, stream| {
-        let text = match target(head) {
-            "/both" => "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "/two" => "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n",
-            "/101" => "HTTP/1.1 101 Switching Protocols\r\n\r\n",
-            "/304" => "HTTP/1.1 304 Not Modified\r\n\r\n",
-            "/lf" => "HTTP/1.1 200 OK\nContent-Length: 3\n\nabc",
-            _ => {
-                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
-                  HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"
-            }
-        };
-        write(stream, text);
-        false
-    });
-    let server = proxy(&[&origin], ", retries: 0");
-    let mut client = Client::plain(&server);
-    for path in ["/both", "/two", "/101", "/304", "/lf"] {
-        assert_eq!(client.get(path).status, 502, "{path}");
-    }
-    let got = client.get("/interim");
-    assert_eq!((got.status, got.text()), (200, "abc"));
-}
-
-#[test]
-fn an_origin_that_stalls_ends_its_response_and_gives_its_place_to_the_next_request() {
-    let gate = Gate::closed();
-    let held = gate.clone();
-    let origin = Origin::start(move |head, _, stream| {
-        match target(head) {
-            "/next" => return answer(stream, "200 OK", "", b"next"),
-            "/stalls" => write_head(stream, "", 100_000) && write(stream, vec![7; 50_000]),
-            "/chunked" => write_chunked_head(stream, "") && write_chunk(stream, vec![7; 50_000]),
-            _ => true,
-        };
-        held.pass();
-        false
-    });
-    let timeouts = "timeouts: {first_byte: 100ms, between_bytes: 100ms}";
-    let server = proxy(&[&origin], &format!(", retries: 0, connections: 1, {timeouts}"));
-    for is_secure in [false, true] {
-        let connect = || match is_secure {
-            false => Client::plain(&server).boxed(),
-            true => Client::tls(&server).boxed(),
-        };
-        assert_eq!(connect().get("/silent").status, 504);
-        for path in ["/stalls", "/chunked"] {
-            let mut client = connect();
-            client.begin(path);
-            let rest = client.rest_until_cut();
-            assert!(rest.len() >= 50_000 && !rest.ends_with(b"0\r\n\r\n"), "{path}: {} bytes", rest.len());
-            assert_eq!(connect().get("/next").text(), "next", "after {path}");
-        }
-    }
-    assert_eq!(counted(&server, "timeout"), 6.0);
-    gate.open();
-}
-
-#[test]
-fn a_client_that_takes_nothing_holds_up_its_origin_and_holds_no_memory() {
-    let body = Content::new(302, 64 * MIB);
-    let bytes = body.all();
-    let sent = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&sent);
-    let origin = Origin::start(move |_, _, stream| {
-        write_head(stream, "", bytes.len());
-        bytes.chunks(1 << 16).all(|chunk| {
-            counter.fetch_add(chunk.len(), Ordering::Relaxed);
-            write(stream, chunk)
-        })
-    });
-    let server = proxy(&[&origin], "");
-    for mut client in [Client::plain(&server).boxed(), Client::tls(&server).boxed()] {
-        sent.store(0, Ordering::Relaxed);
-        client.begin("/a.mp4");
-        let senders = [origin.port(), server.https().port(), server.http().port()];
-        let blocked = || senders.map(|port| Sockets::of_port(port).blocked).iter().sum::<usize>() == 2;
-        let mut last = 0;
-        until("origin and proxy to be blocked", || {
-            let now = sent.load(Ordering::Relaxed);
-            (std::mem::replace(&mut last, now) == now && blocked()).then_some(())
-        });
-        assert!(last < 40 << 20, "{last} bytes were taken from the origin");
-        body.assert_range(0..body.len, &client.take(usize::try_from(body.len).unwrap()).unwrap());
-    }
-}
-
-#[test]
-fn a_client_that_leaves_ends_the_response_of_its_origin() {
-    let ended = Gate::closed();
-    let tell = ended.clone();
-    let origin = Origin::start(move |_, _, stream| {
-        write_head(stream, "", 1 << 40);
-        while write(stream, vec![7; 1 << 16]) {}
-        tell.pass();
-        false
-    });
-    let server = proxy(&[&origin], "");
-    for (mut client, number) in [(Client::plain(&server).boxed(), 1), (Client::tls(&server).boxed(), 2)] {
-        client.begin("/film.mp4");
-        client.take(1 << 20).unwrap();
-        drop(client);
-        ended.wait_for_arrivals(number);
-    }
-    ended.open();
 }
 
 #[test]
