@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use penstock_testkit::origin::{Origin, file, target};
-use penstock_testkit::{Client, Content, Server, until};
+use penstock_testkit::origin::{Origin, file, target, write};
+use penstock_testkit::{Client, Content, Gate, Server, until};
 use rustix::process::Signal;
 
 use super::{Cluster, asked_targets};
@@ -51,6 +51,39 @@ fn a_node_that_is_paused_costs_its_share_one_wait() {
     // What a node asked in the moment before it knew may have been asked by another one too.
     let twice = asked.values().filter(|times| **times > 1).count();
     assert!(asked.values().all(|times| *times <= 2) && twice <= 4, "{asked:?}");
+}
+
+#[test]
+fn a_node_that_is_killed_while_it_fetches_from_owners_holds_up_no_other() {
+    const FILMS: usize = 12;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let origin = Origin::start(move |head, _, stream| {
+        let bytes = content_of(target(head)).all();
+        let (start, rest) = bytes.split_at(30_000);
+        let sent =
+            write(&mut *stream, format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n{FIELDS}\r\n"))
+                && write(&mut *stream, start);
+        sent && held.pass() && write(stream, rest)
+    });
+    let mut cluster = Cluster::of(2, &origin);
+    let mut clients: Vec<_> = (0..FILMS)
+        .map(|number| {
+            let mut client = Client::plain(&cluster.servers[0]);
+            client.begin(&format!("/film/{number}"));
+            client.take(10_000).unwrap();
+            client
+        })
+        .collect();
+    assert!(cluster.asked("answered") > 0.0, "the other node owns some of them");
+    cluster.servers[0].start_again(Signal::KILL);
+    clients.iter_mut().for_each(|client| drop(client.rest_until_cut()));
+    gate.open();
+    for server in cluster.servers.iter().rev() {
+        (0..FILMS).for_each(|number| check(server, number));
+    }
+    let asked = asked_targets(&origin);
+    assert!(asked.len() == FILMS && asked.values().all(|times| *times <= 2), "{asked:?}");
 }
 
 #[test]
