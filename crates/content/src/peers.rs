@@ -30,8 +30,8 @@ pub struct Peers {
     cluster: Cluster,
     members: ArcSwap<Members>,
     pub(crate) popularity: Popularity,
-    /// Objects that another node sent too slowly.
-    slow: Popularity,
+    /// Objects that another node sent too slowly, or not to their end.
+    incomplete: Popularity,
     /// Blocks of objects that this node is asking others for.
     outgoing: Arc<Outgoing>,
     /// Requests of other nodes under way.
@@ -122,7 +122,7 @@ impl Peers {
             cluster: cluster.clone(),
             members: ArcSwap::from_pointee(members),
             popularity: Popularity::new(lasts, limits::PEER_POPULAR_OBJECTS, now),
-            slow: Popularity::new(
+            incomplete: Popularity::new(
                 Duration::from_secs(limits::PEER_SLOW_SECONDS),
                 limits::PEER_SLOW_OBJECTS,
                 now,
@@ -243,9 +243,9 @@ impl Peers {
         self.outgoing.enter(route)
     }
 
-    /// Notes that another node sent an object too slowly. Its origin may be slow, so the node itself stays in.
-    pub(crate) fn note_slow(&self, route: Route, now: Instant) {
-        self.slow.note(&route.key, now);
+    /// Notes that another node sent an object too slowly, or not to its end. Its origin may be slow, so the node itself stays in.
+    pub(crate) fn note_incomplete(&self, route: Route, now: Instant) {
+        self.incomplete.note(&route.key, now);
     }
 
     /// Whether this node is asking others for a block. It must not have another node wait for that one: the two could
@@ -256,7 +256,7 @@ impl Peers {
 
     /// Where a request for a block goes: to its owner or the substitutes of that one, then to the origin, which it reaches
     /// through a node of `shield` if there is one. A node that has missed purges is not asked. An object that came too
-    /// slowly is asked of the origin for a while.
+    /// slowly or incomplete is asked of the origin for a while.
     pub(crate) fn steps(
         &self,
         route: Route,
@@ -264,7 +264,7 @@ impl Peers {
         shield: &[String],
         now: Instant,
     ) -> Vec<Step> {
-        if self.slow.has(&route.key, now) {
+        if self.incomplete.has(&route.key, now) {
             return vec![Step::Origin];
         }
         let members = self.members.load();

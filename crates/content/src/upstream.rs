@@ -283,9 +283,13 @@ impl OriginBody for PeerBody<'_> {
         Box::pin(async move {
             // A body that comes too slowly ends by itself.
             match while_alive(self.context, &self.peer, None, self.body.next()).await {
-                Ok(Err(OriginError::TooSlow)) => {
-                    self.peers.note_slow(self.route, self.context.now());
-                    Err(OriginError::TooSlow)
+                Ok(Err(error)) => {
+                    if error == OriginError::TooSlow || is_alive(self.context, &self.peer).await {
+                        self.peers.note_incomplete(self.route, self.context.now());
+                    } else {
+                        self.peer.take_out("it stopped within a response");
+                    }
+                    Err(error)
                 }
                 Ok(piece) => piece,
                 Err(Silence::Dead | Silence::Stalled) => {

@@ -65,6 +65,55 @@ fn what_a_node_says_of_freshness_load_and_faults_is_checked() {
 }
 
 #[test]
+fn a_node_whose_framing_is_wrong_spoils_no_object() {
+    const LENGTH: usize = 1000;
+    const FIELDS: &str = "Penstock-Freshness: fresh=600000, age=0, swr=0, sie=0\r\nETag: \"v1\"\r\n";
+    const BODY: [u8; LENGTH] = [b'a'; LENGTH];
+    let node = Origin::start(|head, _, stream| {
+        let begin = format!("HTTP/1.1 200 OK\r\n{FIELDS}");
+        let of = |length: usize| format!("{begin}Content-Length: {length}\r\n\r\n");
+        match target(head) {
+            "/endless" => {
+                write(stream, begin);
+                while write(stream, format!("X-Line: {}\r\n", "a".repeat(1000))) {}
+                false
+            }
+            "/short" => {
+                write(stream, of(LENGTH));
+                write(stream, &BODY[..400]);
+                false
+            }
+            "/more" => write(stream, [of(LENGTH).as_bytes(), &BODY, of(4).as_bytes(), b"evil"].concat()),
+            "/two-lengths" => {
+                write(stream, format!("{begin}Content-Length: 4\r\nContent-Length: {LENGTH}\r\n\r\nevil"))
+            }
+            "/both" => write(
+                stream,
+                format!(
+                    "{begin}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n"
+                ),
+            ),
+            "/negative" => write(stream, format!("{begin}Content-Length: -4\r\n\r\nevil")),
+            "/good" => write(stream, of(LENGTH)) && write(stream, BODY),
+            _ => answer(stream, "204 No Content", "", b""),
+        }
+    });
+    let origin = Origin::start(|head, _, stream| {
+        penstock_testkit::origin::file(head, stream, "ETag: \"v1\"\r\nCache-Control: max-age=60\r\n", &BODY)
+    });
+    let (address, memory) = (ReservedAddress::reserve(), memory_directory());
+    let server = server_beside(&node, &origin, &address, &memory.path().display().to_string());
+    for path in ["/endless", "/short", "/more", "/good", "/two-lengths", "/both", "/negative", "/good"] {
+        // The second time from what was kept.
+        for time in ["first", "second"] {
+            let response = Client::plain(&server).get(path);
+            assert_eq!(response.status, 200, "{path}, {time}: {}", response.head);
+            assert!(response.body == BODY, "{path}, {time}: {}", response.text());
+        }
+    }
+}
+
+#[test]
 fn the_rest_of_a_response_comes_from_elsewhere_if_a_node_stops_in_it() {
     const LENGTH: usize = 1000;
     let asked_alive = Arc::new(AtomicUsize::new(0));
