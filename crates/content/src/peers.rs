@@ -123,8 +123,8 @@ impl Peers {
             members: ArcSwap::from_pointee(members),
             popularity: Popularity::new(lasts, limits::PEER_POPULAR_OBJECTS, now),
             incomplete: Popularity::new(
-                Duration::from_secs(limits::PEER_SLOW_SECONDS),
-                limits::PEER_SLOW_OBJECTS,
+                Duration::from_secs(limits::PEER_INCOMPLETE_SECONDS),
+                limits::PEER_INCOMPLETE_OBJECTS,
                 now,
             ),
             outgoing: known.map_or_else(Arc::default, |known| Arc::clone(&known.outgoing)),

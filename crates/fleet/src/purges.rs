@@ -34,7 +34,7 @@ pub struct PurgeStreamLimits {
     pub entries: usize,
     /// Purges read at once.
     pub batch: usize,
-    /// Bytes of a purge; a longer one is applied on this machine only.
+    /// Bytes of a purge; a longer one becomes a purge of everything.
     pub purge_bytes: usize,
     /// Purges of this machine's operators that are kept to be written again; beyond that they become one of everything.
     pub own: usize,

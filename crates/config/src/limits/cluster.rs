@@ -112,8 +112,8 @@ pub const CLUSTER_DNS_SERVERS: usize = 3;
 /// Length in bytes of /etc/resolv.conf as far as it is read.
 pub const RESOLV_CONF_BYTES: u64 = 65_536;
 
-/// How long an object that came too slowly from another node is asked of the origin instead, at least.
-pub const PEER_SLOW_SECONDS: u64 = 60;
+/// How long an object that came too slowly from another node, or not to its end, is asked of the origin instead, at least.
+pub const PEER_INCOMPLETE_SECONDS: u64 = 60;
 
 /// Such objects that are remembered, of each of two generations; 16 bytes each.
-pub const PEER_SLOW_OBJECTS: usize = 4096;
+pub const PEER_INCOMPLETE_OBJECTS: usize = 4096;
