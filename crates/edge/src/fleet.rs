@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use penstock_config::{Config, StorePlace, limits};
 use penstock_fleet::{
-    Fleet, FleetLimits, FleetOptions, FleetView, Intervals, PurgeStreamLimits, StoreAddress, StoreFacts,
-    StoreLogin,
+    AnswerLimits, Fleet, FleetLimits, FleetOptions, FleetView, Intervals, PurgeStreamLimits, StoreAddress,
+    StoreFacts, StoreLogin,
 };
 use penstock_tls::Outbound;
 
@@ -77,7 +77,7 @@ const LIMITS: FleetLimits = FleetLimits {
     operations: limits::FLEET_OPERATIONS,
     failures: limits::FLEET_FAILURES,
     probes: limits::FLEET_PROBES,
-    answer_bytes: limits::FLEET_ANSWER_BYTES,
+    answers: AnswerLimits { bytes: limits::FLEET_ANSWER_BYTES, lines: limits::FLEET_ANSWER_LINES },
     session_bytes: limits::FLEET_SESSION_BYTES,
     sessions_percent: limits::FLEET_SESSIONS_PERCENT,
     session_lifetime: Duration::from_secs(limits::SESSION_LIFETIME_SECONDS as u64),
@@ -112,6 +112,7 @@ pub(crate) fn reading(fleet: &Fleet) -> FleetReading {
         is_circuit_open: reading.is_circuit_open,
         latency: reading.latency,
         under_way: reading.under_way as u64,
+        losses: reading.losses,
         operations: reading.operations,
         purges_applied: reading.purges_applied,
         purges_waiting: reading.purges_waiting as u64,
@@ -129,5 +130,6 @@ mod tests {
     fn the_labels_of_operations_are_those_of_the_table() {
         assert_eq!(Operation::LABELS, FleetReading::OPERATIONS);
         assert_eq!(Outcome::LABELS, FleetReading::OUTCOMES);
+        assert_eq!(penstock_fleet::FleetReading::LOSSES, FleetReading::LOSSES);
     }
 }

@@ -56,11 +56,10 @@ pub(crate) async fn connect(
     address: &StoreAddress,
     login: &StoreLogin,
     meter: &Arc<Meter>,
-    answer_bytes_max: usize,
 ) -> Result<(MultiplexedConnection, Driver), String> {
     let stream = open(address).await?;
     meter.answered();
-    let bounded = Bounded { stream, meter: Arc::clone(meter), most: answer_bytes_max };
+    let bounded = Bounded { stream, meter: Arc::clone(meter) };
     let mut info = RedisConnectionInfo::default().set_skip_set_lib_name().set_db(login.database.into());
     if let Some(user) = &login.user {
         info = info.set_username(user);
@@ -102,23 +101,56 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
+/// How much the store may send between two answered probes.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerLimits {
+    /// Bytes.
+    pub bytes: usize,
+    /// Line feeds. Each element of an answer has one at least, and takes more memory than bytes.
+    pub lines: usize,
+}
+
 /// Counts what the store sends between two probes. Answers come in the order of the requests, so no part of one that is
 /// older than the last answered probe is still kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Meter {
+    limits: AnswerLimits,
     bytes: AtomicUsize,
+    lines: AtomicUsize,
     exceeded: AtomicBool,
 }
 
 impl Meter {
+    pub(crate) fn new(limits: AnswerLimits) -> Self {
+        Self {
+            limits,
+            bytes: AtomicUsize::new(0),
+            lines: AtomicUsize::new(0),
+            exceeded: AtomicBool::new(false),
+        }
+    }
+
     /// A probe was answered.
     pub(crate) fn answered(&self) {
         self.bytes.store(0, Relaxed);
+        self.lines.store(0, Relaxed);
     }
 
     /// Whether a connection ended because of its answers; the next call says no.
     pub(crate) fn take_exceeded(&self) -> bool {
         self.exceeded.swap(false, Relaxed)
+    }
+
+    /// Counts what was read; returns whether that is still an answer.
+    fn fits(&self, read: &[u8]) -> bool {
+        let feeds = read.iter().filter(|byte| **byte == b'\n').count();
+        let bytes = self.bytes.fetch_add(read.len(), Relaxed) + read.len();
+        let lines = self.lines.fetch_add(feeds, Relaxed) + feeds;
+        let fits = bytes <= self.limits.bytes && lines <= self.limits.lines;
+        if !fits {
+            self.exceeded.store(true, Relaxed);
+        }
+        fits
     }
 }
 
@@ -126,7 +158,6 @@ impl Meter {
 struct Bounded {
     stream: Box<dyn Stream>,
     meter: Arc<Meter>,
-    most: usize,
 }
 
 impl AsyncRead for Bounded {
@@ -137,12 +168,11 @@ impl AsyncRead for Bounded {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        let read = buffer.filled().len() - before;
-        if self.meter.bytes.fetch_add(read, Relaxed) + read > self.most {
-            self.meter.exceeded.store(true, Relaxed);
-            return Poll::Ready(Err(io::Error::other("the store sends more than was asked for")));
+        if self.meter.fits(&buffer.filled()[before..]) {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Ready(Err(io::Error::other("the store sends more than was asked for")))
         }
-        Poll::Ready(Ok(()))
     }
 }
 

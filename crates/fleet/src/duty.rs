@@ -10,6 +10,7 @@ use crate::connect::{StoreAddress, StoreLogin, connect};
 use crate::counters::Operation;
 use crate::edges::Edges;
 use crate::link::{Fault, Link};
+use crate::outage::{Loss, Outage};
 use crate::purges::Purges;
 use crate::sessions::SessionWriter;
 use crate::shared_tickets::SharedTickets;
@@ -26,7 +27,7 @@ pub struct Intervals {
     pub connect: Duration,
     /// The first pause after a connection failed; it doubles each time.
     pub retry_min: Duration,
-    /// The longest such pause.
+    /// The longest such pause. A store that answers for so long begins with the first one again.
     pub retry_max: Duration,
 }
 
@@ -82,47 +83,36 @@ pub(crate) struct Duty {
     pub(crate) sessions: SessionWriter,
     pub(crate) address: StoreAddress,
     pub(crate) login: StoreLogin,
-    pub(crate) answer_bytes_max: usize,
     pub(crate) intervals: Intervals,
 }
 
 impl Duty {
     /// Works until the future is dropped.
     pub(crate) async fn run(mut self) {
-        let mut pause = self.intervals.retry_min;
-        let mut is_said = false;
+        let mut outage = Outage::new(self.intervals.retry_min, self.intervals.retry_max);
+        let parts = Arc::clone(&self.parts);
+        let link = &parts.link;
         loop {
-            let parts = Arc::clone(&self.parts);
-            let link = &parts.link;
-            let connecting = connect(&self.address, &self.login, &link.meter, self.answer_bytes_max);
+            let connecting = connect(&self.address, &self.login, &link.meter);
             let lost = match timeout(self.intervals.connect, connecting).await {
                 Ok(Ok((connection, driver))) => {
                     link.connected(connection);
-                    if is_said {
-                        tracing::info!("fleet: connected with the store again");
-                    }
-                    (pause, is_said) = (self.intervals.retry_min, false);
-                    let why = tokio::select! {
-                        () = driver => "the connection broke".to_owned(),
-                        why = rounds(&parts, self.intervals) => why,
-                        () = self.sessions.run(link) => "the program ends".to_owned(),
+                    let lost = tokio::select! {
+                        () = driver => Loss::Broken,
+                        lost = rounds(&parts, self.intervals, &mut outage) => lost,
+                        () = self.sessions.run(link) => Loss::Broken,
                     };
                     link.disconnected();
-                    why
+                    lost
                 }
-                Ok(Err(error)) => error,
-                Err(_) => "it does not answer".to_owned(),
+                Ok(Err(error)) => Loss::Unreachable(error),
+                Err(_) => Loss::Unanswered,
             };
+            let lost = if link.meter.take_exceeded() { Loss::TooLarge } else { lost };
+            link.losses.count(&lost);
             link.circuit.open(Instant::now());
             parts.milestones.note(|reached| reached.unreachable = true);
-            if !is_said {
-                tracing::warn!(
-                    "fleet: the store cannot be used ({lost}); handshakes do without it until it can"
-                );
-                is_said = true;
-            }
-            sleep(pause).await;
-            pause = (2 * pause).min(self.intervals.retry_max);
+            sleep(outage.lost(&lost)).await;
         }
     }
 }
@@ -131,8 +121,9 @@ impl Duty {
 const PROBES_LOST: u32 = 2;
 
 /// Follows purges and renews; ends, with the reason, when the store no longer answers.
-async fn rounds(parts: &Parts, intervals: Intervals) -> String {
-    if parts.link.meter.take_exceeded() {
+async fn rounds(parts: &Parts, intervals: Intervals, outage: &mut Outage) -> Loss {
+    let began = Instant::now();
+    if outage.take_too_large() {
         begin_again(parts).await;
     }
     let mut ticks = interval(intervals.purges);
@@ -141,10 +132,13 @@ async fn rounds(parts: &Parts, intervals: Intervals) -> String {
     loop {
         ticks.tick().await;
         match follow(parts).await {
-            Ok(()) => lost = 0,
-            Err(Fault::Refused) => return parts.link.refusal(),
-            Err(Fault::ReadOnly) => return READ_ONLY.to_owned(),
-            Err(_) if lost + 1 >= PROBES_LOST => return "it does not answer".to_owned(),
+            Ok(()) => {
+                lost = 0;
+                outage.answered(began.elapsed());
+            }
+            Err(Fault::Refused) => return Loss::Refused(parts.link.refusal()),
+            Err(Fault::ReadOnly) => return Loss::Replica,
+            Err(_) if lost + 1 >= PROBES_LOST => return Loss::Unanswered,
             Err(_) => {
                 lost += 1;
                 if parts.link.circuit.open(Instant::now()) {
@@ -158,7 +152,7 @@ async fn rounds(parts: &Parts, intervals: Intervals) -> String {
         if renewed.is_none_or(|then| then.elapsed() >= intervals.renewal) {
             renewed = Some(Instant::now());
             if parts.strikes.keep().await == Err(Fault::ReadOnly) {
-                return READ_ONLY.to_owned();
+                return Loss::Replica;
             }
             let compared = parts.tickets.round().await;
             parts.purges.write_own().await;
@@ -172,14 +166,10 @@ async fn rounds(parts: &Parts, intervals: Intervals) -> String {
     }
 }
 
-const READ_ONLY: &str = "it is a replica, which takes no entries";
-
 /// Removes the entries whose answers can be too large, so that the next connection does not end the same way. What is lost is
 /// what an emptied store loses.
 async fn begin_again(parts: &Parts) {
-    tracing::warn!(
-        "fleet: the store sent more than can be an answer; the purges and the list of edges in it are written anew"
-    );
+    tracing::debug!("fleet: the purges and the list of edges in the store are written anew");
     let names = [parts.purges.names().as_slice(), &[parts.edges.list_name()]].concat();
     parts.link.remove(Operation::PurgeRead, &names).await;
 }

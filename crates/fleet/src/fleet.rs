@@ -19,13 +19,14 @@ use penstock_tls::tickets::directory::KeyFile;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::connect::{StoreAddress, StoreLogin};
+use crate::connect::{AnswerLimits, Meter, StoreAddress, StoreLogin};
 use crate::counters::{Operation, Outcome};
 use crate::duty::{Duty, Intervals, Milestones, Parts};
 use crate::edges::{EdgeStatus, Edges};
 use crate::link::Link;
 use crate::message::SharedPurge;
 use crate::nodes::{NodeEntry, NodeSharing, NodeSink};
+use crate::outage::Loss;
 use crate::position::Position;
 use crate::purges::{PurgeSink, PurgeStreamLimits, Purges};
 use crate::seal::Sealer;
@@ -66,8 +67,8 @@ pub struct FleetLimits {
     pub failures: u32,
     /// Probes answered in time, one after the other, that close it.
     pub probes: u32,
-    /// Bytes that the store may send between two answered probes.
-    pub answer_bytes: usize,
+    /// How much the store may send between two answered probes.
+    pub answers: AnswerLimits,
     /// Bytes of a session.
     pub session_bytes: usize,
     /// Percent of the store's memory from which on no session is stored: clients cause sessions, and what is left is for the
@@ -106,6 +107,8 @@ pub struct FleetReading {
     pub latency: Duration,
     /// Operations of handshakes under way.
     pub under_way: usize,
+    /// Connections that were not made or have ended, by [`FleetReading::LOSSES`].
+    pub losses: [u64; Loss::LABELS.len()],
     /// Operations by [`Operation`] and [`Outcome`].
     pub operations: [[u64; Outcome::ALL.len()]; Operation::ALL.len()],
     /// Purges of other edges that were applied.
@@ -114,6 +117,11 @@ pub struct FleetReading {
     pub purges_waiting: usize,
     /// How often the whole cache was purged because purges were missed.
     pub purges_missed: u64,
+}
+
+impl FleetReading {
+    /// The label values of [`Self::losses`].
+    pub const LOSSES: [&str; Loss::LABELS.len()] = Loss::LABELS;
 }
 
 /// How far a purge got.
@@ -168,7 +176,6 @@ impl Fleet {
             },
             address: options.address,
             login: options.login,
-            answer_bytes_max: limits.answer_bytes,
             intervals: limits.intervals,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -297,6 +304,7 @@ impl Fleet {
             is_circuit_open: link.circuit.is_open(),
             latency: Duration::from_micros(link.latency.load(Relaxed)),
             under_way: link.under_way(),
+            losses: link.losses.read(),
             operations: link.counters.read(),
             purges_applied: progress.applied,
             purges_waiting: progress.waiting(),
@@ -332,7 +340,8 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
     let prefix = format!("penstock:{}:", &sealer.pseudonym("fleet", &[])[..8]);
     let circuit =
         Circuit::new(CircuitLimits { failures: limits.failures, successes: limits.probes, pause: None });
-    let link = Arc::new(Link::new(circuit, options.deadline, limits.patience, limits.operations));
+    let meter = Meter::new(limits.answers);
+    let link = Arc::new(Link::new(circuit, options.deadline, limits.patience, limits.operations, meter));
     let state = StateDirectory::new(options.state.clone(), limits.state_file_bytes);
     let mut instance = [0; 16];
     rand::fill(&mut instance).map_err(|_| io::Error::other("the system has no randomness"))?;

@@ -28,6 +28,7 @@ mod link;
 mod look;
 mod message;
 mod nodes;
+mod outage;
 mod position;
 mod purges;
 mod seal;
@@ -38,7 +39,7 @@ mod store_facts;
 mod strikes;
 mod ticket_keys;
 
-pub use connect::{StoreAddress, StoreLogin};
+pub use connect::{AnswerLimits, StoreAddress, StoreLogin};
 pub use counters::{Operation, Outcome};
 pub use duty::Intervals;
 pub use edges::EdgeStatus;

@@ -11,6 +11,7 @@ use redis::{Pipeline, Value};
 
 use crate::connect::Meter;
 use crate::counters::{Counters, Operation, Outcome};
+use crate::outage::Losses;
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,7 @@ pub(crate) struct Link {
     pub(crate) is_nearly_full: AtomicBool,
     /// Counts what the store sends.
     pub(crate) meter: Arc<Meter>,
+    pub(crate) losses: Losses,
     /// The code of the last command that the store refused.
     refusal: Mutex<String>,
 }
@@ -76,6 +78,7 @@ impl Link {
         deadline: Duration,
         patience: Duration,
         operations_max: usize,
+        meter: Meter,
     ) -> Self {
         Self {
             connection: ArcSwapOption::empty(),
@@ -87,7 +90,8 @@ impl Link {
             under_way: AtomicUsize::new(0),
             latency: AtomicU64::new(0),
             is_nearly_full: AtomicBool::new(false),
-            meter: Arc::default(),
+            meter: Arc::new(meter),
+            losses: Losses::default(),
             refusal: Mutex::default(),
         }
     }

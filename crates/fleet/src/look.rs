@@ -58,8 +58,7 @@ pub(crate) fn visit<T>(
     let runtime = runtime.map_err(|error| error.to_string())?;
     let view = runtime.block_on(async {
         let (parts, ..) = parts(options).map_err(|error| error.to_string())?;
-        let connecting =
-            connect(&options.address, &options.login, &parts.link.meter, options.limits.answer_bytes);
+        let connecting = connect(&options.address, &options.login, &parts.link.meter);
         let connected = timeout(options.limits.intervals.connect, connecting).await;
         let (connection, driver) = connected.map_err(|_| "it does not answer".to_owned())??;
         parts.link.connected(connection);

@@ -245,6 +245,8 @@ pub struct FleetReading {
     pub under_way: u64,
     /// Operations by [`Self::OPERATIONS`] and [`Self::OUTCOMES`].
     pub operations: [[u64; Self::OUTCOMES.len()]; Self::OPERATIONS.len()],
+    /// Connections that were not made or have ended, by [`Self::LOSSES`].
+    pub losses: [u64; Self::LOSSES.len()],
     /// Purges of other edges that were applied.
     pub purges_applied: u64,
     /// Purges of this edge that wait until the store answers.
@@ -256,6 +258,9 @@ pub struct FleetReading {
 impl FleetReading {
     /// What is asked of the store.
     pub const OPERATIONS: [&str; 7] =
+    /// Why there is no connection.
+    pub const LOSSES: [&str; 6] = ["unreachable", "broken", "unanswered", "refused", "replica", "too_large"];
+
         ["session_find", "session_store", "strike", "ticket_keys", "purge_read", "purge_write", "edges"];
 
     /// How that ended.

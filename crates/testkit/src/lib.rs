@@ -23,6 +23,7 @@ mod deadline;
 mod forwarder;
 mod gate;
 mod keyserver;
+mod lying_store;
 mod metrics;
 mod network;
 pub mod origin;
@@ -51,6 +52,7 @@ pub use self::{
     forwarder::Forwarder,
     gate::Gate,
     keyserver::Keyserver,
+    lying_store::{Lie, LyingStore},
     metrics::Metrics,
     network::Networks,
     ports::{ReservedAddress, unused_address},

@@ -9,9 +9,18 @@ use crate::server::Server;
 impl Server {
     /// Memory of its own, in bytes: pages of mapped files are not counted.
     pub fn memory(&self) -> u64 {
+        self.status("RssAnon:")
+    }
+
+    /// The most memory that it has had, in bytes, pages of mapped files included.
+    pub fn memory_peak(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, line: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-        let kib: u64 = line.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+        let value = status.lines().find_map(|one| one.strip_prefix(line)).unwrap();
+        let kib: u64 = value.trim().strip_suffix(" kB").unwrap().parse().unwrap();
         kib * 1024
     }
 

@@ -35,6 +35,9 @@ pub const FLEET_PROBES: u32 = 3;
 /// Bytes that the store may send between two answered probes. The largest sessions of all handshakes at once are half of that.
 pub const FLEET_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
+/// Line feeds in them. Each element of an answer has at least one, and sealed records have one in 256 bytes.
+pub const FLEET_ANSWER_LINES: usize = 256 * 1024;
+
 /// Bytes of a session that goes to the store. A session with a client's certificate has several KiB.
 pub const FLEET_SESSION_BYTES: usize = 8 * 1024;
 

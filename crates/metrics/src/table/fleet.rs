@@ -22,6 +22,19 @@ pub(super) const METRICS: &[Metric] = &[
         },
     },
     Metric {
+        name: "penstock_fleet_connections_lost_total",
+        kind: Kind::Counter,
+        help: "Connections with the store that were not made (`unreachable`: no connection or login) or were given up. `unanswered`: no answer in time; `replica`: it takes no entries; `too_large`: it sent more than can be an answer.",
+        labels: &[closed("reason", &FleetReading::LOSSES)],
+        read: |from, out| {
+            each(from.readings.fleet.as_ref(), |fleet| {
+                for (reason, count) in FleetReading::LOSSES.iter().zip(fleet.losses) {
+                    out.sample(&[reason], count);
+                }
+            });
+        },
+    },
+    Metric {
         name: "penstock_fleet_latency_seconds",
         kind: Kind::Gauge,
         help: "Time from question to answer of the last probe, which is made about ten times a second.",

@@ -95,6 +95,7 @@ fn full_fleet() -> FleetReading {
         latency: Duration::from_millis(137),
         under_way: 138,
         operations: std::array::from_fn(|row| {
+        losses: std::array::from_fn(|column| (1100 + column) as u64),
             std::array::from_fn(|column| (1000 + 10 * row + column) as u64)
         }),
         purges_applied: 139,

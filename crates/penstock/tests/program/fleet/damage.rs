@@ -70,7 +70,7 @@ fn a_stream_of_purges_that_was_damaged_begins_again() {
     let edges = ["a", "b"].map(|name| Edge::start(&fleet, name, &origin));
     for edge in &edges {
         edge.server.tolerate_warning("fleet: this edge was away for so long");
-        edge.server.tolerate_warning("fleet: the store sent more than can be an answer");
+        edge.server.tolerate_warning("it sent more than can be an answer");
     }
     edges[0].purge("url=/nothing");
     let stream = fleet.store.name("penstock:*:purges");

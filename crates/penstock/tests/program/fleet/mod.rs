@@ -4,6 +4,7 @@ mod commands;
 mod damage;
 mod early;
 mod interop;
+mod lies;
 mod logins;
 mod purges;
 mod sessions;
