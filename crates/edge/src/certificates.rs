@@ -74,9 +74,9 @@ impl LoadCertificate for OnDisk {
 
 impl Holdings {
     /// Starts with the certificates that the configuration names.
-    pub(crate) fn new(tls: &Tls, keys: Option<&RemoteKeys>) -> Self {
+    pub(crate) fn new(tls: &Tls, keys: &RemoteKeys) -> Self {
         let named = tls.certificates.iter().map(|one| {
-            let remote = one.remote.as_ref().and_then(|place| keys?.at(place));
+            let remote = one.remote.as_ref().and_then(|place| keys.at(place));
             let certificate = match &remote {
                 Some(remote) => Arc::new(one.certificate.with_remote(Arc::clone(remote))),
                 None => Arc::clone(&one.certificate),

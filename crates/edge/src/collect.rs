@@ -43,8 +43,7 @@ pub(crate) struct Parts {
     pub(crate) peers: Option<Arc<Peers>>,
     /// `None` while no site needs a cache.
     pub(crate) cache: Option<Arc<Store>>,
-    /// `None` if no certificate has its key elsewhere.
-    pub(crate) remote_keys: Option<Arc<RemoteKeys>>,
+    pub(crate) remote_keys: Arc<RemoteKeys>,
 }
 
 impl Collector {
@@ -78,9 +77,9 @@ impl Collector {
     #[must_use]
     pub fn status(&self) -> serde_json::Value {
         let mut status = self.metrics.status();
-        let remote_keys = lock(&self.settings).remote_keys.clone();
-        if let (Some(keys), Some(sections)) = (remote_keys, status.as_object_mut()) {
-            sections.insert("private_keys".to_owned(), keys.reading().status());
+        let remote_keys = Arc::clone(&lock(&self.settings).remote_keys);
+        if let (Some(keys), Some(sections)) = (remote_keys.reading(), status.as_object_mut()) {
+            sections.insert("private_keys".to_owned(), keys.status());
         }
         status
     }
@@ -135,7 +134,7 @@ impl Collector {
                 origins: parts.origins.clone(),
                 peers: parts.peers.clone(),
                 cache: parts.cache.clone(),
-                remote_keys: parts.remote_keys.clone(),
+                remote_keys: Arc::clone(&parts.remote_keys),
             }
         };
         Readings {
@@ -144,7 +143,7 @@ impl Collector {
             kernel_tls: kernel_tls(),
             session_cache: session_cache(&self.sessions),
             staples: staples(&self.staples, now),
-            remote_keys: remote_keys.map(|keys| keys.reading()),
+            remote_keys: remote_keys.reading(),
             origin_servers: origin_servers(origins),
             peers: peers.map_or_else(Vec::new, |peers| readings_of(&peers)),
             disk_tier: cache.as_ref().and_then(|cache| cache.tier().disks()).map(|disks| disk_tier(disks)),

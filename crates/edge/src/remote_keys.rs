@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{KeyserverAccess, RemoteKeyPlace, Tls, TokenAccess, limits};
 use penstock_keys::{
-    KeyserverAddress, KeyserverGroup, KeyserverLimits, Keyservers, OPERATION_RESULTS, SignerStatus, Token,
-    TokenLimits,
+    KeyserverAddress, KeyserverGroup, KeyserverLimits, Keyservers, OPERATION_RESULTS, SignerCounts,
+    SignerStatus, Token, TokenLimits,
 };
 use penstock_tls::remote_key::{RemoteKey, RemoteKeyError};
 use penstock_tls::trial_request;
@@ -22,15 +22,8 @@ use crate::metrics::{RemoteKeysReading, SignerReading};
 pub(crate) struct RemoteKeys {
     groups: Vec<(Arc<KeyserverAccess>, Arc<Keyservers>)>,
     tokens: Vec<(Arc<TokenAccess>, Arc<Token>)>,
-    past: Past,
-}
-
-/// The counts of groups and tokens that a reload has ended, for names that are still in use: a counter must not fall.
-#[derive(Debug, Default)]
-struct Past {
-    fallbacks: u64,
-    keyservers: Vec<SignerReading>,
-    tokens: Vec<SignerReading>,
+    /// Of all configurations of this process.
+    counts: Arc<SignerCounts>,
 }
 
 impl RemoteKeys {
@@ -39,14 +32,15 @@ impl RemoteKeys {
     /// # Errors
     /// The error of the system.
     pub(crate) fn start(tls: &Tls, previous: Option<&Self>) -> io::Result<Self> {
-        let mut keys = Self::default();
+        let counts = previous.map(|previous| Arc::clone(&previous.counts)).unwrap_or_default();
+        let mut keys = Self { counts, ..Self::default() };
         for place in tls.certificates.iter().filter_map(|one| one.remote.as_ref()) {
             match place {
                 RemoteKeyPlace::Keyserver(access) if keys.group(access).is_none() => {
                     bounded("groups of keyservers", keys.groups.len(), limits::KEYSERVER_GROUPS_MAX)?;
                     let group = match previous.and_then(|previous| previous.group(access)) {
                         Some(group) => Arc::clone(group),
-                        None => Keyservers::start(&group_of(access))?,
+                        None => Keyservers::start(&group_of(access), &keys.counts)?,
                     };
                     keys.groups.push((Arc::clone(access), group));
                 }
@@ -54,49 +48,14 @@ impl RemoteKeys {
                     bounded("tokens", keys.tokens.len(), limits::TOKENS_MAX)?;
                     let token = match previous.and_then(|previous| previous.token(access)) {
                         Some(token) => Arc::clone(token),
-                        None => Token::start(&access.uri, token_limits(access))?,
+                        None => Token::start(&access.uri, token_limits(access), &keys.counts)?,
                     };
                     keys.tokens.push((Arc::clone(access), token));
                 }
                 RemoteKeyPlace::Keyserver(_) | RemoteKeyPlace::Token(_) => {}
             }
         }
-        if let Some(previous) = previous {
-            keys.past = previous.past_beside(&keys);
-        }
         Ok(keys)
-    }
-
-    /// The counts of the groups and tokens that `next` does not have.
-    fn past_beside(&self, next: &Self) -> Past {
-        let is_kept = |group| next.groups.iter().any(|(_, kept)| Arc::ptr_eq(kept, group));
-        let groups: Vec<_> =
-            self.groups.iter().map(|(_, group)| group).filter(|group| !is_kept(group)).collect();
-        let is_kept = |token| next.tokens.iter().any(|(_, kept)| Arc::ptr_eq(kept, token));
-        let tokens: Vec<_> =
-            self.tokens.iter().map(|(_, token)| token).filter(|token| !is_kept(token)).collect();
-        let sum = |before: &[SignerReading], ended: Vec<SignerStatus>, now: Vec<SignerStatus>| {
-            let ended = ended.into_iter().map(|status| counts_of(reading_of(status)));
-            let mut sum = by_name(before.iter().cloned().chain(ended));
-            sum.retain(|past| now.iter().any(|status| status.name == past.name));
-            sum
-        };
-        let keyservers = next.groups.iter().flat_map(|(_, group)| group.status()).collect();
-        Past {
-            fallbacks: self.past.fallbacks
-                + groups.iter().map(|group| group.fallbacks()).sum::<u64>()
-                + tokens.iter().map(|token| token.fallbacks()).sum::<u64>(),
-            keyservers: sum(
-                &self.past.keyservers,
-                groups.iter().flat_map(|group| group.status()).collect(),
-                keyservers,
-            ),
-            tokens: sum(
-                &self.past.tokens,
-                tokens.iter().map(|token| token.status()).collect(),
-                next.tokens.iter().map(|(_, token)| token.status()).collect(),
-            ),
-        }
     }
 
     /// What signs for a key at this place.
@@ -111,24 +70,21 @@ impl RemoteKeys {
         }
     }
 
-    /// The state of each server and token. One of several groups is up if it is up for all of them.
-    pub(crate) fn reading(&self) -> RemoteKeysReading {
+    /// The state of each server and token; `None` if no certificate has its key elsewhere. One of several groups is up if it
+    /// is up for all of them.
+    pub(crate) fn reading(&self) -> Option<RemoteKeysReading> {
+        if self.groups.is_empty() && self.tokens.is_empty() {
+            return None;
+        }
         let groups = self.groups.iter().map(|(_, group)| group);
         let tokens: Vec<SignerStatus> = self.tokens.iter().map(|(_, token)| token.status()).collect();
-        RemoteKeysReading {
-            fallbacks: self.past.fallbacks
-                + groups.clone().map(|group| group.fallbacks()).sum::<u64>()
-                + self.tokens.iter().map(|(_, token)| token.fallbacks()).sum::<u64>(),
+        Some(RemoteKeysReading {
+            fallbacks: self.counts.fallbacks(),
             under_way: groups.clone().map(|group| group.under_way() as u64).sum::<u64>()
                 + tokens.iter().map(|token| token.under_way).sum::<u64>(),
-            keyservers: by_name(
-                groups
-                    .flat_map(|group| group.status())
-                    .map(reading_of)
-                    .chain(self.past.keyservers.iter().cloned()),
-            ),
-            tokens: by_name(tokens.into_iter().map(reading_of).chain(self.past.tokens.iter().cloned())),
-        }
+            keyservers: by_name(groups.flat_map(|group| group.status())),
+            tokens: by_name(tokens.into_iter()),
+        })
     }
 
     fn token(&self, access: &TokenAccess) -> Option<&Arc<Token>> {
@@ -144,13 +100,18 @@ fn bounded(what: &str, count: usize, most: usize) -> io::Result<()> {
     if count < most { Ok(()) } else { Err(io::Error::other(format!("there are more than {most} {what}"))) }
 }
 
-/// One reading for each name.
-fn by_name(all: impl Iterator<Item = SignerReading>) -> Vec<SignerReading> {
+/// One reading for each name. Those of one name share their counts.
+fn by_name(all: impl Iterator<Item = SignerStatus>) -> Vec<SignerReading> {
     let mut readings: BTreeMap<String, SignerReading> = BTreeMap::new();
     for seen in all {
         match readings.get_mut(&seen.name) {
-            Some(reading) => add(reading, &seen),
-            None => drop(readings.insert(seen.name.clone(), seen)),
+            None => drop(readings.insert(seen.name.clone(), reading_of(seen))),
+            Some(reading) => {
+                reading.up &= seen.up;
+                reading.circuit_open |= seen.circuit_open;
+                reading.under_way += seen.under_way;
+                reading.certificate_end = reading.certificate_end.or(seen.certificate_end);
+            }
         }
     }
     readings.into_values().collect()
@@ -167,22 +128,6 @@ fn reading_of(status: SignerStatus) -> SignerReading {
         connections: status.connections,
         certificate_end: status.certificate_end,
     }
-}
-
-/// The counts of a reading alone: added to another, they change no state.
-fn counts_of(reading: SignerReading) -> SignerReading {
-    SignerReading { up: true, circuit_open: false, under_way: 0, certificate_end: None, ..reading }
-}
-
-/// Adds what another group has seen of the same server, or under the same name of a token.
-fn add(server: &mut SignerReading, seen: &SignerReading) {
-    server.up &= seen.up;
-    server.circuit_open |= seen.circuit_open;
-    server.under_way += seen.under_way;
-    server.operations.iter_mut().zip(seen.operations).for_each(|(count, more)| *count += more);
-    server.operation_time += seen.operation_time;
-    server.connections += seen.connections;
-    server.certificate_end = server.certificate_end.or(seen.certificate_end);
 }
 
 const _: () =
@@ -249,14 +194,14 @@ pub fn check_remote_keys(tls: &Tls) -> io::Result<Vec<RemoteKeyCheck>> {
                 let group = group_of(access);
                 for server in &group.servers {
                     let alone = KeyserverGroup { servers: vec![server.clone()], ..group.clone() };
-                    let signer = Keyservers::start(&alone)?;
+                    let signer = Keyservers::start(&alone, &SignerCounts::default())?;
                     let end = Arc::clone(&signer);
                     let name = format!("keyserver {server}");
                     begun.push((name, certificate, request.clone(), signer as Arc<dyn RemoteKey>, Some(end)));
                 }
             }
             Some(RemoteKeyPlace::Token(access)) => {
-                let token = Token::start(&access.uri, token_limits(access))?;
+                let token = Token::start(&access.uri, token_limits(access), &SignerCounts::default())?;
                 let signer = token.key(&access.uri.key) as Arc<dyn RemoteKey>;
                 begun.push((format!("token {}", access.uri.token), certificate, request, signer, None));
             }

@@ -484,7 +484,7 @@ fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
         origins: settings.sites.origins().cloned().collect(),
         peers: settings.cluster.as_ref().map(|cluster| Arc::clone(&cluster.peers)),
         cache: settings.store.clone(),
-        remote_keys: settings.remote_keys.clone(),
+        remote_keys: Arc::clone(&settings.remote_keys),
     });
     if let Some(store) = &settings.store {
         metrics.set_prefetches(Arc::clone(store.prefetches()));

@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     /// The certificates at the start, until a thread follows their files.
     pub(crate) holdings: Mutex<Option<Holdings>>,
     /// Private keys that are elsewhere; `None` if no certificate has one.
-    pub(crate) remote_keys: Option<Arc<RemoteKeys>>,
+    pub(crate) remote_keys: Arc<RemoteKeys>,
     pub(crate) limits: Limits,
     pub(crate) head: HeadLimits,
     pub(crate) http2: Arc<Http2Limits>,
@@ -70,8 +70,9 @@ impl Settings {
     ) -> Result<Self, StartError> {
         let strikes = strikes(config, previous);
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
-        let remote_keys = remote_keys(config, previous)?;
-        let mut holdings = Holdings::new(&config.tls, remote_keys.as_deref());
+        let known = previous.map(|settings| &*settings.remote_keys);
+        let remote_keys = RemoteKeys::start(&config.tls, known).map_err(StartError::RemoteKeys)?;
+        let mut holdings = Holdings::new(&config.tls, &remote_keys);
         let store = store(config, previous)?;
         let known = previous.map(|settings| &settings.sites);
         let peers = config.cluster.as_ref().map(|cluster| {
@@ -92,7 +93,7 @@ impl Settings {
             acceptor,
             cluster: cluster(config, peers, tls_state, switch)?,
             holdings: Mutex::new(Some(holdings)),
-            remote_keys,
+            remote_keys: Arc::new(remote_keys),
             limits: config.limits,
             head: HeadLimits {
                 head_bytes: config.limits.head_bytes,
@@ -115,15 +116,6 @@ impl Settings {
             access_log,
         })
     }
-}
-
-/// Connects to keyservers, if a certificate has its key there. Groups that stay the same stay connected.
-fn remote_keys(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<RemoteKeys>>, StartError> {
-    if config.tls.certificates.iter().all(|one| one.remote.is_none()) {
-        return Ok(None);
-    }
-    let previous = previous.and_then(|settings| settings.remote_keys.as_deref());
-    RemoteKeys::start(&config.tls, previous).map(|keys| Some(Arc::new(keys))).map_err(StartError::RemoteKeys)
 }
 
 /// Bounds of a connection of HTTP/2.

@@ -26,7 +26,7 @@ use tokio::task::{LocalSet, spawn_local};
 use self::link::Link;
 use self::operation::{Operation, Place};
 use self::shared::Shared;
-use crate::counters::{Fallbacks, SignerCounters, SignerStatus};
+use crate::counters::{SignerCounters, SignerCounts, SignerStatus};
 
 pub use self::settings::{KeyserverAddress, KeyserverGroup, KeyserverLimits};
 
@@ -38,23 +38,25 @@ pub struct Keyservers {
 }
 
 impl Keyservers {
-    /// Starts the thread, which connects at once.
+    /// Starts the thread, which connects at once. Its operations are added to `counts`.
     ///
     /// # Errors
     /// The error of the system or the library.
-    pub fn start(group: &KeyserverGroup) -> io::Result<Arc<Self>> {
+    pub fn start(group: &KeyserverGroup, counts: &SignerCounts) -> io::Result<Arc<Self>> {
         let mut clients = Vec::new();
         for server in &group.servers {
             let client = Outbound::mutual(&group.authorities, &server.host, &group.certificate)
                 .map_err(|error| io::Error::other(error.to_string()))?;
             clients.push((server.clone(), client));
         }
-        let counters = || SignerCounters::new(group.limits.circuit_failures, group.limits.circuit_open);
+        let (failures, pause) = (group.limits.circuit_failures, group.limits.circuit_open);
+        let names: Vec<String> = group.servers.iter().map(ToString::to_string).collect();
+        let counters = |name: &String| SignerCounters::new(counts.keyserver(name), failures, pause);
         let shared = Arc::new(Shared {
-            names: group.servers.iter().map(ToString::to_string).collect(),
-            servers: group.servers.iter().map(|_| counters()).collect(),
+            servers: names.iter().map(counters).collect(),
+            names,
             under_way: AtomicUsize::new(0),
-            fallbacks: Fallbacks::default(),
+            fallbacks: counts.fallbacks_of_signer(),
         });
         let (operations, queue) = mpsc::unbounded_channel();
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -71,11 +73,6 @@ impl Keyservers {
     pub fn status(&self) -> Vec<SignerStatus> {
         let servers = self.shared.names.iter().zip(&self.shared.servers);
         servers.map(|(name, counters)| counters.status(name)).collect()
-    }
-
-    /// Handshakes that a local key signed because the servers failed.
-    pub fn fallbacks(&self) -> u64 {
-        self.shared.fallbacks.count()
     }
 
     /// Operations under way.

@@ -18,7 +18,7 @@ pub mod protocol;
 mod token;
 
 pub use client::{KeyserverAddress, KeyserverGroup, KeyserverLimits, Keyservers};
-pub use counters::{OPERATION_RESULTS, SignerStatus};
+pub use counters::{OPERATION_RESULTS, SignerCounts, SignerStatus};
 #[doc(hidden)]
 pub use protocol::fuzz_keyless;
 pub use token::{Token, TokenKey, TokenLimits};

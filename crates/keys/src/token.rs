@@ -27,7 +27,7 @@ use self::keys::{KeyState, Keys};
 use self::module::ModuleToken;
 use self::operation::{Operation, Waiting};
 use self::queue::{Popped, Queue};
-use crate::counters::{Fallbacks, SignerCounters, SignerStatus};
+use crate::counters::{Fallbacks, SignerCounters, SignerCounts, SignerStatus};
 use crate::protocol::ErrorCode;
 
 /// Limits on operations of a token.
@@ -75,22 +75,28 @@ pub struct TokenKey {
 }
 
 impl Token {
-    /// Starts the threads, which load the module and log in.
+    /// Starts the threads, which load the module and log in. Its operations are added to `counts`.
     ///
     /// # Errors
     /// The error of the system.
-    pub fn start(uri: &Pkcs11Uri, limits: TokenLimits) -> io::Result<Arc<Self>> {
+    pub fn start(uri: &Pkcs11Uri, limits: TokenLimits, counts: &SignerCounts) -> io::Result<Arc<Self>> {
         let device = ModuleToken::new(uri.module.clone(), uri.token.clone(), uri.pin.clone());
-        Self::with(uri.token.to_string(), device, limits)
+        Self::with(uri.token.to_string(), device, limits, counts)
     }
 
-    fn with(name: String, device: impl Device, limits: TokenLimits) -> io::Result<Arc<Self>> {
+    fn with(
+        name: String,
+        device: impl Device,
+        limits: TokenLimits,
+        counts: &SignerCounts,
+    ) -> io::Result<Arc<Self>> {
+        let operations = counts.token(&name);
         let shared = Arc::new(Shared {
             name,
             limits,
             queue: Queue::default(),
-            counters: SignerCounters::new(limits.circuit_failures, limits.circuit_open),
-            fallbacks: Fallbacks::default(),
+            counters: SignerCounters::new(operations, limits.circuit_failures, limits.circuit_open),
+            fallbacks: counts.fallbacks_of_signer(),
             sessions: AtomicUsize::new(0),
             is_down: AtomicBool::new(false),
             keys: Keys::new(limits.look, limits.reopen_max),
@@ -116,11 +122,6 @@ impl Token {
     /// The state of the token.
     pub fn status(&self) -> SignerStatus {
         self.0.counters.status(&self.0.name)
-    }
-
-    /// Handshakes that a local key signed because the token failed.
-    pub fn fallbacks(&self) -> u64 {
-        self.0.fallbacks.count()
     }
 }
 
@@ -192,8 +193,7 @@ impl RemoteKey for TokenKey {
 impl Shared {
     fn opened(&self) {
         self.sessions.fetch_add(1, Relaxed);
-        self.counters.connections.fetch_add(1, Relaxed);
-        self.counters.up.store(true, Relaxed);
+        self.counters.opened();
         if self.is_down.swap(false, Relaxed) {
             // Operations that failed while it was away say nothing about it now.
             self.counters.circuit.succeeded();

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_config::{TokenAccess, limits};
-use penstock_keys::{SignerStatus, Token, TokenKey, TokenLimits};
+use penstock_keys::{SignerCounts, SignerStatus, Token, TokenKey, TokenLimits};
 use penstock_tls::remote_key::KeyId;
 
 use crate::keyring::{Key, Signer};
@@ -17,6 +17,7 @@ use crate::keyring::{Key, Signer};
 pub(crate) struct Tokens {
     tokens: Vec<(Arc<TokenAccess>, Arc<Token>)>,
     keys: Vec<(String, Arc<TokenKey>)>,
+    counts: Arc<SignerCounts>,
 }
 
 impl Tokens {
@@ -25,7 +26,7 @@ impl Tokens {
     /// # Errors
     /// The error of the system.
     pub(crate) fn start(configured: &[Arc<TokenAccess>], previous: &Self) -> io::Result<Self> {
-        let mut tokens = Self::default();
+        let mut tokens = Self { counts: Arc::clone(&previous.counts), ..Self::default() };
         for access in configured {
             let known = tokens.find(access).or_else(|| previous.find(access)).map(Arc::clone);
             let token = match known {
@@ -34,7 +35,7 @@ impl Tokens {
                     let most = limits::TOKENS_MAX;
                     return Err(io::Error::other(format!("there are more than {most} tokens")));
                 }
-                None => Token::start(&access.uri, token_limits(access))?,
+                None => Token::start(&access.uri, token_limits(access), &tokens.counts)?,
             };
             tokens.keys.push((access.uri.key.to_string(), token.key(&access.uri.key)));
             if tokens.find(access).is_none() {

@@ -256,8 +256,7 @@ impl Link {
         if self.phase.replace(Phase::Up) != Phase::Starting {
             tracing::info!("keyserver {} answers again", self.address);
         }
-        self.counters().connections.fetch_add(1, Relaxed);
-        self.counters().up.store(true, Relaxed);
+        self.counters().opened();
         self.phase_changed.notify_waiters();
     }
 

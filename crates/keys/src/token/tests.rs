@@ -79,7 +79,7 @@ fn showing(
     let found = Arc::new(Mutex::new(found));
     let device =
         Scripted { opens: Mutex::new(opens.into()), calls: Mutex::new(calls), found: Arc::clone(&found) };
-    let token = Token::with("edge".to_owned(), device, limits).unwrap();
+    let token = Token::with("edge".to_owned(), device, limits, &SignerCounts::default()).unwrap();
     (token.key(&ObjectName::default()), called, found)
 }
 

@@ -1,25 +1,22 @@
-//! Handshakes and downloads while keyservers or a hardware module hang, or fail one after the other.
+//! Handshakes and downloads while keyservers hang, or fail one after the other.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use penstock_testkit::{
-    Client, Content, Keyserver, Server, SoftToken, TlsOptions, Tool, client_hello, until,
-};
+use penstock_testkit::{Client, Content, Keyserver, Server, TlsOptions, client_hello, until};
 use rustix::process::Signal;
 
 use super::scripted::{Script, Scripted};
 use super::{KINDS, NEW, certificates, connect, options, plain, results, use_keyservers, with_fallback};
 
 /// A certificate whose key is a file.
-const LOCAL: &str = "- {chain: wild.crt, key: wild.key}\n";
+pub(super) const LOCAL: &str = "- {chain: wild.crt, key: wild.key}\n";
 
 /// A client that gets the certificate whose key is a file.
-fn wild() -> TlsOptions {
+pub(super) fn wild() -> TlsOptions {
     TlsOptions { name: Some("a.wild.example"), ..TlsOptions::default() }
 }
 
@@ -55,7 +52,7 @@ fn one_worker_sends_a_download_to_its_end_while_all_keyservers_are_stopped_in_a_
 }
 
 /// Sends a ClientHello for the certificate `ec`, and waits until its operation is under way.
-fn begin_handshake(server: &Server) -> TcpStream {
+pub(super) fn begin_handshake(server: &Server) -> TcpStream {
     let mut waiting = TcpStream::connect(server.https()).unwrap();
     waiting.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     waiting.write_all(&client_hello(server, &options(NEW, "ECDSA+SHA256"))).unwrap();
@@ -63,66 +60,8 @@ fn begin_handshake(server: &Server) -> TcpStream {
     waiting
 }
 
-fn under_way(server: &Server) -> f64 {
+pub(super) fn under_way(server: &Server) -> f64 {
     server.metrics().sum("penstock_private_key_operations_under_way", &[])
-}
-
-#[test]
-fn one_worker_goes_on_and_can_be_stopped_while_a_hardware_module_hangs() {
-    const LENGTH: u64 = 20_000_000;
-    let server = plain().start();
-    let film = server.file("film.mp4", LENGTH);
-    let module = server.directory().join("hanging.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/private_keys/hanging_module.c");
-    let compiler = Tool::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&module);
-    compiler.arg(source).arg(format!("-DSOFTHSM=\"{}\"", SoftToken::MODULE)).run().ok();
-    let token = SoftToken::make(server.directory());
-    token.import("ec", &server.certificates().path("ec.key"));
-    let uri = SoftToken::uri("ec").replace(SoftToken::MODULE, module.to_str().unwrap());
-    let tls = |deadline| {
-        let key = format!("{{pkcs11: \"{uri}\", deadline: {deadline}}}");
-        plain().tls(&format!("certificates:\n- {{chain: ec.crt, key: {key}}}\n{LOCAL}"))
-    };
-    let [ok, timed_out] = ["ok", "timed_out"].map(|result| {
-        let label = format!("result=\"{result}\"");
-        let server = &server;
-        move || server.metrics().sum("penstock_hsm_operations_total", &[&label])
-    });
-    let hangs = server.directory().join("softhsm2.conf.hangs");
-    server.reload(&tls("60s"));
-    until("a signature", || connect(&server, NEW, "ECDSA+SHA256").ok());
-    let signed = ok();
-    let mut download = Client::tls_with(&server, &wild());
-    download.begin("/film.mp4");
-    let mut body = download.body(100_000).unwrap();
-    fs::write(&hangs, "").unwrap();
-    let mut waiting = begin_handshake(&server);
-    // A key of this machine signs meanwhile, and the download ends before the operation.
-    wild().handshake(&server, TcpStream::connect(server.https()).unwrap()).unwrap();
-    body.extend(download.body(LENGTH - 100_000).unwrap());
-    assert_eq!((under_way(&server), ok()), (1.0, signed));
-    assert!(body == film.all(), "a download of other bytes");
-    fs::remove_file(&hangs).unwrap();
-    let mut record = [0];
-    waiting.read_exact(&mut record).unwrap();
-    assert_eq!(record, [22], "a handshake record");
-    // With a short deadline each handshake ends, and soon without an operation.
-    server.reload(&tls("300ms"));
-    until("a signature", || connect(&server, NEW, "ECDSA+SHA256").ok());
-    server.expect_warning("failed too often");
-    fs::write(&hangs, "").unwrap();
-    for _ in 0..20 {
-        let error = connect(&server, NEW, "ECDSA+SHA256").expect_err("no key signs");
-        assert!(error.contains("TLSV1_ALERT_INTERNAL_ERROR"), "{error}");
-    }
-    assert!((1.0..20.0).contains(&timed_out()), "{} of 20 waited for the deadline", timed_out());
-    fs::remove_file(&hangs).unwrap();
-    until("a signature", || connect(&server, NEW, "ECDSA+SHA256").ok());
-    // Threads in the module keep no process from its end.
-    fs::write(&hangs, "").unwrap();
-    drop(begin_handshake(&server));
-    server.signal(Signal::TERM);
-    assert!(server.wait().success());
 }
 
 /// How many handshakes each of the tests below makes, at least; `PENSTOCK_TEST_HANDSHAKES` sets another number.

@@ -1,6 +1,7 @@
 //! Private keys on keyservers: both ends, and keyservers that fail.
 
 mod faults;
+mod hanging;
 mod rules;
 mod scripted;
 mod tokens;

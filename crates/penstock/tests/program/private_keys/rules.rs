@@ -57,10 +57,14 @@ fn counters_of_keyservers_do_not_fall_when_a_reload_changes_their_group() {
         );
         assert_eq!(counts(), (f64::from(rounds), f64::from(rounds), f64::from(rounds)));
     }
-    // A name that is gone takes its counts with it.
+    // A name that is gone takes its counts with it, and brings them back.
     server.expect_warning("cannot be used");
     server.reload(&plain().tls(&with_fallback(&away, "")));
     assert_eq!(counts(), (0.0, 0.0, 3.0));
+    server.reload(&plain());
+    assert_eq!(counts(), (0.0, 0.0, 0.0), "no certificate has its key elsewhere");
+    use_keyservers(&server, &servers, &with_fallback(&servers, ""));
+    assert_eq!(counts(), (3.0, 3.0, 3.0));
 }
 
 #[test]
