@@ -302,9 +302,10 @@ impl<D: Describe> Object<D> {
     fn offer_to_disk(self: &Arc<Self>, slice: u32, slot: &Arc<Slot>) {
         let Some(disks) = self.tiers.disks() else { return };
         let (Some(object_length), true) = (self.length(), self.is_kept()) else { return };
-        let on_disk = slot.on_disk.load(Ordering::Relaxed);
-        if !disks.admits(slot.requests(), on_disk, slot.written())
-            || slot.on_disk.swap(true, Ordering::Relaxed)
+        // The node that keeps it has it on a disk, if any.
+        if slot.is_copy()
+            || !disks.admits(slot.requests(), slot.has_disk_copy(), slot.written())
+            || slot.mark_on_disk(true)
         {
             return;
         }
@@ -315,7 +316,7 @@ impl<D: Describe> Object<D> {
         let (key, object, owner, slot_kept) = (self.key, self.id, self.holder(), Arc::clone(slot));
         let job = SliceJob { key, object, object_length, slice, description, slot: slot_kept, owner };
         if !disks.write(job) {
-            slot.on_disk.store(false, Ordering::Relaxed);
+            slot.mark_on_disk(false);
         }
     }
 
@@ -342,7 +343,7 @@ impl<D: Describe> Object<D> {
 
     fn finish_promotion(self: &Arc<Self>, slice: u32, slot: &Arc<Slot>) {
         slot.settle();
-        slot.on_disk.store(true, Ordering::Relaxed);
+        slot.mark_on_disk(true);
         // It was requested more than once.
         slot.count_request();
         let mut others = self.others();
@@ -384,6 +385,7 @@ impl<D: Describe> Object<D> {
             object_length: self.length(),
             slice,
             revision,
+            is_copy: slot.is_copy(),
             ..SlotRecord::default()
         };
         slot.record(&Note { record, description: &self.encoded() });

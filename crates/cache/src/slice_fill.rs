@@ -125,6 +125,15 @@ impl<D: Describe> SliceFill<D> {
         })
     }
 
+    /// Notes that another node keeps the slice: it counts as a copy, see [`MemoryTier::limit_copies`], and goes to no disk.
+    ///
+    /// [`MemoryTier::limit_copies`]: crate::MemoryTier::limit_copies
+    pub fn mark_copy(&self) {
+        if let Some(FillPlace::Memory(slot)) = self.filling.place.get() {
+            slot.make_copy();
+        }
+    }
+
     /// Ends the fill: the slice is complete.
     pub fn finish(mut self) {
         self.ended = true;

@@ -201,6 +201,21 @@ fn a_slice_requested_twice_is_on_disk_and_a_slice_requested_once_is_not() {
 }
 
 #[test]
+fn a_copy_of_what_another_node_keeps_goes_to_no_disk() {
+    let mut place = Place::new(1);
+    let cache = place.open();
+    let copy = cache.kept(1, "copy", 100);
+    let SliceClaim::Missing(mut slice) = copy.claim_slice(0) else { panic!("it is there") };
+    slice.reserve().unwrap();
+    slice.mark_copy();
+    slice.append(&[1; 100]).unwrap();
+    slice.finish();
+    (0..300).for_each(|_| copy.count_request(0));
+    cache.on_disk(2, 100);
+    assert_eq!((cache.disks.slices(), cache.counters().written), (1, 1), "the other one alone");
+}
+
+#[test]
 fn a_second_request_brings_a_slice_back_to_memory() {
     let mut place = Place::new(1);
     place.open().on_disk(2, 100);

@@ -209,11 +209,12 @@ async fn take_in(
     }
 }
 
-/// Whether an object that another node has is wanted here for the first time, and whole: then it goes to its client and
+/// Whether an object that another node owns is wanted here for the first time, and whole: then it goes to its client and
 /// displaces nothing. An object that grows, and one that is fetched for later, is kept.
 fn is_cold(lookup: &Lookup, head: &dyn OriginBody, length: Option<u64>) -> bool {
     let now = lookup.context.now();
-    let Some(sharing) = lookup.site.sharing.as_ref().filter(|_| head.peer().is_some()) else { return false };
+    let is_of_another = head.peer().is_some_and(|peer| peer.is_owner);
+    let Some(sharing) = lookup.site.sharing.as_ref().filter(|_| is_of_another) else { return false };
     let is_known = sharing.peers.popularity.note(&lookup.request.key, now);
     let is_kept =
         lookup.in_advance || lookup.request.is_manifest || lookup.site.is_live(&lookup.request.target, now);

@@ -354,7 +354,7 @@ impl ObjectMetadata {
 /// The freshness that another node of the cluster tells: it knows when the origin was asked, and of soft purges.
 fn as_peer_says(answer: &dyn OriginBody, storage: Storage) -> Storage {
     match (storage, answer.peer()) {
-        (Storage::Shared(_), Some(PeerObject { lifetime })) => {
+        (Storage::Shared(_), Some(PeerObject { lifetime, .. })) => {
             lifetime.map_or(Storage::Passing, Storage::Shared)
         }
         (storage, _) => storage,

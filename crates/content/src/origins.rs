@@ -77,6 +77,8 @@ pub(crate) fn field_lines(fields: &HeaderMap, is_dropped: impl Fn(&str) -> bool)
 pub struct PeerObject {
     /// How long the object is fresh; `None` if it is for one request only.
     pub lifetime: Option<Lifetime>,
+    /// Whether that node owns it. Otherwise this one does, and asks a shield or the substitute that it takes over from.
+    pub is_owner: bool,
 }
 
 /// A response of an origin, its body still on its way. Dropped before its end, its connection is closed.

@@ -151,6 +151,11 @@ impl Store {
         &self.tier
     }
 
+    /// Limits copies of what other nodes own to a part of the memory tier, in percent, while others need the space.
+    pub fn limit_copies(&self, percent: u64) {
+        self.tier.memory().limit_copies(percent);
+    }
+
     /// The purges, for their counters.
     pub fn purges(&self) -> &Arc<Purges> {
         &self.purges

@@ -149,7 +149,7 @@ impl<'o> PeerRequest<'_, 'o> {
             Some(text) => fields::lifetime(text).map(Some),
             None => None,
         };
-        let (peer, route) = (self.peer, self.route);
+        let (peer, route, hop) = (self.peer, self.route, self.hop);
         let Some(lifetime) = lifetime else {
             let fault = body.field(fields::FAULT).and_then(OriginError::named);
             read_to_end(&mut *body).await;
@@ -166,7 +166,16 @@ impl<'o> PeerRequest<'_, 'o> {
         };
         peer.count(PeerOutcome::Answered);
         let peers = Arc::clone(&self.sharing.peers);
-        Ok(Box::new(PeerBody { body, context: self.context, peers, peer, route, lifetime, _asking: asking }))
+        Ok(Box::new(PeerBody {
+            body,
+            context: self.context,
+            peers,
+            peer,
+            route,
+            lifetime,
+            hop,
+            _asking: asking,
+        }))
     }
 }
 
@@ -255,6 +264,7 @@ struct PeerBody<'o> {
     peer: Arc<Peer>,
     route: Route,
     lifetime: Option<Lifetime>,
+    hop: Hop,
     _asking: Option<OutgoingEntry>,
 }
 
@@ -276,7 +286,7 @@ impl OriginBody for PeerBody<'_> {
     }
 
     fn peer(&self) -> Option<PeerObject> {
-        Some(PeerObject { lifetime: self.lifetime })
+        Some(PeerObject { lifetime: self.lifetime, is_owner: self.hop == Hop::Owner })
     }
 
     fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {

@@ -68,6 +68,7 @@ pub(crate) async fn write_body(
     mut at: u64,
 ) -> Result<(), FillFault> {
     let slice_bytes = u64::from(object.slice_bytes());
+    let is_copy = is_copy(&response);
     while let Some(chunk) = next_piece(&mut response, fills.front_mut()).await? {
         context.metrics.filled(chunk.len() as u64);
         let mut rest = &chunk[..];
@@ -91,6 +92,9 @@ pub(crate) async fn write_body(
             rest = later;
             at += now.len() as u64;
             reserve(object, fill).await?;
+            if is_copy {
+                fill.mark_copy();
+            }
             if append(fill, now)? != now.len() {
                 return Err(OriginError::Malformed.into());
             }
@@ -184,6 +188,7 @@ async fn write_unannounced(
     next: &mut Option<Fill>,
 ) -> Result<u64, FillFault> {
     let mut total = 0;
+    let is_copy = is_copy(&response);
     while let Some(chunk) = next_piece(&mut response, Some(&mut *fill)).await? {
         context.metrics.filled(chunk.len() as u64);
         total += chunk.len() as u64;
@@ -204,11 +209,19 @@ async fn write_unannounced(
                 *next = Some(following);
             }
             reserve(object, fill).await?;
+            if is_copy {
+                fill.mark_copy();
+            }
             let written = append(fill, rest)?;
             rest = &rest[written..];
         }
     }
     Ok(total)
+}
+
+/// Whether the node that sends a response owns and keeps its object.
+fn is_copy(response: &OriginResponse<'_>) -> bool {
+    response.head.peer().is_some_and(|peer| peer.is_owner)
 }
 
 /// Takes space for a slice before its first byte. Readers of an object that can be fetched in parts go past the cache if

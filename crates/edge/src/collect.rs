@@ -240,6 +240,7 @@ fn memory_tier(cache: &Store) -> MemoryTierReading {
         bytes: counters.bytes,
         slices: counters.slices,
         evicted_bytes: counters.evicted_bytes,
+        copied_bytes: counters.copied_bytes,
         evictions: counters.evictions,
         refusals: counters.refusals,
         bytes_max: counters.bytes_max,

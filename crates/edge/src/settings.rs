@@ -74,6 +74,9 @@ impl Settings {
         let remote_keys = RemoteKeys::start(&config.tls, known).map_err(StartError::RemoteKeys)?;
         let mut holdings = Holdings::new(&config.tls, &remote_keys);
         let store = store(config, previous)?;
+        if let (Some(store), Some(cluster)) = (&store, &config.cluster) {
+            store.limit_copies(cluster.copies_percent);
+        }
         let known = previous.map(|settings| &settings.sites);
         let peers = config.cluster.as_ref().map(|cluster| {
             let known = previous.and_then(|settings| settings.cluster.as_ref());

@@ -176,6 +176,8 @@ pub struct MemoryTierReading {
     pub slices: u64,
     /// Bytes of slices that were evicted while clients still read them.
     pub evicted_bytes: u64,
+    /// Bytes of copies of what other nodes own.
+    pub copied_bytes: u64,
     /// Slices evicted for others.
     pub evictions: u64,
     /// Slices that found no space.
@@ -243,10 +245,10 @@ pub struct FleetReading {
     pub latency: Duration,
     /// Handshakes that wait for it.
     pub under_way: u64,
-    /// Operations by [`Self::OPERATIONS`] and [`Self::OUTCOMES`].
-    pub operations: [[u64; Self::OUTCOMES.len()]; Self::OPERATIONS.len()],
     /// Connections that were not made or have ended, by [`Self::LOSSES`].
     pub losses: [u64; Self::LOSSES.len()],
+    /// Operations by [`Self::OPERATIONS`] and [`Self::OUTCOMES`].
+    pub operations: [[u64; Self::OUTCOMES.len()]; Self::OPERATIONS.len()],
     /// Purges of other edges that were applied.
     pub purges_applied: u64,
     /// Purges of this edge that wait until the store answers.
@@ -256,11 +258,11 @@ pub struct FleetReading {
 }
 
 impl FleetReading {
-    /// What is asked of the store.
-    pub const OPERATIONS: [&str; 7] =
     /// Why there is no connection.
     pub const LOSSES: [&str; 6] = ["unreachable", "broken", "unanswered", "refused", "replica", "too_large"];
 
+    /// What is asked of the store.
+    pub const OPERATIONS: [&str; 7] =
         ["session_find", "session_store", "strike", "ticket_keys", "purge_read", "purge_write", "edges"];
 
     /// How that ended.

@@ -260,6 +260,7 @@ fn each_reading_is_shown_under_its_own_name() {
         ("penstock_cache_bytes", &[], 117.0),
         ("penstock_cache_slices", &[], 118.0),
         ("penstock_cache_evicted_bytes", &[], 918.0),
+        ("penstock_cache_copied_bytes", &[], 919.0),
         ("penstock_cache_evictions_total", &[], 119.0),
         ("penstock_cache_refusals_total", &[], 120.0),
         ("penstock_cache_bytes_max", &[], 136.0),

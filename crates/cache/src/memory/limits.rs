@@ -127,6 +127,8 @@ pub struct TierCounters {
     pub slices: u64,
     /// Bytes of slices that were evicted while readers still hold them.
     pub evicted_bytes: u64,
+    /// Bytes of copies of what other nodes keep.
+    pub copied_bytes: u64,
     /// Slices evicted for others.
     pub evictions: u64,
     /// Slices that found no space.

@@ -93,11 +93,16 @@ pub(crate) struct SlotRecord {
     pub(crate) checksum: u32,
     /// Bytes of the description behind them.
     pub(crate) description: u32,
+    /// Whether another node keeps the slice. The highest bit of the bytes of the description.
+    pub(crate) is_copy: bool,
     /// Checksum of those.
     pub(crate) description_checksum: u32,
     /// Of two descriptions of an object, the one with the higher number is newer.
     pub(crate) revision: u32,
 }
+
+/// Set beside the bytes of the description of a copy.
+const COPY: u32 = 1 << 31;
 
 /// Written for a length that is unknown.
 const UNKNOWN: u64 = u64::MAX;
@@ -112,7 +117,7 @@ impl SlotRecord {
             self.slice,
             self.length,
             self.checksum,
-            self.description,
+            self.description | if self.is_copy { COPY } else { 0 },
             self.description_checksum,
             self.revision,
         ];
@@ -130,6 +135,7 @@ impl SlotRecord {
         if is_empty || key.checksum(slot, &bytes[8..]) != u64_at(bytes, 0)? {
             return None;
         }
+        let description = u32_at(bytes, 52)?;
         Some(Self {
             object: u64_at(bytes, 8)?,
             key: bytes.get(16..32)?.try_into().ok()?,
@@ -137,7 +143,8 @@ impl SlotRecord {
             slice: u32_at(bytes, 40)?,
             length: u32_at(bytes, 44)?,
             checksum: u32_at(bytes, 48)?,
-            description: u32_at(bytes, 52)?,
+            description: description & !COPY,
+            is_copy: description & COPY != 0,
             description_checksum: u32_at(bytes, 56)?,
             revision: u32_at(bytes, 60)?,
         })
@@ -162,6 +169,7 @@ mod tests {
         length: 65_536,
         checksum: 0xdead_beef,
         description: 300,
+        is_copy: false,
         description_checksum: 9,
         revision: 2,
     };
@@ -173,6 +181,8 @@ mod tests {
     #[test]
     fn a_record_is_decoded_as_it_was_encoded() {
         assert_eq!(SlotRecord::decode(&RECORD.encode(9, key()), 9, key()), Some(RECORD));
+        let copy = SlotRecord { is_copy: true, ..RECORD };
+        assert_eq!(SlotRecord::decode(&copy.encode(9, key()), 9, key()), Some(copy));
         let endless = SlotRecord { object_length: None, ..RECORD };
         assert_eq!(SlotRecord::decode(&endless.encode(0, key()), 0, key()), Some(endless));
     }

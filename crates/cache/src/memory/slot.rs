@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use penstock_sys::file::Extent;
@@ -12,6 +12,7 @@ use super::demand::Demand;
 use super::holder::{ExpectedBytes, Holder};
 use super::limits::DESCRIPTION_BYTES_MAX;
 use super::record::SlotRecord;
+use super::slots::Class;
 use super::tier::MemoryTier;
 use crate::key::{Key, short_name};
 
@@ -23,13 +24,18 @@ pub(crate) struct Slot {
     checksum: AtomicU32,
     /// The tier's epoch when the bytes were written or last compared with their checksum.
     epoch: AtomicU8,
-    /// Whether the next process finds a record of it.
-    recorded: AtomicBool,
     /// Requests so far, up to [`REQUESTS_MAX`].
     requests: AtomicU8,
-    /// Whether a disk has the slice too, or is about to.
-    pub(crate) on_disk: AtomicBool,
+    /// [`RECORDED`], [`ON_DISK`] and [`COPY`].
+    flags: AtomicU8,
 }
+
+/// The next process finds a record of it.
+const RECORDED: u8 = 1;
+/// A disk has the slice too, or is about to.
+const ON_DISK: u8 = 2;
+/// Another node keeps the slice.
+const COPY: u8 = 4;
 
 /// Requests that are counted. After so many the slice is looked up on the disks once more: a popular slice is never read
 /// from there, and the segment that it was written to becomes the oldest one day.
@@ -59,10 +65,42 @@ impl Slot {
             written: AtomicU32::new(0),
             checksum: AtomicU32::new(0),
             epoch: AtomicU8::new(tier.epoch()),
-            recorded: AtomicBool::new(false),
             requests: AtomicU8::new(0),
-            on_disk: AtomicBool::new(false),
+            flags: AtomicU8::new(0),
         }
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    /// Sets or removes a flag; returns whether it was set.
+    fn set(&self, flag: u8, on: bool) -> bool {
+        let before = match on {
+            true => self.flags.fetch_or(flag, Ordering::Relaxed),
+            false => self.flags.fetch_and(!flag, Ordering::Relaxed),
+        };
+        before & flag != 0
+    }
+
+    /// Whether a disk has the slice too, or is about to.
+    pub(crate) fn has_disk_copy(&self) -> bool {
+        self.has(ON_DISK)
+    }
+
+    /// Sets [`Self::has_disk_copy`]; returns what it was.
+    pub(crate) fn mark_on_disk(&self, on: bool) -> bool {
+        self.set(ON_DISK, on)
+    }
+
+    /// Whether another node keeps the slice.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.has(COPY)
+    }
+
+    /// Notes that another node keeps the slice.
+    pub(crate) fn make_copy(&self) {
+        self.set(COPY, true);
     }
 
     /// A slot as an earlier process left it. Its bytes are compared with their checksum before they are used.
@@ -72,7 +110,8 @@ impl Slot {
         slot.written.store(record.length, Ordering::Relaxed);
         slot.checksum.store(record.checksum, Ordering::Relaxed);
         slot.epoch.store(0, Ordering::Relaxed);
-        slot.recorded.store(true, Ordering::Relaxed);
+        slot.set(RECORDED, true);
+        slot.set(COPY, record.is_copy);
         // It was requested in the process before.
         slot.requests.store(1, Ordering::Relaxed);
         Arc::new(slot)
@@ -123,6 +162,7 @@ impl Slot {
         });
         let is_right = copied.is_ok_and(|checksum| checksum == self.checksum());
         copy.requests.store(self.requests(), Ordering::Relaxed);
+        copy.set(COPY, self.is_copy());
         is_right.then(|| Arc::new(copy))
     }
 
@@ -147,14 +187,14 @@ impl Slot {
         };
         // The record last: it must not refer to a description that is missing.
         if self.tier.write_if_space(description, self.start() + at).is_ok() {
-            self.recorded.store(true, Ordering::Relaxed);
+            self.set(RECORDED, true);
             self.tier.write_record(self.number, &record);
         }
     }
 
     /// Removes the record: the next process must not find the slice.
     pub(crate) fn clear_record(&self) {
-        if self.recorded.swap(false, Ordering::Relaxed) {
+        if self.set(RECORDED, false) {
             self.tier.clear_record(self.number);
         }
     }
@@ -230,7 +270,7 @@ impl Slot {
         }
         let mut now = before.saturating_add(1);
         if now > REQUESTS_MAX {
-            self.on_disk.store(false, Ordering::Relaxed);
+            self.mark_on_disk(false);
             now = 2;
         }
         // Two at the same time may count as one.
@@ -260,7 +300,8 @@ impl Slot {
 
     /// Keeps the slice in its tier until it is evicted. Returns whether it was evicted before, as far as is remembered.
     pub(crate) fn keep(&self, holder: Weak<dyn Holder>, slice: u32, ghost: u64) -> bool {
-        self.tier.keep_slot(self.number, holder, slice, ghost)
+        let class = if self.is_copy() { Class::Copy } else { Class::Own };
+        self.tier.keep_slot(self.number, holder, slice, ghost, class)
     }
 
     /// Makes `holder` the owner of the slice.

@@ -48,12 +48,24 @@ struct UsedSlot {
     holder: Option<Weak<dyn Holder>>,
     slice: u32,
     generation: u16,
-    /// Pages that the tier counts for it, and [`EVICTED`].
+    /// Pages that the tier counts for it, [`EVICTED`] and [`COPY`].
     pages: u16,
 }
 
 /// Set beside the pages of a slot whose slice was evicted while readers still hold it. The largest slice has 4,096 pages.
 const EVICTED: u16 = 0x8000;
+/// Set beside the pages of a slot that holds a copy.
+const COPY: u16 = 0x4000;
+
+const FLAGS: u16 = EVICTED | COPY;
+
+/// Whose a slice is. Each class has an eviction order of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Own,
+    /// A copy of what another node keeps.
+    Copy,
+}
 
 const _: () = assert!(size_of::<UsedSlot>() == 24);
 
@@ -100,19 +112,30 @@ struct ClassSlots {
 /// The slots of a tier.
 pub(super) struct Slots {
     classes: Vec<ClassSlots>,
-    order: S3Fifo<(u32, u16), u64>,
+    own: S3Fifo<(u32, u16), u64>,
+    copies: S3Fifo<(u32, u16), u64>,
     /// Slots without a slice that still have their pages: the system could not take them back. Each is here once.
     unpunched: VecDeque<u32>,
     pub(super) kept: u64,
     /// Pages of slices that were evicted while readers still hold them.
     pub(super) evicted_pages: u64,
+    /// Pages of copies, also of those.
+    pub(super) copy_pages: u64,
 }
 
 impl Slots {
     pub(super) fn new(layout: &SlotLayout) -> Self {
         let class = |numbers| ClassSlots { numbers, free: Vec::new(), used: UsedSlots::default() };
         let classes = layout.classes().map(class).collect();
-        Self { classes, order: S3Fifo::new(), unpunched: VecDeque::new(), kept: 0, evicted_pages: 0 }
+        Self {
+            classes,
+            own: S3Fifo::new(),
+            copies: S3Fifo::new(),
+            unpunched: VecDeque::new(),
+            kept: 0,
+            evicted_pages: 0,
+            copy_pages: 0,
+        }
     }
 
     /// Takes a free slot of a class, or of a larger one.
@@ -137,7 +160,7 @@ impl Slots {
 
     /// Makes a slot free.
     pub(super) fn put_back(&mut self, number: u32) {
-        self.set_evicted(number, false);
+        self.set_flags(number, EVICTED | COPY, 0);
         if let Some(class) = self.class_mut(number) {
             class.free.push(number);
         }
@@ -145,7 +168,7 @@ impl Slots {
 
     /// Remembers a slot that still has its pages.
     pub(super) fn put_unpunched(&mut self, number: u32) {
-        self.set_evicted(number, false);
+        self.set_flags(number, EVICTED, 0);
         self.unpunched.push_back(number);
     }
 
@@ -156,7 +179,7 @@ impl Slots {
 
     /// Sets the pages that are counted for a slot; returns those before.
     pub(super) fn set_pages(&mut self, number: u32, pages: u16) -> u16 {
-        self.change_pages(number, |slot| pages | slot & EVICTED)
+        self.change_pages(number, |slot| pages | slot & FLAGS)
     }
 
     /// Whether the slice of a slot was evicted while readers still hold it.
@@ -164,23 +187,31 @@ impl Slots {
         self.used(number).is_some_and(|slot| slot.pages & EVICTED != 0)
     }
 
-    fn set_evicted(&mut self, number: u32, is_evicted: bool) {
-        let flag = if is_evicted { EVICTED } else { 0 };
-        self.change_pages(number, |slot| slot & !EVICTED | flag);
+    /// Sets those of `flags` that are in `on`, and removes the others.
+    fn set_flags(&mut self, number: u32, flags: u16, on: u16) {
+        self.change_pages(number, |slot| slot & !flags | on);
     }
 
     fn change_pages(&mut self, number: u32, change: impl FnOnce(u16) -> u16) -> u16 {
         let Some(slot) = self.used_mut(number) else { return 0 };
         let (before, now) = (slot.pages, change(slot.pages));
         slot.pages = now;
-        let evicted = |pages: u16| if pages & EVICTED == 0 { 0 } else { u64::from(pages & !EVICTED) };
-        self.evicted_pages = self.evicted_pages + evicted(now) - evicted(before);
-        before & !EVICTED
+        let counted = |pages: u16, flag| if pages & flag == 0 { 0 } else { u64::from(pages & !FLAGS) };
+        self.evicted_pages = self.evicted_pages + counted(now, EVICTED) - counted(before, EVICTED);
+        self.copy_pages = self.copy_pages + counted(now, COPY) - counted(before, COPY);
+        before & !FLAGS
     }
 
     /// Keeps a slice, or gives a kept one to another holder. Returns whether it was evicted before, as far as is
     /// remembered.
-    pub(super) fn keep(&mut self, number: u32, holder: Weak<dyn Holder>, slice: u32, ghost: u64) -> bool {
+    pub(super) fn keep(
+        &mut self,
+        number: u32,
+        holder: Weak<dyn Holder>,
+        slice: u32,
+        ghost: u64,
+        class: Class,
+    ) -> bool {
         let Some(used) = self.used_mut(number) else { return false };
         if used.holder.replace(holder).is_some() {
             return false;
@@ -189,7 +220,12 @@ impl Slots {
         used.generation = used.generation.wrapping_add(1);
         let generation = used.generation;
         self.kept += 1;
-        let was_evicted = self.order.insert((number, generation), ghost);
+        let order = match class {
+            Class::Own => &mut self.own,
+            Class::Copy => &mut self.copies,
+        };
+        let was_evicted = order.insert((number, generation), ghost);
+        self.set_flags(number, COPY, if class == Class::Copy { COPY } else { 0 });
         self.remove_stale();
         was_evicted
     }
@@ -209,43 +245,56 @@ impl Slots {
         Some(Entry { slot: number, generation, slice, holder })
     }
 
-    /// Removes the entry of the next slice to evict, and returns whether it is to be [remembered](Self::remember). Its pages
-    /// count as evicted until the slot is given back.
-    pub(super) fn evict(&mut self, uses: &SlotUses) -> Option<(Entry, bool)> {
-        let Self { classes, order, .. } = self;
-        let victim = order.evict(|(number, generation)| {
+    /// Removes the entry of the next slice to evict, and returns its class if it is to be [remembered](Self::remember). Its
+    /// pages count as evicted until the slot is given back. Copies go first while they have more than `copy_pages_max`.
+    pub(super) fn evict(&mut self, uses: &SlotUses, copy_pages_max: u64) -> Option<(Entry, Option<Class>)> {
+        let Self { classes, own, copies, .. } = self;
+        let mut look = |(number, generation)| {
             if is_kept(classes, number, generation) {
                 Candidate::Kept(uses.of(number))
             } else {
                 Candidate::Gone
             }
+        };
+        let order = if self.copy_pages > copy_pages_max {
+            [Class::Copy, Class::Own]
+        } else {
+            [Class::Own, Class::Copy]
+        };
+        let (class, victim) = order.into_iter().find_map(|class| {
+            let queue = if class == Class::Own { &mut *own } else { &mut *copies };
+            Some((class, queue.evict(&mut look)?))
         })?;
         let (number, _) = victim.name;
-        self.set_evicted(number, true);
-        Some((self.remove(number)?, victim.is_to_be_remembered))
+        self.set_flags(number, EVICTED, EVICTED);
+        Some((self.remove(number)?, victim.is_to_be_remembered.then_some(class)))
     }
 
-    /// Remembers a slice that was evicted.
-    pub(super) fn remember(&mut self, ghost: u64) {
-        self.order.remember(ghost);
+    /// Remembers a slice that was evicted from a slot.
+    pub(super) fn remember(&mut self, ghost: u64, class: Class) {
+        match class {
+            Class::Own => self.own.remember(ghost),
+            Class::Copy => self.copies.remember(ghost),
+        }
     }
 
     /// The slots of slices that were requested again, in the order of their eviction.
     pub(super) fn popular(&self) -> Vec<u32> {
         let kept = |(number, generation): &(u32, u16)| self.is_kept(*number, *generation);
-        self.order.main().filter(kept).map(|(number, _)| number).collect()
+        self.own.main().chain(self.copies.main()).filter(kept).map(|(number, _)| number).collect()
     }
 
     /// Makes the slices of these slots count as requested again, in this order.
     pub(super) fn set_popular(&mut self, numbers: &[u32]) {
         let generation = |number: &u32| Some((*number, self.used(*number)?.generation));
         let names: Vec<(u32, u16)> = numbers.iter().filter_map(generation).collect();
-        self.order.promote(&names);
+        self.own.promote(&names);
+        self.copies.promote(&names);
     }
 
     /// Remembers at least `ghosts` evictions.
     pub(super) fn remember_at_least(&mut self, ghosts: usize) {
-        self.order.remember_at_least(ghosts);
+        self.own.remember_at_least(ghosts);
     }
 
     /// The first kept slice from a slot on.
@@ -269,9 +318,10 @@ impl Slots {
     /// Slices that left in another way than by eviction stay in the order until they are its next.
     fn remove_stale(&mut self) {
         let kept = usize::try_from(self.kept).unwrap_or(usize::MAX);
-        if self.order.len() > 2 * kept + STALE_ENTRIES_MAX {
+        if self.own.len() + self.copies.len() > 2 * kept + STALE_ENTRIES_MAX {
             let classes = &self.classes;
-            self.order.retain(|(number, generation)| is_kept(classes, number, generation));
+            self.own.retain(|(number, generation)| is_kept(classes, number, generation));
+            self.copies.retain(|(number, generation)| is_kept(classes, number, generation));
         }
     }
 

@@ -23,7 +23,7 @@ use super::layout::SlotLayout;
 use super::limits::{PAGE_BYTES, TierCounters, TierLimits};
 use super::queue_file::QueueFile;
 use super::record::{self, RECORD_BYTES, RecordKey, SlotRecord};
-use super::slots::{Entry, SlotUses, Slots};
+use super::slots::{Class, Entry, SlotUses, Slots};
 
 /// Of the space of a file system, the part that is left free: records and directories need some too.
 const SPACE_RESERVED_SHARE: u64 = 64;
@@ -54,6 +54,7 @@ pub struct MemoryTier {
     dropping: OnceLock<Option<Sender<Box<dyn Send>>>>,
     bytes: AtomicU64,
     bytes_max: AtomicU64,
+    copies_percent: AtomicU64,
     counts: Counts,
     slots: Mutex<Slots>,
 }
@@ -97,6 +98,7 @@ impl MemoryTier {
             dropping: OnceLock::new(),
             bytes: AtomicU64::new(0),
             bytes_max: AtomicU64::new(bytes_max),
+            copies_percent: AtomicU64::new(100),
             counts: Counts::default(),
             slots: Mutex::new(Slots::new(&layout)),
             layout,
@@ -123,11 +125,13 @@ impl MemoryTier {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let slots = self.slots();
         let (slices, evicted_bytes) = (slots.kept, slots.evicted_pages * PAGE_BYTES);
+        let copied_bytes = slots.copy_pages * PAGE_BYTES;
         drop(slots);
         TierCounters {
             bytes: load(&self.bytes),
             slices,
             evicted_bytes,
+            copied_bytes,
             evictions: load(&self.counts.evictions),
             refusals: load(&self.counts.refusals),
             bytes_max: self.bytes_max(),
@@ -170,8 +174,25 @@ impl MemoryTier {
 
     /// Keeps a slice until it is evicted. `ghost` names it also after that. Returns whether it was evicted before, as far
     /// as is remembered.
-    pub(super) fn keep_slot(&self, number: u32, holder: Weak<dyn Holder>, slice: u32, ghost: u64) -> bool {
-        self.slots().keep(number, holder, slice, ghost)
+    pub(super) fn keep_slot(
+        &self,
+        number: u32,
+        holder: Weak<dyn Holder>,
+        slice: u32,
+        ghost: u64,
+        class: Class,
+    ) -> bool {
+        self.slots().keep(number, holder, slice, ghost, class)
+    }
+
+    /// Limits copies of what other nodes keep to a part of the tier, in percent, as soon as others need the space.
+    pub fn limit_copies(&self, percent: u64) {
+        self.copies_percent.store(percent, Ordering::Relaxed);
+    }
+
+    /// Pages that copies may have while others need space.
+    fn copy_pages_max(&self) -> u64 {
+        self.bytes_max() / PAGE_BYTES * self.copies_percent.load(Ordering::Relaxed) / 100
     }
 
     /// Makes `holder` the owner of a kept slice.

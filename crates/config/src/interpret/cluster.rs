@@ -39,6 +39,8 @@ pub(super) fn cluster(
         }
     };
     let tls = tls(section, reader);
+    let (most, default) = (0..=100, limits::CLUSTER_COPIES_PERCENT);
+    let copies_percent = reader.number("copies_percent", raw.copies_percent.as_ref(), &most, default);
     let (own, here) = own?;
     let (name, address) = (&nodes[own].0.name, nodes[own].0.address);
     let key = if source == ClusterSource::Listed { "cluster.nodes.address" } else { "cluster.address" };
@@ -69,7 +71,7 @@ pub(super) fn cluster(
         socket: default_options(),
     };
     let nodes = nodes.into_iter().map(|(node, _)| node).collect();
-    Some(Cluster { source, own, nodes, tls, listener })
+    Some(Cluster { source, own, nodes, tls, copies_percent, listener })
 }
 
 /// Where the nodes come from.

@@ -6,6 +6,9 @@ pub const CLUSTER_NODES: usize = 64;
 /// The largest weight of a node.
 pub const CLUSTER_WEIGHT_MAX: u64 = 1000;
 
+/// Of the memory tier, the part that copies of what other nodes own may have while others need the space, in percent.
+pub const CLUSTER_COPIES_PERCENT: u64 = 25;
+
 /// Length of a node's name in bytes.
 pub const CLUSTER_NAME_BYTES: usize = 64;
 

@@ -19,6 +19,8 @@ pub struct Cluster {
     pub nodes: Vec<ClusterNode>,
     /// Certificates on both sides; `None` is plain HTTP.
     pub tls: Option<ClusterTls>,
+    /// Of the memory tier, the part that copies of what others own may have while others need the space, in percent.
+    pub copies_percent: u64,
     /// Where this server listens for the others.
     pub listener: Listener,
 }

@@ -19,6 +19,8 @@ section! {
         address: Text, "IP:port", "required with `valkey` and `dns`";
         /// The share of this node relative to the others with `valkey`; 0 owns none. SRV records have weights of their own.
         weight: Text, "number", "1";
+        /// Of the memory of the cache, the part that copies of what other nodes own may have while others need the space, in percent. They go to no disk.
+        copies_percent: Text, "number", "25";
         /// PEM file: the only authorities that may sign the certificates of nodes. Without it the nodes speak plain HTTP, and every machine that reaches their addresses is believed.
         ca: Text, "file", "plain HTTP";
         /// PEM file: the certificate of this node, then its intermediates. It has the node's name as a DNS name, and is for servers and clients.

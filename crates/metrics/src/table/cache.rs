@@ -96,6 +96,13 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| memory_tier(from, out, |tier| tier.evicted_bytes),
     },
     Metric {
+        name: "penstock_cache_copied_bytes",
+        kind: Kind::Gauge,
+        help: "Bytes in the memory tier that are copies of what other nodes of the cluster own.",
+        labels: &[],
+        read: |from, out| memory_tier(from, out, |tier| tier.copied_bytes),
+    },
+    Metric {
         name: "penstock_cache_evictions_total",
         kind: Kind::Counter,
         help: "Slices evicted from the memory tier.",

@@ -52,6 +52,7 @@ pub(super) fn full_readings() -> Readings {
             in_service: true,
             waiting: true,
             evicted_bytes: 918,
+            copied_bytes: 919,
         }),
         disk_tier: Some(DiskTierReading {
             disks: vec![DiskReading {
@@ -94,8 +95,8 @@ fn full_fleet() -> FleetReading {
         is_circuit_open: true,
         latency: Duration::from_millis(137),
         under_way: 138,
-        operations: std::array::from_fn(|row| {
         losses: std::array::from_fn(|column| (1100 + column) as u64),
+        operations: std::array::from_fn(|row| {
             std::array::from_fn(|column| (1000 + 10 * row + column) as u64)
         }),
         purges_applied: 139,

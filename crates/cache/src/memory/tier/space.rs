@@ -60,14 +60,14 @@ impl MemoryTier {
         if self.is_evicted_over(&slots, EVICTED_SHARE) {
             return false;
         }
-        let victim = slots.evict(&self.uses);
+        let victim = slots.evict(&self.uses, self.copy_pages_max());
         drop(slots);
-        let Some((Entry { holder, slice, .. }, is_to_be_remembered)) = victim else { return false };
+        let Some((Entry { holder, slice, .. }, remembered)) = victim else { return false };
         self.counts.evictions.fetch_add(1, Ordering::Relaxed);
         // Without the lock: dropping the slot ends in `release`, which takes it.
         if let Some(holder) = holder.upgrade() {
-            if is_to_be_remembered && let Some(ghost) = holder.ghost(slice) {
-                self.slots().remember(ghost);
+            if let (Some(class), Some(ghost)) = (remembered, holder.ghost(slice)) {
+                self.slots().remember(ghost, class);
             }
             holder.release_slice(slice);
         }

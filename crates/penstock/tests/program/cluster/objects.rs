@@ -40,6 +40,32 @@ fn each_object_is_fetched_from_the_origin_once_whichever_node_is_asked() {
 }
 
 #[test]
+fn copies_of_hot_objects_take_no_more_than_a_part_of_the_memory_of_a_node() {
+    const LENGTH: u64 = 4 * SLICE;
+    const OBJECTS: u64 = 200;
+    let origin = files(LENGTH);
+    let cluster = Cluster::of(2, &origin);
+    let node = &cluster.servers[0];
+    let bytes = |name: &str| node.metrics().sum(name, &[]);
+    let mut client = Client::plain(node);
+    for number in 0..OBJECTS {
+        // The second request has it kept, the others are hits.
+        for _ in 0..4 {
+            let target = format!("/film/{number}");
+            content_of(&target, LENGTH).assert_range(0..LENGTH, &client.get(&target).body);
+        }
+    }
+    let (all, copied) = (bytes("penstock_cache_bytes_max"), bytes("penstock_cache_copied_bytes"));
+    assert!(bytes("penstock_cache_bytes") > 0.9 * all, "the objects are twice what fits");
+    let part = copied / all;
+    assert!((0.15..0.28).contains(&part), "a quarter, and what is evicted next: {part}");
+    let other = cluster.servers[1].metrics();
+    assert_eq!(other.sum("penstock_cache_copied_bytes", &[]), 0.0, "it was asked for its own ones alone");
+    let asked = asked_targets(&origin);
+    assert!(asked.values().filter(|times| **times == 1).count() > 100, "those of the other node: {asked:?}");
+}
+
+#[test]
 fn a_large_object_is_fetched_in_slices_of_which_each_comes_once() {
     const LENGTH: u64 = 40 * SLICE + 1234;
     let origin = files(LENGTH);
