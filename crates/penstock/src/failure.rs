@@ -50,12 +50,12 @@ impl Failure {
     }
 
     /// Says it on stderr and gives the exit code.
-    pub(crate) fn report(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> u8 {
         terminal::complain(&self.to_string());
-        ExitCode::from(match self {
+        match self {
             Self::Config(_) | Self::Usage(_) => WRONG_INPUT,
             Self::Machine { .. } | Self::Findings { .. } | Self::Damaged { .. } | Self::Load(_) => OTHER,
-        })
+        }
     }
 }
 

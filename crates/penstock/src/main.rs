@@ -19,6 +19,7 @@ mod terminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use penstock_sys::process;
 
 use arguments::{Arguments, Command};
 use failure::Failure;
@@ -28,10 +29,10 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return failure::of_command_line(&error),
     };
-    match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+    process::end(match run(arguments) {
+        Ok(()) => 0,
         Err(failure) => failure.report(),
-    }
+    })
 }
 
 fn run(arguments: Arguments) -> Result<(), Failure> {

@@ -13,6 +13,7 @@ pub mod ktls;
 pub mod machine;
 pub mod map;
 pub mod root;
+pub mod process;
 mod secret;
 pub mod send;
 pub mod socket;
