@@ -76,7 +76,7 @@ impl FileRepresentation {
             let wanted = exchange.request.accept_encoding();
             encoding = negotiate(wanted, &[Encoding::Brotli, Encoding::Gzip]);
             if encoding != Encoding::Identity {
-                compressed = context.compressed.get(&file, encoding, &context.io).await;
+                compressed = Box::pin(context.compressed.get(&file, encoding, &context.io)).await;
             }
         }
         if compressed.is_none() {

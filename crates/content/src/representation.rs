@@ -52,18 +52,31 @@ impl Representation {
     ///
     /// # Errors
     /// [`Outdated`]: the object changed before its first byte was sent. Its new version can be looked up.
-    pub(crate) async fn respond(self, exchange: &Exchange<'_>) -> Result<Response, Outdated> {
+    pub(crate) async fn respond(mut self, exchange: &Exchange<'_>) -> Result<Response, Outdated> {
         let status = self.status();
         if status != 200 {
             return self.whole(exchange, status).await;
         }
-        match evaluate(exchange.request, &self.validators()) {
-            Precondition::NotModified => Ok(self.not_modified(exchange)),
-            Precondition::Failed => Ok(exchange.page(Status::PreconditionFailed)),
+        let range = match evaluate(exchange.request, &self.validators()) {
+            Precondition::NotModified => return Ok(self.not_modified(exchange)),
+            Precondition::Failed => return Ok(exchange.page(Status::PreconditionFailed)),
             Precondition::Serve { ranges_allowed } => {
-                let range = exchange.request.range().filter(|_| ranges_allowed && self.has_ranges());
-                self.selected(exchange, range).await
+                exchange.request.range().filter(|_| ranges_allowed && self.has_ranges())
             }
+        };
+        let length = match self.length() {
+            Some(length) => length,
+            // Boxed: few objects are growing.
+            None => match Box::pin(self.while_growing(range)).await {
+                Growing::Ended(length) => length,
+                Growing::Whole => return self.whole(exchange, 200).await,
+                Growing::Range(content) => return self.send(exchange, content).await,
+                Growing::Broken => return Ok(exchange.page(Status::BadGateway)),
+            },
+        };
+        match self.selected(exchange, range, length) {
+            Ok(content) => self.send(exchange, content).await,
+            Err(page) => Ok(page),
         }
     }
 
@@ -71,55 +84,47 @@ impl Representation {
     ///
     /// # Errors
     /// As [`Self::respond`].
-    pub(crate) async fn whole(mut self, exchange: &Exchange<'_>, status: u16) -> Result<Response, Outdated> {
-        let piece = match &mut self {
+    pub(crate) async fn whole(&mut self, exchange: &Exchange<'_>, status: u16) -> Result<Response, Outdated> {
+        let content = self.whole_content(status);
+        self.send(exchange, content).await
+    }
+
+    fn whole_content(&mut self, status: u16) -> Content {
+        let piece = match self {
             Self::File(file) => Piece::Range(0..file.length()),
             Self::Object(object) => object.whole_piece(),
         };
         let length = self.length().map_or(ContentLength::Unknown, ContentLength::Known);
         // These have no content (RFC 9110 §8.6).
         let length = if matches!(status, 204 | 304) { ContentLength::None } else { length };
-        let content = Content {
-            status,
-            pieces: Pieces::One(piece),
-            length,
-            content_type: None,
-            range: ContentRange::None,
-        };
-        self.send(exchange, content).await
+        Content { status, pieces: Pieces::One(piece), length, content_type: None, range: ContentRange::None }
     }
 
-    async fn selected(self, exchange: &Exchange<'_>, range: Option<&str>) -> Result<Response, Outdated> {
-        let length = match self.length() {
-            Some(length) => length,
-            None => match self.while_growing(range).await {
-                Growing::Ended(length) => length,
-                Growing::Whole => return self.whole(exchange, 200).await,
-                Growing::Range(content) => return self.send(exchange, content).await,
-                Growing::Broken => return Ok(exchange.page(Status::BadGateway)),
-            },
-        };
+    /// What a request selects of `length` bytes.
+    ///
+    /// # Errors
+    /// The page for a range outside of them.
+    fn selected(
+        &mut self,
+        exchange: &Exchange<'_>,
+        range: Option<&str>,
+        length: u64,
+    ) -> Result<Content, Response> {
         match select(range, length, limits::RANGES_PER_REQUEST) {
-            Ranges::Whole => self.whole(exchange, 200).await,
-            Ranges::One(range) => {
-                let content = Content {
-                    status: 206,
-                    pieces: Pieces::One(Piece::Range(range.clone())),
-                    length: ContentLength::Known(range.end - range.start),
-                    content_type: None,
-                    range: ContentRange::Of(range, length),
-                };
-                self.send(exchange, content).await
-            }
-            Ranges::Many(ranges) => {
-                let content = self.multipart(exchange, &ranges, length);
-                self.send(exchange, content).await
-            }
+            Ranges::Whole => Ok(self.whole_content(200)),
+            Ranges::One(range) => Ok(Content {
+                status: 206,
+                pieces: Pieces::One(Piece::Range(range.clone())),
+                length: ContentLength::Known(range.end - range.start),
+                content_type: None,
+                range: ContentRange::Of(range, length),
+            }),
+            Ranges::Many(ranges) => Ok(self.multipart(exchange, &ranges, length)),
             // A node that does not know the object asks for its first bytes, of which an empty one has none.
             Ranges::Unsatisfiable if length == 0 && matches!(exchange.requester, Requester::Peer(_)) => {
-                self.whole(exchange, 200).await
+                Ok(self.whole_content(200))
             }
-            Ranges::Unsatisfiable => Ok(exchange.page_with(Status::RangeNotSatisfiable, |head| {
+            Ranges::Unsatisfiable => Err(exchange.page_with(Status::RangeNotSatisfiable, |head| {
                 head.content_range_unsatisfied(length);
             })),
         }
@@ -192,11 +197,11 @@ impl Representation {
 
     /// The response with this content. Of a body that is still coming it waits for the first bytes, so that a failure
     /// before them is an error page and not a response cut short.
-    async fn send(self, exchange: &Exchange<'_>, content: Content) -> Result<Response, Outdated> {
+    async fn send(&self, exchange: &Exchange<'_>, content: Content) -> Result<Response, Outdated> {
         let Content { status, pieces, length, content_type, range } = content;
         let wants_body =
             exchange.wants_body() && !matches!(length, ContentLength::None | ContentLength::Known(0));
-        let body = match &self {
+        let body = match self {
             _ if !wants_body => Body::Empty,
             Self::File(file) => file_body(file, pieces),
             Self::Object(object) => match object.body(exchange.context, pieces).await {

@@ -68,7 +68,8 @@ pub async fn respond(context: &Rc<Context>, sites: &SiteTable, client: ClientReq
             {
                 exchange.page(Status::LoopDetected)
             }
-            SiteOrigin::Relayed(origin) => relay_response(&exchange, site, origin).await,
+            // Boxed, as all that waits for an origin: most responses do not.
+            SiteOrigin::Relayed(origin) => Box::pin(relay_response(&exchange, site, origin)).await,
             SiteOrigin::Http(origin, store) => from_cache(&exchange, origin, store).await,
         },
         Method::Other(_) => exchange.page(Status::MethodNotAllowed),
@@ -98,7 +99,17 @@ pub(crate) async fn from_cache(
             return response;
         }
     }
-    let lookup = lookup(exchange, site, store, request.into_owned());
+    Box::pin(from_origin(exchange, site, store, request.into_owned())).await
+}
+
+/// Answers from the origin through the cache, or with what another request brings.
+async fn from_origin(
+    exchange: &Exchange<'_>,
+    site: &Arc<HttpSite>,
+    store: &Arc<Store>,
+    request: CacheRequest<'static>,
+) -> Response {
+    let lookup = lookup(exchange, site, store, request);
     for _ in 0..limits::ORIGIN_ATTEMPTS {
         let found = match lookup.find_or_hold().await {
             Ok(found) => found,

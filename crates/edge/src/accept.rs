@@ -6,19 +6,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use penstock_config::limits;
+use penstock_sys::ConnectedSocket;
 use penstock_tls::HttpVersions;
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::accept_queue::AcceptQueue;
 use crate::connection_count::Place;
-use crate::establish::establish;
+use crate::establish::{establish, establish_plain};
 use crate::metrics::Refusal;
 use crate::worker::{HandshakeInFlight, Listening, Presence, Worker};
 use crate::{http1, http2};
 
 /// An accepted socket, and the address of its client.
-type Accepted = (TcpStream, SocketAddr);
+type Accepted = (ConnectedSocket, SocketAddr);
 
 /// Serves an accepted socket, or closes it because a limit is reached.
 fn take_in(worker: &Rc<Worker>, listening: Listening, (socket, peer): Accepted, place: Option<Place>) {
@@ -32,7 +32,10 @@ fn take_in(worker: &Rc<Worker>, listening: Listening, (socket, peer): Accepted, 
         let presence = presence;
         // Boxed, and dropped before the first request: an idle connection must not carry its handshake.
         let handshaking = HandshakeInFlight::enter(&worker, listening.tls);
-        let connection = Box::pin(establish(&worker, &listening, socket, peer)).await;
+        let connection = match listening.tls || listening.proxy_protocol {
+            true => Box::pin(establish(&worker, &listening, socket, peer)).await,
+            false => establish_plain(&worker, &listening, socket, peer),
+        };
         drop(handshaking);
         if let Some((connection, place)) = connection {
             let goes_on_as_http2 = match connection.versions {
@@ -67,13 +70,8 @@ pub(crate) async fn accept(
     }
     // Closing the socket would reset the connections in its queue. The system is asked itself: the runtime may not have
     // noticed the last ones yet.
-    let Ok(listener) = queue.into_std() else { return };
-    while let Ok((socket, peer)) = listener.accept() {
-        let socket = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket));
-        match socket {
-            Ok(socket) => take_in(&worker, listening, (socket, peer), worker.take_place()),
-            Err(_) => worker.shard.accept_error("other"),
-        }
+    while let Ok(Some(accepted)) = queue.try_accept() {
+        take_in(&worker, listening, accepted, worker.take_place());
     }
 }
 
@@ -137,7 +135,7 @@ impl Reserve {
     /// Closes the reserve to accept one connection, closes that, and opens the reserve again.
     async fn refuse_one(&mut self, worker: &Worker, queue: &AcceptQueue) {
         self.0 = None;
-        if let Ok(Some(connection)) = queue.try_accept().await {
+        if let Ok(Some(connection)) = queue.try_accept() {
             drop(connection);
             worker.shard.refused(Refusal::Descriptors);
         }

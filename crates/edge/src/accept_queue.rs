@@ -1,14 +1,11 @@
 //! The queue of connections that a listening socket has established and that wait to be accepted.
 
-use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::task::Poll;
+use std::net::{SocketAddr, TcpListener};
 
+use penstock_sys::ConnectedSocket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::unix::AsyncFd;
-use tokio::net::{TcpListener, TcpStream};
 
 /// A listening socket, and what is known about its queue.
 ///
@@ -16,9 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// as `poll`, because the kernel makes the socket before it looks. So `poll` is asked for the end of the queue, except while
 /// connections come in crowds: then one failed `accept4` for all of them is cheaper.
 pub(crate) struct AcceptQueue {
-    listener: TcpListener,
-    /// The same socket. The listener of the runtime forgets that it is readable only after a failed `accept4`.
-    watched: AsyncFd<OwnedFd>,
+    listener: AsyncFd<TcpListener>,
     /// Connections accepted since the queue was last found empty.
     in_a_row: usize,
     /// Whether there were several the time before.
@@ -29,29 +24,30 @@ impl AcceptQueue {
     /// The queue of a non-blocking listener.
     ///
     /// # Errors
-    /// There is no descriptor left, or the runtime cannot watch it.
-    pub(crate) fn new(listener: std::net::TcpListener) -> io::Result<Self> {
-        let watched = OwnedFd::from(listener.try_clone()?);
+    /// The runtime cannot watch it.
+    pub(crate) fn new(listener: TcpListener) -> io::Result<Self> {
         #[expect(
             deprecated,
             reason = "unsound only for types that give another descriptor each time; this is its own"
         )]
-        let watched = AsyncFd::new(watched)?;
-        Ok(Self { listener: TcpListener::from_std(listener)?, watched, in_a_row: 0, in_crowds: false })
+        let listener = AsyncFd::new(listener)?;
+        Ok(Self { listener, in_a_row: 0, in_crowds: false })
     }
 
     /// Waits for the next connection. Dropping the future loses none.
     ///
     /// # Errors
     /// As accept(2). The next call tries again.
-    pub(crate) async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+    pub(crate) async fn accept(&mut self) -> io::Result<(ConnectedSocket, SocketAddr)> {
         loop {
-            let mut ready = self.watched.readable().await?;
-            let accepted = match self.try_accept().await? {
-                None if is_empty(ready.get_inner()) => None,
-                // The runtime is about to tell the listener too.
-                None => Some(self.listener.accept().await?),
-                accepted => accepted,
+            let mut ready = self.listener.readable().await?;
+            let accepted = match accept_now(ready.get_inner()) {
+                // Without a descriptor an empty queue fails like a full one.
+                Err(error) if is_empty(ready.get_inner()) => {
+                    ready.clear_ready();
+                    return Err(error);
+                }
+                accepted => accepted?,
             };
             self.in_a_row += usize::from(accepted.is_some());
             if accepted.is_none() || (!self.in_crowds && is_empty(ready.get_inner())) {
@@ -65,28 +61,25 @@ impl AcceptQueue {
         }
     }
 
-    /// Accepts a connection that the runtime knows of, without waiting; `None` if there is none.
+    /// Accepts a connection, without waiting; `None` if there is none.
     ///
     /// # Errors
     /// As accept(2).
-    pub(crate) async fn try_accept(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
-        match poll_fn(|context| Poll::Ready(self.listener.poll_accept(context))).await {
-            Poll::Ready(accepted) => accepted.map(Some),
-            Poll::Pending => Ok(None),
-        }
+    pub(crate) fn try_accept(&self) -> io::Result<Option<(ConnectedSocket, SocketAddr)>> {
+        accept_now(self.listener.get_ref())
     }
+}
 
-    /// The listener without the runtime, which may not know yet of the last connections.
-    ///
-    /// # Errors
-    /// The runtime does not give it back.
-    pub(crate) fn into_std(self) -> io::Result<std::net::TcpListener> {
-        self.listener.into_std()
+fn accept_now(listener: &TcpListener) -> io::Result<Option<(ConnectedSocket, SocketAddr)>> {
+    match ConnectedSocket::accept(listener) {
+        Ok(accepted) => Ok(Some(accepted)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
 /// Whether no connection waits.
-fn is_empty(listener: &OwnedFd) -> bool {
+fn is_empty(listener: &TcpListener) -> bool {
     let mut polled = [PollFd::new(listener, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().is_empty()
@@ -100,7 +93,7 @@ mod tests {
 
     /// Accepts connections that come `together` at a time.
     async fn accept_all(together: &[usize]) {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let mut queue = AcceptQueue::new(listener).unwrap();
@@ -111,7 +104,7 @@ mod tests {
                 assert_eq!(peer, client.local_addr().unwrap());
                 assert_eq!(socket.peer_addr().unwrap(), peer);
             }
-            assert!(queue.try_accept().await.unwrap().is_none());
+            assert!(queue.try_accept().unwrap().is_none());
         }
     }
 

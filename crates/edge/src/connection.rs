@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_egress::Outlet;
+use penstock_sys::ConnectedSocket;
 use penstock_tls::{HttpVersions, Ja4, Received, alert};
-use tokio::net::TcpStream;
 use tokio::task::coop::consume_budget;
 use tokio::time::{sleep_until, timeout_at};
 
@@ -24,7 +24,7 @@ use crate::worker::{Purpose, Worker};
 /// A connection behind its handshake.
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
-    pub(crate) socket: Rc<TcpStream>,
+    pub(crate) socket: Rc<ConnectedSocket>,
     pub(crate) inbound: Inbound,
     pub(crate) outlet: Outlet,
     pub(crate) path: EgressPath,
@@ -51,7 +51,7 @@ pub(crate) struct Connection {
     /// Whether the client has said that its last request, which was read whole, is the last: it sends nothing else.
     pub(crate) is_heard_out: bool,
     /// When the connection was established.
-    since: Instant,
+    pub(crate) since: Instant,
     key_updates: KeyUpdates,
     /// Whether the client has closed its sending direction.
     ended: bool,
@@ -82,7 +82,7 @@ pub(crate) const UNEXPECTED_MESSAGE: u8 = 10;
 impl Connection {
     pub(crate) fn new(
         worker: Rc<Worker>,
-        socket: Rc<TcpStream>,
+        socket: Rc<ConnectedSocket>,
         inbound: Inbound,
         outlet: Outlet,
         path: EgressPath,
@@ -320,39 +320,59 @@ impl Connection {
 
     /// Closes the connection. Waits a moment for the client to close too, unless the client sends nothing else: a socket
     /// closed with unread bytes is reset, and the reset can overtake the last response (RFC 9112 §9.6).
-    pub(crate) async fn close(mut self, number: u8) {
+    pub(crate) async fn close(mut self: Box<Self>, number: u8) {
+        if !self.end(number) {
+            // Boxed: most connections have nothing to wait for.
+            Box::pin(self.wait_for_end()).await;
+        }
+    }
+
+    /// Sends what ends the connection. Returns whether the socket can be closed at once.
+    fn end(&mut self, number: u8) -> bool {
         if let Some(reason) = self.outlet.ending() {
             self.worker.shard.egress_ended(reason);
         }
-        let deadline = Instant::now() + Duration::from_secs(limits::LINGER_SECONDS);
         if self.is_broken_off {
             self.outlet.break_off();
-            // The socket is not shut down in order, which would look like an end of the body.
-            drop(timeout_at(deadline.into(), self.flush()).await);
-            return;
+            return false;
         }
         let number = self.closing_alert.unwrap_or(number);
         self.outlet.alert(number);
         if self.tls.is_some() {
             self.worker.shard.alert(Direction::Sent, alert::name(number));
         }
+        matches!(self.outlet.flush(), Ok(true)) && !self.lingers() && !self.has_untaken()
+    }
+
+    async fn wait_for_end(mut self: Box<Self>) {
+        let deadline = Instant::now() + Duration::from_secs(limits::LINGER_SECONDS);
         let flushed = timeout_at(deadline.into(), self.flush()).await;
-        let lingers = matches!(flushed, Ok(true)) && !self.ended && self.may_receive();
+        if self.is_broken_off {
+            // The socket is not shut down in order, which would look like an end of the body.
+            return;
+        }
+        let lingers = matches!(flushed, Ok(true)) && self.lingers();
         let is_first = self.requests <= 1;
         // The TLS state is no longer needed: only the socket lingers.
-        let Self { socket, worker, untaken, .. } = self;
+        let Self { socket, worker, untaken, .. } = *self;
         if lingers {
             linger(&worker, &socket, deadline).await;
         }
-        // A few bytes are left to the kernel: waiting would delay the end of every connection by a round trip.
-        let left_to_kernel = limits::UNTAKEN_BYTES_AT_CLOSE;
         if let Some(untaken) = untaken
-            && !(is_first && untaken.sent() <= left_to_kernel)
-            && untaken_bytes(&socket) > left_to_kernel
+            && must_wait_for(&untaken, is_first, &socket)
         {
             let _end_of_stream = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Write);
             untaken.until_taken(&socket).await;
         }
+    }
+
+    fn has_untaken(&self) -> bool {
+        let is_first = self.requests <= 1;
+        self.untaken.as_ref().is_some_and(|untaken| must_wait_for(untaken, is_first, &self.socket))
+    }
+
+    fn lingers(&self) -> bool {
+        !self.ended && self.may_receive()
     }
 
     /// Whether the client may send more, or bytes of it have not been read.
@@ -375,8 +395,15 @@ impl Connection {
     }
 }
 
+/// Whether too much of the last response lies in the socket buffer to be left to the kernel. A few bytes are: waiting would
+/// delay the end of every connection by a round trip.
+fn must_wait_for(untaken: &Untaken, is_first: bool, socket: &ConnectedSocket) -> bool {
+    let left_to_kernel = limits::UNTAKEN_BYTES_AT_CLOSE;
+    !(is_first && untaken.sent() <= left_to_kernel) && untaken_bytes(socket) > left_to_kernel
+}
+
 /// Closes the sending direction and reads the client's last bytes, within bounds.
-pub(crate) async fn linger(worker: &Worker, socket: &TcpStream, deadline: Instant) {
+pub(crate) async fn linger(worker: &Worker, socket: &ConnectedSocket, deadline: Instant) {
     if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
         return;
     }

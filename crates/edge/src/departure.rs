@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use penstock_config::limits;
+use penstock_sys::ConnectedSocket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 /// How often the server looks whether the client has closed its sending direction: bytes of a next request may lie in front
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(limits::HALF_CLOSED_SECONDS);
 
 /// Waits until the connection was reset, or until its client has closed its sending direction for
 /// [`limits::HALF_CLOSED_SECONDS`].
-pub(crate) async fn departure(socket: &TcpStream) {
+pub(crate) async fn departure(socket: &ConnectedSocket) {
     tokio::select! {
         // An end of the client's direction alone does not set it.
         _ = socket.ready(Interest::ERROR) => {}
@@ -27,7 +27,7 @@ pub(crate) async fn departure(socket: &TcpStream) {
     }
 }
 
-async fn half_closed(socket: &TcpStream, look: Duration, patience: Duration) {
+async fn half_closed(socket: &ConnectedSocket, look: Duration, patience: Duration) {
     // Most responses come before the first look.
     sleep(look).await;
     while !is_half_closed(socket) {
@@ -36,7 +36,7 @@ async fn half_closed(socket: &TcpStream, look: Duration, patience: Duration) {
     sleep(patience).await;
 }
 
-fn is_half_closed(socket: &TcpStream) -> bool {
+fn is_half_closed(socket: &ConnectedSocket) -> bool {
     let mut watched = [PollFd::new(socket, PollFlags::RDHUP)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut watched, Some(&now)).is_ok() && watched[0].revents().contains(PollFlags::RDHUP)
@@ -44,10 +44,9 @@ fn is_half_closed(socket: &TcpStream) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Shutdown;
+    use std::net::{Shutdown, TcpListener, TcpStream};
 
     use rustix::net::sockopt::set_socket_linger;
-    use tokio::net::TcpListener;
     use tokio::task::yield_now;
 
     use super::*;
@@ -58,17 +57,17 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
     }
 
-    async fn pair() -> (std::net::TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (client, listener.accept().await.unwrap().0)
+    fn pair() -> (TcpStream, ConnectedSocket) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, ConnectedSocket::accept(&listener).unwrap().0)
     }
 
     #[test]
     fn a_reset_is_a_departure_also_of_a_half_closed_client() {
         for half_closed_before in [false, true] {
             run(async {
-                let (client, server) = pair().await;
+                let (client, server) = pair();
                 if half_closed_before {
                     client.shutdown(Shutdown::Write).unwrap();
                 }
@@ -84,7 +83,7 @@ mod tests {
     #[test]
     fn a_half_closed_client_is_given_up_after_a_while_and_a_silent_one_never() {
         run(async {
-            let (client, server) = pair().await;
+            let (client, server) = pair();
             let mut leaving = std::pin::pin!(half_closed(&server, MOMENT, MOMENT));
             for _ in 0..100 {
                 tokio::select! {

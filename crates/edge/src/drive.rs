@@ -132,7 +132,8 @@ async fn drive_parts(
     match stream {
         Some(stream) => {
             let (chunk, rest) = *stream;
-            drive_stream(carrier, worker, first, chunk, rest, sent).await;
+            // Boxed, as all that waits here: most responses leave in one call.
+            Box::pin(drive_stream(carrier, worker, first, chunk, rest, sent)).await;
         }
         None => {
             carrier.finish(&mut first);
@@ -226,30 +227,34 @@ async fn send_chunk(
     let mut given_up = 0;
     carrier.begin(&transmission);
     let mut stream = Stream::default();
+    let mut now = Instant::now();
     while sent.short.is_none() {
-        let now = Instant::now();
         match carrier.advance(&mut transmission, now).await {
             Ok(Step::Done) => break,
             Ok(Step::Sent(count)) => {
                 sent.first_byte.get_or_insert(now);
                 sent.bytes += count as u64;
-                if transmission.remaining() > 0 {
-                    sent.short = carrier.between_steps(now).await;
+                if transmission.remaining() == 0 {
+                    // What is left to do takes no time that counts.
+                    continue;
                 }
+                sent.short = carrier.between_steps(now).await;
             }
             Ok(Step::Blocked) => {
                 let chunk = body.as_deref_mut().map(|body| &mut body.chunk);
-                sent.short =
-                    wait_for_client(carrier, &mut transmission, chunk, &mut given_up, sent.bytes).await;
+                let waiting = wait_for_client(carrier, &mut transmission, chunk, &mut given_up, sent.bytes);
+                sent.short = Box::pin(waiting).await;
             }
-            Ok(Step::Cold(rest)) => match worker.residency.ensure_front(&mut stream, &rest, now).await {
-                Ok(window) => transmission.warmed(window),
-                Err(NotResident::Truncated) => sent.short = Some(ShortReason::Truncated),
-                Err(NotResident::Busy | NotResident::Failed(_)) => sent.short = Some(ShortReason::Io),
-            },
+            Ok(Step::Cold(rest)) => {
+                match Box::pin(worker.residency.ensure_front(&mut stream, &rest, now)).await {
+                    Ok(window) => transmission.warmed(window),
+                    Err(NotResident::Truncated) => sent.short = Some(ShortReason::Truncated),
+                    Err(NotResident::Busy | NotResident::Failed(_)) => sent.short = Some(ShortReason::Io),
+                }
+            }
             Ok(Step::Starved) => {
                 let rest = body.as_deref_mut().map(|body| &mut body.rest);
-                sent.short = wait_for_source(carrier, worker, &transmission, rest).await;
+                sent.short = Box::pin(wait_for_source(carrier, worker, &transmission, rest)).await;
             }
             Err(SendError::Truncated) if transmission.source().is_some() => {
                 if let Some(body) = body.as_deref() {
@@ -264,6 +269,7 @@ async fn send_chunk(
                 sent.short = Some(short_reason(&error));
             }
         }
+        now = Instant::now();
     }
     for file in transmission.into_files() {
         // This may be the last reference to a replaced file, and closing it can block.

@@ -8,8 +8,8 @@ use penstock_config::limits;
 use penstock_content::{Network, NetworkEntry};
 use penstock_egress::{Outlet, SealerChoice};
 use penstock_http::proxy;
+use penstock_sys::ConnectedSocket;
 use penstock_tls::{ConnectingClient, Established, HandshakeFailure, HttpVersions, alert};
-use tokio::net::TcpStream;
 use tokio::time::timeout_at;
 
 use crate::collect::labels;
@@ -31,7 +31,7 @@ const HTTP2: &str = "http2";
 pub(crate) async fn establish(
     worker: &Rc<Worker>,
     listening: &Listening,
-    socket: TcpStream,
+    socket: ConnectedSocket,
     peer: SocketAddr,
 ) -> Option<(Box<Connection>, NetworkEntry)> {
     let socket = Rc::new(socket);
@@ -48,33 +48,74 @@ pub(crate) async fn establish(
     } else {
         (peer, Vec::new())
     };
+    let place = enter(worker, &settings, listening, client)?;
+    let connection = if listening.tls {
+        handshake(worker, &settings, socket, (prefix, listening), client).await?
+    } else {
+        plain(worker, &settings, socket, prefix, client)
+    };
+    Some((served_as(connection, listening), place))
+}
+
+/// [`establish`] for a listener of plain HTTP without PROXY headers, which has nothing to wait for.
+pub(crate) fn establish_plain(
+    worker: &Rc<Worker>,
+    listening: &Listening,
+    socket: ConnectedSocket,
+    client: SocketAddr,
+) -> Option<(Box<Connection>, NetworkEntry)> {
+    let settings = worker.settings();
+    let place = enter(worker, &settings, listening, client)?;
+    let connection = plain(worker, &settings, Rc::new(socket), Vec::new(), client);
+    Some((served_as(connection, listening), place))
+}
+
+/// Takes a place among the connections of the client's network.
+fn enter(
+    worker: &Worker,
+    settings: &Settings,
+    listening: &Listening,
+    client: SocketAddr,
+) -> Option<NetworkEntry> {
     let most = match listening.purpose {
         Purpose::Clients => settings.limits.connections_per_network,
         // The nodes of a cluster often share a network.
         Purpose::Peers => 0,
     };
-    let Ok(place) = worker.connected.enter(client.ip(), most) else {
+    let place = worker.connected.enter(client.ip(), most);
+    if place.is_err() {
         worker.shard.refused(Refusal::Network);
-        return None;
-    };
-    let mut connection = if listening.tls {
-        handshake(worker, &settings, socket, (prefix, listening), client).await?
-    } else {
-        let path = EgressPath::decided(worker, OutletKind::Plain, NO_TLS);
-        let outlet = Outlet::plain(Rc::clone(&socket), settings.outlet);
-        let inbound = Inbound::Plain { socket: Rc::clone(&socket), prefix };
-        Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, None)
-    };
+    }
+    place.ok()
+}
+
+fn plain(
+    worker: &Rc<Worker>,
+    settings: &Settings,
+    socket: Rc<ConnectedSocket>,
+    prefix: Vec<u8>,
+    client: SocketAddr,
+) -> Connection {
+    let path = EgressPath::decided(worker, OutletKind::Plain, NO_TLS);
+    let outlet = Outlet::plain(Rc::clone(&socket), settings.outlet);
+    let inbound = Inbound::Plain { socket: Rc::clone(&socket), prefix };
+    Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, None)
+}
+
+fn served_as(mut connection: Connection, listening: &Listening) -> Box<Connection> {
     if !listening.tls || connection.versions.h1 && !listening.versions.h1 {
         // Without ALPN the first bytes tell.
         connection.versions = listening.versions;
     }
     connection.purpose = listening.purpose;
-    Some((Box::new(connection), place))
+    Box::new(connection)
 }
 
 /// The client that the balancer names, if it names one, and the bytes behind the header.
-async fn read_proxy_header(worker: &Worker, socket: &TcpStream) -> Option<(Option<SocketAddr>, Vec<u8>)> {
+async fn read_proxy_header(
+    worker: &Worker,
+    socket: &ConnectedSocket,
+) -> Option<(Option<SocketAddr>, Vec<u8>)> {
     let mut received = Vec::new();
     loop {
         socket.readable().await.ok()?;
@@ -98,7 +139,7 @@ async fn read_proxy_header(worker: &Worker, socket: &TcpStream) -> Option<(Optio
 async fn handshake(
     worker: &Rc<Worker>,
     settings: &Settings,
-    socket: Rc<TcpStream>,
+    socket: Rc<ConnectedSocket>,
     (prefix, listening): (Vec<u8>, &Listening),
     client: SocketAddr,
 ) -> Option<Connection> {
@@ -130,7 +171,7 @@ async fn handshake(
 fn take_over(
     worker: &Rc<Worker>,
     settings: &Settings,
-    socket: Rc<TcpStream>,
+    socket: Rc<ConnectedSocket>,
     established: Established,
     client: SocketAddr,
     deadline: Instant,
@@ -196,11 +237,11 @@ fn count_failure(worker: &Worker, failure: &HandshakeFailure) {
 }
 
 /// Ends a failed handshake so that its alert arrives. A client of plain HTTP gets an answer in plain HTTP.
-async fn part(worker: &Worker, settings: &Settings, socket: &TcpStream, failure: &HandshakeFailure) {
+async fn part(worker: &Worker, settings: &Settings, socket: &ConnectedSocket, failure: &HandshakeFailure) {
     if failure.is_plain_http() {
         let answer = plain_http_on_tls_port(worker);
         // A new socket takes a few hundred bytes at once, unless the client prevents it.
-        drop(socket.try_write(&answer));
+        drop(socket.try_send(&answer));
     }
     if failure.alert_sent.is_some() || failure.is_plain_http() {
         let grace = Duration::from_secs(limits::LINGER_SECONDS).min(settings.limits.handshake_deadline);

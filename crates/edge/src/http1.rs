@@ -82,7 +82,7 @@ pub(crate) async fn serve(mut connection: Box<Connection>) -> Option<Box<Connect
         // With pipelined requests nothing here waits. Other connections get their turn.
         consume_budget().await;
     };
-    Box::pin(connection.close(last_alert)).await;
+    connection.close(last_alert).await;
     None
 }
 
@@ -94,7 +94,9 @@ fn is_http2(connection: &Connection, head: &[u8]) -> bool {
 /// Waits for the next whole head. Its deadline counts from its first byte.
 async fn next_head(connection: &mut Connection, settings: &Settings) -> Next {
     let mut scanned = 0;
-    let mut deadline = Instant::now() + settings.limits.idle_timeout;
+    // A new connection waits for its first request.
+    let waits_since = if connection.requests == 0 { connection.since } else { Instant::now() };
+    let mut deadline = waits_since + settings.limits.idle_timeout;
     let mut idle = None;
     loop {
         if !connection.inbox.is_empty() {
@@ -222,7 +224,8 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let mut carrier = Http1Carrier::new(connection, settings, framing == ContentFraming::Chunked);
     carrier.is_last = !keep_alive;
     let sent = drive(&mut carrier, &worker, head, response.body).await;
-    let untaken = Untaken::new(carrier.budget, sent.bytes);
+    let now = Instant::now();
+    let untaken = Untaken::new(carrier.budget, sent.bytes, now);
     connection.untaken = sent.short.is_none().then_some(untaken);
     // An orderly end would make the client take a part for the whole (RFC 9112 §9.8). Pages of a truncated file that are
     // queued in a plain socket would leave as zeros.
@@ -232,7 +235,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     }
     drop(share);
     let answered = Answered { status, started, early, head_bytes, cache };
-    record(CarriedBy::connection(connection), &request, &answered, &sent, settings);
+    record(CarriedBy::connection(connection), &request, &answered, (&sent, now), settings);
     keep_alive && sent.short.is_none()
 }
 
@@ -243,7 +246,10 @@ async fn respond_past_body(
     started: Instant,
     settings: &Settings,
 ) -> Result<(Response, bool), Rejection> {
-    let is_whole = skip_body(connection, client.head, started, settings).await?;
+    let is_whole = match client.head.body() {
+        BodyFraming::None => true,
+        _ => Box::pin(skip_body(connection, client.head, started, settings)).await?,
+    };
     let content = &connection.worker.content;
     let response = match (connection.purpose, &settings.cluster) {
         (Purpose::Clients, _) => {
@@ -271,7 +277,8 @@ async fn unless_departed<T>(
     tokio::select! {
         biased;
         response = coming => Ok(response),
-        () = departure(&connection.socket) => Err(CLIENT_GONE),
+        // Boxed when it is first waited for: most responses are there at once.
+        () = async { Box::pin(departure(&connection.socket)).await } => Err(CLIENT_GONE),
     }
 }
 
@@ -292,9 +299,6 @@ async fn skip_body(
     started: Instant,
     settings: &Settings,
 ) -> Result<bool, Rejection> {
-    if request.body() == BodyFraming::None {
-        return Ok(true);
-    }
     if request.expect_continue() {
         // The final response comes without `100 Continue`. The client may send the body or not, so the connection ends
         // behind the response (RFC 9110 §10.1.1).
@@ -344,7 +348,7 @@ async fn judge_early(connection: &mut Connection, request: &Request<'_>, head_by
         return Some(true);
     }
     connection.worker.shard.early_request("waited");
-    connection.finish_handshake().await.then(|| request.came_early())
+    Box::pin(connection.finish_handshake()).await.then(|| request.came_early())
 }
 
 #[cfg(test)]
@@ -371,7 +375,7 @@ mod tests {
     fn a_connection_with_a_response_under_way_carries_few_kilobytes_more() {
         let bytes = size_of_answer(answer);
         assert!(
-            bytes <= 8 << 10,
+            bytes <= 4 << 10,
             "{bytes} bytes for each response: is a future passed by value, or not boxed?"
         );
     }

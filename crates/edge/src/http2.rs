@@ -282,7 +282,7 @@ impl Session {
         if is_given_up {
             connection.give_up_place();
         } else {
-            connection.untaken = Some(Untaken::new(budget, sent));
+            connection.untaken = Some(Untaken::new(budget, sent, Instant::now()));
         }
         connection.close(alert).await;
     }

@@ -3,15 +3,15 @@
 use std::io;
 use std::rc::Rc;
 
+use penstock_sys::ConnectedSocket;
 use penstock_tls::{Received, Receiver};
-use tokio::net::TcpStream;
 
 /// The receiving direction of a connection.
 pub(crate) enum Inbound {
     /// Plain HTTP.
     Plain {
         /// Shared with the outlet.
-        socket: Rc<TcpStream>,
+        socket: Rc<ConnectedSocket>,
         /// Bytes that came with the PROXY header and belong to the first request.
         prefix: Vec<u8>,
     },

@@ -57,15 +57,15 @@ impl<'c> CarriedBy<'c> {
     }
 }
 
-/// Counts and logs a response.
+/// Counts and logs a response, of which the last byte was given to the carrier at `now`.
 pub(crate) fn record(
     carrier: CarriedBy<'_>,
     request: &Request<'_>,
     answered: &Answered,
-    sent: &Sent,
+    (sent, now): (&Sent, Instant),
     settings: &Settings,
 ) {
-    Recording::begin(carrier, request, answered, settings).end(&carrier, sent, Instant::now(), settings);
+    Recording::begin(carrier, request, answered, settings).end(&carrier, sent, now, settings);
 }
 
 /// What a response is counted and logged with once it has been sent, also if its request is gone by then.

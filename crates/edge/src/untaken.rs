@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
+use penstock_sys::ConnectedSocket;
 use penstock_sys::socket::unacknowledged;
 use rustix::net::sockopt::set_socket_linger;
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use crate::client_budget::ClientBudget;
 
 /// Bytes of a connection that its client has not acknowledged; none on a connection that has ended.
-pub(crate) fn untaken_bytes(socket: &TcpStream) -> u64 {
+pub(crate) fn untaken_bytes(socket: &ConnectedSocket) -> u64 {
     // The kernel does not reset the number when the client resets the connection.
     if socket.peer_addr().is_err() {
         return 0;
@@ -21,7 +21,7 @@ pub(crate) fn untaken_bytes(socket: &TcpStream) -> u64 {
 
 /// Has the kernel drop what the client has not taken when the socket is closed. Otherwise it would keep those bytes, up to
 /// the whole socket buffer, for minutes without the server.
-pub(crate) fn drop_untaken(socket: &TcpStream) {
+pub(crate) fn drop_untaken(socket: &ConnectedSocket) {
     if let Err(error) = set_socket_linger(socket, Some(Duration::ZERO)) {
         tracing::debug!(%error, "the end of a response is left to the kernel");
     }
@@ -38,8 +38,9 @@ pub(crate) struct Untaken {
 }
 
 impl Untaken {
-    pub(crate) fn new(budget: ClientBudget, sent: u64) -> Self {
-        Self { budget, sent, since: Instant::now() }
+    /// `since` is when the kernel had all of it.
+    pub(crate) fn new(budget: ClientBudget, sent: u64, since: Instant) -> Self {
+        Self { budget, sent, since }
     }
 
     /// Bytes of the response.
@@ -61,7 +62,7 @@ impl Untaken {
     }
 
     /// Waits until the client has taken everything. Has the kernel drop the rest if the client is too slow.
-    pub(crate) async fn until_taken(mut self, socket: &TcpStream) {
+    pub(crate) async fn until_taken(mut self, socket: &ConnectedSocket) {
         let step = Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS);
         loop {
             let untaken = untaken_bytes(socket);

@@ -9,8 +9,8 @@ mod plain;
 use std::cell::RefCell;
 use std::time::Instant;
 
+use penstock_sys::ConnectedSocket;
 use penstock_sys::aead::Plaintext;
-use tokio::net::TcpStream;
 
 use crate::batch::{Batch, with_batch};
 use crate::framing::ContentType;
@@ -219,7 +219,7 @@ impl FrameBatch<'_> {
 /// Fills a batch, seals it and offers it to the socket.
 pub(crate) fn send_sealed(
     sealing: &mut UserSpace,
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
     limits: &OutletLimits,
     now: Instant,
     fill: impl FnOnce(&mut FrameBatch<'_>),

@@ -5,13 +5,14 @@
 use std::io;
 use std::time::Duration;
 
+use penstock_sys::ConnectedSocket;
 use penstock_sys::aead::Cipher;
 use penstock_sys::ktls;
 use penstock_sys::traffic::{ProtocolVersion, TrafficKeys};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use rustix::net::sockopt::set_tcp_nodelay;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use crate::abilities::KernelAbilities;
 use crate::frames::{COPIED_BYTES_MAX, FrameBatch, FramesStep, send_one, send_plain};
@@ -50,7 +51,7 @@ struct Owed {
 impl Kernel {
     /// Gives the keys to the kernel, or returns the reason why it did not take them.
     pub(crate) fn enter(
-        socket: &TcpStream,
+        socket: &ConnectedSocket,
         keys: &TrafficKeys,
         limits: &OutletLimits,
         abilities: KernelAbilities,
@@ -87,7 +88,7 @@ impl Kernel {
 
     pub(crate) fn advance(
         &mut self,
-        socket: &TcpStream,
+        socket: &ConnectedSocket,
         transmission: &mut Transmission,
         limits: &OutletLimits,
     ) -> Result<Step, SendError> {
@@ -108,7 +109,7 @@ impl Kernel {
     /// As [`Outlet::send_frames`](crate::Outlet::send_frames).
     pub(crate) fn send_frames(
         &mut self,
-        socket: &TcpStream,
+        socket: &ConnectedSocket,
         limits: &OutletLimits,
         fill: impl FnOnce(&mut FrameBatch<'_>),
     ) -> Result<FramesStep, SendError> {
@@ -129,7 +130,7 @@ impl Kernel {
     }
 
     /// Whether the socket takes content. False if it is full of what is to leave first.
-    fn is_ready(&mut self, socket: &TcpStream) -> Result<bool, SendError> {
+    fn is_ready(&mut self, socket: &ConnectedSocket) -> Result<bool, SendError> {
         self.watch_wear();
         if !self.flush(socket)? {
             return Ok(false);
@@ -153,7 +154,11 @@ impl Kernel {
     }
 
     /// Lets the card read the pages of files that never change, and of no others.
-    fn allow_zerocopy(&mut self, socket: &TcpStream, transmission: &Transmission) -> Result<(), SendError> {
+    fn allow_zerocopy(
+        &mut self,
+        socket: &ConnectedSocket,
+        transmission: &Transmission,
+    ) -> Result<(), SendError> {
         let Some(Front::Warm(warm)) = transmission.front().filter(|_| self.abilities.zerocopy) else {
             return Ok(());
         };
@@ -186,7 +191,7 @@ impl Kernel {
     }
 
     /// Sends what is left of frames, then the records that are owed; true once nothing is.
-    pub(crate) fn flush(&mut self, socket: &TcpStream) -> Result<bool, SendError> {
+    pub(crate) fn flush(&mut self, socket: &ConnectedSocket) -> Result<bool, SendError> {
         if self.unsent.len() > 0 {
             self.sealed = self.sealed.saturating_add(records_at_most(0));
             if !self.unsent.flush(socket).map_err(name_kernel_errors)? {
@@ -211,7 +216,7 @@ impl Kernel {
     }
 
     /// Gives the next keys to the kernel. The client has been told already, so it cannot read anything after a failure.
-    fn change_keys(&mut self, socket: &TcpStream) -> Result<(), SendError> {
+    fn change_keys(&mut self, socket: &ConnectedSocket) -> Result<(), SendError> {
         let changed = self
             .keys
             .next_generation()
@@ -229,7 +234,7 @@ impl Kernel {
     /// False if the socket has no space.
     fn send_record(
         &mut self,
-        socket: &TcpStream,
+        socket: &ConnectedSocket,
         content: ContentType,
         message: &[u8],
     ) -> Result<bool, SendError> {
@@ -261,14 +266,14 @@ impl Kernel {
 /// A kernel that seals waits for space without doing so. With a send buffer or `TCP_NOTSENT_LOWAT` below 64 KiB, no
 /// packet would be in flight whose acknowledgement frees space, and both sides would wait for ever: seen on Linux 6.1.
 /// Setting the option again pushes, whatever its value.
-fn push(socket: &TcpStream) {
+fn push(socket: &ConnectedSocket) {
     // Fails only on a connection that is over, which the next call notices.
-    let _pushed = socket.set_nodelay(true);
+    let _pushed = set_tcp_nodelay(socket, true);
 }
 
 /// Whether the socket is writable at this moment, by the measure of `poll`: a third of its buffer is free and
 /// less than half of `TCP_NOTSENT_LOWAT` lies unsent.
-fn has_room(socket: &TcpStream) -> io::Result<bool> {
+fn has_room(socket: &ConnectedSocket) -> io::Result<bool> {
     let now = Timespec::try_from(Duration::ZERO).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut polled = [PollFd::new(socket, PollFlags::OUT)];
     rustix::event::poll(&mut polled, Some(&now))?;

@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! # use penstock_egress::{Outlet, SendError, Step, Transmission};
-//! # async fn send(outlet: &mut Outlet, socket: &tokio::net::TcpStream, mut response: Transmission) -> Result<(), SendError> {
+//! # async fn send(outlet: &mut Outlet, socket: &penstock_sys::ConnectedSocket, mut response: Transmission) -> Result<(), SendError> {
 //! loop {
 //!     match outlet.advance(&mut response, std::time::Instant::now())? {
 //!         Step::Sent(_) => {}

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use penstock_sys::ConnectedSocket;
 use penstock_sys::traffic::SendKeys;
-use tokio::net::TcpStream;
 
 use crate::abilities::KernelAbilities;
 use crate::choice::CBC_SUITE;
@@ -23,7 +23,7 @@ const INTERNAL_ERROR: u8 = 80;
 
 /// Sends responses to one socket. An outlet that seals in user space may enter the kernel once.
 pub struct Outlet {
-    socket: Rc<TcpStream>,
+    socket: Rc<ConnectedSocket>,
     limits: OutletLimits,
     kind: Kind,
 }
@@ -60,7 +60,7 @@ pub enum KernelEntry {
 
 impl Outlet {
     /// Sends without encryption.
-    pub fn plain(socket: Rc<TcpStream>, limits: OutletLimits) -> Self {
+    pub fn plain(socket: Rc<ConnectedSocket>, limits: OutletLimits) -> Self {
         Self { socket, limits, kind: Kind::Plain(Unsent::default()) }
     }
 
@@ -69,7 +69,7 @@ impl Outlet {
     /// # Errors
     /// [`SendError::Internal`] if the keys do not suit their cipher.
     pub fn user_space(
-        socket: Rc<TcpStream>,
+        socket: Rc<ConnectedSocket>,
         keys: impl Into<SendKeys>,
         limits: OutletLimits,
     ) -> Result<Self, SendError> {

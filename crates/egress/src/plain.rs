@@ -2,11 +2,11 @@
 
 use std::io;
 
+use penstock_sys::ConnectedSocket;
 use penstock_sys::send::{PIECES_MAX, Piece, send_pieces};
 use rustix::fd::BorrowedFd;
 use rustix::net::SendFlags;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use crate::pace::OutletLimits;
 use crate::send_error::SendError;
@@ -16,7 +16,7 @@ use crate::transmission::{Front, Transmission};
 /// Moves the front of `transmission`: what is in memory and a short body with one system call that copies both, otherwise
 /// the head with one call and the first window of the body with another.
 pub(crate) fn advance_together(
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
     transmission: &mut Transmission,
     limits: &OutletLimits,
 ) -> Result<Step, SendError> {
@@ -45,7 +45,7 @@ pub(crate) fn advance_together(
 
 /// Copies bytes in memory and short extents to the socket. Returns how many bytes it took, and whether that is all of them;
 /// no bytes if none are to be copied.
-fn copy(socket: &TcpStream, transmission: &Transmission) -> io::Result<(usize, bool)> {
+fn copy(socket: &ConnectedSocket, transmission: &Transmission) -> io::Result<(usize, bool)> {
     let mut pieces = [Piece::Memory(&[]); PIECES_MAX];
     let (mut count, mut bytes, mut is_mapped) = (0, 0, false);
     for (place, piece) in pieces.iter_mut().zip(transmission.pieces()) {
@@ -78,7 +78,7 @@ fn copy(socket: &TcpStream, transmission: &Transmission) -> io::Result<(usize, b
 /// Moves the front of `transmission` with one system call, two where it comes from another socket; of a file at most
 /// `file_bytes`.
 pub(crate) fn advance(
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
     transmission: &mut Transmission,
     file_bytes: usize,
 ) -> Result<Step, SendError> {
@@ -93,7 +93,7 @@ pub(crate) fn advance(
 
 /// The same for a file that has just been found unchanged.
 fn advance_unchanged(
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
     transmission: &mut Transmission,
     file_bytes: usize,
 ) -> Result<Step, SendError> {
@@ -118,7 +118,7 @@ fn advance_unchanged(
     }
 }
 
-fn splice(socket: &TcpStream, transmission: &mut Transmission) -> Result<Step, SendError> {
+fn splice(socket: &ConnectedSocket, transmission: &mut Transmission) -> Result<Step, SendError> {
     let Some((source, left)) = transmission.source_mut() else { return Ok(Step::Done) };
     match source.move_to(socket, left) {
         Ok(Some(count)) => {
@@ -133,7 +133,7 @@ fn splice(socket: &TcpStream, transmission: &mut Transmission) -> Result<Step, S
 
 /// Sends without blocking. A short count also clears the readiness, which saves the call that would only have
 /// said "full".
-pub(crate) fn send_some(socket: &TcpStream, bytes: &[u8], more: bool) -> io::Result<usize> {
+pub(crate) fn send_some(socket: &ConnectedSocket, bytes: &[u8], more: bool) -> io::Result<usize> {
     let flags = if more { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
     let mut short = None;
     let result = socket.try_io(Interest::WRITABLE, || {
@@ -149,7 +149,7 @@ pub(crate) fn send_some(socket: &TcpStream, bytes: &[u8], more: bool) -> io::Res
 
 /// A short count may mean a short file: only the next call tells, so the readiness stays.
 pub(crate) fn send_file(
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
     file: BorrowedFd<'_>,
     offset: u64,
     count: usize,

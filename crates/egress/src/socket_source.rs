@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
+use penstock_sys::ConnectedSocket;
 use rustix::fd::OwnedFd;
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{PipeFlags, SpliceFlags};
@@ -78,7 +79,7 @@ impl SocketSource {
     ///
     /// # Errors
     /// `WouldBlock` within [`SendError::Io`] if `to` takes none.
-    pub(crate) fn move_to(&mut self, to: &TcpStream, left: u64) -> Result<Option<usize>, SendError> {
+    pub(crate) fn move_to(&mut self, to: &ConnectedSocket, left: u64) -> Result<Option<usize>, SendError> {
         let mut filled = match self.pipe.take() {
             Some(filled) => filled,
             None => match FilledPipe::take() {
@@ -97,7 +98,7 @@ impl SocketSource {
     }
 
     /// Copies bytes that have come to `to`. What `to` does not take stays in the socket of the source.
-    fn copy_to(&self, to: &TcpStream, left: u64) -> Result<Option<usize>, SendError> {
+    fn copy_to(&self, to: &ConnectedSocket, left: u64) -> Result<Option<usize>, SendError> {
         COPY.with_borrow_mut(|buffer| {
             buffer.resize(COPY_BYTES, 0);
             let wanted = at_most(left, COPY_BYTES);
@@ -171,7 +172,7 @@ impl FilledPipe {
     }
 
     /// Moves bytes to a socket: at least one, or an error.
-    fn empty_into(&mut self, to: &TcpStream) -> io::Result<usize> {
+    fn empty_into(&mut self, to: &ConnectedSocket) -> io::Result<usize> {
         let Some(pipe) = &self.pipe else { return Err(io::ErrorKind::WouldBlock.into()) };
         // Not SPLICE_F_MORE: the next bytes may come late, and a record left open would hold these back for as long.
         let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
@@ -239,17 +240,22 @@ mod tests {
     use super::*;
 
     /// Both ends of a connection: the far one blocks.
-    fn pair() -> (Rc<TcpStream>, StdStream) {
+    fn pair() -> (StdStream, StdStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let far = StdStream::connect(listener.local_addr().unwrap()).unwrap();
         let near = listener.accept().unwrap().0;
         near.set_nonblocking(true).unwrap();
-        (Rc::new(TcpStream::from_std(near).unwrap()), far)
+        (near, far)
+    }
+
+    fn watched(source: StdStream) -> Rc<TcpStream> {
+        Rc::new(TcpStream::from_std(source).unwrap())
     }
 
     /// Moves `body` from one connection to another, whose reader begins once it is full.
     async fn relay(body: Vec<u8>) -> Vec<u8> {
         let ((from, mut server), (to, client)) = (pair(), pair());
+        let (from, to) = (watched(from), ConnectedSocket::from(to));
         let length = body.len();
         let sending = std::thread::spawn(move || server.write_all(&body).unwrap());
         let mut source = SocketSource::new(from, length as u64);
@@ -292,6 +298,7 @@ mod tests {
     async fn a_pipe_with_bytes_of_a_response_that_broke_off_is_closed() {
         let ((from, mut server), (_to, _client)) = (pair(), pair());
         server.write_all(b"some").unwrap();
+        let from = watched(from);
         from.readable().await.unwrap();
         let mut filled = FilledPipe::take().unwrap();
         assert!(filled.fill(&from, 4).unwrap());

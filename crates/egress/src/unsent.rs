@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tokio::net::TcpStream;
+use penstock_sys::ConnectedSocket;
 
 use crate::batch::Batch;
 use crate::plain::send_some;
@@ -48,7 +48,7 @@ impl Unsent {
     /// last batch waits for the end of the stream.
     pub(crate) fn offer(
         &mut self,
-        socket: &TcpStream,
+        socket: &ConnectedSocket,
         batch: &Batch,
         is_last: bool,
     ) -> Result<usize, SendError> {
@@ -64,7 +64,7 @@ impl Unsent {
     }
 
     /// Tries to send what waits; true once nothing does.
-    pub(crate) fn flush(&mut self, socket: &TcpStream) -> Result<bool, SendError> {
+    pub(crate) fn flush(&mut self, socket: &ConnectedSocket) -> Result<bool, SendError> {
         while self.from < self.bytes.len() {
             match send_some(socket, &self.bytes[self.from..], false) {
                 Ok(count) => self.from += count,

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
+use penstock_sys::ConnectedSocket;
 use penstock_sys::aead::Plaintext;
 use penstock_sys::traffic::{SendKeys, TrafficKeys};
-use tokio::net::TcpStream;
 
 use crate::batch::{Batch, with_batch};
 use crate::framing::{ContentType, KEY_UPDATE, alert_message};
@@ -49,7 +49,7 @@ impl UserSpace {
 
     pub(crate) fn advance(
         &mut self,
-        socket: &TcpStream,
+        socket: &ConnectedSocket,
         transmission: &mut Transmission,
         limits: &OutletLimits,
         now: Instant,
@@ -212,7 +212,7 @@ impl UserSpace {
         })
     }
 
-    pub(crate) fn flush(&mut self, socket: &TcpStream) -> Result<bool, SendError> {
+    pub(crate) fn flush(&mut self, socket: &ConnectedSocket) -> Result<bool, SendError> {
         self.unsent.flush(socket)
     }
 

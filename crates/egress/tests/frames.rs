@@ -10,10 +10,10 @@ use harness::{ALL, HANDSHAKE, LIMITS, content, data_of, file_of, finish, keys, o
 use penstock_egress::{
     Available, FrameBatch, FramesStep, Outlet, OutletLimits, Part, SendError, Transmission,
 };
+use penstock_sys::ConnectedSocket;
 use penstock_sys::aead::Cipher;
 use penstock_sys::file::Extent;
 use penstock_sys::traffic::ProtocolVersion;
-use tokio::net::TcpStream;
 
 /// A header of nine bytes that tells stream and length.
 fn header(stream: u8, length: usize) -> [u8; 9] {
@@ -64,7 +64,7 @@ fn fill(batch: &mut FrameBatch<'_>, transmissions: &mut [Transmission]) {
     }
 }
 
-async fn send_all(outlet: &mut Outlet, socket: &TcpStream, mut transmissions: Vec<Transmission>) {
+async fn send_all(outlet: &mut Outlet, socket: &ConnectedSocket, mut transmissions: Vec<Transmission>) {
     loop {
         match outlet.send_frames(Instant::now(), |batch| fill(batch, &mut transmissions)).unwrap() {
             FramesStep::Sent(_) => {}

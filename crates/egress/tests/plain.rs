@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
 use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use penstock_egress::{Outlet, OutletLimits, Part, SendError, SocketSource, Step, Transmission};
+use penstock_sys::ConnectedSocket;
 use penstock_sys::file::{Extent, OpenFile};
 
 const LIMITS: OutletLimits = OutletLimits {
@@ -30,12 +32,12 @@ fn send_file(length: usize, change: impl Fn(&std::fs::File)) -> (Vec<u8>, Vec<u8
     let file = Arc::new(OpenFile::from_fd(fd).unwrap().with_other_writers());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (reader, outcome) = runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let arrived = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&arrived);
         let reader = std::thread::spawn(move || {
-            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            let mut stream = TcpStream::connect(address).unwrap();
             let (mut all, mut piece) = (Vec::new(), vec![0; 64 * 1024]);
             loop {
                 match stream.read(&mut piece).unwrap() {
@@ -45,7 +47,7 @@ fn send_file(length: usize, change: impl Fn(&std::fs::File)) -> (Vec<u8>, Vec<u8
                 count.store(all.len(), Ordering::Release);
             }
         });
-        let (socket, _) = listener.accept().await.unwrap();
+        let (socket, _) = ConnectedSocket::accept(&listener).unwrap();
         let socket = Rc::new(socket);
         let mut outlet = Outlet::plain(Rc::clone(&socket), LIMITS);
         let parts = vec![
@@ -97,9 +99,9 @@ fn a_head_and_a_short_file_are_one_step_and_a_long_one_follows_its_head_at_once(
         std::fs::write(kept.path(), &body).unwrap();
         let file = Arc::new(OpenFile::from_fd(kept.reopen().unwrap().into()).unwrap());
         let (steps, received) = runtime.block_on(async {
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let (socket, _) = listener.accept().await.unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (socket, _) = ConnectedSocket::accept(&listener).unwrap();
             let socket = Rc::new(socket);
             let mut outlet = Outlet::plain(Rc::clone(&socket), LIMITS);
             let parts = vec![Part::Owned(b"head".to_vec()), Part::Extent(Extent::whole(file))];
@@ -157,9 +159,9 @@ fn a_file_that_grows_is_sent_as_long_as_it_was() {
 fn a_response_that_breaks_off_ends_in_a_reset() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcome = runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let socket = Rc::new(listener.accept().await.unwrap().0);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = Rc::new(ConnectedSocket::accept(&listener).unwrap().0);
         let mut outlet = Outlet::plain(Rc::clone(&socket), LIMITS);
         let mut transmission = Transmission::new(vec![Part::Owned(b"cut".to_vec())]);
         while !matches!(outlet.advance(&mut transmission, Instant::now()), Ok(Step::Done)) {}
@@ -178,12 +180,13 @@ fn send_from_a_socket(arriving: Vec<u8>, promised: u64) -> (Vec<u8>, Result<(), 
         let address = listener.local_addr().unwrap();
         let reader = std::thread::spawn(move || {
             let mut all = Vec::new();
-            std::net::TcpStream::connect(address).unwrap().read_to_end(&mut all).unwrap();
+            TcpStream::connect(address).unwrap().read_to_end(&mut all).unwrap();
             all
         });
-        let socket = Rc::new(listener.accept().await.unwrap().0);
+        let socket = listener.accept().await.unwrap().0.into_std().unwrap();
+        let socket = Rc::new(ConnectedSocket::from(socket));
         std::thread::spawn(move || {
-            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            let mut stream = TcpStream::connect(address).unwrap();
             for piece in arriving.chunks(99_999) {
                 std::thread::sleep(Duration::from_millis(1));
                 std::io::Write::write_all(&mut stream, piece).unwrap();

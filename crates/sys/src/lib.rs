@@ -5,6 +5,7 @@
 
 pub mod aead;
 pub mod cbc;
+mod connected;
 pub mod digest;
 pub mod file;
 pub mod heap;
@@ -12,11 +13,13 @@ mod key_exchange;
 pub mod ktls;
 pub mod machine;
 pub mod map;
-pub mod root;
 pub mod process;
+pub mod root;
 mod secret;
 pub mod send;
 pub mod socket;
 pub mod ssl;
 pub mod traffic;
 pub mod watch;
+
+pub use connected::ConnectedSocket;

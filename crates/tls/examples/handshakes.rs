@@ -22,6 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use boring::ssl::{Ssl, SslContext, SslMethod, SslSession, SslSessionCacheMode, SslVersion};
+use penstock_sys::ConnectedSocket;
 use penstock_sys::ssl::client;
 use penstock_sys::traffic::ProtocolVersion;
 use penstock_tls::certificate::Certificate;
@@ -104,7 +105,8 @@ async fn perform(version: SslVersion, resumes: bool, count: usize) {
         let client = thread::spawn(move || {
             connect(ClientSocket::connect(address).unwrap(), version, offered.as_ref())
         });
-        let socket = Rc::new(listener.accept().await.unwrap().0);
+        let socket = listener.accept().await.unwrap().0.into_std().unwrap();
+        let socket = Rc::new(ConnectedSocket::from(socket));
         let accepting = acceptor.accept(
             Rc::clone(&socket),
             Vec::new(),
@@ -114,7 +116,7 @@ async fn perform(version: SslVersion, resumes: bool, count: usize) {
         );
         let mut accepting = pin!(accepting);
         let established = poll_fn(|context| server_step(accepting.as_mut(), context)).await.unwrap();
-        socket.try_write(&established.tickets).unwrap();
+        socket.try_send(&established.tickets).unwrap();
         resumed += usize::from(established.facts.resumed);
         drop((established, socket));
         session = client.join().unwrap().filter(|_| resumes);

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use boring::ssl::{ErrorCode, HandshakeError, MidHandshakeSslStream, SslRef, SslStream, SslVersion};
+use penstock_sys::ConnectedSocket;
 use penstock_sys::aead::Cipher;
 use penstock_sys::ssl;
 use penstock_sys::traffic::{SendKeys, TrafficKeys};
-use tokio::net::TcpStream;
 
 use crate::acceptor::Acceptor;
 use crate::alert;
@@ -58,7 +58,7 @@ impl Acceptor {
     /// The client or the network failed; see [`HandshakeFailure`].
     pub async fn accept(
         &self,
-        socket: Rc<TcpStream>,
+        socket: Rc<ConnectedSocket>,
         received: Vec<u8>,
         versions: HttpVersions,
         limiter: &SigningLimiter,
@@ -85,7 +85,7 @@ impl Acceptor {
 /// Drives the library to the end of the handshake. [`Timing::rest`] is left zero.
 async fn drive(
     mut ongoing: MidHandshakeSslStream<Wire>,
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
     (limiter, network): (&SigningLimiter, Option<u64>),
     lookup_deadline: Duration,
 ) -> Result<(SslStream<Wire>, Timing), HandshakeFailure> {
@@ -144,7 +144,7 @@ async fn drive(
 /// Waits for the signature of a remote key; returns false if the handshake does not need one.
 async fn wait_for_remote_key(
     ongoing: &mut MidHandshakeSslStream<Wire>,
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
 ) -> Result<bool, HandshakeFailure> {
     let operation = signing::progress(ongoing.ssl()).and_then(HandshakeProgress::take_remote_operation);
     let Some(RemoteOperation { remote, request, has_fallback }) = operation else { return Ok(false) };

@@ -6,7 +6,7 @@
 //! ```no_run
 //! # use std::{rc::Rc, error::Error};
 //! # use penstock_tls::{Acceptor, AcceptorSettings, ConnectingClient, HttpVersions, SigningLimiter};
-//! # async fn serve(settings: AcceptorSettings, socket: Rc<tokio::net::TcpStream>) -> Result<(), Box<dyn Error>> {
+//! # async fn serve(settings: AcceptorSettings, socket: Rc<penstock_sys::ConnectedSocket>) -> Result<(), Box<dyn Error>> {
 //! let acceptor = Acceptor::new(settings)?;
 //! let limiter = SigningLimiter::new(4);
 //! let accepted = acceptor.accept(socket, Vec::new(), HttpVersions::H1, &limiter, ConnectingClient::default()).await;

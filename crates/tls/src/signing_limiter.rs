@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
 
+use penstock_sys::ConnectedSocket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::rate::{Bucket, HandshakeRate, RateDecision};
@@ -118,7 +118,7 @@ impl SigningLimiter {
     /// rate; a handshake without one is limited by the rate alone.
     pub(crate) async fn acquire(
         &self,
-        socket: &TcpStream,
+        socket: &ConnectedSocket,
         network: Option<u64>,
     ) -> Result<(Permit<'_>, Duration), SigningRefusal> {
         let started = Instant::now();
@@ -188,7 +188,7 @@ impl Drop for Delayed<'_> {
 }
 
 /// Whether the peer has closed or reset the connection, even with unread bytes left.
-fn is_disconnected(socket: &TcpStream) -> bool {
+fn is_disconnected(socket: &ConnectedSocket) -> bool {
     let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
     let mut watched = [PollFd::new(socket, ended)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -196,7 +196,7 @@ fn is_disconnected(socket: &TcpStream) -> bool {
 }
 
 /// Waits until the peer has closed or reset the connection.
-pub(crate) async fn disconnected(socket: &TcpStream) {
+pub(crate) async fn disconnected(socket: &ConnectedSocket) {
     loop {
         match socket.ready(Interest::READABLE).await {
             Ok(ready) if !ready.is_read_closed() => {}
@@ -212,17 +212,16 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    use tokio::net::TcpListener;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
     use tokio::task::{LocalSet, spawn_local, yield_now};
 
     use super::*;
 
-    async fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
-        let address = listener.local_addr().expect("it is bound");
-        let client = TcpStream::connect(address).await.expect("it listens");
-        let (server, _) = listener.accept().await.expect("a client connected");
-        (client, server)
+    fn pair() -> (TcpStream, ConnectedSocket) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
+        let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        (client, ConnectedSocket::accept(&listener).expect("a client connected").0)
     }
 
     fn run<T>(test: impl Future<Output = T>) -> T {
@@ -248,7 +247,7 @@ mod tests {
             let limiter = Rc::new(SigningLimiter::new(2));
             let events = Rc::new(RefCell::new(Vec::new()));
             let mut waiting = Vec::new();
-            let (_client, socket) = pair().await;
+            let (_client, socket) = pair();
             let socket = Rc::new(socket);
             limiter.try_acquire().expect("the first round has two").consume();
             limiter.try_acquire().expect("the first round has two").consume();
@@ -293,9 +292,9 @@ mod tests {
     fn a_disconnected_client_gets_no_permit_and_the_next_one_does() {
         run(async {
             let limiter = Rc::new(SigningLimiter::new(1));
-            let (leaves, socket) = pair().await;
+            let (leaves, socket) = pair();
             let left_behind = Rc::new(socket);
-            let (_stays, served) = pair().await;
+            let (_stays, served) = pair();
             let taken = limiter.try_acquire().expect("the first round has one");
             let (first, second) = (Rc::clone(&limiter), Rc::clone(&limiter));
             let socket = Rc::clone(&left_behind);
@@ -320,7 +319,7 @@ mod tests {
             let limiter = SigningLimiter::new(1000);
             let rate = HandshakeRate::per_second(2.0, 0, Duration::from_secs(1));
             limiter.set_rate(rate, Instant::now());
-            let (_client, socket) = pair().await;
+            let (_client, socket) = pair();
             // However slow this machine is, a hundred take less than 49 s.
             let mut refused = 0;
             for _ in 0..100 {
@@ -345,8 +344,8 @@ mod tests {
     fn the_end_of_a_connection_is_seen_with_and_without_unread_bytes() {
         run(async {
             for unread in [&b""[..], b"unread"] {
-                let (client, socket) = pair().await;
-                client.try_write(unread).expect("the socket has space");
+                let (mut client, socket) = pair();
+                client.write_all(unread).expect("the socket has space");
                 let seen = spawn_local(async move { disconnected(&socket).await });
                 yield_now().await;
                 assert!(!seen.is_finished());
@@ -360,7 +359,7 @@ mod tests {
     fn a_cancelled_wait_leaves_the_queue() {
         run(async {
             let limiter = Rc::new(SigningLimiter::new(1));
-            let (_client, socket) = pair().await;
+            let (_client, socket) = pair();
             let taken = limiter.try_acquire().expect("the first round has one");
             let waiter = Rc::clone(&limiter);
             let waiter = spawn_local(async move { waiter.acquire(&socket, None).await.map(drop) });

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
+use penstock_sys::ConnectedSocket;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 /// One read of the socket: a full record and the head of the next.
 const SCRATCH_BYTES: usize = 32 * 1024;
@@ -17,7 +17,7 @@ thread_local! {
 
 /// Connects the library to the socket; it writes only during the handshake.
 pub(crate) struct Wire {
-    socket: Rc<TcpStream>,
+    socket: Rc<ConnectedSocket>,
     /// Bytes read from the socket that the library has not asked for yet; empty on an idle connection.
     received: Vec<u8>,
     /// How many of `received` the library has taken.
@@ -38,7 +38,7 @@ enum WriteMode {
 
 impl Wire {
     /// `received` is what was read from the socket before the handshake.
-    pub(crate) fn new(socket: Rc<TcpStream>, received: Vec<u8>) -> Self {
+    pub(crate) fn new(socket: Rc<ConnectedSocket>, received: Vec<u8>) -> Self {
         Self { socket, received, taken: 0, at_end: false, writing: WriteMode::Through }
     }
 
@@ -112,7 +112,7 @@ impl Read for Wire {
 ///
 /// # Errors
 /// `WouldBlock` if nothing has arrived, or what the system said.
-pub fn receive(socket: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
+pub fn receive(socket: &ConnectedSocket, into: &mut [u8]) -> io::Result<usize> {
     let mut short = None;
     let result = socket.try_io(Interest::READABLE, || {
         let count = rustix::io::read(socket, &mut *into).map_err(io::Error::from)?;
@@ -131,7 +131,7 @@ pub fn receive(socket: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
 impl Write for Wire {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.writing {
-            WriteMode::Through => self.socket.try_write(bytes),
+            WriteMode::Through => self.socket.try_send(bytes),
             WriteMode::Kept(kept) => {
                 kept.extend_from_slice(bytes);
                 Ok(bytes.len())

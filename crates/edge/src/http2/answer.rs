@@ -147,7 +147,7 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
     }
     let sent = send(stream, request, response).await;
     drop(share);
-    record(shared.carrier(stream.id, *number), request, &answered, &sent, settings);
+    record(shared.carrier(stream.id, *number), request, &answered, (&sent, Instant::now()), settings);
 }
 
 /// Sends a response to its end.

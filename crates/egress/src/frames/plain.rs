@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
+use penstock_sys::ConnectedSocket;
 use penstock_sys::file::OpenFile;
 use penstock_sys::send::{self, PIECES_MAX, send_pieces};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use super::{COPIED_BYTES_MAX, FrameBatch, FramesStep, Target, copy as copy_content, filled, step};
 use crate::batch::{Batch, with_batch};
@@ -89,7 +89,7 @@ pub(super) fn put_content(
 /// Fills a batch and offers it to the socket, which `send` does.
 pub(crate) fn send_plain(
     unsent: &mut Unsent,
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
     limits: &OutletLimits,
     send: SendPieces,
     fill: impl FnOnce(&mut FrameBatch<'_>),
@@ -112,12 +112,16 @@ pub(crate) fn send_plain(
 
 /// Sends the first pieces without the `sent` bytes of the first. Their copied bytes begin `copied`. Returns how many bytes the
 /// socket took, and whether it is full.
-pub(crate) type SendPieces =
-    fn(socket: &TcpStream, copied: &[u8], pieces: &[Piece], sent: usize) -> Result<(usize, bool), SendError>;
+pub(crate) type SendPieces = fn(
+    socket: &ConnectedSocket,
+    copied: &[u8],
+    pieces: &[Piece],
+    sent: usize,
+) -> Result<(usize, bool), SendError>;
 
 /// Sends several pieces with one system call, which copies them.
 pub(crate) fn send_together(
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
     copied: &[u8],
     pieces: &[Piece],
     sent: usize,
@@ -133,7 +137,7 @@ pub(crate) fn send_together(
 /// Sends one piece: what was copied by `send`, and content out of the pages of its file by `sendfile`. Pieces that follow
 /// share a record with it.
 pub(crate) fn send_one(
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
     copied: &[u8],
     pieces: &[Piece],
     sent: usize,
@@ -165,7 +169,7 @@ fn taken(result: io::Result<usize>) -> Result<Option<usize>, SendError> {
 /// frame counts as sent. Returns how many bytes that is.
 fn offer(
     unsent: &mut Unsent,
-    socket: &TcpStream,
+    socket: &ConnectedSocket,
     copied: &[u8],
     pieces: &[Piece],
     send: SendPieces,

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use boring::aead::{AeadCtx, Algorithm};
 use penstock_egress::{Outlet, OutletLimits, Part, SendError, Step, Transmission};
+use penstock_sys::ConnectedSocket;
 use penstock_sys::aead::Cipher;
 use penstock_sys::file::OpenFile;
 use penstock_sys::traffic::{ProtocolVersion, Secret, TrafficKeys};
-use tokio::net::{TcpListener, TcpStream};
 
 pub(crate) const LIMITS: OutletLimits = OutletLimits {
     batch_bytes_min: 64 * 1024,
@@ -55,8 +55,8 @@ pub(crate) fn file_of(bytes: &[u8]) -> (tempfile::NamedTempFile, Arc<OpenFile>) 
 }
 
 /// A connected pair: our end, and a thread that reads the other to its end, `pause` between reads.
-pub(crate) async fn pair(pause: Duration) -> (Rc<TcpStream>, std::thread::JoinHandle<Vec<u8>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+pub(crate) async fn pair(pause: Duration) -> (Rc<ConnectedSocket>, std::thread::JoinHandle<Vec<u8>>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let reader = std::thread::spawn(move || {
         let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -69,12 +69,16 @@ pub(crate) async fn pair(pause: Duration) -> (Rc<TcpStream>, std::thread::JoinHa
             std::thread::sleep(pause);
         }
     });
-    let (socket, _) = listener.accept().await.unwrap();
+    let (socket, _) = ConnectedSocket::accept(&listener).unwrap();
     (Rc::new(socket), reader)
 }
 
 /// Drives a transmission to its end, as the edge does.
-pub(crate) async fn send(outlet: &mut Outlet, socket: &TcpStream, parts: Vec<Part>) -> Result<(), SendError> {
+pub(crate) async fn send(
+    outlet: &mut Outlet,
+    socket: &ConnectedSocket,
+    parts: Vec<Part>,
+) -> Result<(), SendError> {
     let mut transmission = Transmission::new(parts);
     loop {
         match outlet.advance(&mut transmission, Instant::now())? {
@@ -90,7 +94,7 @@ pub(crate) async fn send(outlet: &mut Outlet, socket: &TcpStream, parts: Vec<Par
     }
 }
 
-pub(crate) async fn finish(mut outlet: Outlet, socket: Rc<TcpStream>) {
+pub(crate) async fn finish(mut outlet: Outlet, socket: Rc<ConnectedSocket>) {
     while !outlet.flush().unwrap() {
         socket.writable().await.unwrap();
     }

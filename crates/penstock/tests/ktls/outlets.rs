@@ -15,6 +15,7 @@ use penstock_egress::{
     KernelAbilities, KernelEntry, Outlet, OutletKind, OutletLimits, Part, SendError, SocketSource, Step,
     Transmission,
 };
+use penstock_sys::ConnectedSocket;
 use penstock_sys::file::{Extent, OpenFile};
 use penstock_sys::traffic::ProtocolVersion;
 use penstock_testkit::{Client, Content, Server, Setup, TlsOptions};
@@ -49,7 +50,7 @@ struct Meeting {
 impl Meeting {
     fn arrange<R: Send + 'static>(
         limits: OutletLimits,
-        serve: impl AsyncFnOnce(Outlet, Rc<TcpStream>) -> R + Send + 'static,
+        serve: impl AsyncFnOnce(Outlet, Rc<ConnectedSocket>) -> R + Send + 'static,
     ) -> (Self, JoinHandle<R>) {
         let certificates = Setup::new().start();
         let chain = certificates.certificates().path("ec.crt");
@@ -61,8 +62,8 @@ impl Meeting {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                let (socket, _) = listener.accept().await.unwrap();
-                let socket = Rc::new(socket);
+                let socket = listener.accept().await.unwrap().0.into_std().unwrap();
+                let socket = Rc::new(ConnectedSocket::from(socket));
                 let (acceptor, turns) = (acceptor(&chain, &key), SigningLimiter::new(1));
                 let accepting = acceptor.accept(
                     Rc::clone(&socket),
@@ -116,7 +117,7 @@ fn acceptor(chain: &Path, key: &Path) -> Acceptor {
 }
 
 /// Drives a transmission to its end, as the edge does.
-async fn send(outlet: &mut Outlet, socket: &TcpStream, parts: Vec<Part>) -> Result<(), SendError> {
+async fn send(outlet: &mut Outlet, socket: &ConnectedSocket, parts: Vec<Part>) -> Result<(), SendError> {
     let mut transmission = Transmission::new(parts);
     loop {
         match outlet.advance(&mut transmission, Instant::now())? {
@@ -133,7 +134,7 @@ async fn send(outlet: &mut Outlet, socket: &TcpStream, parts: Vec<Part>) -> Resu
 }
 
 /// Says goodbye and closes the socket at once: whatever the kernel has not passed on by then is lost.
-async fn close(mut outlet: Outlet, socket: Rc<TcpStream>) {
+async fn close(mut outlet: Outlet, socket: Rc<ConnectedSocket>) {
     outlet.alert(0);
     while !outlet.flush().unwrap() {
         socket.writable().await.unwrap();

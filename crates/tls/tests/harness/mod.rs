@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use penstock_sys::ConnectedSocket;
 use penstock_sys::traffic::ProtocolVersion;
 use penstock_tls::certificate::Certificate;
 use penstock_tls::{
     Acceptor, AcceptorSettings, ConnectingClient, DefaultFor, Established, Group, HandshakeFailure,
     HttpVersions, OfferedCertificate, SUITES, SigningLimiter,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 /// Limit on ClientHellos of [`settings`].
 pub(crate) const HELLO_BYTES_MAX: usize = 64 * 1024;
@@ -83,8 +84,8 @@ impl TestServer {
     ) -> (Result<Established, HandshakeFailure>, JoinHandle<T>) {
         let address = self.address();
         let client = thread::spawn(move || client(ClientSocket::connect(address).unwrap()));
-        let (socket, _): (TcpStream, _) = self.listener.as_ref().unwrap().accept().await.unwrap();
-        let socket = Rc::new(socket);
+        let socket = self.listener.as_ref().unwrap().accept().await.unwrap().0.into_std().unwrap();
+        let socket = Rc::new(ConnectedSocket::from(socket));
         let accepted = self
             .acceptor
             .accept(
@@ -97,7 +98,7 @@ impl TestServer {
             .await;
         if let Ok(established) = &accepted {
             // A new socket takes a few hundred bytes at once.
-            assert_eq!(socket.try_write(&established.tickets).unwrap(), established.tickets.len());
+            assert_eq!(socket.try_send(&established.tickets).unwrap(), established.tickets.len());
         }
         (accepted, client)
     }
