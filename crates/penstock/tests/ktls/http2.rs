@@ -1,11 +1,13 @@
 //! Frames of HTTP/2 in records that the kernel seals.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use penstock_testkit::{Server, Tool};
+use penstock_testkit::{Server, Tool, until};
 
 use crate::bodies::{TLS12, TLS13};
-use crate::kernel::{setup, with_everything};
+use crate::kernel::{setup, statistics, with_everything};
 use crate::modules::{assert_kernel_sealed, file, start_on};
 use crate::traced::traced;
 
@@ -74,4 +76,46 @@ pub(crate) fn traced_frames() {
         moved.filter_map(|line| line.rsplit_once("= ")?.1.split(' ').next()?.parse::<u64>().ok()).sum();
     // What a full socket does not take of a batch is copied.
     assert!(moved > BYTES / 2, "sendfile moved {moved} bytes of {BYTES}");
+}
+
+pub(crate) fn slow_client() {
+    let (server, before) = start();
+    let files = ["slow1.mp4", "slow2.mp4"].map(|name| (name, file(name, 3_000_017)));
+    let mut all = curl(&server).args(["--parallel", "--limit-rate", "1M"]);
+    for (name, _) in &files {
+        all = all.arg(server.url(&format!("/{name}"))).arg("--output").arg(server.directory().join(name));
+    }
+    let slow = all.start();
+    // Others are served meanwhile.
+    let quick = file("quick.mp4", 700_001);
+    let url = server.url("/quick.mp4");
+    quick.assert_range(0..quick.len, &curl(&server).arg(&url).run().ok().stdout);
+    slow.finish().ok();
+    for (name, content) in &files {
+        content.assert_range(0..content.len, &fs::read(server.directory().join(name)).unwrap());
+    }
+    let slow_and_quick = statistics().opened_software - before;
+    assert_kernel_sealed(&server, before, slow_and_quick);
+    assert!((2..=3).contains(&slow_and_quick), "curl may open one for each of its URLs: {slow_and_quick}");
+}
+
+pub(crate) fn client_that_stops() {
+    with_everything();
+    let limits = "minimum_rate: 16MiB, minimum_rate_grace: 1s";
+    let (server, before) = start_on(&setup("on").listeners(&["tls: true"]).limits(limits));
+    file("stops.mp4", 30_000_000);
+    let (small, url) = (file("small.mp4", 11), server.url("/small.mp4"));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&is_over);
+    let stalled = curl(&server).arg(server.url("/stops.mp4"));
+    let stalled = stalled.start_reading_slowly_until(move || seen.load(Ordering::Relaxed));
+    until("the response to be given up", || {
+        let short = server.metrics().sum("penstock_short_responses_total", &["reason=\"too_slow\""]);
+        (short == 1.0).then_some(())
+    });
+    is_over.store(true, Ordering::Relaxed);
+    assert_ne!(stalled.finish().code, 0, "its response was not whole");
+    small.assert_range(0..small.len, &curl(&server).arg(&url).run().ok().stdout);
+    assert_kernel_sealed(&server, before, 2);
+    until("its state in the kernel to be free", || (statistics().open_software == 0).then_some(()));
 }

@@ -32,6 +32,8 @@ const CASES: &[Case] = &[
     ("http2_bodies_are_exact_in_both_versions_with_all_three_ciphers", http2::every_version_and_cipher),
     ("http2_streams_at_once_are_exact", http2::many_streams),
     ("http2_content_is_moved_by_sendfile", http2::traced_frames),
+    ("a_slow_http2_client_gets_every_byte", http2::slow_client),
+    ("an_http2_client_that_stops_is_given_up", http2::client_that_stops),
     ("one_and_many_ranges_are_exact", bodies::ranges),
     ("pipelined_requests_are_answered_in_order", bodies::pipelined),
     ("a_request_in_the_same_segment_as_finished_is_served", bodies::request_behind_finished),
