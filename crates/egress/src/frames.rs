@@ -2,7 +2,7 @@
 //!
 //! A frame is a header of the framing layer and content. Large content shares a record with its header, and is sealed
 //! from where it lies. Small content is copied, so that the frames of many responses share a record. If this program does not
-//! seal, large content is named, and the kernel takes it from where it lies.
+//! seal, large content is named, and the kernel reads it from where it lies.
 
 mod plain;
 
@@ -21,7 +21,7 @@ use crate::transmission::{Front, Transmission, Warm};
 use crate::unsent::LEFT_OVER_BYTES_MAX;
 use crate::user_space::{SLACK_BYTES, UserSpace, copy_warm};
 use plain::Piece;
-pub(crate) use plain::{send_one, send_plain, send_together};
+pub(crate) use plain::send_plain;
 
 /// Result of [`Outlet::send_frames`](crate::Outlet::send_frames).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use rustix::net::sockopt::set_tcp_nodelay;
 use tokio::io::Interest;
 
 use crate::abilities::KernelAbilities;
-use crate::frames::{COPIED_BYTES_MAX, FrameBatch, FramesStep, send_one, send_plain};
+use crate::frames::{COPIED_BYTES_MAX, FrameBatch, FramesStep, send_plain};
 use crate::framing::{ContentType, KEY_UPDATE, alert_message};
 use crate::pace::{OutletLimits, RECORD_BYTES};
 use crate::plain;
@@ -116,8 +116,7 @@ impl Kernel {
         if !self.is_ready(socket)? {
             return Ok(FramesStep::Blocked);
         }
-        let step =
-            send_plain(&mut self.unsent, socket, limits, send_one, fill).map_err(name_kernel_errors)?;
+        let step = send_plain(&mut self.unsent, socket, limits, fill).map_err(name_kernel_errors)?;
         if let FramesStep::Sent(count) = step {
             // Each piece of large content can end a record.
             let pieces = (count / COPIED_BYTES_MAX) as u64;

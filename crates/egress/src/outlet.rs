@@ -8,7 +8,7 @@ use penstock_sys::traffic::SendKeys;
 
 use crate::abilities::KernelAbilities;
 use crate::choice::CBC_SUITE;
-use crate::frames::{FrameBatch, FramesStep, send_plain, send_sealed, send_together};
+use crate::frames::{FrameBatch, FramesStep, send_plain, send_sealed};
 use crate::kernel::Kernel;
 use crate::pace::OutletLimits;
 use crate::plain;
@@ -146,7 +146,7 @@ impl Outlet {
         fill: impl FnOnce(&mut FrameBatch<'_>),
     ) -> Result<FramesStep, SendError> {
         match &mut self.kind {
-            Kind::Plain(unsent) => send_plain(unsent, &self.socket, &self.limits, send_together, fill),
+            Kind::Plain(unsent) => send_plain(unsent, &self.socket, &self.limits, fill),
             Kind::UserSpace(sealing) => send_sealed(sealing, &self.socket, &self.limits, now, fill),
             Kind::Kernel(kernel) => kernel.send_frames(&self.socket, &self.limits, fill),
         }

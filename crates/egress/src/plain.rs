@@ -3,7 +3,7 @@
 use std::io;
 
 use penstock_sys::ConnectedSocket;
-use penstock_sys::send::{PIECES_MAX, Piece, send_pieces};
+use penstock_sys::send::{Piece, send_pieces};
 use rustix::fd::BorrowedFd;
 use rustix::net::SendFlags;
 use tokio::io::Interest;
@@ -12,6 +12,9 @@ use crate::pace::OutletLimits;
 use crate::send_error::SendError;
 use crate::step::Step;
 use crate::transmission::{Front, Transmission};
+
+/// Most parts of a response that leave together.
+const PARTS_MAX: usize = 8;
 
 /// Moves the front of `transmission`: what is in memory and a short body with one system call that copies both, otherwise
 /// the head with one call and the first window of the body with another.
@@ -46,7 +49,7 @@ pub(crate) fn advance_together(
 /// Copies bytes in memory and short extents to the socket. Returns how many bytes it took, and whether that is all of them;
 /// no bytes if none are to be copied.
 fn copy(socket: &ConnectedSocket, transmission: &Transmission) -> io::Result<(usize, bool)> {
-    let mut pieces = [Piece::Memory(&[]); PIECES_MAX];
+    let mut pieces = [Piece::Memory(&[]); PARTS_MAX];
     let (mut count, mut bytes, mut is_mapped) = (0, 0, false);
     for (place, piece) in pieces.iter_mut().zip(transmission.pieces()) {
         *place = piece;

@@ -6,8 +6,8 @@ use std::ptr;
 
 use crate::file::{Truncated, Window};
 
-/// Most pieces that one call sends.
-pub const PIECES_MAX: usize = 8;
+/// Most pieces that one call sends: a batch of frames with their headers.
+pub const PIECES_MAX: usize = 32;
 
 /// Bytes to send.
 #[derive(Clone, Copy)]

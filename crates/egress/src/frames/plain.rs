@@ -1,4 +1,4 @@
-//! Frames that this program does not seal: large content goes to the kernel from where it lies.
+//! Frames that this program does not seal: the kernel reads large content from where it lies.
 
 use std::cell::RefCell;
 use std::io;
@@ -12,7 +12,6 @@ use tokio::io::Interest;
 use super::{COPIED_BYTES_MAX, FrameBatch, FramesStep, Target, copy as copy_content, filled, step};
 use crate::batch::{Batch, with_batch};
 use crate::pace::OutletLimits;
-use crate::plain::{send_file, send_some};
 use crate::send_error::SendError;
 use crate::transmission::{Front, Transmission, Warm};
 use crate::unsent::Unsent;
@@ -86,12 +85,11 @@ pub(super) fn put_content(
     Ok(())
 }
 
-/// Fills a batch and offers it to the socket, which `send` does.
+/// Fills a batch and offers it to the socket.
 pub(crate) fn send_plain(
     unsent: &mut Unsent,
     socket: &ConnectedSocket,
     limits: &OutletLimits,
-    send: SendPieces,
     fill: impl FnOnce(&mut FrameBatch<'_>),
 ) -> Result<FramesStep, SendError> {
     if !unsent.flush(socket)? {
@@ -102,7 +100,7 @@ pub(crate) fn send_plain(
             batch.begin(SLACK_BYTES);
             pieces.clear();
             let (bytes, error) = filled(batch, limits, Target::Plain(pieces), fill);
-            let left = offer(unsent, socket, batch.filled(), pieces, send);
+            let left = offer(unsent, socket, batch.filled(), pieces);
             // Files are closed by their other owners.
             pieces.clear();
             step(bytes, left?, error)
@@ -110,17 +108,10 @@ pub(crate) fn send_plain(
     })
 }
 
-/// Sends the first pieces without the `sent` bytes of the first. Their copied bytes begin `copied`. Returns how many bytes the
-/// socket took, and whether it is full.
-pub(crate) type SendPieces = fn(
-    socket: &ConnectedSocket,
-    copied: &[u8],
-    pieces: &[Piece],
-    sent: usize,
-) -> Result<(usize, bool), SendError>;
-
-/// Sends several pieces with one system call, which copies them.
-pub(crate) fn send_together(
+/// Sends the first pieces, of which the first without its `sent` bytes, with one system call. Their copied bytes begin
+/// `copied`. Returns how many bytes the socket took, and whether it is full. A kernel that seals reads large pieces from where
+/// they lie, and copies others.
+fn send_together(
     socket: &ConnectedSocket,
     copied: &[u8],
     pieces: &[Piece],
@@ -130,37 +121,9 @@ pub(crate) fn send_together(
     let count = view(copied, pieces, sent, &mut views)?;
     let offered: usize = views[..count].iter().map(send::Piece::len).sum();
     let more = count < pieces.len();
-    let taken = taken(socket.try_io(Interest::WRITABLE, || send_pieces(socket, &views[..count], more)))?;
-    Ok((taken.unwrap_or(0), taken.is_none_or(|taken| taken < offered)))
-}
-
-/// Sends one piece: what was copied by `send`, and content out of the pages of its file by `sendfile`. Pieces that follow
-/// share a record with it.
-pub(crate) fn send_one(
-    socket: &ConnectedSocket,
-    copied: &[u8],
-    pieces: &[Piece],
-    sent: usize,
-) -> Result<(usize, bool), SendError> {
-    let count = match pieces.first() {
-        None => Ok(0),
-        Some(Piece::Copied(len)) => send_some(socket, &copied[sent..*len], pieces.len() > 1),
-        Some(Piece::Mapped { file, offset, len }) => {
-            match send_file(socket, file.as_fd(), offset + sent as u64, len - sent) {
-                Ok(0) => return Err(SendError::Truncated),
-                other => other,
-            }
-        }
-    };
-    let taken = taken(count)?;
-    Ok((taken.unwrap_or(0), taken.is_none()))
-}
-
-/// `None` if the socket is full.
-fn taken(result: io::Result<usize>) -> Result<Option<usize>, SendError> {
-    match result {
-        Ok(taken) => Ok(Some(taken)),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+    match socket.try_io(Interest::WRITABLE, || send_pieces(socket, &views[..count], more)) {
+        Ok(taken) => Ok((taken, taken < offered)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok((0, true)),
         Err(error) => Err(error.into()),
     }
 }
@@ -172,13 +135,12 @@ fn offer(
     socket: &ConnectedSocket,
     copied: &[u8],
     pieces: &[Piece],
-    send: SendPieces,
 ) -> Result<usize, SendError> {
     let (mut copied, mut pieces) = (copied, pieces);
     // Bytes of the first piece that were sent.
     let mut sent = 0;
     while !pieces.is_empty() {
-        let (mut taken, is_full) = send(socket, copied, pieces, sent)?;
+        let (mut taken, is_full) = send_together(socket, copied, pieces, sent)?;
         while let Some(piece) = pieces.first() {
             let rest = piece.len() - sent;
             if taken < rest {

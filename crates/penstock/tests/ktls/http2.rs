@@ -71,11 +71,19 @@ pub(crate) fn traced_frames() {
         content.assert_range(0..BYTES, &curl(&server).arg(&url).run().ok().stdout);
     });
     assert_kernel_sealed(&server, before, 1);
-    let moved = text.lines().filter(|line| line.starts_with("sendfile(") && line.contains("traced2.mp4"));
-    let moved: u64 =
-        moved.filter_map(|line| line.rsplit_once("= ")?.1.split(' ').next()?.parse::<u64>().ok()).sum();
-    // What a full socket does not take of a batch is copied.
-    assert!(moved > BYTES / 2, "sendfile moved {moved} bytes of {BYTES}");
+    let results = |name: &str| -> Vec<u64> {
+        let calls = text.lines().filter(|line| line.starts_with(name) && line.contains("<socket:"));
+        calls.filter_map(|line| line.rsplit_once("= ")?.1.split(' ').next()?.parse().ok()).collect()
+    };
+    // What a full socket does not take of a batch is copied, and leaves by `sendto`.
+    let batches = results("sendmsg(");
+    let sent: u64 = batches.iter().sum();
+    assert!(sent > BYTES / 2, "sendmsg sent {sent} bytes of {BYTES}");
+    assert!(sent / batches.len() as u64 > 20_000, "less than two frames in a call: {batches:?}");
+    let read = text.lines().find(|line| {
+        line.starts_with("pread") && line.contains("traced2.mp4") && !line.contains("RWF_NOWAIT")
+    });
+    assert_eq!(read, None, "the body's bytes came into the program");
 }
 
 pub(crate) fn slow_client() {

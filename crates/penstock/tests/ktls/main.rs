@@ -31,7 +31,7 @@ const CASES: &[Case] = &[
     ("curl_gets_exact_bodies_in_both_versions_with_all_three_ciphers", bodies::curl),
     ("http2_bodies_are_exact_in_both_versions_with_all_three_ciphers", http2::every_version_and_cipher),
     ("http2_streams_at_once_are_exact", http2::many_streams),
-    ("http2_content_is_moved_by_sendfile", http2::traced_frames),
+    ("http2_frames_leave_together_from_the_mapped_file", http2::traced_frames),
     ("a_slow_http2_client_gets_every_byte", http2::slow_client),
     ("an_http2_client_that_stops_is_given_up", http2::client_that_stops),
     ("one_and_many_ranges_are_exact", bodies::ranges),
