@@ -16,7 +16,8 @@ CACHES = ("nginx", "varnish")
 PROXIES = ("nginx", "haproxy", "caddy")
 NGINX = ("nginx",)
 # Figures of a server and a client alone, whose cost can be counted by cores too.
-OF_TWO = ("a", "b", "c", "d", "g", "h", "i", "j", "k", "n", "o", "p", "q", "r", "s", "x", "z", "2b", "2c")
+OF_TWO = ("a", "b", "c", "d", "g", "h", "i", "j", "k", "n", "o", "p", "q", "r", "s", "x", "z", "2b", "2c", "2d")
+SMALL_PATHS = [f"/small-{number}.bin" for number in range(SEGMENTS)]
 SEGMENT_PATHS = [f"/segment-{number}.bin" for number in range(SEGMENTS)]
 
 
@@ -168,6 +169,7 @@ FIGURES = [
     ),
     _http2("2b", "1 MiB files, 50 connections of 10 streams", SEGMENT_PATHS, 10, None, files=("segment",)),
     _http2("2c", "1 KiB file, 50 connections of 20 streams", ["/small.bin"], 20, at_least(2.0), peers=ALL),
+    _http2("2d", "1 KiB files, the same, 200 different", SMALL_PATHS, 20, at_least(2.0), files=("small",)),
     Figure(
         "2e", "idle connection", "KiB", 2, at_most(8.0, "value"), http2.idle_memory, peers=ALL, group="HTTP/2",
     ),

@@ -8,10 +8,10 @@ from pathlib import Path
 from .tls import DEFAULT, KEYS
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-SEGMENTS = 200  # different files of 1 MiB and of 100 KiB; the client's script (clients/wrk.lua) counts to the same number
+SEGMENTS = 200  # different files of 1 MiB, of 100 KiB and of 1 KiB; the client's script (clients/wrk.lua) counts to the same number
 BLOCK = 16 * MIB
 BODY_BYTES = 100 * MIB  # the body of uncacheable origin responses
-FILES = ("segment", "piece", "bulk", "body")
+FILES = ("segment", "piece", "small", "bulk", "body")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def make(home, memory, bulk_bytes, wanted):
     (made.root / "small.bin").write_bytes(noise[:KIB])
     (made.root / "index.m3u8").write_text("#EXTM3U\n" + "".join(f"#EXTINF:4,\nsegment-{i}.bin\n" for i in range(60)))
     (made.root / "object.bin").write_bytes(noise[: 64 * KIB])
-    for name, size in (("segment", MIB), ("piece", 100 * KIB)):
+    for name, size in (("segment", MIB), ("piece", 100 * KIB), ("small", KIB)):
         if name in wanted:
             for i in range(SEGMENTS):
                 start = i * 4093  # each file begins at another offset of the noise, so all differ
