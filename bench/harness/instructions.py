@@ -103,7 +103,8 @@ def summary(raw, configs):
         f"{' with uncommitted changes' if versions['uncommitted_changes'] else ''}. Debian's cloud kernel "
         f"{wide['machine']['kernel']} (`gcm(aes)` by `{wide['machine']['driver_used']}`) in {versions['qemu']}, "
         f"TCG, one CPU, `-icount shift=0`. {versions['curl']} in the same guest fetches {raw['mib']} MiB over "
-        f"HTTP/{raw.get('http', '1.1')} on one TLS 1.3 connection with AES-128-GCM; {rounds} rounds per column, in turn, after one transfer each.{setup}",
+        f"HTTP/{raw.get('http', '1.1')} on one TLS 1.3 connection with AES-128-GCM; {rounds} rounds per column, in turn, after one transfer each.{setup} "
+        f"Congestion control and loopback: {wide['machine'].get('congestion', 'not recorded')}",
         "",
         "The server's instructions in 10⁹ per GiB: its own and the kernel's on its threads. Median (lowest..highest). The ratios are "
         "of the first column, within each round. System calls are those of another connection, its handshake included.",
