@@ -21,6 +21,7 @@ mod client;
 mod content;
 mod deadline;
 mod forwarder;
+pub mod frames;
 mod gate;
 mod keyserver;
 mod lying_store;

@@ -1,13 +1,13 @@
 //! Clients that send what costs a server more than it costs them. The connection ends with the code of RFC 9113 §7, the
 //! reason is counted, and other clients are served.
 
-use penstock_testkit::{Client, Server};
-
-use super::frames::{
+use penstock_testkit::frames::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, NO_WINDOW, PING, PREFACE,
     PRIORITY, PRIORITY_UPDATE, PUSH_PROMISE, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, get,
     request, window,
 };
+use penstock_testkit::{Client, Server};
+
 use super::setup;
 
 const PROTOCOL_ERROR: u32 = 1;

@@ -2,14 +2,14 @@
 
 use std::net::Shutdown;
 
+use penstock_testkit::frames::{
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_WINDOW, PREFACE, Peer, RST_STREAM, SETTINGS, frame,
+    get, request, window,
+};
 use penstock_testkit::origin::Origin;
 use penstock_testkit::{Client, Setup, until};
 use rustix::process::Signal;
 
-use super::frames::{
-    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_WINDOW, PREFACE, Peer, RST_STREAM, SETTINGS, frame,
-    get, request, window,
-};
 use super::{before, setup};
 use crate::cached::unread::{UNREAD, Unread};
 
@@ -171,7 +171,7 @@ fn an_upload_that_stops_holds_nothing_for_ever() {
     peer.send(&frame(DATA, 0, 1, b"a few bytes"));
     // A response of 408, or the end of the stream.
     let answer = loop {
-        let frame = peer.next().expect("an answer on the stream");
+        let frame = peer.receive().expect("an answer on the stream");
         if frame.stream == 1 {
             break frame;
         }
@@ -188,7 +188,7 @@ fn an_idle_connection_is_told_before_it_ends() {
     peer.send(&get(1, "/1k.bin"));
     assert_eq!(peer.body(1), file.all());
     assert_eq!(peer.expect(GOAWAY).code(), NO_ERROR);
-    assert!(peer.next().is_none());
+    assert!(peer.receive().is_none());
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_reload_that_changes_the_bounds_of_heads_says_goaway_with_the_next_request()
     assert_eq!(peer.body(5), file.all());
     let last = peer.expect(GOAWAY);
     assert_eq!((&last.payload[..4], last.code()), (&5_u32.to_be_bytes()[..], NO_ERROR));
-    assert!(peer.next().is_none());
+    assert!(peer.receive().is_none());
 }
 
 #[test]

@@ -5,7 +5,6 @@ mod attacks;
 mod bytes;
 mod clients;
 mod conformance;
-mod frames;
 mod held;
 mod players;
 

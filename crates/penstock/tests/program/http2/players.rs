@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use penstock_testkit::{Client, TlsOptions, until};
-
-use super::frames::{
+use penstock_testkit::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, block, frame, get, request, window,
 };
+use penstock_testkit::{Client, TlsOptions, until};
+
 use super::setup;
 use crate::cached::unread::Unread;
 
@@ -150,7 +150,7 @@ fn a_storm_of_key_updates_ends_the_connection() {
         if !peer.try_send(&get(stream, "/1k.bin")) {
             break;
         }
-        match std::iter::from_fn(|| peer.next()).find(|frame| frame.kind == DATA) {
+        match std::iter::from_fn(|| peer.receive()).find(|frame| frame.kind == DATA) {
             Some(frame) => assert_eq!(frame.payload, file.all()),
             None => break,
         }

@@ -3,53 +3,72 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use penstock_testkit::{Client, Server, TlsOptions, TlsStream};
+use crate::{Client, Server, TlsOptions, TlsStream};
 
-pub(super) const DATA: u8 = 0;
-pub(super) const HEADERS: u8 = 1;
-pub(super) const PRIORITY: u8 = 2;
-pub(super) const RST_STREAM: u8 = 3;
-pub(super) const SETTINGS: u8 = 4;
-pub(super) const PUSH_PROMISE: u8 = 5;
-pub(super) const PING: u8 = 6;
-pub(super) const GOAWAY: u8 = 7;
-pub(super) const WINDOW_UPDATE: u8 = 8;
-pub(super) const CONTINUATION: u8 = 9;
-pub(super) const PRIORITY_UPDATE: u8 = 16;
+/// Content of a message.
+pub const DATA: u8 = 0;
+/// A field block.
+pub const HEADERS: u8 = 1;
+/// Of RFC 7540, without effect.
+pub const PRIORITY: u8 = 2;
+/// The end of a stream.
+pub const RST_STREAM: u8 = 3;
+/// A side's parameters.
+pub const SETTINGS: u8 = 4;
+/// Not allowed to clients.
+pub const PUSH_PROMISE: u8 = 5;
+/// A question whose answer has the ACK flag.
+pub const PING: u8 = 6;
+/// The end of a connection.
+pub const GOAWAY: u8 = 7;
+/// More space for content.
+pub const WINDOW_UPDATE: u8 = 8;
+/// The rest of a field block.
+pub const CONTINUATION: u8 = 9;
+/// The priority of a stream (RFC 9218 §7.1).
+pub const PRIORITY_UPDATE: u8 = 16;
 
-pub(super) const ACK: u8 = 1;
-pub(super) const END_STREAM: u8 = 1;
-pub(super) const END_HEADERS: u8 = 4;
+/// The flag of SETTINGS and PING that answer one.
+pub const ACK: u8 = 1;
+/// The flag of the last frame of a message.
+pub const END_STREAM: u8 = 1;
+/// The flag of the last frame of a field block.
+pub const END_HEADERS: u8 = 4;
 
-pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// What a client sends first (RFC 9113 §3.4).
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// SETTINGS_INITIAL_WINDOW_SIZE of 0.
-pub(super) const NO_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
+pub const NO_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Frame {
-    pub(super) kind: u8,
-    pub(super) flags: u8,
-    pub(super) stream: u32,
-    pub(super) payload: Vec<u8>,
+pub struct Frame {
+    /// Its type.
+    pub kind: u8,
+    /// Its flags.
+    pub flags: u8,
+    /// Its stream, 0 for the connection.
+    pub stream: u32,
+    /// What follows its header.
+    pub payload: Vec<u8>,
 }
 
 impl Frame {
     /// The error code of RST_STREAM or GOAWAY.
-    pub(super) fn code(&self) -> u32 {
+    pub fn code(&self) -> u32 {
         let at = if self.kind == GOAWAY { 4 } else { 0 };
         u32::from_be_bytes(self.payload[at..at + 4].try_into().unwrap())
     }
 }
 
 /// The bytes of a frame.
-pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 /// A field block that adds nothing to the table (RFC 7541 §6.2.2). Names and values have up to 126 bytes.
-pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
         block.push(0);
@@ -62,28 +81,28 @@ pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// The field block of a request.
-pub(super) fn request(method: &str, path: &str) -> Vec<u8> {
+pub fn request(method: &str, path: &str) -> Vec<u8> {
     block(&[(":method", method), (":scheme", "https"), (":path", path), (":authority", "localhost")])
 }
 
 /// GET on a stream.
-pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
+pub fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &request("GET", path))
 }
 
 /// A connection that is told its frames.
-pub(super) struct Peer<S>(pub(super) S);
+pub struct Peer<S>(pub S);
 
 impl Peer<TcpStream> {
     /// A connection without TLS, on which nothing has been said.
-    pub(super) fn plain(server: &Server) -> Self {
+    pub fn plain(server: &Server) -> Self {
         Self(Client::connect(server.http()).stream)
     }
 }
 
 impl Peer<TlsStream> {
     /// A TLS connection for which both sides chose HTTP/2.
-    pub(super) fn tls(server: &Server) -> Self {
+    pub fn tls(server: &Server) -> Self {
         let options = TlsOptions { alpn: &["h2", "http/1.1"], ..TlsOptions::default() };
         let stream = Client::tls_with(server, &options).stream;
         assert_eq!(stream.facts().selected_alpn_protocol(), Some(&b"h2"[..]));
@@ -93,24 +112,24 @@ impl Peer<TlsStream> {
 
 impl<S: Read + Write> Peer<S> {
     /// Sends the preface and SETTINGS with this payload.
-    pub(super) fn open(mut self, settings: &[u8]) -> Self {
+    pub fn open(mut self, settings: &[u8]) -> Self {
         self.send(&[PREFACE, &frame(SETTINGS, 0, 0, settings)].concat());
         self
     }
 
     /// Sends bytes.
-    pub(super) fn send(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).unwrap();
         self.0.flush().unwrap();
     }
 
     /// Sends bytes to a server that may end the connection within them. Returns whether it took them all.
-    pub(super) fn try_send(&mut self, bytes: &[u8]) -> bool {
+    pub fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.0.write_all(bytes).and_then(|()| self.0.flush()).is_ok()
     }
 
     /// The next frame; `None` at the end of the connection, however it ends.
-    pub(super) fn next(&mut self) -> Option<Frame> {
+    pub fn receive(&mut self) -> Option<Frame> {
         let mut header = [0; 9];
         self.0.read_exact(&mut header).ok()?;
         let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
@@ -122,9 +141,9 @@ impl<S: Read + Write> Peer<S> {
 
     /// The next frame of this kind; fails at the end of the connection.
     #[track_caller]
-    pub(super) fn expect(&mut self, kind: u8) -> Frame {
+    pub fn expect(&mut self, kind: u8) -> Frame {
         loop {
-            match self.next() {
+            match self.receive() {
                 Some(frame) if frame.kind == kind => return frame,
                 Some(_) => {}
                 None => panic!("the connection ended before a frame of type {kind}"),
@@ -133,16 +152,16 @@ impl<S: Read + Write> Peer<S> {
     }
 
     /// All frames up to the end of the connection.
-    pub(super) fn rest(&mut self) -> Vec<Frame> {
-        std::iter::from_fn(|| self.next()).collect()
+    pub fn rest(&mut self) -> Vec<Frame> {
+        std::iter::from_fn(|| self.receive()).collect()
     }
 
     /// The body of a response, taken as it comes, with windows given back.
     #[track_caller]
-    pub(super) fn body(&mut self, stream: u32) -> Vec<u8> {
+    pub fn body(&mut self, stream: u32) -> Vec<u8> {
         let mut body = Vec::new();
         loop {
-            let frame = self.next().expect("the rest of the body");
+            let frame = self.receive().expect("the rest of the body");
             match (frame.kind, frame.stream == stream) {
                 (DATA, true) => {
                     body.extend_from_slice(&frame.payload);
@@ -161,6 +180,6 @@ impl<S: Read + Write> Peer<S> {
 }
 
 /// WINDOW_UPDATE.
-pub(super) fn window(stream: u32, increment: u32) -> Vec<u8> {
+pub fn window(stream: u32, increment: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
 }
