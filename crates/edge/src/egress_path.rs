@@ -44,16 +44,20 @@ impl EgressPath {
         }
     }
 
-    /// Enters the kernel if this response is large enough and the connection has not entered yet.
-    pub(crate) fn before_response(
+    /// Enters the kernel if one of these responses is large enough and the connection has not entered yet. Returns whether it
+    /// has now.
+    pub(crate) fn before_responses<'t>(
         &mut self,
         outlet: &mut Outlet,
-        transmission: &Transmission,
+        transmissions: impl IntoIterator<Item = &'t Transmission>,
         plan: &KernelPlan,
-    ) {
-        if self.entering.is_some() && plan.is_worth_entering(transmission.movable_bytes()) {
-            self.enter(outlet, plan);
+    ) -> bool {
+        let is_large = |transmission: &Transmission| plan.is_worth_entering(transmission.movable_bytes());
+        if self.entering.is_none() || !transmissions.into_iter().any(is_large) {
+            return false;
         }
+        self.enter(outlet, plan);
+        self.entering.is_none()
     }
 
     fn enter(&mut self, outlet: &mut Outlet, plan: &KernelPlan) {

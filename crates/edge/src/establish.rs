@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_content::{Network, NetworkEntry};
-use penstock_egress::{Outlet, SealerChoice};
+use penstock_egress::{Outlet, Traffic};
 use penstock_http::proxy;
 use penstock_sys::ConnectedSocket;
 use penstock_tls::{ConnectingClient, Established, HandshakeFailure, HttpVersions, alert};
@@ -24,8 +24,6 @@ use crate::worker::{Listening, Purpose, Worker};
 
 /// The reason of the egress path, for `penstock_egress_connections_total`.
 const NO_TLS: &str = "no_tls";
-/// The same.
-const HTTP2: &str = "http2";
 
 /// Makes a connection of a socket, with its place among the connections of the client's network; `None` if handshake or PROXY header fail, which is counted.
 pub(crate) async fn establish(
@@ -201,11 +199,8 @@ fn take_over(
     let after = worker.recent_clients.last(client.ip(), Instant::now());
     worker.shard.handshake_done(&facts, &labels::timing(&timing), after);
     worker.shard.extensions(&labels::extensions(&extensions), facts.resumed);
-    let choice = match settings.kernel.choose_for(&keys) {
-        // Small frames of many streams share a call in user space, and large ones were not measured.
-        SealerChoice::KernelForBodies(_) if http2 => SealerChoice::UserSpace(HTTP2),
-        choice => choice,
-    };
+    let traffic = if http2 { Traffic::Frames } else { Traffic::Files };
+    let choice = settings.kernel.choose_for(&keys, traffic);
     let Ok(mut outlet) = Outlet::user_space(Rc::clone(&socket), keys, settings.outlet) else {
         worker.shard.handshake_failed("keys_unavailable");
         return None;

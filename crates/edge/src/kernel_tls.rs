@@ -83,6 +83,7 @@ pub fn measure_limits(end_to_end: bool) -> MeasureLimits {
         patience: Duration::from_millis(limits::MEASURE_PATIENCE_MILLISECONDS),
         source_bytes: limits::MEASURE_SOURCE_BYTES,
         batch_bytes: limits::BATCH_BYTES_MAX,
+        frames_bytes: limits::BATCH_BYTES_MIN,
         window_bytes: limits::BATCH_BYTES_MAX,
         end_to_end,
     }

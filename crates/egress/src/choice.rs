@@ -18,6 +18,15 @@ pub enum Wish {
     Off,
 }
 
+/// What a connection sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// Files behind heads, as HTTP/1.1 does: `sendfile`.
+    Files,
+    /// Frames of files, as HTTP/2 does: `sendmsg`.
+    Frames,
+}
+
 /// Inputs of the choice that are the same for every connection.
 #[derive(Clone, Debug)]
 pub struct KernelPlan {
@@ -49,15 +58,15 @@ pub(crate) const CBC_SUITE: &str = "cbc_suite";
 
 impl KernelPlan {
     /// Chooses for a connection with these keys.
-    pub fn choose_for(&self, keys: &SendKeys) -> SealerChoice {
+    pub fn choose_for(&self, keys: &SendKeys, traffic: Traffic) -> SealerChoice {
         match keys {
-            SendKeys::Aead(keys) => self.choose(keys.version, keys.cipher),
+            SendKeys::Aead(keys) => self.choose(keys.version, keys.cipher, traffic),
             SendKeys::Cbc(_) => SealerChoice::UserSpace(CBC_SUITE),
         }
     }
 
     /// Chooses for a connection with this record format and cipher.
-    pub fn choose(&self, version: ProtocolVersion, cipher: Cipher) -> SealerChoice {
+    pub fn choose(&self, version: ProtocolVersion, cipher: Cipher, traffic: Traffic) -> SealerChoice {
         if self.wish == Wish::Off {
             return SealerChoice::UserSpace("configured_off");
         }
@@ -74,7 +83,7 @@ impl KernelPlan {
             return SealerChoice::KernelForBodies("network_card_seals");
         }
         let cost = self.costs.as_ref().map(|costs| costs.of(cipher));
-        match cost.map(|cost| (cost.kernel_send, cost.user_space_send)) {
+        match cost.map(|cost| (cost.kernel_send_of(traffic), cost.user_space_send)) {
             Some((Some(kernel), Some(user_space))) if kernel > user_space => {
                 SealerChoice::KernelForBodies("kernel_measured_faster")
             }
@@ -105,6 +114,7 @@ mod tests {
             user_space_seal: None,
             user_space_send: Rate::new(user_space),
             kernel_send: Rate::new(kernel),
+            kernel_send_frames: Rate::new(kernel / 2.0),
         };
         KernelPlan {
             wish,
@@ -123,7 +133,7 @@ mod tests {
     }
 
     fn choose(plan: &KernelPlan) -> SealerChoice {
-        plan.choose(ProtocolVersion::Tls13, Cipher::Aes128Gcm)
+        plan.choose(ProtocolVersion::Tls13, Cipher::Aes128Gcm, Traffic::Files)
     }
 
     #[test]
@@ -137,6 +147,16 @@ mod tests {
     }
 
     #[test]
+    fn frames_have_a_measurement_of_their_own() {
+        let choose =
+            |plan: KernelPlan| plan.choose(ProtocolVersion::Tls13, Cipher::Aes128Gcm, Traffic::Frames);
+        let slower = SealerChoice::UserSpace("kernel_measured_slower");
+        assert_eq!(choose(plan(Wish::Auto, 3e9, 2e9)), slower);
+        let faster = SealerChoice::KernelForBodies("kernel_measured_faster");
+        assert_eq!(choose(plan(Wish::Auto, 5e9, 2e9)), faster);
+    }
+
+    #[test]
     fn auto_without_a_measurement_stays_in_user_space() {
         let unmeasured = KernelPlan { costs: None, ..plan(Wish::Auto, 3e9, 2e9) };
         assert_eq!(choose(&unmeasured), SealerChoice::UserSpace("kernel_not_measured"));
@@ -146,7 +166,8 @@ mod tests {
     #[test]
     fn on_asks_for_nothing_but_support() {
         assert_eq!(choose(&plan(Wish::On, 1e9, 2e9)), SealerChoice::Kernel("configured_on"));
-        let other = plan(Wish::On, 1e9, 2e9).choose(ProtocolVersion::Tls13, Cipher::ChaCha20Poly1305);
+        let other = plan(Wish::On, 1e9, 2e9);
+        let other = other.choose(ProtocolVersion::Tls13, Cipher::ChaCha20Poly1305, Traffic::Files);
         assert_eq!(other, SealerChoice::UserSpace("cipher_not_in_kernel"));
     }
 

@@ -42,7 +42,7 @@ mod unsent;
 mod user_space;
 
 pub use abilities::KernelAbilities;
-pub use choice::{KernelPlan, SealerChoice, Wish};
+pub use choice::{KernelPlan, SealerChoice, Traffic, Wish};
 pub use frames::{FrameBatch, FramesStep};
 pub use outlet::{KernelEntry, Outlet, OutletKind};
 pub use pace::OutletLimits;

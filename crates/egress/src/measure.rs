@@ -42,6 +42,8 @@ pub struct MeasureLimits {
     pub source_bytes: usize,
     /// Ciphertext per `send` in user space, in bytes.
     pub batch_bytes: usize,
+    /// Frames per `sendmsg` to the kernel, in bytes.
+    pub frames_bytes: usize,
     /// Body per `sendfile` to the kernel, in bytes.
     pub window_bytes: usize,
     /// Whether to measure sending over loopback too, or only sealing.
@@ -50,7 +52,7 @@ pub struct MeasureLimits {
 
 /// Measures each cipher on each path. A cost that cannot be measured here is `None`.
 ///
-/// Blocks its thread for at most 9 times [`MeasureLimits::patience`] (3 with only sealing), usually for
+/// Blocks its thread for at most 12 times [`MeasureLimits::patience`] (3 with only sealing), usually for
 /// `rounds * round_cpu` instead. A worker must not call it.
 #[must_use]
 pub fn measure(limits: MeasureLimits) -> Costs {
@@ -61,6 +63,10 @@ pub fn measure(limits: MeasureLimits) -> Costs {
             user_space_seal: seal(cipher, source, &limits),
             user_space_send: limits.end_to_end.then(|| send::user_space(cipher, source, &limits)).flatten(),
             kernel_send: limits.end_to_end.then(|| send::kernel(cipher, source, &limits)).flatten(),
+            kernel_send_frames: limits
+                .end_to_end
+                .then(|| send::kernel_frames(cipher, source, &limits))
+                .flatten(),
         },
         None => Cost::default(),
     };
@@ -194,6 +200,7 @@ mod tests {
         patience: Duration::from_secs(20),
         source_bytes: 1024 * 1024,
         batch_bytes: 64 * 1024,
+        frames_bytes: 64 * 1024,
         window_bytes: 256 * 1024,
         end_to_end: true,
     };
@@ -213,6 +220,7 @@ mod tests {
         assert!(costs.aes_128_gcm.user_space_seal.is_some());
         assert_eq!(costs.aes_128_gcm.user_space_send, None);
         assert_eq!(costs.aes_128_gcm.kernel_send, None);
+        assert_eq!(costs.aes_128_gcm.kernel_send_frames, None);
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Carrier for Http1Carrier<'_> {
 
     fn begin(&mut self, transmission: &Transmission) {
         let Connection { path, outlet, .. } = &mut *self.connection;
-        path.before_response(outlet, transmission, &self.settings.kernel);
+        path.before_responses(outlet, [transmission], &self.settings.kernel);
     }
 
     async fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError> {

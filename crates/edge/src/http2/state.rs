@@ -27,7 +27,7 @@ pub(super) struct Shared {
     pub(super) tls: Option<HandshakeFacts>,
     ja4: Option<Ja4>,
     client_certificate: Option<Box<str>>,
-    outlet: OutletKind,
+    pub(super) outlet: Cell<OutletKind>,
     pub(super) state: RefCell<State>,
     /// Whether a task has changed the state, so that there may be something to send.
     is_changed: Cell<bool>,
@@ -49,7 +49,7 @@ impl Shared {
             tls: connection.tls,
             ja4: connection.ja4,
             client_certificate: connection.client_certificate.clone(),
-            outlet: connection.outlet_kind(),
+            outlet: Cell::new(connection.outlet_kind()),
             state: RefCell::new(state),
             is_changed: Cell::new(true),
         }
@@ -63,7 +63,7 @@ impl Shared {
             tls: self.tls,
             ja4: self.ja4,
             client_certificate: self.client_certificate.as_deref(),
-            outlet: self.outlet,
+            outlet: self.outlet.get(),
             request_number,
             stream: Some(stream.get()),
         }
@@ -107,6 +107,11 @@ impl State {
     pub(super) fn slot(&mut self, stream: StreamId) -> Option<(&mut Slot, &mut ServerConnection)> {
         let position = self.position(stream)?;
         Some((&mut self.slots[position], &mut self.protocol))
+    }
+
+    /// What is left of the responses that are being sent.
+    pub(super) fn transmissions(&self) -> impl Iterator<Item = &Transmission> {
+        self.slots.iter().filter_map(|slot| slot.transmission.as_ref())
     }
 
     /// Removes a stream whose work has ended. Returns what was not sent of it.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use penstock_sys::aead::Cipher;
 
+use crate::choice::Traffic;
+
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 /// A speed: bytes of body per second of CPU time. Positive and finite.
@@ -46,6 +48,19 @@ pub struct Cost {
     pub user_space_send: Option<Rate>,
     /// The kernel's way: `sendfile` over loopback with the keys in the kernel.
     pub kernel_send: Option<Rate>,
+    /// The kernel's way for frames: `sendmsg` of headers and mapped content over loopback with the keys in the kernel.
+    pub kernel_send_frames: Option<Rate>,
+}
+
+impl Cost {
+    /// Sending what a connection sends with the keys in the kernel.
+    #[must_use]
+    pub fn kernel_send_of(&self, traffic: Traffic) -> Option<Rate> {
+        match traffic {
+            Traffic::Files => self.kernel_send,
+            Traffic::Frames => self.kernel_send_frames,
+        }
+    }
 }
 
 /// Costs of each cipher.

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use boring::ssl::SslVersion;
+use penstock_testkit::frames::{Peer, get};
 use penstock_testkit::{Client, Content, Random, Response, Server, TlsOptions, TlsStream, Tool, until};
 
 use crate::kernel::{setup, statistics, with_everything};
@@ -222,7 +223,7 @@ pub(crate) fn a_hundred() {
 
 pub(crate) fn auto() {
     with_everything();
-    let server: Server = setup("auto").start();
+    let server: Server = setup("auto").listeners(&["tls: true"]).start();
     let before = statistics().opened_software;
     let content = file("clip.mp4", 500_001);
     let tiny = file("tiny.mp4", 10);
@@ -235,15 +236,25 @@ pub(crate) fn auto() {
         client.stream.close();
         client.assert_closed();
     }
+    for _ in 0..2 {
+        let mut peer = Peer::tls(&server).open(&[]);
+        for (stream, path, content) in
+            [(1, "/tiny.mp4", tiny), (3, "/clip.mp4", content), (5, "/clip.mp4", content)]
+        {
+            peer.send(&get(stream, path));
+            content.assert_range(0..content.len, &peer.body(stream));
+        }
+        peer.0.close();
+    }
     // Which way depends on the machine; that it is counted and true does not.
     let name = "penstock_egress_connections_total";
-    let all = || (server.metrics().sum(name, &[]) == 6.0).then(|| server.metrics());
+    let all = || (server.metrics().sum(name, &[]) == 8.0).then(|| server.metrics());
     let metrics = until("all connections to be counted", all);
     #[expect(clippy::cast_precision_loss, reason = "a handful of connections")]
     let opened = (statistics().opened_software - before) as f64;
     assert_eq!(metrics.sum(name, &["kind=\"kernel\"", "reason=\"kernel_measured_faster\""]), opened);
     assert_eq!(
         metrics.sum(name, &["kind=\"user_space\"", "reason=\"kernel_measured_slower\""]),
-        6.0 - opened
+        8.0 - opened
     );
 }

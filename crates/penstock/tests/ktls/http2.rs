@@ -1,13 +1,15 @@
 //! Frames of HTTP/2 in records that the kernel seals.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use penstock_testkit::frames::{DATA, END_STREAM, Peer, RST_STREAM, get, window};
 use penstock_testkit::{Server, Tool, until};
 
 use crate::bodies::{TLS12, TLS13};
-use crate::kernel::{setup, statistics, with_everything};
+use crate::kernel::{ROOT, setup, statistics, with_everything};
 use crate::modules::{assert_kernel_sealed, file, start_on};
 use crate::traced::traced;
 
@@ -126,4 +128,41 @@ pub(crate) fn client_that_stops() {
     small.assert_range(0..small.len, &curl(&server).arg(&url).run().ok().stdout);
     assert_kernel_sealed(&server, before, 2);
     until("its state in the kernel to be free", || (statistics().open_software == 0).then_some(()));
+}
+
+pub(crate) fn truncated() {
+    const INTERNAL_ERROR: u32 = 2;
+    /// SETTINGS_INITIAL_WINDOW_SIZE of 2 GiB.
+    const NO_LIMIT: [u8; 6] = [0, 4, 0x7f, 0xff, 0xff, 0xff];
+    let (server, before) = start();
+    let (doomed, other) = (file("doomed.mp4", 30_000_000), file("other.mp4", 700_001));
+    let mut peer = Peer::tls(&server).open(&NO_LIMIT);
+    peer.send(&[window(0, 1 << 30), get(1, "/doomed.mp4"), get(3, "/other.mp4")].concat());
+    let mut bodies = [peer.expect(DATA).payload, Vec::new()];
+    // More than the sockets hold is left to send.
+    let shrinking = OpenOptions::new().write(true).open(Path::new(ROOT).join("doomed.mp4")).unwrap();
+    shrinking.set_len(1_000_000).unwrap();
+    let mut reset = None;
+    loop {
+        let frame = peer.receive().expect("the rest of the other stream");
+        match (frame.kind, frame.stream) {
+            (RST_STREAM, 1) => reset = Some(frame.code()),
+            (DATA, stream) => {
+                bodies[usize::try_from(stream / 2).unwrap()].extend_from_slice(&frame.payload);
+                if stream == 3 && frame.flags & END_STREAM != 0 {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(reset, Some(INTERNAL_ERROR));
+    assert!((bodies[0].len() as u64) < doomed.len);
+    doomed.assert_range(0..bodies[0].len() as u64, &bodies[0]);
+    other.assert_range(0..other.len, &bodies[1]);
+    peer.send(&get(5, "/other.mp4"));
+    other.assert_range(0..other.len, &peer.body(5));
+    assert_kernel_sealed(&server, before, 1);
+    let cut = || server.metrics().sum("penstock_short_responses_total", &["reason=\"truncated\""]);
+    until("the response to be counted", || (cut() == 1.0).then_some(()));
 }

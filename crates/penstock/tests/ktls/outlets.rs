@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use boring::ssl::SslVersion;
 use penstock_egress::{
-    KernelAbilities, KernelEntry, Outlet, OutletKind, OutletLimits, Part, SendError, SocketSource, Step,
-    Transmission,
+    Available, FramesStep, KernelAbilities, KernelEntry, Outlet, OutletKind, OutletLimits, Part, SendError,
+    SocketSource, Step, Transmission,
 };
 use penstock_sys::ConnectedSocket;
 use penstock_sys::file::{Extent, OpenFile};
@@ -174,6 +174,60 @@ pub(crate) fn enters_between_responses() {
         serving.join().unwrap();
         let body = received.strip_prefix(b"first head ").and_then(|rest| rest.strip_suffix(b" tail"));
         content.assert_range(0..content.len, body.expect("what surrounds the body"));
+    }
+}
+
+pub(crate) fn enters_between_batches() {
+    const HEADER: [u8; 9] = [7; 9];
+    with_everything();
+    fs::create_dir_all(crate::kernel::ROOT).unwrap();
+    let content = file("outlet.mp4", 6_000_001);
+    for options in options() {
+        let (meeting, serving) = Meeting::arrange(LIMITS, async |mut outlet, socket| {
+            let mut transmission = Transmission::new(vec![Part::Extent(Extent::whole(open("outlet.mp4")))]);
+            let (mut lengths, mut not_yet) = (Vec::new(), 0);
+            loop {
+                // Once 64 KiB have been sealed in user space.
+                if lengths.iter().sum::<usize>() > 64 * 1024 && outlet.kind() == OutletKind::UserSpace {
+                    match outlet.enter_kernel(KernelAbilities::default()) {
+                        KernelEntry::Entered => {}
+                        KernelEntry::NotYet => not_yet += 1,
+                        KernelEntry::Refused(reason) => panic!("{reason}"),
+                    }
+                }
+                let step = outlet.send_frames(Instant::now(), |batch| {
+                    while let Some(space @ 1..) = batch.space().checked_sub(HEADER.len()) {
+                        match transmission.available(space) {
+                            Available::Bytes(length) => {
+                                batch.put_content(&HEADER, &mut transmission, length).unwrap();
+                                lengths.push(length);
+                            }
+                            Available::Cold(rest) => transmission.warmed(rest.len.min(512 * 1024)),
+                            Available::Done => break,
+                            Available::Unknown => unreachable!("there is no source"),
+                        }
+                    }
+                });
+                match step.unwrap() {
+                    FramesStep::Sent(_) => {}
+                    FramesStep::Blocked => socket.writable().await.unwrap(),
+                    FramesStep::Idle => break,
+                }
+            }
+            assert_eq!(outlet.kind(), OutletKind::Kernel);
+            assert!(not_yet < lengths.len(), "it stayed in user space");
+            close(outlet, socket).await;
+            lengths
+        });
+        let received = meeting.client(&options).rest().unwrap();
+        let (mut rest, mut body) = (&received[..], Vec::new());
+        for length in serving.join().unwrap() {
+            let (frame, behind) = rest.split_at(HEADER.len() + length);
+            body.extend_from_slice(frame.strip_prefix(&HEADER).expect("a header"));
+            rest = behind;
+        }
+        assert!(rest.is_empty());
+        content.assert_range(0..content.len, &body);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Describes the choice of `tls.kernel: auto` on this machine.
 
 use penstock_config::limits;
-use penstock_egress::SealerChoice;
+use penstock_egress::{SealerChoice, Traffic};
 use penstock_sys::aead::Cipher;
 
 use super::facts::{Facts, bytes_text, cipher_name};
@@ -18,8 +18,8 @@ pub(crate) struct SealingChoice {
     pub(crate) sentence: String,
 }
 
-/// One choice for each cipher; `None` if nothing was measured and that would have decided.
-pub(crate) fn choices(facts: &Facts) -> Option<Vec<SealingChoice>> {
+/// One choice for each cipher, for connections that send this; `None` if nothing was measured and that would have decided.
+pub(crate) fn choices(facts: &Facts, traffic: Traffic) -> Option<Vec<SealingChoice>> {
     let choice = |(cipher, choice)| {
         let (kernel, reason) = match choice {
             SealerChoice::Kernel(reason) | SealerChoice::KernelForBodies(reason) => (true, reason),
@@ -28,14 +28,24 @@ pub(crate) fn choices(facts: &Facts) -> Option<Vec<SealingChoice>> {
         if facts.costs.is_none() && reason == NOT_MEASURED {
             return None;
         }
-        let sentence = sentence(facts, cipher, kernel, reason);
+        let sentence = sentence(facts, (cipher, traffic), kernel, reason);
         Some(SealingChoice { cipher, kernel, reason, sentence })
     };
-    facts.choices().into_iter().map(choice).collect()
+    facts.choices(traffic).into_iter().map(choice).collect()
 }
 
-/// The choices in lines; ciphers that go the same choice share one.
-pub(crate) fn lines(choices: &[SealingChoice]) -> Vec<String> {
+/// All choices in lines; `None` if nothing was measured and that would have decided. Those of HTTP/2 follow where they differ.
+pub(crate) fn lines(facts: &Facts) -> Option<Vec<String>> {
+    let mut lines = lines_of(&choices(facts, Traffic::Files)?);
+    let frames = lines_of(&choices(facts, Traffic::Frames)?);
+    if frames != lines {
+        lines.extend(frames.iter().map(|line| format!("HTTP/2: {line}")));
+    }
+    Some(lines)
+}
+
+/// The choices in lines; ciphers with the same choice share one.
+fn lines_of(choices: &[SealingChoice]) -> Vec<String> {
     let mut lines: Vec<(Vec<&str>, &str)> = Vec::new();
     for choice in choices {
         let name = cipher_name(choice.cipher);
@@ -53,7 +63,7 @@ pub(crate) fn lines(choices: &[SealingChoice]) -> Vec<String> {
 
 const NOT_MEASURED: &str = "kernel_not_measured";
 
-fn sentence(facts: &Facts, cipher: Cipher, kernel: bool, reason: &str) -> String {
+fn sentence(facts: &Facts, (cipher, traffic): (Cipher, Traffic), kernel: bool, reason: &str) -> String {
     let who = if kernel {
         format!("in the kernel, for bodies from {} on", bytes_text(limits::KERNEL_BODY_BYTES_MIN))
     } else {
@@ -63,16 +73,16 @@ fn sentence(facts: &Facts, cipher: Cipher, kernel: bool, reason: &str) -> String
         "kernel_lacks_tls" => "the kernel cannot seal".to_owned(),
         "cipher_not_in_kernel" => "the kernel does not take this cipher".to_owned(),
         "network_card_seals" => "a network card seals".to_owned(),
-        "kernel_measured_faster" | "kernel_measured_slower" => compared(facts, cipher),
+        "kernel_measured_faster" | "kernel_measured_slower" => compared(facts, cipher, traffic),
         NOT_MEASURED => "the kernel's choice could not be measured".to_owned(),
         other => other.replace('_', " "),
     };
     format!("{who}: {why}")
 }
 
-fn compared(facts: &Facts, cipher: Cipher) -> String {
+fn compared(facts: &Facts, cipher: Cipher, traffic: Traffic) -> String {
     let cost = facts.costs.map(|costs| *costs.of(cipher)).unwrap_or_default();
-    let (Some(kernel), Some(user_space)) = (cost.kernel_send, cost.user_space_send) else {
+    let (Some(kernel), Some(user_space)) = (cost.kernel_send_of(traffic), cost.user_space_send) else {
         return "measured so".to_owned();
     };
     let share = kernel.seconds_per_gib() / user_space.seconds_per_gib();
@@ -96,12 +106,14 @@ mod tests {
 
     #[test]
     fn each_cipher_goes_its_own_way() {
-        let choices = choices(&fast()).unwrap();
+        let choices = choices(&fast(), Traffic::Files).unwrap();
         assert_eq!(
-            lines(&choices),
+            lines(&fast()).unwrap(),
             [
                 "AES-128-GCM, AES-256-GCM in the kernel, for bodies from 64 KiB on: it needs 20 % less CPU",
                 "ChaCha20-Poly1305 in user space: the kernel needs 36 % more CPU",
+                "HTTP/2: AES-128-GCM, AES-256-GCM in the kernel, for bodies from 64 KiB on: it needs 11 % less CPU",
+                "HTTP/2: ChaCha20-Poly1305 in user space: the kernel needs 51 % more CPU",
             ]
         );
         assert_eq!((choices[0].kernel, choices[0].reason), (true, "kernel_measured_faster"));
@@ -114,23 +126,24 @@ mod tests {
         costs.aes_128_gcm.kernel_send = Rate::new(0.49e9);
         facts.costs = Some(costs);
         assert_eq!(
-            choices(&facts).unwrap()[0].sentence,
+            choices(&facts, Traffic::Files).unwrap()[0].sentence,
             "in user space: the kernel needs 10.0 times the CPU"
         );
     }
 
     #[test]
     fn without_tls_in_the_kernel_all_go_one_way() {
-        assert_eq!(lines(&choices(&fresh()).unwrap()), ["all ciphers in user space: the kernel cannot seal"]);
-        assert_eq!(choices(&bare()).unwrap()[0].reason, "kernel_lacks_tls");
+        assert_eq!(lines(&fresh()).unwrap(), ["all ciphers in user space: the kernel cannot seal"]);
+        assert_eq!(choices(&bare(), Traffic::Files).unwrap()[0].reason, "kernel_lacks_tls");
     }
 
     #[test]
     fn a_cost_that_was_not_measured_is_not_guessed() {
         let mut facts = fast();
         facts.costs = None;
-        assert_eq!(choices(&facts), None);
+        assert_eq!(choices(&facts, Traffic::Files), None);
+        assert_eq!(lines(&facts), None);
         facts.support = Some(Support { ulp: true, ..Support::default() });
-        assert_eq!(choices(&facts).unwrap()[0].reason, "cipher_not_in_kernel");
+        assert_eq!(choices(&facts, Traffic::Frames).unwrap()[0].reason, "cipher_not_in_kernel");
     }
 }

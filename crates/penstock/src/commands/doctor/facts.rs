@@ -6,7 +6,7 @@ use std::time::Duration;
 use penstock_config::{Config, Fault, limits};
 use penstock_edge::{RemoteKeyCheck, check_remote_keys};
 use penstock_egress::measure::{CIPHERS, Costs, MeasureLimits, measure};
-use penstock_egress::{KernelPlan, SealerChoice, Wish};
+use penstock_egress::{KernelPlan, SealerChoice, Traffic, Wish};
 use penstock_sys::aead::Cipher;
 use penstock_sys::ktls::{self, Statistics, Support};
 use penstock_sys::machine::{Machine, has_aes_hardware};
@@ -72,6 +72,7 @@ const LIMITS: MeasureLimits = MeasureLimits {
     patience: Duration::from_millis(limits::DOCTOR_PATIENCE_MILLISECONDS),
     source_bytes: limits::DOCTOR_SOURCE_BYTES,
     batch_bytes: limits::BATCH_BYTES_MAX,
+    frames_bytes: limits::BATCH_BYTES_MIN,
     window_bytes: limits::BATCH_BYTES_MAX,
     end_to_end: true,
 };
@@ -99,7 +100,7 @@ impl Facts {
     }
 
     /// The choice of `tls.kernel: auto` for a TLS 1.3 connection with each cipher.
-    pub(crate) fn choices(&self) -> [(Cipher, SealerChoice); 3] {
+    pub(crate) fn choices(&self, traffic: Traffic) -> [(Cipher, SealerChoice); 3] {
         let plan = KernelPlan {
             wish: Wish::Auto,
             support: self.support.clone().unwrap_or_default(),
@@ -107,7 +108,7 @@ impl Facts {
             device: self.statistics.is_some_and(|seen| seen.opened_device > 0),
             body_bytes_min: limits::KERNEL_BODY_BYTES_MIN,
         };
-        CIPHERS.map(|cipher| (cipher, plan.choose(ProtocolVersion::Tls13, cipher)))
+        CIPHERS.map(|cipher| (cipher, plan.choose(ProtocolVersion::Tls13, cipher, traffic)))
     }
 }
 

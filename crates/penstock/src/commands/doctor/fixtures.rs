@@ -31,6 +31,7 @@ fn cost(seal: f64, send: f64, kernel: f64) -> Cost {
         user_space_seal: Rate::new(seal),
         user_space_send: Rate::new(send),
         kernel_send: Rate::new(kernel),
+        kernel_send_frames: Rate::new(kernel * 0.9),
     }
 }
 

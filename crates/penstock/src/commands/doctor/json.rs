@@ -1,5 +1,6 @@
 //! The report for programs. `docs/doctor.md` describes it; a change of meaning gets another `schema`.
 
+use penstock_egress::Traffic;
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Rate};
 use penstock_sys::aead::Cipher;
 use penstock_sys::machine::{CpuFeature, Interface, Offload};
@@ -76,8 +77,10 @@ fn kernel_tls(facts: &Facts) -> Value {
 }
 
 fn ciphers(facts: &Facts) -> Vec<Value> {
-    let ways = auto::choices(facts);
-    let way = |cipher| ways.as_ref().and_then(|ways| ways.iter().find(|way| way.cipher == cipher));
+    let choice = |cipher, traffic| {
+        let choices = auto::choices(facts, traffic)?;
+        choices.iter().find(|choice| choice.cipher == cipher).map(auto_choice)
+    };
     let speed = |rate: Option<Rate>| rate.map(|rate| rate.bytes_per_second().round());
     let describe = |cipher| {
         let cost = facts.costs.map(|costs| *costs.of(cipher)).unwrap_or_default();
@@ -86,14 +89,16 @@ fn ciphers(facts: &Facts) -> Vec<Value> {
             "user_space_seal_bytes_per_second": speed(cost.user_space_seal),
             "user_space_send_bytes_per_second": speed(cost.user_space_send),
             "kernel_send_bytes_per_second": speed(cost.kernel_send),
-            "auto": way(cipher).map(auto_choice),
+            "kernel_send_frames_bytes_per_second": speed(cost.kernel_send_frames),
+            "auto": choice(cipher, Traffic::Files),
+            "auto_http2": choice(cipher, Traffic::Frames),
         })
     };
     CIPHERS.into_iter().map(describe).collect()
 }
 
-fn auto_choice(way: &SealingChoice) -> Value {
-    json!({ "seals": if way.kernel { "kernel" } else { "user_space" }, "reason": way.reason })
+fn auto_choice(choice: &SealingChoice) -> Value {
+    json!({ "seals": if choice.kernel { "kernel" } else { "user_space" }, "reason": choice.reason })
 }
 
 fn finding(finding: &Finding) -> Value {

@@ -160,10 +160,8 @@ impl Page<'_> {
 
     fn auto(&mut self, facts: &Facts) {
         self.line("");
-        let lines = match auto::choices(facts) {
-            Some(ways) => auto::lines(&ways),
-            None => vec!["decided by measuring, at the start of the server".to_owned()],
-        };
+        let lines = auto::lines(facts)
+            .unwrap_or_else(|| vec!["decided by measuring, at the start of the server".to_owned()]);
         let mut label = self.style.paint(Ink::Strong, &pad("tls.kernel: auto", VALUES_AT - 4));
         for line in lines {
             for piece in wrap(&line, self.style.width.saturating_sub(VALUES_AT)) {
