@@ -16,7 +16,7 @@ CACHES = ("nginx", "varnish")
 PROXIES = ("nginx", "haproxy", "caddy")
 NGINX = ("nginx",)
 # Figures of a server and a client alone, whose cost can be counted by cores too.
-OF_TWO = ("a", "b", "c", "d", "g", "h", "i", "j", "k", "n", "o", "p", "q", "r", "s", "x", "z", "2b", "2c", "2d")
+OF_TWO = ("a", "b", "c", "d", "g", "h", "i", "j", "k", "n", "o", "p", "q", "r", "s", "x", "z", "2a", "2b", "2c", "2d")
 SMALL_PATHS = [f"/small-{number}.bin" for number in range(SEGMENTS)]
 SEGMENT_PATHS = [f"/segment-{number}.bin" for number in range(SEGMENTS)]
 
