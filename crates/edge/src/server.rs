@@ -10,10 +10,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Config, Listener, limits};
 use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged};
-use penstock_egress::PIPES_PER_WORKER;
+use penstock_egress::{PIPES_PER_WORKER, fast_low_water};
 use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
-use penstock_sys::socket::{listen, probe_free};
+use penstock_sys::socket::{listen, paces, probe_free, set_unsent_low_water};
 use penstock_tls::tickets::TicketKeyring;
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::mpsc::UnboundedSender;
@@ -443,10 +443,18 @@ fn open_shared(
         address = socket.local_addr().map_err(StartError::Thread)?;
         sockets.push(socket);
     }
+    let low_water = written.socket.unsent_low_water.unwrap_or(0);
+    let is_paced = sockets.first().is_some_and(|socket| paces(socket).unwrap_or(false));
+    let fast_low_water = fast_low_water(low_water).filter(|_| is_paced);
+    for (socket, bytes) in sockets.iter().filter_map(|socket| Some((socket, fast_low_water?))) {
+        // Connections inherit it. Without it they begin as slow ones.
+        let _inherited = set_unsent_low_water(socket, bytes);
+    }
+    let paced_low_water = fast_low_water.map(|_| low_water);
     let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
     let id = metrics.listener(&address.to_string(), protocol);
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
-    let listening = Listening { id, tls, versions, proxy_protocol, purpose };
+    let listening = Listening { id, tls, versions, proxy_protocol, purpose, paced_low_water };
     for (opened, socket) in openings.iter_mut().zip(sockets) {
         opened.push(Opened { address, socket, listening });
     }

@@ -75,6 +75,8 @@ pub(crate) struct Listening {
     pub(crate) versions: HttpVersions,
     pub(crate) proxy_protocol: bool,
     pub(crate) purpose: Purpose,
+    /// `TCP_NOTSENT_LOWAT` in bytes, 0 for the system's, if the congestion control paces.
+    pub(crate) paced_low_water: Option<u32>,
 }
 
 /// What a listener is for.

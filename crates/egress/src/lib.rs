@@ -26,6 +26,7 @@ mod abilities;
 mod batch;
 mod cbc;
 mod choice;
+mod depth;
 mod frames;
 mod framing;
 mod kernel;
@@ -43,6 +44,7 @@ mod user_space;
 
 pub use abilities::KernelAbilities;
 pub use choice::{KernelPlan, SealerChoice, Traffic, Wish};
+pub use depth::fast_low_water;
 pub use frames::{FrameBatch, FramesStep};
 pub use outlet::{KernelEntry, Outlet, OutletKind};
 pub use pace::OutletLimits;

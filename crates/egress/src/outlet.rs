@@ -8,6 +8,7 @@ use penstock_sys::traffic::SendKeys;
 
 use crate::abilities::KernelAbilities;
 use crate::choice::CBC_SUITE;
+use crate::depth::Depth;
 use crate::frames::{FrameBatch, FramesStep, send_plain, send_sealed};
 use crate::kernel::Kernel;
 use crate::pace::OutletLimits;
@@ -25,6 +26,8 @@ const INTERNAL_ERROR: u8 = 80;
 pub struct Outlet {
     socket: Rc<ConnectedSocket>,
     limits: OutletLimits,
+    /// Of a socket whose congestion control paces.
+    depth: Option<Depth>,
     kind: Kind,
 }
 
@@ -61,7 +64,7 @@ pub enum KernelEntry {
 impl Outlet {
     /// Sends without encryption.
     pub fn plain(socket: Rc<ConnectedSocket>, limits: OutletLimits) -> Self {
-        Self { socket, limits, kind: Kind::Plain(Unsent::default()) }
+        Self { socket, limits, depth: None, kind: Kind::Plain(Unsent::default()) }
     }
 
     /// Seals in user space with the keys of a finished handshake.
@@ -74,7 +77,7 @@ impl Outlet {
         limits: OutletLimits,
     ) -> Result<Self, SendError> {
         let sealing = UserSpace::new(keys.into(), &limits).ok_or(SendError::Internal)?;
-        Ok(Self { socket, limits, kind: Kind::UserSpace(Box::new(sealing)) })
+        Ok(Self { socket, limits, depth: None, kind: Kind::UserSpace(Box::new(sealing)) })
     }
 
     /// Sends records that the handshake has sealed already before all others, in the same packet as the first response if
@@ -83,6 +86,12 @@ impl Outlet {
         if let Kind::UserSpace(sealing) = &mut self.kind {
             sealing.begin_with(sealed);
         }
+    }
+
+    /// Has at most `low_water` bytes unsent in the socket (`TCP_NOTSENT_LOWAT`; 0 is the system's), but that of
+    /// [`fast_low_water`](crate::fast_low_water) while the connection is fast, which it has already.
+    pub fn follow_pacing(&mut self, low_water: u32) {
+        self.depth = Some(Depth::new(low_water));
     }
 
     /// The egress path of this outlet.
@@ -127,11 +136,18 @@ impl Outlet {
     /// # Errors
     /// See [`SendError`].
     pub fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError> {
-        match &mut self.kind {
+        let step = match &mut self.kind {
             Kind::Plain(_) => plain::advance_together(&self.socket, transmission, &self.limits),
             Kind::UserSpace(sealing) => sealing.advance(&self.socket, transmission, &self.limits, now),
             Kind::Kernel(kernel) => kernel.advance(&self.socket, transmission, &self.limits),
+        }?;
+        match (&mut self.depth, &step) {
+            (Some(depth), Step::Sent(bytes)) => depth.sent(*bytes),
+            (Some(depth), Step::Blocked) => depth.full(&self.socket, now),
+            (Some(depth), Step::Done) => depth.done(),
+            _ => {}
         }
+        Ok(step)
     }
 
     /// Sends frames of several responses, which `fill` puts into one batch, with one system call. `fill` is not called
@@ -145,11 +161,18 @@ impl Outlet {
         now: Instant,
         fill: impl FnOnce(&mut FrameBatch<'_>),
     ) -> Result<FramesStep, SendError> {
-        match &mut self.kind {
+        let step = match &mut self.kind {
             Kind::Plain(unsent) => send_plain(unsent, &self.socket, &self.limits, fill),
             Kind::UserSpace(sealing) => send_sealed(sealing, &self.socket, &self.limits, now, fill),
             Kind::Kernel(kernel) => kernel.send_frames(&self.socket, &self.limits, fill),
+        }?;
+        match (&mut self.depth, step) {
+            (Some(depth), FramesStep::Sent(bytes)) => depth.sent(bytes),
+            (Some(depth), FramesStep::Blocked) => depth.full(&self.socket, now),
+            (Some(depth), FramesStep::Idle) => depth.done(),
+            (None, _) => {}
         }
+        Ok(step)
     }
 
     /// Answers a client's KeyUpdate with a KeyUpdate and changes the keys (RFC 8446 §4.6.3). The message leaves

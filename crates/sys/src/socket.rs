@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Options of a listener; accepted sockets inherit those that concern a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,6 +135,53 @@ pub fn unacknowledged(socket: impl AsFd) -> io::Result<u64> {
     if result == 0 { Ok(u64::try_from(bytes).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Whether the congestion control of a socket paces: bbr, in each of its versions.
+///
+/// # Errors
+/// What the system said.
+pub fn paces(socket: impl AsFd) -> io::Result<bool> {
+    Ok(SockRef::from(&socket).tcp_congestion()?.starts_with(b"bbr"))
+}
+
+/// Sets `TCP_NOTSENT_LOWAT` of a connection in bytes; 0 is the system's.
+///
+/// # Errors
+/// What the system said.
+pub fn set_unsent_low_water(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    SockRef::from(&socket).set_tcp_notsent_lowat(bytes)
+}
+
+/// The rate at which TCP paces a connection, in bytes per second (`tcpi_pacing_rate` of `TCP_INFO`). A connection that is not
+/// paced has one as well.
+///
+/// # Errors
+/// What the system said; `Unsupported` from a kernel older than Linux 3.15, which has no such field.
+pub fn pacing_rate(socket: impl AsFd) -> io::Result<u64> {
+    /// The beginning of `struct tcp_info` of linux/tcp.h.
+    #[repr(C)]
+    struct Info {
+        before: [u32; 26],
+        pacing_rate: u64,
+    }
+    let mut info = Info { before: [0; 26], pacing_rate: 0 };
+    let size = size_of::<Info>();
+    let mut length = libc::socklen_t::try_from(size).unwrap_or(0);
+    // SAFETY: the descriptor is open, `info` has `length` bytes, of which all values are valid, and both pointers are valid.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast::<libc::c_void>(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if (length as usize) < size { Err(io::ErrorKind::Unsupported.into()) } else { Ok(info.pacing_rate) }
+}
+
 fn set_tcp_option(socket: &Socket, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
     // SAFETY: the descriptor is open, and the pointer is valid for `length` bytes.
@@ -153,7 +200,6 @@ fn set_tcp_option(socket: &Socket, name: libc::c_int, value: libc::c_int) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use socket2::SockRef;
 
     fn plain() -> ListenOptions {
         ListenOptions {
@@ -219,6 +265,24 @@ mod tests {
         while unacknowledged(&accepted).unwrap() > 0 {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_connection_has_a_pacing_rate_and_another_low_water() {
+        use std::io::{Read, Write};
+        let options = ListenOptions { congestion_control: Some("reno".into()), ..plain() };
+        let listener = listen(loopback(), &options).unwrap();
+        assert!(!paces(&listener).unwrap());
+        listener.set_nonblocking(false).unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        accepted.write_all(&vec![0; 100_000]).unwrap();
+        client.read_exact(&mut vec![0; 100_000]).unwrap();
+        // Loopback is fast, and no machine sends a terabyte each second.
+        let rate = pacing_rate(&accepted).unwrap();
+        assert!((1_000_000..1 << 40).contains(&rate), "{rate}");
+        set_unsent_low_water(&accepted, 32 * 1024).unwrap();
+        assert_eq!(SockRef::from(&accepted).tcp_notsent_lowat().unwrap(), 32 * 1024);
     }
 
     #[test]
