@@ -63,8 +63,8 @@ class Target:
 
 
 def verdict(target, comparison):
-    """`ok`, `missed`, or `-` where no target was set."""
-    if target is None:
+    """`ok`, `missed`, or `-` where no target was set, or where the peer of its ratio is missing."""
+    if target is None or (target.of == "ratio" and comparison.ratio is None):
         return "-"
     return "ok" if target.met(comparison) else "missed"
 

@@ -70,6 +70,9 @@ class Targets(unittest.TestCase):
     def test_a_figure_without_a_target_has_no_verdict(self):
         self.assertEqual(verdict(None, compare([1.0], [1.0])), "-")
 
+    def test_a_target_of_a_ratio_has_no_verdict_without_the_peer(self):
+        self.assertEqual(verdict(Target("ratio", 0.5, at_most=True), compare([0.4], [])), "-")
+
     def test_a_target_of_something_else_is_refused(self):
         with self.assertRaises(ValueError):
             verdict(Target("spread", 1.0, at_most=True), compare([1.0], [1.0]))
