@@ -179,3 +179,24 @@ impl SignerCounters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_nothing_uses_are_kept_up_to_a_bound_and_used_ones_always() {
+        let counts = SignerCounts::default();
+        let used = counts.keyserver("used");
+        used.connections.fetch_add(1, Relaxed);
+        counts.keyserver("unused").connections.fetch_add(1, Relaxed);
+        assert_eq!(counts.keyserver("unused").connections.load(Relaxed), 1, "a reload finds its counts again");
+        for number in 0..10 * UNUSED_NAMES {
+            drop(counts.keyserver(&number.to_string()));
+            let names = counts.keyservers.lock().unwrap().len();
+            assert!(names <= UNUSED_NAMES + 2, "{names} names");
+        }
+        assert_eq!(counts.keyserver("used").connections.load(Relaxed), 1);
+        assert_eq!(counts.keyserver("unused").connections.load(Relaxed), 0);
+    }
+}
