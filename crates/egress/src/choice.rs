@@ -6,6 +6,7 @@ use penstock_sys::traffic::{ProtocolVersion, SendKeys};
 
 use crate::abilities::KernelAbilities;
 use crate::measure::Costs;
+use crate::traffic::Traffic;
 
 /// The operator's setting (`tls.kernel`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,15 +17,6 @@ pub enum Wish {
     On,
     /// Never the kernel.
     Off,
-}
-
-/// What a connection sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traffic {
-    /// Files behind heads, as HTTP/1.1 does: `sendfile`.
-    Files,
-    /// Frames of files, as HTTP/2 does: `sendmsg`.
-    Frames,
 }
 
 /// Inputs of the choice that are the same for every connection.

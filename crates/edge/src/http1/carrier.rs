@@ -11,7 +11,7 @@ use crate::departure::departure;
 use crate::drive::Carrier;
 use crate::metrics::ShortReason;
 use crate::settings::Settings;
-use crate::untaken::untaken_bytes;
+use crate::untaken::{drop_untaken, untaken_bytes};
 
 /// One response on an HTTP/1 connection.
 pub(super) struct Http1Carrier<'c> {
@@ -123,6 +123,7 @@ impl Carrier for Http1Carrier<'_> {
             let taken = sent.saturating_sub(untaken_bytes(&socket));
             let is_early_too_late = early.is_some_and(|deadline| Instant::now() >= deadline);
             if is_early_too_late || !self.budget.earn(taken) {
+                drop_untaken(&socket);
                 return Some(ShortReason::TooSlow);
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use penstock_sys::aead::Cipher;
 
-use crate::choice::Traffic;
+use crate::traffic::Traffic;
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
