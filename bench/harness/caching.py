@@ -16,21 +16,37 @@ RECOVERY_LIMIT_S = 12
 MEMORY_OBJECTS_CACHE_BYTES = GIB
 
 
-def hit(make_server, clients, effort):
-    """CPU seconds per GiB of objects of 1 MiB that are in the cache."""
+def _hits(make_server, clients, effort, scenario, objects):
+    """Requests for objects that are in the cache: the usage, and the record of the round."""
     with clients.origin(FileOrigin) as origin:
         with make_server(origin=origin.port, cache_bytes=512 * MIB) as server:
             once = ["--connections", 8, "--objects", SEGMENTS, "--requests", SEGMENTS]
-            clients.objects(server.port, "/keep/segment-{}.bin", once)
-            clients.wrk(server.port, "segments", KEEPALIVE_CONNECTIONS, WARM_UP_S, "/keep/")
+            clients.objects(server.port, objects, once)
+            clients.wrk(server.port, scenario, KEEPALIVE_CONNECTIONS, WARM_UP_S, "/keep/")
             before = origin.requests()
             meter = server.meter()
-            client = clients.wrk(server.port, "segments", KEEPALIVE_CONNECTIONS, effort.seconds, "/keep/")
+            client = clients.wrk(server.port, scenario, KEEPALIVE_CONNECTIONS, effort.seconds, "/keep/")
             usage = meter.stop()
             missed = origin.requests() - before
             if missed > client["requests"] // 100:
                 raise RuntimeError(f"{server.name} asked its origin for {missed} of {client['requests']}: no hits")
-            return Sample(usage.cpu_s / client["requests"] * (GIB // MIB), {**usage.record(), **client, "missed": missed})
+            return usage, {**usage.record(), **client, "missed": missed}
+
+
+def hit(make_server, clients, effort):
+    """CPU seconds per GiB of objects of 1 MiB that are in the cache."""
+    usage, record = _hits(make_server, clients, effort, "segments", "/keep/segment-{}.bin")
+    return Sample(usage.cpu_s / record["requests"] * (GIB // MIB), record)
+
+
+def small_hit(scenario, objects):
+    """Microseconds of CPU per request for objects that are in the cache."""
+
+    def measure(make_server, clients, effort):
+        usage, record = _hits(make_server, clients, effort, scenario, objects)
+        return Sample(usage.cpu_s * 1e6 / record["requests"], record)
+
+    return measure
 
 
 def fan_out(make_server, clients, effort):

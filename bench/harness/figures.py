@@ -142,6 +142,14 @@ FIGURES = [
         group="Origins and caches",
     ),
     Figure(
+        "4a", "1 KiB object in the cache", "CPU µs", 1, None, caching.small_hit("small", "/keep/small-{}.bin"), peers=CACHES,
+        files=("small",), group="Origins and caches",
+    ),
+    Figure(
+        "4b", "100 KiB objects in the cache", "CPU µs", 1, None, caching.small_hit("pieces", "/keep/piece-{}.bin"), peers=CACHES,
+        files=("piece",), group="Origins and caches",
+    ),
+    Figure(
         "w", "hits under Zipf, capacity for an eighth", "%", 1, None, caching.hit_ratio, peers=CACHES, is_plain=True,
         less_is_better=False, group="Origins and caches",
         also=(

@@ -1,4 +1,4 @@
-"""Reads the output of bench/guest/pair and makes a page of it.
+"""Reads the output of bench/guest/measure and makes a page of it.
 
 A nanosecond of the guest's CPU time is an instruction. QEMU counts every repetition of a `rep` instruction, which a
 processor's own counter counts once; two runs, one copying bytes and one 8 bytes at a time, show how many bytes such

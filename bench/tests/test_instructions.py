@@ -1,4 +1,4 @@
-"""The output of bench/guest/pair is parsed, and invalid runs are refused."""
+"""The output of bench/guest/measure is parsed, and invalid runs are refused."""
 
 import unittest
 
