@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use penstock_sys::ConnectedSocket;
-use penstock_sys::socket::{pacing_rate, set_unsent_low_water};
+use penstock_sys::socket::{Pacing, pacing, set_unsent_low_water};
 
 /// `TCP_NOTSENT_LOWAT` of a connection that is fast. Every connection begins as one: a rate that TCP has found with much unsent
 /// does not recover when less is.
@@ -16,6 +16,10 @@ const FAST_LOW_WATER_BYTES: u32 = 32 * 1024;
 /// The least pacing rate of a connection that is fast, in bytes per second: 64 KiB each millisecond. TCP paces no larger
 /// segments; at lower rates it paces smaller ones, whatever lies unsent.
 const FAST_PACING_RATE: u64 = 64 * 1024 * 1000;
+
+/// The largest segment of a path on which connections can be fast. On loopback, which has larger ones, the other core sends what lies
+/// unsent, and a client that decrypts costs the server more with little.
+const FAST_SEGMENT_BYTES_MAX: u32 = 16 * 1024;
 
 /// What a fast connection takes at least, in bytes per second. A client that reads slowly over a fast path takes less.
 const FAST_TAKING_RATE: u64 = 16 * 1024 * 1024;
@@ -59,6 +63,10 @@ impl Depth {
     pub(crate) fn full(&mut self, socket: &ConnectedSocket, now: Instant) {
         let Some(since) = self.since else {
             (self.since, self.sent) = (Some(now), 0);
+            if self.is_fast {
+                // A path that TCP paces slowly is slow whatever the client takes.
+                self.decide(socket, u64::MAX);
+            }
             return;
         };
         if self.sent < DECISION_BYTES {
@@ -67,8 +75,12 @@ impl Depth {
         let micros = u64::try_from(now.saturating_duration_since(since).as_micros()).unwrap_or(u64::MAX);
         let taking_rate = self.sent.saturating_mul(1_000_000) / micros.max(1);
         (self.since, self.sent) = (Some(now), 0);
-        // Both fail only on a connection that is over.
-        let low_water = pacing_rate(socket).ok().and_then(|rate| self.change(rate, taking_rate));
+        self.decide(socket, taking_rate);
+    }
+
+    fn decide(&mut self, socket: &ConnectedSocket, taking_rate: u64) {
+        // Both calls fail only on a connection that is over.
+        let low_water = pacing(socket).ok().and_then(|pacing| self.change(pacing, taking_rate));
         if let Some(low_water) = low_water {
             let _changed = set_unsent_low_water(socket, low_water);
             // What is given next fills the socket first.
@@ -77,9 +89,11 @@ impl Depth {
     }
 
     /// The low water to set at these rates, if it is another one. A connection stays fast down to half of them.
-    fn change(&mut self, pacing_rate: u64, taking_rate: u64) -> Option<u32> {
+    fn change(&mut self, pacing: Pacing, taking_rate: u64) -> Option<u32> {
         let divisor = if self.is_fast { 2 } else { 1 };
-        let is_fast = pacing_rate >= FAST_PACING_RATE / divisor && taking_rate >= FAST_TAKING_RATE / divisor;
+        let is_fast = pacing.segment_bytes <= FAST_SEGMENT_BYTES_MAX
+            && pacing.rate >= FAST_PACING_RATE / divisor
+            && taking_rate >= FAST_TAKING_RATE / divisor;
         match (std::mem::replace(&mut self.is_fast, is_fast), is_fast) {
             (false, true) => Some(FAST_LOW_WATER_BYTES),
             (true, false) => Some(self.low_water),
@@ -92,22 +106,34 @@ impl Depth {
 mod tests {
     use super::*;
 
+    fn at(rate: u64) -> Pacing {
+        Pacing { rate, segment_bytes: 1448 }
+    }
+
     #[test]
     fn a_slow_connection_gets_the_low_water_of_its_listener_and_a_fast_one_less() {
         let mut depth = Depth::new(512 * 1024);
-        assert_eq!(depth.change(FAST_PACING_RATE / 2, FAST_TAKING_RATE / 2), None, "not to and fro");
-        assert_eq!(depth.change(FAST_PACING_RATE / 2 - 1, FAST_TAKING_RATE), Some(512 * 1024));
-        assert_eq!(depth.change(FAST_PACING_RATE - 1, FAST_TAKING_RATE), None);
-        assert_eq!(depth.change(FAST_PACING_RATE, FAST_TAKING_RATE - 1), None);
-        assert_eq!(depth.change(FAST_PACING_RATE, FAST_TAKING_RATE), Some(FAST_LOW_WATER_BYTES));
-        assert_eq!(depth.change(FAST_PACING_RATE, FAST_TAKING_RATE / 2 - 1), Some(512 * 1024));
+        assert_eq!(depth.change(at(FAST_PACING_RATE / 2), FAST_TAKING_RATE / 2), None, "not to and fro");
+        assert_eq!(depth.change(at(FAST_PACING_RATE / 2 - 1), FAST_TAKING_RATE), Some(512 * 1024));
+        assert_eq!(depth.change(at(FAST_PACING_RATE - 1), FAST_TAKING_RATE), None);
+        assert_eq!(depth.change(at(FAST_PACING_RATE), FAST_TAKING_RATE - 1), None);
+        assert_eq!(depth.change(at(FAST_PACING_RATE), FAST_TAKING_RATE), Some(FAST_LOW_WATER_BYTES));
+        assert_eq!(depth.change(at(FAST_PACING_RATE), FAST_TAKING_RATE / 2 - 1), Some(512 * 1024));
     }
 
     #[test]
     fn the_systems_low_water_comes_back_as_such() {
         let mut depth = Depth::new(0);
-        assert_eq!(depth.change(0, 0), Some(0));
-        assert_eq!(depth.change(u64::MAX, u64::MAX), Some(FAST_LOW_WATER_BYTES));
+        assert_eq!(depth.change(at(0), 0), Some(0));
+        assert_eq!(depth.change(at(u64::MAX), u64::MAX), Some(FAST_LOW_WATER_BYTES));
+    }
+
+    #[test]
+    fn a_connection_over_loopback_is_never_fast() {
+        let mut depth = Depth::new(512 * 1024);
+        let loopback = Pacing { rate: u64::MAX, segment_bytes: 32_741 };
+        assert_eq!(depth.change(loopback, u64::MAX), Some(512 * 1024));
+        assert_eq!(depth.change(loopback, u64::MAX), None);
     }
 
     #[test]

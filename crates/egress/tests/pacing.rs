@@ -11,11 +11,11 @@ use harness::{LIMITS, content, finish, pair, run, send};
 use penstock_egress::{Outlet, Part};
 
 #[test]
-fn a_client_that_reads_slowly_gets_the_low_water_of_its_listener() {
+fn a_connection_over_loopback_gets_the_low_water_of_its_listener() {
     const LOW_WATER: u32 = 300_000;
     const RESPONSE_BYTES: usize = 4 << 20;
     run(async {
-        // 64 KiB each 20 ms at most, which is not fast on any machine.
+        // Slow enough to fill the socket.
         let (socket, reader) = pair(Duration::from_millis(20)).await;
         let low_water = || socket2::SockRef::from(&*socket).tcp_notsent_lowat().unwrap();
         let before = low_water();
@@ -24,7 +24,7 @@ fn a_client_that_reads_slowly_gets_the_low_water_of_its_listener() {
         let body: Arc<[u8]> = content(RESPONSE_BYTES).into();
         let mut sent = 0;
         while low_water() == before {
-            assert!(sent < 64 << 20, "the client counts as a fast one");
+            assert!(sent < 64 << 20, "the connection counts as a fast one");
             send(&mut outlet, &socket, vec![Part::Shared(Arc::clone(&body))]).await.unwrap();
             sent += RESPONSE_BYTES;
         }

@@ -190,7 +190,11 @@ mod tests {
         let used = counts.keyserver("used");
         used.connections.fetch_add(1, Relaxed);
         counts.keyserver("unused").connections.fetch_add(1, Relaxed);
-        assert_eq!(counts.keyserver("unused").connections.load(Relaxed), 1, "a reload finds its counts again");
+        assert_eq!(
+            counts.keyserver("unused").connections.load(Relaxed),
+            1,
+            "a reload finds its counts again"
+        );
         for number in 0..10 * UNUSED_NAMES {
             drop(counts.keyserver(&number.to_string()));
             let names = counts.keyservers.lock().unwrap().len();

@@ -151,12 +151,20 @@ pub fn set_unsent_low_water(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     SockRef::from(&socket).set_tcp_notsent_lowat(bytes)
 }
 
-/// The rate at which TCP paces a connection, in bytes per second (`tcpi_pacing_rate` of `TCP_INFO`). A connection that is not
-/// paced has one as well.
+/// How TCP paces a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pacing {
+    /// In bytes per second (`tcpi_pacing_rate`). A connection that is not paced has one as well.
+    pub rate: u64,
+    /// The largest segment of the path in bytes (`tcpi_snd_mss`).
+    pub segment_bytes: u32,
+}
+
+/// How TCP paces a connection, by `TCP_INFO`.
 ///
 /// # Errors
 /// What the system said; `Unsupported` from a kernel older than Linux 3.15, which has no such field.
-pub fn pacing_rate(socket: impl AsFd) -> io::Result<u64> {
+pub fn pacing(socket: impl AsFd) -> io::Result<Pacing> {
     /// The beginning of `struct tcp_info` of linux/tcp.h.
     #[repr(C)]
     struct Info {
@@ -179,7 +187,11 @@ pub fn pacing_rate(socket: impl AsFd) -> io::Result<u64> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    if (length as usize) < size { Err(io::ErrorKind::Unsupported.into()) } else { Ok(info.pacing_rate) }
+    if (length as usize) < size {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    // Behind eight fields of an octet, and two of 32 bits.
+    Ok(Pacing { rate: info.pacing_rate, segment_bytes: info.before[4] })
 }
 
 fn set_tcp_option(socket: &Socket, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
@@ -279,8 +291,9 @@ mod tests {
         accepted.write_all(&vec![0; 100_000]).unwrap();
         client.read_exact(&mut vec![0; 100_000]).unwrap();
         // Loopback is fast, and no machine sends a terabyte each second.
-        let rate = pacing_rate(&accepted).unwrap();
-        assert!((1_000_000..1 << 40).contains(&rate), "{rate}");
+        let pacing = pacing(&accepted).unwrap();
+        assert!((1_000_000..1 << 40).contains(&pacing.rate), "{pacing:?}");
+        assert!((16 * 1024..=65_535).contains(&pacing.segment_bytes), "of loopback: {pacing:?}");
         set_unsent_low_water(&accepted, 32 * 1024).unwrap();
         assert_eq!(SockRef::from(&accepted).tcp_notsent_lowat().unwrap(), 32 * 1024);
     }
