@@ -56,7 +56,7 @@ section! {
         send_buffer: Text, "size", "0";
         /// SO_RCVBUF; 0 leaves it to the kernel's autotuning.
         receive_buffer: Text, "size", "0";
-        /// TCP_NOTSENT_LOWAT: how much may lie unsent in the kernel for one connection; 0 leaves it to the system. With bbr at most 32 KiB for a fast connection.
+        /// TCP_NOTSENT_LOWAT: how much may lie unsent in the kernel for one connection; 0 leaves it to the system. With bbr at most 32 KiB for a fast connection, except on loopback.
         unsent_low_water: Text, "size", "512KiB";
         /// TCP_CONGESTION, such as `bbr` or `cubic`.
         congestion_control: Text, "name", "the system's";
