@@ -44,20 +44,17 @@ impl EgressPath {
         }
     }
 
-    /// Enters the kernel if one of these responses is large enough and the connection has not entered yet. Returns whether it
-    /// has now.
+    /// Enters the kernel if one of these responses is large enough and the connection has not entered yet.
     pub(crate) fn before_responses<'t>(
         &mut self,
         outlet: &mut Outlet,
         transmissions: impl IntoIterator<Item = &'t Transmission>,
         plan: &KernelPlan,
-    ) -> bool {
+    ) {
         let is_large = |transmission: &Transmission| plan.is_worth_entering(transmission.movable_bytes());
-        if self.entering.is_none() || !transmissions.into_iter().any(is_large) {
-            return false;
+        if self.entering.is_some() && transmissions.into_iter().any(is_large) {
+            self.enter(outlet, plan);
         }
-        self.enter(outlet, plan);
-        self.entering.is_none()
     }
 
     fn enter(&mut self, outlet: &mut Outlet, plan: &KernelPlan) {

@@ -186,9 +186,8 @@ impl Session {
         let Self { connection, shared, settings, .. } = self;
         shared.take_changed();
         let Connection { path, outlet, .. } = &mut **connection;
-        if path.before_responses(outlet, shared.state.borrow().transmissions(), &settings.kernel) {
-            shared.outlet.set(connection.outlet_kind());
-        }
+        path.before_responses(outlet, shared.state.borrow().transmissions(), &settings.kernel);
+        shared.outlet.set(connection.outlet_kind());
         let step = connection.outlet.send_frames(now, |batch| {
             shared.state.borrow_mut().fill(batch, shared, now);
         })?;

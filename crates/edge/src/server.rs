@@ -443,14 +443,7 @@ fn open_shared(
         address = socket.local_addr().map_err(StartError::Thread)?;
         sockets.push(socket);
     }
-    let low_water = written.socket.unsent_low_water.unwrap_or(0);
-    let is_paced = sockets.first().is_some_and(|socket| paces(socket).unwrap_or(false));
-    let fast_low_water = fast_low_water(low_water).filter(|_| is_paced);
-    for (socket, bytes) in sockets.iter().filter_map(|socket| Some((socket, fast_low_water?))) {
-        // Connections inherit it. Without it they begin as slow ones.
-        let _inherited = set_unsent_low_water(socket, bytes);
-    }
-    let paced_low_water = fast_low_water.map(|_| low_water);
+    let paced_low_water = paced_low_water(&sockets, written.socket.unsent_low_water.unwrap_or(0));
     let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
     let id = metrics.listener(&address.to_string(), protocol);
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
@@ -459,6 +452,20 @@ fn open_shared(
         opened.push(Opened { address, socket, listening });
     }
     Ok(Bound { written: written.clone(), purpose, address })
+}
+
+/// Has the connections of listeners whose congestion control paces begin as fast ones. Returns what slow ones get, which is
+/// the `low_water` of the listener; `None` if nothing paces or the low water is as small already.
+fn paced_low_water(sockets: &[TcpListener], low_water: u32) -> Option<u32> {
+    let fast = fast_low_water(low_water)?;
+    if !paces(sockets.first()?).unwrap_or(false) {
+        return None;
+    }
+    for socket in sockets {
+        // Connections inherit it. Where that fails, they begin with the low water of slow ones.
+        let _inherited = set_unsent_low_water(socket, fast);
+    }
+    Some(low_water)
 }
 
 /// Follows the files of certificates for new connections; `None` without a TLS listener.

@@ -151,8 +151,7 @@ impl Outlet {
     }
 
     /// Sends frames of several responses, which `fill` puts into one batch, with one system call. `fill` is not called
-    /// while bytes of an earlier batch fill the socket. An outlet that seals in the kernel takes a call for each piece of large
-    /// content, and one for what is between them.
+    /// while bytes of an earlier batch fill the socket.
     ///
     /// # Errors
     /// See [`SendError`]. No more can be sent.
