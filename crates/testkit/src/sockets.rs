@@ -9,6 +9,8 @@ pub struct Sockets {
     pub open: usize,
     /// Those of them whose other side takes nothing: bytes wait, and the kernel probes a window of zero.
     pub blocked: usize,
+    /// Bytes of them that the other side has not acknowledged, unsent ones included.
+    pub unacknowledged: u64,
 }
 
 impl Sockets {
@@ -26,6 +28,8 @@ impl Sockets {
             let columns: Vec<&str> = line.split_whitespace().collect();
             if columns[1].ends_with(&local) && OPEN.contains(&columns[3]) {
                 found.open += 1;
+                let queued = columns[4].split(':').next().unwrap();
+                found.unacknowledged += u64::from_str_radix(queued, 16).unwrap();
                 found.blocked += usize::from(columns[5].starts_with(WINDOW_PROBE));
             }
         }

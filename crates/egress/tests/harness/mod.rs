@@ -56,7 +56,23 @@ pub(crate) fn file_of(bytes: &[u8]) -> (tempfile::NamedTempFile, Arc<OpenFile>) 
 
 /// A connected pair: our end, and a thread that reads the other to its end, `pause` between reads.
 pub(crate) async fn pair(pause: Duration) -> (Rc<ConnectedSocket>, std::thread::JoinHandle<Vec<u8>>) {
+    accept(&std::net::TcpListener::bind("127.0.0.1:0").unwrap(), pause)
+}
+
+/// The same, with segments of at most so many bytes.
+pub(crate) async fn pair_with_segments(
+    bytes: u32,
+    pause: Duration,
+) -> (Rc<ConnectedSocket>, std::thread::JoinHandle<Vec<u8>>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    socket2::SockRef::from(&listener).set_tcp_mss(bytes).unwrap();
+    accept(&listener, pause)
+}
+
+fn accept(
+    listener: &std::net::TcpListener,
+    pause: Duration,
+) -> (Rc<ConnectedSocket>, std::thread::JoinHandle<Vec<u8>>) {
     let address = listener.local_addr().unwrap();
     let reader = std::thread::spawn(move || {
         let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -69,7 +85,7 @@ pub(crate) async fn pair(pause: Duration) -> (Rc<ConnectedSocket>, std::thread::
             std::thread::sleep(pause);
         }
     });
-    let (socket, _) = ConnectedSocket::accept(&listener).unwrap();
+    let (socket, _) = ConnectedSocket::accept(listener).unwrap();
     (Rc::new(socket), reader)
 }
 

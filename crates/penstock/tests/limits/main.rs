@@ -9,6 +9,7 @@ mod crowds;
 mod deadlines;
 mod handshakes;
 mod records;
+mod unsent;
 
 use std::io::{ErrorKind, Read, Write};
 
