@@ -409,7 +409,7 @@ pub(crate) async fn linger(worker: &Worker, socket: &ConnectedSocket, deadline: 
     }
     let mut allowance = limits::LINGER_BYTES;
     while allowance > 0 && matches!(timeout_at(deadline.into(), socket.readable()).await, Ok(Ok(()))) {
-        let read = worker.with_scratch(|scratch| penstock_tls::receive(socket, scratch));
+        let read = worker.with_scratch(|scratch| socket.try_receive(scratch));
         match read {
             Ok(0) => return,
             Ok(count) => allowance = allowance.saturating_sub(count as u64),

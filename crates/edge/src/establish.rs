@@ -121,7 +121,7 @@ async fn read_proxy_header(
     loop {
         socket.readable().await.ok()?;
         let read = worker.with_scratch(|scratch| {
-            let count = penstock_tls::receive(socket, scratch)?;
+            let count = socket.try_receive(scratch)?;
             received.extend_from_slice(&scratch[..count]);
             Ok::<_, std::io::Error>(count)
         });

@@ -30,7 +30,7 @@ impl Inbound {
                 prefix.drain(..count);
                 Received::Bytes(count)
             }
-            Self::Plain { socket, .. } => match penstock_tls::receive(socket, into) {
+            Self::Plain { socket, .. } => match socket.try_receive(into) {
                 Ok(0) => Received::Closed { notified: true },
                 Ok(count) => Received::Bytes(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Received::Nothing,

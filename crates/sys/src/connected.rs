@@ -21,7 +21,18 @@ pub struct ConnectedSocket {
     is_known: Cell<bool>,
     /// False after a read found nothing more, until then.
     may_have_bytes: Cell<bool>,
+    first_bytes: Cell<FirstBytes>,
     fd: OwnedFd,
+}
+
+/// What has become of the client's first bytes, whose acknowledgement the kernel delays ([`crate::listen`]).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FirstBytes {
+    Missing,
+    /// Received, and nothing was sent since.
+    Received,
+    /// An answer or an acknowledgement was sent.
+    Answered,
 }
 
 struct Watched(RawFd);
@@ -34,7 +45,13 @@ impl AsRawFd for Watched {
 
 impl ConnectedSocket {
     fn new(fd: OwnedFd) -> Self {
-        Self { watched: OnceCell::new(), is_known: Cell::new(false), may_have_bytes: Cell::new(true), fd }
+        Self {
+            watched: OnceCell::new(),
+            is_known: Cell::new(false),
+            may_have_bytes: Cell::new(true),
+            first_bytes: Cell::new(FirstBytes::Missing),
+            fd,
+        }
     }
 
     /// Accepts a connection, without waiting.
@@ -55,6 +72,9 @@ impl ConnectedSocket {
     /// Those of `call`. `WouldBlock` also if the socket is known not to be ready: [`Self::readable`] or [`Self::writable`]
     /// waits until it is.
     pub fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        if interest.is_writable() {
+            self.first_bytes.set(FirstBytes::Answered);
+        }
         if let Some(watched) = self.watched.get().filter(|_| self.is_known.get()) {
             return watched.try_io(interest, |_| call());
         }
@@ -70,6 +90,29 @@ impl ConnectedSocket {
         result
     }
 
+    /// Receives bytes without waiting; returns how many, 0 at the end.
+    ///
+    /// A short read also clears the readiness, which saves a read that would return `WouldBlock`.
+    ///
+    /// # Errors
+    /// As read(2), and as [`Self::try_io`].
+    pub fn try_receive(&self, into: &mut [u8]) -> io::Result<usize> {
+        let mut short = None;
+        let result = self.try_io(Interest::READABLE, || {
+            let count = rustix::io::read(&self.fd, &mut *into)?;
+            if count > 0 && count < into.len() {
+                short = Some(count);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(count)
+        });
+        let result = short.map_or(result, Ok);
+        if self.first_bytes.get() == FirstBytes::Missing && matches!(result, Ok(1..)) {
+            self.first_bytes.set(FirstBytes::Received);
+        }
+        result
+    }
+
     /// Sends bytes without waiting; returns how many.
     ///
     /// # Errors
@@ -80,9 +123,17 @@ impl ConnectedSocket {
 
     /// Waits until the socket is readable, has ended or has failed.
     ///
+    /// First bytes that wait for more before they can be answered are acknowledged now: a client that has Nagle's algorithm
+    /// on sends the rest only after that.
+    ///
     /// # Errors
     /// The runtime cannot watch the socket.
     pub async fn readable(&self) -> io::Result<()> {
+        if self.first_bytes.get() == FirstBytes::Received {
+            self.first_bytes.set(FirstBytes::Answered);
+            // Where it fails, the kernel acknowledges them 40 ms after they came.
+            let _acknowledged = rustix::net::sockopt::set_tcp_quickack(&self.fd, true);
+        }
         self.ready(Interest::READABLE).await.map(drop)
     }
 
@@ -185,15 +236,21 @@ mod tests {
         (client, socket)
     }
 
-    /// Reads what has come; like callers, a short read counts as the last.
+    /// Reads what has come.
     fn read(socket: &ConnectedSocket) -> Option<usize> {
-        let (mut count, mut bytes) = (None, [0; 100]);
-        let ended = socket.try_io(Interest::READABLE, || {
-            count = Some(rustix::io::read(socket, &mut bytes)?);
-            Err::<(), _>(io::ErrorKind::WouldBlock.into())
-        });
-        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        count
+        match socket.try_receive(&mut [0; 100]) {
+            Ok(count) => Some(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn wait_in_vain(socket: &ConnectedSocket) {
+        tokio::select! {
+            biased;
+            _ = socket.readable() => panic!("nothing has come"),
+            () = std::future::ready(()) => {}
+        }
     }
 
     #[test]
@@ -222,14 +279,35 @@ mod tests {
     }
 
     #[test]
+    fn first_bytes_are_acknowledged_with_the_answer_or_when_more_is_waited_for() {
+        let acknowledges_at_once =
+            |socket: &ConnectedSocket| rustix::net::sockopt::tcp_quickack(socket).unwrap();
+        for is_answered in [true, false] {
+            run(async {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                rustix::net::sockopt::set_tcp_quickack(&listener, false).unwrap();
+                let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                let (socket, _) = ConnectedSocket::accept(&listener).unwrap();
+                wait_in_vain(&socket).await;
+                assert!(!acknowledges_at_once(&socket), "nothing has come");
+                client.write_all(b"part of a request").unwrap();
+                socket.readable().await.unwrap();
+                assert_eq!(read(&socket), Some(17));
+                if is_answered {
+                    socket.try_send(b"answer").unwrap();
+                }
+                assert!(!acknowledges_at_once(&socket));
+                wait_in_vain(&socket).await;
+                assert_eq!(acknowledges_at_once(&socket), !is_answered);
+            });
+        }
+    }
+
+    #[test]
     fn a_wait_that_is_given_up_at_once_keeps_nothing_from_being_sent() {
         run(async {
             let (mut client, socket) = pair();
-            tokio::select! {
-                biased;
-                _ = socket.readable() => panic!("nothing has come"),
-                () = std::future::ready(()) => {}
-            }
+            wait_in_vain(&socket).await;
             assert!(socket.watched.get().is_some());
             assert_eq!(socket.try_send(b"alert").unwrap(), 5);
             client.write_all(b"first").unwrap();

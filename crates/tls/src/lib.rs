@@ -95,7 +95,6 @@ pub use signature_kind::{Hash, SignatureKind};
 pub use signing::trial_request;
 pub use signing_limiter::SigningLimiter;
 pub use suites::{ChaCha20Switch, Protection, SUITES, Suite};
-pub use wire::receive;
 
 /// Base64 (RFC 4648 §4).
 pub fn base64(bytes: &[u8]) -> String {

@@ -90,7 +90,7 @@ impl Read for Wire {
         }
         // The library asks for five bytes, then for the rest of the record: one system call serves both.
         SCRATCH.with_borrow_mut(|scratch| {
-            let count = receive(&self.socket, scratch)?;
+            let count = self.socket.try_receive(scratch)?;
             if count == 0 {
                 self.at_end = true;
                 return Ok(0);
@@ -103,28 +103,6 @@ impl Read for Wire {
             }
             Ok(now)
         })
-    }
-}
-
-/// Reads from a socket without blocking or decrypting.
-///
-/// A short read also clears the readiness, which saves a read that would return `WouldBlock`.
-///
-/// # Errors
-/// `WouldBlock` if nothing has arrived, or what the system said.
-pub fn receive(socket: &ConnectedSocket, into: &mut [u8]) -> io::Result<usize> {
-    let mut short = None;
-    let result = socket.try_io(Interest::READABLE, || {
-        let count = rustix::io::read(socket, &mut *into).map_err(io::Error::from)?;
-        if count > 0 && count < into.len() {
-            short = Some(count);
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        Ok(count)
-    });
-    match short {
-        Some(count) => Ok(count),
-        None => result,
     }
 }
 
