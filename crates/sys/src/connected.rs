@@ -25,7 +25,7 @@ pub struct ConnectedSocket {
     fd: OwnedFd,
 }
 
-/// What has become of the client's first bytes, whose acknowledgement the kernel delays ([`crate::listen`]).
+/// What has become of the client's first bytes, whose acknowledgement the kernel delays ([`crate::socket::listen`]).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FirstBytes {
     Missing,
