@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use penstock_sys::close_together;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -91,6 +92,7 @@ async fn run(
     let worker = Rc::new(Worker::new(number, shard, Arc::clone(&first.settings), &common));
     let mut listeners = Listeners::default();
     listeners.change(&worker, first, &common);
+    spawn_local(close_together());
     spawn_local(report(Rc::clone(&worker), common.clone()));
     let rounds = Rc::clone(&worker);
     spawn_local(async move { rounds.signing_limiter.run_rounds().await });

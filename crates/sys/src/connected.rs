@@ -6,12 +6,15 @@
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::net::{SendFlags, SocketFlags};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
+
+use crate::closing;
 
 /// A connected TCP socket that does not block.
 pub struct ConnectedSocket {
@@ -22,7 +25,8 @@ pub struct ConnectedSocket {
     /// False after a read found nothing more, until then.
     may_have_bytes: Cell<bool>,
     first_bytes: Cell<FirstBytes>,
-    fd: OwnedFd,
+    /// Taken when it is dropped.
+    fd: ManuallyDrop<OwnedFd>,
 }
 
 /// What has become of the client's first bytes, whose acknowledgement the kernel delays ([`crate::socket::listen`]).
@@ -50,7 +54,7 @@ impl ConnectedSocket {
             is_known: Cell::new(false),
             may_have_bytes: Cell::new(true),
             first_bytes: Cell::new(FirstBytes::Missing),
-            fd,
+            fd: ManuallyDrop::new(fd),
         }
     }
 
@@ -99,7 +103,7 @@ impl ConnectedSocket {
     pub fn try_receive(&self, into: &mut [u8]) -> io::Result<usize> {
         let mut short = None;
         let result = self.try_io(Interest::READABLE, || {
-            let count = rustix::io::read(&self.fd, &mut *into)?;
+            let count = rustix::io::read(&*self.fd, &mut *into)?;
             if count > 0 && count < into.len() {
                 short = Some(count);
                 return Err(io::ErrorKind::WouldBlock.into());
@@ -118,7 +122,7 @@ impl ConnectedSocket {
     /// # Errors
     /// As send(2), and as [`Self::try_io`].
     pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_io(Interest::WRITABLE, || Ok(rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL)?))
+        self.try_io(Interest::WRITABLE, || Ok(rustix::net::send(&*self.fd, bytes, SendFlags::NOSIGNAL)?))
     }
 
     /// Waits until the socket is readable, has ended or has failed.
@@ -132,7 +136,7 @@ impl ConnectedSocket {
         if self.first_bytes.get() == FirstBytes::Received {
             self.first_bytes.set(FirstBytes::Answered);
             // Where it fails, the kernel acknowledges them 40 ms after they came.
-            let _acknowledged = rustix::net::sockopt::set_tcp_quickack(&self.fd, true);
+            let _acknowledged = rustix::net::sockopt::set_tcp_quickack(&*self.fd, true);
         }
         self.ready(Interest::READABLE).await.map(drop)
     }
@@ -161,7 +165,7 @@ impl ConnectedSocket {
     /// # Errors
     /// As getpeername(2).
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        let address = rustix::net::getpeername(&self.fd)?;
+        let address = rustix::net::getpeername(&*self.fd)?;
         let address = address.and_then(|address| SocketAddr::try_from(address).ok());
         address.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
@@ -171,7 +175,7 @@ impl ConnectedSocket {
     /// # Errors
     /// As getsockname(2).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        let address = rustix::net::getsockname(&self.fd)?;
+        let address = rustix::net::getsockname(&*self.fd)?;
         SocketAddr::try_from(address).map_err(|_| io::ErrorKind::Unsupported.into())
     }
 
@@ -191,6 +195,18 @@ impl From<TcpStream> for ConnectedSocket {
     /// The socket must not block.
     fn from(stream: TcpStream) -> Self {
         Self::new(stream.into())
+    }
+}
+
+impl Drop for ConnectedSocket {
+    fn drop(&mut self) {
+        drop(self.watched.take());
+        // SAFETY: the field is not used after this, the only place that takes it.
+        let fd = unsafe { ManuallyDrop::take(&mut self.fd) };
+        match self.first_bytes.get() {
+            FirstBytes::Answered => closing::close(fd),
+            FirstBytes::Missing | FirstBytes::Received => drop(fd),
+        }
     }
 }
 

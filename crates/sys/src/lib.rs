@@ -5,6 +5,7 @@
 
 pub mod aead;
 pub mod cbc;
+mod closing;
 mod connected;
 pub mod digest;
 pub mod file;
@@ -22,4 +23,5 @@ pub mod ssl;
 pub mod traffic;
 pub mod watch;
 
+pub use closing::close_together;
 pub use connected::ConnectedSocket;
