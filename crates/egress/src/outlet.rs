@@ -8,7 +8,7 @@ use penstock_sys::traffic::SendKeys;
 
 use crate::abilities::KernelAbilities;
 use crate::choice::CBC_SUITE;
-use crate::depth::Depth;
+use crate::depth::{Depth, PACED_FILE_BYTES};
 use crate::frames::{FrameBatch, FramesStep, send_plain, send_sealed};
 use crate::kernel::Kernel;
 use crate::pace::OutletLimits;
@@ -89,8 +89,10 @@ impl Outlet {
     }
 
     /// Has at most `low_water` bytes unsent in the socket (`TCP_NOTSENT_LOWAT`; 0 is the system's), but that of
-    /// [`fast_low_water`](crate::fast_low_water) while the connection is fast, which it has already.
+    /// [`fast_low_water`](crate::fast_low_water) while the connection is fast, which it has already. Files without sealing move in
+    /// smaller pieces.
     pub fn follow_pacing(&mut self, low_water: u32) {
+        self.limits.plain_bytes_max = self.limits.plain_bytes_max.min(PACED_FILE_BYTES);
         self.depth = Some(Depth::new(low_water));
     }
 

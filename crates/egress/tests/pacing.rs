@@ -6,11 +6,12 @@ mod harness;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use harness::{LIMITS, content, finish, pair, pair_with_segments, run, send};
-use penstock_egress::{Outlet, Part};
+use harness::{LIMITS, content, file_of, finish, pair, pair_with_segments, run, send};
+use penstock_egress::{Outlet, Part, Step, Transmission};
 use penstock_sys::ConnectedSocket;
+use penstock_sys::file::Extent;
 
 /// The largest segment of a path through network cards.
 const SEGMENT_BYTES: u32 = 1448;
@@ -48,4 +49,27 @@ async fn gets_the_low_water_of_its_listener((socket, reader): (Rc<ConnectedSocke
     let received = reader.join().unwrap();
     assert_eq!(received.len(), sent);
     assert!(received.chunks(RESPONSE_BYTES).all(|response| response == &body[..]));
+}
+
+#[test]
+fn a_file_moves_to_a_paced_socket_in_pieces() {
+    run(async {
+        let (socket, reader) = pair(Duration::ZERO).await;
+        let mut outlet = Outlet::plain(Rc::clone(&socket), LIMITS);
+        outlet.follow_pacing(512 * 1024);
+        let body = content(1 << 20);
+        let (_named, file) = file_of(&body);
+        let mut transmission = Transmission::new(vec![Part::Extent(Extent::whole(file))]);
+        loop {
+            match outlet.advance(&mut transmission, Instant::now()).unwrap() {
+                Step::Done => break,
+                Step::Sent(count) => assert!(count <= 256 * 1024, "{count} bytes with one call"),
+                Step::Blocked => socket.writable().await.unwrap(),
+                Step::Cold(rest) => transmission.warmed(rest.len),
+                Step::Starved => unreachable!("there is no source"),
+            }
+        }
+        drop((outlet, socket));
+        assert!(reader.join().unwrap() == body);
+    });
 }
