@@ -24,8 +24,8 @@ const FAST_SEGMENT_BYTES_MAX: u32 = 16 * 1024;
 /// What a fast connection takes at least, in bytes per second. A client that reads slowly over a fast path takes less.
 const FAST_TAKING_RATE: u64 = 16 * 1024 * 1024;
 
-/// How much of a file one system call moves to a socket without sealing, at most. What is given with one call leaves in smaller
-/// pieces than what follows it: with 1 MiB for each call, files of 1 MiB cost twice the time of both cores.
+/// How much of a file one system call moves to a socket without sealing, at most. With 1 MiB for each call, files of 1 MiB cost
+/// both cores twice the time (decision 0023).
 pub(crate) const PACED_FILE_BYTES: usize = 256 * 1024;
 
 /// How much is sent between two decisions.
