@@ -187,6 +187,7 @@ async fn take_in(
         !may_go_past_cache(&object) && fills.front().is_some_and(|fill| fill.reserve().is_err());
     if is_private || is_passed_on || has_no_space {
         drop(fills);
+        store.learn_variants(&lookup.request, &site.name, &object);
         let (sender, receiver) = relay();
         match is_passed_on {
             true => claim.give_body_to_first(&object, status, receiver),
@@ -223,23 +224,21 @@ fn is_cold(lookup: &Lookup, head: &dyn OriginBody, length: Option<u64>) -> bool 
 
 /// The request with the key of the variant that the response says it selects.
 fn selected(lookup: &Lookup, head: &dyn OriginBody) -> CacheRequest<'static> {
-    let (key, gone) =
-        lookup.store.variants.learn(&lookup.request, &lookup.site.name, ObjectMetadata::vary_of(head));
-    if let Some(gone) = gone {
-        lookup.store.index.forget(&gone, &lookup.store.tier);
-    }
+    let names = ObjectMetadata::vary_of(head);
+    let key = lookup.store.variants.key_with(&lookup.request, &lookup.site.name, names);
     CacheRequest { key, ..lookup.request.clone() }
 }
 
 fn announce(lookup: &Lookup, claim: FetchClaim, object: &Stored, storage: Storage, status: CacheStatus) {
     let index = &lookup.store.index;
+    let is_other_variant = *object.key() != lookup.request.key;
+    if is_other_variant && matches!(storage, Storage::Shared(_)) {
+        index.insert_unclaimed(object, |_| true);
+    }
+    // A request that does not find the object before has the key of this fetch still, and waits for it.
+    lookup.store.learn_variants(&lookup.request, &lookup.site.name, object);
     match storage {
-        storage if *object.key() != lookup.request.key => {
-            if matches!(storage, Storage::Shared(_)) {
-                index.insert_unclaimed(object, |_| true);
-            }
-            claim.give_to_first(object, status);
-        }
+        _ if is_other_variant => claim.give_to_first(object, status),
         Storage::Shared(_) if lookup.held.is_some() => {
             if object.description().manifest().is_some() {
                 index.insert_unclaimed(object, |known| is_newer_playlist(object, known));

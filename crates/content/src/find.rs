@@ -73,15 +73,10 @@ impl Lookup {
 
     /// Whether the object is not the variant that the request selects. Then what it varies by is known from now on.
     fn is_other_variant(&self, object: &Object<ObjectMetadata>, request: &CacheRequest<'_>) -> bool {
-        let metadata = object.description();
-        if metadata.is_selected_by(request) {
+        if object.description().is_selected_by(request) {
             return false;
         }
-        let names = metadata.varies_by().iter().map(String::as_str);
-        let (key, gone) = self.store.variants.learn(request, &self.site.name, names);
-        if let Some(gone) = gone {
-            self.store.index.forget(&gone, &self.store.tier);
-        }
+        let key = self.store.learn_variants(request, &self.site.name, object);
         if key == *object.key() {
             // An object of another variant under this request's own key would be found for ever.
             self.store.index.forget(&key, &self.store.tier);

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use penstock_cache::purge::{PurgeEffect, Purges, Subject};
-use penstock_cache::{Index, Object, OpenedTiers, Tiers};
+use penstock_cache::{Index, Key, Object, OpenedTiers, Tiers};
 use penstock_config::{Cache, limits};
 use penstock_metrics::Prefetches;
 use tokio::sync::Semaphore;
 
+use crate::cache_request::CacheRequest;
 use crate::metadata::ObjectMetadata;
 use crate::store_error::StoreError;
 use crate::tiers::ConfiguredTiers;
@@ -169,6 +170,21 @@ impl Store {
     /// Counters of prefetched segments and slices.
     pub fn prefetches(&self) -> &Arc<Prefetches> {
         &self.prefetches
+    }
+
+    /// Takes in what an object varies by, and forgets the oldest variant if there are too many. Returns the key of the variant
+    /// that `request` selects.
+    pub(crate) fn learn_variants(
+        &self,
+        request: &CacheRequest<'_>,
+        site: &str,
+        object: &Object<ObjectMetadata>,
+    ) -> Key {
+        let (key, gone) = self.variants.learn(request, site, object.description().varies_by());
+        if let Some(gone) = gone {
+            self.index.forget(&gone, &self.tier);
+        }
+        key
     }
 
     /// Forgets an object that was purged, and returns whether it was; marks as stale from `now` on what a soft purge made

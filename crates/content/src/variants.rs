@@ -92,19 +92,38 @@ impl Variants {
         (key != request.key).then_some(key)
     }
 
-    /// Takes in the names of fields that a response varies by. Returns the key of the variant that `request` selects,
-    /// and the key of the variant that has to go because the target has too many.
-    pub(crate) fn learn<'v>(
+    /// The key of the variant that `request` selects if responses vary by these fields too, which are not taken in yet.
+    pub(crate) fn key_with<'v>(
         &self,
         request: &CacheRequest<'_>,
         site: &str,
         names: impl Iterator<Item = &'v str>,
+    ) -> Key {
+        if request.forwarded.is_empty() {
+            return request.key;
+        }
+        let mut by: Vec<String> =
+            names.map(str::to_ascii_lowercase).filter(|name| request.forwarded.contains(name)).collect();
+        let shard = self.shard(&request.primary);
+        let known = shard.get(&request.primary);
+        if by.is_empty() && known.is_none() {
+            return request.key;
+        }
+        by.extend(known.into_iter().flat_map(|varied| varied.fields.iter().cloned()));
+        key_of(site, &request.target, &request.fields, &by)
+    }
+
+    /// Takes in the names of fields that an object varies by. Returns the key of the variant that `request` selects,
+    /// and the key of the variant that has to go because the target has too many.
+    pub(crate) fn learn(
+        &self,
+        request: &CacheRequest<'_>,
+        site: &str,
+        names: &[String],
     ) -> (Key, Option<Key>) {
         if request.forwarded.is_empty() {
             return (request.key, None);
         }
-        let names: Vec<String> =
-            names.map(str::to_ascii_lowercase).filter(|name| request.forwarded.contains(name)).collect();
         let mut shard = self.shard(&request.primary);
         if names.is_empty() && !shard.contains_key(&request.primary) {
             return (request.key, None);
@@ -117,7 +136,7 @@ impl Variants {
         }
         let before = shard.get(&request.primary).map_or(0, Varied::bytes);
         let varied = shard.entry(request.primary).or_default();
-        varied.fields.extend(names);
+        varied.fields.extend(names.iter().filter(|name| request.forwarded.contains(name)).cloned());
         varied.fields.sort_unstable();
         varied.fields.dedup();
         let key = key_of(site, &request.target, &request.fields, &varied.fields);
@@ -141,5 +160,41 @@ impl Variants {
     /// Holds all locks, to show that a hit does not take them.
     pub(crate) fn hold(&self) -> [impl Drop; SHARDS] {
         self.shards.each_ref().map(|shard| shard.lock().unwrap())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(language: &str) -> CacheRequest<'static> {
+        let names = ["accept-language".to_owned(), "x-device".to_owned()];
+        let fields = [("accept-language".to_owned(), language.to_owned())];
+        let key = key_of("site", "/x", &fields, &[]);
+        let request = CacheRequest::new(key, "/x".into(), false, 0);
+        CacheRequest { fields: fields.into(), forwarded: names.into(), ..request }
+    }
+
+    #[test]
+    fn the_key_of_a_response_is_known_before_other_requests_use_its_names() {
+        let variants = Variants::new(Arc::new(Budget::new(1 << 20)));
+        let (french, german) = (request("fr"), request("de"));
+        assert_eq!(french.key, german.key);
+        let cases = [(vec!["Accept-Language"], true), (vec!["foo"], false), (vec![], false)];
+        for (names, selects) in cases {
+            let keys =
+                [&french, &german].map(|request| variants.key_with(request, "site", names.iter().copied()));
+            assert_eq!(keys[0] != keys[1], selects, "{names:?}");
+            assert_eq!(keys[0] != french.key, selects, "{names:?}");
+            assert_eq!(variants.other_key(&french, "site"), None, "{names:?}");
+        }
+        let key = variants.key_with(&french, "site", ["Accept-Language"].into_iter());
+        let (learned, gone) = variants.learn(&french, "site", &["accept-language".to_owned()]);
+        assert_eq!((learned, gone), (key, None));
+        assert_eq!(variants.other_key(&french, "site"), Some(key));
+        // A response that names another field varies by both.
+        let both = variants.key_with(&french, "site", ["x-device"].into_iter());
+        assert_eq!(variants.learn(&french, "site", &["x-device".to_owned()]).0, both);
+        assert_eq!(variants.learn(&french, "site", &["foo".to_owned()]).0, both);
     }
 }
