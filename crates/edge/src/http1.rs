@@ -16,6 +16,7 @@ use penstock_egress::{Part, Transmission};
 use penstock_http::body::BodyDecoder;
 use penstock_http::{BodyFraming, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
+use penstock_sys::end_of_round;
 use tokio::task::coop::consume_budget;
 
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE};
@@ -98,6 +99,7 @@ async fn next_head(connection: &mut Connection, settings: &Settings) -> Next {
     let waits_since = if connection.requests == 0 { connection.since } else { Instant::now() };
     let mut deadline = waits_since + settings.limits.idle_timeout;
     let mut idle = None;
+    let mut has_waited = false;
     loop {
         if !connection.inbox.is_empty() {
             idle = None;
@@ -115,8 +117,13 @@ async fn next_head(connection: &mut Connection, settings: &Settings) -> Next {
             ReadOutcome::Ended => return Next::Close(CLOSE_NOTIFY),
             ReadOutcome::KeyUpdates => return Next::Close(UNEXPECTED_MESSAGE),
             ReadOutcome::Broken(alert) => return Next::Close(alert.unwrap_or(CLOSE_NOTIFY)),
+            ReadOutcome::Nothing if connection.outlet.has_unsent() && !has_waited => {
+                // The request may come in this round, so that the handshake's last messages go with the response.
+                has_waited = true;
+                end_of_round().await;
+            }
             ReadOutcome::Nothing => {
-                // There is no response to send them with: the handshake's last messages go alone.
+                // There is no response to send them with: they go alone.
                 if connection.outlet.flush().is_err() {
                     return Next::Close(CLOSE_NOTIFY);
                 }
@@ -223,6 +230,8 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     connection.is_heard_out = is_whole && !request.keep_alive();
     let mut carrier = Http1Carrier::new(connection, settings, framing == ContentFraming::Chunked);
     carrier.is_last = !keep_alive;
+    // The responses of one round follow each other.
+    end_of_round().await;
     let sent = drive(&mut carrier, &worker, head, response.body).await;
     let now = Instant::now();
     let untaken = Untaken::new(carrier.budget, sent.bytes, now);

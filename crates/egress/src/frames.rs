@@ -224,7 +224,7 @@ pub(crate) fn send_sealed(
     now: Instant,
     fill: impl FnOnce(&mut FrameBatch<'_>),
 ) -> Result<FramesStep, SendError> {
-    if sealing.unsent.len() > LEFT_OVER_BYTES_MAX && !sealing.unsent.flush(socket)? {
+    if sealing.unsent.len() > LEFT_OVER_BYTES_MAX && !sealing.unsent.flush(socket, false)? {
         return Ok(FramesStep::Blocked);
     }
     if sealing.ended {

@@ -193,7 +193,7 @@ impl Kernel {
     pub(crate) fn flush(&mut self, socket: &ConnectedSocket) -> Result<bool, SendError> {
         if self.unsent.len() > 0 {
             self.sealed = self.sealed.saturating_add(records_at_most(0));
-            if !self.unsent.flush(socket).map_err(name_kernel_errors)? {
+            if !self.unsent.flush(socket, false).map_err(name_kernel_errors)? {
                 push(socket);
                 return Ok(false);
             }

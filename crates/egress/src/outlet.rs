@@ -214,13 +214,22 @@ impl Outlet {
         }
     }
 
+    /// Whether bytes that are sealed already wait for the next ones.
+    pub fn has_unsent(&self) -> bool {
+        match &self.kind {
+            Kind::Plain(unsent) => unsent.len() > 0,
+            Kind::UserSpace(sealing) => sealing.unsent.len() > 0,
+            Kind::Kernel(_) => false,
+        }
+    }
+
     /// Tries to send bytes that are sealed already; true once none is left.
     ///
     /// # Errors
     /// [`SendError::Gone`], [`SendError::Io`] or [`SendError::Kernel`].
     pub fn flush(&mut self) -> Result<bool, SendError> {
         match &mut self.kind {
-            Kind::Plain(unsent) => unsent.flush(&self.socket),
+            Kind::Plain(unsent) => unsent.flush(&self.socket, false),
             Kind::UserSpace(sealing) => sealing.flush(&self.socket),
             Kind::Kernel(kernel) => kernel.flush(&self.socket),
         }

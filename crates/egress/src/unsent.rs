@@ -63,10 +63,10 @@ impl Unsent {
         Ok(taken)
     }
 
-    /// Tries to send what waits; true once nothing does.
-    pub(crate) fn flush(&mut self, socket: &ConnectedSocket) -> Result<bool, SendError> {
+    /// Tries to send what waits; true once nothing does. The last packet of the last bytes waits for the end of the stream.
+    pub(crate) fn flush(&mut self, socket: &ConnectedSocket, is_last: bool) -> Result<bool, SendError> {
         while self.from < self.bytes.len() {
-            match send_some(socket, &self.bytes[self.from..], false) {
+            match send_some(socket, &self.bytes[self.from..], is_last) {
                 Ok(count) => self.from += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error.into()),

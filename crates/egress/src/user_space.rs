@@ -213,7 +213,7 @@ impl UserSpace {
     }
 
     pub(crate) fn flush(&mut self, socket: &ConnectedSocket) -> Result<bool, SendError> {
-        self.unsent.flush(socket)
+        self.unsent.flush(socket, self.ended)
     }
 
     /// The keys with the sequence number of the next record; `None` if only this program can use them.

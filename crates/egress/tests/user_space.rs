@@ -3,6 +3,7 @@
 
 mod harness;
 
+use std::io::{ErrorKind, Read};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use harness::{
     open_all, pair, run, send,
 };
 use penstock_egress::{Outlet, OutletLimits, Part, SendError, SocketSource, Step, Transmission};
+use penstock_sys::ConnectedSocket;
 use penstock_sys::aead::Cipher;
 use penstock_sys::file::Extent;
 use penstock_sys::traffic::ProtocolVersion;
@@ -212,6 +214,30 @@ fn the_last_response_of_a_connection_ends_in_close_notify() {
         let kinds: Vec<(u8, &[u8])> =
             records.iter().map(|record| (record.kind, &record.plaintext[..])).collect();
         assert_eq!(kinds, [(APPLICATION_DATA, &b"headbody"[..]), (ALERT, &[1, 0][..])]);
+    });
+}
+
+#[test]
+fn the_last_record_leaves_with_the_end_of_the_connection() {
+    run(async {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = Rc::new(ConnectedSocket::accept(&listener).unwrap().0);
+        let keys = keys(ProtocolVersion::Tls13, Cipher::Aes128Gcm);
+        let mut outlet = Outlet::user_space(Rc::clone(&socket), keys.clone(), LIMITS).unwrap();
+        outlet.begin_with(b"tickets".to_vec());
+        assert!(outlet.has_unsent());
+        outlet.alert(0);
+        assert!(outlet.flush().unwrap());
+        assert!(!outlet.has_unsent());
+        client.set_nonblocking(true).unwrap();
+        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop((outlet, socket));
+        client.set_nonblocking(false).unwrap();
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        let records = open_all(keys, received.strip_prefix(b"tickets").unwrap());
+        assert_eq!(records, [Record { kind: ALERT, plaintext: vec![1, 0] }]);
     });
 }
 

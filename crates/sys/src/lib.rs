@@ -16,6 +16,7 @@ pub mod machine;
 pub mod map;
 pub mod process;
 pub mod root;
+mod round;
 mod secret;
 pub mod send;
 pub mod socket;
@@ -25,3 +26,4 @@ pub mod watch;
 
 pub use closing::close_together;
 pub use connected::ConnectedSocket;
+pub use round::end_of_round;

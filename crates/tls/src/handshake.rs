@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use boring::ssl::{ErrorCode, HandshakeError, MidHandshakeSslStream, SslRef, SslStream, SslVersion};
-use penstock_sys::ConnectedSocket;
 use penstock_sys::aead::Cipher;
 use penstock_sys::ssl;
 use penstock_sys::traffic::{SendKeys, TrafficKeys};
+use penstock_sys::{ConnectedSocket, end_of_round};
 
 use crate::acceptor::Acceptor;
 use crate::alert;
@@ -94,7 +94,10 @@ async fn drive(
     loop {
         let permit = waited_for.take().or_else(|| limiter.try_acquire());
         ongoing = match advance(ongoing, permit) {
-            Ok(stream) => {
+            Ok(mut stream) => {
+                let finished = Instant::now();
+                send_flight(socket, stream.get_mut()).await?;
+                timing.waiting += finished.elapsed();
                 let progress = signing::progress(stream.ssl());
                 timing.signing = progress.map_or(Duration::ZERO, HandshakeProgress::signing);
                 timing.key_exchange =
@@ -102,10 +105,14 @@ async fn drive(
                 return Ok((stream, timing));
             }
             Err(HandshakeError::WouldBlock(paused)) => paused,
-            Err(HandshakeError::Failure(failed)) => return Err(failure_of(&failed)),
+            Err(HandshakeError::Failure(mut failed)) => {
+                send_alert(socket, failed.get_mut());
+                return Err(failure_of(&failed));
+            }
             Err(HandshakeError::SetupFailure(_)) => return Err(HandshakeFailure::silent("out_of_memory")),
         };
         let paused = Instant::now();
+        send_flight(socket, ongoing.get_mut()).await?;
         if let Some(signal) = signing::progress(ongoing.ssl()).and_then(HandshakeProgress::take_pending_load)
         {
             signal.loaded().await;
@@ -114,7 +121,6 @@ async fn drive(
         }
         let ready = match ongoing.error().code() {
             ErrorCode::WANT_READ => socket.readable().await,
-            ErrorCode::WANT_WRITE => socket.writable().await,
             ErrorCode::WANT_PRIVATE_KEY_OPERATION if wait_for_remote_key(&mut ongoing, socket).await? => {
                 let waited = paused.elapsed();
                 timing.signing_remote += waited;
@@ -141,6 +147,31 @@ async fn drive(
     }
 }
 
+/// Sends what the library has written, together with the flights of other handshakes.
+async fn send_flight(socket: &ConnectedSocket, wire: &mut Wire) -> Result<(), HandshakeFailure> {
+    let flight = wire.take_written();
+    if flight.is_empty() {
+        return Ok(());
+    }
+    end_of_round().await;
+    let mut rest = &flight[..];
+    while !rest.is_empty() {
+        match socket.try_send(rest) {
+            Ok(count) => rest = &rest[count..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                socket.writable().await.map_err(|_| HandshakeFailure::silent("connection_lost"))?;
+            }
+            Err(_) => return Err(HandshakeFailure::silent("connection_lost")),
+        }
+    }
+    Ok(())
+}
+
+/// Sends the library's alert as far as the socket takes it.
+fn send_alert(socket: &ConnectedSocket, wire: &mut Wire) {
+    let _sent = socket.try_send(&wire.take_written());
+}
+
 /// Waits for the signature of a remote key; returns false if the handshake does not need one.
 async fn wait_for_remote_key(
     ongoing: &mut MidHandshakeSslStream<Wire>,
@@ -155,6 +186,7 @@ async fn wait_for_remote_key(
     if answer.is_err() && !has_fallback {
         // The library sends no alert for a key that fails, and the client would wait for its own deadline.
         ssl::send_fatal_alert(ongoing.ssl_mut(), alert::INTERNAL_ERROR);
+        send_alert(socket, ongoing.get_mut());
         let alert_sent = Some(alert::INTERNAL_ERROR);
         return Err(HandshakeFailure { alert_sent, ..HandshakeFailure::silent("private_key_unavailable") });
     }
@@ -219,7 +251,6 @@ fn take_over(
     // With early data the server's flight has been sent, tickets included; the rest of the client's handshake is read
     // later, together with its data, and answered with alerts only.
     // Otherwise the library holds tickets back until its first write. An empty write makes it seal them into the wire.
-    stream.get_mut().keep_writes();
     if !ssl::flush_tickets(stream.ssl_mut()) {
         return Err(HandshakeFailure::silent("tickets_unavailable"));
     }

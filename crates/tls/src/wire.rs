@@ -15,7 +15,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_BYTES]);
 }
 
-/// Connects the library to the socket; it writes only during the handshake.
+/// Connects the library to the socket. It reads from there; what it writes is collected, to be sent by the handshake.
 pub(crate) struct Wire {
     socket: Rc<ConnectedSocket>,
     /// Bytes read from the socket that the library has not asked for yet; empty on an idle connection.
@@ -23,36 +23,25 @@ pub(crate) struct Wire {
     /// How many of `received` the library has taken.
     taken: usize,
     at_end: bool,
-    writing: WriteMode,
-}
-
-/// Destination of the bytes that the library writes.
-enum WriteMode {
-    /// The socket.
-    Through,
-    /// A buffer, to be sent with other bytes.
-    Kept(Vec<u8>),
-    /// None: bytes are dropped, but reported as written, so that the library reports its alerts.
-    Dropped,
+    /// What the library has written. `None` once its send keys are stale: bytes are dropped then, but reported as written,
+    /// so that the library reports its alerts.
+    written: Option<Vec<u8>>,
 }
 
 impl Wire {
     /// `received` is what was read from the socket before the handshake.
     pub(crate) fn new(socket: Rc<ConnectedSocket>, received: Vec<u8>) -> Self {
-        Self { socket, received, taken: 0, at_end: false, writing: WriteMode::Through }
+        Self { socket, received, taken: 0, at_end: false, written: Some(Vec::new()) }
     }
 
-    /// Collects what the library writes from now on.
-    pub(crate) fn keep_writes(&mut self) {
-        self.writing = WriteMode::Kept(Vec::new());
+    /// What the library has written since the last call.
+    pub(crate) fn take_written(&mut self) -> Vec<u8> {
+        self.written.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Drops what the library writes from now on, because its send keys are stale. Returns the collected bytes.
+    /// Drops what the library writes from now on, because its send keys are stale. Returns what it has written.
     pub(crate) fn close_write(&mut self) -> Vec<u8> {
-        match std::mem::replace(&mut self.writing, WriteMode::Dropped) {
-            WriteMode::Kept(bytes) => bytes,
-            WriteMode::Through | WriteMode::Dropped => Vec::new(),
-        }
+        self.written.take().unwrap_or_default()
     }
 
     /// Whether the peer has ended its side of the TCP connection.
@@ -108,14 +97,10 @@ impl Read for Wire {
 
 impl Write for Wire {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.writing {
-            WriteMode::Through => self.socket.try_send(bytes),
-            WriteMode::Kept(kept) => {
-                kept.extend_from_slice(bytes);
-                Ok(bytes.len())
-            }
-            WriteMode::Dropped => Ok(bytes.len()),
+        if let Some(written) = &mut self.written {
+            written.extend_from_slice(bytes);
         }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

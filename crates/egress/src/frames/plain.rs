@@ -92,7 +92,7 @@ pub(crate) fn send_plain(
     limits: &OutletLimits,
     fill: impl FnOnce(&mut FrameBatch<'_>),
 ) -> Result<FramesStep, SendError> {
-    if !unsent.flush(socket)? {
+    if !unsent.flush(socket, false)? {
         return Ok(FramesStep::Blocked);
     }
     with_batch(|batch| {

@@ -4,7 +4,10 @@
 use std::fs;
 use std::io::{Read, Write};
 
-use penstock_testkit::{Client, Server, Setup, Strace};
+use std::net::TcpStream;
+
+use penstock_testkit::{Client, Server, Setup, Strace, TlsOptions, client_hello};
+use rustix::process::Signal;
 
 /// Connections of one test: some of them are disturbed by what happens once in a while, such as a look whether the file has
 /// changed.
@@ -110,4 +113,86 @@ fn a_tls_connection_with_one_request_takes_no_more_calls_than_these() {
         &[]
     };
     assert_least(&connections, &[&flights[..], tickets, &response].concat());
+}
+
+/// The clients of one round.
+const CROWD: usize = 3;
+
+/// The names of a worker's calls that move bytes for requests that `send` makes while the server is stopped, so that it finds
+/// them in one round; `None` if this user may not trace.
+fn calls_of_round(server: &Server, send: impl Fn() -> Vec<TcpStream>) -> Option<Vec<String>> {
+    let traces = server.directory().join("traces");
+    fs::create_dir(&traces).unwrap();
+    let strace = Strace::attach(server, &["-ff", "-s", "0"], &traces.join("thread"))?;
+    server.signal(Signal::STOP);
+    wait_until_stopped(server);
+    let clients = send();
+    server.signal(Signal::CONT);
+    for mut client in &clients {
+        assert_eq!(client.read(&mut [0]).unwrap(), 1);
+    }
+    strace.detach();
+    let text = fs::read_to_string(traces.join(format!("thread.{}", worker_thread(server)))).unwrap();
+    let moving = |line: &&str| {
+        ["read(", "sendmsg(", "sendto("].iter().any(|name| line.starts_with(name)) && !line.contains("EAGAIN")
+    };
+    Some(text.lines().filter(moving).filter_map(|line| line.split('(').next()).map(str::to_owned).collect())
+}
+
+/// Waits until every thread is stopped.
+fn wait_until_stopped(server: &Server) {
+    let path = format!("/proc/{}/task/{}/stat", server.pid().as_raw_nonzero(), worker_thread(server));
+    loop {
+        let stat = fs::read_to_string(&path).unwrap();
+        // The state follows the name, which is in parentheses.
+        if stat.rsplit(") ").next().unwrap().starts_with(['T', 't']) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_responses_of_a_round_follow_each_other() {
+    let server = Setup::new().workers(1).start();
+    server.write("a.txt", "a\n");
+    let request = b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let sockets: Vec<TcpStream> = (0..CROWD).map(|_| TcpStream::connect(server.http()).unwrap()).collect();
+    for mut socket in &sockets {
+        socket.write_all(request).unwrap();
+        let mut response = Vec::new();
+        while !response.ends_with(b"\r\n\r\na\n") {
+            let mut byte = [0];
+            socket.read_exact(&mut byte).unwrap();
+            response.extend_from_slice(&byte);
+        }
+    }
+    let send = || {
+        let again = |mut socket: &TcpStream| {
+            socket.write_all(request).unwrap();
+            socket.try_clone().unwrap()
+        };
+        sockets.iter().map(again).collect()
+    };
+    let Some(calls) = calls_of_round(&server, send) else { return };
+    assert_eq!(calls, [["read"; CROWD], ["sendmsg"; CROWD]].concat());
+}
+
+#[test]
+fn the_flights_of_a_round_follow_each_other() {
+    let server = Setup::new().workers(1).start();
+    let hello = client_hello(&server, &TlsOptions::default());
+    // What every thread makes once is made.
+    server.write("a.txt", "a\n");
+    assert_eq!(Client::tls(&server).get("/a.txt").text(), "a\n");
+    let send = || {
+        let begin = |_| {
+            let mut socket = TcpStream::connect(server.https()).unwrap();
+            socket.write_all(&hello).unwrap();
+            socket
+        };
+        (0..CROWD).map(begin).collect()
+    };
+    let Some(calls) = calls_of_round(&server, send) else { return };
+    assert_eq!(calls[..2 * CROWD], [["read"; CROWD], ["sendto"; CROWD]].concat());
 }
