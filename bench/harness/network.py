@@ -55,6 +55,12 @@ class _Joined:
     server = None  # the descriptor of the server's namespace
 
 
+def add_arguments(parser):
+    """The arguments of a program that measures: what it counts, and over which congestion control."""
+    parser.add_argument("--account", choices=ACCOUNTS, default="threads", help="what counts as cost: see bench/README.md")
+    parser.add_argument("--congestion", metavar="NAME", help="congestion control of both sides, such as cubic (the system's)")
+
+
 def account():
     """The account of the run."""
     return _Joined.account
