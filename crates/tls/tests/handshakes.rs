@@ -18,10 +18,14 @@ use boring::symm::{self, Cipher};
 use boring::x509::X509;
 use penstock_sys::ssl::{TicketKey, client};
 use penstock_sys::traffic::Secret;
+use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::directory::KeyFile;
 use penstock_tls::tickets::{TicketKeyring, TicketOutcome, TicketPolicy, key_file};
-use penstock_tls::{AcceptorSettings, ClientCertificateLimits, ClientCertificateMode, ClientCertificates};
-use rcgen::{CertificateParams, KeyPair};
+use penstock_tls::{
+    AcceptorSettings, ClientCertificateLimits, ClientCertificateMode, ClientCertificates, DefaultFor,
+    OfferedCertificate,
+};
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
 
 use harness::{HELLO_BYTES_MAX, TestServer, settings};
 
@@ -58,6 +62,35 @@ fn a_client_hello_of_40_kib_is_accepted_also_after_a_retry_request() {
                 assert_eq!(facts.retried, version == SslVersion::TLS1_3 && groups.starts_with("P-384"));
                 client.join().unwrap();
             }
+        }
+    });
+}
+
+#[test]
+fn a_flight_that_a_full_socket_takes_in_pieces_arrives_whole() {
+    const EXTENSION_BYTES: usize = 80_000;
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+    let extension = CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99_999], vec![4; EXTENSION_BYTES]);
+    params.custom_extensions.push(extension);
+    let chain = params.self_signed(&key).unwrap().pem();
+    let certificate = Certificate::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
+    let offered = OfferedCertificate::loaded(&Arc::new(certificate), DefaultFor::Unmarked);
+    let mut server =
+        TestServer::new(AcceptorSettings { certificates: vec![offered], ..settings(&["a.test"]) });
+    server.send_buffer = Some(4096);
+    server.run(async |server| {
+        for version in [SslVersion::TLS1_2, SslVersion::TLS1_3] {
+            let (accepted, client) = server
+                .accept(move |socket| {
+                    let mut context = context();
+                    context.set_max_proto_version(Some(version)).unwrap();
+                    let stream = Ssl::new(&context.build()).unwrap().connect(socket).unwrap();
+                    stream.ssl().peer_certificate().unwrap().to_der().unwrap().len()
+                })
+                .await;
+            accepted.unwrap();
+            assert!(client.join().unwrap() > EXTENSION_BYTES);
         }
     });
 }

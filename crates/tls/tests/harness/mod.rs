@@ -57,11 +57,14 @@ pub(crate) struct TestServer {
     acceptor: Acceptor,
     limiter: SigningLimiter,
     listener: Option<TcpListener>,
+    /// Bytes that a socket takes at once, if not as many as the system says.
+    pub(crate) send_buffer: Option<usize>,
 }
 
 impl TestServer {
     pub(crate) fn new(settings: AcceptorSettings) -> Self {
-        Self { acceptor: Acceptor::new(settings).unwrap(), limiter: SigningLimiter::new(16), listener: None }
+        let limiter = SigningLimiter::new(16);
+        Self { acceptor: Acceptor::new(settings).unwrap(), limiter, listener: None, send_buffer: None }
     }
 
     /// Runs a test on one thread, like a worker.
@@ -85,6 +88,9 @@ impl TestServer {
         let address = self.address();
         let client = thread::spawn(move || client(ClientSocket::connect(address).unwrap()));
         let socket = self.listener.as_ref().unwrap().accept().await.unwrap().0.into_std().unwrap();
+        if let Some(bytes) = self.send_buffer {
+            rustix::net::sockopt::set_socket_send_buffer_size(&socket, bytes).unwrap();
+        }
         let socket = Rc::new(ConnectedSocket::from(socket));
         let accepted = self
             .acceptor
