@@ -151,22 +151,25 @@ async fn next_head(connection: &mut Connection, settings: &Settings) -> Next {
                     connection.give_up_place();
                     return Next::Close(CLOSE_NOTIFY);
                 }
-                if !came {
-                    if untaken.is_some_and(|untaken| untaken == until) {
-                        if connection.is_untaken_given_up() {
-                            return Next::Close(CLOSE_NOTIFY);
-                        }
-                        continue;
-                    }
-                    if unfinished.is_some() {
-                        connection.worker.shard.early_request("abandoned");
-                        return Next::Close(CLOSE_NOTIFY);
-                    }
-                    return if begun { Next::Refused(HEAD_TOO_SLOW) } else { Next::Close(CLOSE_NOTIFY) };
+                let is_untaken_due = untaken.is_some_and(|untaken| untaken == until);
+                if !came && let Some(end) = waited_too_long(connection, begun, is_untaken_due) {
+                    return end;
                 }
             }
         }
     }
+}
+
+/// The end of a wait in which no byte came until its deadline; `None` if the wait goes on.
+fn waited_too_long(connection: &mut Connection, begun: bool, is_untaken_due: bool) -> Option<Next> {
+    if is_untaken_due {
+        return connection.is_untaken_given_up().then_some(Next::Close(CLOSE_NOTIFY));
+    }
+    if connection.early_deadline().is_some() {
+        connection.worker.shard.early_request("abandoned");
+        return Some(Next::Close(CLOSE_NOTIFY));
+    }
+    Some(if begun { Next::Refused(HEAD_TOO_SLOW) } else { Next::Close(CLOSE_NOTIFY) })
 }
 
 /// A reason of its own for TLS on a port for plain HTTP.
