@@ -66,6 +66,8 @@ pub struct ServerConnection {
     last_stream: u32,
     /// Bytes that the client lets this side send.
     send_window: i64,
+    /// Bytes that WINDOW_UPDATE frames may give back without being counted.
+    updates_credit: u64,
     /// Bytes that the client may send, on the connection.
     receive_window: i64,
     /// Bytes of the connection's window that were released and not yet announced.
@@ -107,6 +109,7 @@ impl ServerConnection {
             phase: Phase::Open,
             last_stream: 0,
             send_window: i64::from(WINDOW_INITIAL),
+            updates_credit: 0,
             receive_window: i64::from(limits.connection_window.clamp(WINDOW_INITIAL, MAX_31_BITS)),
             released: 0,
             stream_window: WINDOW_INITIAL,

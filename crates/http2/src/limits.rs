@@ -64,7 +64,7 @@ pub struct FloodLimits {
     pub empty_data: u16,
     /// PRIORITY and PRIORITY_UPDATE.
     pub priorities: u16,
-    /// WINDOW_UPDATE, beyond four for each DATA frame that was sent.
+    /// WINDOW_UPDATE of less than 1 KiB, or of more bytes than were sent, beyond four for each DATA frame that was sent.
     pub window_updates: u16,
     /// Frames for closed streams, frames of unknown types, and GOAWAY.
     pub ignored: u16,

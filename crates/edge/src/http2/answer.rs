@@ -127,7 +127,12 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
             }
             Err(rejection) => Err(rejection),
         },
-        None => Ok(respond(&content, &settings.sites, client).await),
+        None => {
+            if request.body() != BodyFraming::None {
+                stream.with(|slot, _| slot.body.drop_unused());
+            }
+            Ok(respond(&content, &settings.sites, client).await)
+        }
     };
     let mut response = match responded {
         Ok(response) => response,
@@ -250,6 +255,7 @@ async fn answer_rejected(opened: &Opened, rejection: Rejection, started: Instant
     let Opened { stream, number, settings, .. } = opened;
     let worker = Rc::clone(&stream.shared.worker);
     worker.shard.rejected(rejection.reason);
+    stream.with(|slot, _| slot.body.drop_unused());
     let text = rejection.status.body_text();
     let length = Some(text.len() as u64);
     let status = rejection.status.code();

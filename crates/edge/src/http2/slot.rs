@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use penstock_config::limits;
 use penstock_content::Fields;
 use penstock_egress::{Available, FrameBatch, SendError, Transmission};
 use penstock_http::response::written_fields;
@@ -63,15 +64,33 @@ pub(super) struct ReceivedBody {
     /// What its reader has not taken.
     pub(super) pieces: VecDeque<Vec<u8>>,
     pub(super) is_whole: bool,
+    /// Whether the response needs nothing of it.
+    is_unused: bool,
 }
 
 impl ReceivedBody {
-    /// Adds what has come.
+    fn new(is_whole: bool) -> Self {
+        Self { pieces: VecDeque::new(), is_whole, is_unused: false }
+    }
+
+    /// Adds what has come. Pieces are joined, because the client may send frames of one byte.
     pub(super) fn add(&mut self, bytes: Vec<u8>, is_last: bool) {
-        if !bytes.is_empty() {
-            self.pieces.push_back(bytes);
-        }
         self.is_whole |= is_last;
+        if self.is_unused || bytes.is_empty() {
+            return;
+        }
+        match self.pieces.back_mut() {
+            Some(last) if last.len() + bytes.len() <= limits::PASSED_PIECE_BYTES => {
+                last.extend_from_slice(&bytes);
+            }
+            _ => self.pieces.push_back(bytes),
+        }
+    }
+
+    /// Drops what has come and what is still to come. It is not given back to the stream's window, so that the client soon
+    /// stops sending it.
+    pub(super) fn drop_unused(&mut self) {
+        (self.is_unused, self.pieces) = (true, VecDeque::new());
     }
 }
 
@@ -114,7 +133,7 @@ impl Slot {
             first_byte: None,
             budget,
             short: None,
-            body: ReceivedBody { pieces: VecDeque::new(), is_whole: is_body_whole },
+            body: ReceivedBody::new(is_body_whole),
             detached: None,
             looked_at: 0,
             waker: None,

@@ -15,6 +15,9 @@ const SETTINGS_MAX: usize = 64;
 /// Streams whose priority is kept before they are open (RFC 9218 §7.1).
 const EARLY_PRIORITIES_MAX: usize = 16;
 
+/// Bytes of a window that a usual client gives back at once.
+const UPDATE_BYTES_USUAL: u64 = 1024;
+
 impl ServerConnection {
     /// Whether the client has not opened this stream.
     pub(super) fn is_idle(&self, id: u32) -> bool {
@@ -144,8 +147,8 @@ impl ServerConnection {
         header: FrameHeader,
         payload: &[u8],
     ) -> Result<(), ConnectionError> {
-        self.guard.count(Flood::WindowUpdate)?;
         let increment = i64::from(number(payload) & MAX_31_BITS);
+        self.count_update(increment.unsigned_abs())?;
         if header.stream == 0 {
             self.send_window += increment;
             return match increment {
@@ -168,6 +171,18 @@ impl ServerConnection {
             return self.stream_error(header.stream, ErrorCode::FLOW_CONTROL_ERROR, "window_overflow");
         }
         Ok(())
+    }
+
+    /// Counts a WINDOW_UPDATE, unless it gives back at least 1 KiB of what was sent: some clients send one for each window and
+    /// each 4 KiB that their program reads, also long after the last byte was sent.
+    fn count_update(&mut self, increment: u64) -> Result<(), ConnectionError> {
+        match self.updates_credit.checked_sub(increment) {
+            Some(left) if increment >= UPDATE_BYTES_USUAL => {
+                self.updates_credit = left;
+                Ok(())
+            }
+            _ => self.guard.count(Flood::WindowUpdate),
+        }
     }
 
     pub(super) fn rst_stream(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), ConnectionError> {

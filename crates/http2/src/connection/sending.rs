@@ -12,8 +12,11 @@ use crate::streams::{Outgoing, StreamState};
 /// Longer names are put into lowercase letters with an allocation.
 const NAME_BYTES_USUAL: usize = 32;
 
-/// WINDOW_UPDATE frames that each DATA frame allows a client to send.
+/// WINDOW_UPDATE frames of any size that each DATA frame allows a client to send.
 const UPDATES_PER_DATA: u16 = 4;
+
+/// Windows that each sent byte is taken from: that of the connection and that of the stream.
+const WINDOWS: u64 = 2;
 
 impl ServerConnection {
     /// Appends HEADERS (and CONTINUATION) with a response head to `out`. With a status of 1xx and `end` unset a further head
@@ -142,6 +145,7 @@ impl ServerConnection {
         let taken = i64::try_from(length).unwrap_or(i64::MAX);
         self.send_window -= taken;
         self.guard.allow(Flood::WindowUpdate, UPDATES_PER_DATA);
+        self.updates_credit = self.updates_credit.saturating_add(WINDOWS * length as u64);
         if let Some(state) = self.streams.get_mut(stream.get()) {
             state.send_window -= taken;
             if !std::mem::replace(&mut state.has_given, true) {

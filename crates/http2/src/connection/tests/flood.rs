@@ -187,3 +187,34 @@ fn bytes_for_streams_that_are_gone_return_to_the_connection() {
     }
     assert!(returned > 199 * 16_384 - 1024 * 1024 / 2, "{returned}");
 }
+
+#[test]
+fn a_client_may_give_back_all_that_was_sent_in_updates_of_four_kib_for_each_window() {
+    let mut client = Client::with_defaults();
+    client.window_update(0, 1 << 30).unwrap();
+    let update = |client: &mut Client, stream| client.window_update(stream, 4096);
+    for id in (1..200).step_by(2) {
+        let stream = client.get(id);
+        client.window_update(id, 1 << 30).unwrap();
+        client.respond(stream, false);
+        for part in 0..64 {
+            client.connection.data_header(stream, 16_384, part == 63);
+        }
+        if id % 4 == 1 {
+            // The program reads later than its library.
+            client.connection.finished(stream);
+        }
+        for _ in 0..256 {
+            assert_eq!(update(&mut client, 0), Ok(()));
+            assert_eq!(update(&mut client, id), Ok(()));
+        }
+        client.connection.take_control();
+        client.events();
+    }
+    // What was not sent is counted.
+    let limit = u32::from(FloodLimits::default().window_updates);
+    let (cut_at, result) =
+        (0..).map(|number| (number, update(&mut client, 199))).find(|(_, result)| result.is_err()).unwrap();
+    assert_eq!(result, error(ErrorCode::ENHANCE_YOUR_CALM, "window_update_flood"));
+    assert!(cut_at <= limit, "{cut_at}");
+}

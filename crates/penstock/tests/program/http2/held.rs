@@ -3,8 +3,8 @@
 use std::net::Shutdown;
 
 use penstock_testkit::frames::{
-    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_WINDOW, PREFACE, Peer, RST_STREAM, SETTINGS, frame,
-    get, request, window,
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_WINDOW, PING, PREFACE, Peer, RST_STREAM, SETTINGS,
+    frame, get, request, window,
 };
 use penstock_testkit::origin::Origin;
 use penstock_testkit::{Client, Setup, until};
@@ -232,4 +232,36 @@ fn a_drain_says_goaway_twice_and_ends_with_the_last_response() {
     }
     peer.rest();
     assert!(server.wait().success());
+}
+
+/// A body of a request that needs none, in frames of one byte: each would take an allocation of its own.
+#[test]
+fn bodies_in_frames_of_one_byte_take_no_more_memory_than_their_bytes() {
+    const CONNECTIONS: usize = 2;
+    let server = setup().start();
+    let file = server.file("1m.bin", 1 << 20);
+    let open = || {
+        let mut peer = Peer::tls(&server).open(&NO_WINDOW);
+        for stream in [1, 3, 5, 7] {
+            peer.send(&frame(HEADERS, END_HEADERS, stream, &request("GET", "/1m.bin")));
+            peer.expect(HEADERS);
+        }
+        peer
+    };
+    let mut peers: Vec<Peer<_>> = (0..CONNECTIONS).map(|_| open()).collect();
+    let before = server.memory();
+    let round: Vec<u8> = [1, 3, 5, 7].into_iter().flat_map(|stream| frame(DATA, 0, stream, b"x")).collect();
+    let rounds = round.repeat(4096);
+    for peer in &mut peers {
+        // 32 KiB of payload on each stream, an eighth of what its window allows.
+        (0..8).for_each(|_| peer.send(&rounds));
+        peer.send(&frame(PING, 0, 0, &[7; 8]));
+        peer.expect(PING);
+    }
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 4 << 20, "{grown} bytes for {CONNECTIONS} connections");
+    for peer in &mut peers {
+        peer.send(&[window(0, 1 << 20), window(7, 1 << 20)].concat());
+        assert_eq!(peer.body(7), file.all());
+    }
 }
