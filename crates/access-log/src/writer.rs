@@ -2,7 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +19,7 @@ use rustix::io::Errno;
 use crate::queue::Shared;
 use crate::record::Record;
 
-const WARNING_INTERVAL: Duration = Duration::from_secs(limits::ACCESS_LOG_COMPLAINT_SECONDS);
+const WARNING_INTERVAL: Duration = Duration::from_secs(limits::ACCESS_LOG_WARNING_SECONDS);
 
 /// The state of the log thread.
 #[derive(Debug)]
@@ -132,8 +133,9 @@ impl<R: Record> Writer<R> {
     fn reopen(&mut self) {
         match LogFile::open(&self.file.path) {
             Ok(file) => {
+                // The same file, which was not renamed, still ends within a line.
+                self.batch.torn &= file.is_same(&self.file);
                 self.file = file;
-                self.batch.torn = false;
             }
             Err(error) => {
                 let path = self.file.path.display();
@@ -150,6 +152,9 @@ impl LogFile {
     /// # Errors
     /// The error of the system; and for a named pipe that no process reads, since opening it would wait for a reader.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
+        if let Some(stream) = standard_stream(path) {
+            return Ok(Self { path: path.to_owned(), file: File::from(stream?) });
+        }
         let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
         let mut options = OpenOptions::new();
         let options = options.append(true).create(true).mode(0o640).custom_flags(nonblocking);
@@ -162,6 +167,21 @@ impl LogFile {
         // Only opening must not wait: the log thread may.
         fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
         Ok(Self { path: path.to_owned(), file })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let place = |log: &Self| log.file.metadata().map(|found| (found.dev(), found.ino())).ok();
+        place(self).is_some_and(|found| Some(found) == place(other))
+    }
+}
+
+/// Standard output or standard error, if the path is one of their names. Their descriptor is used as it is: a socket, which systemd
+/// gives a service, cannot be opened by that name, and a pipe of another user may not be.
+fn standard_stream(path: &Path) -> Option<io::Result<OwnedFd>> {
+    match path.to_str()? {
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => Some(io::stdout().as_fd().try_clone_to_owned()),
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => Some(io::stderr().as_fd().try_clone_to_owned()),
+        _ => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The mark in the directory of a memory tier whose process drains: a successor waits for the tiers instead of failing.
 //!
-//! Whether the directory is in use is told by the lock on its files alone. A mark that a crash left there means nothing
-//! without that lock, and the next process that takes it removes the mark.
+//! Only the lock on its files shows whether the directory is in use. A mark that a crash left there means nothing without
+//! that lock, and the next process that takes it removes the mark.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

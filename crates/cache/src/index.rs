@@ -1,4 +1,4 @@
-//! All objects by key, and the claims of those that are being found out.
+//! All objects by key, and the claims of objects that are being fetched.
 
 mod pending;
 mod table;
@@ -61,10 +61,20 @@ struct Shard<D: Describe> {
     state: Mutex<ShardState<D>>,
 }
 
+/// Gives the result of a claim to the requests that wait for it.
+type ClaimSender<D> = Arc<watch::Sender<Outcome<D>>>;
+
 struct ShardState<D: Describe> {
-    pending: HashMap<Key, Arc<watch::Sender<Outcome<D>>>>,
+    pending: HashMap<Key, ClaimSender<D>>,
     arrivals: u32,
     bytes: u64,
+}
+
+impl<D: Describe> ShardState<D> {
+    /// Whether the claim of this key is the one with this sender.
+    fn is_claimed_by(&self, key: &Key, sender: &ClaimSender<D>) -> bool {
+        self.pending.get(key).is_some_and(|pending| Arc::ptr_eq(pending, sender))
+    }
 }
 
 impl<D: Describe> Shard<D> {
@@ -169,6 +179,35 @@ impl<D: Describe> Index<D> {
         self.insert(shard, state, object);
     }
 
+    /// Adds an object without a claim of its key, for later requests and for the next process. An object with the same
+    /// key is replaced if `is_replaceable` says so; otherwise the new one is withdrawn. A claim of the key goes on.
+    pub fn insert_kept(&self, object: &Arc<Object<D>>, is_replaceable: impl FnOnce(&Object<D>) -> bool) {
+        self.insert_persistent(object, |_, known| known.is_none_or(|known| is_replaceable(&known)));
+    }
+
+    /// Adds an object, also for the next process, and removes the versions that earlier processes and the disks have. If
+    /// `may_insert` refuses that, by the state of its shard and the object that has its key, the object is withdrawn.
+    fn insert_persistent(
+        &self,
+        object: &Arc<Object<D>>,
+        may_insert: impl FnOnce(&ShardState<D>, Option<Arc<Object<D>>>) -> bool,
+    ) {
+        // Before another request can find and forget it.
+        object.keep();
+        let shard = self.shard(object.key());
+        let state = shard.lock();
+        if !may_insert(&state, shard.table.get(object.key())) {
+            drop(state);
+            object.withdraw();
+            return;
+        }
+        self.insert(shard, state, object);
+        object.supersede();
+        if let Some(dormant) = self.take_dormant(object.key()) {
+            dormant.clear_records();
+        }
+    }
+
     /// Adds an object and withdraws the one that had its key.
     fn insert(&self, shard: &Shard<D>, mut state: MutexGuard<'_, ShardState<D>>, object: &Arc<Object<D>>) {
         let replaced = shard.table.get(object.key());
@@ -249,13 +288,17 @@ impl<D: Describe> Index<D> {
         evicted
     }
 
-    /// Removes the object of a key from all tiers, also for the next process. Its readers may finish.
+    /// Removes the object of a key from all tiers, also for the next process. Its readers may finish. The result of a
+    /// claim of the key goes to the requests that wait for it and is not kept, since it may be older than this call.
     pub fn forget(&self, key: &Key, tiers: &Tiers) -> bool {
-        let newest = tiers.memory().next_object();
+        let newest = tiers.next_object();
         let on_disk = tiers.disks().is_some_and(|disks| disks.forget(key, newest, Versions::All));
         let dormant = self.take_dormant(key);
         let shard = self.shard(key);
-        let removed = self.remove(shard, &mut shard.lock(), key);
+        let mut state = shard.lock();
+        state.pending.remove(key);
+        let removed = self.remove(shard, &mut state, key);
+        drop(state);
         if let Some(dormant) = &dormant {
             dormant.clear_records();
         }
@@ -265,18 +308,16 @@ impl<D: Describe> Index<D> {
         dormant.is_some() || removed.is_some() || on_disk
     }
 
-    /// Removes this version of an object, if it is still the one in the index.
+    /// Removes this version of an object from the index, if it is still there, and from all tiers.
     pub fn forget_version(&self, key: &Key, version: &Arc<Object<D>>) {
         let shard = self.shard(key);
         let mut state = shard.lock();
-        if !shard.table.get(key).is_some_and(|known| Arc::ptr_eq(&known, version)) {
-            return;
+        if shard.table.get(key).is_some_and(|known| Arc::ptr_eq(&known, version)) {
+            self.remove(shard, &mut state, key);
         }
-        let removed = self.remove(shard, &mut state, key);
         drop(state);
-        if let Some(object) = removed {
-            object.withdraw();
-        }
+        // Also one that was restored and is not in the index yet.
+        version.withdraw();
     }
 
     /// Calls `look` for each object. A shard is locked only while its objects are listed.
@@ -311,20 +352,18 @@ impl<D: Describe> Index<D> {
         IndexEntry::Claimed(ObjectClaim { index: Arc::clone(self), key: *key, sender: Some(sender) })
     }
 
-    fn end_claim(&self, key: &Key, kept: Option<&Arc<Object<D>>>) {
+    /// Ends a claim that [`Self::forget`] has not ended already; only then `kept` is added.
+    fn end_claim(&self, key: &Key, sender: &ClaimSender<D>, kept: Option<&Arc<Object<D>>>) {
+        let is_claimed = |state: &ShardState<D>| state.is_claimed_by(key, sender);
         if let Some(object) = kept {
-            object.keep();
-            object.supersede();
-            // It replaces the object of an earlier process.
-            let dormant = self.take_dormant(key);
-            if let Some(dormant) = dormant {
-                dormant.clear_records();
-            }
-            let shard = self.shard(object.key());
-            self.insert(shard, shard.lock(), object);
+            debug_assert!(object.key() == key, "a claim keeps the object of its key");
+            self.insert_persistent(object, |state, _| is_claimed(state));
         }
         // Afterwards, so that a request finds either the claim or the object.
-        self.shard(key).lock().pending.remove(key);
+        let mut state = self.shard(key).lock();
+        if is_claimed(&state) {
+            state.pending.remove(key);
+        }
     }
 
     fn take_dormant(&self, key: &Key) -> Option<Arc<Dormant>> {
@@ -354,11 +393,11 @@ fn weight<D: Describe>(object: &Object<D>) -> u64 {
     size_of::<Object<D>>() as u64 + object.description().heap_bytes() as u64 + OBJECT_OVERHEAD_BYTES
 }
 
-/// The duty to find out what an object is. Dropped without a result, the next request may claim the key.
+/// Claim on a key: the holder fetches the object. If it is dropped without a result, the next request may claim the key.
 pub struct ObjectClaim<D: Describe> {
     index: Arc<Index<D>>,
     key: Key,
-    sender: Option<Arc<watch::Sender<Outcome<D>>>>,
+    sender: Option<ClaimSender<D>>,
 }
 
 impl<D: Describe> ObjectClaim<D> {
@@ -367,7 +406,14 @@ impl<D: Describe> ObjectClaim<D> {
         &self.key
     }
 
-    /// Keeps the object under its key, and gives it to all that wait.
+    /// Whether [`Index::forget`] has not been called for the key since it was claimed.
+    pub fn is_current(&self) -> bool {
+        let state = self.index.shard(&self.key).lock();
+        self.sender.as_ref().is_some_and(|sender| state.is_claimed_by(&self.key, sender))
+    }
+
+    /// Keeps the object under its key, unless [`Index::forget`] was called for the key meanwhile, and gives it to all that
+    /// wait.
     pub fn keep(mut self, object: &Arc<Object<D>>) {
         self.end(Some(object), Some(ClaimResult::Shared(Arc::clone(object))));
     }
@@ -384,7 +430,7 @@ impl<D: Describe> ObjectClaim<D> {
 
     fn end(&mut self, kept: Option<&Arc<Object<D>>>, outcome: Outcome<D>) {
         let Some(sender) = self.sender.take() else { return };
-        self.index.end_claim(&self.key, kept);
+        self.index.end_claim(&self.key, &sender, kept);
         if outcome.is_some() {
             sender.send_replace(outcome);
         }

@@ -35,7 +35,7 @@ pub(crate) use limits::slice_length;
 pub use limits::{TierCounters, TierError, TierLimits, TierWarning};
 pub(crate) use record::SlotRecord;
 pub use restore::Restored;
-pub(crate) use restore::{Dormant, RestoredSlice};
+pub(crate) use restore::{Dormant, OBJECT_MAX, RestoredSlice};
 pub(crate) use scrub::Scrubber;
 pub(crate) use slot::{Note, Slot, ghost};
 pub use tier::MemoryTier;

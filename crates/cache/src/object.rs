@@ -80,7 +80,7 @@ pub(crate) enum FoundSlice {
 impl<D: Describe> Object<D> {
     /// An object without any slice yet. `length` is `None` until its end is known.
     pub fn new(key: &Key, description: D, length: Option<u64>, tiers: Arc<Tiers>) -> Arc<Self> {
-        let id = tiers.memory().next_object();
+        let id = tiers.next_object();
         Self::make(*key, id, description, length, tiers)
     }
 

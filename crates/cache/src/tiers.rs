@@ -121,6 +121,14 @@ impl Tiers {
         self.disks.as_ref()
     }
 
+    /// A number for a new object, greater than all before and those found on the disks so far.
+    pub(crate) fn next_object(&self) -> u64 {
+        if let Some(disks) = &self.disks {
+            self.memory.skip_objects_to(disks.newest_object());
+        }
+        self.memory.next_object()
+    }
+
     pub(crate) fn scrubber(&self) -> &Scrubber {
         &self.scrubber
     }

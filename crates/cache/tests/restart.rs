@@ -236,6 +236,59 @@ fn forgotten_and_replaced_objects_do_not_return() {
 }
 
 #[test]
+fn an_object_kept_without_a_claim_returns_unless_it_was_refused() {
+    let directory = directory();
+    let first = open(directory.path(), 0);
+    fill(&first.kept(1, "old", 100), 0, 1);
+    first.kill();
+    let second = open(directory.path(), 1);
+    let new = second.new_object(1, "new", Some(50));
+    second.index.insert_kept(&new, |_| panic!("no request has restored the object of the first process"));
+    fill(&new, 0, 2);
+    let older = second.new_object(1, "older", Some(60));
+    fill(&older, 0, 3);
+    second.index.insert_kept(&older, |known| known.description().0 != "new");
+    assert!(Arc::ptr_eq(&second.index.get(&[1; 16]).unwrap(), &new));
+    second.kill();
+    drop((new, older));
+    let third = open(directory.path(), 2);
+    assert_eq!(third.slices, 1);
+    let object = third.restore(1).unwrap();
+    assert_eq!((object.description().0.as_str(), bytes(&object, 0).unwrap()), ("new", vec![2; 50]));
+}
+
+#[test]
+fn a_claim_that_was_forgotten_keeps_nothing_also_for_the_next_process() {
+    let directory = directory();
+    let first = open(directory.path(), 0);
+    let known = fill_kept(&first, 1);
+    let claim = |key: u8| match first.index.get_or_claim(&[key; 16]) {
+        IndexEntry::Claimed(claim) => claim,
+        IndexEntry::Known(_) | IndexEntry::Pending(_) => panic!("the key is free"),
+    };
+    let IndexEntry::Claimed(renewal) = first.index.get_newer_or_claim(&[1; 16], &known) else { panic!() };
+    let fetch = claim(2);
+    let fetched = first.new_object(2, "fetched before", Some(100));
+    fill(&fetched, 0, 2);
+    for key in [1, 2] {
+        first.index.forget(&[key; 16], &first.tiers);
+    }
+    assert!(!renewal.is_current() && !fetch.is_current());
+    let newer = claim(2);
+    renewal.keep(&known);
+    fetch.keep(&fetched);
+    assert_eq!(first.index.objects(), 0);
+    assert!(newer.is_current(), "the end of the other claim does not concern it");
+    assert!(matches!(first.index.get_or_claim(&[2; 16]), IndexEntry::Pending(_)));
+    newer.keep(&first.new_object(2, "fetched afterwards", Some(100)));
+    assert_eq!(first.index.get(&[2; 16]).unwrap().description().0, "fetched afterwards");
+    first.kill();
+    drop((known, fetched));
+    let second = open(directory.path(), 1);
+    assert_eq!(second.slices, 0);
+}
+
+#[test]
 fn an_object_forgotten_before_its_first_request_stays_forgotten() {
     let directory = directory();
     let first = open(directory.path(), 0);

@@ -313,6 +313,29 @@ fn one_request_claims_and_the_others_wait() {
 }
 
 #[test]
+fn requests_that_wait_for_a_claim_are_answered_though_its_key_is_forgotten() {
+    let tier = tier(4);
+    let index: Arc<Index<()>> = Index::new(budget(), Restored::default());
+    let key = [3; 16];
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for is_dropped in [false, true] {
+        let IndexEntry::Claimed(mine) = index.get_or_claim(&key) else { panic!("nothing is known") };
+        let IndexEntry::Pending(pending) = index.get_or_claim(&key) else { panic!("no claim is pending") };
+        index.forget(&key, &tier.tiers);
+        let IndexEntry::Claimed(next) = index.get_or_claim(&key) else { panic!("the key is free") };
+        if is_dropped {
+            drop(mine);
+        } else {
+            mine.keep(&object(&tier, 3, Some(1)));
+        }
+        let result = runtime.block_on(pending.result());
+        assert_eq!(matches!(result, Some(ClaimResult::Shared(_))), !is_dropped);
+        assert!(index.get(&key).is_none());
+        drop(next);
+    }
+}
+
+#[test]
 fn a_dropped_claim_lets_the_next_request_try() {
     let index: Arc<Index<()>> = Index::new(budget(), Restored::default());
     let key = [3; 16];

@@ -37,7 +37,7 @@ pub const CONNECTIONS_PER_NETWORK: usize = 1000;
 /// How long a new connection waits for the place of an idle one when all are taken.
 pub const EVICTION_WAIT_MILLISECONDS: u64 = 1000;
 
-/// After which time of that another idle connection is told to end.
+/// Interval in that wait at which another idle connection is told to end.
 pub const EVICTION_RETRY_MILLISECONDS: u64 = 50;
 
 /// Descriptors that connections never take, beside open files and the admin listener: listeners, logs, the cache, pipes.
@@ -64,7 +64,8 @@ pub const HANDSHAKE_RATE_WAIT_MILLISECONDS: u64 = 2000;
 /// a queue that grew under full load would never end.
 pub const SIGNATURES_PER_ROUND: usize = 4;
 
-/// From accept to the end of the handshake, in total: a client that sends a byte each second does not extend it.
+/// From accept, or from the end of the PROXY header, to the end of the handshake, in total: a client that sends a byte each
+/// second does not extend it.
 pub const HANDSHAKE_DEADLINE_SECONDS: u64 = 10;
 
 /// From the first byte of a request to the end of its head, in total. Then 408.
@@ -108,7 +109,7 @@ pub const UNTAKEN_BYTES_AT_CLOSE: u64 = 64 * 1024;
 /// Pause after `accept` failed for want of descriptors, once the reserve descriptor has been used.
 pub const ACCEPT_RETRY_MILLISECONDS: u64 = 50;
 
-/// Clients whose last answer is remembered, to tell why they shake hands again; eight bytes each.
+/// Entries of the table of last responses, which classifies repeated handshakes; eight bytes each.
 pub const RECENT_CLIENTS: usize = 256 * 1024;
 
 /// How long a client's last answer counts as the reason for its next handshake.
@@ -259,6 +260,12 @@ pub const SOCKET_BUFFER_BYTES_MAX: u64 = GIB;
 /// Largest number of workers.
 pub const WORKERS_MAX: usize = 1024;
 
+/// Lines of the program's own log that wait for stderr. Then they are lost.
+pub const LOG_QUEUE_LINES: usize = 1024;
+
+/// How long the end of the program waits for stderr to take the lines of its log.
+pub const LOG_FLUSH_SECONDS: u64 = 1;
+
 /// Access log lines waiting to be written; more are dropped and counted.
 pub const ACCESS_LOG_QUEUE: usize = 16 * 1024;
 
@@ -278,7 +285,7 @@ pub const ACCESS_LOG_BATCH_BYTES: usize = 256 * 1024;
 pub const ACCESS_LOG_CLOSE_SECONDS: u64 = 5;
 
 /// A fault of the access log that lasts is told at most this often.
-pub const ACCESS_LOG_COMPLAINT_SECONDS: u64 = 60;
+pub const ACCESS_LOG_WARNING_SECONDS: u64 = 60;
 
 /// After a signal to stop: how long running responses may take before their connections are closed.
 pub const DRAIN_DEADLINE_SECONDS: u64 = 30;
@@ -298,7 +305,7 @@ pub const ADMIN_HEAD_DEADLINE_SECONDS: u64 = 5;
 /// DNS names of the admin listener.
 pub const ADMIN_HOSTS_MAX: usize = 64;
 
-/// A request's head on the admin listener, which is the least that its HTTP library can be told. Then 431.
+/// Bytes of a request head on the admin listener: the smallest limit that the HTTP library accepts. Then 431.
 pub const ADMIN_HEAD_BYTES: usize = 8192;
 
 /// Pause after `accept` failed on the admin listener, as it does when the process is out of descriptors.
@@ -348,7 +355,7 @@ const _: () =
     assert!(HEAD_DEADLINE_SECONDS <= IDLE_TIMEOUT_SECONDS, "a half head is not worth more than none");
 const _: () = assert!(
     PROXY_HEADER_DEADLINE_SECONDS <= HANDSHAKE_DEADLINE_SECONDS,
-    "the handshake's deadline includes it"
+    "a PROXY header gets no more time than the handshake behind it"
 );
 const _: () = assert!(PROXY_HEADER_BYTES >= 16 + 216, "version 2 with its longest addresses must fit");
 const _: () = assert!(HANDSHAKES_IN_FLIGHT_PER_WORKER <= CONNECTIONS, "a handshake is a connection");

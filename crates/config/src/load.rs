@@ -111,7 +111,11 @@ impl Config {
             log: Log::default(),
             limits: Limits::default(),
             warnings: Vec::new(),
-            source: ConfigSource { file: PathBuf::from("--listen"), addresses: Vec::new() },
+            source: ConfigSource {
+                file: PathBuf::from("--listen"),
+                addresses: Vec::new(),
+                paths: Vec::new(),
+            },
         })
     }
 }

@@ -15,7 +15,7 @@ mod tls;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
@@ -99,6 +99,15 @@ impl Config {
         self.sites.iter().any(|site| matches!(&site.origin, Origin::Http(http) if http.uncached.is_some()))
     }
 
+    /// The files and directories that a reload reads again: the configuration itself, and those that it names.
+    pub fn read_again(&self) -> impl Iterator<Item = &Path> {
+        let own = [&self.cache.memory.directory].into_iter();
+        let own: Vec<_> = own.chain(self.cache.disks.iter().map(|disk| &disk.directory)).collect();
+        let state = self.fleet.as_ref().and_then(|fleet| fleet.state.as_ref());
+        let named = self.source.paths.iter().filter(move |path| !own.contains(path) && Some(*path) != state);
+        named.chain([&self.source.file]).map(PathBuf::as_path)
+    }
+
     /// A fault that was found when the server started. It has the line of `address`, or none without one.
     #[must_use]
     pub fn fault_at(&self, address: Option<SocketAddr>, what: String) -> Fault {
@@ -116,6 +125,8 @@ pub(crate) struct ConfigSource {
     pub(crate) file: PathBuf,
     /// Every address to listen on, the admin listener's included.
     pub(crate) addresses: Vec<(SocketAddr, Position)>,
+    /// Files and directories that it names to be read.
+    pub(crate) paths: Vec<PathBuf>,
 }
 
 /// One address that clients connect to.

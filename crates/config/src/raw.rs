@@ -18,7 +18,7 @@ section! {
     Root {
         /// Worker threads; `auto` is one for each core this process may use.
         workers: Text, "number or `auto`", "auto";
-        /// Pin worker i to the i-th core this process may use.
+        /// Pin worker i to the i-th core this process may use. Not done if a CPU quota leaves it the time of fewer cores.
         affinity: Text, "`true`, `false`", "true";
         /// The user that the server becomes after a start as root: a name of `/etc/passwd`, or `uid:gid`. It keeps the capability to bind ports below 1024, nothing else; see [privileges.md](privileges.md).
         user: Text, "name", "no change";
@@ -34,7 +34,7 @@ section! {
         cluster: Spanned<Cluster>, "section", "off";
         /// A store that several edges share; see [fleet.md](fleet.md).
         fleet: Spanned<Fleet>, "section", "off";
-        /// The admin listener: `/healthz`, `/metrics` and `/cache/purge` over plain HTTP.
+        /// The admin listener: `/`, `/status.json`, `/healthz`, `/metrics`, `/cache/purge` and `/ciphers/chacha20` over plain HTTP.
         admin: Spanned<Admin>, "section", "off";
         /// Logs other than the program's own on stderr.
         log: Spanned<Log>, "section", "";
@@ -86,7 +86,7 @@ section! {
         hello_retry: Text, "`needed`, `best`", "needed";
         /// Cipher suites and their order.
         ciphers: Spanned<Ciphers>, "section", "";
-        /// Session ticket keys: random and rotated in memory, or shared as files.
+        /// Session ticket keys: random and rotated in memory, or shared as files or in the store of `fleet`.
         tickets: Spanned<Tickets>, "section", "";
         /// Sessions of TLS 1.2 kept in memory, for clients that resume without tickets; see
         /// [tls.md](tls.md#session-cache). A section shares them with other edges.
@@ -120,7 +120,7 @@ section! {
         /// `true`: the one for clients that send no name or an unknown one, at most one of each kind of key; with no
         /// such mark the first of each kind. `no_sni`: only for clients that send no name, which are old ones.
         default: Text, "`true`, `false`, `no_sni`", "false";
-        /// Its own answer to `tls.ocsp`.
+        /// OCSP stapling of this certificate; overrides `tls.ocsp`.
         ocsp: Spanned<WordOr<Ocsp>>, "`auto`, `off` or section", "that of `tls`";
     }
 }
@@ -366,7 +366,7 @@ section! {
     Log {
         /// The access log: one JSON line for each response, see [access-log.md](access-log.md).
         access: Text, "file", "no file";
-        /// In each line of the access log the JA4 fingerprint of the client: which identifies its software by the ClientHello.
+        /// Adds the client's JA4 fingerprint, which identifies its TLS software, to each line of the access log.
         ja4: Text, "`true`, `false`", "false";
     }
 }
@@ -384,7 +384,7 @@ section! {
         handshakes_per_network: Text, "number", "2048";
         /// Full TLS handshakes in a second, shared evenly by the workers; 0 is no limit. A client that offers to resume a session is not limited; see [tls.md](tls.md#limits).
         handshake_rate: Text, "number", "0";
-        /// From accept to the end of the handshake, in total.
+        /// From accept, or from the end of the PROXY header, to the end of the handshake, in total.
         handshake_deadline: Text, "time", "10s";
         /// From the first byte of a request to the end of its head, in total; then 408.
         head_deadline: Text, "time", "10s";

@@ -19,14 +19,24 @@ impl User {
     /// Whether a file of this owner, group and mode may be read by the user.
     #[must_use]
     pub fn may_read(&self, uid: u32, gid: u32, mode: u32) -> bool {
-        let bit = if self.uid == uid {
-            0o400
+        self.permissions(uid, gid, mode) & 0o4 != 0
+    }
+
+    /// Whether the entries of a directory of this owner, group and mode may be used by the user.
+    #[must_use]
+    pub fn may_search(&self, uid: u32, gid: u32, mode: u32) -> bool {
+        self.permissions(uid, gid, mode) & 0o1 != 0
+    }
+
+    /// The three bits of a mode that are the user's.
+    fn permissions(&self, uid: u32, gid: u32, mode: u32) -> u32 {
+        if self.uid == uid {
+            mode >> 6
         } else if self.gid == gid || self.groups.contains(&gid) {
-            0o040
+            mode >> 3
         } else {
-            0o004
-        };
-        mode & bit != 0
+            mode
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use penstock_cache::{ClaimResult, IndexEntry, Object};
+use penstock_cache::{ClaimResult, IndexEntry, Key, Object, ObjectClaim};
 use penstock_config::limits;
 use penstock_http::Status;
 use penstock_http::manifest::{Delivery, Position, Reach};
@@ -20,6 +20,7 @@ use crate::lifetime::Freshness;
 use crate::lookup::{HeldRequest, Lookup, LookupResult};
 use crate::metadata::ObjectMetadata;
 use crate::playlist::{media, newest, reach};
+use crate::variants::key_of;
 
 /// A target with delivery directives.
 struct Directed {
@@ -87,14 +88,28 @@ impl Lookup {
 
     /// The same lookup at another target.
     fn at(&self, target: String) -> Self {
-        let CacheRequest { early, moment, .. } = self.request;
-        self.of(self.site.request_for(Cow::Owned(target), early, moment), None)
+        self.of(self.site.request_like(&self.request, Cow::Owned(target)), None)
     }
 
-    /// The media playlist in the cache.
+    /// The key of the variant that the request selects, by what is known now.
+    fn selected_key(&self) -> Key {
+        let other = self.store.variants.other_key(&self.request, &self.site.name);
+        other.unwrap_or(self.request.key)
+    }
+
+    /// Has the origin asked for the held request.
+    async fn fetch_held(&self, claim: Option<ObjectClaim<ObjectMetadata>>) -> Result<LookupResult, Status> {
+        let request = CacheRequest { key: self.selected_key(), ..self.request.clone() };
+        self.fetch(&request, claim, None).await
+    }
+
+    /// The media playlist in the cache that the request selects.
     fn known_playlist(&self) -> Option<Arc<Object<ObjectMetadata>>> {
-        let known = self.store.index.get(&self.request.key)?;
-        (!self.store.drop_if_purged(&known, self.context.now()) && media(&known).is_some()).then_some(known)
+        let known = self.store.index.get(&self.selected_key())?;
+        let usable = !self.store.drop_if_purged(&known, self.context.now())
+            && known.description().is_selected_by(&self.request)
+            && media(&known).is_some();
+        usable.then_some(known)
     }
 
     /// Whether a position that is too far for the known version is worth asking the origin for: it is within reach of the
@@ -110,13 +125,14 @@ impl Lookup {
         renewed.is_ok_and(|found| reach(&found.object, wanted) != Reach::TooFar)
     }
 
-    /// Waits for the one request that the origin holds back, or makes it.
+    /// Waits for the one request that the origin holds back, or makes it. Clients whose forwarded fields differ do not wait
+    /// for each other's: what the response will vary by is not known yet.
     async fn hold(&self, held: &HeldRequest) -> Result<LookupResult, Status> {
-        let CacheRequest { early, moment, .. } = self.request;
-        let key = self.site.request_for(Cow::Borrowed(&held.target), early, moment).key;
+        let CacheRequest { fields, forwarded, .. } = &self.request;
+        let key = key_of(&self.site.name, &held.target, fields, forwarded);
         for _ in 0..limits::ORIGIN_ATTEMPTS {
             let pending = match self.store.index.get_or_claim(&key) {
-                IndexEntry::Claimed(claim) => return self.fetch(&self.request, Some(claim), None).await,
+                IndexEntry::Claimed(claim) => return self.fetch_held(Some(claim)).await,
                 IndexEntry::Known(object) => return Ok(LookupResult::shared(object, CacheStatus::Hit)),
                 IndexEntry::Pending(pending) => pending,
             };
@@ -132,7 +148,7 @@ impl Lookup {
                 Some(ClaimResult::Shared(object)) => {
                     return Ok(LookupResult::shared(object, CacheStatus::Collapsed));
                 }
-                Some(ClaimResult::Private) => return self.fetch(&self.request, None, None).await,
+                Some(ClaimResult::Private) => return self.fetch_held(None).await,
                 None => {}
             }
         }

@@ -314,7 +314,9 @@ impl BodyStream {
         let end = self.object.length().unwrap_or(0).min(range.end);
         loop {
             let wanted = range.start..end;
-            match fetch_past_cache(context, &self.store, &self.object, self.requester, wanted).await {
+            let fetched = fetch_past_cache(context, &self.store, &self.object, self.requester, wanted);
+            // Boxed: few responses need it, and every one would carry its memory.
+            match Box::pin(fetched).await {
                 Ok((pieces, memory)) => {
                     let length = pieces.iter().map(|piece| piece.len() as u64).sum();
                     self.advance_by(length);

@@ -40,7 +40,7 @@ pub(crate) async fn fetch_ahead(lookup: Lookup, claim: ObjectClaim<ObjectMetadat
 /// Finds out what an object is, gives it to the waiters, and fills the slices that come with it. `stale` is the version
 /// in the cache that is no longer fresh.
 pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Option<Stored>) {
-    let (claim, stale) = match stale {
+    let (claim, mut stale) = match stale {
         None if lookup.held.is_none() => match restore(lookup, claim).await {
             Ok(()) => return,
             Err(missed) => missed,
@@ -48,21 +48,29 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
         stale => (claim, stale),
     };
     let metrics = &lookup.context.metrics;
-    let fetch = object_request(lookup, stale.as_ref());
-    let whole = Fetch { range: None, ..fetch.clone() };
-    let mut fetched = ask(lookup, &fetch).await;
-    if fetched.as_ref().is_ok_and(|answer| must_be_whole(&**answer, lookup)) {
-        drop(fetched);
-        fetched = ask(lookup, &whole).await;
-    }
-    let now = lookup.context.moment();
+    let unconditional;
+    let requests = ObjectRequests::new(lookup, stale.as_ref());
+    let mut fetched = requests.ask(lookup).await;
+    let mut now = lookup.context.moment();
     if let (Ok(answer), Some(object)) = (&fetched, &stale)
         && answer.status() == 304
     {
         metrics.origin("not_modified");
-        object.description().confirm(&**answer, lookup.request.moment, now);
-        claim.keep(object, CacheStatus::Revalidated);
-        return;
+        if object.description().confirm(&**answer, lookup.request.moment, now) {
+            claim.keep(object, CacheStatus::Revalidated);
+            return;
+        }
+        // For one client only, and without a body: the origin is asked again for a whole response.
+        lookup.store.index.forget_version(object.key(), object);
+        if claim.reply.is_closed() {
+            // That client has left, and those that wait look again.
+            return;
+        }
+        stale = None;
+        drop(fetched);
+        unconditional = ObjectRequests::new(lookup, None);
+        fetched = unconditional.ask(lookup).await;
+        now = lookup.context.moment();
     }
     let fetched = match fetched {
         Ok(answer) => OriginResponse::read_kind(answer, &lookup.request.target).await,
@@ -84,6 +92,30 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
             let status = if stale.is_some() { CacheStatus::Replaced } else { CacheStatus::Miss };
             take_in(lookup, response, claim, status, now).await;
         }
+    }
+}
+
+/// The first request for an object, for a part or for all of it, and the one for all of it.
+struct ObjectRequests {
+    first: Fetch,
+    whole: Fetch,
+}
+
+impl ObjectRequests {
+    fn new(lookup: &Lookup, stale: Option<&Stored>) -> Self {
+        let first = object_request(lookup, stale);
+        let whole = Fetch { range: None, ..first.clone() };
+        Self { first, whole }
+    }
+
+    /// Asks the origin. A part that is of no use is followed by a request for all of the object.
+    async fn ask<'f>(&'f self, lookup: &'f Lookup) -> Result<Box<dyn OriginBody + 'f>, OriginError> {
+        let answer = ask(lookup, &self.first).await?;
+        if self.first.range.is_none() || !must_be_whole(&*answer, lookup) {
+            return Ok(answer);
+        }
+        drop(answer);
+        ask(lookup, &self.whole).await
     }
 }
 
@@ -110,11 +142,12 @@ fn first_bytes(lookup: &Lookup) -> u64 {
     (u64::from(slices) * u64::from(tier.slice_bytes())).min(BLOCK_BYTES)
 }
 
-/// Whether a part is of no use: the origin does not know the length of the object, or the part has no strong validator to
-/// combine it with others.
+/// Whether the answer to a request for a part is of no use: the origin does not know the length of the object, the part has
+/// no strong validator to combine it with others, or the object is empty, so that no range of it exists
+/// (RFC 9110 §14.1.2).
 fn must_be_whole(answer: &dyn OriginBody, lookup: &Lookup) -> bool {
     if answer.status() != 206 {
-        return false;
+        return answer.status() == 416;
     }
     if has_unknown_end(answer) {
         return true;
@@ -232,8 +265,9 @@ fn selected(lookup: &Lookup, head: &dyn OriginBody) -> CacheRequest<'static> {
 fn announce(lookup: &Lookup, claim: FetchClaim, object: &Stored, storage: Storage, status: CacheStatus) {
     let index = &lookup.store.index;
     let is_other_variant = *object.key() != lookup.request.key;
-    if is_other_variant && matches!(storage, Storage::Shared(_)) {
-        index.insert_unclaimed(object, |_| true);
+    if is_other_variant && matches!(storage, Storage::Shared(_)) && claim.is_current() {
+        let asked = object.description().unpurged_until();
+        index.insert_kept(object, |known| known.description().unpurged_until() <= asked);
     }
     // A request that does not find the object before has the key of this fetch still, and waits for it.
     lookup.store.learn_variants(&lookup.request, &lookup.site.name, object);

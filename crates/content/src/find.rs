@@ -58,7 +58,7 @@ impl Lookup {
                 None => {}
             }
             // A purge that came meanwhile concerns the object of that attempt, and not that of the next one.
-            request.moment = self.store.purges.stamp(self.context.clock.wall());
+            request.moment = self.store.stamp(self.context.clock.wall());
         }
         // A fetch for this request alone, which begins after all purges so far.
         self.fetch(&request, None, None).await
@@ -125,7 +125,7 @@ impl Lookup {
         };
         if self.is_crowd(pending.waiters()) {
             // A fetch for each of them would be a request to the origin for each of them.
-            return match stale {
+            return match stale.filter(|object| object.description().may_replace_an_error(now)) {
                 Some(object) => Ok(Some(LookupResult::shared(object, CacheStatus::Stale))),
                 None => Err(Status::ServiceUnavailable),
             };

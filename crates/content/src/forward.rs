@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use penstock_cache::Object;
 use penstock_http::uri::normalise;
 use penstock_http::{Method, Request, Status};
 use penstock_origin::http::{Fetch, OriginError, RequestBody};
 use tokio::sync::oneshot;
 
-use crate::cache_request::{CacheRequest, split_target};
+use crate::cache_request::{CacheRequest, RequestFields, split_target};
 use crate::cache_status::CacheStatus;
 use crate::cdn_loop::passed_through;
 use crate::context::Context;
@@ -33,7 +34,7 @@ use crate::signed_urls::{Bare, admit};
 use crate::site::{Site, SiteOrigin, SiteTable};
 use crate::store::Store;
 use crate::task;
-use crate::upstream::tell_others;
+use crate::upstream::forget_on_peers;
 
 /// A request that is to be forwarded, and its site.
 pub struct Forward<'r> {
@@ -114,13 +115,14 @@ impl<'r> Forward<'r> {
             }
             SiteOrigin::Http(http, store) => {
                 let (path, query) = split_target(&fetch.target);
-                let moment = store.purges.stamp(context.clock.wall());
+                let moment = store.stamp(context.clock.wall());
                 let request = http.request_for(http.target(path, query), fetch.early, moment).into_owned();
                 let forwarding = Forwarding {
                     context,
                     store: Arc::clone(store),
                     site: Arc::clone(http),
                     request,
+                    fields: http.forwarded_fields(client.head),
                     host: client.head.host().to_owned(),
                     requester: Requester::Client(client.address.ip()),
                 };
@@ -207,6 +209,8 @@ struct Forwarding {
     store: Arc<Store>,
     site: Arc<HttpSite>,
     request: CacheRequest<'static>,
+    /// The fields of the request by which a stored response could vary.
+    fields: RequestFields,
     /// The host that the client asked, for the URLs that the response invalidates.
     host: String,
     requester: Requester,
@@ -249,22 +253,19 @@ impl Forwarding {
     /// Forgets what the response says has changed: the target, and URLs of the same origin that it names (RFC 9111 §4.4).
     /// If other nodes share the objects, they forget them too, so that this node does not fetch them from there.
     async fn invalidate(&self, answer: &dyn OriginBody) {
-        self.forget(&self.request.target).await;
-        for name in ["location", "content-location"] {
-            let Some(target) = answer.field(name).and_then(|url| self.on_the_same_origin(url)) else {
-                continue;
-            };
-            let target = normalise(target);
+        let named = ["location", "content-location"].into_iter().filter_map(|name| {
+            let target = normalise(self.on_the_same_origin(answer.field(name)?)?);
             let (path, query) = split_target(&target);
-            self.forget(&self.site.target(path, query)).await;
-        }
+            Some(self.site.target(path, query).into_owned())
+        });
+        let targets: Vec<String> = [self.request.target.to_string()].into_iter().chain(named).collect();
+        join_all(targets.iter().map(|target| self.forget(target))).await;
     }
 
     async fn forget(&self, target: &str) {
-        let key = self.site.request_for(Cow::Borrowed(target), false, self.request.moment).key;
         // Here last: another node could give it back.
-        tell_others(&self.context, &self.site, target).await;
-        self.store.index.forget(&key, &self.store.tier);
+        forget_on_peers(&self.context, &self.site, target).await;
+        self.store.invalidate(&self.site, target, &self.fields, self.context.clock.wall());
     }
 
     /// Path and query of a URL of this site.

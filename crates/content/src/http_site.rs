@@ -17,7 +17,7 @@ use penstock_sys::digest::sha256;
 
 use tokio::time::sleep;
 
-use crate::cache_request::{CacheRequest, split_target};
+use crate::cache_request::{CacheRequest, RequestFields, split_target};
 use crate::cdn_loop::LoopMember;
 use crate::known_keys::KnownKeys;
 use crate::live::{BodyKind, FreshnessBounds, LiveDirectories};
@@ -133,6 +133,11 @@ impl HttpSite {
         self.keeps_host.then(|| sent().unwrap_or_else(|| request.host()).to_owned())
     }
 
+    /// The fields of a request that go to the origin, by which its response may vary.
+    pub(crate) fn forwarded_fields(&self, request: &Request<'_>) -> RequestFields {
+        variants::fields(request, &self.forwarded)
+    }
+
     /// The request to the cache for a client's request.
     pub(crate) fn request<'r>(
         &self,
@@ -146,7 +151,7 @@ impl HttpSite {
             let key = known.get(&self.name, &target);
             return CacheRequest::new(key, target, early, moment);
         }
-        let fields = variants::fields(request, &self.forwarded);
+        let fields = self.forwarded_fields(request);
         let key = variants::key_of(&self.name, &target, &fields, &[]);
         let forwarded = Arc::clone(&self.forwarded);
         CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, early, moment) }
@@ -156,6 +161,17 @@ impl HttpSite {
     pub(crate) fn request_for<'t>(&self, target: Cow<'t, str>, early: bool, moment: u64) -> CacheRequest<'t> {
         let key = variants::key_of(&self.name, &target, &[], &[]);
         CacheRequest::new(key, target, early, moment)
+    }
+
+    /// The same for the client of another request: with its fields that go to the origin, and its moment.
+    pub(crate) fn request_like<'t>(
+        &self,
+        other: &CacheRequest<'_>,
+        target: Cow<'t, str>,
+    ) -> CacheRequest<'t> {
+        let (fields, forwarded) = (Arc::clone(&other.fields), Arc::clone(&other.forwarded));
+        let key = variants::key_of(&self.name, &target, &fields, &[]);
+        CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, other.early, other.moment) }
     }
 
     /// Path and query, as far as the query distinguishes objects.

@@ -37,6 +37,7 @@ mod fill;
 mod find;
 mod forward;
 mod http_site;
+mod invalidations;
 mod known_keys;
 mod lifetime;
 mod live;

@@ -66,7 +66,7 @@ impl Lookup {
     }
 }
 
-/// The right and the duty to find out what an object is, and the requests that wait for it.
+/// Claim on a key: the holder fetches the object. If it is dropped without a result, the next request may claim the key.
 pub(crate) struct FetchClaim {
     /// `None` if the fetch is for one request only.
     pub(crate) claim: Option<ObjectClaim<ObjectMetadata>>,
@@ -77,6 +77,11 @@ impl FetchClaim {
     /// Whether other requests may wait for the same object.
     pub(crate) fn is_shared(&self) -> bool {
         self.claim.is_some()
+    }
+
+    /// Whether the object was not invalidated since the fetch began.
+    pub(crate) fn is_current(&self) -> bool {
+        self.claim.as_ref().is_none_or(ObjectClaim::is_current)
     }
 
     /// Gives the object to all waiters, and keeps it for later requests.

@@ -281,20 +281,26 @@ impl ObjectMetadata {
         self.rare.get_or_init(Box::default).set_fault(slice, fault);
     }
 
-    /// Takes in a 304 of the origin (RFC 9111 §4.3.4) to a request made at `moment`: fields, age and freshness.
-    pub(crate) fn confirm(&self, answer: &dyn OriginBody, moment: u64, now: Moment) {
-        self.judged.fetch_max(moment, Ordering::Relaxed);
+    /// Takes in a 304 of the origin (RFC 9111 §4.3.4) to a request made at `moment`: fields, age and freshness. Returns
+    /// false, and takes in nothing, if the 304 is for one client only.
+    #[must_use]
+    pub(crate) fn confirm(&self, answer: &dyn OriginBody, moment: u64, now: Moment) -> bool {
         let kind = self.manifest().cloned().map_or(BodyKind::Other, BodyKind::Manifest);
         let bounds = self.site.bounds(self.status, self.target(), &kind, now.0);
         let stored = self.fields().unpacked();
         let updated = updated_lines(&stored, &lines(answer));
-        let storage = updated_storage(&updated, answer, self.status, &bounds, now.1);
+        let storage = as_peer_says(answer, updated_storage(&updated, answer, self.status, &bounds, now.1));
+        if storage == Storage::Private {
+            return false;
+        }
+        self.judged.fetch_max(moment, Ordering::Relaxed);
         if updated != stored {
             self.rare.get_or_init(Box::default).updated_fields.store(Some(Arc::new(pack(&updated))));
         }
-        if let Storage::Shared(lifetime) = as_peer_says(answer, storage) {
+        if let Storage::Shared(lifetime) = storage {
             self.lifetime.set(&StoredLifetime::new(now.0, &lifetime));
         }
+        true
     }
 
     /// Memory outside of the metadata themselves, in bytes.

@@ -99,12 +99,12 @@ async fn object(mut exchange: Exchange<'_>, service: PeerService<'_>, identity: 
     }
 }
 
-/// Forgets an object that a request through another node has changed (RFC 9111 §4.4).
+/// Forgets what a request through another node has changed (RFC 9111 §4.4).
 fn forget(exchange: &Exchange<'_>, service: PeerService<'_>, identity: &[u8]) -> Response {
     let found = str::from_utf8(identity).ok().and_then(|identity| service.sites.find_shared(identity));
     let Some((site, store)) = found else { return exchange.page(Status::MisdirectedRequest) };
     let target = site.target(exchange.request.raw_path(), exchange.request.query());
-    store.index.forget(&site.request_for(target, false, 0).key, &store.tier);
+    store.invalidate(site, &target, &[], exchange.context.clock.wall());
     Response::without_content(Status::NoContent.code(), Fields::new())
 }
 
@@ -119,7 +119,7 @@ fn first_byte(request: &Request<'_>) -> u64 {
 /// An object that is here, with the slices that are wanted.
 async fn held(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<Store>) -> Response {
     let context = exchange.context;
-    let moment = store.purges.stamp(context.clock.wall());
+    let moment = store.stamp(context.clock.wall());
     let request = site.request(&context.known_keys, exchange.request, exchange.client.early, moment);
     let Some(object) = find_fresh(store, site, &request, context.now()) else {
         return exchange.page(Status::NotFound);

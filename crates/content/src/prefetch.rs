@@ -6,26 +6,35 @@ use std::sync::Arc;
 use penstock_cache::IndexEntry;
 use penstock_config::limits;
 
+use crate::cache_request::CacheRequest;
 use crate::fetch::fetch_ahead;
 use crate::lookup::Lookup;
 use crate::task;
+use crate::variants::has_personal;
 
 /// Fetches the next segments of the playlist that the object at `lookup` belongs to, as many as the site asks for, unless
-/// they are in the cache or on their way.
+/// they are in the cache or on their way. They are the variants that the request at `lookup` selects.
+///
+/// For a request with Authorization or Cookie nothing is fetched: the response to such a request is for one user, and that
+/// user has not asked for it.
 pub(crate) fn prefetch_next(lookup: &Lookup) {
-    let mut key = lookup.request.key;
+    if has_personal(&lookup.request.fields) {
+        return;
+    }
+    let mut key = lookup.request.primary;
     for _ in 0..lookup.site.prefetch {
         let Some(target) = lookup.site.next.of(&key) else { return };
-        let request = lookup
-            .site
-            .request_for(Cow::Owned(target.to_string()), false, lookup.request.moment)
-            .into_owned();
-        key = request.key;
+        let request = lookup.site.request_like(&lookup.request, Cow::Owned(target.to_string()));
+        key = request.primary;
+        let request = CacheRequest { early: false, ..request };
         start(Lookup { request, held: None, in_advance: true, wants_all: true, ..lookup.clone() });
     }
 }
 
-fn start(lookup: Lookup) {
+fn start(mut lookup: Lookup) {
+    if let Some(key) = lookup.store.variants.other_key(&lookup.request, &lookup.site.name) {
+        lookup.request.key = key;
+    }
     let prefetches = Arc::clone(&lookup.store.prefetches);
     if lookup.store.index.get(&lookup.request.key).is_some() || !prefetches.begin(limits::PREFETCHES) {
         return;

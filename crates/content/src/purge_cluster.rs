@@ -83,17 +83,17 @@ pub fn repeat_missed_purges(store: &Arc<Store>, peers: &Arc<Peers>) {
         if let Err(failure) = kept {
             tracing::error!("a purge that nodes had missed: {failure}");
         }
+        let is_member = |name: &str| peers.is_member(name);
+        peers.missed.repeated(&missed, &missing, is_member, Clock::system().now());
         for name in missed.nodes.iter().filter(|name| peers.is_member(name) && !missing.contains(name)) {
             tracing::info!("{name} has confirmed a purge that it had missed");
         }
-        let is_member = |name: &str| peers.is_member(name);
-        peers.missed.repeated(&missed, &missing, is_member, Clock::system().now());
         if let Err(error) = keep_missed(&store, &peers) {
             tracing::error!("a purge that nodes had missed may be repeated by the next process: {error}");
         }
     };
     if let Err(error) = std::thread::Builder::new().name("purge-again".to_owned()).spawn(repeat) {
-        tracing::error!("a purge that nodes had missed waits: {error}");
+        tracing::error!("cannot start the thread that repeats missed purges, will retry: {error}");
         let (missed, peers) = claimed;
         let missing: Vec<String> = missed.nodes.iter().cloned().collect();
         peers.missed.repeated(&missed, &missing, |_| true, Clock::system().now());

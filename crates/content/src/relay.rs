@@ -55,17 +55,17 @@ pub(crate) struct Relay<'w> {
     pub(crate) repeatable: Repeatable,
 }
 
-/// Both ends of a body. At most [`limits::FLOW_BYTES`] and [`limits::FLOW_PIECES`] pieces are between them.
+/// Both ends of a body. At most [`limits::RELAY_BYTES`] and [`limits::RELAY_PIECES`] pieces are between them.
 pub(crate) fn relay() -> (BodySender, BodyReceiver) {
-    let (sender, receiver) = mpsc::channel(limits::FLOW_PIECES);
-    let (space, outcome) = (Rc::new(Semaphore::new(limits::FLOW_BYTES as usize)), RelayEnd::default());
+    let (sender, receiver) = mpsc::channel(limits::RELAY_PIECES);
+    let (space, outcome) = (Rc::new(Semaphore::new(limits::RELAY_BYTES as usize)), RelayEnd::default());
     let sender = BodySender { pieces: sender, space: Rc::clone(&space), outcome: Rc::clone(&outcome) };
     (sender, BodyReceiver { pieces: receiver, space, outcome })
 }
 
 /// The space that a piece takes. A piece larger than the whole space waits until it is alone.
 fn space_for(piece: &Bytes) -> u32 {
-    u32::try_from(piece.len()).unwrap_or(u32::MAX).min(limits::FLOW_BYTES)
+    u32::try_from(piece.len()).unwrap_or(u32::MAX).min(limits::RELAY_BYTES)
 }
 
 impl BodySender {
@@ -80,7 +80,7 @@ impl BodySender {
     }
 
     /// Sends all of a body that is not asked for again, and at most `unannounced_max` bytes of one without a length. If the
-    /// receiver leaves, [`limits::FLOW_UNREAD_BYTES`] more are read.
+    /// receiver leaves, [`limits::RELAY_UNREAD_BYTES`] more are read.
     ///
     /// # Errors
     /// Why the rest does not come.
@@ -112,7 +112,7 @@ impl BodySender {
             }
             if length > 0 && !self.send(piece).await {
                 unread += length;
-                if unread > limits::FLOW_UNREAD_BYTES {
+                if unread > limits::RELAY_UNREAD_BYTES {
                     return Err(FillFault::NoReaders);
                 }
             }
@@ -133,8 +133,8 @@ impl BodyReceiver {
     /// # Errors
     /// [`BodyError::Gone`] if the body was cut short.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<Bytes>>, BodyError> {
-        let mut pieces = Vec::with_capacity(limits::FLOW_PIECES);
-        match self.pieces.recv_many(&mut pieces, limits::FLOW_PIECES).await {
+        let mut pieces = Vec::with_capacity(limits::RELAY_PIECES);
+        match self.pieces.recv_many(&mut pieces, limits::RELAY_PIECES).await {
             0 => match self.outcome.get() {
                 Some(Ok(())) => Ok(None),
                 Some(Err(fault)) => Err(BodyError::Gone(Some(fault))),
@@ -228,7 +228,7 @@ impl<'w> Relay<'w> {
             }
             if length > 0 && !self.sender.send(piece).await {
                 unread += length;
-                if !finishes || unread > limits::FLOW_UNREAD_BYTES {
+                if !finishes || unread > limits::RELAY_UNREAD_BYTES {
                     return Err(FillFault::NoReaders);
                 }
             }

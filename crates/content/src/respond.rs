@@ -55,7 +55,7 @@ pub async fn respond(context: &Rc<Context>, sites: &SiteTable, client: ClientReq
         Method::Get | Method::Head => match &site.origin {
             SiteOrigin::Directory(directory) => {
                 match FileRepresentation::open(&exchange, site, directory).await {
-                    // Of a file the first version is the last: it is never outdated.
+                    // A file is opened once for a response, so it is never outdated.
                     Ok(file) => Representation::File(file)
                         .respond(&exchange)
                         .await
@@ -87,7 +87,7 @@ pub(crate) async fn from_cache(
         return exchange.page(Status::NotFound);
     }
     let context = exchange.context;
-    let moment = store.purges.stamp(context.clock.wall());
+    let moment = store.stamp(context.clock.wall());
     let request = site.request(&context.known_keys, exchange.request, exchange.client.early, moment);
     // A fresh object needs nothing of what a fetch needs.
     if let Some(object) = find_fresh(store, site, &request, context.now()) {
@@ -145,7 +145,7 @@ fn refusal(exchange: &Exchange<'_>, status: Status) -> Response {
     })
 }
 
-/// So many slices are looked at sooner than the validators of their object are read.
+/// For up to this many slices, looking at each slice is cheaper than reading the validators.
 const FEW_SLICES: u32 = 16;
 
 /// Whether all of an object is wanted, as far as the first request to its origin can bring it.

@@ -23,6 +23,11 @@ pub(crate) async fn restore(lookup: &Lookup, claim: FetchClaim) -> Result<(), Mi
     let now = lookup.context.moment();
     let read = |bytes: &[u8]| {
         let metadata = ObjectMetadata::decode(bytes, &lookup.site, now)?;
+        lookup.store.purges.correct_stamp(&metadata.judged, now.1);
+        if metadata.fields().has("set-cookie") {
+            // Of one client: an earlier version of this program took it from a 304.
+            return None;
+        }
         // It may have been purged before it was looked up.
         (!lookup.store.is_purged(&metadata, now.0)).then_some(metadata)
     };

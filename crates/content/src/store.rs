@@ -1,8 +1,9 @@
 //! The cache of all sites and workers: the index of objects, the tiers, the purges.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_cache::purge::{PurgeEffect, Purges, Subject};
 use penstock_cache::{Index, Key, Object, OpenedTiers, Tiers};
@@ -11,10 +12,12 @@ use penstock_metrics::Prefetches;
 use tokio::sync::Semaphore;
 
 use crate::cache_request::CacheRequest;
+use crate::http_site::HttpSite;
+use crate::invalidations::Invalidations;
 use crate::metadata::ObjectMetadata;
 use crate::store_error::StoreError;
 use crate::tiers::ConfiguredTiers;
-use crate::variants::Variants;
+use crate::variants::{Variants, key_of};
 use crate::volatile::VolatileObjects;
 
 /// The attempts to take over the tiers of another process.
@@ -34,6 +37,8 @@ pub struct Store {
     pub(crate) tier: Arc<Tiers>,
     pub(crate) purges: Arc<Purges>,
     pub(crate) variants: Variants,
+    /// Targets that requests of clients have changed.
+    pub(crate) invalidations: Arc<Invalidations>,
     pub(crate) volatile: VolatileObjects,
     pub(crate) prefetches: Arc<Prefetches>,
     /// Whether another process still has the tiers of the configuration.
@@ -57,17 +62,24 @@ impl Store {
         match configured.open(None) {
             Err(error) if error.is_draining() => {
                 tracing::info!("{error}: until it ends, this process caches in memory of its own");
-                Ok(Self::of(raw, &configured, configured.open_waiting()?, true))
+                Ok(Self::of(raw, &configured, configured.open_waiting()?, true, Arc::default()))
             }
-            opened => Ok(Self::of(raw, &configured, opened?, false)),
+            opened => Ok(Self::of(raw, &configured, opened?, false, Arc::default())),
         }
     }
 
-    fn of(raw: &Cache, configured: &ConfiguredTiers<'_>, opened: OpenedTiers, waits: bool) -> Arc<Self> {
+    fn of(
+        raw: &Cache,
+        configured: &ConfiguredTiers<'_>,
+        opened: OpenedTiers,
+        waits: bool,
+        invalidations: Arc<Invalidations>,
+    ) -> Arc<Self> {
         let OpenedTiers { tiers, restored, purges } = opened;
         let past_cache = usize::try_from(limits::past_cache_bytes(raw.memory.size)).unwrap_or(usize::MAX);
         Arc::new(Self {
             variants: Variants::new(Arc::clone(&configured.budget)),
+            invalidations,
             index: Index::new(Arc::clone(&configured.budget), restored),
             tier: tiers,
             purges,
@@ -94,7 +106,8 @@ impl Store {
             && ConfiguredTiers::new(&self.raw).are_free()
     }
 
-    /// The cache with the configured tiers, if [`Self::has_successor`] says that there is one. Purges of either hold in both.
+    /// The cache with the configured tiers, if [`Self::has_successor`] says that there is one. Purges of either hold in both,
+    /// and so do changes that clients have made.
     /// Tiers that cannot be used are logged, once for each reason, and tried again later. Blocks as [`Self::open`] does.
     pub fn successor(&self) -> Option<Arc<Self>> {
         if !self.has_successor() {
@@ -103,7 +116,9 @@ impl Store {
         self.adoption().last = Some(Instant::now());
         let configured = ConfiguredTiers::new(&self.raw);
         match configured.open(Some(&self.purges)) {
-            Ok(opened) => Some(Self::of(&self.raw, &configured, opened, false)),
+            Ok(opened) => {
+                Some(Self::of(&self.raw, &configured, opened, false, Arc::clone(&self.invalidations)))
+            }
             Err(error) if error.is_draining() => None,
             Err(error) => {
                 let said = error.to_string();
@@ -187,6 +202,33 @@ impl Store {
         key
     }
 
+    /// The time of a request that begins now: no purge and no change so far affects its object.
+    pub(crate) fn stamp(&self, now: SystemTime) -> u64 {
+        self.purges.stamp(now).max(self.invalidations.latest())
+    }
+
+    /// Forgets all responses of a target of a site, stored or being fetched, because a request with these forwarded fields
+    /// has changed it (RFC 9111 §4.4). Those with known keys are removed from all tiers; the others are not used by this
+    /// process.
+    pub(crate) fn invalidate(
+        &self,
+        site: &HttpSite,
+        target: &str,
+        fields: &[(String, String)],
+        now: SystemTime,
+    ) {
+        let at = self.stamp(now).saturating_add(1);
+        // Purges from now on are later than what is asked for from now on.
+        self.purges.stamp(UNIX_EPOCH + Duration::from_nanos(at));
+        self.invalidations.add(&site.name, target, at);
+        let (shared, own) = (key_of(&site.name, target, &[], &[]), key_of(&site.name, target, fields, &[]));
+        for primary in [shared].into_iter().chain((own != shared).then_some(own)) {
+            for key in self.variants.kept(&primary).into_iter().chain([primary]) {
+                self.index.forget(&key, &self.tier);
+            }
+        }
+    }
+
     /// Forgets an object that was purged, and returns whether it was; marks as stale from `now` on what a soft purge made
     /// stale.
     pub(crate) fn drop_if_purged(&self, object: &Arc<Object<ObjectMetadata>>, now: Instant) -> bool {
@@ -197,11 +239,19 @@ impl Store {
         gone
     }
 
-    /// Whether an object with this metadata was purged; marks it as stale from `now` on if a soft purge made it stale.
+    /// Whether an object with this metadata was purged, or its target changed by a client's request; marks it as stale from
+    /// `now` on if a soft purge made it stale.
     pub(crate) fn is_purged(&self, metadata: &ObjectMetadata, now: Instant) -> bool {
+        let (since, latest) = (metadata.unpurged_until(), self.invalidations.latest());
+        if since < latest && self.invalidations.is_changed(&metadata.site.name, metadata.target(), since) {
+            return true;
+        }
         let verdict = self.purges.judge(&metadata.judged, || metadata.subject());
         if verdict == PurgeEffect::Stale {
             metadata.make_stale(now);
+        }
+        if verdict != PurgeEffect::Gone && since < latest {
+            metadata.judged.fetch_max(latest, Ordering::Relaxed);
         }
         verdict == PurgeEffect::Gone
     }

@@ -1,6 +1,7 @@
 //! Why the cache could not be opened.
 
 use std::fmt;
+use std::io;
 
 use penstock_cache::{DiskError, OpenError, TierError};
 
@@ -32,6 +33,15 @@ impl From<OpenError> for StoreError {
 }
 
 impl StoreError {
+    /// The error of the system, if it is one.
+    pub fn system_error(&self) -> Option<&io::Error> {
+        match self {
+            Self::Memory(TierError::Unusable { source, .. })
+            | Self::Disk(DiskError::Unusable { source, .. }) => Some(source),
+            _ => None,
+        }
+    }
+
     /// Whether the tiers belong to a process that is about to end.
     pub(crate) fn is_draining(&self) -> bool {
         matches!(self, Self::Memory(TierError::Draining(_)))

@@ -5,6 +5,7 @@ mod fills;
 mod find;
 mod fixture;
 mod hit;
+mod kept;
 mod no_space;
 mod races;
 mod relays;

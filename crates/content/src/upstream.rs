@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use penstock_config::limits;
 use penstock_http::caching::Lifetime;
@@ -59,20 +60,22 @@ pub(crate) async fn ask<'o>(
     context.origins.fetch(site.origin(), &fetch).await
 }
 
-/// Has the other nodes forget an object; those that do not answer within a second keep it.
-pub(crate) async fn tell_others(context: &Context, site: &HttpSite, target: &str) {
+/// Has the other nodes forget an object, all at the same time. Those that do not answer within a second keep it.
+pub(crate) async fn forget_on_peers(context: &Context, site: &HttpSite, target: &str) {
     let Some(sharing) = &site.sharing else { return };
     let mut fetch = Fetch { method: Method::POST, bare: true, ..Fetch::get(target) };
     set(&mut fetch.fields, fields::SITE, &sharing.identity);
-    let told = async {
-        for peer in sharing.peers.others().into_iter().filter(|peer| peer.origin().is_up()) {
-            if let Ok(mut body) = context.origins.fetch(peer.origin(), &fetch).await {
+    let (fetch, others) = (&fetch, sharing.peers.others());
+    let told = others.iter().filter(|peer| peer.origin().is_up()).map(|peer| async move {
+        let answered = async {
+            if let Ok(mut body) = context.origins.fetch(peer.origin(), fetch).await {
                 read_to_end(&mut *body).await;
             }
-        }
-    };
-    // A node that does not answer is found by its health check.
-    drop(timeout(milliseconds(limits::PEER_PROBE_MILLISECONDS), told).await);
+        };
+        // A node that does not answer is found by its health check.
+        drop(timeout(milliseconds(limits::PEER_PROBE_MILLISECONDS), answered).await);
+    });
+    join_all(told).await;
 }
 
 /// Why a node gave no object.

@@ -53,6 +53,11 @@ fn is_personal(name: &str) -> bool {
     matches!(name, "authorization" | "cookie")
 }
 
+/// Whether a request has fields that select responses for one user.
+pub(crate) fn has_personal(fields: &[(String, String)]) -> bool {
+    fields.iter().any(|(name, _)| is_personal(name))
+}
+
 /// The key of a target of the site `site`, varying by the fields named in `by`.
 pub(crate) fn key_of(site: &str, target: &str, fields: &[(String, String)], by: &[String]) -> Key {
     let digest = if fields.is_empty() {
@@ -148,6 +153,11 @@ impl Variants {
         self.budget.charge(after);
         self.budget.release(before);
         (key, gone)
+    }
+
+    /// The keys of the variants that are kept of a target, by its primary key.
+    pub(crate) fn kept(&self, primary: &Key) -> Vec<Key> {
+        self.shard(primary).get(primary).map_or_else(Vec::new, |varied| varied.kept.iter().copied().collect())
     }
 
     fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, Varied>> {

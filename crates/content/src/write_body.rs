@@ -248,7 +248,7 @@ fn append(fill: &mut Fill, bytes: &[u8]) -> Result<usize, FillFault> {
     let written = fill.append_unnotified(bytes).map_err(|_| FillFault::NoSpace)?;
     let first = fill.unnotified_bytes() as u64 == u64::from(fill.written());
     if first
-        || fill.unnotified_bytes() >= limits::FILL_TELL_BYTES
+        || fill.unnotified_bytes() >= limits::FILL_NOTIFY_BYTES
         || fill.followers() <= limits::FILL_FEW_READERS
     {
         fill.notify_readers();

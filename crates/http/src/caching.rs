@@ -242,11 +242,13 @@ impl<'r> Response<'r> {
             404 | 410 | 414 | 501 => Some(default.missing),
             _ => None,
         };
-        let told = self.told_lifetime(now);
+        let explicit = self.explicit_lifetime(now);
         if self.status == 206 || self.status < 200 {
             return Storage::Passing;
         }
-        let Some(total) = told.or(usual).filter(|_| self.status != 304) else { return Storage::Passing };
+        let Some(total) = explicit.or(usual).filter(|_| self.status != 304) else {
+            return Storage::Passing;
+        };
         // The first member of a list counts (RFC 9111 §5.1).
         let age = self.age.and_then(|age| age.split(',').next());
         let age = age.and_then(|age| saturating_decimal(age.trim().as_bytes())).unwrap_or(0);
@@ -265,7 +267,7 @@ impl<'r> Response<'r> {
     }
 
     /// The freshness lifetime that the origin names (RFC 9111 §4.2.1).
-    fn told_lifetime(&self, now: SystemTime) -> Option<Duration> {
+    fn explicit_lifetime(&self, now: SystemTime) -> Option<Duration> {
         if let Some(seconds) = self.directives.s_maxage.or(self.directives.max_age) {
             return Some(seconds);
         }

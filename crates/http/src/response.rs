@@ -189,7 +189,7 @@ pub fn http_date(time: SystemTime) -> String {
 /// change to the nanosecond, and inode, so that a file replaced within one tick is still told apart.
 pub fn etag(size: u64, mtime: SystemTime, inode: u64) -> String {
     // Written digit by digit: with `format!` it took a fortieth of the time of a small response.
-    let mut tag = String::with_capacity(ETAG_ROOM_BYTES);
+    let mut tag = String::with_capacity(ETAG_SPACE_BYTES);
     tag.push('"');
     push_hexadecimal(&mut tag, u128::from(size));
     tag.push('-');
@@ -207,7 +207,7 @@ pub fn etag(size: u64, mtime: SystemTime, inode: u64) -> String {
 }
 
 /// Capacity for the usual tag and the name of an encoding.
-const ETAG_ROOM_BYTES: usize = 64;
+const ETAG_SPACE_BYTES: usize = 64;
 
 /// Lower case, without leading zeros.
 fn push_hexadecimal(out: &mut String, mut number: u128) {

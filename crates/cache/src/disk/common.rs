@@ -13,6 +13,8 @@ pub(super) struct Common {
     pub(super) in_flight_max: u64,
     /// Slices that were not written because too many waited.
     pub(super) skipped: AtomicU64,
+    /// The greatest id of an object or tombstone that was found on a disk so far.
+    pub(super) newest_object: AtomicU64,
     pub(super) report: Report,
 }
 

@@ -62,6 +62,7 @@ impl Disks {
             in_flight: AtomicU64::new(0),
             in_flight_max: disks.iter().map(|(_, limits)| limits.bytes_in_flight).max().unwrap_or(0),
             skipped: AtomicU64::new(0),
+            newest_object: AtomicU64::new(0),
             report,
         });
         let (mut running, mut absent) = (Vec::with_capacity(disks.len()), Vec::new());
@@ -122,6 +123,11 @@ impl Disks {
         self.common.skipped.load(Ordering::Relaxed)
     }
 
+    /// The greatest id of an object that was found on a disk so far. A clock that was set back gives smaller ones.
+    pub(crate) fn newest_object(&self) -> u64 {
+        self.common.newest_object.load(Ordering::Relaxed)
+    }
+
     /// Whether all disks have been scanned: until then some of their slices are not found.
     pub fn are_scanned(&self) -> bool {
         self.common.index.scanning.load(Ordering::Acquire) == 0
@@ -165,6 +171,9 @@ impl Disks {
 
     /// Removes `versions` of an object, for later processes up to `object`. Returns whether there may have been any.
     pub(crate) fn forget(&self, key: &Key, object: u64, versions: Versions) -> bool {
+        // Entries that are still to be found may have greater ids, if the clock was set back.
+        let is_unbounded = versions == Versions::All && !self.are_scanned();
+        let object = if is_unbounded { u64::MAX } else { object };
         let known = self.common.index.forget(key, object, versions);
         if known {
             for running in self.disks.iter().filter(|running| running.disk.is_in_service()) {

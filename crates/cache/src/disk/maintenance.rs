@@ -14,6 +14,7 @@ use super::limits::DiskEvent;
 use super::segment::Unusable;
 use super::slice::SliceName;
 use crate::key::Key;
+use crate::memory::OBJECT_MAX;
 
 /// How often the directory is checked and the scrub continues.
 const TICK: Duration = Duration::from_secs(1);
@@ -74,6 +75,9 @@ fn scan(disk: &Disk) {
 }
 
 fn index_entry(disk: &Disk, number: u32, entry: &Entry, gone: &mut HashMap<Key, u64>) -> bool {
+    if entry.object <= OBJECT_MAX {
+        disk.common.newest_object.fetch_max(entry.object, Ordering::Relaxed);
+    }
     if entry.slice == TOMBSTONE {
         let upto = gone.entry(entry.key).or_default();
         *upto = entry.object.max(*upto);

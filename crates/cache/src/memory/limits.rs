@@ -57,7 +57,7 @@ pub enum TierError {
     },
 }
 
-/// Something about a tier that the operator should know; it is used all the same.
+/// A warning about a tier that is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TierWarning {
     /// The file system is smaller than the tier, which is used up to `available` bytes.

@@ -51,7 +51,7 @@ pub struct Restored {
 }
 
 /// Ids begin as nanoseconds since 1970. A greater one than this is refused: later ones would run out of numbers.
-const OBJECT_MAX: u64 = u64::MAX / 2;
+pub(crate) const OBJECT_MAX: u64 = u64::MAX / 2;
 
 /// An object of an earlier process that was not requested yet.
 pub(crate) struct Dormant {

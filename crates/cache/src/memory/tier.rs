@@ -168,7 +168,7 @@ impl MemoryTier {
     }
 
     /// Makes later numbers greater than `object`.
-    pub(super) fn skip_objects_to(&self, object: u64) {
+    pub(crate) fn skip_objects_to(&self, object: u64) {
         self.next_object.fetch_max(object + 1, Ordering::Relaxed);
     }
 

@@ -30,6 +30,8 @@ pub struct Purges {
     limits: PurgeLimits,
     /// The time of the newest.
     latest: AtomicU64,
+    /// The time at which the list was opened: all stamps of earlier processes were given before.
+    opened: u64,
     /// No stamp is later. Set a little ahead, so that workers seldom write to it.
     stamped: AtomicU64,
     list: RwLock<Arc<[Purge]>>,
@@ -58,9 +60,10 @@ impl Purges {
     /// # Errors
     /// When a file of it cannot be read or written.
     pub fn open(directories: &[&Path], limits: PurgeLimits, now: SystemTime) -> Result<Self, NotKept> {
-        let purges = Self {
+        let mut purges = Self {
             limits,
             latest: AtomicU64::new(0),
+            opened: 0,
             stamped: AtomicU64::new(0),
             list: RwLock::new(Arc::new([])),
             needless: AtomicUsize::new(0),
@@ -70,6 +73,7 @@ impl Purges {
             is_outdated: AtomicBool::new(false),
         };
         directories.iter().try_for_each(|directory| purges.add_directory(directory, now))?;
+        purges.opened = nanoseconds_of(now).max(*purges.latest.get_mut());
         Ok(purges)
     }
 
@@ -112,6 +116,14 @@ impl Purges {
         stamp
     }
 
+    /// Corrects the stamp of a restored object if it is later than now: an earlier process gave it while the clock was
+    /// ahead. Purges since the list was opened then affect the object.
+    pub fn correct_stamp(&self, judged: &AtomicU64, now: SystemTime) {
+        if judged.load(Ordering::Relaxed) > self.stamp(now) {
+            judged.fetch_min(self.opened, Ordering::Relaxed);
+        }
+    }
+
     /// Adds a purge, which is in force from now on.
     ///
     /// # Errors
@@ -119,7 +131,8 @@ impl Purges {
     pub fn add(&self, pattern: Pattern, soft: bool, now: SystemTime) -> Result<(), NotKept> {
         let mut files = self.files();
         // A clock that went back has given stamps that are later than now.
-        let before = self.latest.load(Ordering::Acquire).max(self.stamped.load(Ordering::Relaxed));
+        let stamped = self.stamped.load(Ordering::Relaxed).max(self.opened);
+        let before = self.latest.load(Ordering::Acquire).max(stamped);
         let at = nanoseconds_of(now).max(before.saturating_add(1));
         let purge = Purge { at, soft, pattern };
         // The file first: a purge in force must also be in force after a crash.

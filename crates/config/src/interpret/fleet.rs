@@ -193,7 +193,7 @@ fn store(text: &Text, ca: Option<&Text>, reader: &mut Reader<'_>) -> Option<Stor
         reader.warning(
             position(text),
             "valkey: the password and the time of each operation can be read on the network",
-            "write rediss://, or have the network encrypt; all that is stored is sealed anyway",
+            "write rediss://, or encrypt the network; stored values are sealed in any case",
         );
     }
     let authorities =

@@ -1,5 +1,6 @@
 //! Reads single values and collects their faults.
 
+use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -19,11 +20,13 @@ pub(crate) struct Reader<'p> {
     pub(crate) now: SystemTime,
     pub(crate) faults: Vec<Fault>,
     pub(crate) warnings: Vec<Fault>,
+    /// What the file names to be read.
+    pub(crate) paths: RefCell<Vec<PathBuf>>,
 }
 
 impl<'p> Reader<'p> {
     pub(crate) fn new(file: &'p Path, now: SystemTime) -> Self {
-        Self { file, now, faults: Vec::new(), warnings: Vec::new() }
+        Self { file, now, faults: Vec::new(), warnings: Vec::new(), paths: RefCell::default() }
     }
 
     pub(crate) fn fault(&mut self, position: Position, what: impl Into<String>, instead: impl Into<String>) {
@@ -163,6 +166,12 @@ impl<'p> Reader<'p> {
     /// An absolute path. Relative ones start at the directory of the configuration file, so that they mean the same in a
     /// shell and under systemd.
     pub(crate) fn path(&self, text: &Text) -> PathBuf {
+        let path = self.absolute(text);
+        self.paths.borrow_mut().push(path.clone());
+        path
+    }
+
+    fn absolute(&self, text: &Text) -> PathBuf {
         let from = self.file.parent().unwrap_or_else(|| Path::new(""));
         let path = from.join(&text.value);
         std::path::absolute(&path).unwrap_or(path)
@@ -179,7 +188,7 @@ impl<'p> Reader<'p> {
 
     /// A file to write: its directory has to exist.
     pub(crate) fn output_file(&mut self, key: &str, text: &Text) -> PathBuf {
-        let path = self.path(text);
+        let path = self.absolute(text);
         let above = path.parent().unwrap_or(&path);
         if text.value.is_empty() || path.is_dir() {
             let what = format!("{key}: {} is a directory", path.display());

@@ -62,7 +62,7 @@ fn key(section: &Spanned<raw::SigningKey>, reader: &mut Reader<'_>) -> Option<Si
         return None;
     };
     if !is_key_id(&id.value) {
-        let what = format!("id: `{}` cannot stand in a URL", id.value.escape_debug());
+        let what = format!("id: `{}` has characters that are not allowed in a URL", id.value.escape_debug());
         let most = limits::SIGNING_KEY_ID_BYTES;
         reader.fault(
             position(id),

@@ -46,12 +46,17 @@ pub(super) fn tickets(section: Option<&Spanned<raw::Tickets>>, reader: &mut Read
     Tickets { directory, shared, policy }
 }
 
+/// A directory that is missing is a warning: on a tmpfs it comes with the first key.
 fn directory(text: &Text, reader: &mut Reader<'_>) -> std::path::PathBuf {
-    let faults = reader.faults.len();
-    let path = reader.directory("directory", text);
-    if reader.faults.len() == faults {
-        warn_of_content(&path, position(text), reader);
+    let path = reader.path(text);
+    if path.exists() {
+        let faults = reader.faults.len();
+        reader.directory("directory", text);
+        if reader.faults.len() > faults {
+            return path;
+        }
     }
+    warn_of_content(&path, position(text), reader);
     path
 }
 

@@ -33,6 +33,9 @@ pub const MEMORY_TIER_SLICES_MIN: u64 = 16;
 /// The most memory that a configuration may give away.
 pub const MEMORY_TIER_BYTES_MAX: u64 = 4096 * GIB;
 
+/// Percent of the memory that the control groups of the process leave it, above which the size of the memory tier is warned of.
+pub const MEMORY_TIER_PERCENT_OF_LIMIT: u64 = 80;
+
 /// Bytes that the scrub of the memory tier compares with their checksums in a second: 3 ms of one core.
 pub const MEMORY_SCRUB_BYTES_PER_SECOND: u64 = 16 * MIB;
 
@@ -124,8 +127,8 @@ pub const LIVE_PATIENCE_MILLISECONDS: u64 = 2000;
 /// the origin who says that it took too long.
 pub const HOLD_GRACE_SECONDS: u64 = 2;
 
-/// Requests that wait for one fetch or begin to read what it brings; more are answered with 503. Straight through they
-/// would be as many requests to the origin.
+/// Requests that wait for one fetch or begin to read what it brings; more are answered with 503. Without this limit each of
+/// them would become a request to the origin.
 pub const WAITERS_PER_FILL: usize = 50_000;
 
 /// The most that a configuration may allow: more than connections make no sense.
@@ -146,18 +149,18 @@ pub const FILL_ALONE_MILLISECONDS: u64 = 2000;
 pub const FILL_FEW_READERS: usize = 8;
 
 /// Bytes for which even many readers are woken, though more is there already: half of what one of them sends at once.
-pub const FILL_TELL_BYTES: usize = 256 * 1024;
+pub const FILL_NOTIFY_BYTES: usize = 256 * 1024;
 
 /// Bytes of a body for one client alone that wait for that client, and as many that are being sent. A piece that one
 /// read of the origin's connection brought may be as large; another is on its way here, and one in that connection.
-pub const FLOW_BYTES: u32 = 512 * 1024;
+pub const RELAY_BYTES: u32 = 512 * 1024;
 
 /// The same in pieces: chunks can be small.
-pub const FLOW_PIECES: usize = 32;
+pub const RELAY_PIECES: usize = 32;
 
 /// Bytes of the response to an unsafe request that are still read after its client has left, so that the origin is not
 /// interrupted.
-pub const FLOW_UNREAD_BYTES: u64 = 16 * MIB;
+pub const RELAY_UNREAD_BYTES: u64 = 16 * MIB;
 
 /// How long a client that takes no byte keeps bytes in memory that others need: a slice that was evicted while it was
 /// sent, or bytes that went past the cache.

@@ -39,8 +39,8 @@ pub const PEER_ATTEMPTS: usize = 2;
 /// alive is waited for.
 pub const PEER_FIRST_BYTE_SECONDS: u64 = 600;
 
-/// How long a node is not asked that says that it is alive and has answered a request for longer with nothing than its
-/// origin may take.
+/// Pause before the next request to a node that answers probes but has answered no request for longer than its origin may
+/// take.
 pub const PEER_STALLED_SECONDS: u64 = 60;
 
 /// Connections to one other node, of all workers together.

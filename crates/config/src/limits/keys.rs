@@ -24,16 +24,16 @@ pub const KEYSERVER_CONNECT_SECONDS: u64 = 2;
 /// A keyserver that is silent for so long is pinged, and left after the same time again.
 pub const KEYSERVER_PING_SECONDS: u64 = 5;
 
-/// The first pause before a keyserver is connected to again. It doubles,
+/// First pause before a reconnect to a keyserver; doubles after each failure.
 pub const KEYSERVER_RECONNECT_MILLISECONDS_MIN: u64 = 100;
 
-/// up to this one.
+/// Longest such pause.
 pub const KEYSERVER_RECONNECT_MILLISECONDS_MAX: u64 = 3000;
 
-/// Failures one after the other, after which a keyserver gets no operations
+/// Failures in a row after which a keyserver gets no operations for a while.
 pub const KEYSERVER_CIRCUIT_FAILURES: u32 = 5;
 
-/// for so long.
+/// How long it gets none.
 pub const KEYSERVER_CIRCUIT_SECONDS: u64 = 2;
 
 /// Clients in the file of a keyserver.
@@ -84,19 +84,19 @@ pub const TOKEN_SESSIONS: usize = 4;
 /// Signatures of a token that handshakes wait for.
 pub const TOKEN_OPERATIONS: usize = 1024;
 
-/// The first pause before a session with a token is opened again. It doubles,
+/// First pause before a session with a token is opened again; doubles after each failure.
 pub const TOKEN_REOPEN_MILLISECONDS_MIN: u64 = 100;
 
-/// up to this one.
+/// Longest such pause.
 pub const TOKEN_REOPEN_MILLISECONDS_MAX: u64 = 3000;
 
-/// How long the start of a keyserver waits for its tokens,
+/// How long the start of a keyserver waits for its tokens.
 pub const TOKEN_START_SECONDS: u64 = 2;
 
-/// which it asks this often,
+/// How often it asks them meanwhile.
 pub const TOKEN_LOOK_MILLISECONDS: u64 = 20;
 
-/// and this often afterwards while keys are missing.
+/// How often it asks them afterwards while keys are missing.
 pub const TOKEN_KEYS_RECHECK_SECONDS: u64 = 1;
 
 /// How often a token is asked whether another key has come under a name. A network HSM answers some requests for each key.

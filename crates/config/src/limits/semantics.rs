@@ -75,5 +75,8 @@ pub const VARY_NAMES_MAX: usize = 16;
 /// Variants of one object; the oldest goes.
 pub const VARIANTS: usize = 32;
 
+/// Targets that are remembered as changed by requests such as POST (RFC 9111 §4.4); some 64 bytes each.
+pub const CHANGED_TARGETS: usize = 16 * 1024;
+
 /// Objects whose Vary is remembered.
 pub const VARYING_OBJECTS: usize = 100_000;

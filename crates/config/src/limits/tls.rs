@@ -74,17 +74,17 @@ pub const SESSION_LOOKUP_DEADLINE_MILLISECONDS: u64 = 250;
 /// Bytes of compressed certificates kept, with the certificates they came from: some thousand chains.
 pub const COMPRESSED_CERTIFICATE_BYTES: usize = 16 * 1024 * 1024;
 
-/// With `chacha20: auto`: busier than this, on average of all workers,
+/// Busy share of the workers, on average, above which `chacha20: auto` makes ChaCha20-Poly1305 the last choice; in percent.
 pub const BUSY_PERCENT_HIGH: u32 = 85;
 
-/// for so long, and ChaCha20-Poly1305 becomes the last choice.
+/// How long the share has to stay above [`BUSY_PERCENT_HIGH`] before ChaCha20-Poly1305 becomes the last choice.
 pub const BUSY_HIGH_SECONDS: u64 = 10;
 
-/// Less busy than this
+/// Busy share of the workers, on average, below which ChaCha20-Poly1305 gets its place back; in percent.
 pub const BUSY_PERCENT_LOW: u32 = 60;
 
-/// for so long, and it comes back. Longer than the way there, so that the load which the switch itself takes away does
-/// not bring it back at once.
+/// How long the share has to stay below [`BUSY_PERCENT_LOW`] before that. Longer than [`BUSY_HIGH_SECONDS`], because the
+/// switch itself lowers the load.
 pub const BUSY_LOW_SECONDS: u64 = 60;
 
 /// An OCSP response; a real one has one or two KiB.
@@ -115,7 +115,7 @@ pub const ECH_LISTED_MAX: usize = 1024;
 pub const ECH_LONGEST_NAME: usize = 64;
 
 /// How often files with staples and keys are looked at for changes.
-pub const KEEPER_ROUND_MILLISECONDS: u64 = 1000;
+pub const REFRESH_INTERVAL_MILLISECONDS: u64 = 1000;
 
 /// The longest `max-age` that makes sense in Strict-Transport-Security: ten years.
 pub const HSTS_SECONDS_MAX: u64 = 3650 * 24 * 3600;

@@ -17,7 +17,7 @@ pub struct Limits {
     pub handshakes_per_network: usize,
     /// Full handshakes in a second, for all workers together; 0 is no limit.
     pub handshake_rate: u32,
-    /// From accept to the end of the handshake.
+    /// From accept, or from the end of the PROXY header, to the end of the handshake.
     pub handshake_deadline: Duration,
     /// From the first byte of a request to the end of its head.
     pub head_deadline: Duration,

@@ -27,7 +27,7 @@ section! {
         follow_redirects: Text, "number", "0";
         /// Hosts to which redirections are followed, beside those of the servers. Authorization and Cookie are never sent to another server than the first.
         redirect_hosts: Texts, "list of host names", "[]";
-        /// A body whose length is not announced: after so much of it the response is cut short, and nothing of it is kept.
+        /// Maximum length of a body without an announced length; a longer body is cut short and not stored.
         max_unannounced: Text, "size", "8GiB";
         /// When a server is taken out, and when it comes back.
         health: Spanned<Health>, "section", "";
@@ -47,7 +47,7 @@ section! {
 section! {
     /// How requests to a site without cache choose a server; see [proxy.md](proxy.md#spreading-requests).
     Spread {
-        /// What the choice is made by: path and query, the path, or the host of the request.
+        /// Part of the request that chooses the server: path and query, the path, or the host.
         by: Text, "`url`, `path`, `host`", "required";
     }
 }

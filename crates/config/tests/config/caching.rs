@@ -49,7 +49,7 @@ fn faults_of_signed_urls_are_reported() {
         ),
         (
             "{keys: [{id: a~b, file: ec.key}]}",
-            "id: `a~b` cannot stand in a URL; write up to 32 letters, digits, - or _, such as 2026a"
+            "id: `a~b` has characters that are not allowed in a URL; write up to 32 letters, digits, - or _, such as 2026a"
                 .to_owned(),
         ),
         (

@@ -185,7 +185,7 @@ fn a_store_on_the_network_without_tls_is_a_warning() {
         warnings,
         [
             "edge.yaml:3: valkey: the password and the time of each operation can be read on the network; write \
-             rediss://, or have the network encrypt; all that is stored is sealed anyway"
+             rediss://, or encrypt the network; stored values are sealed in any case"
         ]
     );
 }

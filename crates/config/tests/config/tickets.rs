@@ -90,10 +90,22 @@ fn an_empty_directory_is_a_warning() {
     );
 }
 
+/// On a tmpfs it is gone after a reboot, which must not keep the server from starting.
 #[test]
-fn a_directory_that_is_not_there_is_a_fault() {
+fn a_directory_that_is_not_there_is_a_warning_and_a_file_in_its_place_a_fault() {
+    let fixture = Fixture::new();
+    let config = fixture.read(&around(KEYS)).unwrap();
+    let warnings: Vec<String> = fixture.shown(&config.warnings);
     assert_eq!(
-        Fixture::new().faults(&around(KEYS)),
-        ["edge.yaml:3: directory: DIR/keys does not exist; make that directory or write the path of another"]
+        warnings,
+        [
+            "edge.yaml:3: directory: DIR/keys cannot be listed (No such file or directory (os error 2)); until it can be, a \
+             random key seals, which no other machine has"
+        ]
+    );
+    fs::write(fixture.path().join("keys"), "a file").unwrap();
+    assert_eq!(
+        fixture.faults(&around(KEYS)),
+        ["edge.yaml:3: directory: DIR/keys is not a directory; write the path of a directory"]
     );
 }

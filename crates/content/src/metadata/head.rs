@@ -45,7 +45,7 @@ pub(super) fn storage(
 }
 
 /// The same for stored field lines that a 304 has updated (RFC 9111 §3.2): directives of the stored response stay in force
-/// if the 304 has none.
+/// if the 304 has none. Set-Cookie of the 304 counts, though the lines do not have it.
 pub(super) fn updated_storage(
     lines: &[u8],
     not_modified: &dyn OriginBody,
@@ -54,8 +54,9 @@ pub(super) fn updated_storage(
     now: SystemTime,
 ) -> Storage {
     let first = |name| not_modified.fields().get_all(name).iter().next()?.to_str().ok();
-    let response =
-        Response { date: first("date"), age: first("age"), ..Response::read(status, fields(lines)) };
+    let updated = Response::read(status, fields(lines));
+    let sets_cookie = updated.sets_cookie || not_modified.fields().contains_key("set-cookie");
+    let response = Response { date: first("date"), age: first("age"), sets_cookie, ..updated };
     bounds.of(response.storage(now, bounds.default))
 }
 

@@ -116,7 +116,7 @@ impl Peer {
     pub(crate) fn note_stalled(&self, now: Instant) {
         let until = now + Duration::from_secs(limits::PEER_STALLED_SECONDS);
         if self.stalled_until().replace(until).is_none() {
-            tracing::warn!("{} is out: it is alive, and does not answer requests for objects", self.name());
+            tracing::warn!("{} is out: it answers probes but no requests for objects", self.name());
         }
     }
 

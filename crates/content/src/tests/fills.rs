@@ -143,12 +143,7 @@ fn an_object_that_changes_between_its_slices_is_served_in_its_new_version_if_no_
         let (old, new) = (content(3 * SLICE, 0), content(3 * SLICE, 1));
         let body = old.clone();
         fixture.origin.reply({
-            let asked = OriginRequest {
-                target: String::new(),
-                range: Some((0, SLICE as u64 - 1)),
-                known: None,
-                at: 0,
-            };
+            let asked = OriginRequest { range: Some((0, SLICE as u64 - 1)), ..OriginRequest::default() };
             Reply::part_of(&body, FRESH, &asked)
         });
         let first = fixture.get("GET /x", "Range: bytes=0-9\r\n").await;
@@ -168,8 +163,7 @@ fn an_object_that_changes_between_its_slices_is_served_in_its_new_version_if_no_
         let fixture = Fixture::cached();
         let (old, new) = (content(3 * SLICE, 0), content(3 * SLICE, 1));
         let body = old.clone();
-        let asked =
-            OriginRequest { target: String::new(), range: Some((0, SLICE as u64 - 1)), known: None, at: 0 };
+        let asked = OriginRequest { range: Some((0, SLICE as u64 - 1)), ..OriginRequest::default() };
         fixture.origin.reply(Reply::part_of(&body, FRESH, &asked));
         let fields = [("cache-control", "max-age=60"), ("etag", "\"b\"")];
         fixture.origin.handle(move |asked| Reply::part_of(&new, &fields, asked));

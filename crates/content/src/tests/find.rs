@@ -361,3 +361,67 @@ fn an_object_that_lost_slices_and_cannot_be_fetched_in_parts_is_fetched_whole() 
         });
     }
 }
+
+#[test]
+fn a_crowd_that_waits_for_a_revalidation_gets_the_expired_object_only_if_that_may_be_sent() {
+    let cases = [
+        ("max-age=10", false),
+        ("max-age=10, stale-if-error=60", true),
+        ("max-age=10, stale-if-error=60, must-revalidate", false),
+        ("no-cache", false),
+    ];
+    for (control, may_be_sent) in cases {
+        run(async move {
+            let fixture = Fixture::cached();
+            fixture.context.waiters_per_fill.set(2);
+            fixture.origin.reply(Reply::ok(&[("cache-control", control), ("etag", "\"a\"")], b"old"));
+            fixture.get("GET /x", "").await;
+            seconds(11).await;
+            let gate = Gate::new();
+            fixture.origin.reply(Reply::new(304).head_after(&gate));
+            let waiters: Vec<_> = (0..8).map(|_| fixture.spawn("GET /x", "")).collect();
+            fixture.origin.wait_for_requests(2).await;
+            tokio::task::yield_now().await;
+            let (mut refused, mut waiting) = (Vec::new(), Vec::new());
+            for waiter in waiters {
+                if waiter.is_finished() { refused.push(waiter) } else { waiting.push(waiter) }
+            }
+            assert!(!refused.is_empty() && !waiting.is_empty(), "{control}");
+            for waiter in refused {
+                let (status, label, body) = waiter.await.unwrap().summary();
+                let expected = if may_be_sent { (200, "stale") } else { (503, "") };
+                assert_eq!((status, label), expected, "{control}");
+                assert_eq!(body == "old", may_be_sent, "{control}: {body}");
+            }
+            gate.open();
+            for waiter in waiting {
+                assert_eq!(waiter.await.unwrap().summary(), (200, "revalidated", "old".to_owned()));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_crowd_that_waits_for_a_revalidation_is_refused_after_a_soft_purge() {
+    run(async {
+        let fixture = Fixture::cached();
+        fixture.context.waiters_per_fill.set(2);
+        fixture.origin.reply(Reply::ok(FRESH, b"old"));
+        fixture.get("GET /x", "").await;
+        let order = PurgeOrder { what: PurgeWhat::Url("/x".to_owned()), soft: true };
+        fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
+        let gate = Gate::new();
+        fixture.origin.reply(Reply::new(304).head_after(&gate));
+        let waiters: Vec<_> = (0..8).map(|_| fixture.spawn("GET /x", "")).collect();
+        fixture.origin.wait_for_requests(2).await;
+        tokio::task::yield_now().await;
+        gate.open();
+        let mut refused = 0;
+        for waiter in waiters {
+            let (status, label, _) = waiter.await.unwrap().summary();
+            assert!(matches!((status, label), (200, "revalidated") | (503, "")), "{status} {label}");
+            refused += usize::from(status == 503);
+        }
+        assert!(refused > 0);
+    });
+}

@@ -16,6 +16,7 @@ use penstock_http::response::written_fields;
 use penstock_http::{HeadLimits, OriginUrl, Request};
 use penstock_metrics::Metrics;
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
+use penstock_origin::http::request_body;
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::heap::allocations;
 use tempfile::TempDir;
@@ -29,12 +30,15 @@ use crate::context::Context;
 use crate::exchange::ClientRequest;
 use crate::fault::BodyError;
 use crate::file_heads::FileHeads;
+use crate::forward::Forward;
+use crate::http_site::HttpSite;
 use crate::known_keys::KnownKeys;
 use crate::object_heads::ObjectHeads;
+use crate::peer_requests::{PeerService, respond_to_peer};
 use crate::peers::Peers;
 use crate::respond::respond;
 use crate::response::{Body, ContentLength, Response};
-use crate::site::SiteTable;
+use crate::site::{SiteOrigin, SiteTable};
 use crate::store::Store;
 
 /// Length of a slice.
@@ -158,12 +162,17 @@ impl Fixture {
 
     /// One site whose objects these nodes share.
     pub(super) fn in_cluster(peers: &Arc<Peers>) -> Self {
+        Self::in_cluster_with(peers, |_| {})
+    }
+
+    /// The same, changed.
+    pub(super) fn in_cluster_with(peers: &Arc<Peers>, change: impl FnOnce(&mut Site)) -> Self {
         let fixture = Self::cached();
         let mut origin = http_origin();
         if let Origin::Http(origin) = &mut origin {
             origin.peers = true;
         }
-        let sites = [site(origin, |_| {})];
+        let sites = [site(origin, change)];
         let sites = SiteTable::open(&sites, None, Some(&fixture.store), Some(peers)).unwrap();
         Self { sites: Arc::new(sites), ..fixture }
     }
@@ -209,6 +218,34 @@ impl Fixture {
         read(&self.context, self.open(line, fields).await).await
     }
 
+    /// The response to a request that is forwarded, with a method that the site lists; its body is empty.
+    pub(super) async fn forward(&self, line: &str, fields: &str) -> Answer {
+        let head = head(line, fields);
+        let request = parse(&head);
+        let client = client(&request, false);
+        let forward =
+            Forward::admit(&self.context, &self.sites, &request).expect("the site lists the method");
+        let (sender, body) = request_body(Some(0));
+        sender.finish();
+        let head = forward.start(&self.context, client, body).unwrap().head().await;
+        read(&self.context, forward.respond(&self.context, client, head).await).await
+    }
+
+    /// The response to a request of another node.
+    pub(super) async fn respond_to_peer(&self, peers: &Arc<Peers>, line: &str, fields: &str) -> Answer {
+        let head = head(line, fields);
+        let request = parse(&head);
+        let service = PeerService { sites: &self.sites, peers, store: Some(&self.store) };
+        read(&self.context, respond_to_peer(&self.context, service, client(&request, false)).await).await
+    }
+
+    /// The site.
+    pub(super) fn http_site(&self) -> Arc<HttpSite> {
+        let site = self.sites.find("media.example").unwrap();
+        let SiteOrigin::Http(http, _) = &site.origin else { panic!("the site has an HTTP origin") };
+        Arc::clone(http)
+    }
+
     /// The same as a task.
     pub(super) fn spawn(&self, line: &str, fields: &str) -> JoinHandle<Answer> {
         let (context, sites) = (Rc::clone(&self.context), Arc::clone(&self.sites));
@@ -221,16 +258,27 @@ impl Fixture {
 }
 
 async fn open(context: &Rc<Context>, sites: &SiteTable, line: &str, fields: &str, early: bool) -> Response {
-    let head = format!("{line} HTTP/1.1\r\nHost: media.example\r\n{fields}\r\n");
-    let limits = HeadLimits { head_bytes: 16384, fields: 100, target_bytes: 8192 };
-    let request = Request::parse(head.as_bytes(), &limits).unwrap();
+    let head = head(line, fields);
+    let request = parse(&head);
     let before = allocations();
-    // Of a network that is limited, unless the context says otherwise.
-    let address = (Ipv4Addr::new(192, 0, 2, 1), 40_000).into();
-    let client = ClientRequest { head: &request, address, secure: true, early };
-    let response = respond(context, sites, client).await;
+    let response = respond(context, sites, client(&request, early)).await;
     ALLOCATIONS.set(allocations() - before);
     response
+}
+
+fn head(line: &str, fields: &str) -> String {
+    format!("{line} HTTP/1.1\r\nHost: media.example\r\n{fields}\r\n")
+}
+
+fn parse(head: &str) -> Request<'_> {
+    let limits = HeadLimits { head_bytes: 16384, fields: 100, target_bytes: 8192 };
+    Request::parse(head.as_bytes(), &limits).unwrap()
+}
+
+fn client<'r>(request: &'r Request<'r>, early: bool) -> ClientRequest<'r> {
+    // Of a network that is limited, unless the context says otherwise.
+    let address = (Ipv4Addr::new(192, 0, 2, 1), 40_000).into();
+    ClientRequest { head: request, address, secure: true, early }
 }
 
 thread_local! {

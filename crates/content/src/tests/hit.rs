@@ -96,8 +96,8 @@ fn a_file_allocates_its_head_only() {
     });
 }
 
-/// The locks of misses and of unusual objects: variants (taken by a hit only if the site varies), volatile objects (by a
-/// fetch), successors (by a prefetch).
+/// The locks of misses and of unusual objects: variants (taken by a hit only if the site varies), changed targets (by the
+/// first hit after a change), volatile objects (by a fetch), successors (by a prefetch).
 #[test]
 fn a_hit_takes_none_of_the_locks_of_this_crate() {
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -109,7 +109,8 @@ fn a_hit_takes_none_of_the_locks_of_this_crate() {
             let site = fixture.sites.find("media.example").unwrap();
             let SiteOrigin::Http(http, _) = &site.origin else { panic!("the site has an HTTP origin") };
             let store = &fixture.store;
-            let held = (store.variants.hold(), store.volatile.hold(), http.next.hold());
+            let held =
+                (store.variants.hold(), store.invalidations.hold(), store.volatile.hold(), http.next.hold());
             let (sites, store) = (Arc::clone(&fixture.sites), Arc::clone(store));
             let (done, result) = channel();
             thread::spawn(move || {

@@ -87,7 +87,7 @@ fn a_client_that_reads_nothing_holds_its_origin_back() {
         fixture.origin.reply(reply.wait(&end));
         let response = fixture.open("GET /x", "").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert!(end.is_in_use(), "more than {} bytes wait for the client", limits::FLOW_BYTES);
+        assert!(end.is_in_use(), "more than {} bytes wait for the client", limits::RELAY_BYTES);
         let answer = read(&fixture.context, response).await;
         assert!(answer.body.len() == 200 * piece.len() && answer.fault.is_none());
     });

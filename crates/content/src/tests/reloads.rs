@@ -6,7 +6,7 @@ use std::time::Duration;
 use penstock_origin::http::OriginError;
 
 use super::fixture::{Fixture, run};
-use super::scripted::{Gate, Reply};
+use super::scripted::{Gate, OriginRequest, Reply};
 
 const HLS: (&str, &str) = ("content-type", "application/vnd.apple.mpegurl");
 
@@ -136,5 +136,81 @@ fn an_origin_that_holds_its_response_too_long_is_a_503_to_ask_again() {
         fixture.origin.reply(Reply::failure(OriginError::Unreachable));
         let answer = fixture.get("GET /live.m3u8?_HLS_msn=12&_HLS_part=2", "").await;
         assert!(matches!(answer.status, 200 | 502), "{}", answer.status);
+    });
+}
+
+/// A playlist of one language and for one user.
+fn of_client(asked: &OriginRequest, parts: usize) -> String {
+    let name = format!("#EXT-X-LANGUAGE:{}{}\n", asked.field("accept-language"), asked.field("cookie"));
+    playlist(parts, &name)
+}
+
+#[test]
+fn a_reload_is_held_for_clients_with_equal_forwarded_fields_and_sends_them() {
+    run(async {
+        let fixture = Fixture::with(|site| {
+            site.cache.vary = vec!["accept-language".to_owned(), "cookie".to_owned()];
+        });
+        let gate = Gate::new();
+        let held = gate.clone();
+        let fields = [HLS, ("cache-control", "max-age=1"), ("vary", "Accept-Language, Cookie")];
+        fixture.origin.handle(move |asked| match asked.target.contains("_HLS_msn") {
+            true => Reply::ok(&fields, of_client(asked, 3).as_bytes()).head_after(&held),
+            false => Reply::ok(&fields, of_client(asked, 2).as_bytes()),
+        });
+        let clients = [
+            ("Accept-Language: de\r\n", "de"),
+            ("Accept-Language: fr\r\n", "fr"),
+            ("Accept-Language: de\r\nCookie: user=1\r\n", "deuser=1"),
+            ("", ""),
+        ];
+        let text = |parts, name: &str| playlist(parts, &format!("#EXT-X-LANGUAGE:{name}\n"));
+        // The first reload of each finds no playlist; it is asked for, and is the client's own.
+        for (fields, name) in clients {
+            let at_once = fixture.get("GET /live.m3u8?_HLS_msn=12&_HLS_part=1", fields).await;
+            assert_eq!((at_once.status, at_once.summary().2), (200, text(2, name)), "{fields}");
+        }
+        let before = fixture.origin.requests();
+        let players: Vec<_> = clients
+            .iter()
+            .cycle()
+            .take(4 * clients.len())
+            .map(|(fields, name)| (fixture.spawn("GET /live.m3u8?_HLS_msn=12&_HLS_part=2", fields), name))
+            .collect();
+        fixture.origin.wait_for_requests(before + clients.len()).await;
+        tokio::task::yield_now().await;
+        gate.open();
+        for (player, name) in players {
+            assert_eq!(player.await.unwrap().summary().2, text(3, name));
+        }
+        assert_eq!(fixture.origin.requests(), before + clients.len(), "one for each kind of client");
+        for (fields, name) in clients {
+            let plain = fixture.get("GET /live.m3u8", fields).await;
+            assert_eq!(
+                plain.summary(),
+                (200, "hit", text(3, name)),
+                "it replaced the playlist of the client"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_delta_update_is_the_variant_of_its_client() {
+    run(async {
+        let fixture = Fixture::with(|site| site.cache.vary = vec!["accept-language".to_owned()]);
+        let fields = [HLS, ("cache-control", "max-age=60"), ("vary", "Accept-Language")];
+        fixture.origin.handle(move |asked| {
+            let parts = if asked.target.contains("_HLS_msn") { 3 } else { 2 };
+            Reply::ok(&fields, of_client(asked, parts).as_bytes())
+        });
+        for target in ["_HLS_skip=YES", "_HLS_msn=12&_HLS_part=2&_HLS_skip=YES", "_HLS_skip=YES"] {
+            for language in ["de", "fr"] {
+                let fields = format!("Accept-Language: {language}\r\n");
+                let answer = fixture.get(&format!("GET /live.m3u8?{target}"), &fields).await;
+                let text = answer.summary().2;
+                assert!(text.ends_with(&format!("LANGUAGE:{language}\n")), "{target} {language}: {text}");
+            }
+        }
     });
 }

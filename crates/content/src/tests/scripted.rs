@@ -197,13 +197,22 @@ impl Reply {
 }
 
 /// A request to the origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OriginRequest {
     pub(super) target: String,
+    /// Fields of the client's request that were forwarded, and those for another node.
+    pub(super) fields: HeaderMap,
     pub(super) range: Option<(u64, u64)>,
     pub(super) known: Option<(&'static str, String)>,
     /// When, in milliseconds since the first request.
     pub(super) at: u128,
+}
+
+impl OriginRequest {
+    /// The value of a field; empty if there is none.
+    pub(super) fn field(&self, name: &str) -> &str {
+        self.fields.get(name).map_or("", |value| value.to_str().unwrap())
+    }
 }
 
 type Handler = Box<dyn Fn(&OriginRequest) -> Reply>;
@@ -252,6 +261,7 @@ impl ScriptedOrigin {
         let first = *self.first.borrow_mut().get_or_insert(now);
         let asked = OriginRequest {
             target: fetch.target.clone(),
+            fields: fetch.fields.clone(),
             range: fetch.range,
             known: fetch.known.clone(),
             at: (now - first).as_millis(),

@@ -11,9 +11,10 @@ use penstock_config::{ClusterNode, Config, limits};
 use penstock_origin::http::OriginError;
 
 use super::fixture::{Fixture, content, run};
-use super::scripted::{FieldList, Reply};
+use super::scripted::{FieldList, Gate, Reply};
 use crate::peers::{Peer, Peers, Route, Step};
 use crate::requester::{Hop, Requester};
+use crate::upstream::forget_on_peers;
 
 const CLIENT: Requester = Requester::Client(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
@@ -272,4 +273,62 @@ fn the_blocks_that_others_are_asked_for_are_bounded() {
     assert!(peers.ask_others(route(7)).is_some(), "one that is asked for already");
     asked.pop();
     assert!(peers.ask_others(route(limits::PEER_OUTGOING)).is_some());
+}
+
+#[test]
+fn a_node_that_hangs_does_not_keep_others_from_forgetting_an_object() {
+    run(async {
+        let peers = owners(&["e1", "e2", "e3"]);
+        let fixture = Fixture::in_cluster(&peers);
+        fixture.origin.reply(Reply::new(204).head_after(&Gate::new()));
+        fixture.origin.handle(|_| Reply::new(204));
+        let began = tokio::time::Instant::now();
+        forget_on_peers(&fixture.context, &fixture.http_site(), "/x").await;
+        assert_eq!(began.elapsed(), Duration::from_millis(limits::PEER_PROBE_MILLISECONDS));
+        let asked = fixture.origin.asked();
+        assert_eq!(asked.len(), 3, "all nodes were told");
+        assert!(asked.iter().all(|asked| asked.target == "/x" && asked.at == 0), "{asked:?}");
+    });
+}
+
+#[test]
+fn what_another_node_has_changed_is_forgotten_in_all_its_variants() {
+    run(async {
+        let peers = owners(&["e1"]);
+        let fixture = Fixture::in_cluster_with(&peers, |site| {
+            site.cache.vary = vec!["accept-language".to_owned(), "cookie".to_owned()];
+        });
+        let fields = [OF_NODE, &[("vary", "Accept-Language")]].concat();
+        fixture.origin.handle(move |_| Reply::ok(&fields, b"body"));
+        let clients = ["", "Accept-Language: fr\r\n", "Accept-Language: de\r\n", "Cookie: a=1\r\n"];
+        for fields in clients {
+            // An object of another node is kept from the second request on.
+            fixture.get("GET /x", fields).await;
+            fixture.get("GET /x", fields).await;
+            assert_eq!(fixture.get("GET /x", fields).await.summary().1, "hit", "{fields}");
+        }
+        let site = fixture.http_site();
+        let identity = format!("penstock-site: {}\r\n", site.sharing.as_ref().unwrap().identity);
+        assert_eq!(fixture.respond_to_peer(&peers, "POST /x", &identity).await.status, 204);
+        for fields in clients {
+            assert_ne!(fixture.get("GET /x", fields).await.summary().1, "hit", "{fields}");
+        }
+    });
+}
+
+#[test]
+fn a_response_waits_for_a_node_that_hangs_once_for_all_targets_that_it_has_changed() {
+    run(async {
+        let peers = owners(&["e1", "e2"]);
+        let fixture = Fixture::in_cluster_with(&peers, |site| site.methods = vec!["POST".to_owned()]);
+        let named = [("location", "/y"), ("content-location", "https://media.example/z")];
+        fixture.origin.reply(Reply::new(204).with(&named));
+        fixture.origin.handle(|_| Reply::new(204).head_after(&Gate::new()));
+        let began = tokio::time::Instant::now();
+        assert_eq!(fixture.forward("POST /x", "").await.status, 204);
+        assert_eq!(began.elapsed(), Duration::from_millis(limits::PEER_PROBE_MILLISECONDS));
+        let mut told: Vec<_> = fixture.origin.asked().drain(1..).map(|asked| asked.target).collect();
+        told.sort_unstable();
+        assert_eq!(told, ["/x", "/x", "/y", "/y", "/z", "/z"]);
+    });
 }

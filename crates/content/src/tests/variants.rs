@@ -1,9 +1,12 @@
 //! Responses that vary by fields of the request.
 
+use std::time::Duration;
+
 use penstock_config::Site;
 
 use super::fixture::{Fixture, http_origin, run, site};
-use super::scripted::{Gate, Reply};
+use super::scripted::{Gate, OriginRequest, Reply};
+use crate::purge::{PurgeOrder, PurgeWhat};
 
 fn vary_by_language(site: &mut Site) {
     site.cache.vary = vec!["accept-language".to_owned()];
@@ -82,5 +85,191 @@ fn a_field_that_the_site_does_not_forward_selects_nothing() {
         fixture.origin.reply(Reply::ok(VARYING, b"one"));
         fixture.get("GET /x", FRENCH).await;
         assert_eq!(fixture.get("GET /x", GERMAN).await.summary(), (200, "hit", "one".to_owned()));
+    });
+}
+
+/// An origin with a playlist of segments, whose body is the language that they were asked for in.
+fn segments(asked: &OriginRequest) -> Reply {
+    if asked.target.ends_with(".m3u8") {
+        let names = ["one", "two", "three", "four"].map(|name| format!("#EXTINF:4,\n{name}.ts\n"));
+        let text = format!("#EXTM3U\n#EXT-X-TARGETDURATION:4\n{}#EXT-X-ENDLIST\n", names.concat());
+        let fields = [("cache-control", "max-age=60"), ("content-type", "application/vnd.apple.mpegurl")];
+        return Reply::ok(&fields, text.as_bytes());
+    }
+    Reply::ok(VARYING, asked.field("accept-language").as_bytes())
+}
+
+#[test]
+fn a_prefetched_segment_is_the_variant_of_the_client_that_caused_it() {
+    run(async {
+        let fixture = Fixture::with(|site| {
+            vary_by_language(site);
+            site.cache.prefetch = 2;
+        });
+        fixture.origin.handle(segments);
+        fixture.get("GET /vod.m3u8", GERMAN).await;
+        // The second client asks when it is known that the segments vary.
+        for (round, (fields, language)) in [(GERMAN, "de"), (FRENCH, "fr")].into_iter().enumerate() {
+            let first = fixture.get("GET /one.ts", fields).await;
+            assert_eq!(first.summary(), (200, "miss", language.to_owned()));
+            fixture.origin.wait_for_requests(1 + 3 * (round + 1)).await;
+            let asked = fixture.origin.asked();
+            let last: Vec<_> = asked[asked.len() - 2..]
+                .iter()
+                .map(|asked| (&*asked.target, asked.field("accept-language")))
+                .collect();
+            assert_eq!(last, [("/two.ts", language), ("/three.ts", language)]);
+        }
+        for (fields, language) in [(GERMAN, "de"), (FRENCH, "fr")] {
+            for target in ["/two.ts", "/three.ts"] {
+                let found = fixture.get(&format!("GET {target}"), fields).await;
+                assert_eq!(found.summary(), (200, "hit", language.to_owned()), "{target}");
+            }
+        }
+        let english = fixture.get("GET /two.ts", "Accept-Language: en\r\n").await;
+        assert_eq!(english.summary(), (200, "miss", "en".to_owned()));
+    });
+}
+
+#[test]
+fn nothing_is_prefetched_for_a_request_with_personal_fields() {
+    for name in ["cookie", "authorization"] {
+        run(async move {
+            let fixture = Fixture::with(|site| {
+                site.cache.vary = vec![name.to_owned(), "accept-language".to_owned()];
+                site.cache.prefetch = 1;
+            });
+            fixture.origin.handle(segments);
+            let fields = format!("{name}: a=1\r\n{GERMAN}");
+            for target in ["/vod.m3u8", "/one.ts"] {
+                assert_eq!(fixture.get(&format!("GET {target}"), &fields).await.status, 200);
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(fixture.origin.requests(), 2, "{name}");
+            fixture.get("GET /one.ts", GERMAN).await;
+            fixture.origin.wait_for_requests(4).await;
+            let asked = fixture.origin.asked();
+            let prefetched = (&*asked[3].target, asked[3].field("accept-language"), asked[3].field(name));
+            assert_eq!(prefetched, ("/two.ts", "de", ""));
+        });
+    }
+}
+
+fn vary_and_post(site: &mut Site) {
+    site.cache.vary = vec!["accept-language".to_owned(), "cookie".to_owned()];
+    site.methods = vec!["POST".to_owned()];
+}
+
+/// Requests that select different variants.
+const CLIENTS: [&str; 5] =
+    ["", FRENCH, GERMAN, "Cookie: user=1\r\n", "Cookie: user=2\r\nAccept-Language: de\r\n"];
+
+#[test]
+fn a_method_that_changes_a_target_changes_all_its_variants() {
+    // The target itself, and one that the response names.
+    for (changed, location) in [("/x", None), ("/other", Some("/x"))] {
+        run(async move {
+            let fixture = Fixture::with(vary_and_post);
+            for body in [b"old", b"new"] {
+                fixture.origin.handle(move |_| Reply::ok(VARYING, body));
+                let label = |fields| {
+                    let fixture = &fixture;
+                    async move { fixture.get("GET /x", fields).await.summary() }
+                };
+                for fields in CLIENTS {
+                    let text = String::from_utf8_lossy(body).into_owned();
+                    assert_eq!(label(fields).await, (200, "miss", text.clone()), "{fields}");
+                    assert_eq!(label(fields).await, (200, "hit", text), "{fields}");
+                }
+                let fields: Vec<_> = location.iter().map(|location| ("location", *location)).collect();
+                fixture.origin.reply(Reply::new(204).with(&fields));
+                assert_eq!(fixture.forward(&format!("POST {changed}"), "").await.status, 204);
+            }
+        });
+    }
+}
+
+#[test]
+fn after_a_restart_no_variant_from_before_a_change_is_restored() {
+    run(async {
+        let fixture = Fixture::with(vary_and_post);
+        fixture.origin.handle(|_| Reply::ok(VARYING, b"old"));
+        for fields in CLIENTS {
+            fixture.get("GET /x", fields).await;
+        }
+        fixture.origin.reply(Reply::new(204));
+        fixture.forward("POST /x", CLIENTS[3]).await;
+        let fixture = fixture.restarted(site(http_origin(), vary_and_post));
+        fixture.origin.handle(|_| Reply::ok(VARYING, b"new"));
+        // The last one is another user's, and its key is not known.
+        for fields in &CLIENTS[..4] {
+            assert_eq!(fixture.get("GET /x", fields).await.summary().2, "new", "{fields}");
+        }
+    });
+}
+
+#[test]
+fn a_method_that_fails_changes_nothing() {
+    run(async {
+        let fixture = Fixture::with(vary_and_post);
+        fixture.origin.handle(|_| Reply::ok(VARYING, b"old"));
+        for fields in CLIENTS {
+            fixture.get("GET /x", fields).await;
+        }
+        fixture.origin.reply(Reply::new(403));
+        assert_eq!(fixture.forward("POST /x", "").await.status, 403);
+        for fields in CLIENTS {
+            assert_eq!(fixture.get("GET /x", fields).await.summary().1, "hit", "{fields}");
+        }
+    });
+}
+
+#[test]
+fn a_fetch_that_began_before_a_change_is_for_clients_that_asked_before_it() {
+    for vary in [vary_and_post, |site: &mut Site| site.methods = vec!["POST".to_owned()]] {
+        run(async move {
+            let fixture = Fixture::with(vary);
+            let gate = Gate::new();
+            fixture.origin.reply(Reply::ok(VARYING, b"old").head_after(&gate));
+            let before = fixture.spawn("GET /x", FRENCH);
+            fixture.origin.wait_for_requests(1).await;
+            fixture.origin.reply(Reply::new(204));
+            fixture.forward("POST /x", "").await;
+            fixture.origin.handle(|_| Reply::ok(VARYING, b"new"));
+            let after = fixture.spawn("GET /x", FRENCH);
+            tokio::task::yield_now().await;
+            gate.open();
+            assert_eq!(before.await.unwrap().summary().2, "old");
+            assert_eq!(after.await.unwrap().summary().2, "new");
+            assert_eq!(fixture.get("GET /x", FRENCH).await.summary(), (200, "hit", "new".to_owned()));
+            assert_eq!(fixture.origin.requests(), 3);
+        });
+    }
+}
+
+#[test]
+fn a_change_of_one_target_leaves_the_others_and_purges_in_force() {
+    run(async {
+        let fixture = Fixture::with(vary_and_post);
+        fixture.origin.handle(|_| Reply::ok(VARYING, b"body"));
+        let label = |target: &'static str| {
+            let fixture = &fixture;
+            async move { fixture.get(target, GERMAN).await.summary().1 }
+        };
+        for target in ["GET /x", "GET /y", "GET /x?y"] {
+            assert_eq!(label(target).await, "miss");
+        }
+        // A purge is stamped later than now, so that all of this happens in its second.
+        let order = PurgeOrder { what: PurgeWhat::Url("/x?y".to_owned()), soft: false };
+        for _ in 0..3 {
+            fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
+            fixture.origin.reply(Reply::new(204));
+            fixture.forward("POST /x", "").await;
+            assert_eq!(label("GET /y").await, "hit");
+            for target in ["GET /x", "GET /x?y"] {
+                assert_eq!(label(target).await, "miss", "{target}");
+                assert_eq!(label(target).await, "hit", "{target}");
+            }
+        }
     });
 }

@@ -113,7 +113,7 @@ struct Rounds {
 
 impl Rounds {
     async fn run(mut self) {
-        let mut rounds = tokio::time::interval(Duration::from_millis(limits::KEEPER_ROUND_MILLISECONDS));
+        let mut rounds = tokio::time::interval(Duration::from_millis(limits::REFRESH_INTERVAL_MILLISECONDS));
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {

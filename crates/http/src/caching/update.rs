@@ -1,8 +1,8 @@
 //! Updating a stored response with the fields of a 304 (RFC 9111 §3.2).
 
-/// Fields that a 304 never changes: those of one connection (RFC 9110 §7.6.1), those that describe the stored body, and
-/// the validator by which the stored response was selected (RFC 9111 §4.3.4).
-const NOT_UPDATED: [&[u8]; 14] = [
+/// Fields that a 304 never changes: those of one connection (RFC 9110 §7.6.1), those that describe the stored body, the
+/// validator by which the stored response was selected (RFC 9111 §4.3.4), and Set-Cookie, which is for one client.
+const NOT_UPDATED: [&[u8]; 15] = [
     b"connection",
     b"content-encoding",
     b"content-length",
@@ -13,6 +13,7 @@ const NOT_UPDATED: [&[u8]; 14] = [
     b"proxy-authentication-info",
     b"proxy-authorization",
     b"proxy-connection",
+    b"set-cookie",
     b"te",
     b"trailer",
     b"transfer-encoding",
@@ -20,8 +21,8 @@ const NOT_UPDATED: [&[u8]; 14] = [
 ];
 
 /// The field lines of a stored response after a 304: each field of the 304 replaces all stored lines of that name, and
-/// the others stay. Fields of one connection, those that describe the body, and ETag are not taken over. Both inputs
-/// are `name: value` lines, each with its line end; names are compared without regard to case.
+/// the others stay. Fields of one connection, those that describe the body, ETag and Set-Cookie are not taken over. Both
+/// inputs are `name: value` lines, each with its line end; names are compared without regard to case.
 pub fn updated_lines(stored: &[u8], not_modified: &[u8]) -> Vec<u8> {
     let fresh: Vec<&[u8]> = lines(not_modified)
         .filter(|line| !name(line).is_empty())
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_304_changes_neither_what_describes_the_body_nor_what_belongs_to_its_connection() {
+    fn a_304_changes_neither_what_describes_the_body_nor_what_belongs_to_its_connection_or_client() {
         let stored = b"content-encoding: gzip\r\netag: \"1\"\r\n";
         for line in [
             "Content-Length: 0",
@@ -75,6 +76,7 @@ mod tests {
             "etag: W/\"1\"",
             "connection: close",
             "transfer-encoding: chunked",
+            "Set-Cookie: session=1",
             "no field at all",
         ] {
             assert_eq!(updated_lines(stored, format!("{line}\r\n").as_bytes()), stored, "{line}");

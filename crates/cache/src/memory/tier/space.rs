@@ -10,7 +10,7 @@ use crate::memory::slots::{Entry, Slots};
 /// Slices evicted for one that needs space, before that is refused, beside one for each page that it needs.
 const EVICTIONS_MAX: u64 = 64;
 /// Of the tier, the part that slices may take which were evicted while readers still hold them. With more nothing else is
-/// evicted: it would be lost to readers who take their bytes, for others who do not.
+/// evicted: readers that take bytes would lose that memory to readers that do not.
 const EVICTED_SHARE: u64 = 2;
 /// With this part of the tier readers have to hurry.
 const EVICTED_SHARE_SHORT: u64 = 4;

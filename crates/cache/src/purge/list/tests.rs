@@ -94,6 +94,28 @@ fn a_clock_that_goes_back_does_no_harm() {
 }
 
 #[test]
+fn a_purge_affects_an_object_that_was_stored_while_the_clock_was_ahead() {
+    let directory = tempfile::tempdir().unwrap();
+    let ahead = nanoseconds_of(at(10_000));
+    open(directory.path()).add(name(FILM.name), false, at(200)).unwrap();
+    let purges = open(directory.path());
+    let restored = |now| {
+        let judged = AtomicU64::new(ahead);
+        purges.correct_stamp(&judged, at(now));
+        judged
+    };
+    let before = restored(10);
+    assert_eq!(purges.judge(&before, || FILM), PurgeEffect::None, "the purge was before the object");
+    purges.add(name(FILM.name), false, at(20)).unwrap();
+    for judged in [before, restored(30)] {
+        assert_eq!(purges.judge(&judged, || FILM), PurgeEffect::Gone);
+    }
+    let stored = AtomicU64::new(purges.stamp(at(30)));
+    purges.correct_stamp(&stored, at(40));
+    assert_eq!(purges.judge(&stored, || FILM), PurgeEffect::None, "it was asked for after the purge");
+}
+
+#[test]
 fn the_next_process_knows_what_was_purged() {
     let directory = tempfile::tempdir().unwrap();
     let odd = "/vod/ä b\\s\n\r*";

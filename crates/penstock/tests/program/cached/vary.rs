@@ -1,7 +1,7 @@
 //! Answers that differ by fields of the request (RFC 9111 §4.1).
 
 use penstock_testkit::origin::{Origin, answer};
-use penstock_testkit::{Client, Gate};
+use penstock_testkit::{Client, Gate, until};
 
 use super::Edge;
 
@@ -129,6 +129,53 @@ fn a_purge_of_a_url_is_about_all_its_variants() {
         let purged = crate::cached::purge::purge(&edge.server, "url=https://localhost/a");
         assert_eq!(purged, 2);
     }
+}
+
+#[test]
+fn a_method_that_changes_a_target_is_about_all_its_variants() {
+    let origin = echo("accept-language", "Vary: Accept-Language\r\n");
+    let edge = edge(&origin, "[Accept-Language, Cookie]");
+    let clients = [
+        "",
+        "Accept-Language: de\r\n",
+        "Accept-Language: en\r\n",
+        "Cookie: user=1\r\n",
+        "Cookie: user=2\r\n",
+    ];
+    for round in 1..4 {
+        for fields in clients.iter().chain(&clients) {
+            get(&edge, fields);
+        }
+        assert_eq!(origin.asked().len(), (clients.len() + 1) * round - 1, "each variant was fetched once");
+        Client::plain(&edge.server).request("DELETE /a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
+}
+
+#[test]
+fn a_segment_is_prefetched_in_the_variant_of_its_viewer() {
+    let origin = Origin::start(|head, _, stream| {
+        let fields = "Cache-Control: max-age=600\r\nVary: Accept-Language\r\n";
+        let playlist = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\na\n#EXTINF:4,\nb\n#EXT-X-ENDLIST\n";
+        let body = if head.starts_with("GET /p.m3u8") { playlist } else { field(head, "accept-language") };
+        answer(stream, "200 OK", fields, body.as_bytes())
+    });
+    let edge = edge(&origin, "[Accept-Language]");
+    let get = |path: &str, language: &str| {
+        let fields = format!("Accept-Language: {language}\r\n");
+        Client::plain(&edge.server).get_with(path, &fields).text().to_owned()
+    };
+    for (number, language) in ["de", "en"].into_iter().enumerate() {
+        get("/p.m3u8", language);
+        assert_eq!(get("/a", language), language);
+        // Playlist, segment, and the next one before its viewer asks for it.
+        let asked = 3 * (number + 1);
+        until("the prefetch", || (origin.asked().len() == asked).then_some(()));
+    }
+    for language in ["de", "en"] {
+        assert_eq!(get("/b", language), language);
+    }
+    assert_eq!(origin.asked().len(), 6, "both were there");
+    assert_eq!(get("/b", "fr"), "fr");
 }
 
 #[test]
