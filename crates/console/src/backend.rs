@@ -70,8 +70,6 @@ pub enum PurgeError {
 pub enum Readiness {
     /// The program serves.
     Ready,
-    /// Its listeners are not open yet.
-    Starting,
     /// It finishes running responses and accepts no new connections.
     Draining,
 }

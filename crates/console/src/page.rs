@@ -8,7 +8,6 @@ use crate::backend::Readiness;
 pub(crate) fn index(readiness: Readiness, status: &Value) -> String {
     let (state, words) = match readiness {
         Readiness::Ready => ("ready", "serving"),
-        Readiness::Starting => ("starting", "starting"),
         Readiness::Draining => ("draining", "draining: running responses finish"),
     };
     let version = status["version"].as_str().map(escape).unwrap_or_default();

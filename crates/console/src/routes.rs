@@ -44,7 +44,6 @@ fn only_get<B>(request: &Request<B>, respond: impl FnOnce() -> Response<String>)
 fn health(backend: &dyn Backend) -> Response<String> {
     match backend.readiness() {
         Readiness::Ready => plain(StatusCode::OK, "ok\n"),
-        Readiness::Starting => plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
         Readiness::Draining => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
     }
 }

@@ -134,11 +134,8 @@ fn metrics_are_served_in_the_text_format() {
 fn health_is_200_only_while_serving() {
     let program = program();
     let console = console(&program, LIMITS);
-    for (health, status, body) in [
-        (Readiness::Starting, 503, "starting\n"),
-        (Readiness::Ready, 200, "ok\n"),
-        (Readiness::Draining, 503, "draining\n"),
-    ] {
+    for (health, status, body) in [(Readiness::Ready, 200, "ok\n"), (Readiness::Draining, 503, "draining\n")]
+    {
         *program.readiness.lock().unwrap() = health;
         let answer = ask(&console, "GET", "/healthz");
         assert_eq!((answer.status, answer.body.as_str()), (status, body));

@@ -1,4 +1,4 @@
-//! Accepting connections: the loop of one listener, the limits at the door, and the reserve of descriptors.
+//! Accepts connections: the loop of one listener, the limits that apply before the handshake, and the reserve descriptor.
 
 use std::io;
 use std::net::SocketAddr;

@@ -65,7 +65,7 @@ impl LoadCertificate for OnDisk {
             let chain = self.found.files.chain.clone();
             let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
             if failed.is_none() {
-                tracing::warn!("{}: {error}; it is left out until it is put right", chain.display());
+                tracing::warn!("{}: {error}; not used until the file is corrected", chain.display());
             }
             *failed = Some(Unusable { chain, reason: error.label(), what: error.to_string() });
         })
@@ -129,7 +129,7 @@ impl Holdings {
         let new: Vec<Unusable> = self.unusable().into_iter().filter(|one| !known.contains(one)).collect();
         for one in new.iter().take(limits::CERTIFICATE_FAULTS_NAMED) {
             tracing::warn!(
-                "{}: {}; what was there before is kept, if anything",
+                "{}: {}; the previous certificate, if any, stays in use",
                 one.chain.display(),
                 one.what
             );

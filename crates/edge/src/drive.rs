@@ -215,8 +215,8 @@ struct Chunked {
     rest: ChunkSource,
 }
 
-/// The same for a transmission with the bytes of a chunk. If the client takes nothing and others need the memory of the
-/// chunk, it is dropped; returns how many of its bytes were not sent then.
+/// Sends a transmission that holds the bytes of a chunk. Drops the chunk if the client takes nothing and other responses need
+/// its memory; returns the bytes not sent.
 async fn send_chunk(
     carrier: &mut impl Carrier,
     worker: &Worker,

@@ -185,14 +185,14 @@ fn with_reason(connection: &Connection, rejection: Rejection) -> Rejection {
 /// Answers the request of this head; false if the connection is to be closed now.
 async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -> bool {
     let started = Instant::now();
-    let request = match Request::parse(head, &settings.head) {
-        Ok(request) => request,
-        Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
-    };
     if connection.requests == 0 {
         connection.worker.shard.connection_speaks(HttpLabel::H1);
     }
     connection.requests += 1;
+    let request = match Request::parse(head, &settings.head) {
+        Ok(request) => request,
+        Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
+    };
     let Some(early) = judge_early(connection, &request, head.len()).await else { return false };
     let client =
         ClientRequest { head: &request, address: connection.client, secure: connection.tls.is_some(), early };
@@ -338,7 +338,9 @@ async fn answer_rejected(
     started: Instant,
     settings: &Settings,
 ) -> bool {
-    let keep_alive = !rejection.close && !connection.worker.is_draining();
+    let keep_alive = !rejection.close
+        && !connection.worker.is_draining()
+        && connection.requests < settings.limits.requests_per_connection;
     connection.worker.shard.rejected(rejection.reason);
     let answer = refusal(&connection.worker, rejection.status, keep_alive);
     let worker = Rc::clone(&connection.worker);
@@ -387,7 +389,7 @@ mod tests {
     fn a_connection_with_a_response_under_way_carries_few_kilobytes_more() {
         let bytes = size_of_answer(answer);
         assert!(
-            bytes <= 6 << 10,
+            bytes <= 4 << 10,
             "{bytes} bytes for each response: is a future passed by value, or not boxed?"
         );
     }

@@ -114,7 +114,7 @@ impl Recording {
         let first_byte = count(carrier, (self.method, self.status), self.started, duration, sent);
         if let (Some(log), Some(record)) = (&settings.access_log, self.log) {
             log.record(Record {
-                time: SystemTime::now(),
+                time: began(duration),
                 body_bytes: sent.bytes.saturating_sub(self.head_bytes),
                 duration,
                 first_byte,
@@ -136,13 +136,20 @@ pub(crate) fn record_refusal(
     let duration = started.elapsed();
     let first_byte = count(&carrier, (Method::Other, status), started, duration, sent);
     let Some(log) = &settings.access_log else { return };
-    log.record(Record { duration, first_byte, short: sent.short, ..of_carrier(carrier, status) });
+    let time = began(duration);
+    log.record(Record { time, duration, first_byte, short: sent.short, ..of_carrier(carrier, status) });
 }
 
-/// A record without the values of a request, nor how it was sent.
+/// The time at which a response began that has ended now.
+fn began(duration: Duration) -> SystemTime {
+    let now = SystemTime::now();
+    now.checked_sub(duration).unwrap_or(now)
+}
+
+/// A record without the values of a request, its time, nor how it was sent.
 fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
     Record {
-        time: SystemTime::now(),
+        time: SystemTime::UNIX_EPOCH,
         client: carrier.client,
         host: Text::cut(b"", 0),
         method: Text::cut(b"", 0),

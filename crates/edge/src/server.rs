@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use penstock_config::{Config, Listener, limits};
+use penstock_config::{Config, Listener, Origin, limits};
 use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged};
 use penstock_egress::{PIPES_PER_WORKER, fast_low_water};
 use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
+use penstock_sys::CLOSING_SOCKETS_MAX;
 use penstock_sys::socket::{listen, paces, probe_free, set_unsent_low_water};
 use penstock_tls::tickets::TicketKeyring;
 use rustix::process::{Resource, getrlimit};
@@ -108,7 +109,7 @@ impl Server {
         for written in listeners_of(config) {
             listeners.push(open_everywhere(written, &metrics, &mut openings)?);
         }
-        let cores = if config.affinity { crate::thread::usable_cores() } else { Vec::new() };
+        let cores = if config.affinity { crate::thread::cores_to_pin_to() } else { Vec::new() };
         let (mut senders, mut threads) = (Vec::new(), Vec::new());
         for (number, opened) in openings.into_iter().enumerate() {
             let core = cores.get(number % cores.len().max(1)).copied();
@@ -376,7 +377,7 @@ fn common(config: &Config, tls_state: &TlsState, collector: &Arc<Collector>) -> 
         connections: Arc::new(ConnectionCount::new(
             workers,
             getrlimit(Resource::Nofile).current,
-            (config.limits.open_files + pipe_descriptors(config)).saturating_mul(workers),
+            descriptors_of_others(config),
         )),
         workers,
         tls_state: tls_state.clone(),
@@ -403,6 +404,17 @@ fn prepare(
 /// Descriptors of the pipes of one worker, which a site that relays opens.
 fn pipe_descriptors(config: &Config) -> usize {
     if config.relays() { 2 * PIPES_PER_WORKER } else { 0 }
+}
+
+/// Descriptors that are not connections of clients: open files, pipes, sockets that wait to be closed, and connections to
+/// origins.
+fn descriptors_of_others(config: &Config) -> usize {
+    let of_worker = config.limits.open_files + pipe_descriptors(config) + CLOSING_SOCKETS_MAX;
+    let origins = config.sites.iter().filter_map(|site| match &site.origin {
+        Origin::Http(http) => Some(http.connections.saturating_mul(http.targets.len())),
+        Origin::Directory(_) => None,
+    });
+    origins.fold(of_worker.saturating_mul(config.workers.get()), usize::saturating_add)
 }
 
 fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {

@@ -67,3 +67,16 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+impl StartError {
+    /// The error of the system that a log, a keyserver's client or a tier of the cache could not be opened for.
+    pub fn system_error(&self) -> Option<&io::Error> {
+        match self {
+            Self::KeyLog { source, .. } | Self::AccessLog { source, .. } => Some(source),
+            Self::RemoteKeys(source) | Self::Thread(source) => Some(source),
+            Self::Cache(error) => error.system_error(),
+            Self::Listen(error) => Some(&error.source),
+            Self::Site(_) | Self::Tls(_) | Self::Kernel(_) | Self::Randomness(_) => None,
+        }
+    }
+}

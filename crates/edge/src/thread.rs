@@ -45,10 +45,13 @@ pub(crate) struct Opened {
     pub(crate) listening: Listening,
 }
 
-/// The cores this process may use.
-pub(crate) fn usable_cores() -> Vec<usize> {
+/// The cores that workers are pinned to: those this process may use. None if a CPU quota (cgroups) leaves it the time of fewer
+/// cores than that: other processes with a quota would be pinned to the same first ones.
+pub(crate) fn cores_to_pin_to() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
-    (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect();
+    let has_quota = std::thread::available_parallelism().is_ok_and(|count| count.get() < cores.len());
+    if has_quota { Vec::new() } else { cores }
 }
 
 /// Starts a worker.
@@ -114,7 +117,7 @@ async fn run(
     worker.cut_responses().await;
 }
 
-/// Waits for an operator who has lost patience; for ever if there is none.
+/// Waits for the command to stop; pends forever if the channel is closed.
 async fn stop_command(commands: &mut UnboundedReceiver<Command>) {
     loop {
         match commands.recv().await {

@@ -88,8 +88,8 @@ impl Outlet {
         }
     }
 
-    /// Has at most `low_water` bytes unsent in the socket (`TCP_NOTSENT_LOWAT`; 0 is the system's), but that of
-    /// [`fast_low_water`](crate::fast_low_water) while the connection is fast, which it has already. Files without sealing move in
+    /// Limits the unsent bytes in the socket to `low_water` (`TCP_NOTSENT_LOWAT`; 0 keeps the system's value). A fast
+    /// connection keeps [`fast_low_water`](crate::fast_low_water), which the socket already has. Files without sealing move in
     /// smaller pieces.
     pub fn follow_pacing(&mut self, low_water: u32) {
         self.limits.plain_bytes_max = self.limits.plain_bytes_max.min(PACED_FILE_BYTES);

@@ -171,9 +171,11 @@ impl Keyserver {
         }
     }
 
-    /// Closes the listener, answers operations under way within the deadline, and closes all connections.
-    pub fn drain(&self) {
-        let deadline = Instant::now() + self.control().drain_deadline;
+    /// Closes the listener, answers operations under way within the deadline, and closes all connections. Returns how long
+    /// that may take.
+    pub fn drain(&self) -> Duration {
+        let longest = self.control().drain_deadline;
+        let deadline = Instant::now() + longest;
         self.stages.send_if_modified(|stage| {
             let begins = *stage == Stage::Serving;
             if begins {
@@ -181,6 +183,7 @@ impl Keyserver {
             }
             begins
         });
+        longest
     }
 
     /// Ends everything now.

@@ -1,9 +1,11 @@
 //! Warnings about a configuration on this machine: privileges, and settings that the system cuts or ignores.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 
-use penstock_config::{Config, Fault, Listener};
+use penstock_config::{Config, Fault, Listener, User, limits};
 use penstock_sys::machine::Sysctls;
 
 use crate::privileges;
@@ -16,6 +18,8 @@ const FAST_OPEN_SERVER: u64 = 2;
 pub(crate) struct Circumstances {
     pub(crate) sysctls: Sysctls,
     pub(crate) is_root: bool,
+    /// Bytes of memory that the control groups of this process leave it; `None` is no limit.
+    pub(crate) memory_max: Option<u64>,
 }
 
 impl Circumstances {
@@ -30,8 +34,18 @@ impl Circumstances {
             send_buffer_max: number("core/wmem_max"),
             ..Sysctls::default()
         };
-        Self { sysctls, is_root: privileges::is_root() }
+        Self { sysctls, is_root: privileges::is_root(), memory_max: memory_max() }
     }
+}
+
+/// The smallest `memory.max` (cgroups, version 2) of this process's control group and those above it.
+fn memory_max() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let root = Path::new("/sys/fs/cgroup");
+    let all = root.join(group);
+    let limits = all.ancestors().take_while(|path| path.starts_with(root));
+    limits.filter_map(|path| fs::read_to_string(path.join("memory.max")).ok()?.trim().parse().ok()).min()
 }
 
 /// All warnings, in the order of the configuration's listeners and files.
@@ -46,6 +60,7 @@ pub(crate) fn advise(config: &Config, circumstances: &Circumstances) -> Vec<Faul
     sockets
         .chain(root_advice(config, circumstances))
         .chain(user_advice(config))
+        .chain(memory_advice(config, circumstances))
         .chain(pipe_advice(config))
         .collect()
 }
@@ -79,19 +94,44 @@ fn root_advice(config: &Config, circumstances: &Circumstances) -> Option<Fault> 
     })
 }
 
-/// Files that a reload reads again, as the user.
+/// Files that a reload reads again, as the user, and the directories that they are in.
 fn user_advice(config: &Config) -> Vec<Fault> {
     let Some(user) = &config.user else { return Vec::new() };
-    let files = config.tls.certificates.iter().filter_map(|one| one.files.as_ref());
-    let paths = files.flat_map(|(files, _)| [Some(files.chain.as_path()), files.key.path()]).flatten();
-    let unreadable = paths.filter(|path| {
-        fs::metadata(path).is_ok_and(|found| !user.may_read(found.uid(), found.gid(), found.mode()))
-    });
-    let fault = |path: &std::path::Path| Fault {
-        instead: format!("run chgrp {} on it and chmod 640: a reload reads it as this user", user.gid),
-        ..config.fault_at(None, format!("user: {} may not read {}", user.name, path.display()))
+    let is_refused = |path: &Path, may: fn(&User, u32, u32, u32) -> bool| {
+        fs::metadata(path).is_ok_and(|found| !may(user, found.uid(), found.gid(), found.mode()))
     };
-    unreadable.map(fault).collect()
+    let fault = |what: String, mode: &str| Fault {
+        instead: format!("run chgrp {} on it and chmod {mode}: a reload reads it as this user", user.gid),
+        ..config.fault_at(None, format!("user: {} may not {what}", user.name))
+    };
+    let (mut said, mut seen) = (Vec::new(), HashSet::new());
+    for path in config.read_again() {
+        let closed = path.ancestors().skip(1).filter(|above| is_refused(above, User::may_search)).last();
+        if let Some(above) = closed {
+            if seen.insert(above) {
+                said.push(fault(format!("enter {}", above.display()), "750"));
+            }
+        } else if is_refused(path, User::may_read) && seen.insert(path) {
+            said.push(fault(format!("read {}", path.display()), if path.is_dir() { "750" } else { "640" }));
+        }
+    }
+    said
+}
+
+/// A memory tier that the process may not fill: pages of a tmpfs count as its memory.
+fn memory_advice(config: &Config, circumstances: &Circumstances) -> Option<Fault> {
+    let most = circumstances.memory_max.filter(|_| config.uses_cache())?;
+    let size = config.cache.memory.size;
+    (size > most / 100 * limits::MEMORY_TIER_PERCENT_OF_LIMIT).then(|| Fault {
+        instead: "raise the limit (MemoryMax= of systemd, -m of Docker), or write a smaller size".to_owned(),
+        ..config.fault_at(
+            None,
+            format!(
+                "cache: the memory tier of {size} bytes counts as memory of this process, which may have {most} (memory.max \
+                 of its cgroup): it would be killed as the tier fills"
+            ),
+        )
+    })
 }
 
 fn pipe_advice(config: &Config) -> Option<Fault> {
@@ -110,7 +150,7 @@ fn pipe_advice(config: &Config) -> Option<Fault> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -131,7 +171,7 @@ mod tests {
             send_buffer_max: Some(212_992),
             ..Sysctls::default()
         };
-        let circumstances = Circumstances { sysctls, is_root: false };
+        let circumstances = Circumstances { sysctls, ..Circumstances::default() };
         let lines = "listeners:\n- {address: 127.0.0.1:80, fast_open: 16, backlog: 1024, send_buffer: 1MiB}";
         assert_eq!(
             said(lines, &circumstances),
@@ -155,7 +195,7 @@ mod tests {
             ..Sysctls::default()
         };
         let lines = "listeners: [{address: 127.0.0.1:80, fast_open: 16, backlog: 4096, send_buffer: 1MiB}]";
-        let known = Circumstances { sysctls, is_root: false };
+        let known = Circumstances { sysctls, ..Circumstances::default() };
         assert_eq!(said(lines, &known), [""; 0]);
         assert_eq!(said(lines, &Circumstances::default()), [""; 0]);
     }
@@ -172,5 +212,41 @@ mod tests {
         );
         assert_eq!(said(&format!("{listener}\nuser: 65534:65534"), &root), [""; 0]);
         assert_eq!(said(listener, &Circumstances::default()), [""; 0]);
+    }
+
+    #[test]
+    fn a_memory_tier_that_the_control_group_has_no_memory_for_is_mentioned() {
+        let within = |memory_max| Circumstances { memory_max: Some(memory_max), ..Circumstances::default() };
+        let lines = "listeners: [{address: 127.0.0.1:80}]\ncache: {memory: {size: 64MiB}}";
+        let cached = lines.to_owned() + "\nsites: [{origin: {http: [\"http://127.0.0.1:1\"]}}]\n";
+        let said = |memory_max| {
+            let config = Config::from_text(&cached, Path::new("/edge.yaml")).unwrap();
+            advise(&config, &within(memory_max)).len()
+        };
+        assert_eq!((said(64 << 20), said(79 << 20), said(128 << 20)), (1, 1, 0));
+    }
+
+    #[test]
+    fn directories_that_the_user_may_not_enter_are_named_once_before_files_that_it_may_not_read() {
+        let directory = penstock_testkit::disk_directory();
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let (inside, video) = (directory.path().join("closed/video"), directory.path().join("video"));
+        fs::create_dir_all(&inside).unwrap();
+        fs::create_dir(&video).unwrap();
+        set(directory.path(), 0o755);
+        set(&video, 0o711);
+        set(&directory.path().join("closed"), 0o700);
+        let lines = format!(
+            "user: 65534:65534\nlisteners: [{{address: 127.0.0.1:80}}]\nsites:\n- {{hosts: [a.example], origin: {{directory: \
+             {0}}}}}\n- {{hosts: [b.example], origin: {{directory: {0}}}}}\n- {{origin: {{directory: {1}}}}}\n",
+            inside.display(),
+            video.display()
+        );
+        let config = Config::from_text(&lines, Path::new("/edge.yaml")).unwrap();
+        let said: Vec<String> = user_advice(&config).iter().map(Fault::to_string).collect();
+        let closed = directory.path().join("closed");
+        assert_eq!(said.len(), 2, "{said:#?}");
+        assert!(said[0].contains(&format!("may not enter {}; ", closed.display())), "{said:#?}");
+        assert!(said[1].contains(&format!("may not read {}; ", video.display())), "{said:#?}");
     }
 }

@@ -162,7 +162,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", conflicts_with = "config", value_parser = workers)]
     pub(crate) workers: Option<NonZeroUsize>,
 
-    /// Address of the admin listener: /healthz and /metrics.
+    /// Address of the admin listener: status page, /healthz and /metrics.
     #[arg(long, value_name = "ADDR", conflicts_with = "config", value_parser = address)]
     pub(crate) admin: Option<SocketAddr>,
 }

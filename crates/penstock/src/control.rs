@@ -28,8 +28,8 @@ pub(crate) trait Service {
     /// Opens log files again, after another program has renamed them.
     fn reopen_logs(&mut self);
 
-    /// Stops accepting; running responses may finish.
-    fn drain(&mut self);
+    /// Stops accepting; running responses may finish. Returns how long they may take.
+    fn drain(&mut self) -> Duration;
 
     /// A function that blocks until everything has ended; called after [`Self::drain`].
     fn wait(&self) -> impl FnOnce() + Send + 'static;
@@ -64,6 +64,9 @@ enum Event {
     /// Every worker has ended.
     Ended,
 }
+
+/// What the end of the process may take after a drain: the last lines of the access log, and leaving a fleet.
+const END_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long workers may take to end after they were told to stop at once.
 const STOP_LIMIT: Duration = Duration::from_secs(2);
@@ -112,9 +115,8 @@ async fn obey(mut signals: Signals, mut service: impl Service) {
             }
             Event::Terminate => match &mut ended {
                 None => {
-                    systemd::stopping();
                     // Before the line in the log, so that health checks agree with it.
-                    service.drain();
+                    systemd::stopping(service.drain() + END_LIMIT);
                     tracing::info!("draining: running responses may finish; another signal stops at once");
                     ended = Some(watch(service.wait()));
                 }

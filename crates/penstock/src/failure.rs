@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use penstock_config::Fault;
+use rustix::io::Errno;
 
 use crate::terminal;
 
@@ -19,6 +20,8 @@ const OTHER: u8 = 1;
 pub(crate) enum Failure {
     /// The configuration, or what it names, is wrong.
     Config(Vec<Fault>),
+    /// The configuration names a resource that the machine does not have at the moment, such as an address or space on a disk.
+    Resource(Vec<Fault>),
     /// The machine did not give what it should.
     Machine {
         /// The action that failed, such as `start the signal handlers`.
@@ -49,20 +52,47 @@ impl Failure {
         move |source| Self::Machine { action, source }
     }
 
+    /// A fault of the configuration, or of the machine if its cause is an error that may be gone at the next start.
+    pub(crate) fn of_start(fault: Fault, cause: Option<&io::Error>) -> Self {
+        match cause.is_some_and(is_transient) {
+            true => Self::Resource(vec![fault]),
+            false => Self::Config(vec![fault]),
+        }
+    }
+
     /// Says it on stderr and gives the exit code.
     pub(crate) fn report(&self) -> u8 {
         terminal::complain(&self.to_string());
+        self.code()
+    }
+
+    fn code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Usage(_) => WRONG_INPUT,
-            Self::Machine { .. } | Self::Findings { .. } | Self::Damaged { .. } | Self::Load(_) => OTHER,
+            Self::Resource(_)
+            | Self::Machine { .. }
+            | Self::Findings { .. }
+            | Self::Damaged { .. }
+            | Self::Load(_) => OTHER,
         }
     }
+}
+
+/// Whether the next start may succeed without another configuration: a service manager then starts the program again. A port that
+/// is in use is not one of these errors, since a second server must not wait for the first one to end.
+fn is_transient(error: &io::Error) -> bool {
+    let by_kind = matches!(
+        error.kind(),
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::StorageFull | io::ErrorKind::OutOfMemory
+    );
+    by_kind
+        || matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::IO | Errno::DQUOT))
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Config(faults) => {
+            Self::Config(faults) | Self::Resource(faults) => {
                 let lines: Vec<String> = faults.iter().map(Fault::to_string).collect();
                 f.write_str(&lines.join("\n"))
             }
@@ -83,4 +113,29 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     // If the terminal is gone, the message has no reader.
     drop(error.print());
     if error.use_stderr() { ExitCode::from(WRONG_INPUT) } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_gone_at_the_next_start_is_1_and_what_only_the_operator_changes_is_2() {
+        for (errno, code) in [
+            (Errno::ADDRNOTAVAIL, OTHER),
+            (Errno::NOSPC, OTHER),
+            (Errno::DQUOT, OTHER),
+            (Errno::MFILE, OTHER),
+            (Errno::NFILE, OTHER),
+            (Errno::NOMEM, OTHER),
+            (Errno::IO, OTHER),
+            (Errno::ADDRINUSE, WRONG_INPUT),
+            (Errno::ACCESS, WRONG_INPUT),
+            (Errno::NOENT, WRONG_INPUT),
+        ] {
+            let file = std::path::PathBuf::new();
+            let fault = Fault { file, line: 0, column: 0, what: String::new(), instead: String::new() };
+            assert_eq!(Failure::of_start(fault, Some(&errno.into())).code(), code, "{errno:?}");
+        }
+    }
 }

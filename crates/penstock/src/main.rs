@@ -29,7 +29,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return failure::of_command_line(&error),
     };
-    process::end(match run(arguments) {
+    let ended = run(arguments);
+    logging::flush();
+    process::end(match ended {
         Ok(()) => 0,
         Err(failure) => failure.report(),
     })

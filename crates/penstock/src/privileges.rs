@@ -60,6 +60,10 @@ fn hand_over_files(config: &Config, user: &User) -> Result<(), Failure> {
             give_tree(directory, user, LEVELS).map_err(failed)?;
         }
     }
+    if let Some(state) = config.fleet.as_ref().and_then(|fleet| fleet.state.as_ref()) {
+        let failed = Failure::machine(format!("give {} to {}", state.display(), user.name));
+        give_tree(state, user, LEVELS).map_err(failed)?;
+    }
     if let Some(log) = &config.log.access {
         let failed = Failure::machine(format!("give {} to {}", log.display(), user.name));
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;

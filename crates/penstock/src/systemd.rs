@@ -1,5 +1,7 @@
 //! Notifications to systemd, if it started this program (`Type=notify-reload`).
 
+use std::time::Duration;
+
 use sd_notify::NotifyState;
 
 /// The listeners are open, or a reload is over.
@@ -15,9 +17,11 @@ pub(crate) fn reloading() {
     }
 }
 
-/// The program has begun to end.
-pub(crate) fn stopping() {
-    notify(&[NotifyState::Stopping]);
+/// The program has begun to end, which may take this long.
+pub(crate) fn stopping(longest: Duration) {
+    let longest = u32::try_from(longest.as_micros()).unwrap_or(u32::MAX);
+    // More than TimeoutStopSec= may be needed.
+    notify(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(longest)]);
 }
 
 fn notify(state: &[NotifyState<'_>]) {

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::task::{Poll, Waker};
 
 /// Sockets that wait to be closed, at most.
-const SOCKETS: usize = 64;
+pub const CLOSING_SOCKETS_MAX: usize = 64;
 
 thread_local! {
     static CLOSING: RefCell<Option<Closing>> = const { RefCell::new(None) };
@@ -31,7 +31,7 @@ pub async fn close_together() {
                 closing.closer.clone_from(context.waker());
             }
             None => {
-                let sockets = Vec::with_capacity(SOCKETS);
+                let sockets = Vec::with_capacity(CLOSING_SOCKETS_MAX);
                 *closing = Some(Closing { sockets, closer: context.waker().clone() });
             }
         });
@@ -59,7 +59,7 @@ pub(crate) fn close(socket: OwnedFd) {
             closing.closer.wake_by_ref();
         }
         closing.sockets.extend(socket.take());
-        if closing.sockets.len() == SOCKETS {
+        if closing.sockets.len() == CLOSING_SOCKETS_MAX {
             closing.sockets.clear();
         }
     });
@@ -114,10 +114,11 @@ mod tests {
         run(async {
             let _closing = spawn_local(close_together());
             yield_now().await;
-            let (clients, sockets): (Vec<_>, Vec<_>) = (0..=SOCKETS).map(|_| pair()).unzip();
+            let (clients, sockets): (Vec<_>, Vec<_>) = (0..=CLOSING_SOCKETS_MAX).map(|_| pair()).unzip();
             sockets.into_iter().for_each(close);
-            let open: Vec<usize> = (0..=SOCKETS).filter(|&number| !is_closed(&clients[number])).collect();
-            assert_eq!(open, [SOCKETS]);
+            let open: Vec<usize> =
+                (0..=CLOSING_SOCKETS_MAX).filter(|&number| !is_closed(&clients[number])).collect();
+            assert_eq!(open, [CLOSING_SOCKETS_MAX]);
         });
     }
 

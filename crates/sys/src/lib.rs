@@ -24,6 +24,6 @@ pub mod ssl;
 pub mod traffic;
 pub mod watch;
 
-pub use closing::close_together;
+pub use closing::{CLOSING_SOCKETS_MAX, close_together};
 pub use connected::ConnectedSocket;
 pub use round::end_of_round;

@@ -208,7 +208,10 @@ impl Link {
             Some(error) => circuit.failed(Instant::now()).then_some(error),
         };
         if let Some(error) = failed {
-            tracing::warn!("keyserver {} has failed too often and is asked less: {error}", self.address);
+            tracing::warn!(
+                "keyserver {} failed repeatedly; requests to it are reduced: {error}",
+                self.address
+            );
         }
     }
 

@@ -54,7 +54,7 @@ impl Waiting {
             // They say something about a key or this program.
             Err(RemoteKeyError::Refused(_) | RemoteKeyError::Overloaded) => counters.circuit.ended(),
             Err(error) if counters.circuit.failed(Instant::now()) => {
-                tracing::warn!("token `{name}` has failed too often and is asked less: {error}");
+                tracing::warn!("token `{name}` failed repeatedly; requests to it are reduced: {error}");
             }
             Err(_) => {}
         }

@@ -25,7 +25,7 @@ Examples:
 
 NAME is the first part of each ticket of that key. The key itself is never shown.";
 
-/// Session ticket keys that servers share as files.
+/// Rotate and show the session ticket keys that servers share as files or in a store.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TicketsArgs {

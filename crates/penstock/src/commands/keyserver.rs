@@ -1,9 +1,11 @@
 //! `penstock keyserver`: signs TLS handshakes of other servers.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use penstock_config::{Admin, Fault, KeyserverConfig};
 use penstock_console::{Backend, Console, Purge, PurgeError, Readiness};
@@ -13,7 +15,7 @@ use crate::arguments::KeyserverArgs;
 use crate::console_limits::console_limits;
 use crate::control::{Control, Service};
 use crate::failure::Failure;
-use crate::{descriptors, systemd, terminal};
+use crate::{descriptors, logging, systemd, terminal};
 
 pub(crate) fn run(arguments: &KeyserverArgs) -> Result<(), Failure> {
     let config = KeyserverConfig::load(&arguments.config).map_err(Failure::Config)?;
@@ -26,6 +28,7 @@ pub(crate) fn run(arguments: &KeyserverArgs) -> Result<(), Failure> {
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     // Signals first, so that none is lost during the start.
     let control = Control::new().map_err(Failure::machine("listen for signals"))?;
+    logging::detach()?;
     let admin_socket = config.admin.as_ref().map(|admin| bind(admin, arguments)).transpose()?;
     let keyserver = Keyserver::start(&config).map_err(|error| start_failure(error, arguments))?;
     let keyserver = Arc::new(keyserver);
@@ -43,14 +46,15 @@ pub(crate) fn run(arguments: &KeyserverArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn fault(arguments: &KeyserverArgs, what: String) -> Failure {
+fn fault(arguments: &KeyserverArgs, what: String, cause: Option<&io::Error>) -> Failure {
     let file = arguments.config.clone();
-    Failure::Config(vec![Fault { file, line: 0, column: 0, what, instead: String::new() }])
+    Failure::of_start(Fault { file, line: 0, column: 0, what, instead: String::new() }, cause)
 }
 
 fn bind(admin: &Admin, arguments: &KeyserverArgs) -> Result<TcpListener, Failure> {
     TcpListener::bind(admin.address).map_err(|error| {
-        fault(arguments, format!("cannot listen on {} for the admin listener: {error}", admin.address))
+        let what = format!("cannot listen on {} for the admin listener: {error}", admin.address);
+        fault(arguments, what, Some(&error))
     })
 }
 
@@ -58,10 +62,10 @@ fn bind(admin: &Admin, arguments: &KeyserverArgs) -> Result<TcpListener, Failure
 fn start_failure(error: StartError, arguments: &KeyserverArgs) -> Failure {
     match error {
         StartError::Thread(source) => Failure::Machine { action: "start a thread".to_owned(), source },
-        StartError::Listen(..)
-        | StartError::Directory(..)
-        | StartError::Tls(_)
-        | StartError::AccessLog(..) => fault(arguments, error.to_string()),
+        StartError::Listen(_, ref cause)
+        | StartError::Directory(_, ref cause)
+        | StartError::AccessLog(_, ref cause) => fault(arguments, error.to_string(), Some(cause)),
+        StartError::Tls(_) => fault(arguments, error.to_string(), None),
     }
 }
 
@@ -150,11 +154,12 @@ impl Service for Running {
         tracing::info!("reopening the access log");
     }
 
-    fn drain(&mut self) {
-        if let Some((backend, _)) = &self.console {
+    fn drain(&mut self) -> Duration {
+        // A successor needs the admin port at once.
+        if let Some((backend, _console)) = self.console.take() {
             backend.draining.store(true, Ordering::Relaxed);
         }
-        self.keyserver.drain();
+        self.keyserver.drain()
     }
 
     fn wait(&self) -> impl FnOnce() + Send + 'static {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use penstock_config::{Admin, Config, Fault, Fleet};
 use penstock_edge::{Server, StartError};
@@ -14,7 +14,7 @@ use crate::advice::{Circumstances, advise};
 use crate::arguments::ServeArgs;
 use crate::control::{Control, Service};
 use crate::failure::Failure;
-use crate::{descriptors, privileges, self_signed, systemd, terminal};
+use crate::{descriptors, logging, privileges, self_signed, systemd, terminal};
 
 mod admin;
 mod calibration;
@@ -37,6 +37,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     // Signals first, so that none is lost during the start.
     let control = Control::new().map_err(Failure::machine("listen for signals"))?;
     privileges::give_up(&config)?;
+    logging::detach()?;
     let log_pipe = log_pipe::hold(&config)?;
     let admin_socket = config.admin.as_ref().map(|admin| admin::bind(admin, &config)).transpose()?;
     let server = Server::start(&config).map_err(|error| start_failure(error, &config))?;
@@ -101,7 +102,8 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
             Failure::Machine { action: "make a session ticket key".to_owned(), source }
         }
         StartError::Listen(ref listen) => {
-            Failure::Config(vec![config.fault_at(Some(listen.address), error.to_string())])
+            let fault = config.fault_at(Some(listen.address), error.to_string());
+            Failure::of_start(fault, Some(&listen.source))
         }
         StartError::Kernel(_) => Failure::Config(vec![kernel_fault(error.to_string(), config)]),
         StartError::Site(_)
@@ -109,7 +111,9 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
         | StartError::Cache(_)
         | StartError::Tls(_)
         | StartError::KeyLog { .. }
-        | StartError::AccessLog { .. } => Failure::Config(vec![config.fault_at(None, error.to_string())]),
+        | StartError::AccessLog { .. } => {
+            Failure::of_start(config.fault_at(None, error.to_string()), error.system_error())
+        }
     }
 }
 
@@ -216,12 +220,13 @@ impl Service for Running {
         }
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self) -> Duration {
         // A successor needs the admin port at once.
         if let Some(admin) = self.admin.take() {
             admin.set_draining();
         }
         self.server.drain();
+        self.config.limits.drain_deadline
     }
 
     fn wait(&self) -> impl FnOnce() + Send + 'static {
@@ -236,9 +241,15 @@ impl Service for Running {
 
 impl Running {
     fn apply(&mut self, file: &Path) -> Result<(), Failure> {
-        let (config, admin_socket) = self.prepare(file).inspect_err(|_| self.server.reload_failed())?;
+        let config =
+            Config::load(file).map_err(Failure::Config).inspect_err(|_| self.server.reload_failed())?;
         let _pipe = log_pipe::hold(&config).inspect_err(|_| self.server.reload_failed())?;
-        self.server.reload(&config).map_err(|error| start_failure(error, &config))?;
+        let admin_socket = self.open_admin(&config).inspect_err(|_| self.server.reload_failed())?;
+        if let Err(error) = self.server.reload(&config) {
+            drop(admin_socket);
+            self.restore_admin();
+            return Err(start_failure(error, &config));
+        }
         self.apply_admin(&config, admin_socket)?;
         warn(&config, &Circumstances::read());
         if config.user != self.config.user {
@@ -255,13 +266,28 @@ impl Running {
         Ok(())
     }
 
-    /// The new configuration, and a socket for the admin listener if its address changed.
-    fn prepare(&self, file: &Path) -> Result<(Config, Option<TcpListener>), Failure> {
-        let config = Config::load(file).map_err(Failure::Config)?;
+    /// A socket for the admin listener if its address changed. The old listener is closed if it has the same port, of which the
+    /// new address may be a part.
+    fn open_admin(&mut self, config: &Config) -> Result<Option<TcpListener>, Failure> {
         let old = self.config.admin.as_ref().map(|admin| admin.address);
-        let new = config.admin.as_ref().filter(|admin| Some(admin.address) != old);
-        let admin_socket = new.map(|admin| admin::bind(admin, &config)).transpose()?;
-        Ok((config, admin_socket))
+        let Some(new) = config.admin.as_ref().filter(|admin| Some(admin.address) != old) else {
+            return Ok(None);
+        };
+        if old.is_some_and(|old| old.port() == new.address.port()) {
+            self.admin = None;
+        }
+        admin::bind(new, config).map(Some).inspect_err(|_| self.restore_admin())
+    }
+
+    /// Opens the admin listener of the running configuration again, if it was closed for another one.
+    fn restore_admin(&mut self) {
+        let Some(admin) = self.config.admin.as_ref().filter(|_| self.admin.is_none()) else { return };
+        let opened = admin::bind(admin, &self.config)
+            .and_then(|socket| AdminListener::start(socket, admin, &self.server));
+        match opened {
+            Ok(listener) => self.admin = Some(listener),
+            Err(failure) => failure.to_string().lines().for_each(|line| tracing::error!("{line}")),
+        }
     }
 
     fn apply_admin(&mut self, config: &Config, socket: Option<TcpListener>) -> Result<(), Failure> {

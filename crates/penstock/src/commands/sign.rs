@@ -27,7 +27,7 @@ fn key(arguments: &SignArgs) -> Result<SigningKey, Failure> {
     let id = &arguments.key_id;
     if !is_key_id(id) {
         return Err(Failure::Usage(format!(
-            "--key-id {id} cannot stand in a URL: write letters, digits, - and _"
+            "--key-id {id} has characters that are not allowed in a URL: write letters, digits, - and _"
         )));
     }
     let file = &arguments.key_file;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use penstock_testkit::{Certificates, Client, Setup, TlsOptions, Tool, until};
 use serde_json::Value;
@@ -255,6 +256,24 @@ fn requests_of_one_connection_are_numbered_and_jq_can_read_them() {
     let counted = |name: &str| server.metrics().sum(name, &[]);
     until("the lines to be counted", || (counted("penstock_access_log_written_total") == 50.0).then_some(()));
     assert_eq!(counted("penstock_access_log_dropped_total"), 0.0);
+}
+
+#[test]
+fn a_line_has_the_time_at_which_the_request_was_complete() {
+    let server = Setup::new().start();
+    server.file("film.mp4", 40_000_000);
+    let mut client = Client::tls(&server);
+    client.begin("/film.mp4");
+    // Later than a slow start of the request, sooner than the end of the response.
+    let begun = SystemTime::now();
+    std::thread::sleep(Duration::from_secs(2));
+    drop(client);
+    let line = server.logged("/film.mp4");
+    assert!(line["duration_ms"].as_f64().unwrap() >= 1900.0, "{line}");
+    let time = line["time"].as_str().unwrap();
+    let seconds = Tool::new("date").args(["-u", "+%s.%N", "-d", time]).run().ok().text();
+    let seconds: f64 = seconds.trim().parse().unwrap();
+    assert!(seconds < begun.duration_since(UNIX_EPOCH).unwrap().as_secs_f64() + 1.0, "{line}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) fn bind(admin: &Admin, config: &Config) -> Result<TcpListener, Failur
     TcpListener::bind(address).map_err(|error| {
         let what =
             format!("cannot listen on {address} for the admin listener: {error}; choose another address");
-        Failure::Config(vec![config.fault_at(Some(address), what)])
+        Failure::of_start(config.fault_at(Some(address), what), Some(&error))
     })
 }
 

@@ -28,7 +28,7 @@ pub(super) fn start(collector: Arc<Collector>) {
     };
     let started = thread::Builder::new().name("calibration".to_owned()).spawn(work);
     if let Err(error) = started {
-        tracing::warn!("cannot measure the ciphers, so a slow one stays unnoticed: {error}");
+        tracing::warn!("cannot measure the ciphers, so a slow cipher will not be reported: {error}");
     }
 }
 

@@ -1,13 +1,14 @@
 //! Signals, and what systemd is told.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixDatagram;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
-use penstock_testkit::{DEADLINE, until};
+use penstock_testkit::{DEADLINE, Process, until};
 
 use super::program::{Files, Running, exchange, free_port, get, program};
 
@@ -140,6 +141,87 @@ fn systemd_is_told_of_start_reload_and_stop() {
     assert!(time.trim_end().parse::<u64>().unwrap() > 0, "{reloading}");
     assert_eq!(next(), "READY=1\n");
     server.signal(Signal::TERM);
-    assert_eq!(next(), "STOPPING=1\n");
+    // `drain_deadline`, and 15 s for the rest.
+    assert_eq!(next(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=45000000\n");
     assert_eq!(server.exit_code(), Some(0));
+}
+
+/// A pipe of one page whose reader has stopped, as of a log shipper that hangs.
+#[test]
+fn a_stderr_that_is_not_read_keeps_nothing_from_being_answered_or_from_ending() {
+    let files = Files::new();
+    let (port, admin) = (free_port(), free_port());
+    let file = files.write("edge.yaml", &plain(port, &format!("admin: {{address: 127.0.0.1:{admin}}}")));
+    let (reader, writer) = std::io::pipe().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
+    let mut child = Process::spawn(program().args(["serve", "-c", &file]).stderr(writer)).unwrap();
+    let metrics = || {
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{admin}")).ok()?;
+        Some(exchange(&mut stream, "/metrics"))
+    };
+    until("the server to be ready", metrics);
+    // More lines than the pipe and the queue hold.
+    let pid = Pid::from_child(&child);
+    for number in 1..=2000 {
+        kill_process(pid, Signal::USR1).unwrap();
+        if number % 100 == 0 {
+            kill_process(pid, Signal::HUP).unwrap();
+            let applied = format!("outcome=\"applied\"}} {}", number / 100);
+            until("the reload", || metrics().filter(|metrics| metrics.contains(&applied)));
+        }
+    }
+    assert!(get(&format!("127.0.0.1:{port}")).ends_with("moving pictures\n"));
+    kill_process(pid, Signal::TERM).unwrap();
+    let ended = until("the end", || child.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(0));
+    drop(reader);
+}
+
+/// systemd gives a service a socket, which cannot be opened by the name of the stream.
+#[test]
+fn standard_output_may_be_a_socket_and_carry_the_access_log() {
+    let files = Files::new();
+    let port = free_port();
+    let file = files.write("edge.yaml", &plain(port, "log: {access: /dev/stdout}"));
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut lines = BufReader::new(ours).lines();
+    let mut child =
+        Process::spawn(program().args(["serve", "-c", &file]).stdout(OwnedFd::from(theirs))).unwrap();
+    let address = format!("127.0.0.1:{port}");
+    let pid = Pid::from_child(&child);
+    until("the listener", || TcpStream::connect(&address).ok());
+    for signal in [Signal::USR1, Signal::HUP, Signal::TERM] {
+        assert!(get(&address).ends_with("moving pictures\n"));
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.contains("\"status\":200") && line.ends_with('}'), "{line}");
+        kill_process(pid, signal).unwrap();
+    }
+    assert_eq!(until("the end", || child.try_wait().unwrap()).code(), Some(0));
+    assert!(lines.next().is_none());
+}
+
+#[test]
+fn the_admin_listener_moves_to_another_address_of_the_same_port() {
+    let files = Files::new();
+    let (port, admin) = (free_port(), free_port());
+    let text = |address: &str| plain(port, &format!("admin: {{address: {address}}}"));
+    let file = files.write("edge.yaml", &text(&format!("127.0.0.1:{admin}")));
+    let server = Running::start(program().args(["serve", "-c", &file]));
+    server.line_with("ready");
+    let metrics =
+        |host: &str| exchange(&mut TcpStream::connect(format!("{host}:{admin}")).unwrap(), "/metrics");
+    for (address, reachable) in
+        [("0.0.0.0", "127.0.0.2"), ("127.0.0.3", "127.0.0.3"), ("0.0.0.0", "127.0.0.4")]
+    {
+        files.write("edge.yaml", &text(&format!("{address}:{admin}")));
+        server.signal(Signal::HUP);
+        server.line_with("reloaded ");
+        assert!(metrics(reachable).contains("penstock_reloads_total{outcome=\"rejected\"} 0"));
+    }
+    // One that cannot be had leaves the old one.
+    files.write("edge.yaml", &text(&format!("192.0.2.1:{admin}")));
+    server.signal(Signal::HUP);
+    server.line_with("kept the running configuration");
+    assert!(metrics("127.0.0.4").contains("penstock_reloads_total{outcome=\"rejected\"} 1"));
 }

@@ -85,15 +85,16 @@ fn a_port_that_cannot_be_had_is_said_with_its_line_and_nothing_is_left_running()
     fs::create_dir(directory.path().join("root")).unwrap();
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = stranger.local_addr().unwrap();
-    for (address, part) in [
-        (taken.to_string(), "another program has this port"),
-        ("192.0.2.1:443".to_owned(), "no interface of this machine"),
+    for (address, wanted, part) in [
+        (taken.to_string(), 2, "another program has this port"),
+        // It may come with the network.
+        ("192.0.2.1:443".to_owned(), 1, "no interface of this machine"),
     ] {
         let text = format!(
             "listeners:\n- address: 127.0.0.1:0\n- address: {address}\nsites: [{{origin: {{directory: root}}}}]\n"
         );
         let (code, said) = serve(directory.path(), &text);
-        assert_eq!(code, Some(2), "{said:#?}");
+        assert_eq!(code, Some(wanted), "{said:#?}");
         assert!(said[0].starts_with(&format!("edge.yaml:3: cannot listen on {address}: ")), "{said:#?}");
         assert!(said[0].contains(part), "{said:#?}");
     }

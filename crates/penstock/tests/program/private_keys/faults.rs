@@ -146,7 +146,7 @@ fn keyservers_fail_in_turns(tls: impl Fn(&[SocketAddr]) -> String, with_copies: 
     let one = Scripted::start(&server, Script::Gather(1));
     let mut two = Keyserver::start(&server, "two");
     let servers = [one.address.address(), two.address()];
-    for warning in ["cannot be used", "local keys sign instead", "failed too often", "stopped to answer"] {
+    for warning in ["cannot be used", "local keys sign instead", "failed repeatedly", "stopped to answer"] {
         server.tolerate_warning(warning);
     }
     use_keyservers(&server, &servers, &(tls(&servers) + LOCAL));

@@ -88,7 +88,7 @@ fn one_worker_goes_on_and_can_be_stopped_while_a_hardware_module_hangs() {
     // With a short deadline each handshake ends, and soon without an operation.
     edge.put_in_force(plain(), "300ms", "");
     edge.until_signed();
-    server.expect_warning("failed too often");
+    server.expect_warning("failed repeatedly");
     edge.hang();
     for _ in 0..20 {
         let error = connect(server, NEW, "ECDSA+SHA256").expect_err("no key signs");
@@ -116,7 +116,7 @@ fn a_local_copy_signs_while_a_hardware_module_hangs() {
         (edge.operations("ok") >= 1.0).then_some(())
     });
     server.expect_warning("local keys sign instead");
-    server.expect_warning("failed too often");
+    server.expect_warning("failed repeatedly");
     let before = fallbacks();
     edge.hang();
     for _ in 0..20 {

@@ -268,7 +268,7 @@ fn a_wrong_signature_reaches_no_client_and_is_counted() {
         let honest = Keyserver::start(&server, "honest");
         let servers = [servers[0], honest.address()];
         use_keyservers(&server, &servers, &certificates(&servers, ""));
-        server.expect_warning("failed too often");
+        server.expect_warning("failed repeatedly");
         for _ in 0..20 {
             connect(&server, NEW, "RSA-PSS+SHA256").unwrap();
         }
@@ -286,7 +286,7 @@ fn a_keyserver_that_fails_again_and_again_is_asked_less_and_another_signs() {
         let servers = [faulty.address.address(), honest.address()];
         use_keyservers(&server, &servers, &certificates(&servers, ", deadline: 2s"));
         server.tolerate_warning("stopped to answer");
-        server.tolerate_warning("failed too often");
+        server.tolerate_warning("failed repeatedly");
         for _ in 0..30 {
             connect(&server, NEW, "ECDSA+SHA256").unwrap();
         }

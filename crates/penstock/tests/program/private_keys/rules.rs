@@ -95,7 +95,7 @@ fn a_rate_refuses_what_is_above_it() {
     let signed = (0..30).filter(|_| connect(&server, NEW, "ECDSA+SHA256").is_ok()).count();
     assert!((3..30).contains(&signed), "{signed}");
     keyserver.counted("penstock_key_operations_total", &["result=\"rate_limited\""], 1.0);
-    server.tolerate_warning("failed too often");
+    server.tolerate_warning("failed repeatedly");
 }
 
 #[test]
