@@ -153,7 +153,11 @@ impl LogFile {
     /// The error of the system; and for a named pipe that no process reads, since opening it would wait for a reader.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         if let Some(stream) = standard_stream(path) {
-            return Ok(Self { path: path.to_owned(), file: File::from(stream?) });
+            let file = File::from(stream?);
+            // A file is opened again, to append to it.
+            if !file.metadata()?.is_file() {
+                return Ok(Self { path: path.to_owned(), file });
+            }
         }
         let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
         let mut options = OpenOptions::new();
@@ -175,8 +179,8 @@ impl LogFile {
     }
 }
 
-/// Standard output or standard error, if the path is one of their names. Their descriptor is used as it is: a socket, which systemd
-/// gives a service, cannot be opened by that name, and a pipe of another user may not be.
+/// Standard output or standard error, if the path is one of their names. A socket, which systemd gives a service, cannot be opened
+/// by that name, and a pipe of another user may not be.
 fn standard_stream(path: &Path) -> Option<io::Result<OwnedFd>> {
     match path.to_str()? {
         "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => Some(io::stdout().as_fd().try_clone_to_owned()),

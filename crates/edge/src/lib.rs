@@ -64,5 +64,5 @@ pub use penstock_content::{
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
 pub use penstock_metrics as metrics;
 pub use remote_keys::{RemoteKeyCheck, check_remote_keys};
-pub use server::Server;
+pub use server::{Server, descriptors_of_others};
 pub use start_error::StartError;

@@ -408,7 +408,7 @@ fn pipe_descriptors(config: &Config) -> usize {
 
 /// Descriptors that are not connections of clients: open files, pipes, sockets that wait to be closed, and connections to
 /// origins.
-fn descriptors_of_others(config: &Config) -> usize {
+pub fn descriptors_of_others(config: &Config) -> usize {
     let of_worker = config.limits.open_files + pipe_descriptors(config) + CLOSING_SOCKETS_MAX;
     let origins = config.sites.iter().filter_map(|site| match &site.origin {
         Origin::Http(http) => Some(http.connections.saturating_mul(http.targets.len())),

@@ -115,7 +115,8 @@ impl Transmission {
     /// The parts in the order they are sent; empty ones are fine.
     pub fn new(parts: impl IntoIterator<Item = Part>) -> Self {
         let parts: Parts = parts.into_iter().collect();
-        let remaining = parts.iter().map(Part::len).sum();
+        // A source's length is what its server announced.
+        let remaining = parts.iter().map(Part::len).fold(0, u64::saturating_add);
         let mut transmission = Self { parts, at: 0, offset: 0, warm: 0, remaining, ends_connection: false };
         transmission.skip_finished();
         transmission
@@ -381,6 +382,21 @@ mod tests {
         assert_eq!(transmission.give_up_body(), Some(6), "what was sent does not count");
         assert_eq!((transmission.remaining(), transmission.front().is_none()), (0, true));
         assert_eq!(transmission.give_up_body(), Some(0), "nothing is left");
+    }
+
+    #[test]
+    fn a_length_that_no_body_has_does_not_shorten_the_head_before_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let socket = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let socket = std::rc::Rc::new(socket);
+            for length in [u64::MAX, u64::MAX - 5, u64::MAX - 10] {
+                let source = SocketSource::new(std::rc::Rc::clone(&socket), length);
+                let transmission = Transmission::new([owned(10), Part::Source(source)]);
+                assert!(transmission.remaining() >= length, "{length}");
+            }
+        });
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use arc_swap::ArcSwap;
 use penstock_config::limits;
 use penstock_keys::protocol::{ErrorCode, HEADER_BYTES, ProtocolError, decode_body, decode_header};
-use penstock_tls::OutboundStream;
+use penstock_tls::{MutualServer, OutboundStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -26,6 +27,26 @@ pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     /// True once the keyserver drains.
     pub(crate) draining: watch::Receiver<bool>,
+    pub(crate) admission: Admission,
+}
+
+/// What a client's certificate was verified by, and for how long that holds.
+pub(crate) struct Admission {
+    /// The rules of the handshake.
+    pub(crate) by: Arc<MutualServer>,
+    /// Those in force.
+    pub(crate) rules: Arc<ArcSwap<MutualServer>>,
+    pub(crate) until: Option<SystemTime>,
+}
+
+impl Admission {
+    /// Whether the client has to show a certificate again, and why.
+    fn has_ended(&self, now: SystemTime) -> Option<&'static str> {
+        if self.until.is_some_and(|until| until < now) {
+            return Some("its certificate has expired");
+        }
+        (!self.rules.load().admits_as(&self.by)).then_some("other certificates are admitted since")
+    }
 }
 
 impl Connection {
@@ -88,7 +109,7 @@ async fn receive(
     answers: &UnboundedSender<Answer>,
     place: OwnedSemaphorePermit,
 ) -> Result<(), String> {
-    let Connection { shared, name, peer, .. } = connection;
+    let Connection { shared, name, peer, admission, .. } = connection;
     let idle = Duration::from_secs(limits::KEYSERVER_IDLE_SECONDS);
     let whole = Duration::from_secs(limits::KEYSERVER_MESSAGE_SECONDS);
     let failed = |error: io::Error| error.to_string();
@@ -109,6 +130,9 @@ async fn receive(
     };
     let header = timeout(whole, message).await.map_err(|_| "a message took too long".to_owned())??;
     // A reload may have changed what the client may do, or removed it.
+    if let Some(why) = admission.has_ended(SystemTime::now()) {
+        return Err(why.to_owned());
+    }
     let clients = shared.clients.load();
     let client = clients.get(name).ok_or_else(|| "it is no client any more".to_owned())?;
     let sender = answers.clone();

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::access_log::AccessLog;
 use crate::clients::Clients;
-use crate::connection::Connection;
+use crate::connection::{Admission, Connection};
 use crate::counters::Counters;
 use crate::exposition;
 use crate::follower::{Directories, Follower};
@@ -272,10 +272,12 @@ async fn serve(
                 accepted = listener.accept() => match accepted {
                     Ok((socket, peer)) => {
                         let place = places.enter(peer.ip());
-                        let (shared, tls, drained) = (Arc::clone(&shared), tls.load_full(), drained.clone());
+                        let (shared, rules, drained) = (Arc::clone(&shared), Arc::clone(&tls), drained.clone());
                         connections.spawn_local(async move {
-                            if let Some((stream, name)) = handshake(&shared, &tls, socket, peer, place).await {
-                                run(shared, stream, name, peer, drained).await;
+                            let by = rules.load_full();
+                            if let Some((stream, name)) = handshake(&shared, &by, socket, peer, place).await {
+                                let until = MutualServer::certificate_end(&stream);
+                                run(shared, stream, name, peer, (drained, Admission { by, rules, until })).await;
                             }
                         });
                     }
@@ -337,7 +339,7 @@ async fn run(
     stream: penstock_tls::OutboundStream,
     name: String,
     peer: SocketAddr,
-    draining: watch::Receiver<bool>,
+    (draining, admission): (watch::Receiver<bool>, Admission),
 ) {
     let client = shared.clients.load().get(&name).cloned();
     let Some(client) = client else {
@@ -353,5 +355,5 @@ async fn run(
     shared.counters.connections.fetch_add(1, Relaxed);
     // Operations above its limit are answered as well, and pings.
     let answers_max = client.operations_max().saturating_mul(2).max(64);
-    Connection { shared, name, peer, draining }.serve(stream, answers_max).await;
+    Connection { shared, name, peer, draining, admission }.serve(stream, answers_max).await;
 }

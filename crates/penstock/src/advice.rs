@@ -13,6 +13,9 @@ use crate::privileges;
 /// The bit of `tcp_fastopen` for servers.
 const FAST_OPEN_SERVER: u64 = 2;
 
+/// The type of tmpfs (statfs(2)).
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+
 /// The circumstances of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Circumstances {
@@ -97,30 +100,53 @@ fn root_advice(config: &Config, circumstances: &Circumstances) -> Option<Fault> 
 /// Files that a reload reads again, as the user, and the directories that they are in.
 fn user_advice(config: &Config) -> Vec<Fault> {
     let Some(user) = &config.user else { return Vec::new() };
-    let is_refused = |path: &Path, may: fn(&User, u32, u32, u32) -> bool| {
-        fs::metadata(path).is_ok_and(|found| !may(user, found.uid(), found.gid(), found.mode()))
-    };
-    let fault = |what: String, mode: &str| Fault {
-        instead: format!("run chgrp {} on it and chmod {mode}: a reload reads it as this user", user.gid),
-        ..config.fault_at(None, format!("user: {} may not {what}", user.name))
-    };
     let (mut said, mut seen) = (Vec::new(), HashSet::new());
     for path in config.read_again() {
-        let closed = path.ancestors().skip(1).filter(|above| is_refused(above, User::may_search)).last();
-        if let Some(above) = closed {
-            if seen.insert(above) {
-                said.push(fault(format!("enter {}", above.display()), "750"));
-            }
-        } else if is_refused(path, User::may_read) && seen.insert(path) {
-            said.push(fault(format!("read {}", path.display()), if path.is_dir() { "750" } else { "640" }));
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let Some((refused, verb, mode)) =
+            refused_on_the_way(user, path).or_else(|| refused_on_the_way(user, &real))
+        else {
+            continue;
+        };
+        if seen.insert(refused.to_owned()) {
+            let what = format!("user: {} may not {verb} {}", user.name, refused.display());
+            let instead =
+                format!("run chgrp {} on it and chmod {mode}: a reload reads it as this user", user.gid);
+            said.push(Fault { instead, ..config.fault_at(None, what) });
         }
     }
     said
 }
 
+/// The first directory on the way to a path that the user may not enter, or the file that it may not read; with the verb and the
+/// missing permission.
+fn refused_on_the_way<'p>(user: &User, path: &'p Path) -> Option<(&'p Path, &'static str, &'static str)> {
+    let may = |path: &Path, may: fn(&User, u32, u32, u32) -> bool| {
+        let Ok(found) = fs::metadata(path) else { return true };
+        may(user, found.uid(), found.gid(), found.mode()) || has_access_list(path)
+    };
+    let mut way: Vec<&Path> = path.ancestors().collect();
+    way.reverse();
+    let directories = way.into_iter().filter(|path| path.is_dir());
+    let closed = directories.into_iter().find(|path| !may(path, User::may_search));
+    let unreadable = || (!path.is_dir() && !may(path, User::may_read)).then_some((path, "read", "g+r"));
+    closed.map(|path| (path, "enter", "g+x")).or_else(unreadable)
+}
+
+/// Whether users have permissions that the mode does not show.
+fn has_access_list(path: &Path) -> bool {
+    rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0_u8; 0]).is_ok()
+}
+
 /// A memory tier that the process may not fill: pages of a tmpfs count as its memory.
 fn memory_advice(config: &Config, circumstances: &Circumstances) -> Option<Fault> {
-    let most = circumstances.memory_max.filter(|_| config.uses_cache())?;
+    let is_in_memory = || {
+        let existing = config.cache.memory.directory.ancestors().find(|path| path.is_dir());
+        existing
+            .and_then(|path| rustix::fs::statfs(path).ok())
+            .is_some_and(|found| found.f_type == TMPFS_MAGIC)
+    };
+    let most = circumstances.memory_max.filter(|_| config.uses_cache() && is_in_memory())?;
     let size = config.cache.memory.size;
     (size > most / 100 * limits::MEMORY_TIER_PERCENT_OF_LIMIT).then(|| Fault {
         instead: "raise the limit (MemoryMax= of systemd, -m of Docker), or write a smaller size".to_owned(),
@@ -227,26 +253,36 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_the_user_may_not_enter_are_named_once_before_files_that_it_may_not_read() {
+    fn directories_that_the_user_may_not_enter_are_named_once_and_files_that_it_may_not_read() {
         let directory = penstock_testkit::disk_directory();
-        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        let (inside, video) = (directory.path().join("closed/video"), directory.path().join("video"));
-        fs::create_dir_all(&inside).unwrap();
-        fs::create_dir(&video).unwrap();
-        set(directory.path(), 0o755);
-        set(&video, 0o711);
-        set(&directory.path().join("closed"), 0o700);
-        let lines = format!(
-            "user: 65534:65534\nlisteners: [{{address: 127.0.0.1:80}}]\nsites:\n- {{hosts: [a.example], origin: {{directory: \
-             {0}}}}}\n- {{hosts: [b.example], origin: {{directory: {0}}}}}\n- {{origin: {{directory: {1}}}}}\n",
-            inside.display(),
-            video.display()
-        );
-        let config = Config::from_text(&lines, Path::new("/edge.yaml")).unwrap();
-        let said: Vec<String> = user_advice(&config).iter().map(Fault::to_string).collect();
-        let closed = directory.path().join("closed");
-        assert_eq!(said.len(), 2, "{said:#?}");
-        assert!(said[0].contains(&format!("may not enter {}; ", closed.display())), "{said:#?}");
-        assert!(said[1].contains(&format!("may not read {}; ", video.display())), "{said:#?}");
+        let at = |name: &str| directory.path().join(name);
+        let set = |name: &str, mode| fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+        for name in ["closed/video", "listed", "searched"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("closed/video"), at("link")).unwrap();
+        for (name, mode) in
+            [("", 0o755), ("closed", 0o700), ("closed/video", 0o755), ("listed", 0o744), ("searched", 0o711)]
+        {
+            set(name, mode);
+        }
+        let said = |names: &[&str]| -> Vec<String> {
+            let site = |name: &&str| {
+                format!("- {{hosts: [{name}.example], origin: {{directory: {}}}}}\n", at(name).display())
+            };
+            let sites: String =
+                names.iter().map(site).collect::<String>().replace("closed/video.ex", "closed.ex");
+            let text = format!("user: 65534:65534\nlisteners: [{{address: 127.0.0.1:80}}]\nsites:\n{sites}");
+            let config = Config::from_text(&text, &at("edge.yaml")).unwrap();
+            let prefix = format!("{}/", directory.path().display());
+            user_advice(&config).iter().map(|fault| fault.what.replace(&prefix, "")).collect()
+        };
+        let refused = |name: &str| format!("user: 65534:65534 may not enter {name}");
+        assert_eq!(said(&["searched"]), [""; 0]);
+        assert_eq!(said(&["listed"]), [refused("listed")]);
+        assert_eq!(said(&["closed/video", "link", "searched"]), [refused("closed")]);
+        fs::write(at("edge.yaml"), "").unwrap();
+        set("edge.yaml", 0o600);
+        assert_eq!(said(&["searched"]), ["user: 65534:65534 may not read edge.yaml"]);
     }
 }

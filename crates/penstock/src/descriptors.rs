@@ -24,12 +24,12 @@ pub(crate) fn allowed() -> Option<u64> {
 /// Tells the operator when the configuration allows more than the system does.
 pub(crate) fn compare_with(config: &Config) {
     let Some(allowed) = allowed() else { return };
-    let files = config.limits.open_files.saturating_mul(config.workers.get());
-    let wanted = (config.limits.connections.saturating_add(files) as u64).saturating_add(OTHERS);
+    let counted = config.limits.connections.saturating_add(penstock_edge::descriptors_of_others(config));
+    let wanted = (counted as u64).saturating_add(OTHERS);
     if wanted > allowed {
         tracing::warn!(
-            "this process may open {allowed} descriptors, but limits.connections and limits.open_files may need \
-             {wanted}: raise LimitNOFILE= in the systemd unit (ulimit -Hn), or lower the limits"
+            "this process may open {allowed} descriptors, but limits.connections, limits.open_files and connections to \
+             origins may need {wanted}: raise LimitNOFILE= in the systemd unit (ulimit -Hn), or lower the limits"
         );
     }
 }

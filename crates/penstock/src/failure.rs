@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use penstock_config::Fault;
 use rustix::io::Errno;
 
-use crate::terminal;
+use crate::logging;
 
 /// Wrong usage or configuration.
 const WRONG_INPUT: u8 = 2;
@@ -62,7 +62,7 @@ impl Failure {
 
     /// Says it on stderr and gives the exit code.
     pub(crate) fn report(&self) -> u8 {
-        terminal::complain(&self.to_string());
+        logging::complain(&self.to_string());
         self.code()
     }
 

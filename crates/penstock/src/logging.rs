@@ -42,6 +42,11 @@ pub(crate) fn detach() -> Result<(), Failure> {
     writing.map(drop).map_err(Failure::machine("start a thread"))
 }
 
+/// Prints a line to stderr, in its place among those of the log.
+pub(crate) fn complain(line: &str) {
+    drop(Lines.write_all(format!("{line}\n").as_bytes()));
+}
+
 /// Waits until the lines of the queue are written, for at most a second.
 pub(crate) fn flush() {
     let Some(queue) = QUEUE.get() else { return };

@@ -29,12 +29,12 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return failure::of_command_line(&error),
     };
-    let ended = run(arguments);
-    logging::flush();
-    process::end(match ended {
+    let code = match run(arguments) {
         Ok(()) => 0,
         Err(failure) => failure.report(),
-    })
+    };
+    logging::flush();
+    process::end(code)
 }
 
 fn run(arguments: Arguments) -> Result<(), Failure> {

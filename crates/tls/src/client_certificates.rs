@@ -150,9 +150,10 @@ impl ClientCertificates {
             ClientCertificateMode::Optional => SslVerifyMode::PEER,
             ClientCertificateMode::Required => SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT,
         };
-        builder.set_verify_callback(mode, |is_valid, context| {
+        let lists_end = rules.lists_end;
+        builder.set_verify_callback(mode, move |is_valid, context| {
             if is_valid {
-                end_session_with_certificate(context);
+                end_session_with_certificate(context, lists_end);
             }
             is_valid
         });
@@ -179,11 +180,12 @@ impl ClientCertificates {
     }
 }
 
-/// Ends the session with the validity of the certificate that has just been verified, because a resumed session shows no
-/// certificate. Called for each certificate of the chain.
-fn end_session_with_certificate(context: &X509StoreContextRef) {
+/// Ends the session with the validity of the certificate that has just been verified, or that of the revocation lists if it
+/// ends sooner, because a resumed session shows no certificate. Called for each certificate of the chain.
+fn end_session_with_certificate(context: &X509StoreContextRef, lists_end: Option<SystemTime>) {
     let connection = X509StoreContext::ssl_idx().ok().and_then(|index| context.ex_data(index));
     let end = context.current_cert().and_then(|certificate| moment(certificate.not_after()));
+    let end = end.into_iter().chain(lists_end).min();
     if let (Some(connection), Some(end)) = (connection, end) {
         shorten_session(connection, end.duration_since(SystemTime::now()).unwrap_or_default());
     }

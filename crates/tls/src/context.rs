@@ -159,6 +159,10 @@ fn keep_server_secret(ssl: &SslRef, line: &str) {
 
 fn from_hex(digits: &str) -> Option<Secret> {
     let nibble = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    let bytes = digits.as_bytes().chunks_exact(2).map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?));
-    bytes.collect::<Option<Vec<u8>>>().map(Secret::new)
+    // Never grown: what a vector leaves behind then is not wiped.
+    let mut bytes = Vec::with_capacity(digits.len() / 2);
+    for pair in digits.as_bytes().chunks_exact(2) {
+        bytes.push(nibble(pair[0])? << 4 | nibble(pair[1])?);
+    }
+    Some(Secret::new(bytes))
 }

@@ -3,9 +3,11 @@
 //! The library both sends and receives, because these connections are not on the path to viewers.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use boring::error::ErrorStack;
 use boring::ssl::{Ssl, SslContext, SslMethod, SslOptions, SslSessionCacheMode, SslVersion};
+use penstock_sys::ssl::moment;
 use tokio::net::TcpStream;
 use tokio_boring::SslStreamBuilder;
 
@@ -70,6 +72,16 @@ impl MutualServer {
             .map_err(|error| MutualError::Handshake(error.to_string()))?;
         let name = self.clients.name_of_client(stream.ssl()).ok_or(MutualError::NoCertificate)?;
         Ok((stream, name))
+    }
+
+    /// When the certificate that the client of a connection has shown expires.
+    pub fn certificate_end(connection: &OutboundStream) -> Option<SystemTime> {
+        connection.ssl().peer_certificate().and_then(|certificate| moment(certificate.not_after()))
+    }
+
+    /// Whether another server has the same authorities and revocation lists.
+    pub fn admits_as(&self, other: &Self) -> bool {
+        self.clients.session_id_context() == other.clients.session_id_context()
     }
 }
 

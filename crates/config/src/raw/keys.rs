@@ -34,7 +34,7 @@ section! {
         key: Text, "file", "required";
         /// PEM file: the root authorities that sign clients' certificates. No other authority is trusted.
         ca: Text, "file", "required";
-        /// PEM file: lists of revoked certificates (CRLs), one of each authority. Read again by SIGHUP.
+        /// PEM file: lists of revoked certificates (CRLs), one of each authority. Read again by SIGHUP: with other lists or authorities every client has to connect again.
         crl: Text, "file", "nothing is revoked";
         /// Where the private keys are that clients sign with.
         keys: Sections<KeySource>, "list", "required";

@@ -12,7 +12,7 @@ use penstock_http::{BodyFraming, Rejection, Request, Status, ValidatedHead};
 use penstock_http2::RequestHead;
 
 use super::detached::{Content, Detached, take_content};
-use super::slot::{Head, code_of};
+use super::slot::{Head, Slot, code_of};
 use super::stream::{Stream, StreamBody, StreamCarrier};
 use crate::drive::{NOTHING_SENT, Sent, drive, drive_rest};
 use crate::metrics::ShortReason;
@@ -129,7 +129,7 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
         },
         None => {
             if request.body() != BodyFraming::None {
-                stream.with(|slot, _| slot.body.drop_unused());
+                stream.with(Slot::drop_body);
             }
             Ok(respond(&content, &settings.sites, client).await)
         }
@@ -255,7 +255,7 @@ async fn answer_rejected(opened: &Opened, rejection: Rejection, started: Instant
     let Opened { stream, number, settings, .. } = opened;
     let worker = Rc::clone(&stream.shared.worker);
     worker.shard.rejected(rejection.reason);
-    stream.with(|slot, _| slot.body.drop_unused());
+    stream.with(Slot::drop_body);
     let text = rejection.status.body_text();
     let length = Some(text.len() as u64);
     let status = rejection.status.code();

@@ -86,8 +86,9 @@ impl Session {
                 open(self.opened(stream, Incoming::Rejected { status, reason }, true, now));
             }
             StreamEvent::Data { stream, bytes, end } => {
-                if let Some((slot, _)) = self.shared.state.borrow_mut().slot(stream) {
-                    slot.body.add(bytes, end);
+                if let Some((slot, protocol)) = self.shared.state.borrow_mut().slot(stream) {
+                    let unused = slot.body.add(bytes, end);
+                    protocol.discard(stream, unused);
                     slot.wake();
                 }
             }

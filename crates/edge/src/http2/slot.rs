@@ -73,11 +73,12 @@ impl ReceivedBody {
         Self { pieces: VecDeque::new(), is_whole, is_unused: false }
     }
 
-    /// Adds what has come. Pieces are joined, because the client may send frames of one byte.
-    pub(super) fn add(&mut self, bytes: Vec<u8>, is_last: bool) {
+    /// Adds what has come, and returns how many bytes of it are not used. Pieces are joined, because the client may send frames of
+    /// one byte.
+    pub(super) fn add(&mut self, bytes: Vec<u8>, is_last: bool) -> usize {
         self.is_whole |= is_last;
         if self.is_unused || bytes.is_empty() {
-            return;
+            return bytes.len();
         }
         match self.pieces.back_mut() {
             Some(last) if last.len() + bytes.len() <= limits::PASSED_PIECE_BYTES => {
@@ -85,12 +86,13 @@ impl ReceivedBody {
             }
             _ => self.pieces.push_back(bytes),
         }
+        0
     }
 
-    /// Drops what has come and what is still to come. It is not given back to the stream's window, so that the client soon
-    /// stops sending it.
-    pub(super) fn drop_unused(&mut self) {
-        (self.is_unused, self.pieces) = (true, VecDeque::new());
+    /// Drops what has come and what is still to come. Returns the bytes dropped.
+    fn drop_unused(&mut self) -> usize {
+        self.is_unused = true;
+        std::mem::take(&mut self.pieces).iter().map(Vec::len).sum()
     }
 }
 
@@ -138,6 +140,12 @@ impl Slot {
             looked_at: 0,
             waker: None,
         }
+    }
+
+    /// Drops the body of the request. The client may send as much on other streams, but not on this one, so that it soon stops.
+    pub(super) fn drop_body(&mut self, protocol: &mut ServerConnection) {
+        let bytes = self.body.drop_unused();
+        protocol.discard(self.stream, bytes);
     }
 
     /// Has the stream's task run when something changes.

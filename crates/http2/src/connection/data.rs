@@ -165,6 +165,16 @@ impl ServerConnection {
         self.give_back(stream.get(), bytes);
     }
 
+    /// Lets the client send as many bytes of a body on other streams as the caller has dropped of this one. Nothing more of it is
+    /// wanted.
+    pub fn discard(&mut self, stream: StreamId, bytes: usize) {
+        let Some(state) = self.streams.get_mut(stream.get()) else { return };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(state.unreleased);
+        state.unreleased -= bytes;
+        // Of no stream.
+        self.give_back(0, bytes);
+    }
+
     /// Lets the client send `bytes` again, on the connection and on the stream if it may still send there. WINDOW_UPDATE is
     /// queued for half a window at a time.
     pub(super) fn give_back(&mut self, stream: u32, bytes: u32) {

@@ -270,7 +270,8 @@ impl Running {
     /// new address may be a part.
     fn open_admin(&mut self, config: &Config) -> Result<Option<TcpListener>, Failure> {
         let old = self.config.admin.as_ref().map(|admin| admin.address);
-        let Some(new) = config.admin.as_ref().filter(|admin| Some(admin.address) != old) else {
+        let is_open = |address| Some(address) == old && self.admin.is_some();
+        let Some(new) = config.admin.as_ref().filter(|admin| !is_open(admin.address)) else {
             return Ok(None);
         };
         if old.is_some_and(|old| old.port() == new.address.port()) {

@@ -101,13 +101,16 @@ fn has_bare_line_feed(bytes: &[u8]) -> bool {
 }
 
 fn content_length(fields: &HeaderMap) -> Result<Option<u64>, &'static str> {
-    const FAULT: &str = "its Content-Length is not one number";
+    const FAULT: &str = "its Content-Length is not one number below 2^63";
+    // Larger than any body, and a head may be added to it.
+    const LENGTH_MAX: u64 = i64::MAX as u64;
     let mut found = None;
     for value in fields.get_all(header::CONTENT_LENGTH) {
         let text = value.as_bytes().trim_ascii();
         let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
         let text = str::from_utf8(text).ok().filter(|_| digits);
-        let length = text.and_then(|text| text.parse::<u64>().ok()).ok_or(FAULT)?;
+        let length = text.and_then(|text| text.parse::<u64>().ok()).filter(|length| *length <= LENGTH_MAX);
+        let length = length.ok_or(FAULT)?;
         if found.is_some_and(|before| before != length) {
             return Err(FAULT);
         }

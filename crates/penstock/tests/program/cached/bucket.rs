@@ -77,9 +77,14 @@ impl Store {
 
     /// A server in front of it, with this secret key.
     fn edge(&self, secret: &Path) -> Edge {
+        self.edge_below("vod", secret)
+    }
+
+    /// The same below a prefix.
+    fn edge_below(&self, prefix: &str, secret: &Path) -> Edge {
         let access = self.keys().join("access");
         Edge::before(&format!(
-            "- origin: {{s3: {{endpoint: \"http://{}\", bucket: video, prefix: vod, access_key_file: {}, \
+            "- origin: {{s3: {{endpoint: \"http://{}\", bucket: video, prefix: \"{prefix}\", access_key_file: {}, \
              secret_key_file: {}}}}}",
             self.address,
             access.display(),
@@ -108,6 +113,28 @@ fn objects_of_a_bucket_are_fetched_with_signatures_and_cached() {
     assert_eq!(client.get("/none.mp4").status, 404);
     for outside in ["/private.mp4", "/../private.mp4", "/%2e%2e/private.mp4"] {
         assert_eq!(client.get(outside).status, 404, "{outside}");
+    }
+}
+
+#[test]
+fn no_request_lists_the_bucket() {
+    let Some(store) = Store::start() else { return };
+    let film = Content::new(56, 1000);
+    store.put("/film.mp4", &film);
+    store.put("/vod/film.mp4", &film);
+    let secret = store.keys().join("secret");
+    for prefix in ["", "/", "vod"] {
+        let edge = store.edge_below(prefix, &secret);
+        let mut client = Client::plain(&edge.server);
+        for target in ["/", "/?list-type=2", "//", "/%2F", "/.", "/./", "/%2e", "/", "/?location"] {
+            let answer = client.get(target);
+            assert_eq!(answer.status, 404, "`{prefix}` {target}: {}", answer.head);
+            assert!(!String::from_utf8_lossy(&answer.body).contains("film"), "`{prefix}` {target}");
+            let cache_status = answer.field("Cache-Status").unwrap_or_default();
+            assert!(!cache_status.contains("; hit"), "`{prefix}` {target}: {cache_status}");
+        }
+        // The server is still in, and objects are found.
+        film.assert_range(0..1000, &client.get("/film.mp4").body);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Certificates of clients.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use penstock_testkit::{Certificates, Finished, Server, Setup, Tool, until};
 use rcgen::{
@@ -197,6 +197,26 @@ fn revoked_clients_are_refused_from_the_reload_on_even_if_they_resume() {
         let resumed = ask(&server, "/a.mp4", Some("lost"), &[version, "-sess_in", &file(version)]);
         assert!(!resumed.text().contains(BODY), "{}", resumed.text());
         served(&server, "/a.mp4?other", Some("player"), &[version]);
+    }
+}
+
+#[test]
+fn a_session_ends_with_the_list_that_its_client_was_compared_with() {
+    const VALID: Duration = Duration::from_secs(12);
+    let server = server("required");
+    server.tolerate_warning("revoked.pem");
+    let made = Instant::now();
+    server.certificates().revoke("revoked.pem", &[], VALID);
+    let tls = "client_certificates: {ca: authority.crt, crl: revoked.pem}";
+    server.reload(&Setup::new().tls(&format!("{}\n{tls}", Certificates::yaml(&["ec"]))));
+    let file = |version: &str| server.directory().join(format!("{version}.pem")).to_str().unwrap().to_owned();
+    for version in VERSIONS {
+        served(&server, "/a.mp4?before", Some("player"), &[version, "-sess_out", &file(version)]);
+    }
+    std::thread::sleep((VALID + Duration::from_secs(1)).saturating_sub(made.elapsed()));
+    for version in VERSIONS {
+        let resumed = ask(&server, "/a.mp4", Some("player"), &[version, "-sess_in", &file(version)]);
+        assert!(!resumed.text().contains(BODY), "{}", resumed.text());
     }
 }
 

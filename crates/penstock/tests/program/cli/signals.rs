@@ -150,31 +150,34 @@ fn systemd_is_told_of_start_reload_and_stop() {
 #[test]
 fn a_stderr_that_is_not_read_keeps_nothing_from_being_answered_or_from_ending() {
     let files = Files::new();
-    let (port, admin) = (free_port(), free_port());
-    let file = files.write("edge.yaml", &plain(port, &format!("admin: {{address: 127.0.0.1:{admin}}}")));
+    let (port, secure) = (free_port(), free_port());
+    let listener = format!("listeners: [{{address: 127.0.0.1:{secure}, tls: true}}, {{");
+    let tls = "tls: {certificates: [{chain: ec.crt, key: ec.key}]}";
+    let file = files.write("edge.yaml", &plain(port, tls).replace("listeners: [{", &listener));
     let (reader, writer) = std::io::pipe().unwrap();
     rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();
-    let mut child = Process::spawn(program().args(["serve", "-c", &file]).stderr(writer)).unwrap();
-    let metrics = || {
-        let mut stream = TcpStream::connect(format!("127.0.0.1:{admin}")).ok()?;
-        Some(exchange(&mut stream, "/metrics"))
-    };
-    until("the server to be ready", metrics);
-    // More lines than the pipe and the queue hold.
+    let mut command = program();
+    command.args(["serve", "--log-level", "debug", "-c", &file]).stderr(writer);
+    let mut child = Process::spawn(&mut command).unwrap();
+    drop(command);
     let pid = Pid::from_child(&child);
-    for number in 1..=2000 {
-        kill_process(pid, Signal::USR1).unwrap();
-        if number % 100 == 0 {
-            kill_process(pid, Signal::HUP).unwrap();
-            let applied = format!("outcome=\"applied\"}} {}", number / 100);
-            until("the reload", || metrics().filter(|metrics| metrics.contains(&applied)));
+    // More lines than the pipe and the queue hold.
+    let fill = || {
+        for _ in 0..1500 {
+            let mut stream = until("the listener", || TcpStream::connect(("127.0.0.1", secure)).ok());
+            stream.set_read_timeout(Some(DEADLINE)).unwrap();
+            stream.write_all(b"no handshake\r\n").unwrap();
+            drop(stream.read_to_end(&mut Vec::new()));
         }
-    }
+    };
+    fill();
     assert!(get(&format!("127.0.0.1:{port}")).ends_with("moving pictures\n"));
+    let mut lines = BufReader::new(&reader).lines().map_while(Result::ok);
+    lines.find(|line| line.contains("lines of this log were lost")).expect("lost lines are told");
+    fill();
     kill_process(pid, Signal::TERM).unwrap();
     let ended = until("the end", || child.try_wait().unwrap());
     assert_eq!(ended.code(), Some(0));
-    drop(reader);
 }
 
 /// systemd gives a service a socket, which cannot be opened by the name of the stream.

@@ -1,8 +1,9 @@
 //! What a keyserver allows, and to whom.
 
 use std::fs;
+use std::time::Duration;
 
-use penstock_testkit::{Keyserver, Server, Tool};
+use penstock_testkit::{Keyserver, Server, Tool, until};
 use rcgen::KeyPair;
 use rustix::process::Signal;
 
@@ -32,6 +33,31 @@ fn a_client_signs_with_the_keys_of_its_list_until_a_reload_changes_it() {
     keyserver.signal(Signal::HUP);
     keyserver.wait_for_log("kept the running configuration");
     connect(&server, NEW, "RSA-PSS+SHA256").unwrap();
+}
+
+#[test]
+fn a_client_whose_certificate_was_revoked_signs_no_more_on_its_open_connection() {
+    const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+    let server = plain().start();
+    server.certificates().revoke("revoked.pem", &[], WEEK);
+    let keyserver =
+        Keyserver::with(&server, "one", "crl: ../revoked.pem\nclients: [{name: other, keys: [ec]}]");
+    let servers = [keyserver.address()];
+    use_keyservers(&server, &servers, &certificates(&servers, ""));
+    connect(&server, NEW, "ECDSA+SHA256").unwrap();
+    keyserver.signal(Signal::HUP);
+    keyserver.wait_for_log("reloaded");
+    connect(&server, NEW, "ECDSA+SHA256").unwrap();
+    assert_eq!(
+        server.metrics().sum("penstock_keyserver_connections_total", &[]),
+        1.0,
+        "the rules are the same"
+    );
+    server.certificates().revoke("revoked.pem", &["other"], WEEK);
+    keyserver.signal(Signal::HUP);
+    server.tolerate_warning("keyserver");
+    until("the refusal", || connect(&server, NEW, "ECDSA+SHA256").is_err().then_some(()));
+    connect(&server, NEW, "ECDSA+SHA256").expect_err("its certificate is revoked");
 }
 
 #[test]
@@ -146,7 +172,7 @@ fn a_key_that_is_renewed_serves_the_certificate_that_is_renewed() {
     server.wait_for_log("ec.crt has changed");
     connect(&server, NEW, "ECDSA+SHA256").unwrap();
     assert_eq!(results(&server, "ok"), before + 1.0);
-    penstock_testkit::until("a signature by the new key", || {
+    until("a signature by the new key", || {
         keyserver.access_log().into_iter().find(|line| line["key_name"] == "ec-new")
     });
 }

@@ -1,12 +1,15 @@
 //! Origins and clients of a relay that break off, stall, lie, or take nothing.
 
-use std::net::Shutdown;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
+use boring::ssl::{SslAcceptor, SslFiletype, SslMethod, SslStream};
 use penstock_testkit::origin::{Origin, answer, target, write, write_chunk, write_chunked_head, write_head};
-use penstock_testkit::{Client, Content, Gate, Setup, Sockets, Tool, until};
+use penstock_testkit::{Certificates, Client, Content, Gate, Setup, Sockets, Tool, until};
 use rustix::net::sockopt::set_socket_linger;
 
 use super::{MIB, counted, proxy, relaying};
@@ -68,6 +71,118 @@ fn bytes_behind_a_response_are_no_response_to_the_next_request() {
             assert_eq!(client.get("/next").text(), "good", "after {path}");
         }
     }
+}
+
+/// A socket whose bytes leave when they are flushed: the records of several writes arrive together.
+struct Corked {
+    socket: TcpStream,
+    unsent: Vec<u8>,
+}
+
+impl Read for Corked {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.flush()?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Corked {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.unsent.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.write_all(&std::mem::take(&mut self.unsent))
+    }
+}
+
+/// Starts an origin with TLS that answers each target by a script until that returns false, on a thread for each connection.
+/// Returns its address and the number of its connections.
+fn tls_origin(
+    certificates: &Certificates,
+    script: impl Fn(&str, &mut SslStream<Corked>) -> bool + Send + Sync + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>) {
+    let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls()).unwrap();
+    acceptor.set_certificate_chain_file(certificates.path("ec.crt")).unwrap();
+    acceptor.set_private_key_file(certificates.path("ec.key"), SslFiletype::PEM).unwrap();
+    let (acceptor, script) = (acceptor.build(), Arc::new(script));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    // Ends with the test's process.
+    thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let (acceptor, script) = (acceptor.clone(), Arc::clone(&script));
+            thread::spawn(move || {
+                let corked = Corked { socket, unsent: Vec::new() };
+                let Ok(mut stream) = acceptor.accept(corked) else { return };
+                loop {
+                    let (mut head, mut byte) = (Vec::new(), [0]);
+                    while !head.ends_with(b"\r\n\r\n") {
+                        match stream.read(&mut byte) {
+                            Ok(1) => head.push(byte[0]),
+                            Ok(_) | Err(_) => return,
+                        }
+                    }
+                    if !script(target(&String::from_utf8(head).unwrap()), &mut stream) {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, connections)
+}
+
+#[test]
+fn a_record_behind_a_response_is_no_response_to_the_next_request() {
+    const MORE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+    let is_over = Gate::closed();
+    let pass = is_over.clone();
+    let is_there = Gate::closed();
+    let there = is_there.clone();
+    let directory = tempfile::tempdir().unwrap();
+    let certificates = Certificates::make(directory.path());
+    let (address, connections) = tls_origin(&certificates, move |target, stream| {
+        let body = if target == "/good" { "good" } else { "done" };
+        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{body}");
+        // Each write is a record.
+        stream.write_all(response.as_bytes()).unwrap();
+        if target == "/at-once" {
+            stream.write_all(MORE).unwrap();
+        }
+        let mut is_fine = stream.flush().is_ok();
+        if target == "/later" {
+            is_fine &= pass.pass() && stream.write_all(MORE).and_then(|()| stream.flush()).is_ok();
+            there.let_one_pass();
+        }
+        is_fine
+    });
+    let sites = format!(
+        "- origin: {{http: [\"https://{address}\"], ca: {}, cache: off}}",
+        certificates.authority().display()
+    );
+    let server = Setup::new().workers(1).sites(&sites).start();
+    let mut client = Client::plain(&server);
+    for _ in 0..3 {
+        assert_eq!(client.get("/good").text(), "good");
+    }
+    assert_eq!(connections.load(Ordering::Relaxed), 1, "session tickets do not close a connection");
+    for path in ["/at-once", "/later"] {
+        assert_eq!(Client::plain(&server).get(path).text(), "done", "{path}");
+        if path == "/later" {
+            is_over.let_one_pass();
+            is_there.pass();
+        }
+        let mut client = Client::plain(&server);
+        for _ in 0..3 {
+            assert_eq!(client.get("/good").text(), "good", "after {path}");
+        }
+    }
+    assert_eq!(connections.load(Ordering::Relaxed), 3);
 }
 
 #[test]

@@ -48,6 +48,8 @@ fn what_two_programs_could_read_differently_is_refused() {
         "HTTP/1.1 200 OK\r\nContent-Length: 0x1\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
         "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
