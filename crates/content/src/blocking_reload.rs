@@ -81,7 +81,7 @@ impl Lookup {
                 self.context.metrics.reload("held");
                 let longest = control.longest_hold() + Duration::from_secs(limits::HOLD_GRACE_SECONDS);
                 let held = HeldRequest { target: directed.target(), longest };
-                variant.of(variant.request.clone(), Some(held.clone())).hold(&held).await
+                variant.of(variant.request.clone(), Some(held.clone())).hold(&held, &newest).await
             }
         }
     }
@@ -125,12 +125,22 @@ impl Lookup {
         renewed.is_ok_and(|found| reach(&found.object, wanted) != Reach::TooFar)
     }
 
-    /// Waits for the one request that the origin holds back, or makes it. Clients whose forwarded fields differ do not wait
-    /// for each other's: what the response will vary by is not known yet.
-    async fn hold(&self, held: &HeldRequest) -> Result<LookupResult, Status> {
-        let CacheRequest { fields, forwarded, .. } = &self.request;
-        let key = key_of(&self.site.name, &held.target, fields, forwarded);
+    /// The key of a held request. Requests that differ in what `playlist` and earlier responses vary by have different keys.
+    fn held_key(&self, held: &HeldRequest, playlist: &Object<ObjectMetadata>) -> Key {
+        let mut names = self.store.variants.names(&self.request);
+        names.extend_from_slice(playlist.description().varies_by());
+        key_of(&self.site.name, &held.target, &self.request.fields, &names)
+    }
+
+    /// Waits for the one request that the origin holds back, or makes it. `playlist` is the newest version so far. If the
+    /// response varies by more than that, clients that wait for another variant look again.
+    async fn hold(
+        &self,
+        held: &HeldRequest,
+        playlist: &Object<ObjectMetadata>,
+    ) -> Result<LookupResult, Status> {
         for _ in 0..limits::ORIGIN_ATTEMPTS {
+            let key = self.held_key(held, playlist);
             let pending = match self.store.index.get_or_claim(&key) {
                 IndexEntry::Claimed(claim) => return self.fetch_held(Some(claim)).await,
                 IndexEntry::Known(object) => return Ok(LookupResult::shared(object, CacheStatus::Hit)),
@@ -145,6 +155,7 @@ impl Lookup {
                 () = self.site.until_asking(self.requester, &held.target, 0) => return Err(Status::LoopDetected),
             };
             match resolved {
+                Some(ClaimResult::Shared(object)) if self.is_other_variant(&object, &self.request) => {}
                 Some(ClaimResult::Shared(object)) => {
                     return Ok(LookupResult::shared(object, CacheStatus::Collapsed));
                 }

@@ -76,6 +76,8 @@ pub(crate) fn origin_status(error: OriginError) -> Status {
     match error {
         OriginError::Timeout => Status::GatewayTimeout,
         OriginError::Busy => Status::ServiceUnavailable,
+        // Nothing that the origin has can have that name.
+        OriginError::Unsendable => Status::NotFound,
         _ if error.fault() == OriginFault::Client => Status::BadRequest,
         _ => Status::BadGateway,
     }
@@ -102,6 +104,7 @@ mod tests {
             (FillFault::Origin(OriginError::Timeout), Status::GatewayTimeout, true),
             (FillFault::Origin(OriginError::Busy), Status::ServiceUnavailable, true),
             (FillFault::Origin(OriginError::CutShort), Status::BadGateway, true),
+            (FillFault::Origin(OriginError::Unsendable), Status::NotFound, true),
             (FillFault::ServerError, Status::BadGateway, true),
             (FillFault::NoSpace, Status::BadGateway, true),
             (FillFault::TooLong, Status::BadGateway, true),

@@ -16,6 +16,7 @@ use crate::clock::Moment;
 use crate::content_range::{has_unknown_end, whole_length};
 use crate::fault::origin_status;
 use crate::fill::{fill_object, record_fault};
+use crate::lifetime::Freshness;
 use crate::live::BodyKind;
 use crate::lookup::{FetchClaim, Lookup};
 use crate::metadata::ObjectMetadata;
@@ -48,6 +49,8 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
         stale => (claim, stale),
     };
     let metrics = &lookup.context.metrics;
+    // The version whose 304 is for one client only.
+    let mut unshared = None;
     let unconditional;
     let requests = ObjectRequests::new(lookup, stale.as_ref());
     let mut fetched = requests.ask(lookup).await;
@@ -61,13 +64,13 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
             return;
         }
         // For one client only, and without a body: the origin is asked again for a whole response.
-        lookup.store.index.forget_version(object.key(), object);
         if claim.reply.is_closed() {
             // That client has left, and those that wait look again.
+            lookup.store.index.forget_version(object.key(), object);
             return;
         }
-        stale = None;
         drop(fetched);
+        unshared = stale.take();
         unconditional = ObjectRequests::new(lookup, None);
         fetched = unconditional.ask(lookup).await;
         now = lookup.context.moment();
@@ -77,8 +80,11 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
         Err(error) => Err(error),
     };
     let failed = fetched.as_ref().map_or(true, |response| response.head.status() >= 500);
-    let substitute =
-        stale.as_ref().filter(|object| failed && object.description().may_replace_an_error(now.0));
+    let known = stale.as_ref().or(unshared.as_ref());
+    let substitute = known.filter(|object| failed && object.description().may_replace_an_error(now.0));
+    if let (Some(object), None) = (&unshared, substitute) {
+        lookup.store.index.forget_version(object.key(), object);
+    }
     match (fetched, substitute) {
         (fetched, Some(object)) => {
             metrics.origin(fetched.err().map_or("server_error", OriginError::label));
@@ -266,8 +272,12 @@ fn announce(lookup: &Lookup, claim: FetchClaim, object: &Stored, storage: Storag
     let index = &lookup.store.index;
     let is_other_variant = *object.key() != lookup.request.key;
     if is_other_variant && matches!(storage, Storage::Shared(_)) && claim.is_current() {
-        let asked = object.description().unpurged_until();
-        index.insert_kept(object, |known| known.description().unpurged_until() <= asked);
+        let (asked, now) = (object.description().unpurged_until(), lookup.context.now());
+        // The stamp of the known one is later than that of its request if it was compared with a purge or a change.
+        index.insert_kept(object, |known| {
+            let known = known.description();
+            known.unpurged_until() <= asked || known.freshness(now) != Freshness::Fresh
+        });
     }
     // A request that does not find the object before has the key of this fetch still, and waits for it.
     lookup.store.learn_variants(&lookup.request, &lookup.site.name, object);
@@ -290,6 +300,8 @@ fn failure(lookup: &Lookup, error: OriginError, now: Moment) -> Stored {
     let status = match (error, &lookup.held) {
         // The origin held its response for too long (RFC 8216bis §6.2.5.2): the player asks again.
         (OriginError::Timeout, Some(_)) => 503,
+        // Another node refused a position that this one did not: the playlist exists.
+        (OriginError::Unsendable, Some(_)) => 502,
         (error, _) => origin_status(error).code(),
     };
     let metadata = ObjectMetadata::failure(status, error.into(), &lookup.request, &lookup.site, now);

@@ -72,7 +72,11 @@ impl Lookup {
     }
 
     /// Whether the object is not the variant that the request selects. Then what it varies by is known from now on.
-    fn is_other_variant(&self, object: &Object<ObjectMetadata>, request: &CacheRequest<'_>) -> bool {
+    pub(crate) fn is_other_variant(
+        &self,
+        object: &Object<ObjectMetadata>,
+        request: &CacheRequest<'_>,
+    ) -> bool {
         if object.description().is_selected_by(request) {
             return false;
         }

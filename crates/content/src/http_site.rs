@@ -303,6 +303,7 @@ fn settings(raw: &penstock_config::HttpOrigin) -> OriginSettings {
             idle_connections: limits::ORIGIN_IDLE_CONNECTIONS,
             connections: raw.connections,
             waiting: limits::ORIGIN_WAITING,
+            lookups: limits::ORIGIN_LOOKUPS,
             retries: raw.retries,
             redirects: raw.follow_redirects,
             sessions: limits::ORIGIN_TLS_SESSIONS,

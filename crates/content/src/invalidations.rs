@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use penstock_config::limits;
@@ -18,9 +18,20 @@ const SHARDS: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Invalidations {
     hasher: RandomState,
-    /// The time of the newest change, as purges count time.
-    latest: AtomicU64,
+    newest: Newest,
+    /// Held while a change is added, so that changes are noted in order of their times.
+    adding: Mutex<()>,
     shards: [Mutex<Changed>; SHARDS],
+}
+
+/// The newest change. It has a cache line of its own: each hit reads it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Newest {
+    /// Its time, as purges count time.
+    at: AtomicU64,
+    /// Whether a newer one is being added.
+    is_adding: AtomicBool,
 }
 
 /// Targets by their hash. Two targets with the same hash are fetched again together.
@@ -54,15 +65,27 @@ impl Changed {
 impl Invalidations {
     /// The time of the newest change: what is asked for from now on was not changed since.
     pub(crate) fn latest(&self) -> u64 {
-        self.latest.load(Ordering::Acquire)
+        self.newest.at.load(Ordering::SeqCst)
     }
 
-    /// Notes that a target of the site `site` was changed at `at`, later than any request so far.
-    pub(crate) fn add(&self, site: &str, target: &str, at: u64) {
+    /// Whether a change is being added, which [`Self::is_changed`] may not know yet. If not, the changes that it does not
+    /// know are later than all purges and changes that the caller saw before.
+    pub(crate) fn is_adding(&self) -> bool {
+        self.newest.is_adding.load(Ordering::SeqCst)
+    }
+
+    /// Notes that a target of the site `site` was changed at the time that `at` returns, later than any request, purge and
+    /// change so far. It is called when no other thread adds a change.
+    pub(crate) fn add(&self, site: &str, target: &str, at: impl FnOnce() -> u64) {
         let hash = self.hash(site, target);
+        let adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        self.newest.is_adding.store(true, Ordering::SeqCst);
+        let at = at();
         self.shard(hash).note(hash, at);
         // Afterwards, so that a lookup that sees this time also finds the target.
-        self.latest.fetch_max(at, Ordering::AcqRel);
+        self.newest.at.fetch_max(at, Ordering::SeqCst);
+        self.newest.is_adding.store(false, Ordering::SeqCst);
+        drop(adding);
     }
 
     /// Whether a target was changed after `since`.
@@ -95,13 +118,16 @@ impl Invalidations {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn a_target_is_changed_for_those_that_asked_before() {
         let changed = Invalidations::default();
         assert!(!changed.is_changed("site", "/x", 0));
-        changed.add("site", "/x", 10);
+        changed.add("site", "/x", || 10);
         for (site, target, since, expected) in [
             ("site", "/x", 9, true),
             ("site", "/x", 10, false),
@@ -112,11 +138,28 @@ mod tests {
         ] {
             assert_eq!(changed.is_changed(site, target, since), expected, "{site} {target} {since}");
         }
-        changed.add("site", "/y", 20);
-        changed.add("site", "/x", 30);
+        changed.add("site", "/y", || 20);
+        changed.add("site", "/x", || 30);
         assert!(changed.is_changed("site", "/x", 29) && changed.is_changed("site", "/y", 19));
         assert!(!changed.is_changed("site", "/y", 20));
         assert_eq!(changed.latest(), 30);
+    }
+
+    #[test]
+    fn a_change_is_noted_before_a_later_one_is_seen() {
+        let changed = Invalidations::default();
+        thread::scope(|scope| {
+            changed.add("site", "/x", || {
+                scope.spawn(|| changed.add("site", "/y", || 20));
+                // Long enough for the other thread to add its change, if it does not wait.
+                thread::sleep(Duration::from_millis(50));
+                assert!(changed.is_adding());
+                assert_eq!(changed.latest(), 0);
+                10
+            });
+        });
+        assert_eq!((changed.latest(), changed.is_adding()), (20, false));
+        assert!(changed.is_changed("site", "/x", 9) && changed.is_changed("site", "/y", 19));
     }
 
     #[test]
@@ -125,9 +168,9 @@ mod tests {
         let target = |number: u64| format!("/{number}");
         let most = limits::CHANGED_TARGETS as u64;
         for number in 1..=4 * most {
-            changed.add("site", &target(number), number);
+            changed.add("site", &target(number), || number);
             // Changed again and again: it stays.
-            changed.add("site", "/often", number);
+            changed.add("site", "/often", || number);
         }
         let kept = (1..=4 * most).filter(|number| changed.is_changed("site", &target(*number), 0)).count();
         assert!(kept < limits::CHANGED_TARGETS && kept > limits::CHANGED_TARGETS - 2 * SHARDS, "{kept}");

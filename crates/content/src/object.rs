@@ -94,6 +94,7 @@ impl ObjectRepresentation {
     pub(crate) fn failure(&self, exchange: &Exchange<'_>) -> Option<Response> {
         let fault = self.metadata().failed()?;
         let status = match self.metadata().status {
+            404 => Status::NotFound,
             503 => Status::ServiceUnavailable,
             504 => Status::GatewayTimeout,
             _ => Status::BadGateway,

@@ -1,6 +1,5 @@
 //! The response of an origin on its way into the cache. A manifest is read whole before it is used.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,8 +16,9 @@ use crate::origins::OriginBody;
 pub(crate) struct OriginResponse<'c> {
     pub(crate) head: Box<dyn OriginBody + 'c>,
     pub(crate) kind: BodyKind,
-    /// Pieces that have been read and not yet taken.
-    seen: VecDeque<Bytes>,
+    /// Bytes that have been read and not yet taken, as one piece: an origin may send a manifest in pieces of one byte, and
+    /// each [`Bytes`] takes far more memory than that.
+    seen: Vec<u8>,
     /// Length of the whole body in bytes, if the head announces it or the end has been read.
     pub(crate) length: Option<u64>,
     ended: bool,
@@ -28,7 +28,7 @@ impl<'c> OriginResponse<'c> {
     /// A response of which nothing has been read.
     pub(crate) fn unread(head: Box<dyn OriginBody + 'c>) -> Self {
         let length = head.length();
-        Self { head, kind: BodyKind::Other, seen: VecDeque::new(), length, ended: false }
+        Self { head, kind: BodyKind::Other, seen: Vec::new(), length, ended: false }
     }
 
     /// Finds out whether the response to a request for `target` is a manifest. If it may be one, this returns when all of
@@ -60,31 +60,30 @@ impl<'c> OriginResponse<'c> {
             (Err(_), Likeness::Possible) => None,
             (Err(_), _) => return Err(OriginError::Timeout),
         };
-        this.kind = whole.and_then(|body| Manifest::parse(&body)).map_or(named, BodyKind::Manifest);
+        this.kind = whole.and_then(Manifest::parse).map_or(named, BodyKind::Manifest);
         Ok(this)
     }
 
-    /// Reads the whole body; `None` if it is no manifest, or too long for one.
-    async fn gather(&mut self) -> Result<Option<Vec<u8>>, OriginError> {
-        let mut body = Vec::new();
+    /// Reads the whole body into `seen`; `None` if it is no manifest, or too long for one.
+    async fn gather(&mut self) -> Result<Option<&[u8]>, OriginError> {
         while let Some(chunk) = self.head.next().await? {
-            body.extend_from_slice(&chunk);
-            self.seen.push_back(chunk);
-            if !Manifest::may_begin_with(&body) || body.len() as u64 > limits::MANIFEST_BYTES {
+            let is_undecided = self.seen.len() < Manifest::START_BYTES;
+            self.seen.extend_from_slice(&chunk);
+            let is_none = is_undecided && !Manifest::may_begin_with(&self.seen);
+            if is_none || self.seen.len() as u64 > limits::MANIFEST_BYTES {
                 return Ok(None);
             }
         }
         self.ended = true;
-        self.length = Some(body.len() as u64);
-        Ok(Some(body))
+        self.length = Some(self.seen.len() as u64);
+        Ok(Some(&self.seen))
     }
 
     /// The next piece of the body; `None` at its end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, OriginError> {
-        match self.seen.pop_front() {
-            Some(chunk) => Ok(Some(chunk)),
-            None if self.ended => Ok(None),
-            None => self.head.next().await,
+        if !self.seen.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.seen).into()));
         }
+        if self.ended { Ok(None) } else { self.head.next().await }
     }
 }

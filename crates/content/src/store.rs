@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::purge::{PurgeEffect, Purges, Subject};
 use penstock_cache::{Index, Key, Object, OpenedTiers, Tiers};
@@ -217,10 +217,7 @@ impl Store {
         fields: &[(String, String)],
         now: SystemTime,
     ) {
-        let at = self.stamp(now).saturating_add(1);
-        // Purges from now on are later than what is asked for from now on.
-        self.purges.stamp(UNIX_EPOCH + Duration::from_nanos(at));
-        self.invalidations.add(&site.name, target, at);
+        self.invalidations.add(&site.name, target, || self.purges.later_stamp(now));
         let (shared, own) = (key_of(&site.name, target, &[], &[]), key_of(&site.name, target, fields, &[]));
         for primary in [shared].into_iter().chain((own != shared).then_some(own)) {
             for key in self.variants.kept(&primary).into_iter().chain([primary]) {
@@ -242,18 +239,27 @@ impl Store {
     /// Whether an object with this metadata was purged, or its target changed by a client's request; marks it as stale from
     /// `now` on if a soft purge made it stale.
     pub(crate) fn is_purged(&self, metadata: &ObjectMetadata, now: Instant) -> bool {
-        let (since, latest) = (metadata.unpurged_until(), self.invalidations.latest());
-        if since < latest && self.invalidations.is_changed(&metadata.site.name, metadata.target(), since) {
+        let since = metadata.unpurged_until();
+        let (purged, changed) = (self.purges.latest(), self.invalidations.latest());
+        if since >= purged.max(changed) {
+            return false;
+        }
+        // Determined before the object is compared with purges and changes: those that come meanwhile are later.
+        let until = match self.invalidations.is_adding() {
+            true => since,
+            false => purged.max(self.purges.complete_until(changed)),
+        };
+        if self.invalidations.is_changed(&metadata.site.name, metadata.target(), since) {
             return true;
         }
-        let verdict = self.purges.judge(&metadata.judged, || metadata.subject());
-        if verdict == PurgeEffect::Stale {
-            metadata.make_stale(now);
+        match self.purges.judge(since, metadata.subject()) {
+            // Not marked as judged: other requests that find it must get the same answer.
+            PurgeEffect::Gone => return true,
+            PurgeEffect::Stale => metadata.make_stale(now),
+            PurgeEffect::None => {}
         }
-        if verdict != PurgeEffect::Gone && since < latest {
-            metadata.judged.fetch_max(latest, Ordering::Relaxed);
-        }
-        verdict == PurgeEffect::Gone
+        metadata.judged.fetch_max(until, Ordering::Relaxed);
+        false
     }
 }
 

@@ -155,6 +155,15 @@ impl Variants {
         (key, gone)
     }
 
+    /// The names of fields that the responses to a request are known to vary by.
+    pub(crate) fn names(&self, request: &CacheRequest<'_>) -> Vec<String> {
+        if request.forwarded.is_empty() {
+            return Vec::new();
+        }
+        let shard = self.shard(&request.primary);
+        shard.get(&request.primary).map_or_else(Vec::new, |varied| varied.fields.clone())
+    }
+
     /// The keys of the variants that are kept of a target, by its primary key.
     pub(crate) fn kept(&self, primary: &Key) -> Vec<Key> {
         self.shard(primary).get(primary).map_or_else(Vec::new, |varied| varied.kept.iter().copied().collect())

@@ -73,6 +73,9 @@ pub(crate) fn spawn(
         }
         let tasks = LocalSet::new();
         runtime.block_on(tasks.run_until(run(number, shard, first, common, commands)));
+        drop(tasks);
+        // Its pool only looks up names, and lookups cannot be cancelled: the process does not wait for them.
+        runtime.shutdown_background();
     })?;
     Ok((sender, thread))
 }

@@ -16,7 +16,7 @@ use crate::m3u8::{BOM, FIRST_LINE};
 pub use delivery::{BadDirective, Delivery, Skip};
 pub use hls::{Playlist, Reach};
 pub use position::Position;
-pub use resolve::resolve;
+pub use resolve::{resolve, without_dots};
 
 /// The longest freshness a manifest gives itself; a target duration beyond ten minutes is a mistake.
 const FRESH_MAX: Duration = Duration::from_secs(300);
@@ -67,6 +67,9 @@ pub enum Manifest {
 }
 
 impl Manifest {
+    /// The number of bytes that decide [`Self::may_begin_with`]: with these, further bytes do not change the result.
+    pub const START_BYTES: usize = BOM.len() + dash::PROLOGUE_BYTES + 1;
+
     /// Judges by media type and path whether a response may be a manifest.
     pub fn likeness(content_type: &str, path: &str) -> Likeness {
         let essence = before(content_type, b';').trim();
@@ -81,8 +84,8 @@ impl Manifest {
         }
     }
 
-    /// Whether a body that begins so may be a manifest. A few hundred bytes are enough; with fewer than seven it
-    /// may be too early to tell, and then this says yes.
+    /// Whether a body that begins so may be a manifest. With less than [`Self::START_BYTES`] it may be too early to
+    /// tell, and then this says yes.
     pub fn may_begin_with(start: &[u8]) -> bool {
         if BOM.starts_with(start) {
             return true;

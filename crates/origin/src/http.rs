@@ -26,6 +26,7 @@ mod fetch;
 mod framing;
 mod fuzz;
 mod health_checks;
+mod lookup;
 mod origin;
 mod pool;
 mod rate;

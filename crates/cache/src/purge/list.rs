@@ -30,6 +30,8 @@ pub struct Purges {
     limits: PurgeLimits,
     /// The time of the newest.
     latest: AtomicU64,
+    /// The time of a purge that is being added and is not in the list yet: 0 until it is known, `u64::MAX` without one.
+    pending: AtomicU64,
     /// The time at which the list was opened: all stamps of earlier processes were given before.
     opened: u64,
     /// No stamp is later. Set a little ahead, so that workers seldom write to it.
@@ -63,6 +65,7 @@ impl Purges {
         let mut purges = Self {
             limits,
             latest: AtomicU64::new(0),
+            pending: AtomicU64::new(u64::MAX),
             opened: 0,
             stamped: AtomicU64::new(0),
             list: RwLock::new(Arc::new([])),
@@ -99,7 +102,7 @@ impl Purges {
         }
         let latest = list.last().map_or(0, |purge| purge.at);
         *self.list.write().unwrap_or_else(PoisonError::into_inner) = list.into();
-        self.latest.fetch_max(latest, Ordering::AcqRel);
+        self.latest.fetch_max(latest, Ordering::SeqCst);
         // The directory may have been opened before, for tiers that could not be used then.
         files.retain(|known| known.path() != file.path());
         files.push(file);
@@ -116,6 +119,29 @@ impl Purges {
         stamp
     }
 
+    /// A time that is later than all stamps so far, for a purge or another change. Those from now on are later, unless they
+    /// are made at the same time.
+    pub fn later_stamp(&self, now: SystemTime) -> u64 {
+        // A clock that went back has given stamps that are later than now.
+        let stamped = self.stamped.load(Ordering::SeqCst).max(self.opened);
+        let before = self.latest.load(Ordering::SeqCst).max(stamped);
+        let at = nanoseconds_of(now).max(before.saturating_add(1));
+        self.stamped.fetch_max(at, Ordering::SeqCst);
+        at
+    }
+
+    /// The time of the newest purge.
+    pub fn latest(&self) -> u64 {
+        self.latest.load(Ordering::SeqCst)
+    }
+
+    /// A time, no later than `at`, up to which [`Self::judge`] knows all purges from now on. A purge that is being written to
+    /// its files can be earlier than `at`, a time of [`Self::later_stamp`].
+    pub fn complete_until(&self, at: u64) -> u64 {
+        // A purge that this does not see yet has a later time than `at`: `add` changes this before it reads `stamped`.
+        at.min(self.pending.load(Ordering::SeqCst).saturating_sub(1))
+    }
+
     /// Corrects the stamp of a restored object if it is later than now: an earlier process gave it while the clock was
     /// ahead. Purges since the list was opened then affect the object.
     pub fn correct_stamp(&self, judged: &AtomicU64, now: SystemTime) {
@@ -130,10 +156,9 @@ impl Purges {
     /// When it could not be persisted.
     pub fn add(&self, pattern: Pattern, soft: bool, now: SystemTime) -> Result<(), NotKept> {
         let mut files = self.files();
-        // A clock that went back has given stamps that are later than now.
-        let stamped = self.stamped.load(Ordering::Relaxed).max(self.opened);
-        let before = self.latest.load(Ordering::Acquire).max(stamped);
-        let at = nanoseconds_of(now).max(before.saturating_add(1));
+        self.pending.store(0, Ordering::SeqCst);
+        let at = self.later_stamp(now);
+        self.pending.store(at, Ordering::SeqCst);
         let purge = Purge { at, soft, pattern };
         // The file first: a purge in force must also be in force after a crash.
         let kept = files.iter_mut().map(|file| file.append(&purge)).fold(Ok(()), Result::and);
@@ -144,29 +169,27 @@ impl Purges {
             self.needless.fetch_add(list.len() + 1 - shown.len(), Ordering::Relaxed);
             *list = shown;
         }
-        self.latest.store(at, Ordering::Release);
+        self.latest.store(at, Ordering::SeqCst);
+        self.pending.store(u64::MAX, Ordering::SeqCst);
         drop(files);
         kept.and_then(|()| self.bound())
     }
 
-    /// Judges an object by the purges since `judged`, and updates that. Calls `subject` only if there are any.
-    pub fn judge<'s>(&self, judged: &AtomicU64, subject: impl FnOnce() -> Subject<'s>) -> PurgeEffect {
-        let latest = self.latest.load(Ordering::Acquire);
-        let since = judged.load(Ordering::Relaxed);
-        if since >= latest {
+    /// Judges an object by the purges since `since`. If the effect is not [`PurgeEffect::Gone`], the caller may begin the next
+    /// time at the newest purge that it saw before.
+    pub fn judge(&self, since: u64, subject: Subject<'_>) -> PurgeEffect {
+        if since >= self.latest() {
             return PurgeEffect::None;
         }
-        let (list, subject) = (self.entries(), subject());
+        let list = self.entries();
         let newer = &list[list.partition_point(|purge| purge.at <= since)..];
         let mut effect = PurgeEffect::None;
         for purge in newer.iter().filter(|purge| purge.pattern.matches(subject)) {
             if !purge.soft {
-                // Not marked as judged: other requests that find it must get the same answer.
                 return PurgeEffect::Gone;
             }
             effect = PurgeEffect::Stale;
         }
-        judged.fetch_max(latest, Ordering::Relaxed);
         effect
     }
 

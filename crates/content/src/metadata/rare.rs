@@ -10,6 +10,9 @@ use penstock_http::manifest::Manifest;
 use crate::cache_request::RequestFields;
 use crate::fault::FillFault;
 
+/// What an allocation takes beside its bytes, about.
+const BLOCK_BYTES: usize = 24;
+
 /// Values that few objects have.
 #[derive(Default)]
 pub(super) struct Rare {
@@ -41,11 +44,10 @@ impl Rare {
     pub(super) fn heap_size(&self) -> usize {
         let fields = self.request_fields.iter().map(|(name, value)| name.len() + value.len() + 48);
         let updated = self.updated_fields.load().as_ref().map_or(0, |lines| lines.len());
-        let segments = self
-            .manifest
-            .as_ref()
-            .and_then(Manifest::media)
-            .map_or(0, |playlist| playlist.segments.iter().map(|uri| uri.len() + 24).sum());
+        let segments = self.manifest.as_ref().and_then(Manifest::media).map_or(0, |playlist| {
+            let uris = playlist.segments.iter().map(|uri| uri.len() + BLOCK_BYTES);
+            playlist.segments.capacity() * size_of::<String>() + uris.sum::<usize>()
+        });
         size_of::<Self>() + fields.sum::<usize>() + updated + segments
     }
 
@@ -63,5 +65,29 @@ impl Rare {
             faults.remove(0);
         }
         faults.push((slice, fault));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use penstock_sys::heap::live_bytes;
+
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_low_latency_playlist_is_counted() {
+        let mut text = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-PART-INF:PART-TARGET=1.0\n".to_owned();
+        for segment in 0..1000 {
+            for part in 0..4 {
+                text += &format!("#EXT-X-PART:DURATION=1,URI=\"s{segment}.{part}.mp4\"\n");
+            }
+            text += &format!("#EXTINF:4,\ns{segment}.mp4\n");
+        }
+        let before = live_bytes();
+        let rare = Box::new(Rare { manifest: Manifest::parse(text.as_bytes()), ..Rare::default() });
+        let taken = (live_bytes() - before).unsigned_abs();
+        let counted = rare.heap_size();
+        // The numbers of parts are not counted: they take at most 272 bytes.
+        assert!((taken - 1024..taken * 3 / 2).contains(&counted), "{counted} of {taken} bytes");
     }
 }

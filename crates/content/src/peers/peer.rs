@@ -219,6 +219,7 @@ fn settings(node: &ClusterNode, cluster: &Cluster) -> OriginSettings {
             idle_connections: limits::PEER_IDLE_CONNECTIONS,
             connections: limits::PEER_CONNECTIONS,
             waiting: limits::ORIGIN_WAITING,
+            lookups: limits::ORIGIN_LOOKUPS,
             retries: 1,
             redirects: 0,
             sessions: limits::ORIGIN_TLS_SESSIONS,

@@ -38,6 +38,22 @@ fn requests_for_one_object_are_one_request_to_the_origin() {
 }
 
 #[test]
+fn a_name_that_no_object_of_the_origin_has_is_not_found_and_nothing_is_stored() {
+    run(async {
+        let fixture = Fixture::cached();
+        for line in ["GET /", "HEAD /", "GET /"] {
+            fixture.origin.reply(Reply::failure(OriginError::Unsendable));
+            let answer = fixture.get(line, "").await;
+            assert_eq!((answer.status, answer.summary().1), (404, "miss"), "{line}");
+            assert!(answer.field("cache-status").ends_with("detail=unsendable"), "{line}");
+        }
+        assert_eq!(fixture.origin.requests(), 3, "each one is a fetch of its own");
+        fixture.origin.reply(Reply::ok(FRESH, b"hello"));
+        assert_eq!(fixture.get("GET /", "").await.summary(), (200, "miss", "hello".to_owned()));
+    });
+}
+
+#[test]
 fn a_fetch_goes_on_when_the_client_that_began_it_leaves() {
     run(async {
         let fixture = Fixture::cached();

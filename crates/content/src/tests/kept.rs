@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
 use penstock_config::Site;
+use penstock_origin::http::OriginError;
 use tokio::time::advance;
 
 use super::fixture::{Fixture, http_origin, run, site};
@@ -184,9 +185,78 @@ fn a_first_variant_from_before_a_change_is_not_kept() {
         fixture.forward("POST /x", "").await;
         gate.open();
         assert_eq!(first.await.unwrap().summary().2, "before");
+        assert_eq!(fixture.store.index.objects(), 0);
+        // The next process does not know of the change.
+        let fixture = fixture.restarted(site(http_origin(), vary_by_language));
         fixture.origin.reply(Reply::ok(VARYING, b"after"));
         assert_eq!(fixture.get("GET /x", FRENCH).await.summary().2, "after");
     });
+}
+
+#[test]
+fn a_variant_of_a_response_replaces_one_that_was_asked_for_later_only_if_that_is_not_fresh() {
+    for (seconds, expected) in [(9, "later"), (11, "sooner")] {
+        run(async move {
+            const FRENCH_TV: &str = "Accept-Language: fr\r\nX-Device: tv\r\n";
+            let fixture = Fixture::with(|site| {
+                site.cache.vary = vec!["accept-language".to_owned(), "x-device".to_owned()];
+            });
+            fixture.origin.reply(Reply::ok(VARYING, b"english"));
+            fixture.get("GET /x", "Accept-Language: en\r\n").await;
+            let both = [("vary", "X-Device")];
+            let gate = Gate::new();
+            fixture.origin.reply(Reply::ok(VARYING, b"sooner").with(&both).head_after(&gate));
+            let sooner = fixture.spawn("GET /x", FRENCH_TV);
+            fixture.origin.wait_for_requests(2).await;
+            fixture.origin.reply(Reply::ok(VARYING, b"german").with(&both));
+            fixture.get("GET /x", GERMAN).await;
+            advance(Duration::from_secs(1)).await;
+            fixture.origin.reply(Reply::ok(SHORT, b"later").with(&[VARYING[2]]).with(&both));
+            assert_eq!(fixture.get("GET /x", FRENCH_TV).await.summary().2, "later");
+            advance(Duration::from_secs(seconds)).await;
+            gate.open();
+            assert_eq!(sooner.await.unwrap().summary().2, "sooner");
+            assert_eq!(fixture.get("GET /x", FRENCH_TV).await.summary(), hit(expected));
+        });
+    }
+}
+
+#[test]
+fn a_stale_object_whose_304_is_for_one_client_replaces_the_error_of_the_second_request() {
+    let may_be_stale = [("cache-control", "max-age=10, stale-if-error=60"), ("etag", "\"a\"")];
+    let failures = [Reply::failure(OriginError::Unreachable), Reply::new(503)];
+    let cases = [(&may_be_stale[..], true), (SHORT, false)];
+    for (failure, (fields, is_usable)) in failures.iter().flat_map(|reply| cases.map(|case| (reply, case))) {
+        run(async move {
+            let fixture = Fixture::cached();
+            fixture.origin.reply(Reply::ok(fields, b"body"));
+            fixture.get("GET /x", "").await;
+            advance(Duration::from_secs(11)).await;
+            // The second round shows that the object is still there.
+            for round in 0..2 {
+                let gate = Gate::new();
+                fixture.origin.reply(Reply::new(304).with(&[("set-cookie", "session=0")]).head_after(&gate));
+                fixture.origin.reply(failure.clone());
+                let requests = fixture.origin.requests();
+                let clients = [(); 2].map(|()| fixture.spawn("GET /x", ""));
+                fixture.origin.wait_for_requests(requests + 1).await;
+                tokio::task::yield_now().await;
+                gate.open();
+                for client in clients {
+                    let answer = client.await.unwrap();
+                    assert_eq!(answer.field("set-cookie"), "", "{round}");
+                    match is_usable {
+                        true => assert_eq!((answer.status, &*answer.body), (200, &b"body"[..]), "{round}"),
+                        false => assert!(matches!(answer.status, 502 | 503), "{}", answer.status),
+                    }
+                }
+                assert_eq!(fixture.store.index.objects(), usize::from(is_usable), "{round}");
+                if !is_usable {
+                    return;
+                }
+            }
+        });
+    }
 }
 
 /// When the purge comes: before the first request for the object, after it, or not at all.

@@ -195,6 +195,63 @@ fn a_reload_is_held_for_clients_with_equal_forwarded_fields_and_sends_them() {
     });
 }
 
+/// The reloads of two languages, two clients each: requests to the origin for a playlist with the fields `known` and held
+/// responses with the fields `then`.
+async fn requests_of_two_languages(languages: [&str; 2], known: &'static str, then: &'static str) -> usize {
+    let fixture = Fixture::with(|site| site.cache.vary = vec!["accept-language".to_owned()]);
+    let gate = Gate::new();
+    let held = gate.clone();
+    fixture.origin.handle(move |asked| {
+        let is_held = asked.target.contains("_HLS_msn");
+        let (parts, vary) = if is_held { (3, then) } else { (2, known) };
+        let fields = [HLS, ("cache-control", "max-age=60"), ("vary", vary)];
+        let text = if vary.is_empty() { playlist(parts, "") } else { of_client(asked, parts) };
+        let reply = Reply::ok(&fields[..if vary.is_empty() { 2 } else { 3 }], text.as_bytes());
+        if is_held { reply.head_after(&held) } else { reply }
+    });
+    let languages = languages.map(|language| match language {
+        "" => (language, String::new()),
+        _ => (language, format!("Accept-Language: {language}\r\n")),
+    });
+    for (_, fields) in &languages {
+        fixture.get("GET /live.m3u8", fields).await;
+    }
+    let before = fixture.origin.requests();
+    let target = "GET /live.m3u8?_HLS_msn=12&_HLS_part=2";
+    let players: Vec<_> = languages
+        .iter()
+        .cycle()
+        .take(4)
+        .map(|(language, fields)| (language, fixture.spawn(target, fields)))
+        .collect();
+    fixture.origin.wait_for_requests(before + 1).await;
+    tokio::task::yield_now().await;
+    gate.open();
+    for (language, player) in players {
+        let name = if then.is_empty() { String::new() } else { format!("#EXT-X-LANGUAGE:{language}\n") };
+        assert_eq!(player.await.unwrap().summary().2, playlist(3, &name), "{known:?} {then:?}");
+    }
+    fixture.origin.requests() - before
+}
+
+#[test]
+fn clients_share_a_held_request_unless_the_playlist_varies_by_their_fields() {
+    const VARY: &str = "Accept-Language";
+    // The last two begin to vary. A response that is for one client only is asked for again, once for each language; the one
+    // without a language is also for the other client without one.
+    for (languages, known, then, requests) in [
+        (["de", "fr"], "", "", 1),
+        (["de", "fr"], VARY, VARY, 2),
+        (["de", "fr"], "", VARY, 3),
+        (["", "fr"], "", VARY, 2),
+    ] {
+        run(async move {
+            let found = requests_of_two_languages(languages, known, then).await;
+            assert_eq!(found, requests, "{languages:?} {known:?} {then:?}");
+        });
+    }
+}
+
 #[test]
 fn a_delta_update_is_the_variant_of_its_client() {
     run(async {

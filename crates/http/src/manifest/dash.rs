@@ -5,12 +5,17 @@ use quick_xml::events::{BytesStart, Event};
 use super::Manifest;
 use crate::xml_duration::xml_duration;
 
-/// Everything in front of the root element: declaration, comments, white space.
-const PROLOGUE_BYTES: usize = 4096;
+/// The most bytes in front of the root element: declaration, comments, white space.
+pub(super) const PROLOGUE_BYTES: usize = 4096;
 
+/// Whether a body that begins so may be a description. Reads at most [`PROLOGUE_BYTES`] and one: [`parse`] reads none with
+/// more white space in front.
 pub(super) fn begins(start: &[u8]) -> bool {
-    let start = start.trim_ascii_start();
-    start.is_empty() || start[0] == b'<'
+    let read = &start[..start.len().min(PROLOGUE_BYTES + 1)];
+    match read.trim_ascii_start().first() {
+        Some(first) => *first == b'<',
+        None => read.len() <= PROLOGUE_BYTES,
+    }
 }
 
 pub(super) fn parse(body: &[u8]) -> Option<Manifest> {

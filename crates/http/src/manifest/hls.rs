@@ -38,8 +38,6 @@ pub struct Playlist {
     pub open_parts: u64,
     /// URIs of segments, in the order of the list; byte ranges of one file count once.
     pub segments: Vec<String>,
-    /// URIs of parts, likewise.
-    pub parts: Vec<String>,
     /// The number of parts of the last whole segments, newest last.
     parts_of_last: Vec<(u64, u64)>,
 }
@@ -131,12 +129,7 @@ impl Reader {
             b"EXT-X-SERVER-CONTROL" => {
                 self.playlist.can_block = attribute(value, b"CAN-BLOCK-RELOAD") == Some(b"YES");
             }
-            b"EXT-X-PART" => {
-                self.parts += 1;
-                if let Some(uri) = attribute(value, b"URI") {
-                    push(&mut self.playlist.parts, uri);
-                }
-            }
+            b"EXT-X-PART" => self.parts += 1,
             b"EXT-X-ENDLIST" => self.playlist.ended = true,
             // A playlist of this type never changes, even without an end tag.
             b"EXT-X-PLAYLIST-TYPE" => self.playlist.ended |= value == b"VOD",

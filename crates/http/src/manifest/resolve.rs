@@ -34,8 +34,8 @@ pub fn resolve(base: &str, reference: &str) -> Option<String> {
     Some(target)
 }
 
-/// RFC 3986 §5.2.4, for a path that begins with a slash.
-fn without_dots(path: &str) -> String {
+/// Removes the dot segments of a path that begins with a slash (RFC 3986 §5.2.4).
+pub fn without_dots(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut last_is_dots = false;
     for segment in path.split('/').skip(1) {

@@ -112,6 +112,26 @@ fn type_and_path_say_what_may_be_a_manifest() {
 }
 
 #[test]
+fn a_body_of_white_space_is_no_manifest_after_the_longest_prologue() {
+    let blank = |length: usize| " \n\t\r".repeat(length.div_ceil(4))[..length].to_owned();
+    let bom = "\u{feff}";
+    for start in [blank(4096), format!("{bom}{}", blank(4096))] {
+        assert!(Manifest::may_begin_with(start.as_bytes()));
+        let whole = format!("{start}<MPD/>");
+        assert!(Manifest::may_begin_with(whole.as_bytes()) && Manifest::parse(whole.as_bytes()).is_some());
+        let long = format!("{start} <MPD/>");
+        assert_eq!(Manifest::parse(long.as_bytes()), None);
+        assert!(!Manifest::may_begin_with(long.as_bytes()));
+        assert!(!Manifest::may_begin_with(&long.as_bytes()[..=start.len()]));
+        for body in [&whole, &long] {
+            let start = &body.as_bytes()[..body.len().min(Manifest::START_BYTES)];
+            let decided = Manifest::may_begin_with(start);
+            assert_eq!(decided, Manifest::may_begin_with(body.as_bytes()), "further bytes change nothing");
+        }
+    }
+}
+
+#[test]
 fn a_playlist_with_parts_tells_how_far_it_reaches() {
     let playlist = media(LOW_LATENCY);
     assert!(playlist.can_block);

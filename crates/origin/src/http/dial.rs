@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -11,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_local;
+use tokio::time::{Instant, timeout};
 
 use super::body::Outgoing;
 use super::error::OriginError;
@@ -18,6 +21,9 @@ use super::origin::HttpOrigin;
 use super::pool::Poolable;
 use super::server::Server;
 use super::stream::{CheckedStream, ConfirmedEnd, HeadBudget};
+
+/// The shortest time that one of several addresses gets for the TCP handshake: enough for a path around the world.
+const ADDRESS_TIME_MIN: Duration = Duration::from_millis(250);
 
 /// Sends requests on one connection.
 pub(super) struct Sender {
@@ -32,27 +38,28 @@ impl Poolable for Sender {
         client: Option<SocketAddr>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Self, OriginError> {
-        dial(origin, server, client, Some(permit)).await
+        dial(origin, server, client, Some(permit), origin.limits().connect).await
     }
 
     async fn ready(&mut self) -> bool {
         self.requests.ready().await.is_ok()
     }
 
-    fn is_closed(&self) -> bool {
+    fn is_closed(&mut self) -> bool {
         self.requests.is_closed()
     }
 }
 
 /// Connects for a client, if there is one, with TLS if the URL of the server says so. The permit is given back when the
-/// connection ends.
+/// connection ends. The caller stops waiting after `within`.
 pub(super) async fn dial(
     origin: &HttpOrigin,
     server: &Server,
     client: Option<SocketAddr>,
     permit: Option<OwnedSemaphorePermit>,
+    within: Duration,
 ) -> Result<Sender, OriginError> {
-    let socket = connect(origin, server, client).await?;
+    let socket = connect(origin, server, client, within).await?;
     let mut builder = Builder::new();
     // Larger than a head may be: its length is compared with the limit once it is parsed.
     builder.max_buf_size(origin.limits().read_bytes).max_headers(origin.limits().head_fields);
@@ -62,13 +69,19 @@ pub(super) async fn dial(
     begin(&builder, shake_hands(server, socket).await?, permit).await
 }
 
-/// A TCP connection, which begins with a PROXY header if the origin wants one.
+/// A TCP connection, which begins with a PROXY header if the origin wants one. The caller stops waiting after `within`: that time
+/// is divided among the addresses of the server.
 pub(super) async fn connect(
     origin: &HttpOrigin,
     server: &Server,
     client: Option<SocketAddr>,
+    within: Duration,
 ) -> Result<TcpStream, OriginError> {
-    let dialled = TcpStream::connect((server.url.host(), server.url.port())).await;
+    let deadline = Instant::now() + within;
+    let dialled = match server.lookups.resolve(server.url.host(), server.url.port()).await {
+        Ok(addresses) => connect_to_any(&addresses, deadline).await.map_err(Arc::new),
+        Err(error) => Err(error),
+    };
     let socket = dialled.map_err(|error| {
         server.set_fault(format!("cannot connect: {error}"));
         let timed_out = error.kind() == io::ErrorKind::TimedOut;
@@ -84,6 +97,31 @@ pub(super) async fn connect(
         })?;
     }
     Ok(socket)
+}
+
+/// Connects to the first of these addresses that accepts the connection, in their order. Each gets an equal part of the time
+/// that is left, at least 250 ms; the last one has no bound of its own.
+///
+/// # Errors
+/// That of the last address.
+async fn connect_to_any(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+    for (address, left) in addresses.iter().zip((1..=addresses.len()).rev()) {
+        let attempt = TcpStream::connect(address);
+        let time_left = deadline.saturating_duration_since(Instant::now());
+        let part = time_left / u32::try_from(left).unwrap_or(u32::MAX);
+        let connected = match left {
+            1 => attempt.await,
+            _ => timeout(part.max(ADDRESS_TIME_MIN), attempt)
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+        };
+        match connected {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// Writes all of `bytes`.
@@ -129,4 +167,58 @@ pub(super) async fn begin<S: AsyncRead + AsyncWrite + ConfirmedEnd + Unpin + 'st
         drop(permit);
     });
     Ok(Sender { requests, budget })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpSocket};
+
+    use super::*;
+
+    fn run(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+    }
+
+    /// An address at which connections are never completed: its queue is full. The sockets keep it so.
+    async fn blackhole() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut queued = Vec::new();
+        while let Ok(stream) = timeout(Duration::from_millis(200), TcpStream::connect(address)).await {
+            queued.push(stream.unwrap());
+        }
+        (address, listener, queued)
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_leaves_time_for_the_next() {
+        run(async {
+            let (dead, _listener, _queued) = blackhole().await;
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let good = listener.local_addr().unwrap();
+            let within = Duration::from_secs(2);
+            let addresses = [dead, dead, good];
+            let connected = timeout(within, connect_to_any(&addresses, Instant::now() + within)).await;
+            let socket = connected.expect("the first addresses do not use up the time").unwrap();
+            assert_eq!(socket.peer_addr().unwrap(), good);
+            // Without any time left, each address still gets a little.
+            let socket = connect_to_any(&[good, dead], Instant::now()).await.unwrap();
+            assert_eq!(socket.peer_addr().unwrap(), good);
+        });
+    }
+
+    #[test]
+    fn addresses_that_refuse_cost_no_time_and_the_last_error_is_told() {
+        run(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let closed = listener.local_addr().unwrap();
+            drop(listener);
+            let deadline = Instant::now() + Duration::from_secs(60);
+            let error = connect_to_any(&[closed, closed], deadline).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+            assert!(connect_to_any(&[], deadline).await.is_err());
+        });
+    }
 }

@@ -33,6 +33,7 @@ pub(super) const LIMITS: OriginLimits = OriginLimits {
     idle_connections: 0,
     connections: 1,
     waiting: 0,
+    lookups: 0,
     retries: 0,
     redirects: 0,
     sessions: 0,

@@ -34,7 +34,9 @@ impl HttpOrigin {
         let asked = async {
             let head =
                 fetch::head(&server.url, self.host(server), &fetch).map_err(|error| error.to_string())?;
-            let mut sender = dial(self, server, None, None).await.map_err(|_| server.fault())?;
+            let within = self.limits().connect.min(check.interval);
+            let dialled = dial(self, server, None, None, within).await;
+            let mut sender = dialled.map_err(|_| server.fault())?;
             sender.budget.begin(2 * self.limits().read_bytes);
             let sent = sender.requests.send_request(fetch::with_body(&head, Outgoing::Nothing)).await;
             let status = sent.map_err(|error| format!("{}: {error}", check.path))?.status();

@@ -9,6 +9,7 @@ use penstock_http::OriginUrl;
 
 use super::balance::{Balance, HealthChange, ServerOrder, TriedServers};
 use super::error::{OriginError, OriginFault};
+use super::lookup::NameLookups;
 use super::s3::Signer;
 use super::server::{Server, ServerId};
 use super::settings::{OriginLimits, OriginSettings};
@@ -18,6 +19,8 @@ pub struct HttpOrigin {
     id: u64,
     pub(super) settings: OriginSettings,
     servers: Vec<Server>,
+    /// Lookups of each of the hosts beside them to which redirections are followed.
+    redirect_lookups: Vec<Arc<NameLookups>>,
     signer: Option<Signer>,
     balance: Mutex<Balance>,
     /// When each server is checked next.
@@ -45,9 +48,11 @@ impl HttpOrigin {
         let weights = settings.servers.iter().map(|(_, weight)| *weight);
         let balance = Mutex::new(Balance::new(weights, settings.limits.health));
         let servers = settings.servers.iter().map(|(url, _)| Server::new(url, &settings)).collect();
+        let lookups = |_: &String| Arc::new(NameLookups::new(settings.limits.lookups));
+        let redirect_lookups = settings.redirect_hosts.iter().map(lookups).collect();
         let signer = settings.s3.as_ref().and_then(Signer::new);
         let due = Mutex::new(vec![Instant::now(); settings.servers.len()]);
-        Arc::new(Self { id, settings, servers, signer, balance, due })
+        Arc::new(Self { id, settings, servers, redirect_lookups, signer, balance, due })
     }
 
     /// Whether it was made of these settings.
@@ -133,6 +138,14 @@ impl HttpOrigin {
         let listed = self.settings.redirect_hosts.iter().map(String::as_str);
         let mut hosts = servers.chain(listed);
         hosts.any(|host| host.eq_ignore_ascii_case(url.host()))
+    }
+
+    /// The lookups of a host to which redirections are followed.
+    pub(super) fn lookups_of(&self, url: &OriginUrl) -> Option<&Arc<NameLookups>> {
+        let servers = self.servers.iter().map(|server| (server.url.host(), &server.lookups));
+        let listed = self.settings.redirect_hosts.iter().map(String::as_str).zip(&self.redirect_lookups);
+        let mut hosts = servers.chain(listed);
+        hosts.find(|(host, _)| host.eq_ignore_ascii_case(url.host())).map(|(_, lookups)| lookups)
     }
 
     pub(super) fn choose(&self, now: Instant, tried: TriedServers) -> Option<usize> {

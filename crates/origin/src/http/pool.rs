@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{sleep_until, timeout, timeout_at};
 
 use super::error::OriginError;
 use super::origin::HttpOrigin;
@@ -28,8 +28,8 @@ pub(super) trait Poolable: Sized {
     /// Waits until it can take a request; false if it has been closed.
     async fn ready(&mut self) -> bool;
 
-    /// Whether it has been closed.
-    fn is_closed(&self) -> bool;
+    /// Whether it cannot carry another request: it has been closed, or bytes have come that no request asked for.
+    fn is_closed(&mut self) -> bool;
 }
 
 /// A connection that waits for its next request.
@@ -85,12 +85,19 @@ pub(super) async fn connection<C: Poolable, P: Deref<Target = Pools<C>>>(
             return Ok(lend(idle, true, pools, origin, index));
         }
     }
-    let permit = match Arc::clone(&server.free).try_acquire_owned() {
-        Ok(permit) => permit,
-        Err(_) => match pools.wait(origin, index, server).await? {
-            Grant::Connection(given) => return Ok(lend(given, true, pools, origin, index)),
-            Grant::Permit(permit) => permit,
-        },
+    let permit = loop {
+        if let Ok(permit) = Arc::clone(&server.free).try_acquire_owned() {
+            break permit;
+        }
+        match pools.wait(origin, index, server, deadline).await? {
+            Grant::Permit(permit) => break permit,
+            Grant::Connection(mut given) => {
+                // Bytes may have come since it was given back.
+                if !given.is_closed() {
+                    return Ok(lend(given, true, pools, origin, index));
+                }
+            }
+        }
     };
     match timeout(origin.limits().connect, C::open(origin, server, client, permit)).await {
         Ok(opened) => Ok(lend(opened?, false, pools, origin, index)),
@@ -119,7 +126,7 @@ impl<C: Poolable> Pools<C> {
                 .origin
                 .server(id.index)
                 .is_none_or(|server| pool.waiting.is_empty() && server.waiting.load(Ordering::Relaxed) > 0);
-            pool.idle.retain(|one| {
+            pool.idle.retain_mut(|one| {
                 !wanted && now.saturating_duration_since(one.since) < idle && !one.connection.is_closed()
             });
             !(pool.idle.is_empty() && pool.waiting.is_empty())
@@ -137,6 +144,7 @@ impl<C: Poolable> Pools<C> {
         origin: &Arc<HttpOrigin>,
         index: usize,
         server: &Server,
+        deadline: tokio::time::Instant,
     ) -> Result<Grant<C>, OriginError> {
         let _waiting = WaitingRequest::new(server, origin.limits().waiting).ok_or(OriginError::Busy)?;
         let given = self.queue(origin, index);
@@ -144,7 +152,7 @@ impl<C: Poolable> Pools<C> {
             biased;
             Ok(given) = given => Ok(Grant::Connection(given)),
             Ok(permit) = Arc::clone(&server.free).acquire_owned() => Ok(Grant::Permit(permit)),
-            () = sleep(origin.limits().connect) => Err(OriginError::Busy),
+            () = sleep_until(deadline) => Err(OriginError::Busy),
         }
     }
 
@@ -161,7 +169,7 @@ impl<C: Poolable> Pools<C> {
     fn take_idle(&self, id: ServerId) -> Option<C> {
         let mut pools = self.0.borrow_mut();
         let idle = &mut pools.get_mut(&id)?.idle;
-        while let Some(one) = idle.pop() {
+        while let Some(mut one) = idle.pop() {
             if !one.connection.is_closed() {
                 return Some(one.connection);
             }

@@ -1,6 +1,7 @@
 //! Redirections (RFC 9110 §15.4): the meaning of Location.
 
 use penstock_http::OriginUrl;
+use penstock_http::manifest::without_dots;
 
 /// A server, and path and query there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,30 +24,49 @@ impl Location {
         if let Some(rest) = location.strip_prefix("//") {
             return self.resolve(&format!("{scheme}://{rest}"));
         }
-        if location.contains("://") && !location.starts_with('/') {
+        let (server, target) = if has_scheme(location) {
             let authority = location.split_once("://")?.1;
             let end = authority.find(['/', '?']).unwrap_or(authority.len());
             let (server, target) = location.split_at(location.len() - authority.len() + end);
             let server = OriginUrl::parse(&server.to_ascii_lowercase()).ok()?;
-            let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-            return (server.is_secure() || !secure)
-                .then_some(Self { server, target })
-                .filter(Self::is_sendable);
-        }
-        let path = self.target.split('?').next()?;
-        let target = match location {
-            "" => return None,
-            absolute if absolute.starts_with('/') => absolute.to_owned(),
-            query if query.starts_with('?') => format!("{path}{query}"),
-            relative => format!("{}/{relative}", path.rsplit_once('/')?.0),
+            if secure && !server.is_secure() {
+                return None;
+            }
+            (server, if target.starts_with('/') { target.to_owned() } else { format!("/{target}") })
+        } else {
+            (self.server.clone(), self.target_of(location)?)
         };
-        Some(Self { server: self.server.clone(), target }).filter(Self::is_sendable)
+        let target = match target.split_once('?') {
+            Some((path, query)) => format!("{}?{query}", without_dots(path)),
+            None => without_dots(&target),
+        };
+        Some(Self { server, target }).filter(Self::is_sendable)
+    }
+
+    /// The target on this server that a reference without scheme and authority means, with its dot segments.
+    fn target_of(&self, reference: &str) -> Option<String> {
+        let path = self.target.split('?').next()?;
+        match reference {
+            "" => None,
+            absolute if absolute.starts_with('/') => Some(absolute.to_owned()),
+            query if query.starts_with('?') => Some(format!("{path}{query}")),
+            relative => Some(format!("{}/{relative}", path.rsplit_once('/')?.0)),
+        }
     }
 
     /// Whether it can stand in a request line.
     fn is_sendable(&self) -> bool {
         self.target.bytes().all(|byte| byte.is_ascii_graphic())
     }
+}
+
+/// Whether a reference begins with a scheme (RFC 3986 §3.1).
+fn has_scheme(reference: &str) -> bool {
+    let is_scheme = |text: &str| {
+        text.starts_with(|first: char| first.is_ascii_alphabetic())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    reference.split_once(':').is_some_and(|(before, _)| is_scheme(before))
 }
 
 #[cfg(test)]
@@ -70,6 +90,20 @@ mod tests {
             ("http://user@b/", None),
             ("/with space", None),
             ("", None),
+            ("z.mp4?next=https://x/", Some("http://a:8080 /x/z.mp4?next=https://x/")),
+            ("?next=https://x/", Some("http://a:8080 /x/y.mp4?next=https://x/")),
+            ("z/https://x/", Some("http://a:8080 /x/z/https://x/")),
+            ("1://x/", Some("http://a:8080 /x/1://x/")),
+            ("mailto:a@b", None),
+            ("https:z", None),
+            ("../z.mp4?a=../b", Some("http://a:8080 /z.mp4?a=../b")),
+            ("../../../z.mp4", Some("http://a:8080 /z.mp4")),
+            ("./z/./../w/", Some("http://a:8080 /x/w/")),
+            ("..", Some("http://a:8080 /")),
+            (".", Some("http://a:8080 /x/")),
+            ("/a/../b", Some("http://a:8080 /b")),
+            ("https://b/a/../c/./d?e", Some("https://b /c/d?e")),
+            ("//b/../c", Some("http://b /c")),
         ] {
             let found =
                 here("http").resolve(location).map(|found| format!("{} {}", found.server, found.target));

@@ -38,6 +38,9 @@ impl Signer {
 
     /// The same request with a signature, and the Host it was made for. Queries of viewers stay behind: they could ask
     /// for other things than the object.
+    ///
+    /// # Errors
+    /// [`OriginError::Unsendable`] if no object of the bucket has the name that the target names.
     pub(super) fn sign(&self, fetch: &Fetch) -> Result<(Fetch, String), OriginError> {
         let path = fetch.target.split('?').next().unwrap_or_default();
         let path = path.strip_prefix('/').ok_or(OriginError::Unsendable)?;
@@ -47,6 +50,10 @@ impl Signer {
             return Err(OriginError::Unsendable);
         }
         let object = format!("{}{name}", self.prefix);
+        // The URL of the bucket lists all objects; some stores ignore further slashes at its end.
+        if object.bytes().all(|byte| byte == b'/') {
+            return Err(OriginError::Unsendable);
+        }
         let credentials = Some(&self.credentials);
         let url = match fetch.method {
             Method::GET => GetObject::new(&self.bucket, credentials, &object).sign(SIGNATURE_LIFETIME),
@@ -99,12 +106,16 @@ mod tests {
     use super::*;
 
     fn signer(path_style: bool) -> Signer {
+        signer_below("vod/", path_style)
+    }
+
+    fn signer_below(prefix: &str, path_style: bool) -> Signer {
         Signer::new(&S3Bucket {
             endpoint: OriginUrl::parse("https://store.example:9000").unwrap(),
             bucket: "video".to_owned(),
             region: "eu-1".to_owned(),
             path_style,
-            prefix: "vod/".to_owned(),
+            prefix: prefix.to_owned(),
             access_key: "AK".to_owned(),
             secret_key: Arc::new(Secret::new(b"SK".to_vec())),
         })
@@ -133,6 +144,24 @@ mod tests {
         }
         let delete = Fetch { method: Method::DELETE, ..Fetch::get("/x") };
         assert_eq!(signer(true).sign(&delete).unwrap().0.target, "/video/vod/x");
+    }
+
+    #[test]
+    fn the_bucket_itself_is_never_asked_for() {
+        let targets = ["/", "/?list-type=2", "//", "///?acl", "/%2F", "/%2f%2F", "/.", "/%2e", "/%2E//"];
+        for (target, path_style) in targets.iter().flat_map(|target| [(target, true), (target, false)]) {
+            for method in [Method::GET, Method::HEAD, Method::POST] {
+                let fetch = Fetch { method, ..Fetch::get(*target) };
+                let error = signer_below("", path_style).sign(&fetch).map(|(fetch, _)| fetch.target);
+                assert_eq!(error, Err(OriginError::Unsendable), "{} {target}", fetch.method);
+            }
+        }
+        // Names of objects, which a store does not list.
+        let objects = [("vod/", "/", "/video/vod/"), ("", "//a", "/video//a"), ("", "/a/", "/video/a/")];
+        for (prefix, target, path) in objects {
+            let (fetch, _) = signer_below(prefix, true).sign(&Fetch::get(target)).unwrap();
+            assert_eq!(fetch.target.split('?').next(), Some(path), "{target}");
+        }
     }
 
     #[test]

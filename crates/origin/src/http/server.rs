@@ -7,6 +7,8 @@ use penstock_http::OriginUrl;
 use penstock_tls::Outbound;
 use tokio::sync::Semaphore;
 
+use super::lookup::NameLookups;
+use super::origin::HttpOrigin;
 use super::settings::OriginSettings;
 
 /// A server of one origin.
@@ -23,6 +25,8 @@ pub(super) struct Server {
     pub(super) url: OriginUrl,
     /// `None` without TLS, or if TLS cannot be set up for that name.
     pub(super) tls: Option<Outbound>,
+    /// Lookups of the name in its URL.
+    pub(super) lookups: Arc<NameLookups>,
     /// One permit for each connection that may still be opened.
     pub(super) free: Arc<Semaphore>,
     pub(super) waiting: AtomicUsize,
@@ -46,6 +50,7 @@ impl Server {
         Self {
             url: url.clone(),
             tls,
+            lookups: Arc::new(NameLookups::new(settings.limits.lookups)),
             free: Arc::new(Semaphore::new(settings.limits.connections)),
             waiting: AtomicUsize::new(0),
             active: AtomicUsize::new(0),
@@ -53,11 +58,16 @@ impl Server {
         }
     }
 
-    /// A server that a redirection leads to.
-    pub(super) fn of_redirect(url: &OriginUrl, settings: &OriginSettings) -> Self {
+    /// A server that a redirection of `origin` leads to.
+    pub(super) fn of_redirect(url: &OriginUrl, origin: &HttpOrigin) -> Self {
+        let settings = &origin.settings;
         let known = settings.servers.iter().any(|(server, _)| server.is_same_server(url));
         let host = settings.host.clone().filter(|_| known);
-        Self::new(url, &OriginSettings { host, ..settings.clone() })
+        let server = Self::new(url, &OriginSettings { host, ..settings.clone() });
+        match origin.lookups_of(url) {
+            Some(lookups) => Self { lookups: Arc::clone(lookups), ..server },
+            None => server,
+        }
     }
 
     /// Why it failed last.

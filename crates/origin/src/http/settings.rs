@@ -53,6 +53,8 @@ pub struct OriginLimits {
     pub connections: usize,
     /// Requests that wait for one of them, of all workers together.
     pub waiting: usize,
+    /// Lookups of a server's name under way, of all workers together; at least one.
+    pub lookups: usize,
     /// How often a request that failed is sent once more, if that is safe.
     pub retries: u32,
     /// How many redirections are followed; with zero they are ordinary responses.

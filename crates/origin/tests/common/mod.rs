@@ -18,6 +18,7 @@ pub(crate) const LIMITS: OriginLimits = OriginLimits {
     idle_connections: 4,
     connections: 4,
     waiting: 4,
+    lookups: 2,
     retries: 0,
     redirects: 3,
     sessions: 4,

@@ -1,6 +1,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
+use std::thread;
 use std::time::UNIX_EPOCH;
 
 use tempfile::TempDir;
@@ -28,7 +29,17 @@ fn name(text: &str) -> Pattern {
 const FILM: Subject<'_> = Subject { place: "origin", name: "/vod/a.mp4", tags: "film news" };
 
 fn verdict(purges: &Purges, came: u64) -> PurgeEffect {
-    purges.judge(&AtomicU64::new(nanoseconds_of(at(came))), || FILM)
+    purges.judge(nanoseconds_of(at(came)), FILM)
+}
+
+/// Judges the film, and notes up to when that is known.
+fn judge(purges: &Purges, judged: &AtomicU64) -> PurgeEffect {
+    let latest = purges.latest();
+    let effect = purges.judge(judged.load(Ordering::Relaxed), FILM);
+    if effect != PurgeEffect::Gone {
+        judged.fetch_max(latest, Ordering::Relaxed);
+    }
+    effect
 }
 
 #[test]
@@ -65,11 +76,11 @@ fn a_soft_purge_makes_objects_stale_once_and_a_hard_purge_removes_them_for_every
     let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
     purges.add(name(FILM.name), true, at(100)).unwrap();
     let judged = AtomicU64::new(nanoseconds_of(at(50)));
-    assert_eq!(purges.judge(&judged, || FILM), PurgeEffect::Stale);
-    assert_eq!(purges.judge(&judged, || FILM), PurgeEffect::None);
+    assert_eq!(judge(&purges, &judged), PurgeEffect::Stale);
+    assert_eq!(judge(&purges, &judged), PurgeEffect::None);
     purges.add(name(FILM.name), false, at(101)).unwrap();
-    assert_eq!(purges.judge(&judged, || FILM), PurgeEffect::Gone);
-    assert_eq!(purges.judge(&judged, || FILM), PurgeEffect::Gone);
+    assert_eq!(judge(&purges, &judged), PurgeEffect::Gone);
+    assert_eq!(judge(&purges, &judged), PurgeEffect::Gone);
 }
 
 #[test]
@@ -77,19 +88,15 @@ fn a_clock_that_goes_back_does_no_harm() {
     let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
     purges.add(name(FILM.name), false, at(100)).unwrap();
     let came = AtomicU64::new(purges.stamp(at(50)));
-    assert_eq!(purges.judge(&came, || FILM), PurgeEffect::None, "it was asked for after the purge");
+    assert_eq!(judge(&purges, &came), PurgeEffect::None, "it was asked for after the purge");
     purges.add(name(FILM.name), false, at(40)).unwrap();
-    assert_eq!(purges.judge(&came, || FILM), PurgeEffect::Gone);
+    assert_eq!(judge(&purges, &came), PurgeEffect::Gone);
     for back in [200, 199, 30] {
         let came = AtomicU64::new(purges.stamp(at(200)));
         purges.add(name(FILM.name), false, at(back)).unwrap();
-        assert_eq!(
-            purges.judge(&came, || FILM),
-            PurgeEffect::Gone,
-            "it was asked for before the purge, {back}"
-        );
+        assert_eq!(judge(&purges, &came), PurgeEffect::Gone, "it was asked for before the purge, {back}");
         let later = AtomicU64::new(purges.stamp(at(back)));
-        assert_eq!(purges.judge(&later, || FILM), PurgeEffect::None, "it was asked for after it, {back}");
+        assert_eq!(judge(&purges, &later), PurgeEffect::None, "it was asked for after it, {back}");
     }
 }
 
@@ -105,14 +112,53 @@ fn a_purge_affects_an_object_that_was_stored_while_the_clock_was_ahead() {
         judged
     };
     let before = restored(10);
-    assert_eq!(purges.judge(&before, || FILM), PurgeEffect::None, "the purge was before the object");
+    assert_eq!(judge(&purges, &before), PurgeEffect::None, "the purge was before the object");
     purges.add(name(FILM.name), false, at(20)).unwrap();
     for judged in [before, restored(30)] {
-        assert_eq!(purges.judge(&judged, || FILM), PurgeEffect::Gone);
+        assert_eq!(judge(&purges, &judged), PurgeEffect::Gone);
     }
     let stored = AtomicU64::new(purges.stamp(at(30)));
     purges.correct_stamp(&stored, at(40));
-    assert_eq!(purges.judge(&stored, || FILM), PurgeEffect::None, "it was asked for after the purge");
+    assert_eq!(judge(&purges, &stored), PurgeEffect::None, "it was asked for after the purge");
+}
+
+#[test]
+fn a_purge_that_is_being_written_to_its_files_is_not_passed_over() {
+    let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
+    let before = AtomicU64::new(purges.stamp(at(50)));
+    thread::scope(|scope| {
+        // A purge cannot be added to the list meanwhile.
+        let list = purges.list.read().unwrap();
+        scope.spawn(|| purges.add(name(FILM.name), false, at(100)));
+        while matches!(purges.pending.load(Ordering::SeqCst), 0 | u64::MAX) {
+            thread::yield_now();
+        }
+        let change = purges.later_stamp(at(200));
+        assert_eq!(judge(&purges, &before), PurgeEffect::None, "it is not in force yet");
+        assert_eq!(purges.complete_until(change), nanoseconds_of(at(100)) - 1);
+        assert_eq!(purges.complete_until(7), 7);
+        before.fetch_max(purges.complete_until(change), Ordering::Relaxed);
+        drop(list);
+    });
+    assert_eq!(judge(&purges, &before), PurgeEffect::Gone);
+    let change = purges.later_stamp(at(200));
+    assert_eq!(purges.complete_until(change), change);
+}
+
+#[test]
+fn changes_and_purges_are_later_than_all_stamps_and_do_not_move_time_ahead() {
+    let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
+    let ahead = purges.stamp(at(1000));
+    let mut last = ahead;
+    for round in 0..100 {
+        let change = purges.later_stamp(at(100));
+        assert!(change > last, "{round}");
+        purges.add(name("/other"), false, at(100)).unwrap();
+        assert!(purges.latest() > change, "{round}");
+        last = purges.stamp(at(100));
+        assert_eq!(last, purges.latest(), "{round}");
+    }
+    assert!(last < ahead + 2 * STAMPS_AHEAD, "{} ns", last - ahead);
 }
 
 #[test]
@@ -126,7 +172,7 @@ fn the_next_process_knows_what_was_purged() {
     let purges = open(directory.path());
     assert_eq!(purges.len(), 2);
     assert_eq!(verdict(&purges, 99), PurgeEffect::Stale);
-    assert_eq!(purges.judge(&AtomicU64::new(0), || Subject { name: odd, ..FILM }), PurgeEffect::Gone);
+    assert_eq!(purges.judge(0, Subject { name: odd, ..FILM }), PurgeEffect::Gone);
     assert_eq!(purges.stamp(at(1)), nanoseconds_of(at(101)), "later than all that was purged");
 }
 

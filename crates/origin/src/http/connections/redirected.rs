@@ -58,12 +58,12 @@ async fn fetch_at(
     fetch: &Fetch,
 ) -> Result<OriginResponse<'static>, OriginError> {
     let limits = origin.limits();
-    let server = Server::of_redirect(&location.server, &origin.settings);
+    let server = Server::of_redirect(&location.server, origin);
     // It is asked by its own name, unless it is one of the servers that are asked by another.
     let host = if origin.has(&location.server) { origin.host(&server) } else { server.url.authority() };
     let head = fetch::head(&server.url, host, fetch)?;
     let deadline = tokio::time::Instant::now() + limits.connect;
-    let dialled = timeout_at(deadline, dial(origin, &server, None, None)).await;
+    let dialled = timeout_at(deadline, dial(origin, &server, None, None, limits.connect)).await;
     let mut sender = dialled.map_err(|_| OriginError::Timeout)??;
     let request = fetch::with_body(&head, Outgoing::Nothing);
     let sent = send(&mut sender, request, None, limits).await;

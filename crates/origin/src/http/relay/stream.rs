@@ -3,9 +3,9 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::ready;
+use std::task::{Context, Poll, Waker, ready};
 
 use penstock_tls::OutboundStream;
 use rustix::buffer::spare_capacity;
@@ -13,6 +13,7 @@ use rustix::net::RecvFlags;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::coop::unconstrained;
 
 use crate::http::dial::{connect, shake_hands, write_all};
 use crate::http::error::OriginError;
@@ -39,7 +40,7 @@ impl Poolable for Stream {
         client: Option<SocketAddr>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Self, OriginError> {
-        let socket = connect(origin, server, client).await?;
+        let socket = connect(origin, server, client, origin.limits().connect).await?;
         let transport = if server.url.is_secure() {
             Transport::Tls(Box::new(shake_hands(server, socket).await?))
         } else {
@@ -53,23 +54,32 @@ impl Poolable for Stream {
     }
 
     /// No call to the system as long as nothing has come: the runtime knows that.
-    fn is_closed(&self) -> bool {
-        let socket = match &self.transport {
-            Transport::Plain(socket) => socket,
-            Transport::Tls(stream) => stream.get_ref(),
-        };
-        let peeked = socket.try_io(Interest::READABLE, || {
-            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-            Ok(rustix::net::recv(socket, &mut [0_u8], flags)?.0)
-        });
-        match (peeked, &self.transport) {
-            // A server may send tickets at any time.
-            (Ok(count), Transport::Tls(_)) => count == 0,
-            // Bytes that were not asked for cannot belong to the next response.
-            (Ok(_), Transport::Plain(_)) => true,
-            (Err(error), _) => error.kind() != io::ErrorKind::WouldBlock,
+    fn is_closed(&mut self) -> bool {
+        match &mut self.transport {
+            Transport::Plain(socket) => is_readable(socket),
+            Transport::Tls(stream) => has_content(stream),
         }
     }
+}
+
+/// Whether bytes, the end or an error have come. Bytes that were not asked for cannot belong to the next response.
+fn is_readable(socket: &TcpStream) -> bool {
+    let peeked = socket.try_io(Interest::READABLE, || {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        Ok(rustix::net::recv(socket, &mut [0_u8], flags)?.0)
+    });
+    peeked.map_or_else(|error| error.kind() != io::ErrorKind::WouldBlock, |_| true)
+}
+
+/// Whether application data, the end or an error have come. Reads what belongs to TLS itself: a server may send tickets
+/// at any time.
+fn has_content(stream: &mut OutboundStream) -> bool {
+    let read = poll_fn(|context| {
+        let mut byte = [0];
+        Pin::new(&mut *stream).poll_read(context, &mut ReadBuf::new(&mut byte))
+    });
+    // A task that has used up its budget would see nothing.
+    pin!(unconstrained(read)).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
 impl Stream {
@@ -99,7 +109,7 @@ impl Stream {
                 let count = poll_fn(|context| {
                     let mut buffer = ReadBuf::new(&mut bytes);
                     ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
-                    std::task::Poll::Ready(io::Result::Ok(buffer.filled().len()))
+                    Poll::Ready(io::Result::Ok(buffer.filled().len()))
                 })
                 .await?;
                 if count == 0 && !stream.is_end_confirmed() {
@@ -145,3 +155,6 @@ async fn read_plain(socket: &TcpStream, most: usize) -> io::Result<Vec<u8>> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

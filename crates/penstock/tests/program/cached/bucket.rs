@@ -130,8 +130,9 @@ fn no_request_lists_the_bucket() {
             let answer = client.get(target);
             assert_eq!(answer.status, 404, "`{prefix}` {target}: {}", answer.head);
             assert!(!String::from_utf8_lossy(&answer.body).contains("film"), "`{prefix}` {target}");
+            // A 404 of the store is kept for a moment.
             let cache_status = answer.field("Cache-Status").unwrap_or_default();
-            assert!(!cache_status.contains("; hit"), "`{prefix}` {target}: {cache_status}");
+            assert!(prefix == "vod" || !cache_status.contains("; hit"), "{target}: {cache_status}");
         }
         // The server is still in, and objects are found.
         film.assert_range(0..1000, &client.get("/film.mp4").body);

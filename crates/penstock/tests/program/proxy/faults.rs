@@ -117,6 +117,8 @@ fn tls_origin(
             counted.fetch_add(1, Ordering::Relaxed);
             let (acceptor, script) = (acceptor.clone(), Arc::clone(&script));
             thread::spawn(move || {
+                // A record that nothing asks for would wait for an acknowledgement, and arrive after the next request.
+                socket.set_nodelay(true).unwrap();
                 let corked = Corked { socket, unsent: Vec::new() };
                 let Ok(mut stream) = acceptor.accept(corked) else { return };
                 loop {
