@@ -15,7 +15,6 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt, registry};
 
-use crate::failure::Failure;
 use crate::terminal;
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
@@ -34,12 +33,11 @@ pub(crate) fn start(levels: Targets) {
 
 /// Has a thread of its own write the log from now on: stderr may be a pipe whose reader has stopped, and no other thread may
 /// wait for that. Lines beyond the queue are lost and counted.
-pub(crate) fn detach() -> Result<(), Failure> {
+pub(crate) fn detach() -> io::Result<()> {
     let (sender, entries) = sync_channel(limits::LOG_QUEUE_LINES);
     let thread = thread::Builder::new().name("log".to_owned());
     let queue = QUEUE.get_or_init(|| Queue { sender, lost: AtomicU64::new(0) });
-    let writing = thread.spawn(move || write_entries(&entries, &queue.lost, &mut io::stderr()));
-    writing.map(drop).map_err(Failure::machine("start a thread"))
+    thread.spawn(move || write_entries(&entries, &queue.lost, &mut io::stderr())).map(drop)
 }
 
 /// Prints a line to stderr, in its place among those of the log.

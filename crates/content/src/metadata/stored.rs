@@ -141,8 +141,13 @@ fn lifetime(bytes: &[u8], now: (Instant, SystemTime)) -> Option<StoredLifetime> 
     let mut time = || next().map(Duration::from_millis);
     let (fresh, age) = (time()?, time()?);
     let (stale_while_revalidate, stale_if_error) = (time()?, time()?);
-    // A clock that was set back does not tell the age: the object counts as stale. `since` was rounded to milliseconds.
-    let held = (now.1 + Duration::from_millis(1)).duration_since(since).unwrap_or(fresh);
+    let held = match now.1.duration_since(since) {
+        Ok(held) => held,
+        // `since` was rounded to milliseconds.
+        Err(ahead) if ahead.duration() <= Duration::from_millis(1) => Duration::ZERO,
+        // A clock that was set back does not tell the age: the object counts as stale.
+        Err(_) => fresh,
+    };
     let left = fresh.saturating_sub(held);
     let beyond = |grace: Duration| fresh.saturating_add(grace).saturating_sub(held).saturating_sub(left);
     let lifetime = Lifetime {

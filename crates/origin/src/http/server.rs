@@ -8,7 +8,6 @@ use penstock_tls::Outbound;
 use tokio::sync::Semaphore;
 
 use super::lookup::NameLookups;
-use super::origin::HttpOrigin;
 use super::settings::OriginSettings;
 
 /// A server of one origin.
@@ -58,13 +57,16 @@ impl Server {
         }
     }
 
-    /// A server that a redirection of `origin` leads to.
-    pub(super) fn of_redirect(url: &OriginUrl, origin: &HttpOrigin) -> Self {
-        let settings = &origin.settings;
+    /// A server that a redirection leads to; `lookups` are those of its host.
+    pub(super) fn of_redirect(
+        url: &OriginUrl,
+        settings: &OriginSettings,
+        lookups: Option<&Arc<NameLookups>>,
+    ) -> Self {
         let known = settings.servers.iter().any(|(server, _)| server.is_same_server(url));
         let host = settings.host.clone().filter(|_| known);
         let server = Self::new(url, &OriginSettings { host, ..settings.clone() });
-        match origin.lookups_of(url) {
+        match lookups {
             Some(lookups) => Self { lookups: Arc::clone(lookups), ..server },
             None => server,
         }

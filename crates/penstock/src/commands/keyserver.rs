@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &KeyserverArgs) -> Result<(), Failure> {
     config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     // Signals first, so that none is lost during the start.
     let control = Control::new().map_err(Failure::machine("listen for signals"))?;
-    logging::detach()?;
+    logging::detach().map_err(Failure::machine("start a thread"))?;
     let admin_socket = config.admin.as_ref().map(|admin| bind(admin, arguments)).transpose()?;
     let keyserver = Keyserver::start(&config).map_err(|error| start_failure(error, arguments))?;
     let keyserver = Arc::new(keyserver);

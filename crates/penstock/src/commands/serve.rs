@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     // Signals first, so that none is lost during the start.
     let control = Control::new().map_err(Failure::machine("listen for signals"))?;
     privileges::give_up(&config)?;
-    logging::detach()?;
+    logging::detach().map_err(Failure::machine("start a thread"))?;
     let log_pipe = log_pipe::hold(&config)?;
     let admin_socket = config.admin.as_ref().map(|admin| admin::bind(admin, &config)).transpose()?;
     let server = Server::start(&config).map_err(|error| start_failure(error, &config))?;

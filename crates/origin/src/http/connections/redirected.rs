@@ -58,7 +58,7 @@ async fn fetch_at(
     fetch: &Fetch,
 ) -> Result<OriginResponse<'static>, OriginError> {
     let limits = origin.limits();
-    let server = Server::of_redirect(&location.server, origin);
+    let server = Server::of_redirect(&location.server, &origin.settings, origin.lookups_of(&location.server));
     // It is asked by its own name, unless it is one of the servers that are asked by another.
     let host = if origin.has(&location.server) { origin.host(&server) } else { server.url.authority() };
     let head = fetch::head(&server.url, host, fetch)?;
