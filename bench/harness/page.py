@@ -6,6 +6,7 @@ from html import escape
 from .bars import LONG_NAMES, Bar, Line, chart
 from .fixtures import GIB
 from .measures import BODY_OF
+from .stats import verdict
 from .verdicts import counted, gaps, losses, results_of
 
 STYLE = """
@@ -159,10 +160,10 @@ def _ratios(results):
     """Targets and whether they were met."""
     rows = []
     for figure, peer, comparison in results:
-        if figure.target is None or peer not in (None, "nginx"):
+        met = verdict(figure.target, comparison)
+        if met == "-" or peer not in (None, "nginx"):
             continue
         reached = comparison.ratio if figure.target.of == "ratio" else comparison.ours
-        met = "ok" if figure.target.met(comparison) else "missed"
         sign = "at most" if figure.target.at_most else "at least"
         rows.append(
             f"<tr><td>({figure.letter}) {escape(figure.title)}</td><td class=n>{reached.median:.2f}</td>"

@@ -48,6 +48,12 @@ class Page(unittest.TestCase):
         self.assertIn("penstock failed; round 1 of 2: it &lt;hung&gt;", figure)
         self.assertNotIn("<svg", figure)
 
+    def test_a_run_without_peers_has_a_page(self):
+        html = page.html(FIGURES, Found({"a": {"penstock": RAW["a"]["penstock"]}, "e": {"penstock": rounds(6.1)}}, MACHINE), "x", [])
+        targets = html[html.index("<h2>Targets") :]
+        self.assertIn("(e)", targets)
+        self.assertNotIn("(a)", targets)
+
     def test_a_detail_in_which_a_peer_was_better_names_its_figure(self):
         taken = {"penstock": [{"value": 1, "restart_s": 3, "kept_mib": 1}], "nginx": [{"value": 1, "restart_s": 2, "kept_mib": 1}]}
         html = page.html(FIGURES, Found({"w": taken}, MACHINE), "x", [])
