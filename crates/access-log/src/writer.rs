@@ -152,24 +152,15 @@ impl LogFile {
     /// # Errors
     /// The error of the system; and for a named pipe that no process reads, since opening it would wait for a reader.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        if let Some(stream) = standard_stream(path) {
-            let file = File::from(stream?);
-            // A file is opened again, to append to it.
-            if !file.metadata()?.is_file() {
-                return Ok(Self { path: path.to_owned(), file });
+        let file = match standard_stream(path) {
+            None => append_to(path)?,
+            Some(stream) => {
+                let stream = File::from(stream?);
+                // A file is opened again, to append to it, if this user may.
+                let appended = if stream.metadata()?.is_file() { append_to(path).ok() } else { None };
+                appended.unwrap_or(stream)
             }
-        }
-        let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-        let mut options = OpenOptions::new();
-        let options = options.append(true).create(true).mode(0o640).custom_flags(nonblocking);
-        let file = options.open(path).map_err(|error| {
-            if Errno::from_io_error(&error) == Some(Errno::NXIO) {
-                return io::Error::new(error.kind(), "it is a named pipe that no process reads");
-            }
-            error
-        })?;
-        // Only opening must not wait: the log thread may.
-        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+        };
         Ok(Self { path: path.to_owned(), file })
     }
 
@@ -177,6 +168,21 @@ impl LogFile {
         let place = |log: &Self| log.file.metadata().map(|found| (found.dev(), found.ino())).ok();
         place(self).is_some_and(|found| Some(found) == place(other))
     }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let mut options = OpenOptions::new();
+    let options = options.append(true).create(true).mode(0o640).custom_flags(nonblocking);
+    let file = options.open(path).map_err(|error| {
+        if Errno::from_io_error(&error) == Some(Errno::NXIO) {
+            return io::Error::new(error.kind(), "it is a named pipe that no process reads");
+        }
+        error
+    })?;
+    // Only opening must not wait: the log thread may.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 /// Standard output or standard error, if the path is one of their names. A socket, which systemd gives a service, cannot be opened
