@@ -1,8 +1,11 @@
-//! The Prometheus text format, version 0.0.4: one [`Family`] of lines per metric.
+//! Where the samples of a metric go: the Prometheus text format, version 0.0.4, or a list that `/status.json` is made of.
 
 use std::fmt::{self, Write as _};
 
-use crate::cells::{BUCKET_BOUNDS_NANOSECONDS, Distribution};
+use crate::cells::{BUCKET_BOUNDS_NANOSECONDS, CounterVec, Distribution};
+use crate::labels::LabelValue;
+use crate::metric::{Metric, Sources};
+use crate::shard::Shard;
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +34,28 @@ pub(crate) enum Values {
     Open(&'static str),
 }
 
-/// The lines of one metric.
+/// Receives the samples of one metric; `labels` are the values in the order of the metric's labels.
+pub(crate) trait Sink {
+    fn sample(&mut self, labels: &[&str], value: Value);
+    fn distribution(&mut self, labels: &[&str], distribution: Distribution);
+}
+
+/// What the row of a metric writes to.
+pub(crate) struct Family<'a>(pub(crate) &'a mut dyn Sink);
+
+/// The lines of one metric in the Prometheus text format.
 #[derive(Debug)]
-pub(crate) struct Family<'a> {
+pub(crate) struct Lines<'a> {
     name: &'static str,
     labels: &'static [Label],
     text: &'a mut String,
+}
+
+/// The samples of one metric.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    pub(crate) values: Vec<(Vec<String>, Value)>,
+    pub(crate) distributions: Vec<(Vec<String>, Distribution)>,
 }
 
 /// The value of a sample. Counters are exact integers.
@@ -56,23 +75,10 @@ impl Kind {
     }
 }
 
-impl<'a> Family<'a> {
-    /// Writes the HELP and TYPE lines of a metric.
-    pub(crate) fn begin(
-        name: &'static str,
-        kind: Kind,
-        help: &str,
-        labels: &'static [Label],
-        text: &'a mut String,
-    ) -> Self {
-        put(text, format_args!("# HELP {name} {}\n", Escaped::help(help)));
-        put(text, format_args!("# TYPE {name} {}\n", kind.label()));
-        Self { name, labels, text }
-    }
-
+impl Family<'_> {
     /// Writes one sample; `labels` are the values in the order of the metric's labels.
     pub(crate) fn sample(&mut self, labels: &[&str], value: impl Into<Value>) {
-        self.line("", labels, None, value.into());
+        self.0.sample(labels, value.into());
     }
 
     /// Writes one sample in seconds.
@@ -80,8 +86,49 @@ impl<'a> Family<'a> {
         self.sample(labels, seconds(nanoseconds));
     }
 
+    /// Writes the sample of a metric without labels, if the program has the value.
+    pub(crate) fn optional(&mut self, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.sample(&[], value);
+        }
+    }
+
+    /// Writes one sample for each value of a label.
+    pub(crate) fn each<L: LabelValue>(&mut self, count: impl Fn(L) -> u64) {
+        for value in L::ALL {
+            self.sample(&[value.label()], count(*value));
+        }
+    }
+
+    /// Writes one sample for each label value that the workers have counted.
+    pub(crate) fn reasons(&mut self, from: &Sources<'_>, counts: fn(&Shard) -> &CounterVec<&'static str>) {
+        for (reason, count) in from.metrics.sum_by_label(counts) {
+            self.sample(&[reason], count);
+        }
+    }
+
     /// Writes the cumulative buckets, the sum and the count of a histogram.
-    pub(crate) fn distribution(&mut self, labels: &[&str], distribution: &Distribution) {
+    pub(crate) fn distribution(&mut self, labels: &[&str], distribution: Distribution) {
+        self.0.distribution(labels, distribution);
+    }
+}
+
+impl Sink for Samples {
+    fn sample(&mut self, labels: &[&str], value: Value) {
+        self.values.push((labels.iter().copied().map(str::to_owned).collect(), value));
+    }
+
+    fn distribution(&mut self, labels: &[&str], distribution: Distribution) {
+        self.distributions.push((labels.iter().copied().map(str::to_owned).collect(), distribution));
+    }
+}
+
+impl Sink for Lines<'_> {
+    fn sample(&mut self, labels: &[&str], value: Value) {
+        self.line("", labels, None, value);
+    }
+
+    fn distribution(&mut self, labels: &[&str], distribution: Distribution) {
         let bounds = BUCKET_BOUNDS_NANOSECONDS.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
         let mut cumulative = 0;
         for (bound, bucket) in bounds.zip(distribution.buckets) {
@@ -90,6 +137,16 @@ impl<'a> Family<'a> {
         }
         self.line("_sum", labels, None, Value::Real(seconds(distribution.sum_nanoseconds)));
         self.line("_count", labels, None, Value::Whole(cumulative));
+    }
+}
+
+impl<'a> Lines<'a> {
+    /// Writes the HELP and TYPE lines of a metric.
+    pub(crate) fn begin(metric: &Metric, text: &'a mut String) -> Self {
+        let Metric { name, kind, help, labels, .. } = metric;
+        put(text, format_args!("# HELP {name} {}\n", Escaped::help(help)));
+        put(text, format_args!("# TYPE {name} {}\n", kind.label()));
+        Self { name, labels, text }
     }
 
     fn line(&mut self, suffix: &str, labels: &[&str], bound: Option<f64>, value: Value) {

@@ -1,6 +1,6 @@
 //! The Prometheus text of all metrics.
 
-use crate::exposition::Family;
+use crate::exposition::{Family, Lines};
 use crate::metric::Sources;
 use crate::readings::Readings;
 use crate::registry::Metrics;
@@ -13,8 +13,7 @@ impl Metrics {
         let from = Sources { metrics: self, readings };
         let mut text = String::with_capacity(16 * 1024);
         for metric in TABLE.iter().flat_map(|section| section.metrics) {
-            let mut family = Family::begin(metric.name, metric.kind, metric.help, metric.labels, &mut text);
-            (metric.read)(&from, &mut family);
+            (metric.read)(&from, &mut Family(&mut Lines::begin(metric, &mut text)));
         }
         text
     }

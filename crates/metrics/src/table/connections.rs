@@ -36,9 +36,7 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Connections closed right after they were accepted, or (`evicted`) idle ones closed in favour of new ones.",
         labels: &[closed("reason", Refusal::LABELS)],
         read: |from, out| {
-            for why in Refusal::ALL {
-                out.sample(&[why.label()], from.metrics.sum(|shard| shard.refused[*why as usize].get()));
-            }
+            out.each(|why: Refusal| from.metrics.sum(|shard| shard.refused[why as usize].get()))
         },
     },
     Metric {
@@ -46,10 +44,6 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Failures of the `accept` call.",
         labels: &[open("reason", "a fixed set of short names")],
-        read: |from, out| {
-            for (reason, count) in from.metrics.sum_by_label(|shard| &shard.accept_errors) {
-                out.sample(&[reason], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.accept_errors),
     },
 ];

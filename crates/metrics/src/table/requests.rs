@@ -25,24 +25,20 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Requests that the parser refused.",
         labels: &[open("reason", "a fixed set of short names")],
-        read: |from, out| {
-            for (reason, count) in from.metrics.sum_by_label(|shard| &shard.rejections) {
-                out.sample(&[reason], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.rejections),
     },
     Metric {
         name: "penstock_request_seconds",
         kind: Kind::Histogram,
         help: "Time from the end of the request head to the last byte of the response given to the socket.",
         labels: &[],
-        read: |from, out| out.distribution(&[], &from.metrics.distribution(|shard| &shard.request_time)),
+        read: |from, out| out.distribution(&[], from.metrics.distribution(|shard| &shard.request_time)),
     },
     Metric {
         name: "penstock_time_to_first_byte_seconds",
         kind: Kind::Histogram,
         help: "Time from the end of the request head to the first byte of the response given to the socket.",
         labels: &[],
-        read: |from, out| out.distribution(&[], &from.metrics.distribution(|shard| &shard.first_byte_time)),
+        read: |from, out| out.distribution(&[], from.metrics.distribution(|shard| &shard.first_byte_time)),
     },
 ];
