@@ -39,6 +39,7 @@ mod readings;
 mod reference;
 mod registry;
 mod render;
+mod sample;
 mod shard;
 mod status;
 mod table;

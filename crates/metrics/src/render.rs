@@ -1,7 +1,7 @@
 //! The Prometheus text of all metrics.
 
-use crate::exposition::{Family, Lines};
-use crate::metric::Sources;
+use crate::exposition::Lines;
+use crate::metric::{Family, Sources};
 use crate::readings::Readings;
 use crate::registry::Metrics;
 use crate::table::TABLE;

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::cells::Distribution;
-use crate::exposition::{Family, Samples, Value, seconds};
 use crate::labels::{HandshakePart, Signer};
-use crate::metric::{Metric, Sources};
+use crate::metric::{Family, Metric, Sources};
 use crate::readings::{Readings, RemoteKeysReading, SignerStatus};
 use crate::registry::Metrics;
+use crate::sample::{Samples, Value, seconds};
 use crate::table::TABLE;
 
 impl Metrics {

@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::exposition::{Kind, Values};
+use crate::metric::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
     CertificateExpiry, Direction, FileCounts, HandshakeFacts, HttpLabel, LastResponse, ListenerId, LogLoss,

@@ -1,8 +1,7 @@
 //! The metrics of the cache and its origins.
 
-use crate::exposition::{Family, Kind};
 use crate::labels::PurgeKind;
-use crate::metric::{Metric, Sources, closed, open};
+use crate::metric::{Family, Kind, Metric, Sources, closed, open};
 use crate::readings::{OriginServerReading, TierCounters};
 
 pub(super) const METRICS: &[Metric] = &[

@@ -1,8 +1,7 @@
 //! The metrics of connections.
 
-use crate::exposition::{Kind, Label};
 use crate::labels::{Protocol, Refusal};
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Label, Metric, closed, open};
 
 const LISTENER: Label = open("listener", "the address as configured; `other` beyond 63 listeners");
 const PROTOCOL: Label = closed("protocol", Protocol::LABELS);

@@ -1,7 +1,6 @@
 //! The metrics of the disk tier.
 
-use crate::exposition::{Family, Kind};
-use crate::metric::{Metric, Sources, open};
+use crate::metric::{Family, Kind, Metric, Sources, open};
 use crate::readings::{DiskCounters, DiskTierReading};
 
 pub(super) const METRICS: &[Metric] = &[

@@ -1,8 +1,7 @@
 //! The metrics of bytes sent to clients.
 
-use crate::exposition::Kind;
 use crate::labels::{OutletKind, ShortReason};
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Metric, closed, open};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {

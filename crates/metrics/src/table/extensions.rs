@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::exposition::{Family, Kind, Label};
 use crate::labels::{CertificateCompression, EncryptedHello, StapleOutcome, StapleSource, StapleStatus};
-use crate::metric::{Metric, Sources, closed, open};
+use crate::metric::{Family, Kind, Label, Metric, Sources, closed, open};
 use crate::readings::StapleReading;
 
 pub(super) const METRICS: &[Metric] = &[

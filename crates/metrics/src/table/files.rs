@@ -1,8 +1,7 @@
 //! The metrics of files of directories.
 
-use crate::exposition::Kind;
 use crate::labels::FileLookup;
-use crate::metric::{Metric, closed};
+use crate::metric::{Kind, Metric, closed};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {

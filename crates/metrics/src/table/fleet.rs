@@ -1,8 +1,7 @@
 //! The metrics of the store that edges share.
 
-use crate::exposition::{Family, Kind};
 use crate::labels::{FleetLoss, FleetOperation, FleetOutcome};
-use crate::metric::{Metric, Sources, closed};
+use crate::metric::{Family, Kind, Metric, Sources, closed};
 use crate::readings::FleetReading;
 
 pub(super) const METRICS: &[Metric] = &[

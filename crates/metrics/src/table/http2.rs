@@ -1,8 +1,7 @@
 //! The metrics of HTTP/2, and of HTTP by version.
 
-use crate::exposition::{Kind, Label};
 use crate::labels::HttpLabel;
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Label, Metric, closed, open};
 
 const VERSION: Label = closed("version", HttpLabel::LABELS);
 const REASON: Label = open("reason", "a fixed set of short names; see [http2.md](http2.md#bounds)");

@@ -2,8 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use crate::exposition::Kind;
-use crate::metric::{Metric, Sources, closed, open};
+use crate::metric::{Kind, Metric, Sources, closed, open};
 use crate::readings::SignerStatus;
 
 pub(super) const METRICS: &[Metric] = &[

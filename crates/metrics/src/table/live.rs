@@ -1,7 +1,6 @@
 //! The metrics of live streams.
 
-use crate::exposition::Kind;
-use crate::metric::{Metric, open};
+use crate::metric::{Kind, Metric, open};
 use crate::prefetch::Prefetched;
 
 pub(super) const METRICS: &[Metric] = &[

@@ -1,8 +1,8 @@
 //! The metrics of the process.
 
-use crate::exposition::{Kind, seconds};
-use crate::metric::Metric;
+use crate::metric::{Kind, Metric};
 use crate::process;
+use crate::sample::seconds;
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {

@@ -1,8 +1,7 @@
 //! The metrics of the program.
 
-use crate::exposition::Kind;
 use crate::labels::{LogLoss, ReloadOutcome};
-use crate::metric::{Metric, closed, open, timestamp};
+use crate::metric::{Kind, Metric, closed, open, timestamp};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {

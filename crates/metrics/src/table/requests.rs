@@ -1,8 +1,7 @@
 //! The metrics of requests.
 
-use crate::exposition::Kind;
 use crate::labels::{Method, StatusClass};
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Metric, closed, open};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {

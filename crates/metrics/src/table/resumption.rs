@@ -1,8 +1,7 @@
 //! The metrics of early data and of the session cache.
 
-use crate::exposition::Kind;
 use crate::labels::LookupWait;
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Metric, closed, open};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {

@@ -1,8 +1,7 @@
 //! The metrics of session tickets and their keys.
 
-use crate::exposition::Kind;
 use crate::labels::{IgnoredTicketFile, TicketOutcome};
-use crate::metric::{Metric, closed, timestamp};
+use crate::metric::{Kind, Metric, closed, timestamp};
 
 const STATES: &[&str] = &["introduced", "sealing", "older"];
 

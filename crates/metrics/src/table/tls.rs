@@ -1,8 +1,7 @@
 //! The metrics of TLS handshakes and ciphers.
 
-use crate::exposition::Kind;
 use crate::labels::{ChaCha20Cause, Direction, HandshakePart, LastResponse, Signer};
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Metric, closed, open};
 use crate::readings::Readings;
 
 pub(super) const METRICS: &[Metric] = &[
