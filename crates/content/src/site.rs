@@ -14,5 +14,4 @@ pub use http_site::HttpSite;
 pub(crate) use http_site::Sharing;
 pub use known_keys::KnownKeys;
 pub(crate) use live::{BodyKind, FreshnessBounds};
-pub(crate) use signed_urls::{Bare, admit};
 pub(crate) use variants::{Variants, has_personal, is_same_variant, key_of};

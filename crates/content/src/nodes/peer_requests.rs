@@ -39,7 +39,7 @@ pub struct PeerService<'s> {
 }
 
 /// Answers a request of another node.
-pub async fn respond_to_peer(
+pub(crate) async fn respond_to_peer(
     context: &Rc<Context>,
     service: PeerService<'_>,
     client: ClientRequest<'_>,
