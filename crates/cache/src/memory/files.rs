@@ -6,12 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use penstock_sys::file::OpenFile;
 use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, Stat, memfd_create};
 use rustix::io::Errno;
 
 use super::limits::TierError;
-use super::slice_file::SliceFile;
 
 /// Bits of a mode that let the group or others write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -115,13 +113,6 @@ impl TierDirectory {
         rustix::fs::renameat(&self.directory, &next, &self.directory, name)?;
         Ok(prepared)
     }
-}
-
-/// A file of slices that has no name in any directory.
-pub(super) fn memory_slices(bytes: u64) -> io::Result<SliceFile> {
-    let writing = memory_file(bytes)?;
-    let reading = OpenFile::from_fd(writing.try_clone()?.into())?;
-    Ok(SliceFile::new(reading, writing))
 }
 
 /// A file that has no name in any directory.

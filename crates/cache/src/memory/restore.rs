@@ -19,7 +19,6 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::files::{
     KEY_NAME, MEMORY_FILE_NAME, QUEUE_NAME, RECORDS_NAME, SLICES_NAME, TierDirectory, memory_file,
-    memory_slices,
 };
 use super::holder::{ExpectedBytes, Holder};
 use super::layout::SlotLayout;
@@ -27,7 +26,7 @@ use super::limits::{DESCRIPTION_BYTES_MAX, SLICES_MIN, TierError, TierLimits, Ti
 use super::queue_file::QueueFile;
 use super::record::{Header, RecordKey, SECRET_BYTES, SlotRecord, place};
 use super::record_file::{data, file_bytes, for_each_record, read_header};
-use super::slice_file::{SliceFile, punch};
+use super::slice_file::{SliceFile, memory_slices, punch};
 use super::slot::{Slot, description_offset, ghost};
 use super::tier::{MemoryTier, TierFiles, available_bytes};
 use crate::draining;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use penstock_sys::file::OpenFile;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::files::allocated_bytes;
+use super::files::{allocated_bytes, memory_file};
 
 /// A file of slices.
 pub(super) struct SliceFile {
@@ -108,6 +108,13 @@ impl Drop for EmptiedFile {
         // If it stays, its pages go with the process.
         drop(self.0.set_len(0));
     }
+}
+
+/// A file of slices that has no name in any directory.
+pub(super) fn memory_slices(bytes: u64) -> io::Result<SliceFile> {
+    let writing = memory_file(bytes)?;
+    let reading = OpenFile::from_fd(writing.try_clone()?.into())?;
+    Ok(SliceFile::new(reading, writing))
 }
 
 /// Gives the pages of a range back to the system.

@@ -11,11 +11,11 @@ use penstock_sys::lock::Unpoisoned;
 use rustix::fs::{FlockOperation, flock};
 
 use super::MemoryTier;
-use crate::memory::files::{SLICES_NAME, memory_slices};
+use crate::memory::files::SLICES_NAME;
 use crate::memory::holder::ExpectedBytes;
 use crate::memory::limits::TierLimits;
 use crate::memory::record::Header;
-use crate::memory::slice_file::SliceFile;
+use crate::memory::slice_file::{SliceFile, memory_slices};
 use crate::memory::slots::Entry;
 
 /// Bytes read at a time to compare a checksum.
