@@ -20,7 +20,8 @@ use known::KnownFields;
 
 /// A request head that passed every check. It borrows the bytes it was parsed from.
 ///
-/// A field value that is not UTF-8 reads as the empty string: present, and matching nothing.
+/// A field value that is not UTF-8 reads as the empty string: present, and matching nothing. So do two lines of a field that
+/// has no list: Range, If-Range, If-Modified-Since and If-Unmodified-Since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'h> {
     method: Method<'h>,
