@@ -4,7 +4,10 @@ mod update;
 
 use std::time::{Duration, SystemTime};
 
+use crate::date;
 use crate::digits::saturating_decimal;
+use crate::encoding::accepts;
+use crate::list::{elements, split};
 
 pub use update::{fields, updated_lines};
 
@@ -50,9 +53,9 @@ impl Directives {
     pub fn parse_targeted<'v>(values: impl Iterator<Item = &'v [u8]>) -> Option<Self> {
         let mut found = None;
         for value in values {
-            for member in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            for member in split(value, b',').map(<[u8]>::trim_ascii) {
                 // Parameters mean nothing here.
-                let member = member.split(|byte| *byte == b';').next().unwrap_or_default();
+                let member = split(member, b';').next().unwrap_or_default();
                 let (key, argument) = match memchr::memchr(b'=', member) {
                     Some(place) => (&member[..place], Some(&member[place + 1..])),
                     None => (member, None),
@@ -62,8 +65,11 @@ impl Directives {
                 let is_time =
                     matches!(key, b"max-age" | b"s-maxage" | b"stale-while-revalidate" | b"stale-if-error");
                 let number = argument.is_some_and(|argument| saturating_decimal(argument).is_some());
+                let is_cut = argument.is_some_and(|argument| {
+                    argument.starts_with(b"\"") && (argument.len() == 1 || !argument.ends_with(b"\""))
+                });
                 let starts_well = key.first().is_some_and(|byte| byte.is_ascii_lowercase() || *byte == b'*');
-                if !starts_well || !key.iter().all(key_byte) || (is_time && !number) {
+                if !starts_well || !key.iter().all(key_byte) || (is_time && !number) || is_cut {
                     return None;
                 }
                 if argument != Some(b"?0") {
@@ -101,36 +107,19 @@ impl Directives {
     }
 }
 
+/// The content codings that select among responses of an origin, in the order of their normal form.
+const CODINGS: [&str; 3] = ["br", "gzip", "zstd"];
+
 /// The value of a request's field in a normal form that values of the same meaning share, as far as that is known;
 /// `None` if it is empty or longer than 256 bytes.
 pub fn normalised<'v>(name: &str, values: impl Iterator<Item = &'v [u8]>) -> Option<String> {
     const BYTES_MAX: usize = 256;
-    let mut parts: Vec<String> = Vec::new();
-    for value in values {
-        let text = std::str::from_utf8(value).ok()?;
-        let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
-        if name == "accept-encoding" {
-            // A quality of zero is a refusal (RFC 9110 §12.4.2).
-            let refused = |element: &str| {
-                element.split(';').skip(1).any(|one| {
-                    one.trim().strip_prefix("q=").is_some_and(|q| q.trim_matches(['0', '.']).is_empty())
-                })
-            };
-            let coding =
-                |element: &str| element.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-            parts.extend(elements.filter(|element| !refused(element)).map(coding));
-        } else {
-            parts.extend(elements.map(str::to_owned));
-        }
-    }
-    if name == "accept-encoding" {
-        let known = ["br", "gzip", "zstd"];
-        parts = known
-            .iter()
-            .filter(|known| parts.iter().any(|part| part == *known))
-            .map(|known| (*known).to_owned())
-            .collect();
-    }
+    let lines = values.map(str::from_utf8).collect::<Result<Vec<_>, _>>().ok()?;
+    let elements = || lines.iter().flat_map(|line| line.split(',')).map(str::trim_ascii);
+    let parts: Vec<&str> = match name {
+        "accept-encoding" => CODINGS.into_iter().filter(|coding| accepts(elements(), coding)).collect(),
+        _ => elements().filter(|element| !element.is_empty()).collect(),
+    };
     let value = parts.join(", ");
     (!value.is_empty() && value.len() <= BYTES_MAX).then_some(value)
 }
@@ -139,18 +128,6 @@ pub fn normalised<'v>(name: &str, values: impl Iterator<Item = &'v [u8]>) -> Opt
 pub fn varies_by_everything<'v>(values: impl Iterator<Item = &'v [u8]>) -> bool {
     let mut values = values;
     values.any(|value| elements(value).any(|element| element == b"*"))
-}
-
-/// The elements of a comma-separated list; a comma inside quotes belongs to its element.
-fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut quoted = false;
-    value
-        .split(move |byte| {
-            quoted ^= *byte == b'"';
-            *byte == b',' && !quoted
-        })
-        .map(<[u8]>::trim_ascii)
-        .filter(|element| !element.is_empty())
 }
 
 /// The parts of a response that decide about caching.
@@ -225,7 +202,11 @@ impl<'r> Response<'r> {
             age: first("age"),
         }
     }
+
     /// Decides by RFC 9111 §3 and §4.2. A request with Authorization needs more; see there.
+    ///
+    /// The age of a response is what its Age says. A Date in the past adds nothing to it (`apparent_age`), which §4.2.3
+    /// leaves to the cache: that is for paths with caches that do not write Age, and a clock that is behind is more common.
     pub fn storage(&self, now: SystemTime, default: DefaultLifetimes) -> Storage {
         let directives = &self.directives;
         // 425 is about how one client asked (RFC 8470 §5.2).
@@ -258,11 +239,16 @@ impl<'r> Response<'r> {
             true => Duration::ZERO,
             false => extra,
         };
+        // `s-maxage` implies `proxy-revalidate` (§5.2.2.10): only the origin itself can allow stale use then.
+        let default_stale = match directives.s_maxage {
+            Some(_) => Duration::ZERO,
+            None => default.stale_if_error,
+        };
         Storage::Shared(Lifetime {
             fresh: total.saturating_sub(age),
             age,
             stale_while_revalidate: beyond(directives.stale_while_revalidate.unwrap_or_default()),
-            stale_if_error: beyond(directives.stale_if_error.unwrap_or(default.stale_if_error)),
+            stale_if_error: beyond(directives.stale_if_error.unwrap_or(default_stale)),
         })
     }
 
@@ -273,8 +259,8 @@ impl<'r> Response<'r> {
         }
         let expires = self.expires?;
         // A date that cannot be read means a time in the past (RFC 9111 §5.3).
-        let Ok(expires) = httpdate::parse_http_date(expires) else { return Some(Duration::ZERO) };
-        let date = self.date.and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(now);
+        let Some(expires) = date::parse(expires) else { return Some(Duration::ZERO) };
+        let date = self.date.and_then(date::parse).unwrap_or(now);
         Some(expires.duration_since(date).unwrap_or(Duration::ZERO))
     }
 }
