@@ -184,6 +184,31 @@ pub struct Lifetime {
     pub stale_if_error: Duration,
 }
 
+/// What a redirection allows of the response that it leads to; the least of several counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HopBound {
+    /// For one client only.
+    NotStored,
+    /// Fresh for at most this time.
+    Fresh(Duration),
+    /// What the response itself says.
+    #[default]
+    Unbounded,
+}
+
+/// The values of Cache-Control as one, with a lifetime of `most` in place of its own.
+pub fn limited<'v>(values: impl Iterator<Item = &'v [u8]>, most: Duration) -> Vec<u8> {
+    let is_lifetime = |element: &&[u8]| {
+        let name = element.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+        name.eq_ignore_ascii_case(b"max-age") || name.eq_ignore_ascii_case(b"s-maxage")
+    };
+    let others = values.flat_map(elements).filter(|element| !is_lifetime(element));
+    let mut control = others.collect::<Vec<_>>().join(&b", "[..]);
+    let separator = if control.is_empty() { "" } else { ", " };
+    control.extend_from_slice(format!("{separator}max-age={}", most.as_secs()).as_bytes());
+    control
+}
+
 impl<'r> Response<'r> {
     /// Reads the fields of a response. A targeted CDN-Cache-Control replaces Cache-Control and Expires (RFC 9213 §2.2).
     pub fn read(status: u16, fields: impl Iterator<Item = (&'r str, &'r [u8])> + Clone) -> Self {
@@ -209,13 +234,7 @@ impl<'r> Response<'r> {
     /// leaves to the cache: that is for paths with caches that do not write Age, and a clock that is behind is more common.
     pub fn storage(&self, now: SystemTime, default: DefaultLifetimes) -> Storage {
         let directives = &self.directives;
-        // 425 is about how one client asked (RFC 8470 §5.2).
-        if directives.no_store
-            || directives.private
-            || self.sets_cookie
-            || self.varies_by_everything
-            || self.status == 425
-        {
+        if self.is_for_one_client() {
             return Storage::Private;
         }
         let usual = match self.status {
@@ -230,10 +249,7 @@ impl<'r> Response<'r> {
         let Some(total) = explicit.or(usual).filter(|_| self.status != 304) else {
             return Storage::Passing;
         };
-        // The first member of a list counts (RFC 9111 §5.1).
-        let age = self.age.and_then(|age| age.split(',').next());
-        let age = age.and_then(|age| saturating_decimal(age.trim().as_bytes())).unwrap_or(0);
-        let age = Duration::from_secs(age.min(1 << 31));
+        let age = self.age();
         let total = if directives.no_cache { Duration::ZERO } else { total };
         let beyond = |extra: Duration| match directives.must_revalidate || directives.no_cache {
             true => Duration::ZERO,
@@ -250,6 +266,38 @@ impl<'r> Response<'r> {
             stale_while_revalidate: beyond(directives.stale_while_revalidate.unwrap_or_default()),
             stale_if_error: beyond(directives.stale_if_error.unwrap_or(default_stale)),
         })
+    }
+
+    fn is_for_one_client(&self) -> bool {
+        let Directives { no_store, private, .. } = self.directives;
+        // 425 is about how one client asked (RFC 8470 §5.2).
+        no_store || private || self.sets_cookie || self.varies_by_everything || self.status == 425
+    }
+
+    /// What this redirection allows of the response that it leads to, if both are one response for clients. A lifetime that it
+    /// does not name is no bound: a redirection without one is for this request, and so asked again for the next one.
+    pub fn as_hop(&self, now: SystemTime) -> HopBound {
+        if self.is_for_one_client() {
+            return HopBound::NotStored;
+        }
+        match self.explicit_lifetime(now) {
+            _ if self.directives.no_cache => HopBound::Fresh(Duration::ZERO),
+            Some(lifetime) => HopBound::Fresh(lifetime.saturating_sub(self.age())),
+            None => HopBound::Unbounded,
+        }
+    }
+
+    /// If the origin names a lifetime that ends later than `most` from now, the lifetime that ends then.
+    pub fn excess(&self, most: Duration, now: SystemTime) -> Option<Duration> {
+        let allowed = most.saturating_add(self.age());
+        (self.explicit_lifetime(now)? > allowed).then_some(allowed)
+    }
+
+    /// How old the response was when it came. The first member of a list counts (RFC 9111 §5.1).
+    fn age(&self) -> Duration {
+        let first = self.age.and_then(|age| age.split(',').next());
+        let seconds = first.and_then(|age| saturating_decimal(age.trim().as_bytes())).unwrap_or(0);
+        Duration::from_secs(seconds.min(1 << 31))
     }
 
     /// The freshness lifetime that the origin names (RFC 9111 §4.2.1).

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Instant;
 
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::{Request, Response};
 use tokio::time::timeout_at;
 
@@ -48,7 +48,7 @@ pub(super) async fn send(
     let first_byte = limits.first_byte;
     let mut since = Instant::now();
     // One full buffer may follow the head before the count ends.
-    sender.budget.begin(2 * limits.read_bytes);
+    sender.progress.begin(2 * limits.read_bytes);
     let mut sending = pin!(sender.requests.try_send_request(request));
     let sent = loop {
         match timeout_at((since + first_byte).into(), &mut sending).await {
@@ -63,7 +63,8 @@ pub(super) async fn send(
             },
         }
     };
-    let exceeded = sender.budget.end();
+    let has_body = sent.as_ref().is_ok_and(|response| !response.body().is_end_stream());
+    let exceeded = sender.progress.end(has_body);
     sent.map_err(|mut failed| {
         if exceeded {
             return Failed::new(OriginError::InterimResponses);

@@ -1,6 +1,7 @@
 //! Sites with HTTP origins: cached in slices, filled once, followed while they come.
 
 mod alone;
+mod apart;
 mod bucket;
 mod contents;
 mod crowded;
