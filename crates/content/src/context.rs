@@ -9,13 +9,11 @@ use penstock_origin::directory::OpenFiles;
 use penstock_origin::io_threads::IoThreads;
 
 use crate::clock::{Clock, Moment};
-use crate::compress::CompressedManifests;
-use crate::file_heads::FileHeads;
-use crate::known_keys::KnownKeys;
 use crate::networks::{NetworkEntry, NetworkFull, Networks};
-use crate::object_heads::ObjectHeads;
 use crate::origins::Origins;
+use crate::remembered::{CompressedManifests, FileHeads, ObjectHeads};
 use crate::requester::Requester;
+use crate::site::KnownKeys;
 
 /// The surroundings of the content path: one for each worker, shared by its requests and its fills.
 pub struct Context {

@@ -1,4 +1,14 @@
 //! Fills: bringing bytes of slices from an origin into the cache, from where an earlier response broke off.
+mod body_stream;
+mod past_cache;
+mod relayed_body;
+mod write_body;
+
+pub use body_stream::{BodyChunk, BodyStream};
+pub(crate) use body_stream::{Piece, Pieces, wait_for_bytes};
+pub(crate) use past_cache::may_go_past_cache;
+pub use relayed_body::RelayedBody;
+pub(crate) use write_body::{claim_missing, slices_of, window};
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -9,12 +19,11 @@ use penstock_config::limits;
 
 use crate::context::Context;
 use crate::fault::FillFault;
-use crate::metadata::ObjectMetadata;
-use crate::origin_request::{ask_for, part_request, wait_before_retry};
-use crate::origin_response::OriginResponse;
+use crate::fill::write_body::{Fill, give_up, write_body, write_to_the_end};
+use crate::object::ObjectMetadata;
+use crate::origin::{OriginResponse, ask_for, part_request, wait_before_retry};
 use crate::requester::Requester;
 use crate::store::Store;
-use crate::write_body::{Fill, claim_missing, give_up, slices_of, write_body, write_to_the_end};
 
 /// Fills a new object with the body that came with its head.
 ///

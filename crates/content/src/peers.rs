@@ -1,4 +1,9 @@
 //! The other nodes of the cluster: where they are, how they do, and which of them is asked for an object.
+mod cdn_loop;
+pub(crate) mod peer_fields;
+
+pub(crate) use cdn_loop::{LoopMember, passed_through};
+pub(crate) use peer_fields::{FAULT, hexadecimal, is_internal};
 
 mod members;
 mod missed;

@@ -1,4 +1,15 @@
 //! A response, without the connection that carries it.
+mod exchange;
+mod file;
+mod object;
+mod outdated;
+mod representation;
+
+pub use exchange::ClientRequest;
+pub(crate) use exchange::Exchange;
+pub(crate) use file::FileRepresentation;
+pub(crate) use object::ObjectRepresentation;
+pub(crate) use representation::Representation;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -7,11 +18,10 @@ use penstock_egress::Part;
 use penstock_http::HeadWriter;
 use penstock_origin::http::OriginError;
 
-use crate::body_stream::{BodyChunk, BodyStream};
 use crate::cache_status::CacheStatus;
 use crate::context::Context;
 use crate::fault::BodyError;
-use crate::relayed_body::RelayedBody;
+use crate::fill::{BodyChunk, BodyStream, RelayedBody};
 
 /// The answer to a request. A carrier (an HTTP/1 connection, a stream of HTTP/2) adds what belongs to the
 /// connection: Date, Server, framing.

@@ -1,4 +1,11 @@
 //! The cache of all sites and workers: the index of objects, the tiers, the purges.
+mod invalidations;
+mod store_error;
+mod tiers;
+mod volatile;
+
+pub use store_error::StoreError;
+pub use tiers::check_space;
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -11,14 +18,11 @@ use penstock_config::{Cache, limits};
 use penstock_metrics::Prefetches;
 use tokio::sync::Semaphore;
 
-use crate::cache_request::CacheRequest;
-use crate::http_site::HttpSite;
-use crate::invalidations::Invalidations;
-use crate::metadata::ObjectMetadata;
-use crate::store_error::StoreError;
-use crate::tiers::ConfiguredTiers;
-use crate::variants::{Variants, key_of};
-use crate::volatile::VolatileObjects;
+use crate::object::ObjectMetadata;
+use crate::site::{CacheRequest, HttpSite, Variants, key_of};
+use crate::store::invalidations::Invalidations;
+use crate::store::tiers::ConfiguredTiers;
+use crate::store::volatile::VolatileObjects;
 
 /// The attempts to take over the tiers of another process.
 #[derive(Debug, Default)]

@@ -1,4 +1,5 @@
 //! Accepts connections: the loop of one listener, the limits that apply before the handshake, and the reserve descriptor.
+mod establish;
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,9 +11,8 @@ use penstock_sys::ConnectedSocket;
 use penstock_tls::HttpVersions;
 use tokio::sync::oneshot;
 
-use crate::accept_queue::AcceptQueue;
-use crate::connection_count::Place;
-use crate::establish::{establish, establish_plain};
+use crate::accept::establish::{establish, establish_plain};
+use crate::clients::{AcceptQueue, Place};
 use crate::metrics::Refusal;
 use crate::worker::{HandshakeInFlight, Listening, Presence, Worker};
 use crate::{http1, http2};

@@ -1,5 +1,12 @@
 //! One connection behind its handshake: reading with bounds, KeyUpdates, and a close that does not cut off the last
 //! response. Protocol errors of the client end here, in a counter.
+mod early;
+mod egress_path;
+mod untaken;
+
+pub(crate) use early::UnfinishedHandshake;
+pub(crate) use egress_path::EgressPath;
+pub(crate) use untaken::{Untaken, drop_untaken, untaken_bytes};
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -12,13 +19,9 @@ use penstock_tls::{HttpVersions, Ja4, Received, alert};
 use tokio::task::coop::consume_budget;
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::early::UnfinishedHandshake;
-use crate::egress_path::EgressPath;
-use crate::idle_connections::IdleEntry;
-use crate::inbound::Inbound;
+use crate::clients::{IdleEntry, Inbound};
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, ShortReason};
 use crate::settings::Settings;
-use crate::untaken::{Untaken, drop_untaken, untaken_bytes};
 use crate::worker::{Purpose, Worker};
 
 /// A connection behind its handshake.

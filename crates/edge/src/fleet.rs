@@ -1,4 +1,7 @@
 //! The fleet that the server belongs to, as its configuration says.
+mod membership;
+
+pub(crate) use membership::Membership;
 
 use std::io;
 use std::sync::Arc;

@@ -19,15 +19,14 @@ use penstock_http2::PREFACE;
 use penstock_sys::end_of_round;
 use tokio::task::coop::consume_budget;
 
-use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE};
-use crate::departure::departure;
-use crate::drive::{Sent, drive, send};
-use crate::idle_connections::IdleEntry;
+use crate::carrier::upload;
+use crate::carrier::{
+    Answered, CLIENT_GONE, CarriedBy, Sent, drive, forwarded_share, record, record_refusal, send,
+};
+use crate::clients::{IdleEntry, departure};
+use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE, Untaken};
 use crate::metrics::{HttpLabel, Refusal, ShortReason};
-use crate::record::{Answered, CarriedBy, record, record_refusal};
 use crate::settings::Settings;
-use crate::untaken::Untaken;
-use crate::upload::{self, CLIENT_GONE, forwarded_share};
 use crate::worker::Purpose;
 use body::Http1Body;
 use carrier::Http1Carrier;

@@ -23,11 +23,9 @@ use penstock_http2::Shutdown;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep_until;
 
-use crate::client_budget::ClientBudget;
-use crate::connection::{CLOSE_NOTIFY, Connection};
-use crate::idle_connections::IdleEntry;
+use crate::clients::{ClientBudget, IdleEntry};
+use crate::connection::{CLOSE_NOTIFY, Connection, Untaken};
 use crate::metrics::{HttpLabel, ShortReason};
-use crate::untaken::Untaken;
 use crate::worker::CountedHere;
 use answer::{Incoming, Opened, answer};
 use state::Shared;

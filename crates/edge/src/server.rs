@@ -1,4 +1,5 @@
 //! All workers together: start, reload, drain, stop.
+mod thread;
 
 use std::collections::hash_map::RandomState;
 use std::io;
@@ -22,20 +23,15 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::access_log::AccessLog;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
-use crate::certificates::Follower;
-use crate::collect::{Collector, Parts};
-use crate::connection_count::ConnectionCount;
+use crate::background::{Purger, Reach, shared};
+use crate::clients::{ConnectionCount, RecentClients};
 use crate::fleet;
-use crate::kernel_tls::KtlsSupport;
-use crate::membership::Membership;
+use crate::fleet::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
-use crate::purger::{Purger, Reach, shared};
-use crate::recent_clients::RecentClients;
-use crate::settings::Settings;
-use crate::start_error::StartError;
-use crate::thread::{Change, Command, Opened, spawn};
-use crate::tls_state::TlsState;
-use crate::worker::{Common, Listening, Purpose};
+use crate::server::thread::{Change, Command, Opened, spawn};
+use crate::settings::{Settings, StartError};
+use crate::tls::{Follower, KtlsSupport, TlsState};
+use crate::worker::{Collector, Common, Listening, Parts, Purpose};
 
 /// A running server.
 pub struct Server {
@@ -109,7 +105,7 @@ impl Server {
         for written in listeners_of(config) {
             listeners.push(open_everywhere(written, &metrics, &mut openings)?);
         }
-        let cores = if config.affinity { crate::thread::cores_to_pin_to() } else { Vec::new() };
+        let cores = if config.affinity { thread::cores_to_pin_to() } else { Vec::new() };
         let (mut senders, mut threads) = (Vec::new(), Vec::new());
         for (number, opened) in openings.into_iter().enumerate() {
             let core = cores.get(number % cores.len().max(1)).copied();

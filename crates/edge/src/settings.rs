@@ -1,4 +1,7 @@
 //! Settings of the workers, prepared from a configuration.
+mod start_error;
+
+pub use start_error::StartError;
 
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
@@ -16,10 +19,7 @@ use penstock_tls::tickets::TicketKeyring;
 use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
 use crate::access_log::Sink;
-use crate::certificates::Holdings;
-use crate::remote_keys::RemoteKeys;
-use crate::start_error::StartError;
-use crate::tls_state::TlsState;
+use crate::tls::{Holdings, RemoteKeys, TlsState};
 
 /// One generation of settings. A reload makes a new one; connections use it from their next request on.
 pub(crate) struct Settings {

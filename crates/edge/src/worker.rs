@@ -1,4 +1,10 @@
 //! A worker: one thread, one core, one runtime. A connection stays on the worker that accepted it.
+mod collect;
+mod cutter;
+mod date;
+
+pub use collect::Collector;
+pub(crate) use collect::{Parts, labels};
 
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
@@ -17,15 +23,12 @@ use penstock_origin::residency::{Residency, ResidencyLimits};
 use penstock_tls::{HandshakeRate, HttpVersions, SigningLimiter};
 use tokio::sync::Notify;
 
-use crate::collect::{Collector, labels};
-use crate::connection_count::{ConnectionCount, Place};
-use crate::cutter::Cutter;
-use crate::date::DateCache;
-use crate::idle_connections::IdleConnections;
+use crate::clients::{ConnectionCount, IdleConnections, Place, RecentClients};
 use crate::metrics::{ListenerId, Shard};
-use crate::recent_clients::RecentClients;
 use crate::settings::Settings;
-use crate::tls_state::TlsState;
+use crate::tls::TlsState;
+use crate::worker::cutter::Cutter;
+use crate::worker::date::DateCache;
 
 /// Settings whose references are counted by this worker alone, so that a request touches no other core's memory.
 pub(crate) type CountedHere = Rc<Arc<Settings>>;

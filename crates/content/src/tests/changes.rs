@@ -16,8 +16,8 @@ use tokio::time::advance;
 
 use super::fixture::{Fixture, run};
 use super::scripted::{FieldList, Reply};
-use crate::metadata::ObjectMetadata;
-use crate::purge::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeWhat};
+use crate::object::ObjectMetadata;
 
 const FRESH: FieldList<'static> = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
 /// A fixed number, as Linux has it on x86-64 and on AArch64.

@@ -9,7 +9,7 @@ use tokio::time::advance;
 use super::fixture::{Fixture, SLICE, content, run};
 use super::scripted::{FieldList, Gate, Reply};
 use crate::cache_status::CacheStatus;
-use crate::purge::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeWhat};
 
 const FRESH: &[(&str, &str)] = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
 

@@ -25,20 +25,15 @@ use tokio::task::{JoinHandle, LocalSet};
 use super::scripted::ScriptedOrigin;
 use crate::cache_status::CacheStatus;
 use crate::clock::Clock;
-use crate::compress::CompressedManifests;
 use crate::context::Context;
-use crate::exchange::ClientRequest;
 use crate::fault::BodyError;
-use crate::file_heads::FileHeads;
-use crate::forward::Forward;
-use crate::http_site::HttpSite;
-use crate::known_keys::KnownKeys;
-use crate::object_heads::ObjectHeads;
-use crate::peer_requests::{PeerService, respond_to_peer};
+use crate::nodes::{PeerService, respond_to_peer};
 use crate::peers::Peers;
-use crate::respond::respond;
-use crate::response::{Body, ContentLength, Response};
-use crate::site::{SiteOrigin, SiteTable};
+use crate::pipeline::{Forward, respond};
+use crate::remembered::{CompressedManifests, FileHeads, ObjectHeads};
+use crate::response::{Body, ClientRequest, ContentLength, Response};
+use crate::site::{HttpSite, KnownKeys};
+use crate::site_table::{SiteOrigin, SiteTable};
 use crate::store::Store;
 
 /// Length of a slice.

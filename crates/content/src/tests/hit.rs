@@ -12,7 +12,7 @@ use penstock_egress::Part;
 use super::fixture::{Fixture, SLICE, allocations_of_response, content, run, run_with_files, site};
 use super::scripted::Reply;
 use crate::response::Body;
-use crate::site::SiteOrigin;
+use crate::site_table::SiteOrigin;
 
 const FRESH: &[(&str, &str)] =
     &[("cache-control", "max-age=60"), ("etag", "\"a\""), ("content-type", "video/mp4")];

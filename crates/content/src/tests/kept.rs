@@ -11,7 +11,7 @@ use tokio::time::advance;
 
 use super::fixture::{Fixture, http_origin, run, site};
 use super::scripted::{FieldList, Gate, Reply};
-use crate::purge::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeWhat};
 
 const FRESH: FieldList<'static> = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
 const SHORT: FieldList<'static> = &[("cache-control", "max-age=10"), ("etag", "\"a\"")];

@@ -10,9 +10,9 @@ use penstock_origin::http::OriginError;
 use penstock_sys::heap::live_bytes;
 
 use super::fixture::run_with_files;
-use crate::live::BodyKind;
-use crate::origin_response::OriginResponse;
+use crate::origin::OriginResponse;
 use crate::origins::{LocalFuture, OriginBody};
+use crate::site::BodyKind;
 
 /// A body without announced length in pieces of one byte, which are made when they are read.
 struct Trickle {

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::fixture::{Answer, Fixture, SLICE, content, run};
 use super::scripted::{OriginRequest, Reply};
-use crate::purge::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeWhat};
 
 /// Objects that the readers ask for.
 const TARGETS: u64 = 3;

@@ -12,9 +12,9 @@ use penstock_origin::http::OriginError;
 
 use super::fixture::{Fixture, content, run};
 use super::scripted::{FieldList, Gate, Reply};
+use crate::origin::forget_on_peers;
 use crate::peers::{Peer, Peers, Route, Step};
 use crate::requester::{Hop, Requester};
-use crate::upstream::forget_on_peers;
 
 const CLIENT: Requester = Requester::Client(IpAddr::V4(Ipv4Addr::LOCALHOST));
 

@@ -6,7 +6,7 @@ use penstock_config::Site;
 
 use super::fixture::{Fixture, http_origin, run, site};
 use super::scripted::{Gate, OriginRequest, Reply};
-use crate::purge::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeWhat};
 
 fn vary_by_language(site: &mut Site) {
     site.cache.vary = vec!["accept-language".to_owned()];

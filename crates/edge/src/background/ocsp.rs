@@ -14,8 +14,8 @@ use penstock_tls::ocsp::{self, Fingerprint, StapleFault, Stapled, Staples};
 use tokio::task::JoinSet;
 
 use super::fetch::{self, FetchError};
-use crate::collect::labels::staple_fault;
 use crate::metrics::{BackgroundCounters, StapleOutcome, StapleSource};
+use crate::worker::labels::staple_fault;
 
 const LIMITS: RefreshLimits = RefreshLimits {
     pause_min: Duration::from_secs(limits::OCSP_PAUSE_SECONDS_MIN),

@@ -13,7 +13,7 @@ use penstock_tls::tickets::directory::{KeyFileListing, TicketDirectory};
 use penstock_tls::tickets::{KeyringStatus, TicketKeyring, TicketPolicy};
 
 use crate::metrics::{IgnoredTicketFile, Metrics, TicketKeysReading};
-use crate::start_error::StartError;
+use crate::settings::StartError;
 
 /// The ticket keys of the server. Dropping this ends the thread that rotates them.
 pub(crate) struct TicketRotation {

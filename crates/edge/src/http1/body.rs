@@ -9,11 +9,10 @@ use penstock_http::body::BodyDecoder;
 use penstock_http::{Rejection, Request, response};
 
 use super::carrier::Http1Carrier;
+use crate::carrier::{BodyPiece, ClientBody, Sent, send};
+use crate::clients::departure;
 use crate::connection::Connection;
-use crate::departure::departure;
-use crate::drive::{Sent, send};
 use crate::settings::Settings;
-use crate::upload::{BodyPiece, ClientBody};
 
 /// The body of the request that is being answered.
 pub(super) struct Http1Body<'c> {

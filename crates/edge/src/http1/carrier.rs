@@ -5,13 +5,11 @@ use std::time::Instant;
 use penstock_egress::{Part, Parts, SendError, Step, Transmission};
 use tokio::time::sleep_until;
 
-use crate::client_budget::ClientBudget;
-use crate::connection::{Connection, ReadOutcome, UNEXPECTED_MESSAGE};
-use crate::departure::departure;
-use crate::drive::Carrier;
+use crate::carrier::Carrier;
+use crate::clients::{ClientBudget, departure};
+use crate::connection::{Connection, ReadOutcome, UNEXPECTED_MESSAGE, drop_untaken, untaken_bytes};
 use crate::metrics::ShortReason;
 use crate::settings::Settings;
-use crate::untaken::{drop_untaken, untaken_bytes};
 
 /// One response on an HTTP/1 connection.
 pub(super) struct Http1Carrier<'c> {

@@ -14,10 +14,11 @@ use penstock_http2::RequestHead;
 use super::detached::{Content, Detached, take_content};
 use super::slot::{Head, Slot, code_of};
 use super::stream::{Stream, StreamBody, StreamCarrier};
-use crate::drive::{NOTHING_SENT, Sent, drive, drive_rest};
+use crate::carrier::upload;
+use crate::carrier::{
+    Answered, NOTHING_SENT, Recording, Sent, drive, drive_rest, forwarded_share, record, record_refusal,
+};
 use crate::metrics::ShortReason;
-use crate::record::{Answered, Recording, record, record_refusal};
-use crate::upload::{self, forwarded_share};
 use crate::worker::CountedHere;
 
 /// A stream that the client has opened.

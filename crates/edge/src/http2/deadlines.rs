@@ -6,10 +6,9 @@ use penstock_config::limits;
 use penstock_http2::{ErrorCode, Shutdown};
 
 use super::{End, Goaway, IDLE_MEMORY, Session};
-use crate::connection::CLOSE_NOTIFY;
-use crate::idle_connections::IdleEntry;
+use crate::clients::IdleEntry;
+use crate::connection::{CLOSE_NOTIFY, drop_untaken, untaken_bytes};
 use crate::metrics::{Refusal, ShortReason};
-use crate::untaken::{drop_untaken, untaken_bytes};
 
 impl Session {
     /// When something ends that does not end by itself.

@@ -1,7 +1,7 @@
 //! Small responses without a task of their own: the connection sends, counts and logs them.
 //!
 //! Most of them leave with the next batch. One that has not left when the connection has to wait gets a task again, so that
-//! all that can happen while a response waits for its client is in one place, `crate::drive`.
+//! all that can happen while a response waits for its client is in one place, `crate::carrier::drive`.
 
 use std::time::Instant;
 
@@ -9,9 +9,8 @@ use penstock_config::limits;
 use penstock_content::{Body, BodyChunk, ChunkSource, ContentLength, Response};
 use penstock_egress::{Part, Parts, Transmission};
 
-use crate::drive::Sent;
+use crate::carrier::{CarriedBy, Recording, Sent};
 use crate::metrics::ShortReason;
-use crate::record::{CarriedBy, Recording};
 use crate::worker::{CountedHere, Worker};
 
 /// A response without a task.

@@ -9,7 +9,7 @@ use super::answer::{Early, Incoming, Opened};
 use super::slot::Slot;
 use super::stream::Stream;
 use super::{Client, End, Session};
-use crate::client_budget::ClientBudget;
+use crate::clients::ClientBudget;
 use crate::connection::{CLOSE_NOTIFY, ReadOutcome, UNEXPECTED_MESSAGE};
 
 impl Session {

@@ -12,8 +12,8 @@ use penstock_http2::{ErrorCode, Outgoing, ServerConnection, StreamId};
 use penstock_sys::file::Extent;
 
 use super::detached::Detached;
-use crate::client_budget::ClientBudget;
-use crate::drive::short_reason;
+use crate::carrier::short_reason;
+use crate::clients::ClientBudget;
 use crate::metrics::ShortReason;
 use crate::worker::Worker;
 

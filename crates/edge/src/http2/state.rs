@@ -13,10 +13,9 @@ use penstock_tls::Ja4;
 
 use super::detached::Detached;
 use super::slot::{FRAME_HEADER_BYTES, Head, Slot, code_of};
+use crate::carrier::{CarriedBy, Sent};
 use crate::connection::Connection;
-use crate::drive::Sent;
 use crate::metrics::{HandshakeFacts, OutletKind, ShortReason};
-use crate::record::CarriedBy;
 use crate::settings::Settings;
 use crate::worker::Worker;
 

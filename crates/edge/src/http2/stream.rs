@@ -14,9 +14,8 @@ use tokio::time::timeout_at;
 use super::detached::Detached;
 use super::slot::{Head, Pause, Slot};
 use super::state::{Shared, discard_files};
-use crate::drive::Carrier;
+use crate::carrier::{BodyPiece, Carrier, ClientBody};
 use crate::metrics::ShortReason;
-use crate::upload::{BodyPiece, ClientBody};
 
 /// A stream whose work has not ended. Dropping it ends the stream.
 pub(super) struct Stream {

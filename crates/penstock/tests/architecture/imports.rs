@@ -87,6 +87,16 @@ impl ModuleTree<'_> {
                 [TokenTree::Ident(word), TokenTree::Ident(name), rest @ ..] if word == "mod" => {
                     self.read_child(path, name, rest)
                 }
+                [TokenTree::Ident(word), TokenTree::Group(_), TokenTree::Ident(next), rest @ ..]
+                    if word == "pub" && next == "use" =>
+                {
+                    self.read_passed_on(path, rest)
+                }
+                [TokenTree::Ident(word), TokenTree::Ident(next), rest @ ..]
+                    if word == "pub" && next == "use" =>
+                {
+                    self.read_passed_on(path, rest)
+                }
                 [TokenTree::Ident(word), TokenTree::Group(_), rest @ ..] if word == "pub" => rest,
                 [TokenTree::Ident(word), rest @ ..] if word == "use" => self.read_use(path, Vec::new(), rest),
                 // A path that does not begin here: of another crate, or behind a type in angle brackets.
@@ -112,6 +122,14 @@ impl ModuleTree<'_> {
             self.read_file(&format!("{}.rs", child.join("/")), child);
         }
         &rest[1..]
+    }
+
+    /// Reads a `pub use`: the file passes the names on and does not use them.
+    fn read_passed_on<'t>(&mut self, path: &ModulePath, rest: &'t [TokenTree]) -> &'t [TokenTree] {
+        let used = self.modules[path].used.len();
+        let rest = self.read_use(path, Vec::new(), rest);
+        self.modules.get_mut(path).expect("the module is being read").used.truncate(used);
+        rest
     }
 
     /// Reads one tree of a `use` line that stands behind `prefix`, and returns what follows it.

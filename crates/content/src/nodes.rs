@@ -1,0 +1,13 @@
+//! Requests of other nodes, and orders to them: objects, purges.
+
+mod locate;
+mod peer_requests;
+mod purge;
+mod purge_cluster;
+
+pub use locate::locate;
+#[doc(hidden)]
+pub use peer_requests::fuzz::fuzz_peer_fields;
+pub use peer_requests::{PeerService, respond_to_peer};
+pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, PurgedNodes};
+pub use purge_cluster::{purge_cluster, repeat_missed_purges};

@@ -1,0 +1,56 @@
+//! Which node of the cluster owns the object at a URL, by a configuration alone.
+
+use std::time::Instant;
+
+use penstock_config::{ClusterSource, Config, HostPattern, Origin};
+use penstock_http::uri::normalise;
+
+use crate::nodes::purge::split;
+use crate::peers::Peers;
+use crate::site::{HttpSite, split_target};
+
+/// The nodes that may have a byte of the object at a URL: its owner, then its substitutes.
+///
+/// # Errors
+/// What is wrong with the URL, or that its site shares no objects.
+pub fn locate(config: &Config, url: &str, byte: u64) -> Result<Vec<String>, String> {
+    let Some(cluster) = &config.cluster else { return Err("there is no cluster".to_owned()) };
+    let (host, target) = split(url)?;
+    let Some(host) = host else { return Err(format!("`{url}` has no host name: write the whole URL")) };
+    let is_for = |pattern: &HostPattern| match pattern {
+        HostPattern::Exact(name) => host.eq_ignore_ascii_case(name),
+        HostPattern::Under(domain) => {
+            host.split_once('.').is_some_and(|(_, under)| under.eq_ignore_ascii_case(domain))
+        }
+        HostPattern::Any => true,
+    };
+    let exactness = |pattern: &HostPattern| match pattern {
+        HostPattern::Exact(_) => 2,
+        HostPattern::Under(_) => 1,
+        HostPattern::Any => 0,
+    };
+    let matching = config.sites.iter().filter_map(|site| {
+        let best = site.hosts.iter().filter(|pattern| is_for(pattern)).map(exactness).max()?;
+        Some((best, site))
+    });
+    let Some((_, site)) = matching.max_by_key(|(exactness, _)| *exactness) else {
+        return Err(format!("no site answers to {host}"));
+    };
+    let origin = match &site.origin {
+        Origin::Http(origin) if origin.peers => origin,
+        Origin::Http(_) | Origin::Directory(_) => {
+            return Err(format!("the site of {host} has no peers: true, each node has its own objects"));
+        }
+    };
+    if cluster.source != ClusterSource::Listed {
+        return Err(
+            "the nodes of this cluster come from a store or from DNS: see penstock cluster status".to_owned()
+        );
+    }
+    let peers = Peers::open(cluster, None, Instant::now());
+    let http = HttpSite::new(origin, &site.cache, [].into_iter(), Some(&peers));
+    let target = normalise(target);
+    let (path, query) = split_target(&target);
+    let route = http.route(&http.target(path, query), byte);
+    Ok(peers.rank(route))
+}

@@ -1,0 +1,200 @@
+//! Requests of other nodes of the cluster: for objects, for a sign of life, and to purge.
+//!
+//! They come on a listener of their own, whose clients have shown a certificate of the cluster's authority. What
+//! `penstock-` fields say is believed there and nowhere else.
+
+pub(crate) mod fuzz;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use penstock_cache::Presence;
+use penstock_cache::purge::{Pattern, Scope};
+use penstock_http::range::{Ranges, select};
+use penstock_http::{Method, Request, Status};
+
+use crate::cache_status::CacheStatus;
+use crate::cached::{LookupResult, find_fresh};
+use crate::clock::Clock;
+use crate::context::Context;
+use crate::fill::slices_of;
+use crate::peers::peer_fields as fields;
+use crate::peers::{ALIVE, Peers};
+use crate::pipeline::{from_cache, from_object};
+use crate::requester::{Hop, Requester};
+use crate::response::{Body, ChunkSource, ClientRequest, Exchange, Fields, Response};
+use crate::site::HttpSite;
+use crate::site_table::SiteTable;
+use crate::store::Store;
+
+/// What answers other nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerService<'s> {
+    /// The sites in force.
+    pub sites: &'s SiteTable,
+    /// The nodes of the cluster.
+    pub peers: &'s Arc<Peers>,
+    /// The cache; `None` if no site needs one.
+    pub store: Option<&'s Arc<Store>>,
+}
+
+/// Answers a request of another node.
+pub async fn respond_to_peer(
+    context: &Rc<Context>,
+    service: PeerService<'_>,
+    client: ClientRequest<'_>,
+) -> Response {
+    let serving = service.peers.serve();
+    let exchange = Exchange::new(context, client, None);
+    let request = client.head;
+    let mut response = match (request.method(), value(request, fields::SITE)) {
+        (Method::Get, None) if request.raw_path() == ALIVE => {
+            Response::without_content(Status::NoContent.code(), Fields::new())
+        }
+        (Method::Get | Method::Head, Some(site)) => object(exchange, service, site).await,
+        (Method::Other(_), Some(site)) => forget(&exchange, service, site),
+        (Method::Other(_), None) if value(request, fields::PURGE).is_some() => {
+            service.peers.note_purge(context.now());
+            purge(&exchange, service.store).await
+        }
+        _ => exchange.page(Status::NotFound),
+    };
+    response.fields.writer().field(fields::LOAD, fields::load_text(service.peers.own_load()));
+    if let Body::Stream(stream) = &mut response.body
+        && let ChunkSource::Object(stream) = &mut stream.1
+    {
+        stream.serving = Some(serving);
+    }
+    response
+}
+
+/// The one value of a field.
+fn value<'r>(request: &Request<'r>, name: &str) -> Option<&'r [u8]> {
+    let mut values = request.values(name);
+    let first = values.next()?;
+    values.next().is_none().then_some(first)
+}
+
+async fn object(mut exchange: Exchange<'_>, service: PeerService<'_>, identity: &[u8]) -> Response {
+    let found = str::from_utf8(identity).ok().and_then(|identity| service.sites.find_shared(identity));
+    let Some((site, store)) = found else {
+        // Another configuration: there are other objects here.
+        return exchange.page(Status::MisdirectedRequest);
+    };
+    let request = exchange.request;
+    let Some(hop) = value(request, fields::HOP).and_then(Hop::named) else {
+        return exchange.page(Status::BadRequest);
+    };
+    let target = site.target(request.raw_path(), request.query());
+    let first = first_byte(request);
+    if site.loop_member.has_passed(request) || service.peers.is_asking(site.route(&target, first)) {
+        return exchange.page(Status::LoopDetected);
+    }
+    exchange.requester = Requester::Peer(hop);
+    match hop {
+        Hop::Held => held(&exchange, site, store).await,
+        Hop::Owner | Hop::Shield => from_cache(&exchange, site, store).await,
+    }
+}
+
+/// Forgets what a request through another node has changed (RFC 9111 §4.4).
+fn forget(exchange: &Exchange<'_>, service: PeerService<'_>, identity: &[u8]) -> Response {
+    let found = str::from_utf8(identity).ok().and_then(|identity| service.sites.find_shared(identity));
+    let Some((site, store)) = found else { return exchange.page(Status::MisdirectedRequest) };
+    let target = site.target(exchange.request.raw_path(), exchange.request.query());
+    store.invalidate(site, &target, &[], exchange.context.clock.wall());
+    Response::without_content(Status::NoContent.code(), Fields::new())
+}
+
+/// The first byte that is wanted.
+fn first_byte(request: &Request<'_>) -> u64 {
+    match select(request.range(), u64::MAX, 1) {
+        Ranges::One(range) => range.start,
+        Ranges::Whole | Ranges::Many(_) | Ranges::Unsatisfiable => 0,
+    }
+}
+
+/// An object that is here, with the slices that are wanted.
+async fn held(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<Store>) -> Response {
+    let context = exchange.context;
+    let moment = store.stamp(context.clock.wall());
+    let request = site.request(&context.known_keys, exchange.request, exchange.client.early, moment);
+    let Some(object) = find_fresh(store, site, &request, context.now()) else {
+        return exchange.page(Status::NotFound);
+    };
+    let Some(length) = object.length() else { return exchange.page(Status::NotFound) };
+    let slice_bytes = u64::from(object.slice_bytes());
+    let slices = match select(exchange.request.range(), length, 1) {
+        Ranges::One(range) => (range.start / slice_bytes)..range.end.div_ceil(slice_bytes),
+        _ => 0..slices_of(slice_bytes, Some(length)).into(),
+    };
+    let is_missing =
+        |slice: u64| u32::try_from(slice).map_or(true, |slice| object.presence(slice) == Presence::Missing);
+    if slices.into_iter().any(is_missing) {
+        return exchange.page(Status::NotFound);
+    }
+    let found = LookupResult::shared(object, CacheStatus::Hit);
+    match from_object(exchange, store, found).await {
+        Some(response) => response,
+        None => exchange.page(Status::NotFound),
+    }
+}
+
+/// Purges here what another node was told to purge. The answer comes when the purge is in force.
+async fn purge(exchange: &Exchange<'_>, store: Option<&Arc<Store>>) -> Response {
+    let Some((pattern, soft)) = pattern(exchange.request) else { return exchange.page(Status::BadRequest) };
+    let done = || Response::without_content(Status::NoContent.code(), Fields::new());
+    let Some(store) = store.map(Arc::clone) else { return done() };
+    let purging = exchange.context.io.run(move || {
+        let clock = Clock::system();
+        store.purge_pattern(&pattern, soft, (clock.now(), clock.wall())).map(drop)
+    });
+    let outcome = match purging {
+        Ok(outcome) => outcome.await,
+        Err(_) => return exchange.page(Status::ServiceUnavailable),
+    };
+    match outcome {
+        Ok(Ok(())) => done(),
+        Ok(Err(failure)) => {
+            tracing::error!("a purge of another node: {failure}");
+            exchange.page(Status::InternalServerError)
+        }
+        Err(_) => exchange.page(Status::ServiceUnavailable),
+    }
+}
+
+const SOFT: &str = "; soft";
+
+/// The fields of a request that orders a purge.
+pub(crate) fn purge_fields(pattern: &Pattern, soft: bool) -> Vec<(&'static str, String)> {
+    let (kind, value) = match &pattern.scope {
+        Scope::Name(name) => ("name", name.as_str()),
+        Scope::Prefix(start) => ("prefix", start.as_str()),
+        Scope::Tag(tag) => ("tag", tag.as_str()),
+        Scope::Everything => ("everything", ""),
+    };
+    let mode = if soft { SOFT } else { "" };
+    let site = pattern.place.as_ref().map(|place| (fields::PURGE_SITE, fields::escape(place.as_bytes())));
+    [(fields::PURGE, format!("{kind}{mode}")), (fields::PURGE_VALUE, fields::escape(value.as_bytes()))]
+        .into_iter()
+        .chain(site)
+        .collect()
+}
+
+fn pattern(request: &Request<'_>) -> Option<(Pattern, bool)> {
+    let kind = str::from_utf8(value(request, fields::PURGE)?).ok()?;
+    let (kind, soft) = kind.strip_suffix(SOFT).map_or((kind, false), |kind| (kind, true));
+    let text = fields::unescape(value(request, fields::PURGE_VALUE).unwrap_or_default())?;
+    let scope = match kind {
+        "name" => Scope::Name(text),
+        "prefix" => Scope::Prefix(text),
+        "tag" => Scope::Tag(text),
+        "everything" => Scope::Everything,
+        _ => return None,
+    };
+    let place = match value(request, fields::PURGE_SITE) {
+        Some(site) => Some(fields::unescape(site)?),
+        None => None,
+    };
+    Some((Pattern { place, scope }, soft))
+}

@@ -1,0 +1,190 @@
+//! Purging by URL, prefix and tag.
+
+use std::fmt;
+
+use penstock_cache::purge::{NotKept, Pattern, Scope};
+use penstock_http::uri::normalise;
+
+use crate::clock::Clock;
+use crate::clock::Moment;
+use crate::site::{HttpSite, split_target};
+use crate::site_table::{SiteOrigin, SiteTable};
+use crate::store::Store;
+
+/// A purge, as an operator orders it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PurgeOrder {
+    /// The objects.
+    pub what: PurgeWhat,
+    /// Whether the objects only become stale: they may then be used while a newer version is fetched (RFC 5861).
+    pub soft: bool,
+}
+
+/// The objects of a purge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PurgeWhat {
+    /// The object at this URL; a path alone is that path on every site.
+    Url(String),
+    /// All objects whose URL begins so.
+    Prefix(String),
+    /// All objects with this tag, on every site.
+    Tag(String),
+    /// The whole cache.
+    Everything,
+}
+
+/// The other nodes of the cluster after a purge, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PurgedNodes {
+    /// Those in which it is in force.
+    pub confirmed: Vec<String>,
+    /// Those that did not say so in time. They may have the objects, and give them to clients and other nodes.
+    pub missing: Vec<String>,
+}
+
+/// The result of a purge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purged {
+    /// Matching objects in the index. Objects of an earlier process are compared with the purge when they are looked up.
+    pub objects: usize,
+    /// The other nodes of the cluster; `None` without a cluster.
+    pub cluster: Option<PurgedNodes>,
+}
+
+/// Why a purge was not done.
+#[derive(Debug)]
+pub enum PurgeFailure {
+    /// The order is not valid; with what to write instead.
+    Wrong(String),
+    /// It is in force until this process ends, and could not be stored for the next.
+    NotKept(NotKept),
+}
+
+impl fmt::Display for PurgeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrong(what) => f.write_str(what),
+            Self::NotKept(error) => {
+                write!(f, "the purge is in force, but only until the next start: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PurgeFailure {}
+
+impl Store {
+    /// Purges for all workers and for good. Blocks until the purge is written to the tiers.
+    ///
+    /// # Errors
+    /// See [`PurgeFailure`].
+    pub fn purge(&self, order: &PurgeOrder, sites: &SiteTable) -> Result<Purged, PurgeFailure> {
+        let clock = Clock::system();
+        self.purge_at(order, sites, (clock.now(), clock.wall()))
+    }
+
+    /// [`Self::purge`] at this time.
+    pub(crate) fn purge_at(
+        &self,
+        order: &PurgeOrder,
+        sites: &SiteTable,
+        now: Moment,
+    ) -> Result<Purged, PurgeFailure> {
+        let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
+        self.purge_pattern(&pattern, order.soft, now)
+    }
+
+    /// Purges what a pattern selects.
+    ///
+    /// # Errors
+    /// [`PurgeFailure::NotKept`].
+    pub(crate) fn purge_pattern(
+        &self,
+        pattern: &Pattern,
+        soft: bool,
+        now: Moment,
+    ) -> Result<Purged, PurgeFailure> {
+        let kept = self.purges.add(pattern.clone(), soft, now.1);
+        let mut objects = 0;
+        self.index.for_each(|object| {
+            if pattern.matches(object.description().subject()) {
+                objects += 1;
+            }
+            self.drop_if_purged(object, now.0);
+        });
+        kept.map_err(PurgeFailure::NotKept)?;
+        Ok(Purged { objects, cluster: None })
+    }
+}
+
+/// The objects of a purge, by the names that they have in the cache.
+pub(crate) fn pattern(what: &PurgeWhat, sites: &SiteTable) -> Result<Pattern, String> {
+    let (url, is_prefix) = match what {
+        PurgeWhat::Tag(tag) if tag.is_empty() || tag.contains([' ', ',']) => {
+            return Err(format!("`{tag}` is not one tag: purge several one by one"));
+        }
+        PurgeWhat::Tag(tag) => return Ok(Pattern { place: None, scope: Scope::Tag(tag.clone()) }),
+        PurgeWhat::Everything => return Ok(Pattern { place: None, scope: Scope::Everything }),
+        PurgeWhat::Url(url) => (url, false),
+        PurgeWhat::Prefix(url) => (url, true),
+    };
+    let (host, target) = split(url)?;
+    let site = host.map(|host| find(sites, host)).transpose()?;
+    // The normal form, in which requests are looked up.
+    let target = normalise(target.split('#').next().unwrap_or(target));
+    let target = &*target;
+    let what = match (is_prefix, site) {
+        (true, _) => Scope::Prefix(target.to_owned()),
+        (false, Some(site)) => {
+            let (path, query) = split_target(target);
+            Scope::Name(site.target(path, query).into_owned())
+        }
+        (false, None) => Scope::Name(target.to_owned()),
+    };
+    Ok(Pattern { place: site.map(|site| site.name.clone()), scope: what })
+}
+
+/// The host, if there is one, and the rest of the URL.
+pub(crate) fn split(url: &str) -> Result<(Option<&str>, &str), String> {
+    let wrong = || {
+        format!("`{url}` is not a URL: write one such as https://video.example.com/vod/film.mp4, or its path")
+    };
+    if url.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
+        return Err(wrong());
+    }
+    if url.starts_with('/') {
+        return Ok((None, url));
+    }
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).ok_or_else(wrong)?;
+    let (authority, target) = rest.split_at(rest.find('/').ok_or_else(wrong)?);
+    let port = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
+    Ok((Some(&authority[..port.unwrap_or(authority.len())]), target))
+}
+
+fn find<'s>(sites: &'s SiteTable, host: &str) -> Result<&'s HttpSite, String> {
+    match sites.find(host).map(|site| &site.origin) {
+        Some(SiteOrigin::Http(site, _)) => Ok(site),
+        Some(SiteOrigin::Directory(_)) => {
+            Err(format!("the site of {host} serves a directory of files, which are not cached"))
+        }
+        Some(SiteOrigin::Relayed(_)) => Err(format!("the site of {host} relays without the cache")),
+        None => Err(format!("no site answers to {host}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn urls_are_split_into_host_and_target() {
+        assert_eq!(split("https://a.test/b?c"), Ok((Some("a.test"), "/b?c")));
+        assert_eq!(split("http://a.test:8443/"), Ok((Some("a.test"), "/")));
+        assert_eq!(split("http://[::1]:80/x"), Ok((Some("[::1]"), "/x")));
+        assert_eq!(split("http://[::1]/x"), Ok((Some("[::1]"), "/x")));
+        assert_eq!(split("/x"), Ok((None, "/x")));
+        for wrong in ["", "x", "a.test/b", "https://a.test", "ftp://a/b", "/a b", "/a\n"] {
+            assert!(split(wrong).is_err(), "{wrong}");
+        }
+    }
+}

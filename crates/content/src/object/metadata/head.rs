@@ -1,0 +1,91 @@
+//! Reading the head of an origin's response.
+
+use std::time::SystemTime;
+
+use penstock_http::caching::{Directives, Response, Storage, fields};
+
+use crate::origins::{OriginBody, field_lines};
+use crate::peers::is_internal;
+use crate::site::FreshnessBounds;
+
+/// Fields of one connection (RFC 9110 §7.6.1), and fields that this server writes.
+pub(super) const NOT_PASSED_ON: [&str; 20] = [
+    "accept-ranges",
+    "access-control-allow-origin",
+    "age",
+    "alt-svc",
+    "cache-status",
+    "cache-tag",
+    "connection",
+    "content-length",
+    "content-range",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-connection",
+    "server",
+    "surrogate-key",
+    "strict-transport-security",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+/// Whether a response may be shared, and for how long it is fresh.
+pub(super) fn storage(
+    answer: &dyn OriginBody,
+    status: u16,
+    bounds: &FreshnessBounds,
+    now: SystemTime,
+) -> Storage {
+    let fields: Vec<_> =
+        answer.fields().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    bounds.of(Response::read(status, fields.iter().copied()).storage(now, bounds.default))
+}
+
+/// The same for stored field lines that a 304 has updated (RFC 9111 §3.2): directives of the stored response stay in force
+/// if the 304 has none. Set-Cookie of the 304 counts, though the lines do not have it.
+pub(super) fn updated_storage(
+    lines: &[u8],
+    not_modified: &dyn OriginBody,
+    status: u16,
+    bounds: &FreshnessBounds,
+    now: SystemTime,
+) -> Storage {
+    let first = |name| not_modified.fields().get_all(name).iter().next()?.to_str().ok();
+    let updated = Response::read(status, fields(lines));
+    let sets_cookie = updated.sets_cookie || not_modified.fields().contains_key("set-cookie");
+    let response = Response { date: first("date"), age: first("age"), sets_cookie, ..updated };
+    bounds.of(response.storage(now, bounds.default))
+}
+
+/// The members of Vary.
+pub(super) fn vary(answer: &dyn OriginBody) -> impl Iterator<Item = &str> {
+    let values = answer.fields().get_all("vary").iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|list| list.split(',')).map(str::trim)
+}
+
+/// The cache directives of a response; targeted ones replace the general ones (RFC 9213 §2.2).
+pub(super) fn directives(answer: &dyn OriginBody) -> Directives {
+    let all = |name: &str| answer.fields().get_all(name).iter().map(|value| value.as_bytes());
+    let targeted = Directives::parse_targeted(all("cdn-cache-control"));
+    targeted.unwrap_or_else(|| Directives::parse(all("cache-control")))
+}
+
+/// Tags for purges: Surrogate-Key separates them by spaces, Cache-Tag by commas.
+pub(super) fn tags(answer: &dyn OriginBody) -> String {
+    let values = |name: &str| answer.fields().get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let (keys, tags) = (values("surrogate-key"), values("cache-tag"));
+    let all: Vec<&str> = keys
+        .chain(tags)
+        .flat_map(|list| list.split([' ', ',', '\t']))
+        .filter(|tag| !tag.is_empty())
+        .collect();
+    all.join(" ")
+}
+
+/// The fields that go to the client unchanged, as lines.
+pub(super) fn lines(answer: &dyn OriginBody) -> Vec<u8> {
+    field_lines(answer.fields(), |name| NOT_PASSED_ON.contains(&name) || is_internal(name))
+}

@@ -1,0 +1,124 @@
+//! Responses of an origin that are relayed without the cache.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use penstock_http::{HttpVersion, Status};
+use penstock_origin::http::OriginError;
+
+use crate::fault::{BodyError, FillFault, origin_status};
+use crate::fill::RelayedBody;
+use crate::origin::{client_request, name_client};
+use crate::origins::field_lines;
+use crate::peers::passed_through;
+use crate::response::{Body, ChunkSource, ContentLength, Exchange, Fields, Response};
+use crate::site::HttpSite;
+use crate::site_table::Site;
+
+/// Fields of one connection (RFC 9110 §7.6.1), and those that each response has from this server.
+const NOT_PASSED_ON: [&str; 11] = [
+    "alt-svc",
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-connection",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Relays the response of a server.
+pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &Arc<HttpSite>) -> Response {
+    let (context, request, client) = (exchange.context, exchange.request, exchange.client);
+    // A path that no file can have is no request for an origin.
+    if request.path().is_err() {
+        return exchange.page(Status::NotFound);
+    }
+    let Ok(place) = context.enter_fetch(exchange.requester) else {
+        return exchange.page(Status::TooManyRequests);
+    };
+    let target = match request.query() {
+        Some(query) => format!("{}?{query}", request.raw_path()),
+        None => request.raw_path().to_owned(),
+    };
+    let token = site.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
+    let Some(mut fetch) = client_request(client.head, target, client.early, token) else {
+        return exchange.page(Status::BadRequest);
+    };
+    (fetch.bare, fetch.client) = (true, Some(client.address));
+    fetch.host = http.host_for(client.head);
+    http.loop_member.add_to(&mut fetch, passed_through(client.head).as_deref());
+    name_client(&mut fetch, site.forwarded, client.head.host(), client.address.ip(), client.secure);
+    let spread = http.spread.as_ref().map(|spread| (spread, spread.key(request)));
+    let by_key = spread.map(|(spread, key)| move |loads: &[Option<u64>]| spread.order(&key, loads));
+    let order = by_key.as_ref().map(|order| order as _);
+    match context.origins.relay(http.origin(), &fetch, order).await {
+        Ok(response) => {
+            context.metrics.origin("answered");
+            let head = RelayedHead {
+                status: response.status(),
+                fields: response.fields().clone(),
+                announced: response.announced_length(),
+            };
+            let may_move = request.version() != HttpVersion::Http2;
+            let body = RelayedBody::of_server(response, may_move, http.max_unannounced, place);
+            respond_with(exchange, site, &head, body).await
+        }
+        Err(error) => {
+            context.metrics.origin(error.label());
+            fault_page(exchange, error)
+        }
+    }
+}
+
+/// The head of a response.
+pub(crate) struct RelayedHead {
+    pub(crate) status: u16,
+    pub(crate) fields: HeaderMap,
+    /// The length that it announces, also of a response without a body.
+    pub(crate) announced: Option<u64>,
+}
+
+/// The page for a server that gave no response.
+pub(crate) fn fault_page(exchange: &Exchange<'_>, error: OriginError) -> Response {
+    exchange.page_with(origin_status(error), |head| {
+        head.field("Cache-Status", format!("penstock; fwd=bypass; detail={}", error.label()));
+    })
+}
+
+/// The response of a server, as soon as the first bytes of its body are there.
+pub(crate) async fn respond_with(
+    exchange: &Exchange<'_>,
+    site: &Site,
+    head: &RelayedHead,
+    mut body: RelayedBody,
+) -> Response {
+    let lines = field_lines(&head.fields, |name| {
+        NOT_PASSED_ON.contains(&name)
+            || (name == "access-control-allow-origin" && site.cors.is_some())
+            || (name == "strict-transport-security" && site.hsts.is_some())
+    });
+    let mut fields = Fields::new();
+    let mut writer = fields.writer();
+    writer.lines(&lines).field("Via", "1.1 penstock");
+    exchange.site_fields(&mut writer);
+    let (status, has_date) = (head.status, head.fields.contains_key("date"));
+    if matches!(status, 204 | 304) {
+        return Response { has_date, ..Response::without_content(status, fields) };
+    }
+    let announced = head.announced.map_or(ContentLength::Unknown, ContentLength::Known);
+    let (length, body) = if exchange.wants_body() {
+        match body.next(exchange.context).await {
+            Ok(Some(first)) => (announced, Body::Stream(Box::new((first, ChunkSource::Relayed(body))))),
+            Ok(None) => (ContentLength::Known(0), Body::Empty),
+            Err(BodyError::Gone(Some(FillFault::Origin(error)))) => return fault_page(exchange, error),
+            Err(_) => return exchange.page(Status::BadGateway),
+        }
+    } else {
+        (announced, Body::Empty)
+    };
+    Response { status, fields, length, body, has_date, cache_status: None }
+}

@@ -1,0 +1,204 @@
+//! Cached objects and relayed bodies as representations.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use penstock_cache::Object;
+use penstock_egress::Part;
+use penstock_http::conditional::Validators;
+use penstock_http::{HeadWriter, Status};
+
+use crate::cache_status::CacheStatus;
+use crate::context::Context;
+use crate::fault::{BodyError, FillFault};
+use crate::fill::{BodyStream, Piece, Pieces, wait_for_bytes};
+use crate::object::ObjectMetadata;
+use crate::origin::BodyReceiver;
+use crate::peers::peer_fields;
+use crate::remembered::ObjectHead;
+use crate::requester::Requester;
+use crate::response::exchange::Exchange;
+use crate::response::outdated::Outdated;
+use crate::response::{Body, ChunkSource, Response};
+use crate::store::Store;
+
+/// An object that answers one request.
+pub(crate) struct ObjectRepresentation {
+    pub(crate) store: Arc<Store>,
+    pub(crate) object: Arc<Object<ObjectMetadata>>,
+    pub(crate) cache_status: CacheStatus,
+    /// The body, if it is for this request only.
+    pub(crate) receiver: Option<BodyReceiver>,
+    /// The sender of the request.
+    requester: Requester,
+    /// What all heads of the object say, if it is asked for often.
+    head: Option<Rc<ObjectHead>>,
+}
+
+/// The end of a wait for bytes of an object of unknown length.
+pub(crate) enum Waited {
+    /// The bytes have come, the end has not.
+    Growing,
+    /// The end has come, at this length.
+    Ended(u64),
+    /// The bytes will not come.
+    Broken,
+}
+
+impl ObjectRepresentation {
+    pub(crate) fn new(
+        exchange: &Exchange<'_>,
+        store: &Arc<Store>,
+        object: Arc<Object<ObjectMetadata>>,
+        cache_status: CacheStatus,
+        receiver: Option<BodyReceiver>,
+    ) -> Self {
+        let head = exchange.context.object_heads.get(&object);
+        let (store, requester) = (Arc::clone(store), exchange.requester);
+        Self { store, object, cache_status, receiver, requester, head }
+    }
+
+    fn metadata(&self) -> &ObjectMetadata {
+        self.object.description()
+    }
+
+    pub(crate) fn status(&self) -> u16 {
+        self.metadata().status
+    }
+
+    pub(crate) fn validators(&self) -> Validators<'_> {
+        match &self.head {
+            Some(head) => Validators { etag: &head.etag, modified: head.modified },
+            None => Validators { etag: self.metadata().etag(), modified: self.metadata().date() },
+        }
+    }
+
+    pub(crate) fn content_type(&self) -> &str {
+        self.metadata().content_type()
+    }
+
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.object.length()
+    }
+
+    /// Whether parts of the body can be had: one that comes once, for this request, is sent whole.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.receiver.is_none()
+    }
+
+    pub(crate) fn has_date(&self) -> bool {
+        self.head.as_ref().map_or_else(|| self.metadata().fields().has("date"), |head| head.has_date)
+    }
+
+    /// The page for an origin that gave no response, if the object stands for one.
+    pub(crate) fn failure(&self, exchange: &Exchange<'_>) -> Option<Response> {
+        let fault = self.metadata().failed()?;
+        let status = match self.metadata().status {
+            404 => Status::NotFound,
+            503 => Status::ServiceUnavailable,
+            504 => Status::GatewayTimeout,
+            _ => Status::BadGateway,
+        };
+        Some(self.fault_page(exchange, status, fault.label()))
+    }
+
+    /// The page for a body of which no byte can be had.
+    ///
+    /// # Errors
+    /// [`Outdated`] if the object has changed.
+    pub(crate) fn broken(
+        &self,
+        exchange: &Exchange<'_>,
+        fault: Option<FillFault>,
+    ) -> Result<Response, Outdated> {
+        match fault {
+            Some(FillFault::Changed) => Err(Outdated),
+            Some(fault) => Ok(self.fault_page(exchange, fault.status(), fault.label())),
+            None => Ok(self.fault_page(exchange, Status::BadGateway, "unknown")),
+        }
+    }
+
+    fn fault_page(&self, exchange: &Exchange<'_>, status: Status, reason: &str) -> Response {
+        let member = format!("{}; detail={reason}", self.cache_status.forwarded());
+        exchange.page_with(status, |head| {
+            head.field("Cache-Status", &member);
+            if let Requester::Peer(_) = self.requester {
+                head.field(peer_fields::FAULT, reason);
+            }
+        })
+    }
+
+    /// The whole body.
+    pub(crate) fn whole_piece(&mut self) -> Piece {
+        match self.receiver.take() {
+            Some(receiver) => Piece::Relayed(receiver),
+            None => Piece::Range(0..self.length().unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Waits until an object of unknown length has its bytes up to `end`, or has ended.
+    pub(crate) async fn wait_for_bytes(&self, end: u64) -> Waited {
+        if wait_for_bytes(&self.object, end).await.is_err() {
+            return Waited::Broken;
+        }
+        self.length().map_or(Waited::Growing, Waited::Ended)
+    }
+
+    /// The body of these pieces, as soon as its first bytes have come.
+    ///
+    /// # Errors
+    /// See [`BodyError`].
+    pub(crate) async fn body(&self, context: &Rc<Context>, pieces: Pieces) -> Result<Body, BodyError> {
+        if let Some(bytes) = self.whole_copy(&pieces) {
+            return Ok(Body::Part(Part::Shared(bytes)));
+        }
+        let mut stream = BodyStream::new(&self.store, &self.object, self.requester, pieces);
+        Ok(match stream.next(context).await? {
+            Some(first) => Body::Stream(Box::new((first, ChunkSource::Object(stream)))),
+            None => Body::Empty,
+        })
+    }
+
+    /// The bytes of a small object, if these pieces are the whole of it.
+    fn whole_copy(&self, pieces: &Pieces) -> Option<Arc<[u8]>> {
+        let Pieces::One(Piece::Range(range)) = pieces else { return None };
+        let is_whole = range.start == 0 && Some(range.end) == self.length();
+        self.head.as_ref().filter(|_| is_whole)?.content(&self.object)
+    }
+
+    /// Writes the fields of the origin, then Age, Cache-Status and Via.
+    pub(crate) fn write_fields(
+        &self,
+        context: &Context,
+        head: &mut HeadWriter<'_>,
+        content_type: Option<&str>,
+    ) {
+        let metadata = self.metadata();
+        match (content_type, &self.head) {
+            (None, Some(made)) => {
+                head.lines(&made.lines);
+            }
+            (None, None) => metadata.fields().write(head, None),
+            (Some(other), _) => {
+                metadata.fields().write(head, Some("content-type"));
+                head.field("Content-Type", other);
+            }
+        }
+        let now = context.now();
+        let lifetime = metadata.lifetime();
+        head.number("Age", lifetime.age_seconds(now))
+            .text("Cache-Status", |value| {
+                self.cache_status.write_member(metadata.stored_state(&lifetime, now), value);
+            })
+            .field("Via", "1.1 penstock");
+        if let Requester::Peer(_) = self.requester {
+            match metadata.is_stored() {
+                true => head.field(peer_fields::FRESHNESS, peer_fields::freshness(&lifetime, now)),
+                false => head.field(peer_fields::FRESHNESS, peer_fields::NOT_STORED),
+            };
+            if !metadata.tags().is_empty() {
+                head.field("Surrogate-Key", metadata.tags());
+            }
+        }
+    }
+}

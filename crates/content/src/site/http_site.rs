@@ -1,0 +1,318 @@
+//! A site whose bytes come from HTTP origins.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use penstock_cluster::{BLOCK_BYTES, block_of};
+use penstock_config::{SiteCache, limits};
+use penstock_http::Request;
+use penstock_http::caching::DefaultLifetimes;
+use penstock_http::manifest::{Delivery, Manifest, resolve};
+use penstock_http::query::QueryRules;
+use penstock_origin::http::{
+    HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings, S3Bucket,
+};
+use penstock_sys::digest::sha256;
+
+use tokio::time::sleep;
+
+use crate::peers::{LoopMember, Peers, Route, hexadecimal};
+use crate::requester::Requester;
+use crate::site::cache_request::{CacheRequest, RequestFields, split_target};
+use crate::site::known_keys::KnownKeys;
+use crate::site::live::{BodyKind, FreshnessBounds, LiveDirectories};
+use crate::site::spread::Spread;
+use crate::site::successors::Successors;
+use crate::site::variants;
+
+/// A site with an HTTP origin: its servers, its rules for keys and freshness, and what its playlists told.
+#[derive(Debug)]
+pub struct HttpSite {
+    origin: Arc<HttpOrigin>,
+    /// Distinguishes the objects of one origin from those of another.
+    pub(crate) name: String,
+    lifetimes: DefaultLifetimes,
+    /// Request fields that go to the origin, in lowercase letters.
+    forwarded: Arc<[String]>,
+    /// The part of the query that distinguishes objects.
+    query: QueryRules,
+    live: LiveDirectories,
+    /// Maximum length in bytes of a body whose length the origin does not announce.
+    pub(crate) max_unannounced: u64,
+    /// Segments that are fetched ahead.
+    pub(crate) prefetch: usize,
+    pub(crate) next: Successors,
+    /// The nodes that share its objects.
+    pub(crate) sharing: Option<Sharing>,
+    /// How requests choose a server; `None` takes each in turn.
+    pub(crate) spread: Option<Spread>,
+    /// Whether servers are asked by the host that the client asked.
+    keeps_host: bool,
+    /// What requests for its servers have in CDN-Loop.
+    pub(crate) loop_member: LoopMember,
+}
+
+/// The nodes of the cluster that share the objects of a site.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    pub(crate) peers: Arc<Peers>,
+    /// A digest of what the keys of its objects are made of. Nodes with another one have other objects.
+    pub(crate) identity: String,
+    /// Names of the nodes through which misses go to the origin.
+    pub(crate) shield: Vec<String>,
+}
+
+impl Sharing {
+    fn new(site: &str, origin: &penstock_config::HttpOrigin, cache: &SiteCache, peers: &Arc<Peers>) -> Self {
+        let rules = format!("{:?} {:?}", cache.vary, cache.query);
+        let digest = sha256(&[b"penstock site", site.as_bytes(), rules.as_bytes()]);
+        let identity = hexadecimal(&digest[..16]);
+        Self { peers: Arc::clone(peers), identity, shield: origin.shield.clone() }
+    }
+}
+
+impl HttpSite {
+    /// Opens a site. It shares its origin with the one of `known` that has the same settings, and with it health and
+    /// limits of the servers.
+    pub fn new<'k>(
+        origin: &penstock_config::HttpOrigin,
+        cache: &SiteCache,
+        mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
+        peers: Option<&Arc<Peers>>,
+    ) -> Arc<Self> {
+        let settings = settings(origin);
+        let first = origin.targets.first();
+        let mut name = first.map(|(url, _)| format!("{}{}", url.authority(), url.base())).unwrap_or_default();
+        if let Some(host) = &origin.host {
+            name = format!("{host} {name}");
+        }
+        if let Some(s3) = &origin.s3 {
+            name = format!("s3 {} {} {}", s3.endpoint, s3.bucket, s3.prefix);
+        }
+        let same = known.find(|known| known.is_of(&settings)).cloned();
+        let peers = peers.filter(|_| origin.peers);
+        let sharing = peers.map(|peers| Sharing::new(&name, origin, cache, peers));
+        let spread = origin.uncached.and_then(|uncached| uncached.spread);
+        let loop_member = match &sharing {
+            Some(sharing) => LoopMember::of_node(sharing.peers.own_name()),
+            None => LoopMember::of_site(&name),
+        };
+        Arc::new(Self {
+            loop_member,
+            sharing,
+            spread: spread.map(|by| Spread::new(by, &origin.targets)),
+            keeps_host: origin.uncached.is_some() && origin.host.is_none(),
+            origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
+            name,
+            query: cache.query.clone(),
+            forwarded: cache.vary.clone().into(),
+            lifetimes: DefaultLifetimes {
+                found: cache.default_ttl,
+                missing: cache.missing_ttl,
+                stale_if_error: Duration::ZERO,
+            },
+            live: LiveDirectories::default(),
+            max_unannounced: origin.max_unannounced,
+            prefetch: cache.prefetch,
+            next: Successors::default(),
+        })
+    }
+
+    /// The site's servers.
+    pub fn origin(&self) -> &Arc<HttpOrigin> {
+        &self.origin
+    }
+
+    /// The host to ask a server by in place of its own, for a client's request: a site without cache stands in front of
+    /// servers with several hosts.
+    pub(crate) fn host_for(&self, request: &Request<'_>) -> Option<String> {
+        let sent = || request.values("host").next().and_then(|host| str::from_utf8(host).ok());
+        self.keeps_host.then(|| sent().unwrap_or_else(|| request.host()).to_owned())
+    }
+
+    /// The fields of a request that go to the origin, by which its response may vary.
+    pub(crate) fn forwarded_fields(&self, request: &Request<'_>) -> RequestFields {
+        variants::fields(request, &self.forwarded)
+    }
+
+    /// The request to the cache for a client's request.
+    pub(crate) fn request<'r>(
+        &self,
+        known: &KnownKeys,
+        request: &'r Request<'_>,
+        early: bool,
+        moment: u64,
+    ) -> CacheRequest<'r> {
+        let target = self.target(request.raw_path(), request.query());
+        if self.forwarded.is_empty() {
+            let key = known.get(&self.name, &target);
+            return CacheRequest::new(key, target, early, moment);
+        }
+        let fields = self.forwarded_fields(request);
+        let key = variants::key_of(&self.name, &target, &fields, &[]);
+        let forwarded = Arc::clone(&self.forwarded);
+        CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, early, moment) }
+    }
+
+    /// The same for a normalised target that no client's request names: one of a manifest, or one derived from another.
+    pub(crate) fn request_for<'t>(&self, target: Cow<'t, str>, early: bool, moment: u64) -> CacheRequest<'t> {
+        let key = variants::key_of(&self.name, &target, &[], &[]);
+        CacheRequest::new(key, target, early, moment)
+    }
+
+    /// The same for the client of another request: with its fields that go to the origin, and its moment.
+    pub(crate) fn request_like<'t>(
+        &self,
+        other: &CacheRequest<'_>,
+        target: Cow<'t, str>,
+    ) -> CacheRequest<'t> {
+        let (fields, forwarded) = (Arc::clone(&other.fields), Arc::clone(&other.forwarded));
+        let key = variants::key_of(&self.name, &target, &fields, &[]);
+        CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, other.early, other.moment) }
+    }
+
+    /// Path and query, as far as the query distinguishes objects.
+    pub(crate) fn target<'t>(&self, path: &'t str, query: Option<&str>) -> Cow<'t, str> {
+        // The query of a request to a bucket does not reach the store.
+        let query = query.filter(|_| !self.origin.ignores_query());
+        match self.query.apply(query) {
+            Some(query) => Cow::Owned(format!("{path}?{query}")),
+            None => Cow::Borrowed(path),
+        }
+    }
+
+    /// Where the nodes of the cluster look for a byte of an object. All versions of a playlist that delivery directives name
+    /// belong to one node.
+    pub(crate) fn route(&self, target: &str, byte: u64) -> Route {
+        let (path, query) = split_target(target);
+        let rest = query.filter(|query| query.contains("_HLS_")).and_then(|query| Delivery::take(query).ok());
+        let key = match rest {
+            Some((_, rest)) if rest.is_empty() => variants::key_of(&self.name, path, &[], &[]),
+            Some((_, rest)) => variants::key_of(&self.name, &format!("{path}?{rest}"), &[], &[]),
+            None => variants::key_of(&self.name, target, &[], &[]),
+        };
+        Route::new(key, byte)
+    }
+
+    /// The end of the bytes from `start` on that have the same owner.
+    pub(crate) fn end_of_block(&self, start: u64) -> u64 {
+        match self.sharing {
+            Some(_) => (block_of(start) + 1).saturating_mul(BLOCK_BYTES),
+            None => u64::MAX,
+        }
+    }
+
+    /// Waits until this node asks the owner of a block for it, for a requester that must not wait then: the two could wait
+    /// for each other. Never ends for clients.
+    pub(crate) async fn until_asking(&self, requester: Requester, target: &str, byte: u64) {
+        let (Some(sharing), Requester::Peer(_)) = (&self.sharing, requester) else {
+            return std::future::pending().await;
+        };
+        let route = self.route(target, byte);
+        while !sharing.peers.is_asking(route) {
+            sleep(Duration::from_millis(limits::PEER_CYCLE_CHECK_MILLISECONDS)).await;
+        }
+    }
+
+    /// Whether a target lies where a live stream grows.
+    pub(crate) fn is_live(&self, target: &str, now: Instant) -> bool {
+        self.live.has(target, now)
+    }
+
+    /// How long a response is fresh, by what it is. A live manifest is fresh for as long as it says itself, or as its
+    /// origin says if that is shorter: an origin's rule for all files may be an hour.
+    pub(crate) fn bounds(&self, status: u16, target: &str, kind: &BodyKind, now: Instant) -> FreshnessBounds {
+        let mut default = self.lifetimes;
+        let most = match kind {
+            BodyKind::Manifest(manifest) => {
+                if manifest.is_live() {
+                    self.live.note(target, manifest, now);
+                    default.stale_if_error = Duration::from_secs(limits::LIVE_STALE_IF_ERROR_SECONDS);
+                }
+                manifest.fresh()
+            }
+            BodyKind::UnreadableManifest => Some(Duration::from_millis(limits::UNREAD_MANIFEST_MILLISECONDS)),
+            BodyKind::Other if matches!(status, 404 | 410) && self.live.has(target, now) => {
+                Some(Duration::from_millis(limits::LIVE_MISSING_MILLISECONDS))
+            }
+            BodyKind::Other => None,
+        };
+        if let Some(most) = most {
+            default.found = most;
+            default.missing = default.missing.min(most);
+        }
+        FreshnessBounds { default, most }
+    }
+
+    /// Learns from a playlist at `target` which segment follows which. Of a live one only the end is read: its start is
+    /// known already.
+    pub(crate) fn learn(&self, target: &str, manifest: &Manifest) {
+        let Some(playlist) = manifest.media().filter(|_| self.prefetch > 0) else { return };
+        let most =
+            if playlist.ended { limits::SUCCESSORS_OF_A_PLAYLIST } else { limits::SUCCESSORS_WHILE_LIVE };
+        let segments = &playlist.segments;
+        let start = if playlist.ended { 0 } else { segments.len().saturating_sub(most) };
+        let targets = segments[start..].iter().take(most).filter_map(|uri| resolve(target, uri));
+        let asked: Vec<_> = targets
+            .map(|target| {
+                let (path, query) = split_target(&target);
+                self.request_for(self.target(path, query), false, 0).into_owned()
+            })
+            .collect();
+        self.next.put(asked.windows(2).map(|two| (two[0].key, (*two[1].target).into())));
+    }
+}
+
+fn settings(raw: &penstock_config::HttpOrigin) -> OriginSettings {
+    let timeouts = raw.timeouts;
+    OriginSettings {
+        servers: raw.targets.clone(),
+        host: raw.host.clone(),
+        authorities: raw.authorities.clone(),
+        identity: None,
+        s3: raw.s3.as_ref().map(|s3| S3Bucket {
+            endpoint: s3.endpoint.clone(),
+            bucket: s3.bucket.clone(),
+            region: s3.region.clone(),
+            path_style: s3.path_style,
+            prefix: s3.prefix.clone(),
+            access_key: s3.access_key.clone(),
+            secret_key: Arc::clone(&s3.secret_key),
+        }),
+        redirect_hosts: raw.redirect_hosts.clone(),
+        proxy_protocol: raw.uncached.is_some_and(|uncached| uncached.proxy_protocol),
+        health_check: raw
+            .health
+            .check
+            .as_ref()
+            .map(|path| HealthCheck { path: path.clone(), interval: raw.health.interval }),
+        limits: OriginLimits {
+            connect: timeouts.connect,
+            first_byte: timeouts.first_byte,
+            between_bytes: timeouts.between_bytes,
+            minimum_rate: MinimumRate {
+                bytes_per_second: limits::ORIGIN_RATE_BYTES,
+                window: Duration::from_secs(limits::ORIGIN_RATE_WINDOW_SECONDS),
+            },
+            head_bytes: limits::ORIGIN_HEAD_BYTES,
+            read_bytes: limits::ORIGIN_READ_BYTES,
+            head_fields: limits::ORIGIN_HEAD_FIELDS,
+            idle_connections: limits::ORIGIN_IDLE_CONNECTIONS,
+            connection_age: raw.connection_age,
+            connections: raw.connections,
+            waiting: limits::ORIGIN_WAITING,
+            lookups: limits::ORIGIN_LOOKUPS,
+            retries: raw.retries,
+            redirects: raw.follow_redirects,
+            sessions: limits::ORIGIN_TLS_SESSIONS,
+            health: HealthLimits {
+                unhealthy_after: raw.health.unhealthy_after,
+                healthy_after: raw.health.healthy_after,
+                backoff: Duration::from_millis(limits::ORIGIN_BACKOFF_MILLISECONDS),
+                backoff_max: Duration::from_secs(limits::ORIGIN_BACKOFF_SECONDS_MAX),
+                checked: raw.health.check.is_some(),
+            },
+        },
+    }
+}

@@ -1,0 +1,243 @@
+//! Which site answers which host.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use penstock_config::{DotFiles, EarlyRequests, Forwarded, HostPattern, Hsts, Origin, SignedUrls};
+use penstock_origin::directory::Directory;
+use penstock_origin::http::HttpOrigin;
+use penstock_sys::root::RootError;
+
+use crate::peers::Peers;
+use crate::site::HttpSite;
+use crate::store::Store;
+
+/// One site, ready to serve.
+#[derive(Debug)]
+pub struct Site {
+    pub(crate) origin: SiteOrigin,
+    /// Methods that are forwarded to the origin.
+    pub(crate) methods: Vec<String>,
+    /// All methods, as in Allow.
+    pub(crate) allowed: String,
+    /// How a forwarded request names its client.
+    pub(crate) forwarded: Forwarded,
+    /// Signatures that URLs must have.
+    pub(crate) signed_urls: Option<SignedUrls>,
+    /// Whether early data are answered with 425.
+    pub(crate) refuses_early: bool,
+    /// Whether files are served whose path has a segment that begins with a dot.
+    pub(crate) dot_files: DotFiles,
+    /// Name of the file that represents a directory.
+    pub(crate) index: String,
+    /// Value of Strict-Transport-Security, for HTTPS.
+    pub(crate) hsts: Option<String>,
+    /// Value of Access-Control-Allow-Origin.
+    pub(crate) cors: Option<String>,
+}
+
+/// Where the bytes of a site come from.
+#[derive(Debug)]
+pub enum SiteOrigin {
+    /// Files.
+    Directory(Directory),
+    /// HTTP servers, through the cache.
+    Http(Arc<HttpSite>, Arc<Store>),
+    /// HTTP servers, without the cache.
+    Relayed(Arc<HttpSite>),
+}
+
+/// All sites by host. More exact patterns win.
+#[derive(Debug, Default)]
+pub struct SiteTable {
+    exact: HashMap<String, Arc<Site>>,
+    /// By the domain behind `*.`.
+    under: HashMap<String, Arc<Site>>,
+    any: Option<Arc<Site>>,
+    /// Sites whose objects the cluster shares, by their identity.
+    shared: HashMap<String, Arc<Site>>,
+}
+
+/// The methods that every site knows.
+const ALLOWED: &str = "GET, HEAD, OPTIONS";
+
+/// The value of Strict-Transport-Security (RFC 6797 §6.1).
+fn hsts_value(hsts: &Hsts) -> String {
+    let mut value = format!("max-age={}", hsts.max_age.as_secs());
+    if hsts.include_subdomains {
+        value.push_str("; includeSubDomains");
+    }
+    if hsts.preload {
+        value.push_str("; preload");
+    }
+    value
+}
+
+impl SiteTable {
+    /// Opens directories and origins of the sites. Those that `previous` has open are used again, with the files that
+    /// the workers have open in them.
+    ///
+    /// # Errors
+    /// The first directory that cannot be opened.
+    pub fn open(
+        sites: &[penstock_config::Site],
+        previous: Option<&Self>,
+        store: Option<&Arc<Store>>,
+        peers: Option<&Arc<Peers>>,
+    ) -> Result<Self, RootError> {
+        let mut table = Self::default();
+        for raw in sites {
+            let origin = match (&raw.origin, store) {
+                (Origin::Directory(root), _) => {
+                    let known = previous.into_iter().flat_map(Self::directories);
+                    SiteOrigin::Directory(Directory::open_again(root, known)?)
+                }
+                (Origin::Http(http), _) if http.uncached.is_some() => {
+                    let known = previous.into_iter().flat_map(Self::origins);
+                    SiteOrigin::Relayed(HttpSite::new(http, &raw.cache, known, peers))
+                }
+                (Origin::Http(http), Some(store)) => {
+                    let known = previous.into_iter().flat_map(Self::origins);
+                    SiteOrigin::Http(HttpSite::new(http, &raw.cache, known, peers), Arc::clone(store))
+                }
+                // The caller opens a store if a site is cached.
+                (Origin::Http(_), None) => continue,
+            };
+            let methods = match &raw.origin {
+                // Requests to a bucket are signed here: clients may read only.
+                Origin::Http(origin) if origin.s3.is_none() => raw.methods.clone(),
+                Origin::Http(_) | Origin::Directory(_) => Vec::new(),
+            };
+            let site = Arc::new(Site {
+                origin,
+                allowed: [ALLOWED]
+                    .into_iter()
+                    .chain(methods.iter().map(String::as_str))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                methods,
+                forwarded: raw.forwarded,
+                signed_urls: raw.signed_urls.clone(),
+                refuses_early: raw.early_data == EarlyRequests::Refuse,
+                dot_files: raw.dot_files,
+                index: raw.index.clone(),
+                hsts: raw.headers.hsts.as_ref().map(hsts_value),
+                cors: raw.headers.cors.clone(),
+            });
+            if let SiteOrigin::Http(http, _) = &site.origin
+                && let Some(sharing) = &http.sharing
+            {
+                table.shared.insert(sharing.identity.clone(), Arc::clone(&site));
+            }
+            for host in &raw.hosts {
+                match host {
+                    HostPattern::Exact(name) => drop(table.exact.insert(name.clone(), Arc::clone(&site))),
+                    HostPattern::Under(domain) => drop(table.under.insert(domain.clone(), Arc::clone(&site))),
+                    HostPattern::Any => table.any = Some(Arc::clone(&site)),
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    /// The origins of all sites.
+    pub fn origins(&self) -> impl Iterator<Item = &Arc<HttpOrigin>> {
+        let sites = self.exact.values().chain(self.under.values()).chain(&self.any);
+        sites.filter_map(|site| match &site.origin {
+            SiteOrigin::Http(site, _) | SiteOrigin::Relayed(site) => Some(site.origin()),
+            SiteOrigin::Directory(_) => None,
+        })
+    }
+
+    fn directories(&self) -> impl Iterator<Item = &Directory> {
+        self.all().filter_map(|site| match &site.origin {
+            SiteOrigin::Directory(directory) => Some(directory),
+            SiteOrigin::Http(..) | SiteOrigin::Relayed(_) => None,
+        })
+    }
+
+    /// All sites; a site with several hosts appears once for each.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Site>> {
+        self.exact.values().chain(self.under.values()).chain(&self.any)
+    }
+
+    /// The site whose objects other nodes name by this identity.
+    pub(crate) fn find_shared(&self, identity: &str) -> Option<(&Arc<HttpSite>, &Arc<Store>)> {
+        match &self.shared.get(identity)?.origin {
+            SiteOrigin::Http(site, store) => Some((site, store)),
+            SiteOrigin::Relayed(_) | SiteOrigin::Directory(_) => None,
+        }
+    }
+
+    /// The site for the host of a request.
+    pub fn find(&self, host: &str) -> Option<&Arc<Site>> {
+        if self.exact.is_empty() && self.under.is_empty() {
+            return self.any.as_ref();
+        }
+        let name = canonical(host);
+        let domain = name.split_once('.').map(|(_, domain)| domain);
+        self.exact.get(&name).or_else(|| self.under.get(domain?)).or(self.any.as_ref())
+    }
+}
+
+/// Lower case, and IP addresses in their shortest form without brackets, as the configuration keeps them.
+fn canonical(host: &str) -> String {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    match bare.parse::<IpAddr>() {
+        Ok(address) => address.to_string(),
+        Err(_) => bare.to_ascii_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_config::Headers;
+
+    fn table(patterns: &[&[HostPattern]]) -> SiteTable {
+        let sites: Vec<_> = patterns
+            .iter()
+            .enumerate()
+            .map(|(number, hosts)| penstock_config::Site {
+                hosts: hosts.to_vec(),
+                origin: Origin::Directory(std::env::temp_dir()),
+                cache: penstock_config::SiteCache::default(),
+                methods: Vec::new(),
+                forwarded: Forwarded::default(),
+                signed_urls: None,
+                early_data: EarlyRequests::Allow,
+                dot_files: DotFiles::default(),
+                index: number.to_string(),
+                headers: Headers::default(),
+            })
+            .collect();
+        SiteTable::open(&sites, None, None, None).unwrap()
+    }
+
+    fn found(table: &SiteTable, host: &str) -> Option<String> {
+        table.find(host).map(|site| site.index.clone())
+    }
+
+    #[test]
+    fn exact_beats_wildcard_and_wildcard_beats_any() {
+        let exact = HostPattern::Exact("a.example.com".into());
+        let under = HostPattern::Under("example.com".into());
+        let table = table(&[&[exact], &[under], &[HostPattern::Any]]);
+        assert_eq!(found(&table, "A.Example.com").as_deref(), Some("0"));
+        assert_eq!(found(&table, "b.example.com").as_deref(), Some("1"));
+        assert_eq!(found(&table, "b.c.example.com").as_deref(), Some("2"));
+        assert_eq!(found(&table, "example.com").as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn a_host_without_a_site_is_not_found() {
+        assert_eq!(found(&table(&[&[HostPattern::Exact("a.test".into())]]), "b.test"), None);
+    }
+
+    #[test]
+    fn ipv6_hosts_match_in_any_spelling() {
+        let table = table(&[&[HostPattern::Exact("::1".into())]]);
+        assert_eq!(found(&table, "[0:0::1]").as_deref(), Some("0"));
+    }
+}

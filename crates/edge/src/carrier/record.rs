@@ -1,0 +1,199 @@
+//! Counters and access log of responses.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant, SystemTime};
+
+use penstock_config::limits;
+use penstock_http::{HttpVersion, Request};
+use penstock_tls::Ja4;
+
+use crate::access_log::{Record, Text};
+use crate::carrier::drive::Sent;
+use crate::connection::Connection;
+use crate::metrics::{HandshakeFacts, HttpLabel, LastResponse, Method, OutletKind};
+use crate::settings::Settings;
+use crate::worker::Worker;
+
+/// A response that has been sent.
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) started: Instant,
+    /// Whether the request could be a replay.
+    pub(crate) early: bool,
+    pub(crate) head_bytes: u64,
+    pub(crate) cache: Option<&'static str>,
+}
+
+/// The connection, and the stream if it has several, that carried a response.
+#[derive(Clone, Copy)]
+pub(crate) struct CarriedBy<'c> {
+    pub(crate) worker: &'c Worker,
+    pub(crate) client: SocketAddr,
+    pub(crate) tls: Option<HandshakeFacts>,
+    pub(crate) ja4: Option<Ja4>,
+    pub(crate) client_certificate: Option<&'c str>,
+    pub(crate) outlet: OutletKind,
+    pub(crate) request_number: u64,
+    pub(crate) stream: Option<u32>,
+}
+
+impl<'c> CarriedBy<'c> {
+    /// The carrier of a response that has its connection to itself.
+    pub(crate) fn connection(connection: &'c Connection) -> Self {
+        Self {
+            worker: &connection.worker,
+            client: connection.client,
+            tls: connection.tls,
+            ja4: connection.ja4,
+            client_certificate: connection.client_certificate.as_deref(),
+            outlet: connection.outlet_kind(),
+            request_number: connection.requests,
+            stream: None,
+        }
+    }
+
+    fn version(&self) -> HttpLabel {
+        if self.stream.is_some() { HttpLabel::H2 } else { HttpLabel::H1 }
+    }
+}
+
+/// Counts and logs a response, of which the last byte was given to the carrier at `now`.
+pub(crate) fn record(
+    carrier: CarriedBy<'_>,
+    request: &Request<'_>,
+    answered: &Answered,
+    (sent, now): (&Sent, Instant),
+    settings: &Settings,
+) {
+    Recording::begin(carrier, request, answered, settings).end(&carrier, sent, now, settings);
+}
+
+/// What a response is counted and logged with once it has been sent, also if its request is gone by then.
+pub(crate) struct Recording {
+    method: Method,
+    status: u16,
+    started: Instant,
+    head_bytes: u64,
+    /// `None` without an access log.
+    log: Option<Box<Record>>,
+}
+
+impl Recording {
+    pub(crate) fn begin(
+        carrier: CarriedBy<'_>,
+        request: &Request<'_>,
+        answered: &Answered,
+        settings: &Settings,
+    ) -> Self {
+        let Answered { status, started, early, head_bytes, cache } = *answered;
+        let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
+        let log = settings.access_log.as_ref().map(|_| {
+            Box::new(Record {
+                host: text(request.host()),
+                method: text(request.method().name()),
+                target: text(request.raw_target()),
+                referer: request.referer().map(text),
+                user_agent: request.user_agent().map(text),
+                range: request.range().map(text),
+                protocol: match request.version() {
+                    HttpVersion::Http10 => "HTTP/1.0",
+                    HttpVersion::Http11 => "HTTP/1.1",
+                    HttpVersion::Http2 => "h2",
+                },
+                early_data: early,
+                cache,
+                ..of_carrier(carrier, status)
+            })
+        });
+        Self { method: Method::named(request.method().name()), status, started, head_bytes, log }
+    }
+
+    /// Counts and logs the response, of which the last byte was given to the carrier at `now`.
+    pub(crate) fn end(self, carrier: &CarriedBy<'_>, sent: &Sent, now: Instant, settings: &Settings) {
+        let duration = now.saturating_duration_since(self.started);
+        let first_byte = count(carrier, (self.method, self.status), self.started, duration, sent);
+        if let (Some(log), Some(record)) = (&settings.access_log, self.log) {
+            log.record(Record {
+                time: began(duration),
+                body_bytes: sent.bytes.saturating_sub(self.head_bytes),
+                duration,
+                first_byte,
+                short: sent.short,
+                ..*record
+            });
+        }
+    }
+}
+
+/// Counts and logs the answer to bytes that were not a request, so that the log shows which client sends them.
+pub(crate) fn record_refusal(
+    carrier: CarriedBy<'_>,
+    status: u16,
+    started: Instant,
+    sent: &Sent,
+    settings: &Settings,
+) {
+    let duration = started.elapsed();
+    let first_byte = count(&carrier, (Method::Other, status), started, duration, sent);
+    let Some(log) = &settings.access_log else { return };
+    let time = began(duration);
+    log.record(Record { time, duration, first_byte, short: sent.short, ..of_carrier(carrier, status) });
+}
+
+/// The time at which a response began that has ended now.
+fn began(duration: Duration) -> SystemTime {
+    let now = SystemTime::now();
+    now.checked_sub(duration).unwrap_or(now)
+}
+
+/// A record without the values of a request, its time, nor how it was sent.
+fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
+    Record {
+        time: SystemTime::UNIX_EPOCH,
+        client: carrier.client,
+        host: Text::cut(b"", 0),
+        method: Text::cut(b"", 0),
+        target: Text::cut(b"", 0),
+        status,
+        body_bytes: 0,
+        duration: Duration::ZERO,
+        first_byte: None,
+        referer: None,
+        user_agent: None,
+        range: None,
+        protocol: "",
+        tls: carrier.tls,
+        early_data: false,
+        ja4: carrier.ja4,
+        client_certificate: carrier
+            .client_certificate
+            .map(|name| Text::cut(name.as_bytes(), limits::CLIENT_CERTIFICATE_NAME_BYTES)),
+        outlet: carrier.outlet,
+        request_number: carrier.request_number,
+        stream: carrier.stream,
+        cache: None,
+        short: None,
+    }
+}
+
+/// Returns the time to the first byte.
+fn count(
+    carrier: &CarriedBy<'_>,
+    (method, status): (Method, u16),
+    started: Instant,
+    duration: Duration,
+    sent: &Sent,
+) -> Option<Duration> {
+    let first_byte = sent.first_byte.map(|at| at.saturating_duration_since(started));
+    let worker = carrier.worker;
+    if carrier.tls.is_some() {
+        let answer = LastResponse::of(status);
+        worker.recent_clients.note(carrier.client.ip(), answer, started + duration);
+    }
+    worker.shard.request_of(carrier.version());
+    worker.shard.request(method, status, duration, first_byte);
+    if let Some(why) = sent.short {
+        worker.shard.short_response(why);
+    }
+    first_byte
+}

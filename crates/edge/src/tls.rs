@@ -1,0 +1,17 @@
+//! State of TLS that workers share: certificates, keys elsewhere, the choice of ciphers and of kernel TLS.
+
+mod certificates;
+mod chacha20;
+mod kernel_tls;
+mod pressure;
+mod remote_keys;
+mod tls_state;
+
+pub(crate) use certificates::{Follower, Holdings};
+pub(crate) use chacha20::Cause;
+pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
+pub use kernel_tls::measure_limits;
+pub(crate) use kernel_tls::{KtlsSupport, KtlsUnavailable};
+pub(crate) use remote_keys::RemoteKeys;
+pub use remote_keys::{RemoteKeyCheck, check_remote_keys};
+pub(crate) use tls_state::TlsState;

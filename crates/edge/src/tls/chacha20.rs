@@ -1,0 +1,305 @@
+//! Chooses clients for ChaCha20-Poly1305: as configured, as ordered through the admin listener, or as the CPU allows.
+//!
+//! It costs a server two to three times as much as AES-GCM, so giving phones AES-GCM too is the cheapest way to carry
+//! more traffic. A client that offers only ChaCha20
+//! gets it at any time.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use penstock_config::limits;
+use penstock_egress::measure::Costs;
+use penstock_sys::aead::Cipher;
+use penstock_tls::{ChaCha20, ChaCha20Switch};
+
+use crate::tls::pressure::{Pressure, PressureLimits};
+
+const PRESSURE: PressureLimits = PressureLimits {
+    high: limits::BUSY_PERCENT_HIGH as f64 / 100.0,
+    high_for: Duration::from_secs(limits::BUSY_HIGH_SECONDS),
+    low: limits::BUSY_PERCENT_LOW as f64 / 100.0,
+    low_for: Duration::from_secs(limits::BUSY_LOW_SECONDS),
+};
+
+/// The workers observe together once in so much time.
+const BETWEEN_OBSERVATIONS: Duration = Duration::from_millis(900);
+
+/// Decides, and tells all handshakes.
+#[derive(Debug)]
+pub struct ChaCha20Control {
+    /// The value that handshakes read.
+    switch: Arc<ChaCha20Switch>,
+    state: Mutex<State>,
+    switches: [AtomicU64; Cause::ALL.len()],
+}
+
+#[derive(Debug)]
+struct State {
+    configured: ChaCha20,
+    /// Holds until the next reload.
+    ordered: Option<ChaCha20>,
+    pressure: Pressure,
+    aes_is_cheaper: bool,
+    observed: Option<Instant>,
+}
+
+/// The cause of a change of the last choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The start or a reload.
+    Configuration,
+    /// An order through the admin listener.
+    Admin,
+    /// The busy share of the workers.
+    Pressure,
+}
+
+impl Cause {
+    pub(crate) const ALL: [Self; 3] = [Self::Configuration, Self::Admin, Self::Pressure];
+    pub(crate) const LABELS: [&str; 3] = ["configuration", "admin", "pressure"];
+
+    pub(crate) fn label(self) -> &'static str {
+        Self::LABELS[self as usize]
+    }
+}
+
+/// How things stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChaCha20Status {
+    /// The mode in force.
+    pub mode: ChaCha20,
+    /// Whether it was ordered through the admin listener; otherwise it is the configured one.
+    pub ordered: bool,
+    /// Whether ChaCha20 is the last choice now.
+    pub is_last: bool,
+}
+
+/// A word that is no mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownMode(String);
+
+impl fmt::Display for UnknownMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is no mode: write client, never or auto", self.0.escape_debug())
+    }
+}
+
+impl std::error::Error for UnknownMode {}
+
+impl ChaCha20Control {
+    pub(crate) fn new() -> Self {
+        let state = State {
+            configured: ChaCha20::Client,
+            ordered: None,
+            pressure: Pressure::new(PRESSURE),
+            aes_is_cheaper: false,
+            observed: None,
+        };
+        Self { switch: Arc::default(), state: Mutex::new(state), switches: Default::default() }
+    }
+
+    /// The value that handshakes read.
+    pub(crate) fn switch(&self) -> Arc<ChaCha20Switch> {
+        Arc::clone(&self.switch)
+    }
+
+    /// Takes the mode from a configuration that comes into force. An earlier order ends.
+    pub(crate) fn configure(&self, mode: ChaCha20) {
+        let mut state = self.lock();
+        state.configured = mode;
+        state.ordered = None;
+        self.decide(&state, Cause::Configuration);
+    }
+
+    /// Changes the mode for new connections, until the next reload. The words are those of the configuration.
+    ///
+    /// # Errors
+    /// Another word.
+    pub fn order(&self, mode: &str) -> Result<ChaCha20Status, UnknownMode> {
+        let mode = ChaCha20::named(mode).ok_or_else(|| UnknownMode(mode.chars().take(32).collect()))?;
+        let mut state = self.lock();
+        state.ordered = Some(mode);
+        tracing::info!("chacha20: mode {} ordered through the admin listener", mode.name());
+        self.decide(&state, Cause::Admin);
+        Ok(self.status_of(&state))
+    }
+
+    /// Takes in how busy the workers are on average and what the ciphers cost. Any worker may call it as often as it
+    /// likes; it never waits.
+    pub(crate) fn observe(&self, now: Instant, busy: impl FnOnce() -> f64, costs: impl FnOnce() -> Costs) {
+        let Ok(mut state) = self.state.try_lock() else { return };
+        if state.observed.is_some_and(|last| now.saturating_duration_since(last) < BETWEEN_OBSERVATIONS) {
+            return;
+        }
+        state.observed = Some(now);
+        state.aes_is_cheaper = aes_is_cheaper(&costs());
+        state.pressure.observe(now, busy());
+        self.decide(&state, Cause::Pressure);
+    }
+
+    /// How things stand.
+    #[must_use]
+    pub fn status(&self) -> ChaCha20Status {
+        self.status_of(&self.lock())
+    }
+
+    /// How often this cause has changed who gets ChaCha20.
+    pub(crate) fn switches(&self, cause: Cause) -> u64 {
+        self.switches[cause as usize].load(Relaxed)
+    }
+
+    fn status_of(&self, state: &State) -> ChaCha20Status {
+        ChaCha20Status {
+            mode: state.mode(),
+            ordered: state.ordered.is_some(),
+            is_last: self.switch.is_last(),
+        }
+    }
+
+    fn decide(&self, state: &State, cause: Cause) {
+        let last = state.wants_last();
+        if last == self.switch.is_last() {
+            return;
+        }
+        self.switch.set_last(last);
+        self.switches[cause as usize].fetch_add(1, Relaxed);
+        let what = if last { "is the last choice now" } else { "is for clients that prefer it again" };
+        match (cause, last) {
+            (Cause::Pressure, true) => tracing::info!(
+                "chacha20 {what}: the workers were busy for more than {} % of the last {} s",
+                limits::BUSY_PERCENT_HIGH,
+                limits::BUSY_HIGH_SECONDS
+            ),
+            (Cause::Pressure, false) => tracing::info!(
+                "chacha20 {what}: the workers were busy for less than {} % of the last {} s",
+                limits::BUSY_PERCENT_LOW,
+                limits::BUSY_LOW_SECONDS
+            ),
+            (cause, _) => {
+                tracing::info!("chacha20 {what}: mode {} by {}", state.mode().name(), cause.label())
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn mode(&self) -> ChaCha20 {
+        self.ordered.unwrap_or(self.configured)
+    }
+
+    fn wants_last(&self) -> bool {
+        match self.mode() {
+            ChaCha20::Client => false,
+            ChaCha20::Never => true,
+            ChaCha20::Auto => self.aes_is_cheaper && self.pressure.is_short(),
+        }
+    }
+}
+
+/// Whether AES-GCM was measured to be the faster cipher. Before that is known nothing is gained for sure.
+fn aes_is_cheaper(costs: &Costs) -> bool {
+    let rate = |cipher| costs.of(cipher).user_space_seal.map(|rate| rate.bytes_per_second());
+    match (rate(Cipher::Aes128Gcm), rate(Cipher::ChaCha20Poly1305)) {
+        (Some(aes), Some(chacha20)) => aes > chacha20,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use penstock_egress::measure::{Cost, Rate};
+
+    use super::*;
+
+    fn costs(aes: f64, chacha20: f64) -> Costs {
+        let cost = |rate| Cost { user_space_seal: Rate::new(rate), ..Cost::default() };
+        Costs { aes_128_gcm: cost(aes), aes_256_gcm: cost(aes), chacha20_poly1305: cost(chacha20) }
+    }
+
+    /// Observes a busy share for so many seconds.
+    fn spend(control: &ChaCha20Control, from: &mut Instant, seconds: u64, busy: f64, costs: Costs) {
+        for _ in 0..seconds {
+            *from += Duration::from_secs(1);
+            control.observe(*from, || busy, || costs);
+        }
+    }
+
+    const FAST: f64 = 6e9;
+    const SLOW: f64 = 2e9;
+
+    #[test]
+    fn auto_follows_the_cpu_and_counts_each_switch() {
+        let (control, mut now) = (ChaCha20Control::new(), Instant::now());
+        control.configure(ChaCha20::Auto);
+        spend(&control, &mut now, 30, 0.5, costs(FAST, SLOW));
+        assert!(!control.status().is_last);
+        spend(&control, &mut now, 12, 0.95, costs(FAST, SLOW));
+        assert!(control.status().is_last);
+        spend(&control, &mut now, 62, 0.2, costs(FAST, SLOW));
+        assert!(!control.status().is_last);
+        assert_eq!(Cause::ALL.map(|cause| control.switches(cause)), [0, 0, 2]);
+    }
+
+    #[test]
+    fn auto_leaves_chacha20_alone_where_aes_is_not_known_to_be_cheaper() {
+        for costs in [costs(SLOW, FAST), Costs::default()] {
+            let (control, mut now) = (ChaCha20Control::new(), Instant::now());
+            control.configure(ChaCha20::Auto);
+            spend(&control, &mut now, 60, 1.0, costs);
+            assert!(!control.status().is_last, "{costs:?}");
+        }
+    }
+
+    #[test]
+    fn the_other_modes_do_not_follow_the_cpu() {
+        let (control, mut now) = (ChaCha20Control::new(), Instant::now());
+        spend(&control, &mut now, 60, 1.0, costs(FAST, SLOW));
+        assert!(!control.status().is_last);
+        control.configure(ChaCha20::Never);
+        spend(&control, &mut now, 120, 0.0, costs(FAST, SLOW));
+        assert!(control.status().is_last);
+    }
+
+    #[test]
+    fn an_order_holds_until_the_next_reload() {
+        let control = ChaCha20Control::new();
+        let status = control.order("never").unwrap();
+        assert_eq!(status, ChaCha20Status { mode: ChaCha20::Never, ordered: true, is_last: true });
+        control.configure(ChaCha20::Client);
+        let status = control.status();
+        assert_eq!(status, ChaCha20Status { mode: ChaCha20::Client, ordered: false, is_last: false });
+        assert_eq!(Cause::ALL.map(|cause| control.switches(cause)), [1, 1, 0]);
+    }
+
+    #[test]
+    fn only_the_words_of_the_configuration_are_orders() {
+        let control = ChaCha20Control::new();
+        for word in ["", "Never", "off", "never\n"] {
+            assert!(control.order(word).is_err(), "{word:?}");
+        }
+        let message = control.order(&"\x1b".repeat(5000)).unwrap_err().to_string();
+        assert!(message.is_ascii() && message.len() < 400 && !message.contains('\x1b'), "{message}");
+        assert!(!control.status().ordered);
+    }
+
+    #[test]
+    fn workers_that_observe_together_count_as_one() {
+        let (control, now) = (ChaCha20Control::new(), Instant::now());
+        control.configure(ChaCha20::Auto);
+        let mut asked = 0;
+        for millisecond in 0..1000 {
+            let mut ask = || {
+                asked += 1;
+                1.0
+            };
+            control.observe(now + Duration::from_millis(millisecond), &mut ask, Costs::default);
+        }
+        assert_eq!(asked, 2);
+    }
+}
