@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 use crate::date;
 use crate::digits::saturating_decimal;
 use crate::encoding::accepts;
-use crate::list::{elements, split};
+use crate::list::{elements, is_quoted, split};
 
-pub use update::{fields, updated_lines};
+pub use update::{fields, is_of_connection, updated_lines};
 
 /// The directives of a response's Cache-Control that a shared cache obeys (RFC 9111 §5.2.2, RFC 5861).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,9 +65,8 @@ impl Directives {
                 let is_time =
                     matches!(key, b"max-age" | b"s-maxage" | b"stale-while-revalidate" | b"stale-if-error");
                 let number = argument.is_some_and(|argument| saturating_decimal(argument).is_some());
-                let is_cut = argument.is_some_and(|argument| {
-                    argument.starts_with(b"\"") && (argument.len() == 1 || !argument.ends_with(b"\""))
-                });
+                let is_cut =
+                    argument.is_some_and(|argument| argument.contains(&b'"') && !is_quoted(argument));
                 let starts_well = key.first().is_some_and(|byte| byte.is_ascii_lowercase() || *byte == b'*');
                 if !starts_well || !key.iter().all(key_byte) || (is_time && !number) || is_cut {
                     return None;

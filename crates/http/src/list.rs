@@ -20,6 +20,11 @@ pub(crate) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     split(value, b',').map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
 }
 
+/// Whether a text is one quoted string.
+pub(crate) fn is_quoted(text: &[u8]) -> bool {
+    text.strip_prefix(b"\"").and_then(end_of_quoted).is_some_and(|length| length + 1 == text.len())
+}
+
 impl<'v> Iterator for Split<'v> {
     type Item = &'v [u8];
 

@@ -16,7 +16,7 @@ use crate::m3u8::{BOM, FIRST_LINE};
 pub use delivery::{BadDirective, Delivery, Skip};
 pub use hls::{Playlist, Reach};
 pub use position::Position;
-pub use resolve::{resolve, without_dots};
+pub use resolve::resolve;
 
 /// The longest freshness a manifest gives itself; a target duration beyond ten minutes is a mistake.
 const FRESH_MAX: Duration = Duration::from_secs(300);

@@ -8,6 +8,7 @@ use super::head::{METHOD_BYTES_MAX, request_line_start};
 use super::host::host_of;
 use super::known::KnownFields;
 use super::line::{BodyFraming, HttpVersion, Method};
+use super::path::url_fault;
 use super::target::TargetParts;
 use super::{Path, Request, diagnose, fields_in, target};
 use crate::digits::decimal;
@@ -131,7 +132,7 @@ fn assemble<'h>(
         return Err(Rejection { status: Status::ExpectationFailed, reason: "unknown_expectation", close });
     }
     let (raw_path, query) = match target.path.starts_with('/') {
-        true => (uri::normalise(target.path), target.query.map(uri::normalise)),
+        true => (uri::normalise_path(target.path), target.query.map(uri::normalise)),
         false => (target.path.into(), target.query.map(Into::into)),
     };
     Ok(Request {
@@ -140,7 +141,8 @@ fn assemble<'h>(
         raw_target: line.raw_target,
         raw_path,
         query,
-        path: Path::parse(target.path),
+        url_fault: url_fault(target.path),
+        file_path: Path::parse(target.path),
         host: target.host.unwrap_or(host),
         body,
         keep_alive,

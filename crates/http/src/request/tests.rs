@@ -45,7 +45,7 @@ fn a_browsers_request_is_read_whole() {
     assert_eq!(request.method(), Method::Get);
     assert_eq!(request.version(), HttpVersion::Http11);
     assert_eq!(request.host(), "Video.Example");
-    assert_eq!(request.path().unwrap().as_bytes(), b"live/seg 1.m4s");
+    assert_eq!(request.file_path().unwrap().as_bytes(), b"live/seg 1.m4s");
     assert_eq!(request.raw_path(), "/live/seg%201.m4s");
     assert_eq!(request.query(), Some("token=a/b?c"));
     assert_eq!(request.raw_target(), "/live/seg%201.m4s?token=a/b?c");
@@ -127,7 +127,7 @@ fn all_forms_of_targets_are_understood() {
         assert_eq!((request.host(), request.raw_path(), request.query()), (host, path, query), "{target}");
         assert_eq!(request.raw_target(), target);
         assert_eq!(request.is_server_wide(), path == "*", "{target}");
-        assert_eq!(request.path() == Err(PathFault::NotAPath), !path.starts_with('/'), "{target}");
+        assert_eq!(request.file_path() == Err(PathFault::NotAPath), !path.starts_with('/'), "{target}");
     }
 }
 
@@ -170,18 +170,18 @@ fn a_path_that_no_file_can_have_is_still_a_request() {
     ] {
         let head = with_target("GET", target);
         let request = accepted(&head);
-        assert_eq!(request.path(), Err(fault), "{target}");
+        assert_eq!(request.file_path(), Err(fault), "{target}");
         assert!(request.keep_alive(), "{target}");
     }
     // The query belongs to no path.
-    assert!(accepted(&with_target("GET", "/a?../%00//\\")).path().is_ok());
+    assert!(accepted(&with_target("GET", "/a?../%00//\\")).file_path().is_ok());
 }
 
 #[test]
 fn a_plain_path_is_borrowed_from_the_head() {
     let head = with_target("GET", "/live/seg1.m4s");
     let request = accepted(&head);
-    let path = request.path().unwrap().as_bytes().as_ptr_range();
+    let path = request.file_path().unwrap().as_bytes().as_ptr_range();
     let head = head.as_bytes().as_ptr_range();
     assert!(head.start < path.start && path.end < head.end);
 }
@@ -525,7 +525,7 @@ fn a_validated_head_is_the_same_request_as_its_lines() {
         (request.host(), request.raw_path(), request.query()),
         (same.host(), same.raw_path(), same.query())
     );
-    assert_eq!((request.path(), request.raw_target()), (same.path(), same.raw_target()));
+    assert_eq!((request.file_path(), request.raw_target()), (same.file_path(), same.raw_target()));
     assert_eq!((request.range(), request.if_match()), (same.range(), same.if_match()));
     assert!(request.fields().eq(same.fields()));
 }
@@ -548,6 +548,6 @@ fn a_validated_head_that_is_no_request_is_refused_without_closing() {
         assert_eq!((rejection.status, rejection.close), (status, false));
     }
     assert!(of("POST", "a", Some("/"), b"expect: 100-continue\r\n").unwrap().expect_continue());
-    assert!(of("CONNECT", "a:443", None, b"").unwrap().path().is_err());
+    assert!(of("CONNECT", "a:443", None, b"").unwrap().file_path().is_err());
     assert!(of("OPTIONS", "a", Some("*"), b"").unwrap().is_server_wide());
 }

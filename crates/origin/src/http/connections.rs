@@ -110,7 +110,7 @@ impl Connections {
             match self.ask(origin, index, fetch, body, watch.as_ref()).await {
                 Ok(response) if !is_gateway_error(response.status()) => {
                     origin.report_response(index);
-                    if !repeatable || !fetch.is_declined_as_changed(&response) {
+                    if !repeatable || !fetch.is_declined_as_changed(response.status(), response.fields()) {
                         return Ok(response);
                     }
                     // A server may have another version, or another tag for the same one: the others are asked first.

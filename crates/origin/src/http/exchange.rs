@@ -5,7 +5,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Instant;
 
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tokio::time::timeout_at;
 
@@ -63,8 +63,7 @@ pub(super) async fn send(
             },
         }
     };
-    let has_body = sent.as_ref().is_ok_and(|response| !response.body().is_end_stream());
-    let exceeded = sender.progress.end(has_body);
+    let exceeded = sender.progress.end();
     sent.map_err(|mut failed| {
         if exceeded {
             return Failed::new(OriginError::InterimResponses);

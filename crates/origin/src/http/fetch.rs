@@ -10,7 +10,6 @@ use penstock_http::OriginUrl;
 use super::body::Outgoing;
 use super::error::OriginError;
 use super::framing::is_twin_of_any;
-use super::response::OriginResponse;
 use super::server::ServerId;
 
 /// A request to an origin.
@@ -100,14 +99,14 @@ impl Fetch {
     }
 
     /// Whether a response says that the object is not the version whose part is asked for (RFC 9110 §13.1.1, §13.1.5).
-    pub(super) fn is_declined_as_changed(&self, response: &OriginResponse<'_>) -> bool {
+    pub(super) fn is_declined_as_changed(&self, status: u16, fields: &HeaderMap) -> bool {
         let Some(("if-range", version)) = self.known.as_ref().map(|(name, value)| (*name, value)) else {
             return false;
         };
-        let validator = if version.starts_with('"') { "etag" } else { "last-modified" };
-        match (response.status(), response.first_field(validator)) {
+        let validator = if version.starts_with('"') { header::ETAG } else { header::LAST_MODIFIED };
+        match (status, fields.get(validator)) {
             (200 | 206, Some(found)) => found != version,
-            (200 | 412, None) | (412, Some(_)) => true,
+            (200, None) | (412, _) => true,
             _ => false,
         }
     }

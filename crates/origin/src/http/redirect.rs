@@ -5,9 +5,7 @@ use std::time::{Duration, SystemTime};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use penstock_http::OriginUrl;
 use penstock_http::caching::{HopBound, Response, limited};
-use penstock_http::manifest::without_dots;
-
-use super::response::OriginResponse;
+use penstock_http::uri::without_dots;
 
 /// A server, and path and query there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,9 +73,9 @@ pub(super) struct Hops {
 
 impl Hops {
     /// Adds a redirection.
-    pub(super) fn add(&mut self, redirection: &OriginResponse<'_>, now: SystemTime) {
-        self.bound = self.bound.min(read(redirection.status(), redirection.fields()).as_hop(now));
-        self.vary.extend(redirection.fields().get_all(header::VARY).iter().cloned());
+    pub(super) fn add(&mut self, status: u16, fields: &HeaderMap, now: SystemTime) {
+        self.bound = self.bound.min(read(status, fields).as_hop(now));
+        self.vary.extend(fields.get_all(header::VARY).iter().cloned());
     }
 
     /// The longest freshness of what they lead to; `None` if they name none.

@@ -58,51 +58,51 @@ enum Progress {
     /// Bytes that may still arrive before the end of a head. Interim responses count, since HTTP does not bound their number.
     Head {
         left: usize,
-        /// Whether the last read ended as a head does.
-        at_end: bool,
+        /// Whether the last read ended with a head behind which something has to come.
+        is_bare: bool,
     },
     /// Too many bytes came before the end of a head.
     Exceeded,
-    /// The head is here, and nothing of its body.
-    BeforeBody,
 }
 
 impl HeadProgress {
     /// Begins to count before a request.
     pub(super) fn begin(&self, bytes: usize) {
-        self.0.set(Progress::Head { left: bytes, at_end: false });
+        self.0.set(Progress::Head { left: bytes, is_bare: false });
     }
 
     /// Stops counting at the end of a head. Returns whether too many bytes came before.
-    pub(super) fn end(&self, has_body: bool) -> bool {
-        let before = self.0.get();
-        let is_bare = has_body && matches!(before, Progress::Head { at_end: true, .. });
-        self.0.set(if is_bare { Progress::BeforeBody } else { Progress::Elsewhere });
-        matches!(before, Progress::Exceeded)
+    pub(super) fn end(&self) -> bool {
+        matches!(self.0.replace(Progress::Elsewhere), Progress::Exceeded)
     }
 
     /// Counts bytes; false if they are too many.
     fn take(&self, bytes: &[u8]) -> bool {
-        let next = match self.0.get() {
-            Progress::Elsewhere | Progress::BeforeBody => Progress::Elsewhere,
-            Progress::Head { left, .. } => match left.checked_sub(bytes.len()) {
-                Some(left) => Progress::Head { left, at_end: bytes.ends_with(b"\r\n\r\n") },
-                None => Progress::Exceeded,
-            },
-            Progress::Exceeded => Progress::Exceeded,
-        };
-        self.0.set(next);
-        !matches!(next, Progress::Exceeded)
+        if let Progress::Head { left, .. } = self.0.get() {
+            let counted = left.checked_sub(bytes.len());
+            let is_bare = is_bare_head(bytes);
+            self.0.set(counted.map_or(Progress::Exceeded, |left| Progress::Head { left, is_bare }));
+        }
+        !matches!(self.0.get(), Progress::Exceeded)
     }
 
-    /// Notes that a read has to wait. Returns whether it waits for the first bytes of a body.
+    /// Notes that a read has to wait. Returns whether it is the first one behind a head that came alone.
     fn wait(&self) -> bool {
-        let is_before_body = matches!(self.0.get(), Progress::BeforeBody);
-        if is_before_body {
-            self.0.set(Progress::Elsewhere);
+        match self.0.get() {
+            Progress::Head { left, is_bare: true } => {
+                self.0.set(Progress::Head { left, is_bare: false });
+                true
+            }
+            _ => false,
         }
-        is_before_body
     }
+}
+
+/// Whether bytes that were read end with a head, unless its status says that no body follows.
+fn is_bare_head(bytes: &[u8]) -> bool {
+    const STATUS_AT: usize = "HTTP/1.1 ".len();
+    let status = bytes.get(STATUS_AT..STATUS_AT + 3).unwrap_or_default();
+    bytes.ends_with(b"\r\n\r\n") && !matches!(status, b"204" | b"304")
 }
 
 /// A stream that checks its end, and the bytes before the end of a head.

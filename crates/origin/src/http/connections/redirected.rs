@@ -54,7 +54,7 @@ impl Connections {
             fetch.known = validators::condition_at(Some(&mark), known);
             fetch.target.clone_from(&next.target);
             here = next;
-            hops.add(&response, SystemTime::now());
+            hops.add(response.status(), response.fields(), SystemTime::now());
             discard(response).await;
             response = fetch_at(origin, &here, &fetch).await?;
             behind = Some(mark);

@@ -219,7 +219,6 @@ fn a_fault_that_leaves_the_framing_alone_keeps_the_connection() {
 fn a_refusal_to_head_has_no_body_that_could_be_taken_for_the_next_response() {
     let server = server();
     for (lines, status) in [
-        ("Range: bytes=0-1\r\nRange: bytes=0-1\r\n", 400),
         ("Expect: tea\r\n", 417),
         ("Host: localhost\r\n", 400),
         ("X : a\r\n", 400),

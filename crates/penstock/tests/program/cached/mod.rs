@@ -16,6 +16,7 @@ mod live;
 pub(crate) mod low_latency;
 mod packager;
 pub(crate) mod passing;
+mod paths;
 mod purge;
 mod query;
 mod restart;
