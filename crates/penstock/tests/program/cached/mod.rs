@@ -19,6 +19,7 @@ pub(crate) mod passing;
 mod paths;
 mod purge;
 mod query;
+mod redirected;
 mod restart;
 mod secure;
 mod signed;
