@@ -218,11 +218,7 @@ fn a_fault_that_leaves_the_framing_alone_keeps_the_connection() {
 #[test]
 fn a_refusal_to_head_has_no_body_that_could_be_taken_for_the_next_response() {
     let server = server();
-    for (lines, status) in [
-        ("Expect: tea\r\n", 417),
-        ("Host: localhost\r\n", 400),
-        ("X : a\r\n", 400),
-    ] {
+    for (lines, status) in [("Expect: tea\r\n", 417), ("Host: localhost\r\n", 400), ("X : a\r\n", 400)] {
         for way in [Way::Plain, Way::Tls] {
             let mut client = connect(&server, way);
             client.send(format!("HEAD /next.txt HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n{NEXT}"));
