@@ -82,6 +82,9 @@ async fn object(mut exchange: Exchange<'_>, service: PeerService<'_>, identity: 
         return exchange.page(Status::MisdirectedRequest);
     };
     let request = exchange.request;
+    if request.url_path().is_err() {
+        return exchange.page(Status::NotFound);
+    }
     let Some(hop) = value(request, fields::HOP).and_then(Hop::named) else {
         return exchange.page(Status::BadRequest);
     };

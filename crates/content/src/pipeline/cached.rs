@@ -24,10 +24,6 @@ pub(crate) async fn from_cache(
     site: &Arc<HttpSite>,
     store: &Arc<Store>,
 ) -> Response {
-    // A path that no file can have is no request for an origin.
-    if exchange.request.path().is_err() {
-        return exchange.page(Status::NotFound);
-    }
     let context = exchange.context;
     let moment = store.stamp(context.clock.wall());
     let request = site.request(&context.known_keys, exchange.request, exchange.client.early, moment);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use penstock_cache::Object;
-use penstock_http::uri::normalise;
+use penstock_http::uri::normalise_target;
 use penstock_http::{BodyFraming, Rejection, Status};
 use penstock_origin::http::{Fetch, OriginError, RequestBody as OriginRequestBody, request_body};
 use tokio::sync::oneshot;
@@ -197,7 +197,7 @@ impl Forwarding {
     /// If other nodes share the objects, they forget them too, so that this node does not fetch them from there.
     async fn invalidate(&self, answer: &dyn OriginBody) {
         let named = ["location", "content-location"].into_iter().filter_map(|name| {
-            let target = normalise(self.on_the_same_origin(answer.field(name)?)?);
+            let target = normalise_target(self.on_the_same_origin(answer.field(name)?)?);
             let (path, query) = split_target(&target);
             Some(self.site.target(path, query).into_owned())
         });

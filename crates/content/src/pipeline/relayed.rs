@@ -33,10 +33,6 @@ const NOT_PASSED_ON: [&str; 11] = [
 /// Relays the response of a server.
 pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &Arc<HttpSite>) -> Response {
     let (context, request) = (exchange.context, exchange.request);
-    // A path that no file can have is no request for an origin.
-    if request.path().is_err() {
-        return exchange.page(Status::NotFound);
-    }
     let Ok(place) = context.enter_fetch(exchange.requester) else {
         return exchange.page(Status::TooManyRequests);
     };

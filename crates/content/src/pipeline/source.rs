@@ -64,6 +64,9 @@ fn source_of<'s>(exchange: &Exchange<'_>, site: &'s Site) -> Source<'s> {
         SiteOrigin::Http(http, store) => Some((http, Some(store))),
         SiteOrigin::Relayed(http) => Some((http, None)),
     };
+    if forwarded.is_some() && request.url_path().is_err() && !request.is_server_wide() {
+        return Source::Page(Status::NotFound);
+    }
     match (request.method(), forwarded) {
         (Method::Get | Method::Head, _) => Source::Read,
         (Method::Options, Some((http, store))) if site.forwards_options() && !request.is_server_wide() => {
@@ -71,9 +74,6 @@ fn source_of<'s>(exchange: &Exchange<'_>, site: &'s Site) -> Source<'s> {
         }
         (Method::Options, _) => Source::Options,
         (Method::Other(method), Some((http, store))) if site.methods.iter().any(|known| known == method) => {
-            if request.path().is_err() {
-                return Source::Page(Status::NotFound);
-            }
             Source::Forwarded(http, store)
         }
         (Method::Other(_), _) => Source::Page(Status::MethodNotAllowed),
