@@ -9,7 +9,7 @@ mod spread;
 mod successors;
 mod variants;
 
-pub(crate) use cache_request::{CacheRequest, RequestFields, split_target};
+pub(crate) use cache_request::{CacheRequest, OwnWords, RequestFields, split_target};
 pub use http_site::HttpSite;
 pub(crate) use http_site::Sharing;
 pub use known_keys::KnownKeys;

@@ -31,7 +31,7 @@ pub fn fuzz_request_head(input: &[u8]) {
         path.assert_safe();
     }
     let now = UNIX_EPOCH;
-    evaluate(&request, &Validators { etag: "\"1\"", modified: now });
+    evaluate(&request, &Validators { etag: "\"1\"", modified: now, is_date_strong: true });
     select(request.range(), u64::from(bytes[0]), 16);
     encoding::negotiate(request.accept_encoding(), &[Encoding::Brotli, Encoding::Gzip]);
     let mut skipper = BodyDecoder::new(request.body(), 1 << 16);

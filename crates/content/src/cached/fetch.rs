@@ -17,7 +17,7 @@ use crate::clock::Moment;
 use crate::fault::origin_status;
 use crate::fill::{claim_missing, fill_object, may_go_past_cache, record_fault, slices_of, window};
 use crate::lifetime::Freshness;
-use crate::object::{ObjectMetadata, is_newer_playlist};
+use crate::object::{ObjectMetadata, Validation, is_newer_playlist};
 use crate::origin::{
     OriginResponse, Relay, Repeatable, Wanted, ask, count_answer, forward_fields, has_unknown_end, relay,
     whole_length,
@@ -51,21 +51,31 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
     let mut fetched = requests.ask_for_object(lookup).await;
     let mut now = lookup.context.moment();
     if let (Ok(answer), Some(object)) = (&fetched, &stale)
-        && answer.status() == 304
+        && matches!(answer.status(), 304 | 412)
     {
-        metrics.origin("not_modified");
-        if object.description().confirm(&**answer, lookup.request.moment, now) {
-            claim.keep(object, CacheStatus::Revalidated);
-            return;
-        }
-        // For one client only, and without a body: the origin is asked again for a whole response.
-        if claim.reply.is_closed() {
+        let validation = match answer.status() {
+            304 => {
+                metrics.origin("not_modified");
+                object.description().confirm(&**answer, &lookup.request, now)
+            }
+            // The condition of a client is not sent, so this is about the one of the cache.
+            _ => Validation::OtherVersion,
+        };
+        match validation {
+            Validation::Confirmed => {
+                claim.keep(object, CacheStatus::Revalidated);
+                return;
+            }
             // That client has left, and those that wait look again.
-            lookup.store.index.forget_version(object.key(), object);
-            return;
+            Validation::Unshared if claim.reply.is_closed() => {
+                lookup.store.index.forget_version(object.key(), object);
+                return;
+            }
+            Validation::Unshared => unshared = stale.take(),
+            Validation::OtherVersion => {}
         }
+        // There is no body: the origin is asked again for a whole response.
         drop(fetched);
-        unshared = stale.take();
         unconditional = ObjectRequests::new(lookup, None);
         fetched = unconditional.ask_for_object(lookup).await;
         now = lookup.context.moment();
@@ -83,7 +93,10 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
     match (fetched, substitute) {
         (fetched, Some(object)) => {
             metrics.origin(fetched.err().map_or("server_error", OriginError::label));
-            claim.share(object, CacheStatus::StaleIfError);
+            match lookup.own_words() {
+                Some(_) => claim.give_to_first(object, CacheStatus::StaleIfError),
+                None => claim.share(object, CacheStatus::StaleIfError),
+            }
         }
         (Err(error), None) => {
             metrics.origin(error.label());
@@ -200,7 +213,14 @@ async fn take_in(
     }
     let kind = std::mem::replace(&mut response.kind, BodyKind::Other);
     let request = selected(lookup, &*response.head);
-    let (mut metadata, storage) = ObjectMetadata::read(&*response.head, &request, site, kind, now);
+    let (mut metadata, mut storage) = ObjectMetadata::read(&*response.head, &request, site, kind, now);
+    let own_words = lookup.own_words().filter(|_| !matches!(metadata.status, 200..300));
+    if let Some(words) = own_words {
+        metadata.set_own_words(words);
+        if storage != Storage::Private {
+            storage = Storage::Passing;
+        }
+    }
     if let Some(manifest) = metadata.manifest() {
         site.learn(&lookup.request.target, manifest);
     }
@@ -305,6 +325,18 @@ fn failure(lookup: &Lookup, error: OriginError, now: Moment) -> Stored {
         (OriginError::Unsendable, Some(_)) => 502,
         (error, _) => origin_status(error).code(),
     };
-    let metadata = ObjectMetadata::failure(status, error.into(), &lookup.request, &lookup.site, now);
+    let mut metadata = ObjectMetadata::failure(status, error.into(), &lookup.request, &lookup.site, now);
+    // What these say is not about the request.
+    let is_about_request = !matches!(
+        error,
+        OriginError::Unreachable
+            | OriginError::Timeout
+            | OriginError::Busy
+            | OriginError::Certificate
+            | OriginError::Handshake
+    );
+    if let Some(words) = lookup.own_words().filter(|_| is_about_request) {
+        metadata.set_own_words(words);
+    }
     Object::new(&lookup.request.key, metadata, Some(0), Arc::clone(&lookup.store.tier))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use penstock_cache::purge::PurgeEffect;
 use penstock_cache::{ClaimResult, IndexEntry, Object, ObjectClaim};
 use penstock_config::limits;
 use penstock_http::Status;
@@ -42,6 +43,7 @@ impl Lookup {
     /// # Errors
     /// The status to answer with: the fetch of the last attempt was given up, or too many requests wait already.
     pub(crate) async fn find(&self) -> Result<LookupResult, Status> {
+        let mut lookup = self.clone();
         let mut request = self.request.clone();
         let mut status = CacheStatus::Hit;
         // An attempt may end with an object that was purged before this request, or with another variant.
@@ -51,23 +53,26 @@ impl Lookup {
                 request.key = key;
                 status = CacheStatus::Hit;
             }
-            match self.look_at(&request, &mut status).await? {
+            match lookup.look_at(&request, &mut status).await? {
                 Some(found) if self.is_other_variant(&found.object, &request) => {}
-                Some(found) => return Ok(found),
-                None => {}
+                Some(found) if lookup.may_take(&found.object) => return Ok(found),
+                // Behind an answer that may be about the words of another client: the next request is for all that wait.
+                Some(_) | None => lookup.loops = None,
             }
             // A purge that came meanwhile concerns the object of that attempt, and not that of the next one.
             request.moment = self.store.stamp(self.context.clock.wall());
         }
         // A fetch for this request alone, which begins after all purges so far.
-        self.fetch(&request, None, None).await
+        lookup.fetch(&request, None, None).await
     }
 
-    /// Whether an object that this request waited for is too old for it: it was purged, and its fetch did not begin after
-    /// this request. A later purge may be in force already, but was not when this request came.
+    /// Whether an object that this request waited for is too old for it: it was purged, softly or not, and its fetch did not
+    /// begin after this request. A later purge may be in force already, but was not when this request came.
     fn is_purged_for_this(&self, object: &Arc<Object<ObjectMetadata>>) -> bool {
-        self.store.drop_if_purged(object, self.context.now())
-            && object.description().unpurged_until() < self.request.moment
+        let now = self.context.now();
+        let is_purged = self.store.drop_if_purged(object, now)
+            || self.store.judge(object.description(), now) == PurgeEffect::Stale;
+        is_purged && object.description().unpurged_until() < self.request.moment
     }
 
     /// Whether the object is not the variant that the request selects. Then what it varies by is known from now on.

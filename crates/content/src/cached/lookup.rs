@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::object::ObjectMetadata;
 use crate::origin::BodyReceiver;
 use crate::requester::Requester;
-use crate::site::{CacheRequest, HttpSite};
+use crate::site::{CacheRequest, HttpSite, OwnWords};
 use crate::store::Store;
 
 /// One object to look up, and what is needed to fetch it. It outlives the client's request.
@@ -62,6 +62,22 @@ impl Lookup {
     /// The same lookup of another object.
     pub(crate) fn of(&self, request: CacheRequest<'static>, held: Option<HeldRequest>) -> Self {
         Self { request, held, ..self.clone() }
+    }
+
+    /// What the requests to the origin say of the client. What another node says of itself in CDN-Loop is not its client's.
+    pub(crate) fn own_words(&self) -> Option<OwnWords> {
+        let is_of_nodes = |loops: &str| match (&self.site.sharing, self.requester) {
+            (Some(sharing), Requester::Peer(_)) => sharing.peers.are_members(loops),
+            (_, Requester::Client(_) | Requester::Peer(_)) => false,
+        };
+        let (early, loops) = (self.request.early, self.loops.clone().filter(|loops| !is_of_nodes(loops)));
+        (early || loops.is_some()).then_some(OwnWords { early, loops })
+    }
+
+    /// Whether an object answers this client, by the words that it may be about.
+    pub(crate) fn may_take(&self, object: &Object<ObjectMetadata>) -> bool {
+        let words = object.description().own_words();
+        words.is_none_or(|words| self.own_words().as_ref() == Some(words))
     }
 }
 
@@ -118,10 +134,11 @@ impl FetchClaim {
     }
 
     /// Gives the object to the request that began the fetch, with its body unless that comes through the cache. Each
-    /// other waiter has to fetch for itself.
+    /// other waiter has to fetch for itself; if the response may be about the words of that one client, they look again.
     pub(crate) fn give_unshared(self, object: &Arc<Object<ObjectMetadata>>, receiver: Option<BodyReceiver>) {
-        if let Some(claim) = self.claim {
-            claim.make_private();
+        match self.claim {
+            Some(claim) if object.description().own_words().is_none() => claim.make_private(),
+            claim => drop(claim),
         }
         reply(self.reply, object, CacheStatus::Uncacheable, receiver);
     }

@@ -243,10 +243,15 @@ impl Fixture {
 
     /// The same as a task.
     pub(super) fn spawn(&self, line: &str, fields: &str) -> JoinHandle<Answer> {
+        self.spawn_as(line, fields, false)
+    }
+
+    /// The same, as early data or not.
+    pub(super) fn spawn_as(&self, line: &str, fields: &str, early: bool) -> JoinHandle<Answer> {
         let (context, sites) = (Rc::clone(&self.context), Arc::clone(&self.sites));
         let (line, fields) = (line.to_owned(), fields.to_owned());
         tokio::task::spawn_local(async move {
-            let response = open(&context, &sites, &line, &fields, false).await;
+            let response = open(&context, &sites, &line, &fields, early).await;
             read(&context, response).await
         })
     }

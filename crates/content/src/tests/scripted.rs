@@ -204,6 +204,8 @@ pub(super) struct OriginRequest {
     pub(super) fields: HeaderMap,
     pub(super) range: Option<(u64, u64)>,
     pub(super) known: Option<(&'static str, String)>,
+    /// Whether it is marked as early data.
+    pub(super) early: bool,
     /// When, in milliseconds since the first request.
     pub(super) at: u128,
 }
@@ -264,6 +266,7 @@ impl ScriptedOrigin {
             fields: fetch.fields.clone(),
             range: fetch.range,
             known: fetch.known.clone(),
+            early: fetch.early,
             at: (now - first).as_millis(),
         };
         self.asked.borrow_mut().push(asked.clone());

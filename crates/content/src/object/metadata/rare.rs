@@ -1,6 +1,6 @@
 //! Values that few objects have.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use once_cell::race::OnceBox;
@@ -8,7 +8,7 @@ use penstock_config::limits;
 use penstock_http::manifest::Manifest;
 
 use crate::fault::FillFault;
-use crate::site::RequestFields;
+use crate::site::{OwnWords, RequestFields};
 
 /// What an allocation takes beside its bytes, about.
 const BLOCK_BYTES: usize = 24;
@@ -20,6 +20,8 @@ pub(super) struct Rare {
     pub(super) failure: Option<FillFault>,
     /// The last fault of the fill of a slice, by slice; see [`limits::FILL_FAULTS`].
     pub(super) faults: Mutex<Vec<(u32, FillFault)>>,
+    /// The words of a client that the response may be about.
+    pub(super) own_words: OnceLock<OwnWords>,
     /// The parsed body, if it is a manifest.
     pub(super) manifest: Option<Manifest>,
     /// Fields of the request that went to the origin.
