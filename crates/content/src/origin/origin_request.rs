@@ -50,7 +50,7 @@ pub(crate) fn count_answer(context: &Context, answer: &dyn OriginBody) {
 }
 
 /// Asks for bytes of an object. Returns the response and the byte of the object at which its body begins: the first of
-/// `wanted`, or 0 if the origin ignores Range.
+/// `wanted`, or 0 if the origin ignores Range. A part may end before the last byte of `wanted`.
 ///
 /// # Errors
 /// See [`FillFault`].
@@ -63,7 +63,13 @@ pub(crate) async fn ask_for<'f>(
 ) -> Result<(Box<dyn OriginBody + 'f>, u64), FillFault> {
     let metadata = object.description();
     let asked = Wanted { target: metadata.target(), first_byte: wanted.start, requester, loops: None };
-    let answer = ask(context, &metadata.site, &asked, fetch).await?;
+    let mut answer = ask(context, &metadata.site, &asked, fetch).await?;
+    if answer.status() == 412 && fetch.known.is_some() {
+        // The origin does not know the condition. The validators of its response tell the version as well.
+        drop(answer);
+        let unconditional = Fetch { known: None, ..fetch.clone() };
+        answer = ask(context, &metadata.site, &asked, &unconditional).await?;
+    }
     match answer.status() {
         206 => {
             let (first, last, total) =
@@ -71,7 +77,7 @@ pub(crate) async fn ask_for<'f>(
             if Some(total) != object.length() || !metadata.is_same_version(&*answer) {
                 return Err(FillFault::Changed);
             }
-            if (first, last) != (wanted.start, wanted.end - 1) {
+            if first != wanted.start || last >= wanted.end {
                 return Err(OriginError::Malformed.into());
             }
             count_answer(context, &*answer);

@@ -204,7 +204,10 @@ fn a_body_that_only_the_end_of_its_connection_ends_is_delivered_and_not_stored()
             fixture.origin.reply(Reply::ok(FRESH, b"hello").close_delimited());
         }
         for _ in 0..2 {
-            assert_eq!(fixture.get("GET /x", "").await.summary(), (200, "miss", "hello".to_owned()));
+            let answer = fixture.get("GET /x", "").await;
+            assert_eq!(answer.summary(), (200, "miss", "hello".to_owned()));
+            let status = answer.field("cache-status");
+            assert_eq!(status, "penstock; fwd=uri-miss; fwd-status=200; detail=close-delimited");
         }
         assert_eq!(fixture.origin.requests(), 2);
     });
@@ -289,6 +292,54 @@ fn a_fill_waits_for_a_slow_reader_while_the_cache_is_full() {
             assert!(answer.body == whole, "{} bytes, {:?}", answer.body.len(), answer.fault);
             let asked = fixture.origin.asked();
             assert!(asked.len() >= requests && (requests > 1 || asked.len() == 1), "{pause} ms: {asked:?}");
+        });
+    }
+}
+
+#[test]
+fn a_part_that_ends_early_is_taken_and_the_rest_is_asked_for() {
+    // Bytes of a part at most, and of the object.
+    for (most, length) in [(1000, SLICE), (SLICE / 2 + 1, 3 * SLICE + 7), (SLICE, 5 * SLICE)] {
+        run(async move {
+            let fixture = Fixture::cached();
+            let whole = content(length, 0);
+            let body = whole.clone();
+            fixture.origin.handle(move |asked| {
+                let range = asked.range.map(|(first, last)| (first, last.min(first + most as u64 - 1)));
+                Reply::part_of(&body, FRESH, &OriginRequest { range, ..asked.clone() })
+            });
+            let answer = fixture.get("GET /x", "").await;
+            assert_eq!((answer.status, answer.fault), (200, None), "{}", answer.field("cache-status"));
+            assert!(answer.body == whole, "{most} of {length}");
+            let part = fixture.get("GET /y", &format!("Range: bytes=10-{}\r\n", length - 5)).await;
+            assert!(part.body == whole[10..=length - 5], "{most} of {length}");
+            assert_eq!(fixture.get("GET /x", "").await.summary().1, "hit");
+            let requests = u64::try_from(fixture.origin.requests()).unwrap();
+            assert!(requests <= 2 * (length as u64).div_ceil(most as u64) + 8, "{requests} requests");
+        });
+    }
+}
+
+#[test]
+fn a_part_without_the_bytes_that_it_announces_ends_after_some_attempts() {
+    for fields in [FRESH, &[("cache-control", "no-store"), ("etag", "\"a\"")]] {
+        run(async move {
+            let fixture = Fixture::cached();
+            let whole = content(5 * SLICE, 0);
+            fixture.origin.handle(move |asked| {
+                let (first, _) = asked.range.unwrap();
+                match first {
+                    0 => Reply::part_of(&whole, fields, asked),
+                    _ => Reply::new(206)
+                        .with(fields)
+                        .with(&[("content-range", &format!("bytes {first}-{first}/{}", whole.len()))])
+                        .unannounced(),
+                }
+            });
+            let answer = fixture.get("GET /x", "").await;
+            let fault = Some(BodyError::Gone(Some(FillFault::Origin(OriginError::CutShort))));
+            assert_eq!(answer.fault, fault);
+            assert!(fixture.origin.requests() < 40, "{} requests", fixture.origin.requests());
         });
     }
 }
