@@ -17,6 +17,7 @@ use crate::origin::content_range::content_range;
 use crate::origin::upstream::{Wanted, ask};
 use crate::origins::OriginBody;
 use crate::requester::Requester;
+use crate::site::without_cookie;
 
 /// Adds fields of the client's request to a request for the origin.
 pub(crate) fn forward_fields(fields: &[(String, String)], fetch: &mut Fetch) {
@@ -145,24 +146,5 @@ pub(crate) fn name_client(fetch: &mut Fetch, how: Forwarded, host: &str, address
             fetch.pass("forwarded", element.as_bytes());
         }
         Forwarded::Off => {}
-    }
-}
-
-/// The value of Cookie without one of them: the token is not for the origin.
-fn without_cookie(value: &[u8], name: &str) -> String {
-    let text = String::from_utf8_lossy(value);
-    let is_other = |cookie: &&str| cookie.split_once('=').map_or(*cookie, |(found, _)| found) != name;
-    text.split(';').map(str::trim).filter(is_other).collect::<Vec<_>>().join("; ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_cookie;
-
-    #[test]
-    fn the_token_is_taken_out_of_the_cookies() {
-        for (sent, left) in [("pass=1", ""), ("a=1; pass=2;b=3", "a=1; b=3"), ("passport=1", "passport=1")] {
-            assert_eq!(without_cookie(sent.as_bytes(), "pass"), left);
-        }
     }
 }
