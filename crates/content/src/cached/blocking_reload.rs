@@ -145,9 +145,8 @@ impl Lookup {
                 IndexEntry::Known(object) => return Ok(LookupResult::shared(object, CacheStatus::Hit)),
                 IndexEntry::Pending(pending) => pending,
             };
-            if self.is_crowd(pending.waiters()) {
-                return Err(Status::ServiceUnavailable);
-            }
+            let place = self.context.enter_wait(self.requester, pending.waiters());
+            let _place = place.map_err(|_| Status::ServiceUnavailable)?;
             let resolved = tokio::select! {
                 biased;
                 resolved = pending.result() => resolved,

@@ -131,13 +131,13 @@ impl Lookup {
                 },
             },
         };
-        if self.is_crowd(pending.waiters()) {
+        let Ok(_place) = self.context.enter_wait(self.requester, pending.waiters()) else {
             // A fetch for each of them would be a request to the origin for each of them.
             return match stale.filter(|object| object.description().may_replace_an_error(now)) {
                 Some(object) => Ok(Some(LookupResult::shared(object, CacheStatus::Stale))),
                 None => Err(Status::ServiceUnavailable),
             };
-        }
+        };
         let resolved = tokio::select! {
             biased;
             resolved = unless_slow(stale.as_ref(), now, pending.result()) => resolved,
@@ -154,11 +154,6 @@ impl Lookup {
             // The other fetch was given up.
             None => Ok(None),
         }
-    }
-
-    /// Whether this number of requests is too many to wait for one fetch.
-    pub(crate) fn is_crowd(&self, waiters: usize) -> bool {
-        waiters > self.context.waiters_per_fill.get()
     }
 
     /// Starts a fetch that outlives this request, and waits for its head.
