@@ -4,7 +4,7 @@ use std::fs;
 
 use penstock_config::{EarlyRequests, HostPattern, Origin};
 
-use super::fixture::{Answer, Fixture, content, http_origin, read, run, run_with_files, site};
+use super::fixture::{Answer, Fixture, SLICE, content, http_origin, read, run, run_with_files, site};
 use super::scripted::{Gate, Reply};
 use crate::response::ContentLength;
 
@@ -294,4 +294,24 @@ fn a_status_of_the_origin_without_content_has_none() {
         let range = fixture.get("GET /y", "Range: bytes=0-0\r\n").await;
         assert_eq!(range.summary(), (404, "miss", "gone".to_owned()), "ranges select parts of a 200 only");
     });
+}
+
+#[test]
+fn a_long_beginning_of_a_growing_body_is_sent_as_it_comes() {
+    for range in ["0-", &format!("0-{}", SLICE - 1), "0-999999"] {
+        let range = range.to_owned();
+        run(async move {
+            let fixture = Fixture::cached();
+            let gate = Gate::new();
+            let fields = [("cache-control", "max-age=100"), ("etag", "\"a\"")];
+            let reply = Reply::ok(&fields, b"first ").wait(&gate).bytes(b"second").unannounced();
+            fixture.origin.reply(reply);
+            let response = fixture.open("GET /x", &format!("Range: bytes={range}\r\n")).await;
+            assert_eq!((response.status, response.length), (200, ContentLength::Unknown), "{range}");
+            gate.open();
+            assert_eq!(read(&fixture.context, response).await.body, b"first second");
+            let part = fixture.get("GET /x", &format!("Range: bytes={range}\r\n")).await;
+            assert_eq!((part.status, part.body.as_slice()), (206, &b"first second"[..]), "{range}");
+        });
+    }
 }
