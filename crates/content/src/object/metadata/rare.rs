@@ -53,10 +53,13 @@ impl Rare {
         size_of::<Self>() + fields.sum::<usize>() + updated + segments
     }
 
-    /// Why the last fill of this slice failed.
+    /// Why the last fill of this slice failed. If so many fills have failed that some of the faults were dropped, this may be
+    /// the last fault of another slice: a cache without space or an origin without answers fails them all.
     pub(super) fn fault_of(&self, slice: u32) -> Option<FillFault> {
         let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        faults.iter().rfind(|(failed, _)| *failed == slice).map(|(_, fault)| *fault)
+        let own = faults.iter().rfind(|(failed, _)| *failed == slice);
+        let last = || faults.last().filter(|_| faults.len() >= limits::FILL_FAULTS);
+        own.or_else(last).map(|(_, fault)| *fault)
     }
 
     /// Records why the fill of a slice failed.
@@ -75,6 +78,18 @@ mod tests {
     use penstock_sys::heap::live_bytes;
 
     use super::*;
+
+    #[test]
+    fn when_all_fills_fail_for_lack_of_space_each_reader_is_told_so() {
+        let rare = Rare::default();
+        rare.set_fault(7, FillFault::ServerError);
+        assert_eq!((rare.fault_of(7), rare.fault_of(8)), (Some(FillFault::ServerError), None));
+        for slice in 0..4 * u32::try_from(limits::FILL_FAULTS).unwrap() {
+            rare.set_fault(slice, FillFault::NoSpace);
+            assert!((0..=slice).all(|slice| rare.fault_of(slice) == Some(FillFault::NoSpace)), "{slice}");
+        }
+        assert_eq!(rare.faults.lock().unwrap().len(), limits::FILL_FAULTS);
+    }
 
     #[test]
     fn the_memory_of_a_low_latency_playlist_is_counted() {
