@@ -154,7 +154,9 @@ impl Lookup {
             };
             match resolved {
                 Some(ClaimResult::Shared(object)) if self.is_other_variant(&object, &self.request) => {}
-                Some(ClaimResult::Shared(object)) if !lookup.may_take(&object) => lookup.loops = None,
+                Some(ClaimResult::Shared(object)) if !lookup.may_take(&object) => {
+                    lookup.ask_plainly(&self.request)
+                }
                 Some(ClaimResult::Shared(object)) => {
                     return Ok(LookupResult::shared(object, CacheStatus::Collapsed));
                 }

@@ -23,7 +23,7 @@ use crate::origin::{
     whole_length,
 };
 use crate::origins::OriginBody;
-use crate::site::{BodyKind, CacheRequest};
+use crate::site::{BodyKind, CacheRequest, OwnWords};
 
 type Stored = Arc<Object<ObjectMetadata>>;
 
@@ -93,9 +93,10 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
     match (fetched, substitute) {
         (fetched, Some(object)) => {
             metrics.origin(fetched.err().map_or("server_error", OriginError::label));
-            match lookup.own_words() {
-                Some(_) => claim.give_to_first(object, CacheStatus::StaleIfError),
-                None => claim.share(object, CacheStatus::StaleIfError),
+            let marked = |words: OwnWords| words.early || words.loops.is_some();
+            match lookup.own_words(&[]).is_some_and(marked) {
+                true => claim.give_to_first(object, CacheStatus::StaleIfError),
+                false => claim.share(object, CacheStatus::StaleIfError),
             }
         }
         (Err(error), None) => {
@@ -190,6 +191,17 @@ async fn ask_for_object<'f>(
     }
 }
 
+/// The words of the client that a response may be about. What a status says of the target whoever asks is about none of the
+/// fields that the origin does not name in Vary (RFC 9110 §15.1).
+fn words_of_answer(lookup: &Lookup, answer: &ObjectMetadata) -> Option<OwnWords> {
+    let words = lookup.own_words(answer.varies_by())?;
+    match answer.status {
+        200..300 => None,
+        300 | 301 | 308 | 404 | 410 | 414 | 501 if !words.early && words.loops.is_none() => None,
+        _ => Some(words),
+    }
+}
+
 /// Makes an object of a response, gives it to those it is for, and fills it.
 async fn take_in(
     lookup: &Lookup,
@@ -214,8 +226,7 @@ async fn take_in(
     let kind = std::mem::replace(&mut response.kind, BodyKind::Other);
     let request = selected(lookup, &*response.head);
     let (mut metadata, mut storage) = ObjectMetadata::read(&*response.head, &request, site, kind, now);
-    let own_words = lookup.own_words().filter(|_| !matches!(metadata.status, 200..300));
-    if let Some(words) = own_words {
+    if let Some(words) = words_of_answer(lookup, &metadata) {
         metadata.set_own_words(words);
         if storage != Storage::Private {
             storage = Storage::Passing;
@@ -335,7 +346,7 @@ fn failure(lookup: &Lookup, error: OriginError, now: Moment) -> Stored {
             | OriginError::Certificate
             | OriginError::Handshake
     );
-    if let Some(words) = lookup.own_words().filter(|_| is_about_request) {
+    if let Some(words) = lookup.own_words(&[]).filter(|_| is_about_request) {
         metadata.set_own_words(words);
     }
     Object::new(&lookup.request.key, metadata, Some(0), Arc::clone(&lookup.store.tier))

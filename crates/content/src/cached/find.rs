@@ -45,7 +45,7 @@ impl Lookup {
     pub(crate) async fn find(&self) -> Result<LookupResult, Status> {
         let mut lookup = self.clone();
         let mut request = self.request.clone();
-        let mut status = CacheStatus::Hit;
+        let (mut status, mut is_plain) = (CacheStatus::Hit, false);
         // An attempt may end with an object that was purged before this request, or with another variant.
         for _ in 0..2 * limits::ORIGIN_ATTEMPTS {
             // What the object varies by may have become known while this waited.
@@ -54,10 +54,15 @@ impl Lookup {
                 status = CacheStatus::Hit;
             }
             match lookup.look_at(&request, &mut status).await? {
-                Some(found) if self.is_other_variant(&found.object, &request) => {}
+                Some(found) if self.is_other_variant(&found.object, &self.request) => {}
                 Some(found) if lookup.may_take(&found.object) => return Ok(found),
-                // Behind an answer that may be about the words of another client: the next request is for all that wait.
-                Some(_) | None => lookup.loops = None,
+                // An answer that may be about the words of another client: the next request is for all that wait.
+                Some(_) => is_plain = true,
+                None => lookup.loops = None,
+            }
+            if is_plain {
+                lookup.ask_plainly(&self.request);
+                request.fields = Arc::clone(&lookup.request.fields);
             }
             // A purge that came meanwhile concerns the object of that attempt, and not that of the next one.
             request.moment = self.store.stamp(self.context.clock.wall());

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::object::ObjectMetadata;
 use crate::origin::BodyReceiver;
 use crate::requester::Requester;
-use crate::site::{CacheRequest, HttpSite, OwnWords};
+use crate::site::{CacheRequest, HttpSite, OwnWords, is_same_variant, selecting};
 use crate::store::Store;
 
 /// One object to look up, and what is needed to fetch it. It outlives the client's request.
@@ -64,20 +64,39 @@ impl Lookup {
         Self { request, held, ..self.clone() }
     }
 
-    /// What the requests to the origin say of the client. What another node says of itself in CDN-Loop is not its client's.
-    pub(crate) fn own_words(&self) -> Option<OwnWords> {
+    /// What the requests to the origin say of the client, if the response varies by the fields `names`.
+    pub(crate) fn own_words(&self, names: &[String]) -> Option<OwnWords> {
+        let mut by = self.store.variants.names(&self.request);
+        by.extend_from_slice(names);
+        let fields = selecting(&self.request.fields, &by, false);
+        let (early, loops) = (self.request.early, self.own_loops());
+        (early || loops.is_some() || !fields.is_empty()).then_some(OwnWords { early, loops, fields })
+    }
+
+    /// CDN-Loop of the client. What another node says of itself there is not its client's.
+    fn own_loops(&self) -> Option<Arc<str>> {
         let is_of_nodes = |loops: &str| match (&self.site.sharing, self.requester) {
             (Some(sharing), Requester::Peer(_)) => sharing.peers.are_members(loops),
             (_, Requester::Client(_) | Requester::Peer(_)) => false,
         };
-        let (early, loops) = (self.request.early, self.loops.clone().filter(|loops| !is_of_nodes(loops)));
-        (early || loops.is_some()).then_some(OwnWords { early, loops })
+        self.loops.clone().filter(|loops| !is_of_nodes(loops))
     }
 
     /// Whether an object answers this client, by the words that it may be about.
     pub(crate) fn may_take(&self, object: &Object<ObjectMetadata>) -> bool {
-        let words = object.description().own_words();
-        words.is_none_or(|words| self.own_words().as_ref() == Some(words))
+        object.description().own_words().is_none_or(|OwnWords { early, loops, fields }| {
+            let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+            (*early, loops) == (self.request.early, &self.own_loops())
+                && is_same_variant(fields, &self.request.fields, &names)
+        })
+    }
+
+    /// Leaves the words of the client that sent `request` out of further requests to the origin, so that the answer is for all
+    /// that wait.
+    pub(crate) fn ask_plainly(&mut self, request: &CacheRequest<'_>) {
+        self.loops = None;
+        let names = self.store.variants.names(request);
+        self.request.fields = selecting(&request.fields, &names, true).into();
     }
 }
 

@@ -61,6 +61,16 @@ fn is_personal(name: &str) -> bool {
     matches!(name, "authorization" | "cookie")
 }
 
+/// The fields of a request that select its variant among responses that vary by `names`, or those that do not.
+pub(crate) fn selecting(
+    fields: &[(String, String)],
+    names: &[String],
+    does_select: bool,
+) -> Vec<(String, String)> {
+    let is_one = |name: &String| (names.contains(name) || is_personal(name)) == does_select;
+    fields.iter().filter(|(name, _)| is_one(name)).cloned().collect()
+}
+
 /// Whether a request has fields that select responses for one user.
 pub(crate) fn has_personal(fields: &[(String, String)]) -> bool {
     fields.iter().any(|(name, _)| is_personal(name))

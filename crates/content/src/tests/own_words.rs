@@ -118,3 +118,56 @@ fn a_success_is_shared_whatever_the_words_of_its_client_are() {
         assert_eq!(fixture.get("GET /x", "").await.summary(), (200, "hit", "good".to_owned()));
     });
 }
+
+#[test]
+fn a_refusal_because_of_a_forwarded_field_that_selects_nothing_is_for_clients_with_that_value() {
+    const LANGUAGE: &str = "Accept-Language: fr\r\n";
+    for vary in [&["user-agent"][..], &["accept-language", "user-agent"]] {
+        run(async move {
+            let fixture = Fixture::with(|site| {
+                site.cache.vary = vary.iter().map(|name| (*name).to_owned()).collect();
+            });
+            let gate = Gate::new();
+            let passing = gate.clone();
+            fixture.origin.handle(move |asked| {
+                let refused = Reply::new(403).with(&[("cache-control", "max-age=60")]);
+                let good = Reply::ok(FRESH, asked.field("accept-language").as_bytes());
+                let good = good.with(&[("vary", "Accept-Language")]);
+                let reply = if asked.field("user-agent") == "evil" { refused } else { good };
+                reply.head_after(&passing)
+            });
+            let evil = format!("User-Agent: evil\r\n{LANGUAGE}");
+            let first: Vec<_> = (0..3).map(|_| fixture.spawn("GET /x", &evil)).collect();
+            fixture.origin.wait_for_requests(1).await;
+            let fields = |number: usize| format!("User-Agent: {number}\r\n{LANGUAGE}");
+            let others: Vec<_> = (0..20).map(|number| fixture.spawn("GET /x", &fields(number))).collect();
+            yield_now().await;
+            gate.open();
+            for client in first {
+                assert_eq!(client.await.unwrap().status, 403);
+            }
+            for other in others {
+                let language = if vary.len() == 2 { "fr" } else { "" };
+                assert_eq!(other.await.unwrap().summary().2, language, "{vary:?}");
+            }
+            assert!(fixture.origin.requests() <= 3, "{} requests", fixture.origin.requests());
+            assert_eq!(fixture.get("GET /x", &fields(99)).await.status, 200, "{vary:?}");
+        });
+    }
+}
+
+#[test]
+fn what_a_status_says_of_a_target_is_shared_whatever_fields_are_forwarded() {
+    run(async {
+        let fixture = Fixture::with(|site| site.cache.vary = vec!["user-agent".to_owned()]);
+        for status in [404, 301, 410] {
+            fixture.origin.reply(Reply::new(status).with(&[("cache-control", "max-age=60")]));
+            for agent in ["one", "two"] {
+                let answer =
+                    fixture.get(&format!("GET /{status}"), &format!("User-Agent: {agent}\r\n")).await;
+                assert_eq!(answer.status, status);
+            }
+        }
+        assert_eq!(fixture.origin.requests(), 3);
+    });
+}
