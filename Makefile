@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8443
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run fleet test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs clean
+.PHONY: help run fleet check test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -23,6 +23,10 @@ fleet: ## Build, then start a store and three edges of a fleet on loopback addre
 	@scripts/install-needs build fleet
 	cargo build --release --locked --package penstock
 	@scripts/fleet
+
+check: ## Run format, lints and unit tests: the inner loop, minutes on a warm tree
+	@scripts/install-needs build check
+	@scripts/check
 
 test: ## Run every check and test (format, lints, Rust, scripts, browser)
 	@scripts/install-needs build demo test s3

@@ -46,8 +46,7 @@ class Words(unittest.TestCase):
         cases = [
             ("a.md", "Nobody reads it."), ("a.rs", "fn nobody_reads_it() {}"), ("a.py", "# as we do"),
             ("a.md", "how it was come by"), ("a.rs", "/// There is no room for it."), ("a.md", "It begins anew."),
-            ("crates/tls/src/a.rs", "use crate::shelf::Other;"), ("a.rs", "pub struct Turns {"),
-            ("a.rs", "impl Carriage {"), ("crates/load/src/a.rs", "fn lane(&self) {"), ("a.rs", 'Self::X => "passed",'),
+            ("a.rs", 'Self::X => "passed",'),
             ("docs/a.md", "| `through` | a method |"), ("docs/a.md", "`http://10.0.0.5:8080`"),
             ("crates/config/src/a.rs", '"write 192.168.1.1:443"'),
         ]
@@ -57,18 +56,13 @@ class Words(unittest.TestCase):
 
     def test_other_uses_of_the_same_letters_pass(self):
         cases = [
-            ("a.rs", "/// Turns a pointer into a reference."), ("a.rs", 'let text = "Shelf";'),
-            ("a.rs", 'outcome: "no_room",'), ("a.md", "user nobody;"), ("a.rs", "Following => 3,"),
+            ("a.rs", 'outcome: "no_room",'), ("a.md", "user nobody;"),
             ("a.rs", "let x = y.floor();"), ("a.rs", "// RFC 9110 section 10.1.1 and 10.1.1.2.3"),
             ("docs/a.md", "`http://192.0.2.5:8080`"), ("a.rs", 'ip("10.0.0.2")'), ("a.md", "a wheel, an owl, were"),
         ]
         for path, line in cases:
             with self.subTest(line):
                 self.assertEqual(words.faults_in(path, line, words.RULES), [])
-
-    def test_a_file_with_an_old_name_is_found(self):
-        self.assertEqual(words.bad_name("crates/cache/src/disk/one.rs"), "disk/device.rs")
-        self.assertIsNone(words.bad_name("crates/cache/src/someone.rs"))
 
 
 class Links(unittest.TestCase):

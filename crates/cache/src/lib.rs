@@ -47,14 +47,15 @@ mod tiers;
 
 pub use budget::Budget;
 pub use describe::Describe;
-pub use disk::{DiskCounters, DiskError, DiskEvent, DiskLimits, Disks, Report};
+pub use disk::{DiskError, DiskEvent, DiskLimits, Disks, Report};
 pub use filling::{FillError, Follower, Progress};
 #[doc(hidden)]
 pub use fuzz::fuzz_cache_files;
 pub use index::{ClaimResult, Index, IndexEntry, ObjectClaim, Pending};
 pub use key::Key;
 pub use lease::Lease;
-pub use memory::{Demand, MemoryTier, Restored, TierCounters, TierError, TierLimits, TierWarning};
+pub use memory::{Demand, MemoryTier, Restored, TierError, TierLimits, TierWarning};
 pub use object::{Object, Presence, SliceCopy};
+pub use penstock_metrics::{DiskCounters, TierCounters};
 pub use slice_fill::{SliceClaim, SliceFill};
 pub use tiers::{OpenError, OpenedTiers, TierOptions, Tiers};

@@ -32,7 +32,7 @@ pub(crate) use fuzz::fuzz_records;
 pub(crate) use holder::{ExpectedBytes, Holder};
 pub(crate) use inspect::inspect;
 pub(crate) use limits::slice_length;
-pub use limits::{TierCounters, TierError, TierLimits, TierWarning};
+pub use limits::{TierError, TierLimits, TierWarning};
 pub(crate) use record::SlotRecord;
 pub use restore::Restored;
 pub(crate) use restore::{Dormant, OBJECT_MAX, RestoredSlice};

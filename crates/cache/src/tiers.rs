@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use penstock_metrics::TierCounters;
+
 use crate::budget::Budget;
 use crate::disk::{DiskError, DiskLimits, Disks, Report};
 use crate::draining;
-use crate::memory::{MemoryTier, Restored, Scrubber, TierCounters, TierError, TierLimits};
+use crate::memory::{MemoryTier, Restored, Scrubber, TierError, TierLimits};
 use crate::purge::{NotKept, PurgeLimits, Purges};
 
 /// The configuration of the tiers.

@@ -299,11 +299,7 @@ impl Connection {
 
     /// The outlet, for counters and logs.
     pub(crate) fn outlet_kind(&self) -> OutletKind {
-        match self.outlet.kind() {
-            penstock_egress::OutletKind::Plain => OutletKind::Plain,
-            penstock_egress::OutletKind::UserSpace => OutletKind::UserSpace,
-            penstock_egress::OutletKind::Kernel => OutletKind::Kernel,
-        }
+        self.outlet.kind()
     }
 
     /// Waits until `deadline` for more bytes; false if none come in time.

@@ -14,8 +14,6 @@ use penstock_fleet::{
 };
 use penstock_tls::Outbound;
 
-use crate::metrics::FleetReading;
-
 /// How long a start waits for the store.
 pub(crate) const START: Duration = Duration::from_millis(limits::FLEET_START_MILLISECONDS);
 
@@ -106,33 +104,3 @@ const LIMITS: FleetLimits = FleetLimits {
         retry_max: Duration::from_millis(limits::FLEET_RETRY_MILLISECONDS_MAX),
     },
 };
-
-/// The state of the connection with the store, for a scrape.
-pub(crate) fn reading(fleet: &Fleet) -> FleetReading {
-    let reading = fleet.reading();
-    FleetReading {
-        is_up: reading.is_up,
-        is_circuit_open: reading.is_circuit_open,
-        latency: reading.latency,
-        under_way: reading.under_way as u64,
-        losses: reading.losses,
-        operations: reading.operations,
-        purges_applied: reading.purges_applied,
-        purges_waiting: reading.purges_waiting as u64,
-        purges_missed: reading.purges_missed,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use penstock_fleet::{Operation, Outcome};
-
-    use super::*;
-
-    #[test]
-    fn the_labels_of_operations_are_those_of_the_table() {
-        assert_eq!(Operation::LABELS, FleetReading::OPERATIONS);
-        assert_eq!(Outcome::LABELS, FleetReading::OUTCOMES);
-        assert_eq!(penstock_fleet::FleetReading::LOSSES, FleetReading::LOSSES);
-    }
-}

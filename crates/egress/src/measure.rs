@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use penstock_metrics::Readings;
 use penstock_sys::aead::{Cipher, Plaintext};
 use penstock_sys::file::OpenFile;
 use penstock_sys::traffic::{Secret, TrafficKeys};
@@ -27,7 +28,7 @@ pub use summary::{CipherOrder, Cost, Costs, Rate, Sample, best, cipher_order};
 pub const CIPHERS: [Cipher; 3] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
 
 /// The names of [`CIPHERS`] in metrics and in JSON.
-pub const CIPHER_LABELS: [&str; 3] = ["aes_128_gcm", "aes_256_gcm", "chacha20_poly1305"];
+pub const CIPHER_LABELS: [&str; CIPHERS.len()] = Readings::CIPHERS;
 
 /// How much may be spent on measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use penstock_metrics::OutletKind;
 use penstock_sys::ConnectedSocket;
 use penstock_sys::traffic::SendKeys;
 
@@ -37,17 +38,6 @@ enum Kind {
     /// Boxed, because a worker holds far more idle connections than busy ones.
     UserSpace(Box<UserSpace>),
     Kernel(Box<Kernel>),
-}
-
-/// The egress path of a connection, as a label of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OutletKind {
-    /// Unencrypted: `sendfile`.
-    Plain,
-    /// Sealed by this program straight out of the mapped file.
-    UserSpace,
-    /// Sealed by the kernel: `sendfile` with the keys in the kernel.
-    Kernel,
 }
 
 /// Result of [`Outlet::enter_kernel`].

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
+use penstock_metrics::FleetReading;
 use penstock_sys::traffic::Secret;
 use penstock_tls::circuit::{Circuit, CircuitLimits};
 use penstock_tls::early_data::SharedStrikes;
@@ -20,13 +21,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connect::{AnswerLimits, Meter, StoreAddress, StoreLogin};
-use crate::counters::{Operation, Outcome};
 use crate::duty::{Duty, Intervals, Milestones, Parts};
 use crate::edges::{EdgeStatus, Edges};
 use crate::link::Link;
 use crate::message::SharedPurge;
 use crate::nodes::{NodeEntry, NodeSharing, NodeSink};
-use crate::outage::Loss;
 use crate::position::Position;
 use crate::purges::{PurgeSink, PurgeStreamLimits, Purges};
 use crate::seal::Sealer;
@@ -94,34 +93,6 @@ pub struct FleetLimits {
     pub purges: PurgeStreamLimits,
     /// When the thread does what.
     pub intervals: Intervals,
-}
-
-/// The state of the connection with the store, for metrics.
-#[derive(Clone, Copy, Debug)]
-pub struct FleetReading {
-    /// Whether there is a connection.
-    pub is_up: bool,
-    /// Whether handshakes do without the store.
-    pub is_circuit_open: bool,
-    /// How long the last probe took.
-    pub latency: Duration,
-    /// Operations of handshakes under way.
-    pub under_way: usize,
-    /// Connections that were not made or have ended, by [`FleetReading::LOSSES`].
-    pub losses: [u64; Loss::LABELS.len()],
-    /// Operations by [`Operation`] and [`Outcome`].
-    pub operations: [[u64; Outcome::ALL.len()]; Operation::ALL.len()],
-    /// Purges of other edges that were applied.
-    pub purges_applied: u64,
-    /// Purges of this edge that wait until the store answers.
-    pub purges_waiting: usize,
-    /// How often the whole cache was purged because purges were missed.
-    pub purges_missed: u64,
-}
-
-impl FleetReading {
-    /// The label values of [`Self::losses`].
-    pub const LOSSES: [&str; Loss::LABELS.len()] = Loss::LABELS;
 }
 
 /// How far a purge got.
@@ -303,11 +274,11 @@ impl Fleet {
             is_up: link.is_connected(),
             is_circuit_open: link.circuit.is_open(),
             latency: Duration::from_micros(link.latency.load(Relaxed)),
-            under_way: link.under_way(),
+            under_way: link.under_way() as u64,
             losses: link.losses.read(),
             operations: link.counters.read(),
             purges_applied: progress.applied,
-            purges_waiting: progress.waiting(),
+            purges_waiting: progress.waiting() as u64,
             purges_missed: progress.missed,
         }
     }

@@ -44,7 +44,7 @@ pub use counters::{Operation, Outcome};
 pub use duty::Intervals;
 pub use edges::EdgeStatus;
 pub use examine::examine;
-pub use fleet::{Fleet, FleetLimits, FleetOptions, FleetReading, PurgeReport};
+pub use fleet::{Fleet, FleetLimits, FleetOptions, PurgeReport};
 pub use fuzz::fuzz_fleet_records;
 pub use look::{FleetKeyStatus, FleetView, look};
 pub use message::{SharedPurge, SharedTarget};

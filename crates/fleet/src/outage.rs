@@ -4,6 +4,8 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use penstock_metrics::FleetLoss;
+
 /// Why a connection with the store was not made, or has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
@@ -21,18 +23,14 @@ pub(crate) enum Loss {
 }
 
 impl Loss {
-    /// Label values.
-    pub(crate) const LABELS: [&'static str; 6] =
-        ["unreachable", "broken", "unanswered", "refused", "replica", "too_large"];
-
-    fn index(&self) -> usize {
+    fn label(&self) -> FleetLoss {
         match self {
-            Self::Unreachable(_) => 0,
-            Self::Broken => 1,
-            Self::Unanswered => 2,
-            Self::Refused(_) => 3,
-            Self::Replica => 4,
-            Self::TooLarge => 5,
+            Self::Unreachable(_) => FleetLoss::Unreachable,
+            Self::Broken => FleetLoss::Broken,
+            Self::Unanswered => FleetLoss::Unanswered,
+            Self::Refused(_) => FleetLoss::Refused,
+            Self::Replica => FleetLoss::Replica,
+            Self::TooLarge => FleetLoss::TooLarge,
         }
     }
 
@@ -49,14 +47,14 @@ impl Loss {
 
 /// Counts of losses by reason.
 #[derive(Debug, Default)]
-pub(crate) struct Losses([AtomicU64; Loss::LABELS.len()]);
+pub(crate) struct Losses([AtomicU64; FleetLoss::ALL.len()]);
 
 impl Losses {
     pub(crate) fn count(&self, loss: &Loss) {
-        self.0[loss.index()].fetch_add(1, Relaxed);
+        self.0[loss.label() as usize].fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn read(&self) -> [u64; Loss::LABELS.len()] {
+    pub(crate) fn read(&self) -> [u64; FleetLoss::ALL.len()] {
         std::array::from_fn(|index| self.0[index].load(Relaxed))
     }
 }
@@ -148,6 +146,5 @@ mod tests {
         all.iter().for_each(|loss| losses.count(loss));
         losses.count(&Loss::TooLarge);
         assert_eq!(losses.read(), [1, 1, 1, 1, 1, 2]);
-        assert_eq!(Loss::LABELS[Loss::TooLarge.index()], "too_large");
     }
 }

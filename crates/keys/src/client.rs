@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
 
+use penstock_metrics::SignerStatus;
 use penstock_tls::Outbound;
 use penstock_tls::remote_key::{LaterSignature, RemoteKey, RemoteKeyError, SignRequest};
 use tokio::runtime::Builder;
@@ -26,7 +27,7 @@ use tokio::task::{LocalSet, spawn_local};
 use self::link::Link;
 use self::operation::{Operation, Place};
 use self::shared::Shared;
-use crate::counters::{SignerCounters, SignerCounts, SignerStatus};
+use crate::counters::{SignerCounters, SignerCounts};
 
 pub use self::settings::{KeyserverAddress, KeyserverGroup, KeyserverLimits};
 

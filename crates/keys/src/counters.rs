@@ -5,33 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use penstock_metrics::SignerStatus;
 use penstock_tls::circuit::{Circuit, CircuitLimits};
 use penstock_tls::remote_key::RemoteKeyError;
-
-/// Results of operations, in the order of [`SignerStatus::results`].
-pub const OPERATION_RESULTS: [&str; 6] =
-    ["ok", "unavailable", "timed_out", "refused", "wrong_signature", "abandoned"];
-
-/// The state of a keyserver or hardware module, and the counts of its name, which others of this name share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignerStatus {
-    /// Its name: the address of a keyserver, the token of a module.
-    pub name: String,
-    /// Whether it can sign: there is a connection on which the keyserver has answered, or a session with the token.
-    pub up: bool,
-    /// Whether it gets no operations, because it has failed too often.
-    pub circuit_open: bool,
-    /// Operations that wait for its answer.
-    pub under_way: u64,
-    /// Operations by result; see [`OPERATION_RESULTS`].
-    pub results: [u64; OPERATION_RESULTS.len()],
-    /// Time of successful operations, added up.
-    pub time: Duration,
-    /// Connections or sessions that were opened.
-    pub connections: u64,
-    /// The end of the keyserver's certificate; `None` before the first connection, and for tokens.
-    pub certificate_end: Option<SystemTime>,
-}
 
 /// Counts of operations by the name of the keyserver or token. They outlive it, so that no counter falls when a reload ends
 /// it, or brings it back.
@@ -106,7 +82,7 @@ impl Fallbacks {
 #[derive(Debug, Default)]
 pub(crate) struct OperationCounts {
     connections: AtomicU64,
-    results: [AtomicU64; OPERATION_RESULTS.len()],
+    results: [AtomicU64; SignerStatus::RESULTS.len()],
     nanoseconds: AtomicU64,
 }
 

@@ -18,7 +18,7 @@ pub mod protocol;
 mod token;
 
 pub use client::{KeyserverAddress, KeyserverGroup, KeyserverLimits, Keyservers};
-pub use counters::{OPERATION_RESULTS, SignerCounts, SignerStatus};
+pub use counters::SignerCounts;
 #[doc(hidden)]
 pub use protocol::fuzz_keyless;
 pub use token::{Token, TokenKey, TokenLimits};

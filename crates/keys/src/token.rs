@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use penstock_metrics::SignerStatus;
 use penstock_tls::SignatureKind;
 use penstock_tls::pkcs11_uri::{ObjectName, Pkcs11Uri};
 use penstock_tls::remote_key::{LaterSignature, PublicKey, RemoteKey, RemoteKeyError, SignRequest};
@@ -27,7 +28,7 @@ use self::keys::{KeyState, Keys};
 use self::module::ModuleToken;
 use self::operation::{Operation, Waiting};
 use self::queue::{Popped, Queue};
-use crate::counters::{Fallbacks, SignerCounters, SignerCounts, SignerStatus};
+use crate::counters::{Fallbacks, SignerCounters, SignerCounts};
 use crate::protocol::ErrorCode;
 
 /// Limits on operations of a token.

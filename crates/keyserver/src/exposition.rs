@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use penstock_keys::{OPERATION_RESULTS, SignerStatus};
-use penstock_metrics::LogLoss;
+use penstock_metrics::{LogLoss, SignerStatus};
 use serde_json::{Map, Value, json};
 
 use crate::clients::Client;
@@ -101,7 +100,7 @@ const OF_TOKEN: [OfToken; 6] = [
         |token| vec![(String::new(), token.under_way as f64)],
     ),
     ("penstock_hsm_operations_total", "counter", "Operations of the token by result.", |token| {
-        let results = OPERATION_RESULTS.iter().zip(token.results);
+        let results = SignerStatus::RESULTS.iter().zip(token.results);
         results.map(|(result, count)| (format!(",result=\"{result}\""), count as f64)).collect()
     }),
     (
@@ -180,7 +179,7 @@ pub(crate) fn status(shared: &Shared) -> Value {
 }
 
 fn token_status(token: &SignerStatus) -> Value {
-    let results = OPERATION_RESULTS.iter().zip(token.results);
+    let results = SignerStatus::RESULTS.iter().zip(token.results);
     json!({
         "name": token.name,
         "up": token.up,

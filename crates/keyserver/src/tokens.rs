@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_config::{TokenAccess, limits};
-use penstock_keys::{SignerCounts, SignerStatus, Token, TokenKey, TokenLimits};
+use penstock_keys::{SignerCounts, Token, TokenKey, TokenLimits};
+use penstock_metrics::SignerStatus;
 use penstock_tls::remote_key::KeyId;
 
 use crate::keyring::{Key, Signer};

@@ -1,87 +1,25 @@
-//! The Prometheus text format, version 0.0.4: one [`Family`] of lines per metric.
+//! The Prometheus text format, version 0.0.4: the lines of a metric.
 
 use std::fmt::{self, Write as _};
 
 use crate::cells::{BUCKET_BOUNDS_NANOSECONDS, Distribution};
+use crate::metric::{Label, Metric};
+use crate::sample::{Sink, Value, seconds};
 
-/// The type of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Never decreases while the process runs.
-    Counter,
-    /// Increases and decreases.
-    Gauge,
-    /// Durations, counted in buckets.
-    Histogram,
-}
-
-/// A label and the values it can have.
+/// The lines of one metric in the Prometheus text format.
 #[derive(Debug)]
-pub(crate) struct Label {
-    pub(crate) name: &'static str,
-    pub(crate) values: Values,
-}
-
-/// The values a label can have.
-#[derive(Debug)]
-pub(crate) enum Values {
-    /// Exactly these.
-    Closed(&'static [&'static str]),
-    /// Any number that is bounded elsewhere; described in words.
-    Open(&'static str),
-}
-
-/// The lines of one metric.
-#[derive(Debug)]
-pub(crate) struct Family<'a> {
+pub(crate) struct Lines<'a> {
     name: &'static str,
     labels: &'static [Label],
     text: &'a mut String,
 }
 
-/// The value of a sample. Counters are exact integers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Value {
-    Whole(u64),
-    Real(f64),
-}
-
-impl Kind {
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
-
-impl<'a> Family<'a> {
-    /// Writes the HELP and TYPE lines of a metric.
-    pub(crate) fn begin(
-        name: &'static str,
-        kind: Kind,
-        help: &str,
-        labels: &'static [Label],
-        text: &'a mut String,
-    ) -> Self {
-        put(text, format_args!("# HELP {name} {}\n", Escaped::help(help)));
-        put(text, format_args!("# TYPE {name} {}\n", kind.label()));
-        Self { name, labels, text }
+impl Sink for Lines<'_> {
+    fn sample(&mut self, labels: &[&str], value: Value) {
+        self.line("", labels, None, value);
     }
 
-    /// Writes one sample; `labels` are the values in the order of the metric's labels.
-    pub(crate) fn sample(&mut self, labels: &[&str], value: impl Into<Value>) {
-        self.line("", labels, None, value.into());
-    }
-
-    /// Writes one sample in seconds.
-    pub(crate) fn seconds(&mut self, labels: &[&str], nanoseconds: u64) {
-        self.sample(labels, seconds(nanoseconds));
-    }
-
-    /// Writes the cumulative buckets, the sum and the count of a histogram.
-    pub(crate) fn distribution(&mut self, labels: &[&str], distribution: &Distribution) {
+    fn distribution(&mut self, labels: &[&str], distribution: Distribution) {
         let bounds = BUCKET_BOUNDS_NANOSECONDS.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
         let mut cumulative = 0;
         for (bound, bucket) in bounds.zip(distribution.buckets) {
@@ -90,6 +28,16 @@ impl<'a> Family<'a> {
         }
         self.line("_sum", labels, None, Value::Real(seconds(distribution.sum_nanoseconds)));
         self.line("_count", labels, None, Value::Whole(cumulative));
+    }
+}
+
+impl<'a> Lines<'a> {
+    /// Writes the HELP and TYPE lines of a metric.
+    pub(crate) fn begin(metric: &Metric, text: &'a mut String) -> Self {
+        let Metric { name, kind, help, labels, .. } = metric;
+        put(text, format_args!("# HELP {name} {}\n", Escaped::help(help)));
+        put(text, format_args!("# TYPE {name} {}\n", kind.label()));
+        Self { name, labels, text }
     }
 
     fn line(&mut self, suffix: &str, labels: &[&str], bound: Option<f64>, value: Value) {
@@ -111,36 +59,9 @@ impl<'a> Family<'a> {
     }
 }
 
-/// Nanoseconds as seconds; a sum of more than 100 days loses its last nanoseconds.
-pub(crate) fn seconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e9
-}
-
 fn put(text: &mut String, arguments: fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     text.write_fmt(arguments).unwrap_or_default();
-}
-
-impl From<u64> for Value {
-    fn from(value: u64) -> Self {
-        Self::Whole(value)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(value: f64) -> Self {
-        Self::Real(value)
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(value) => value.fmt(out),
-            Self::Real(value) if *value == f64::INFINITY => out.write_str("+Inf"),
-            Self::Real(value) => value.fmt(out),
-        }
-    }
 }
 
 /// Text with backslash escapes. Quotes are special only in label values.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::labels::{CertificateCompression, EncryptedHelloOutcome, LabelSet, OTHER, StapleSending};
+use crate::labels::{CertificateCompression, EncryptedHello, LabelSet, OTHER, StapleStatus};
 
 /// The identity of a listener in the counters; [`Metrics::listener`](crate::Metrics::listener) assigns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +28,10 @@ impl LabelSet for HandshakeFacts {
         Self { version: OTHER, cipher: OTHER, group: OTHER, resumed: false, certificate: OTHER };
 }
 
-/// Where the time of a successful handshake went.
+/// Where the time of a handshake went. The parts do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HandshakeTiming {
-    /// Waiting for the client, or for a session store outside this process.
+pub struct Timing {
+    /// Waiting for the client, for a session store outside this process, and for the worker.
     pub waiting: Duration,
     /// Waiting for a permit to sign.
     pub queued: Duration,
@@ -41,23 +41,35 @@ pub struct HandshakeTiming {
     pub signing_remote: Duration,
     /// Computing the shared secret.
     pub key_exchange: Duration,
-    /// Everything else.
+    /// Everything else: parsing, loading a certificate, key schedules, sealing.
     pub rest: Duration,
 }
 
-impl HandshakeTiming {
-    pub(crate) fn total(&self) -> Duration {
-        self.waiting + self.queued + self.signing + self.signing_remote + self.key_exchange + self.rest
+impl Timing {
+    /// From the first step to the last.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.parts() + self.rest
+    }
+
+    /// Sets [`Self::rest`] to what the other parts leave of the total.
+    #[must_use]
+    pub fn finished(self, total: Duration) -> Self {
+        Self { rest: total.saturating_sub(self.parts()), ..self }
+    }
+
+    fn parts(&self) -> Duration {
+        self.waiting + self.queued + self.signing + self.signing_remote + self.key_exchange
     }
 }
 
 /// The outcome of the TLS extensions of a successful handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExtensionFacts {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extensions {
     /// Whether the ClientHello was encrypted.
-    pub encrypted_hello: EncryptedHelloOutcome,
+    pub encrypted_hello: EncryptedHello,
     /// Whether an OCSP response was sent with the certificate.
-    pub staple: StapleSending,
+    pub staple: StapleStatus,
     /// How the certificate was compressed.
     pub compression: CertificateCompression,
 }
@@ -77,4 +89,24 @@ pub struct FileCounts {
     pub missing: u64,
     /// Extents that were not in the page cache.
     pub page_cache_misses: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_handshake_add_up_to_the_whole() {
+        let ms = Duration::from_millis;
+        let timing = Timing {
+            waiting: ms(80),
+            queued: ms(10),
+            signing: ms(2),
+            key_exchange: ms(3),
+            ..Timing::default()
+        };
+        assert_eq!((timing.finished(ms(100)).rest, timing.finished(ms(100)).total()), (ms(5), ms(100)));
+        // Clocks read at different moments never make a part negative.
+        assert_eq!(timing.finished(ms(94)).rest, Duration::ZERO);
+    }
 }

@@ -1,4 +1,5 @@
-//! Label values. A closed label is an enum, so its counters are a fixed array.
+//! Label values. A closed label is an enum, so its counters are a fixed array. The crate where the fact happens uses the
+//! enum of this file, so that a label has one definition.
 
 /// The value of a label that stands for all values beyond a bound.
 pub(crate) const OTHER: &str = "other";
@@ -25,11 +26,20 @@ impl LabelSet for (OutletKind, &'static str) {
     const OTHER: Self = (OutletKind::UserSpace, OTHER);
 }
 
+/// A label whose values are the variants of an enum.
+pub(crate) trait LabelValue: Copy + 'static {
+    /// Every value, in the order of its counters.
+    const ALL: &'static [Self];
+
+    /// The label value.
+    fn label(self) -> &'static str;
+}
+
 /// Defines an enum whose variants are the values of one label.
 macro_rules! labels {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name { $($(#[$doc])* $variant,)* }
 
         impl $name {
@@ -43,6 +53,12 @@ macro_rules! labels {
             pub const fn label(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
+        }
+
+        impl LabelValue for $name {
+            const ALL: &'static [Self] = Self::ALL;
+
+            fn label(self) -> &'static str { Self::label(self) }
         }
     };
 }
@@ -143,7 +159,7 @@ labels! {
 
 labels! {
     /// Whether the ClientHello was encrypted (ECH, RFC 9849).
-    EncryptedHelloOutcome {
+    EncryptedHello {
         /// It was, with a key of this server.
         Accepted = "accepted",
         /// It was, with another key, or it was GREASE.
@@ -155,7 +171,7 @@ labels! {
 
 labels! {
     /// Whether an OCSP response was sent with the certificate.
-    StapleSending {
+    StapleStatus {
         /// It was.
         Sent = "sent",
         /// The client asked for one, and there was none.
@@ -181,7 +197,7 @@ labels! {
 
 labels! {
     /// The outcome of a session ticket that a client offered.
-    OfferedTicket {
+    TicketOutcome {
         /// Accepted; its key seals now or soon.
         AcceptedCurrent = "accepted_current_key",
         /// Accepted; a newer key seals now.
@@ -215,11 +231,85 @@ labels! {
 
 labels! {
     /// The end of a wait for a session from a store outside this process.
-    SessionWait {
+    LookupWait {
         /// The store answered in time.
         Answered = "answered",
         /// The deadline passed.
-        Deadline = "deadline",
+        TimedOut = "deadline",
+    }
+}
+
+labels! {
+    /// The cause of a change of the choice of ChaCha20-Poly1305.
+    ChaCha20Cause {
+        /// The configuration names another mode.
+        Configuration = "configuration",
+        /// The admin listener set a mode.
+        Admin = "admin",
+        /// The load of the workers passed a limit in mode `auto`.
+        Pressure = "pressure",
+    }
+}
+
+labels! {
+    /// A request to the store that edges share.
+    FleetOperation {
+        /// A handshake looks for a session.
+        SessionFind = "session_find",
+        /// A new session is stored.
+        SessionStore = "session_store",
+        /// A ClientHello with early data is recorded.
+        Strike = "strike",
+        /// Session ticket keys are read or written.
+        TicketKeys = "ticket_keys",
+        /// Purges are read.
+        PurgeRead = "purge_read",
+        /// A purge is written.
+        PurgeWrite = "purge_write",
+        /// The edge announces itself, or reads which others are present.
+        Edges = "edges",
+    }
+}
+
+labels! {
+    /// The outcome of a [`FleetOperation`].
+    FleetOutcome {
+        /// Done or found.
+        Ok = "ok",
+        /// Not found, or a ClientHello that was recorded before.
+        Miss = "miss",
+        /// No answer in time.
+        Timeout = "timeout",
+        /// The connection broke.
+        Lost = "lost",
+        /// The store has no memory left.
+        Full = "full",
+        /// The store refused it for another reason.
+        Refused = "refused",
+        /// The entry was not sealed with the fleet's secret, or for another purpose.
+        Forged = "forged",
+        /// Not asked: no connection, the circuit is open, or too many operations are under way.
+        Skipped = "skipped",
+        /// The client left before the answer.
+        Abandoned = "abandoned",
+    }
+}
+
+labels! {
+    /// Why there is no connection with the store that edges share.
+    FleetLoss {
+        /// No connection, or no login.
+        Unreachable = "unreachable",
+        /// The connection broke.
+        Broken = "broken",
+        /// No answer in time.
+        Unanswered = "unanswered",
+        /// Commands are refused.
+        Refused = "refused",
+        /// A replica takes no entries.
+        Replica = "replica",
+        /// The store sent more than can be an answer.
+        TooLarge = "too_large",
     }
 }
 

@@ -39,6 +39,7 @@ mod readings;
 mod reference;
 mod registry;
 mod render;
+mod sample;
 mod shard;
 mod status;
 mod table;
@@ -47,19 +48,19 @@ mod tests;
 
 pub use background::BackgroundCounters;
 pub use certificates::CertificateExpiry;
-pub use facts::{ExtensionFacts, FileCounts, HandshakeFacts, HandshakeTiming, ListenerId};
+pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, Timing};
 pub use labels::{
-    CertificateCompression, Direction, EncryptedHelloOutcome, FileLookup, HandshakePart, HttpLabel,
-    IgnoredTicketFile, LastResponse, LogLoss, Method, OfferedTicket, OutletKind, Protocol, PurgeKind,
-    Refusal, ReloadOutcome, SessionWait, ShortReason, Signer, StapleOutcome, StapleSending, StapleSource,
-    StatusClass,
+    CertificateCompression, ChaCha20Cause, Direction, EncryptedHello, FileLookup, FleetLoss, FleetOperation,
+    FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse, LogLoss, LookupWait, Method,
+    OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, ShortReason, Signer, StapleOutcome,
+    StapleSource, StapleStatus, StatusClass, TicketOutcome,
 };
 pub use log::LogCounters;
 pub use prefetch::{Prefetched, Prefetches};
 pub use readings::{
-    ChaCha20Reading, DiskReading, DiskTierReading, FleetReading, KernelTlsReading, MemoryTierReading,
-    OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheReading, SignerReading,
-    StapleReading, TicketKeysReading,
+    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OriginServerReading,
+    PeerReading, Readings, RemoteKeysReading, SessionCacheCounts, SignerStatus, StapleReading,
+    TicketKeysReading, TierCounters,
 };
 pub use reference::reference;
 pub use registry::Metrics;

@@ -1,8 +1,9 @@
 //! The state of the rest of the program at the moment of a scrape, as plain numbers that the caller fills in.
 
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use crate::labels::IgnoredTicketFile;
+use crate::labels::{ChaCha20Cause, FleetLoss, FleetOperation, FleetOutcome, IgnoredTicketFile};
 
 /// Numbers that a scrape shows beside the counters of [`Metrics`](crate::Metrics).
 ///
@@ -16,7 +17,7 @@ pub struct Readings {
     /// Connections that the kernel seals.
     pub kernel_tls: KernelTlsReading,
     /// The session cache of TLS 1.2.
-    pub session_cache: SessionCacheReading,
+    pub session_cache: SessionCacheCounts,
     /// The certificates with an OCSP response.
     pub staples: Vec<StapleReading>,
     /// Private keys that are elsewhere; `None` if no certificate has one.
@@ -26,7 +27,7 @@ pub struct Readings {
     /// The other nodes of the cluster.
     pub peers: Vec<PeerReading>,
     /// The memory tier of the cache.
-    pub memory_tier: Option<MemoryTierReading>,
+    pub memory_tier: Option<TierCounters>,
     /// The disk tier of the cache.
     pub disk_tier: Option<DiskTierReading>,
     /// Entries of the list of purges.
@@ -37,7 +38,7 @@ pub struct Readings {
 
 impl Readings {
     /// The label values of [`Self::seal_rates`].
-    pub const CIPHERS: &[&str] = &["aes_128_gcm", "aes_256_gcm", "chacha20_poly1305"];
+    pub const CIPHERS: [&str; 3] = ["aes_128_gcm", "aes_256_gcm", "chacha20_poly1305"];
 }
 
 /// How ChaCha20-Poly1305 is chosen.
@@ -49,13 +50,8 @@ pub struct ChaCha20Reading {
     pub set_by_admin: bool,
     /// Whether only clients that offer nothing else get ChaCha20-Poly1305.
     pub is_last_choice: bool,
-    /// Changes of `is_last_choice`, by cause. See [`Self::CAUSES`].
-    pub switches: [u64; Self::CAUSES.len()],
-}
-
-impl ChaCha20Reading {
-    /// The label values of [`Self::switches`], in the same order.
-    pub const CAUSES: [&str; 3] = ["configuration", "admin", "pressure"];
+    /// Changes of `is_last_choice`, in the order of [`ChaCha20Cause::ALL`].
+    pub switches: [u64; ChaCha20Cause::ALL.len()],
 }
 
 /// Connections of all programs in the network namespace whose records the kernel seals.
@@ -69,7 +65,7 @@ pub struct KernelTlsReading {
 
 /// The session cache of TLS 1.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SessionCacheReading {
+pub struct SessionCacheCounts {
     /// Sessions held.
     pub sessions: u64,
     /// Memory of the cache in bytes, overhead included.
@@ -107,34 +103,34 @@ pub struct RemoteKeysReading {
     /// Signatures that handshakes wait for.
     pub under_way: u64,
     /// The keyservers.
-    pub keyservers: Vec<SignerReading>,
+    pub keyservers: Vec<SignerStatus>,
     /// The tokens of hardware modules.
-    pub tokens: Vec<SignerReading>,
+    pub tokens: Vec<SignerStatus>,
 }
 
-/// A keyserver or a token of a hardware module.
+/// The state of a keyserver or of a token of a hardware module, and the counts of its name, which others of this name share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignerReading {
-    /// Its address or token as configured.
+pub struct SignerStatus {
+    /// The address of a keyserver or the label of a token, as configured.
     pub name: String,
-    /// Whether there is a connection on which it answers, or a session.
+    /// Whether it can sign: there is a connection on which the keyserver has answered, or a session with the token.
     pub up: bool,
-    /// Whether it gets no operations because it has failed too often.
+    /// Whether it gets no operations, because it has failed too often.
     pub circuit_open: bool,
     /// Operations that wait for its answer.
     pub under_way: u64,
     /// Operations by result. See [`Self::RESULTS`].
-    pub operations: [u64; Self::RESULTS.len()],
+    pub results: [u64; Self::RESULTS.len()],
     /// Time of successful operations, added up.
-    pub operation_time: Duration,
+    pub time: Duration,
     /// Connections made, or sessions opened.
     pub connections: u64,
-    /// The end of a keyserver's certificate, once it is known.
+    /// The end of the keyserver's certificate; `None` before the first connection, and for tokens.
     pub certificate_end: Option<SystemTime>,
 }
 
-impl SignerReading {
-    /// The label values of [`Self::operations`], in the same order.
+impl SignerStatus {
+    /// The label values of [`Self::results`], in the same order.
     pub const RESULTS: [&str; 6] =
         ["ok", "unavailable", "timed_out", "refused", "wrong_signature", "abandoned"];
 }
@@ -167,12 +163,12 @@ pub struct PeerReading {
     pub requests: Vec<(&'static str, u64)>,
 }
 
-/// The memory tier of the cache.
+/// Counters of a memory tier since it was opened, and its current use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryTierReading {
+pub struct TierCounters {
     /// Bytes in use, in whole pages.
     pub bytes: u64,
-    /// Slices held.
+    /// Slices in the tier.
     pub slices: u64,
     /// Bytes of slices that were evicted while clients still read them.
     pub evicted_bytes: u64,
@@ -182,9 +178,15 @@ pub struct MemoryTierReading {
     pub evictions: u64,
     /// Slices that found no space.
     pub refusals: u64,
-    /// Bytes that the tier may use.
+    /// Bytes that the tier may use: less than its limit if its file system has no more.
     pub bytes_max: u64,
-    /// Whether its file can be used.
+    /// Slices dropped because their bytes had changed.
+    pub damaged: u64,
+    /// Times that the file of slices was opened again because it was truncated or could not be read.
+    pub reopened: u64,
+    /// Bytes that the scrub has checked.
+    pub scrubbed_bytes: u64,
+    /// Whether the file of slices can be used.
     pub in_service: bool,
     /// Whether it takes the place of tiers that an earlier process still has.
     pub waiting: bool,
@@ -194,7 +196,7 @@ pub struct MemoryTierReading {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskTierReading {
     /// Each disk.
-    pub disks: Vec<DiskReading>,
+    pub disks: Vec<DiskCounters>,
     /// Slices that the index knows.
     pub slices: u64,
     /// Memory of the index in bytes.
@@ -207,13 +209,15 @@ pub struct DiskTierReading {
 
 /// One disk of the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DiskReading {
+pub struct DiskCounters {
     /// Its directory.
-    pub directory: String,
+    pub directory: PathBuf,
     /// Whether it is in service.
     pub in_service: bool,
     /// Bytes of its segments.
     pub bytes: u64,
+    /// Its segments.
+    pub segments: u64,
     /// Bytes written: slices and their records.
     pub written_bytes: u64,
     /// Bytes read by the scrub.
@@ -245,29 +249,16 @@ pub struct FleetReading {
     pub latency: Duration,
     /// Handshakes that wait for it.
     pub under_way: u64,
-    /// Connections that were not made or have ended, by [`Self::LOSSES`].
-    pub losses: [u64; Self::LOSSES.len()],
-    /// Operations by [`Self::OPERATIONS`] and [`Self::OUTCOMES`].
-    pub operations: [[u64; Self::OUTCOMES.len()]; Self::OPERATIONS.len()],
+    /// Connections that were not made or have ended, in the order of [`FleetLoss::ALL`].
+    pub losses: [u64; FleetLoss::ALL.len()],
+    /// Operations, in the orders of [`FleetOperation::ALL`] and [`FleetOutcome::ALL`].
+    pub operations: [[u64; FleetOutcome::ALL.len()]; FleetOperation::ALL.len()],
     /// Purges of other edges that were applied.
     pub purges_applied: u64,
     /// Purges of this edge that wait until the store answers.
     pub purges_waiting: u64,
     /// How often the whole cache was purged because purges were missed.
     pub purges_missed: u64,
-}
-
-impl FleetReading {
-    /// Why there is no connection.
-    pub const LOSSES: [&str; 6] = ["unreachable", "broken", "unanswered", "refused", "replica", "too_large"];
-
-    /// What is asked of the store.
-    pub const OPERATIONS: [&str; 7] =
-        ["session_find", "session_store", "strike", "ticket_keys", "purge_read", "purge_write", "edges"];
-
-    /// How that ended.
-    pub const OUTCOMES: [&str; 9] =
-        ["ok", "miss", "timeout", "lost", "full", "refused", "forged", "skipped", "abandoned"];
 }
 
 /// The session ticket keys in use.

@@ -1,6 +1,6 @@
 //! `docs/metrics.md`, generated from the table.
 
-use crate::exposition::{Label, Values};
+use crate::metric::{Label, Values};
 use crate::table::TABLE;
 
 const COMMAND: &str = "UPDATE_DOCS=1 cargo test -p penstock-metrics docs_";

@@ -1,7 +1,7 @@
 //! The Prometheus text of all metrics.
 
-use crate::exposition::Family;
-use crate::metric::Sources;
+use crate::exposition::Lines;
+use crate::metric::{Family, Sources};
 use crate::readings::Readings;
 use crate::registry::Metrics;
 use crate::table::TABLE;
@@ -13,8 +13,7 @@ impl Metrics {
         let from = Sources { metrics: self, readings };
         let mut text = String::with_capacity(16 * 1024);
         for metric in TABLE.iter().flat_map(|section| section.metrics) {
-            let mut family = Family::begin(metric.name, metric.kind, metric.help, metric.labels, &mut text);
-            (metric.read)(&from, &mut family);
+            (metric.read)(&from, &mut Family(&mut Lines::begin(metric, &mut text)));
         }
         text
     }

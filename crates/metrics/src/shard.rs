@@ -8,9 +8,8 @@ use std::time::Duration;
 use crate::cells::{Counter, CounterVec, Histogram, nanoseconds};
 use crate::facts::{FileCounts, HandshakeFacts, ListenerId};
 use crate::labels::{
-    CertificateCompression, Direction, EncryptedHelloOutcome, FileLookup, HandshakePart, HttpLabel,
-    LastResponse, Method, OfferedTicket, OutletKind, Refusal, SessionWait, ShortReason, Signer,
-    StapleSending, StatusClass,
+    CertificateCompression, Direction, EncryptedHello, FileLookup, HandshakePart, HttpLabel, LastResponse,
+    LookupWait, Method, OutletKind, Refusal, ShortReason, Signer, StapleStatus, StatusClass, TicketOutcome,
 };
 use crate::limits;
 
@@ -39,14 +38,14 @@ pub struct Shard {
     pub(crate) key_updates: Counter,
     pub(crate) handshakes_queued: Counter,
     pub(crate) hellos_retried: Counter,
-    pub(crate) session_waits: [Counter; SessionWait::ALL.len()],
+    pub(crate) session_waits: [Counter; LookupWait::ALL.len()],
     pub(crate) early_data: CounterVec<(&'static str, &'static str)>,
     pub(crate) early_requests: CounterVec<&'static str>,
     pub(crate) certificates_sent: [Counter; CertificateCompression::ALL.len()],
-    pub(crate) staples: [Counter; StapleSending::ALL.len()],
-    pub(crate) encrypted_hellos: [Counter; EncryptedHelloOutcome::ALL.len()],
+    pub(crate) staples: [Counter; StapleStatus::ALL.len()],
+    pub(crate) encrypted_hellos: [Counter; EncryptedHello::ALL.len()],
     pub(crate) tickets_issued: Counter,
-    pub(crate) tickets_offered: [Counter; OfferedTicket::ALL.len()],
+    pub(crate) tickets_offered: [Counter; TicketOutcome::ALL.len()],
 
     pub(crate) requests: [[Counter; StatusClass::ALL.len()]; Method::ALL.len()],
     pub(crate) requests_by_version: [Counter; HttpLabel::ALL.len()],

@@ -1,18 +1,14 @@
-//! The state of the program as JSON: `/status.json`.
+//! The state of the program as JSON: `/status.json`. Its numbers are the samples of the table, in another shape.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value as Json, json};
 
-use crate::cells::{Counter, CounterVec, Distribution};
-use crate::certificates::CertificateExpiry;
-use crate::exposition::seconds;
-use crate::facts::HandshakeFacts;
-use crate::labels::{
-    FileLookup, HandshakePart, LastResponse, LogLoss, Method, OfferedTicket, OutletKind, Refusal,
-    ReloadOutcome, ShortReason, Signer, StatusClass,
-};
-use crate::readings::{RemoteKeysReading, SignerReading};
-use crate::registry::{ListenerConnections, Metrics};
-use crate::shard::Shard;
+use crate::cells::Distribution;
+use crate::labels::{HandshakePart, Signer};
+use crate::metric::{Family, Metric, Sources};
+use crate::readings::{Readings, RemoteKeysReading, SignerStatus};
+use crate::registry::Metrics;
+use crate::sample::{Samples, Value, seconds};
+use crate::table::TABLE;
 
 impl Metrics {
     /// The state of the program as JSON: `/status.json`.
@@ -20,163 +16,195 @@ impl Metrics {
     /// Keys name their unit. Counts begin at the start of the program. Shares are from 0 to 1, and null if nothing was
     /// counted.
     #[must_use]
-    pub fn status(&self) -> Value {
+    pub fn status(&self) -> Json {
+        let of = |name| Shown::of(self, name);
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "uptime_seconds": self.started.elapsed().as_secs(),
-            "workers": self.workers(),
-            "connections": self.connections(),
+            "workers": columns(&[], &[
+                ("busy_ratio", &of("penstock_worker_busy_ratio")),
+                ("busy_seconds", &of("penstock_worker_busy_seconds_total")),
+                ("panics", &of("penstock_worker_panics_total")),
+            ]),
+            "connections": {
+                "open": of("penstock_connections").total(),
+                "total": of("penstock_connections_total").total(),
+                "refused": of("penstock_connections_refused_total").by("reason"),
+                "accept_errors": of("penstock_accept_errors_total").by("reason"),
+                "listeners": columns(&["address", "protocol"], &[
+                    ("open", &of("penstock_connections")),
+                    ("total", &of("penstock_connections_total")),
+                ]),
+            },
             "handshakes": self.handshakes(),
             "tickets": {
-                "issued": self.sum(|shard| shard.tickets_issued.get()),
-                "offered": counts(OfferedTicket::ALL, OfferedTicket::label, |outcome| {
-                    self.sum(|shard| shard.tickets_offered[outcome as usize].get())
-                }),
+                "issued": of("penstock_tls_tickets_issued_total").total(),
+                "offered": of("penstock_tls_tickets_offered_total").by("outcome"),
             },
-            "requests": self.requests(),
-            "sent_bytes": counts(OutletKind::ALL, OutletKind::label, |kind| {
-                self.sum(|shard| shard.sent[kind as usize].get())
-            }),
-            "egress": self.egress(),
+            "requests": {
+                "total": of("penstock_requests_total").total(),
+                "by_class": of("penstock_requests_total").by("status"),
+                "rejections": of("penstock_request_rejections_total").by("reason"),
+                "short": of("penstock_short_responses_total").by("reason"),
+            },
+            "sent_bytes": of("penstock_sent_bytes_total").by("outlet"),
+            "egress": columns(&["kind", "reason"], &[("connections", &of("penstock_egress_connections_total"))]),
             "files": {
-                "open": self.sum(|shard| shard.open_files.get()),
-                "lookups": counts(FileLookup::ALL, FileLookup::label, |result| {
-                    self.sum(|shard| shard.file_lookups[result as usize].get())
-                }),
-                "page_cache_misses": self.sum(|shard| shard.page_cache_misses.get()),
+                "open": of("penstock_open_files").total(),
+                "lookups": of("penstock_open_file_lookups_total").by("result"),
+                "page_cache_misses": of("penstock_page_cache_misses_total").total(),
             },
-            "certificates": self.certificate_list(),
-            "reloads": counts(ReloadOutcome::ALL, ReloadOutcome::label, |outcome| self.reloads(outcome)),
+            "certificates": columns(&["subject", "kind"], &[
+                ("not_after_timestamp_seconds", &of("penstock_certificate_expiry_timestamp_seconds")),
+            ]),
+            "reloads": of("penstock_reloads_total").by("outcome"),
             "access_log": {
-                "written": self.access_log.total_written(),
-                "dropped": counts(LogLoss::ALL, LogLoss::label, |why| self.access_log.total_lost(why)),
+                "written": of("penstock_access_log_written_total").total(),
+                "dropped": of("penstock_access_log_dropped_total").by("reason"),
             },
         })
     }
 
-    fn workers(&self) -> Vec<Value> {
-        let describe = |shard: &std::sync::Arc<Shard>| {
-            json!({
-                "busy_ratio": shard.busy.ratio(),
-                "busy_seconds": seconds(shard.busy.total_nanoseconds.get()),
-                "panics": shard.panics.get(),
-            })
-        };
-        self.shards.iter().map(describe).collect()
-    }
-
-    fn connections(&self) -> Value {
-        let listeners = self.listener_connections();
+    fn handshakes(&self) -> Json {
+        let ended = Shown::of(self, "penstock_handshakes_total");
+        let (ok, failed) = (ended.only("outcome", "ok"), ended.only("outcome", "failed"));
+        let resumed = ok.only("resumed", "true").total();
+        let durations = Shown::of(self, "penstock_handshake_seconds");
         json!({
-            "open": listeners.iter().map(ListenerConnections::open).sum::<u64>(),
-            "total": listeners.iter().map(|listener| listener.opened).sum::<u64>(),
-            "refused": counts(Refusal::ALL, Refusal::label, |why| {
-                self.sum(|shard| shard.refused[why as usize].get())
-            }),
-            "accept_errors": self.reasons(|shard| &shard.accept_errors),
-            "listeners": listeners.iter().map(|listener| json!({
-                "address": listener.address,
-                "protocol": listener.protocol.label(),
-                "open": listener.open(),
-                "total": listener.opened,
-            })).collect::<Vec<_>>(),
-        })
-    }
-
-    fn handshakes(&self) -> Value {
-        let agreed = self.sum_by_label(|shard| &shard.handshakes);
-        let ok = agreed.iter().map(|(_, count)| count).sum();
-        let resumed = agreed.iter().filter(|(facts, _)| facts.resumed).map(|(_, count)| count).sum();
-        let signed_by = |kind: &str| {
-            agreed.iter().filter(|(facts, _)| facts.certificate == kind).map(|(_, count)| count).sum()
-        };
-        json!({
-            "ok": ok,
-            "failed": self.handshakes_failed(),
-            "failures": self.reasons(|shard| &shard.handshake_failures),
+            "ok": ok.total(),
+            "failed": failed.total(),
+            "failures": Shown::of(self, "penstock_handshake_failures_total").by("reason"),
             "resumed": resumed,
-            "resumed_share": share(resumed, ok),
-            "versions": shares(&agreed, ok, |facts| facts.version),
-            "ciphers": shares(&agreed, ok, |facts| facts.cipher),
-            "groups": shares(&agreed, ok, |facts| facts.group),
-            "certificates": shares(&agreed, ok, |facts| facts.certificate),
-            "rsa_share": share(signed_by("rsa"), ok),
-            "hello_retry_requests": self.sum(|shard| shard.hellos_retried.get()),
+            "resumed_share": share(resumed, ok.total()),
+            "versions": ok.shares("version"),
+            "ciphers": ok.shares("cipher"),
+            "groups": ok.shares("group"),
+            "certificates": ok.shares("certificate"),
+            "rsa_share": share(ok.only("certificate", "rsa").total(), ok.total()),
+            "hello_retry_requests": Shown::of(self, "penstock_hello_retry_requests_total").total(),
             "seconds": {
-                "full": quantiles(&self.distribution(|shard| &shard.full_handshake_time)),
-                "resumed": quantiles(&self.distribution(|shard| &shard.resumed_handshake_time)),
+                "full": durations.distribution(&["false"]).map(quantiles),
+                "resumed": durations.distribution(&["true"]).map(quantiles),
             },
             "parts_seconds": self.handshake_parts(),
-            "after_response": counts(LastResponse::ALL, LastResponse::label, |after| {
-                self.sum(|shard| shard.handshakes_after[after as usize].iter().map(Counter::get).sum())
-            }),
+            "after_response": Shown::of(self, "penstock_handshakes_after_response_total").by("status"),
         })
     }
 
     /// The mean of each part, for each kind of key that has signed.
-    fn handshake_parts(&self) -> Map<String, Value> {
-        let mean = |signer: Signer, part: HandshakePart| {
-            let spent = self.distribution(|shard| &shard.handshake_parts[signer as usize][part as usize]);
+    fn handshake_parts(&self) -> Map<String, Json> {
+        let spent = Shown::of(self, "penstock_handshake_part_seconds");
+        let mean = |part: HandshakePart, signer: Signer| {
+            let spent = spent.distribution(&[part.label(), signer.label()])?;
             let count: u64 = spent.buckets.iter().sum();
             (count > 0).then(|| seconds(spent.sum_nanoseconds / count))
         };
-        let seen = Signer::ALL.iter().filter(|signer| mean(**signer, HandshakePart::Rest).is_some());
+        let seen = Signer::ALL.iter().filter(|signer| mean(HandshakePart::Rest, **signer).is_some());
         seen.map(|signer| {
             let parts =
-                HandshakePart::ALL.iter().map(|part| (part.label().to_owned(), json!(mean(*signer, *part))));
-            (signer.label().to_owned(), Value::Object(parts.collect()))
+                HandshakePart::ALL.iter().map(|part| (part.label().to_owned(), json!(mean(*part, *signer))));
+            (signer.label().to_owned(), Json::Object(parts.collect()))
         })
         .collect()
     }
+}
 
-    fn requests(&self) -> Value {
-        let by_class = counts(StatusClass::ALL, StatusClass::label, |class| {
-            self.sum(|shard| {
-                Method::ALL.iter().map(|method| shard.requests[*method as usize][class as usize].get()).sum()
-            })
+/// A metric of the table with its samples.
+struct Shown {
+    metric: &'static Metric,
+    samples: Samples,
+}
+
+impl Shown {
+    fn of(metrics: &Metrics, name: &str) -> Self {
+        let mut rows = TABLE.iter().flat_map(|section| section.metrics);
+        let metric = rows.find(|metric| metric.name == name).expect("a name of the table");
+        let mut samples = Samples::default();
+        let readings = &Readings::default();
+        (metric.read)(&Sources { metrics, readings }, &mut Family(&mut samples));
+        Self { metric, samples }
+    }
+
+    fn place(&self, label: &str) -> usize {
+        self.metric.labels.iter().position(|known| known.name == label).expect("a label of the metric")
+    }
+
+    /// The samples with this label value.
+    fn only(&self, label: &str, wanted: &str) -> Self {
+        let place = self.place(label);
+        let values = self.samples.values.iter().filter(|(labels, _)| labels[place] == wanted).cloned();
+        Self { metric: self.metric, samples: Samples { values: values.collect(), ..Samples::default() } }
+    }
+
+    /// The sum of all samples.
+    fn total(&self) -> u64 {
+        self.samples.values.iter().map(|(_, value)| value.whole()).sum()
+    }
+
+    /// The sums of the samples by the value of one label.
+    fn sums(&self, label: &str) -> Vec<(&str, u64)> {
+        let place = self.place(label);
+        let mut sums: Vec<(&str, u64)> = Vec::new();
+        for (labels, value) in &self.samples.values {
+            match sums.iter_mut().find(|(known, _)| *known == labels[place]) {
+                Some((_, sum)) => *sum += value.whole(),
+                None => sums.push((&labels[place], value.whole())),
+            }
+        }
+        sums
+    }
+
+    fn by(&self, label: &str) -> Map<String, Json> {
+        self.sums(label).into_iter().map(|(value, sum)| (value.to_owned(), json!(sum))).collect()
+    }
+
+    /// The count of each value of a label, and its share of all.
+    fn shares(&self, label: &str) -> Map<String, Json> {
+        let describe = |count| json!({"count": count, "share": share(count, self.total())});
+        self.sums(label).into_iter().map(|(value, count)| (value.to_owned(), describe(count))).collect()
+    }
+
+    fn distribution(&self, labels: &[&str]) -> Option<&Distribution> {
+        self.samples.distributions.iter().find(|(known, _)| known == labels).map(|(_, spent)| spent)
+    }
+}
+
+/// One object for each combination of label values, with these names for the labels and for the samples of each metric.
+fn columns(labels: &[&str], metrics: &[(&str, &Shown)]) -> Vec<Json> {
+    let rows = metrics.first().map_or(&[][..], |(_, shown)| &shown.samples.values);
+    let row = |(place, (values, _)): (usize, &(Vec<String>, Value))| {
+        let labels = labels.iter().zip(values).map(|(name, value)| ((*name).to_owned(), json!(value)));
+        let samples = metrics.iter().filter_map(|(name, shown)| {
+            shown.samples.values.get(place).map(|(_, value)| ((*name).to_owned(), value.json()))
         });
-        json!({
-            "total": by_class.values().filter_map(Value::as_u64).sum::<u64>(),
-            "by_class": by_class,
-            "rejections": self.reasons(|shard| &shard.rejections),
-            "short": counts(ShortReason::ALL, ShortReason::label, |why| {
-                self.sum(|shard| shard.short_responses[why as usize].get())
-            }),
-        })
+        Json::Object(labels.chain(samples).collect())
+    };
+    rows.iter().enumerate().map(row).collect()
+}
+
+impl Value {
+    fn whole(self) -> u64 {
+        match self {
+            Self::Whole(value) => value,
+            Self::Real(_) => 0,
+        }
     }
 
-    fn egress(&self) -> Vec<Value> {
-        self.sum_by_label(|shard| &shard.egress)
-            .into_iter()
-            .map(|((kind, reason), connections)| {
-                json!({"kind": kind.label(), "reason": reason, "connections": connections})
-            })
-            .collect()
-    }
-
-    fn certificate_list(&self) -> Vec<Value> {
-        let describe = |certificate: &CertificateExpiry| {
-            json!({
-                "subject": certificate.subject,
-                "kind": certificate.kind,
-                "not_after_timestamp_seconds": certificate.not_after_seconds,
-            })
-        };
-        self.certificates.first_to_expire().iter().map(describe).collect()
-    }
-
-    fn reasons(&self, vec: impl Fn(&Shard) -> &CounterVec<&'static str>) -> Map<String, Value> {
-        self.sum_by_label(vec).into_iter().map(|(reason, count)| (reason.to_owned(), json!(count))).collect()
+    fn json(self) -> Json {
+        match self {
+            Self::Whole(value) => json!(value),
+            Self::Real(value) => json!(value),
+        }
     }
 }
 
 impl RemoteKeysReading {
     /// The section `private_keys` of `/status.json`.
     #[must_use]
-    pub fn status(&self) -> Value {
-        let signer = |signer: &SignerReading, name: &str, connections: &str| {
-            let operations = SignerReading::RESULTS.iter().zip(signer.operations);
-            let mean = signer.operation_time.as_secs_f64() / signer.operations[0] as f64;
+    pub fn status(&self) -> Json {
+        let signer = |signer: &SignerStatus, name: &str, connections: &str| {
+            let operations = SignerStatus::RESULTS.iter().zip(signer.results);
+            let mean = signer.time.as_secs_f64() / signer.results[0] as f64;
             json!({
                 name: signer.name,
                 "up": signer.up,
@@ -184,7 +212,7 @@ impl RemoteKeysReading {
                 "under_way": signer.under_way,
                 connections: signer.connections,
                 "operations": operations.map(|(name, count)| ((*name).to_owned(), json!(count))).collect::<Map<_, _>>(),
-                "mean_seconds": (signer.operations[0] > 0).then_some(mean),
+                "mean_seconds": (signer.results[0] > 0).then_some(mean),
             })
         };
         let keyserver = |reading| signer(reading, "address", "connections");
@@ -198,28 +226,7 @@ impl RemoteKeysReading {
     }
 }
 
-fn counts<L: Copy>(all: &[L], label: fn(L) -> &'static str, count: impl Fn(L) -> u64) -> Map<String, Value> {
-    all.iter().map(|value| (label(*value).to_owned(), json!(count(*value)))).collect()
-}
-
-/// The count and share of each value of one of the negotiated parameters.
-fn shares(
-    agreed: &[(HandshakeFacts, u64)],
-    all: u64,
-    fact: fn(&HandshakeFacts) -> &'static str,
-) -> Map<String, Value> {
-    let mut values: Vec<(&str, u64)> = Vec::new();
-    for (facts, count) in agreed {
-        match values.iter_mut().find(|(value, _)| *value == fact(facts)) {
-            Some((_, total)) => *total += count,
-            None => values.push((fact(facts), *count)),
-        }
-    }
-    let describe = |count: u64| json!({"count": count, "share": share(count, all)});
-    values.into_iter().map(|(value, count)| (value.to_owned(), describe(count))).collect()
-}
-
-fn quantiles(distribution: &Distribution) -> Value {
+fn quantiles(distribution: &Distribution) -> Json {
     let at = |share| distribution.quantile(share).map(|nanoseconds| nanoseconds / 1e9);
     json!({"p50": at(0.5), "p90": at(0.9), "p99": at(0.99)})
 }

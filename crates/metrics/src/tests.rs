@@ -11,12 +11,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::exposition::{Kind, Values};
+use crate::metric::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
-    CertificateExpiry, Direction, FileCounts, HandshakeFacts, HandshakeTiming, HttpLabel, LastResponse,
-    ListenerId, LogLoss, Method, Metrics, OfferedTicket, OutletKind, Protocol, Readings, Refusal,
-    ReloadOutcome, Shard, ShortReason, StapleReading, TicketKeysReading, limits,
+    CertificateExpiry, Direction, FileCounts, HandshakeFacts, HttpLabel, LastResponse, ListenerId, LogLoss,
+    Method, Metrics, OutletKind, Protocol, Readings, Refusal, ReloadOutcome, Shard, ShortReason,
+    StapleReading, TicketKeysReading, TicketOutcome, Timing, limits,
 };
 
 use readings::full_readings;
@@ -37,25 +37,18 @@ fn count_all(shard: &Shard, listener: ListenerId) {
     shard.connection_closed(listener);
     shard.refused(Refusal::Limit);
     shard.accept_error("aborted");
-    let timing = HandshakeTiming {
-        signing: Duration::from_millis(2),
-        rest: Duration::from_millis(1),
-        ..HandshakeTiming::default()
-    };
+    let timing =
+        Timing { signing: Duration::from_millis(2), rest: Duration::from_millis(1), ..Timing::default() };
     shard.handshake_done(&FACTS, &timing, LastResponse::ClientError);
     let resumed = HandshakeFacts { resumed: true, certificate: "none", ..FACTS };
-    shard.handshake_done(
-        &resumed,
-        &HandshakeTiming { signing: Duration::ZERO, ..timing },
-        LastResponse::None,
-    );
+    shard.handshake_done(&resumed, &Timing { signing: Duration::ZERO, ..timing }, LastResponse::None);
     shard.hello_retried();
     shard.early_data("delayed", "replayed");
     shard.early_request("answered");
     shard.handshake_failed("timeout");
     shard.alert(Direction::Sent, "handshake_failure");
     shard.key_update();
-    shard.tickets(3, Some(OfferedTicket::Expired));
+    shard.tickets(3, Some(TicketOutcome::Expired));
     shard.request(Method::Get, 206, Duration::from_secs(2), Some(Duration::from_millis(1)));
     shard.request(Method::named("BREW"), 418, Duration::from_micros(5), None);
     shard.rejected("no_host");
@@ -418,10 +411,8 @@ fn scrapes_while_workers_count_never_go_backwards_and_end_exact() {
                 scope.spawn(move || {
                     for number in 0..CONNECTIONS {
                         shard.connection_opened(listener);
-                        let timing = HandshakeTiming {
-                            rest: Duration::from_micros(u64::from(number)),
-                            ..HandshakeTiming::default()
-                        };
+                        let timing =
+                            Timing { rest: Duration::from_micros(u64::from(number)), ..Timing::default() };
                         shard.handshake_done(&FACTS, &timing, LastResponse::None);
                         shard.request(Method::Get, 200, Duration::from_micros(u64::from(number)), None);
                         shard.connection_closed(listener);

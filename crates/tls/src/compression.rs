@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use penstock_metrics::CertificateCompression;
 use penstock_sys::ssl;
 
 /// Algorithms that compress Certificate messages.
@@ -23,10 +24,14 @@ impl Compression {
 
     /// The word used in the configuration, logs and metrics.
     pub fn label(self) -> &'static str {
+        self.counted().label()
+    }
+
+    pub(crate) fn counted(self) -> CertificateCompression {
         match self {
-            Self::Brotli => "brotli",
-            Self::Zstd => "zstd",
-            Self::Zlib => "zlib",
+            Self::Brotli => CertificateCompression::Brotli,
+            Self::Zstd => CertificateCompression::Zstd,
+            Self::Zlib => CertificateCompression::Zlib,
         }
     }
 

@@ -4,43 +4,11 @@ use std::time::SystemTime;
 
 use boring::error::ErrorStack;
 use boring::ssl::{ClientHello, ExtensionType, SslRef};
+use penstock_metrics::{CertificateCompression, EncryptedHello, Extensions, StapleStatus};
 use penstock_sys::ssl;
 
 use crate::compression::Compression;
 use crate::ocsp;
-
-/// Outcome of the extensions of one handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Extensions {
-    /// Whether the ClientHello came encrypted.
-    pub encrypted_hello: EncryptedHello,
-    /// Whether an OCSP response went with the certificate.
-    pub staple: StapleStatus,
-    /// How the certificate was compressed; `None` if it was not, or if none was sent.
-    pub compression: Option<Compression>,
-}
-
-/// Whether the ClientHello came encrypted (ECH, RFC 9849).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EncryptedHello {
-    /// Decrypted with one of the keys.
-    Accepted,
-    /// Encrypted to an unknown key, or GREASE. The two are indistinguishable by design.
-    Rejected,
-    /// Not encrypted.
-    NotOffered,
-}
-
-/// Whether an OCSP response went with the certificate (RFC 6066 §8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StapleStatus {
-    /// Requested and sent.
-    Sent,
-    /// Requested, but no response was available.
-    Missing,
-    /// Not requested, or the session was resumed without a certificate.
-    NotAsked,
-}
 
 /// Bits of the connection's notes.
 const ECH_OFFERED: u8 = 1;
@@ -78,5 +46,6 @@ pub(crate) fn outcome(ssl: &SslRef) -> Extensions {
         (_, _) => StapleStatus::Sent,
     };
     let compression = notes.and_then(|notes| Compression::of_number(notes.compression()));
+    let compression = compression.map_or(CertificateCompression::None, Compression::counted);
     Extensions { encrypted_hello, staple, compression }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use boring::ssl::{ErrorCode, HandshakeError, MidHandshakeSslStream, SslRef, SslStream, SslVersion};
+use penstock_metrics::Timing;
 use penstock_sys::aead::Cipher;
 use penstock_sys::ssl;
 use penstock_sys::traffic::{SendKeys, TrafficKeys};
@@ -16,7 +17,7 @@ use crate::alpn::HttpVersions;
 use crate::early_data::{self, EarlyDataOutcome};
 use crate::failure::HandshakeFailure;
 use crate::legacy;
-use crate::negotiated::{Negotiated, Timing, facts_of};
+use crate::negotiated::{Negotiated, facts_of};
 use crate::receiver::Receiver;
 use crate::remote_key::RemoteOperation;
 use crate::session_store;

@@ -76,7 +76,6 @@ pub use client_certificates::{
 pub use compression::Compression;
 pub use context::ContextError;
 pub use ec_curve::{EcCurve, ecdsa_der};
-pub use extensions::{EncryptedHello, Extensions, StapleStatus};
 pub use failure::HandshakeFailure;
 #[doc(hidden)]
 pub use fuzz::{fuzz_client_hello, fuzz_ocsp_response, fuzz_pkcs11_uri, fuzz_ticket_keys};
@@ -84,7 +83,7 @@ pub use handshake::{ConnectingClient, Established};
 pub use ja4::Ja4;
 pub use legacy::{LEGACY_SUITES, Legacy};
 pub use mutual::{MutualError, MutualServer};
-pub use negotiated::{Negotiated, Timing};
+pub use negotiated::Negotiated;
 pub use offered_certificate::{CertificateSource, DefaultFor, LoadCertificate, OfferedCertificate};
 pub use outbound::{Authorities, ClientIdentity, Outbound, OutboundError, OutboundStream, certificate_end};
 pub use random::random_number;

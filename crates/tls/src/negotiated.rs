@@ -1,15 +1,16 @@
 //! The negotiated parameters of a handshake, and the parts of its duration.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use boring::ssl::{NameType, SslRef, SslVersion};
+use penstock_metrics::{Extensions, LookupWait};
 use penstock_sys::ssl;
 
 use crate::alpn;
 use crate::early_data::EarlyDataOutcome;
-use crate::extensions::{self, Extensions};
+use crate::extensions;
 use crate::ja4::Ja4;
-use crate::session_store::{self, LookupWait};
+use crate::session_store;
 use crate::signing::{self, HandshakeProgress};
 use crate::tickets::{self, TicketFacts};
 
@@ -45,38 +46,6 @@ pub struct Negotiated {
     pub extensions: Extensions,
     /// Tickets offered and issued.
     pub tickets: TicketFacts,
-}
-
-/// Where the time of a handshake went. The parts do not overlap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timing {
-    /// Waiting for the client or a session lookup, and for the worker.
-    pub waiting: Duration,
-    /// Waiting for a permit to sign.
-    pub queued: Duration,
-    /// Private key operations; zero in resumed sessions.
-    pub signing: Duration,
-    /// Waiting for the signature of a key that is elsewhere.
-    pub signing_remote: Duration,
-    /// Computing the shared secret.
-    pub key_exchange: Duration,
-    /// Everything else: parsing, loading a certificate, key schedules, sealing.
-    pub rest: Duration,
-}
-
-impl Timing {
-    /// From the first step to the last.
-    pub fn total(&self) -> Duration {
-        self.parts() + self.rest
-    }
-
-    fn parts(self) -> Duration {
-        self.waiting + self.queued + self.signing + self.signing_remote + self.key_exchange
-    }
-
-    pub(crate) fn finished(self, total: Duration) -> Self {
-        Self { rest: total.saturating_sub(self.parts()), ..self }
-    }
 }
 
 /// Reads what a finished handshake agreed on.
@@ -135,20 +104,5 @@ mod tests {
         }
         assert_eq!(signer("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", None), "ecdsa");
         assert_eq!(signer("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", None), "rsa");
-    }
-
-    #[test]
-    fn the_parts_of_a_handshake_add_up_to_the_whole() {
-        let ms = Duration::from_millis;
-        let timing = Timing {
-            waiting: ms(80),
-            queued: ms(10),
-            signing: ms(2),
-            key_exchange: ms(3),
-            ..Timing::default()
-        };
-        assert_eq!((timing.finished(ms(100)).rest, timing.finished(ms(100)).total()), (ms(5), ms(100)));
-        // Clocks read at different moments never make a part negative.
-        assert_eq!(timing.finished(ms(94)).rest, Duration::ZERO);
     }
 }

@@ -8,6 +8,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use penstock_metrics::SessionCacheCounts;
 use penstock_sys::traffic::Secret;
 use zeroize::Zeroizing;
 
@@ -46,25 +47,6 @@ pub enum CacheLookup {
     Miss,
     /// A session past its lifetime.
     Expired,
-}
-
-/// Gauges and counters of a [`SessionCache`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SessionCacheCounts {
-    /// Sessions held.
-    pub sessions: u64,
-    /// Bytes held, overhead included.
-    pub bytes: u64,
-    /// Sessions inserted.
-    pub stored: u64,
-    /// Lookups that found their session.
-    pub hits: u64,
-    /// Lookups that found none.
-    pub misses: u64,
-    /// Lookups of expired sessions.
-    pub expired: u64,
-    /// Sessions evicted before the end of their lifetime.
-    pub evicted: u64,
 }
 
 /// Overhead of a session: its entries in the table and the queue, and the allocator's share.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use boring::ex_data::Index;
 use boring::ssl::{NameType, Ssl, SslRef};
+pub use penstock_metrics::LookupWait;
 use penstock_sys::ssl::{SessionAnswer, SessionCallbacks};
 use penstock_sys::traffic::Secret;
 
@@ -87,15 +88,6 @@ impl std::fmt::Debug for SessionStorage {
             .field("lookup_deadline", &self.lookup_deadline)
             .finish_non_exhaustive()
     }
-}
-
-/// How a handshake waited for a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookupWait {
-    /// The store answered in time.
-    Answered,
-    /// It did not.
-    TimedOut,
 }
 
 /// Adapts a store to the callbacks of the library.

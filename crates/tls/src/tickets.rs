@@ -13,7 +13,8 @@ pub mod rotation;
 mod shared_keys;
 
 pub use keyring::{KeyringStatus, TicketKeyring};
-pub use outcome::{TicketFacts, TicketOutcome};
+pub use outcome::TicketFacts;
+pub use penstock_metrics::TicketOutcome;
 pub use policy::TicketPolicy;
 
 pub use crate::random::NoRandomness;

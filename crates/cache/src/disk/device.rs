@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use penstock_metrics::DiskCounters;
 use penstock_sys::file::OpenFile;
 use rustix::fs::{FlockOperation, flock};
 
 use super::common::{Common, count};
 use super::format::{RecordHeader, UNIT_BYTES};
 use super::index::Place;
-use super::limits::{DiskCounters, DiskError, DiskEvent, DiskLimits};
+use super::limits::{DiskError, DiskEvent, DiskLimits};
 use super::segment::{Segment, Unusable, Writing, number_in};
 use super::slice::{DiskSlice, SliceName};
 use crate::draining;

@@ -8,11 +8,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use penstock_metrics::DiskCounters;
+
 use super::admission;
 use super::common::{Common, count};
 use super::device::{Disk, disk_of};
 use super::index::{DiskIndex, Place, Versions};
-use super::limits::{DISKS_MAX, DiskCounters, DiskError, DiskEvent, DiskLimits, Report};
+use super::limits::{DISKS_MAX, DiskError, DiskEvent, DiskLimits, Report};
 use super::maintenance;
 use super::slice::{DiskSlice, SliceName};
 use super::threads::Readers;

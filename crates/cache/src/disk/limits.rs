@@ -90,34 +90,3 @@ pub enum DiskEvent<'e> {
 
 /// Receives events, on the thread on which they happen.
 pub type Report = Box<dyn Fn(DiskEvent<'_>) + Send + Sync>;
-
-/// Counters of a disk since the start, and its current use.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DiskCounters {
-    /// Its directory.
-    pub directory: PathBuf,
-    /// Whether it is in service.
-    pub in_service: bool,
-    /// Bytes that its segments take.
-    pub bytes: u64,
-    /// Its segments.
-    pub segments: u64,
-    /// Slices written.
-    pub written: u64,
-    /// Bytes of those, with headers and descriptions.
-    pub written_bytes: u64,
-    /// Slices read whose checksum was right.
-    pub read: u64,
-    /// Slices and segments found damaged.
-    pub damaged: u64,
-    /// Calls that failed.
-    pub errors: u64,
-    /// Slices not read because the queue was full.
-    pub busy: u64,
-    /// Slices that returned to memory.
-    pub promoted: u64,
-    /// Segments dropped for new ones.
-    pub segments_dropped: u64,
-    /// Bytes that the scrub has checked.
-    pub scrubbed_bytes: u64,
-}

@@ -118,33 +118,6 @@ impl fmt::Display for TierError {
 
 impl std::error::Error for TierError {}
 
-/// Counters of a memory tier since it was opened, and its current use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TierCounters {
-    /// Bytes in use, in whole pages.
-    pub bytes: u64,
-    /// Slices kept.
-    pub slices: u64,
-    /// Bytes of slices that were evicted while readers still hold them.
-    pub evicted_bytes: u64,
-    /// Bytes of copies of what other nodes keep.
-    pub copied_bytes: u64,
-    /// Slices evicted for others.
-    pub evictions: u64,
-    /// Slices that found no space.
-    pub refusals: u64,
-    /// Bytes that the tier may use: less than its limit if its file system has no more.
-    pub bytes_max: u64,
-    /// Slices dropped because their bytes had changed.
-    pub damaged: u64,
-    /// Times that the file of slices was opened again because it was truncated or could not be read.
-    pub reopened: u64,
-    /// Bytes that the scrub has checked.
-    pub scrubbed_bytes: u64,
-    /// Whether the file of slices can be used at present.
-    pub in_service: bool,
-}
-
 /// Bytes of a slice of an object of this length.
 pub(crate) fn slice_length(object_length: u64, slice: u32, slice_bytes: u32) -> u32 {
     let before = u64::from(slice) * u64::from(slice_bytes);

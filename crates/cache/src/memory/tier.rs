@@ -14,13 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use penstock_metrics::TierCounters;
 use penstock_sys::file::OpenFile;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::files::{allocated_bytes, space_of};
 use super::holder::Holder;
 use super::layout::SlotLayout;
-use super::limits::{PAGE_BYTES, TierCounters, TierLimits};
+use super::limits::{PAGE_BYTES, TierLimits};
 use super::queue_file::QueueFile;
 use super::record::{self, RECORD_BYTES, RecordKey, SlotRecord};
 use super::slots::{Class, Entry, SlotUses, Slots};
@@ -139,6 +140,7 @@ impl MemoryTier {
             reopened: load(&self.counts.reopened),
             scrubbed_bytes: load(&self.counts.scrubbed_bytes),
             in_service: self.is_in_service(),
+            waiting: false,
         }
     }
 

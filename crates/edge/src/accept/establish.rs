@@ -179,7 +179,7 @@ fn take_over(
         worker.shard.handshake_queued();
     }
     if let Some(wait) = facts.lookup_wait {
-        worker.shard.waited_for_session(labels::session_wait(wait));
+        worker.shard.waited_for_session(wait);
     }
     labels::count_early_data(&worker.shard, facts.early_data);
     let unfinished = UnfinishedHandshake::after(facts.early_data, settings, deadline);
@@ -188,7 +188,7 @@ fn take_over(
     }
     let (extensions, ja4, client_certificate) = (facts.extensions, facts.ja4, facts.client_certificate);
     let http2 = facts.http2;
-    labels::count_tickets(&worker.shard, &facts.tickets);
+    worker.shard.tickets(facts.tickets.issued.into(), facts.tickets.offered);
     let facts = HandshakeFacts {
         version: facts.version,
         cipher: facts.cipher,
@@ -197,8 +197,8 @@ fn take_over(
         certificate: facts.certificate,
     };
     let after = worker.recent_clients.last(client.ip(), Instant::now());
-    worker.shard.handshake_done(&facts, &labels::timing(&timing), after);
-    worker.shard.extensions(&labels::extensions(&extensions), facts.resumed);
+    worker.shard.handshake_done(&facts, &timing, after);
+    worker.shard.extensions(&extensions, facts.resumed);
     let traffic = if http2 { Traffic::Frames } else { Traffic::Files };
     let choice = settings.kernel.choose_for(&keys, traffic);
     let Ok(mut outlet) = Outlet::user_space(Rc::clone(&socket), keys, settings.outlet) else {

@@ -193,9 +193,9 @@ fn unlisted(path: &Path, error: &io::Error) -> String {
 }
 
 fn ignored(listing: &KeyFileListing) -> [usize; IgnoredTicketFile::ALL.len()] {
-    std::array::from_fn(|place| {
-        listing.ignored.iter().filter(|file| file.why.label() == IgnoredTicketFile::LABELS[place]).count()
-    })
+    let mut counts = [0; IgnoredTicketFile::ALL.len()];
+    listing.ignored.iter().for_each(|file| counts[file.why.label() as usize] += 1);
+    counts
 }
 
 fn log_status(status: &KeyringStatus) {

@@ -14,6 +14,7 @@ use penstock_egress::measure::Costs;
 use penstock_sys::aead::Cipher;
 use penstock_tls::{ChaCha20, ChaCha20Switch};
 
+use crate::metrics::ChaCha20Cause;
 use crate::tls::pressure::{Pressure, PressureLimits};
 
 const PRESSURE: PressureLimits = PressureLimits {
@@ -32,7 +33,7 @@ pub struct ChaCha20Control {
     /// The value that handshakes read.
     switch: Arc<ChaCha20Switch>,
     state: Mutex<State>,
-    switches: [AtomicU64; Cause::ALL.len()],
+    switches: [AtomicU64; ChaCha20Cause::ALL.len()],
 }
 
 #[derive(Debug)]
@@ -43,26 +44,6 @@ struct State {
     pressure: Pressure,
     aes_is_cheaper: bool,
     observed: Option<Instant>,
-}
-
-/// The cause of a change of the last choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// The start or a reload.
-    Configuration,
-    /// An order through the admin listener.
-    Admin,
-    /// The busy share of the workers.
-    Pressure,
-}
-
-impl Cause {
-    pub(crate) const ALL: [Self; 3] = [Self::Configuration, Self::Admin, Self::Pressure];
-    pub(crate) const LABELS: [&str; 3] = ["configuration", "admin", "pressure"];
-
-    pub(crate) fn label(self) -> &'static str {
-        Self::LABELS[self as usize]
-    }
 }
 
 /// How things stand.
@@ -110,7 +91,7 @@ impl ChaCha20Control {
         let mut state = self.lock();
         state.configured = mode;
         state.ordered = None;
-        self.decide(&state, Cause::Configuration);
+        self.decide(&state, ChaCha20Cause::Configuration);
     }
 
     /// Changes the mode for new connections, until the next reload. The words are those of the configuration.
@@ -122,7 +103,7 @@ impl ChaCha20Control {
         let mut state = self.lock();
         state.ordered = Some(mode);
         tracing::info!("chacha20: mode {} ordered through the admin listener", mode.name());
-        self.decide(&state, Cause::Admin);
+        self.decide(&state, ChaCha20Cause::Admin);
         Ok(self.status_of(&state))
     }
 
@@ -136,7 +117,7 @@ impl ChaCha20Control {
         state.observed = Some(now);
         state.aes_is_cheaper = aes_is_cheaper(&costs());
         state.pressure.observe(now, busy());
-        self.decide(&state, Cause::Pressure);
+        self.decide(&state, ChaCha20Cause::Pressure);
     }
 
     /// How things stand.
@@ -145,9 +126,9 @@ impl ChaCha20Control {
         self.status_of(&self.lock())
     }
 
-    /// How often this cause has changed who gets ChaCha20.
-    pub(crate) fn switches(&self, cause: Cause) -> u64 {
-        self.switches[cause as usize].load(Relaxed)
+    /// Changes of the clients that get ChaCha20, in the order of [`ChaCha20Cause::ALL`].
+    pub(crate) fn switches(&self) -> [u64; ChaCha20Cause::ALL.len()] {
+        std::array::from_fn(|cause| self.switches[cause].load(Relaxed))
     }
 
     fn status_of(&self, state: &State) -> ChaCha20Status {
@@ -158,7 +139,7 @@ impl ChaCha20Control {
         }
     }
 
-    fn decide(&self, state: &State, cause: Cause) {
+    fn decide(&self, state: &State, cause: ChaCha20Cause) {
         let last = state.wants_last();
         if last == self.switch.is_last() {
             return;
@@ -167,12 +148,12 @@ impl ChaCha20Control {
         self.switches[cause as usize].fetch_add(1, Relaxed);
         let what = if last { "is the last choice now" } else { "is for clients that prefer it again" };
         match (cause, last) {
-            (Cause::Pressure, true) => tracing::info!(
+            (ChaCha20Cause::Pressure, true) => tracing::info!(
                 "chacha20 {what}: the workers were busy for more than {} % of the last {} s",
                 limits::BUSY_PERCENT_HIGH,
                 limits::BUSY_HIGH_SECONDS
             ),
-            (Cause::Pressure, false) => tracing::info!(
+            (ChaCha20Cause::Pressure, false) => tracing::info!(
                 "chacha20 {what}: the workers were busy for less than {} % of the last {} s",
                 limits::BUSY_PERCENT_LOW,
                 limits::BUSY_LOW_SECONDS
@@ -243,7 +224,7 @@ mod tests {
         assert!(control.status().is_last);
         spend(&control, &mut now, 62, 0.2, costs(FAST, SLOW));
         assert!(!control.status().is_last);
-        assert_eq!(Cause::ALL.map(|cause| control.switches(cause)), [0, 0, 2]);
+        assert_eq!(control.switches(), [0, 0, 2]);
     }
 
     #[test]
@@ -274,7 +255,7 @@ mod tests {
         control.configure(ChaCha20::Client);
         let status = control.status();
         assert_eq!(status, ChaCha20Status { mode: ChaCha20::Client, ordered: false, is_last: false });
-        assert_eq!(Cause::ALL.map(|cause| control.switches(cause)), [1, 1, 0]);
+        assert_eq!(control.switches(), [1, 1, 0]);
     }
 
     #[test]

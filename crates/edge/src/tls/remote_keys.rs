@@ -7,15 +7,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{KeyserverAccess, RemoteKeyPlace, Tls, TokenAccess, limits};
 use penstock_keys::{
-    KeyserverAddress, KeyserverGroup, KeyserverLimits, Keyservers, OPERATION_RESULTS, SignerCounts,
-    SignerStatus, Token, TokenLimits,
+    KeyserverAddress, KeyserverGroup, KeyserverLimits, Keyservers, SignerCounts, Token, TokenLimits,
 };
 use penstock_tls::remote_key::{RemoteKey, RemoteKeyError};
 use penstock_tls::trial_request;
 use tokio::runtime::Builder;
 use tokio::spawn;
 
-use crate::metrics::{RemoteKeysReading, SignerReading};
+use crate::metrics::{RemoteKeysReading, SignerStatus};
 
 /// The groups of keyservers and the tokens of a configuration, each with its connections or sessions.
 #[derive(Debug, Default)]
@@ -101,11 +100,11 @@ fn bounded(what: &str, count: usize, most: usize) -> io::Result<()> {
 }
 
 /// One reading for each name. Those of one name share their counts.
-fn by_name(all: impl Iterator<Item = SignerStatus>) -> Vec<SignerReading> {
-    let mut readings: BTreeMap<String, SignerReading> = BTreeMap::new();
+fn by_name(all: impl Iterator<Item = SignerStatus>) -> Vec<SignerStatus> {
+    let mut readings: BTreeMap<String, SignerStatus> = BTreeMap::new();
     for seen in all {
         match readings.get_mut(&seen.name) {
-            None => drop(readings.insert(seen.name.clone(), reading_of(seen))),
+            None => drop(readings.insert(seen.name.clone(), seen)),
             Some(reading) => {
                 reading.up &= seen.up;
                 reading.circuit_open |= seen.circuit_open;
@@ -116,22 +115,6 @@ fn by_name(all: impl Iterator<Item = SignerStatus>) -> Vec<SignerReading> {
     }
     readings.into_values().collect()
 }
-
-fn reading_of(status: SignerStatus) -> SignerReading {
-    SignerReading {
-        name: status.name,
-        up: status.up,
-        circuit_open: status.circuit_open,
-        under_way: status.under_way,
-        operations: status.results,
-        operation_time: status.time,
-        connections: status.connections,
-        certificate_end: status.certificate_end,
-    }
-}
-
-const _: () =
-    assert!(OPERATION_RESULTS.len() == SignerReading::RESULTS.len(), "the labels are those of the counters");
 
 fn group_of(access: &KeyserverAccess) -> KeyserverGroup {
     let address = |(host, port): &(String, u16)| KeyserverAddress { host: host.clone(), port: *port };

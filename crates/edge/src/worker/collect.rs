@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use penstock_cache::{DiskCounters, Disks};
+use penstock_cache::Disks;
 use penstock_content::{PeerOutcome, PeerStatus, Peers, Store};
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Costs};
 use penstock_fleet::Fleet;
@@ -14,12 +14,11 @@ use penstock_origin::http::HttpOrigin;
 use penstock_tls::ocsp::Staples;
 use penstock_tls::session_store::InternalStore;
 
-use crate::fleet;
 use crate::metrics::{
-    ChaCha20Reading, DiskReading, DiskTierReading, KernelTlsReading, MemoryTierReading, Metrics,
-    OriginServerReading, PeerReading, Readings, SessionCacheReading, StapleReading,
+    ChaCha20Reading, DiskTierReading, KernelTlsReading, Metrics, OriginServerReading, PeerReading, Readings,
+    StapleReading, TierCounters,
 };
-use crate::tls::{Cause, ChaCha20Control, RemoteKeys, TlsState};
+use crate::tls::{ChaCha20Control, RemoteKeys, TlsState};
 
 /// Reads the parts of the server for a scrape, and switches ChaCha20-Poly1305 by what they show.
 #[derive(Debug)]
@@ -102,7 +101,7 @@ impl Collector {
     /// The state of the fleet as JSON; null if the server belongs to none.
     #[must_use]
     pub fn fleet_status(&self) -> serde_json::Value {
-        let Some(reading) = self.fleet.as_deref().map(fleet::reading) else { return serde_json::Value::Null };
+        let Some(reading) = self.fleet.as_deref().map(Fleet::reading) else { return serde_json::Value::Null };
         serde_json::json!({
             "up": reading.is_up,
             "circuit": if reading.is_circuit_open { "open" } else { "closed" },
@@ -139,7 +138,7 @@ impl Collector {
             chacha20: Some(chacha20(&self.chacha20)),
             seal_rates: seal_rates(&self.costs()),
             kernel_tls: kernel_tls(),
-            session_cache: session_cache(&self.sessions),
+            session_cache: self.sessions.cache.counts(),
             staples: staples(&self.staples, now),
             remote_keys: remote_keys.reading(),
             origin_servers: origin_servers(origins),
@@ -147,7 +146,7 @@ impl Collector {
             disk_tier: cache.as_ref().and_then(|cache| cache.tier().disks()).map(|disks| disk_tier(disks)),
             memory_tier: cache.as_ref().map(|cache| memory_tier(cache)),
             purge_list: cache.map(|cache| cache.purges().len() as u64),
-            fleet: self.fleet.as_deref().map(fleet::reading),
+            fleet: self.fleet.as_deref().map(Fleet::reading),
         }
     }
 }
@@ -158,7 +157,7 @@ fn chacha20(control: &ChaCha20Control) -> ChaCha20Reading {
         mode: status.mode.name(),
         set_by_admin: status.ordered,
         is_last_choice: status.is_last,
-        switches: Cause::ALL.map(|cause| control.switches(cause)),
+        switches: control.switches(),
     }
 }
 
@@ -172,19 +171,6 @@ fn seal_rates(costs: &Costs) -> Vec<(&'static str, f64)> {
 fn kernel_tls() -> KernelTlsReading {
     let statistics = penstock_sys::ktls::statistics().unwrap_or_default();
     KernelTlsReading { cpu: statistics.open_software, network_card: statistics.open_device }
-}
-
-fn session_cache(sessions: &InternalStore) -> SessionCacheReading {
-    let counts = sessions.cache.counts();
-    SessionCacheReading {
-        sessions: counts.sessions,
-        bytes: counts.bytes,
-        stored: counts.stored,
-        hits: counts.hits,
-        misses: counts.misses,
-        expired: counts.expired,
-        evicted: counts.evicted,
-    }
 }
 
 fn staples(staples: &Staples, now: SystemTime) -> Vec<StapleReading> {
@@ -232,45 +218,17 @@ fn readings_of(peers: &Peers) -> Vec<PeerReading> {
     others.map(reading).collect()
 }
 
-fn memory_tier(cache: &Store) -> MemoryTierReading {
-    let counters = cache.tier().counters();
-    MemoryTierReading {
-        bytes: counters.bytes,
-        slices: counters.slices,
-        evicted_bytes: counters.evicted_bytes,
-        copied_bytes: counters.copied_bytes,
-        evictions: counters.evictions,
-        refusals: counters.refusals,
-        bytes_max: counters.bytes_max,
-        in_service: counters.in_service,
-        waiting: cache.waits(),
-    }
+fn memory_tier(cache: &Store) -> TierCounters {
+    TierCounters { waiting: cache.waits(), ..cache.tier().counters() }
 }
 
 fn disk_tier(disks: &Disks) -> DiskTierReading {
     DiskTierReading {
-        disks: disks.counters().into_iter().map(|counters| disk(&counters)).collect(),
+        disks: disks.counters(),
         slices: disks.slices(),
         index_bytes: disks.index_bytes(),
         waiting_bytes: disks.bytes_in_flight(),
         skipped: disks.skipped(),
-    }
-}
-
-fn disk(counters: &DiskCounters) -> DiskReading {
-    DiskReading {
-        directory: counters.directory.to_string_lossy().into_owned(),
-        in_service: counters.in_service,
-        bytes: counters.bytes,
-        written_bytes: counters.written_bytes,
-        scrubbed_bytes: counters.scrubbed_bytes,
-        errors: counters.errors,
-        segments_dropped: counters.segments_dropped,
-        written: counters.written,
-        read: counters.read,
-        promoted: counters.promoted,
-        damaged: counters.damaged,
-        busy: counters.busy,
     }
 }
 
@@ -299,12 +257,6 @@ mod tests {
         let text = collector.render();
         assert_eq!(text.matches(metric).count(), 1);
         assert!(text.contains("{cipher=\"aes_128_gcm\"} 7800000000\n"), "{text}");
-    }
-
-    #[test]
-    fn the_labels_of_ciphers_and_causes_are_those_of_the_table() {
-        assert_eq!(CIPHER_LABELS, Readings::CIPHERS);
-        assert_eq!(Cause::LABELS, ChaCha20Reading::CAUSES);
     }
 
     #[test]

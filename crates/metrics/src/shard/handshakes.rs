@@ -1,12 +1,12 @@
 //! Counting of TLS handshakes, tickets, early data and alerts.
 
 use super::Shard;
-use crate::facts::{ExtensionFacts, HandshakeFacts, HandshakeTiming};
-use crate::labels::{Direction, HandshakePart, LastResponse, OfferedTicket, SessionWait, Signer};
+use crate::facts::{Extensions, HandshakeFacts, Timing};
+use crate::labels::{Direction, HandshakePart, LastResponse, LookupWait, Signer, TicketOutcome};
 
 impl Shard {
     /// Counts a successful handshake; `after` is the last response to the same client before.
-    pub fn handshake_done(&self, facts: &HandshakeFacts, timing: &HandshakeTiming, after: LastResponse) {
+    pub fn handshake_done(&self, facts: &HandshakeFacts, timing: &Timing, after: LastResponse) {
         self.expect_own_thread();
         self.handshakes.add(*facts);
         if facts.resumed {
@@ -45,7 +45,7 @@ impl Shard {
     }
 
     /// Counts a handshake that waited for a session from a store outside this process.
-    pub fn waited_for_session(&self, wait: SessionWait) {
+    pub fn waited_for_session(&self, wait: LookupWait) {
         self.expect_own_thread();
         self.session_waits[wait as usize].add(1);
     }
@@ -63,7 +63,7 @@ impl Shard {
     }
 
     /// Counts the tickets of a successful handshake: the number issued, and the outcome of the offered one.
-    pub fn tickets(&self, issued: u64, offered: Option<OfferedTicket>) {
+    pub fn tickets(&self, issued: u64, offered: Option<TicketOutcome>) {
         self.expect_own_thread();
         self.tickets_issued.add(issued);
         if let Some(outcome) = offered {
@@ -72,7 +72,7 @@ impl Shard {
     }
 
     /// Counts the extensions of a successful handshake. A resumed one sends no certificate and no staple.
-    pub fn extensions(&self, facts: &ExtensionFacts, resumed: bool) {
+    pub fn extensions(&self, facts: &Extensions, resumed: bool) {
         self.expect_own_thread();
         self.encrypted_hellos[facts.encrypted_hello as usize].add(1);
         if !resumed {

@@ -1,9 +1,8 @@
 //! The metrics of the cache and its origins.
 
-use crate::exposition::{Family, Kind};
 use crate::labels::PurgeKind;
-use crate::metric::{Metric, Sources, closed, open};
-use crate::readings::{MemoryTierReading, OriginServerReading};
+use crate::metric::{Family, Kind, Metric, Sources, closed, open};
+use crate::readings::{OriginServerReading, TierCounters};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -11,33 +10,21 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Requests to sites with signed URLs: `accepted`, or refused with 403 because the token is `missing`, `malformed`, `expired`, has an `unknown_key` or a `wrong_signature`, or is for an `other_path`.",
         labels: &[open("outcome", "see the meaning")],
-        read: |from, out| {
-            for (outcome, count) in from.metrics.sum_by_label(|shard| &shard.signed_urls) {
-                out.sample(&[outcome], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.signed_urls),
     },
     Metric {
         name: "penstock_cache_requests_total",
         kind: Kind::Counter,
         help: "Requests to sites with an HTTP origin, by cache status: `hit`, `miss`, `collapsed` into the fetch of another request, `revalidated`, `stale` (while it is fetched again), `stale_if_error`, `uncacheable` (the response may not be shared), `bypass` (the method does not use the cache).",
         labels: &[open("outcome", "see the meaning")],
-        read: |from, out| {
-            for (outcome, count) in from.metrics.sum_by_label(|shard| &shard.cached) {
-                out.sample(&[outcome], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.cached),
     },
     Metric {
         name: "penstock_origin_requests_total",
         kind: Kind::Counter,
         help: "Requests to origins, by outcome: `answered`, `not_modified`, or a fault: `unreachable`, `timeout`, `certificate` (it does not verify), `handshake` (TLS), `malformed` (not HTTP/1.1 within the limits), `cut_short`, `busy` (all connections in use), `redirects` (too many, or to a forbidden target), `too_slow` (below the minimum rate), `interim_responses` (too many 1xx), `trailer_too_large`, `unsendable` (the client's request cannot be sent), `abandoned` (the client stopped sending its body), `too_long` (a body of unknown length), `changed` (another version than the one being filled), `server_error`, `no_readers` (no client waits for the rest), `no_room` (the cache has no space).",
         labels: &[open("outcome", "see the meaning")],
-        read: |from, out| {
-            for (outcome, count) in from.metrics.sum_by_label(|shard| &shard.origin) {
-                out.sample(&[outcome], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.origin),
     },
     Metric {
         name: "penstock_origin_received_bytes_total",
@@ -142,11 +129,7 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Purges, hard or soft.",
         labels: &[closed("kind", PurgeKind::LABELS)],
-        read: |from, out| {
-            for kind in PurgeKind::ALL {
-                out.sample(&[kind.label()], from.metrics.purges(*kind));
-            }
-        },
+        read: |from, out| out.each(|kind: PurgeKind| from.metrics.purges(kind)),
     },
     Metric {
         name: "penstock_cache_purged_objects_total",
@@ -160,11 +143,7 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         help: "Purges kept for objects that have not been requested since.",
         labels: &[],
-        read: |from, out| {
-            if let Some(entries) = from.readings.purge_list {
-                out.sample(&[], entries);
-            }
-        },
+        read: |from, out| out.optional(from.readings.purge_list),
     },
 ];
 
@@ -176,8 +155,6 @@ fn origin_servers(from: &Sources<'_>, out: &mut Family<'_>, number: fn(&OriginSe
 }
 
 /// A number of the memory tier, if the program has one.
-fn memory_tier(from: &Sources<'_>, out: &mut Family<'_>, number: fn(&MemoryTierReading) -> u64) {
-    if let Some(tier) = &from.readings.memory_tier {
-        out.sample(&[], number(tier));
-    }
+fn memory_tier(from: &Sources<'_>, out: &mut Family<'_>, number: fn(&TierCounters) -> u64) {
+    out.optional(from.readings.memory_tier.as_ref().map(number));
 }

@@ -3,9 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::certificates::ENDS;
-use crate::exposition::Kind;
 use crate::labels::ReloadOutcome;
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Metric, closed, open};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -50,10 +49,6 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Changes of certificate files, which take effect without a reload.",
         labels: &[closed("outcome", ReloadOutcome::LABELS)],
-        read: |from, out| {
-            for outcome in ReloadOutcome::ALL {
-                out.sample(&[outcome.label()], from.metrics.certificates.changes(*outcome));
-            }
-        },
+        read: |from, out| out.each(|outcome: ReloadOutcome| from.metrics.certificates.changes(outcome)),
     },
 ];

@@ -1,7 +1,6 @@
 //! The metrics of the other nodes of the cluster.
 
-use crate::exposition::{Family, Kind};
-use crate::metric::{Metric, Sources, open};
+use crate::metric::{Family, Kind, Metric, Sources, open};
 use crate::readings::PeerReading;
 
 pub(super) const METRICS: &[Metric] = &[

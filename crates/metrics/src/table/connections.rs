@@ -1,8 +1,7 @@
 //! The metrics of connections.
 
-use crate::exposition::{Kind, Label};
 use crate::labels::{Protocol, Refusal};
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Label, Metric, closed, open};
 
 const LISTENER: Label = open("listener", "the address as configured; `other` beyond 63 listeners");
 const PROTOCOL: Label = closed("protocol", Protocol::LABELS);
@@ -36,9 +35,7 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Connections closed right after they were accepted, or (`evicted`) idle ones closed in favour of new ones.",
         labels: &[closed("reason", Refusal::LABELS)],
         read: |from, out| {
-            for why in Refusal::ALL {
-                out.sample(&[why.label()], from.metrics.sum(|shard| shard.refused[*why as usize].get()));
-            }
+            out.each(|why: Refusal| from.metrics.sum(|shard| shard.refused[why as usize].get()))
         },
     },
     Metric {
@@ -46,10 +43,6 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Failures of the `accept` call.",
         labels: &[open("reason", "a fixed set of short names")],
-        read: |from, out| {
-            for (reason, count) in from.metrics.sum_by_label(|shard| &shard.accept_errors) {
-                out.sample(&[reason], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.accept_errors),
     },
 ];

@@ -1,8 +1,7 @@
 //! The metrics of the disk tier.
 
-use crate::exposition::{Family, Kind};
-use crate::metric::{Metric, Sources, open};
-use crate::readings::{DiskReading, DiskTierReading};
+use crate::metric::{Family, Kind, Metric, Sources, open};
+use crate::readings::{DiskCounters, DiskTierReading};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -62,7 +61,7 @@ pub(super) const METRICS: &[Metric] = &[
                     ("busy", disk.busy),
                 ];
                 for (event, count) in events {
-                    out.sample(&[&disk.directory, event], count);
+                    out.sample(&[&disk.directory.to_string_lossy(), event], count);
                 }
             }
         },
@@ -98,20 +97,18 @@ pub(super) const METRICS: &[Metric] = &[
 ];
 
 /// The disks, if the program has any.
-fn disks<'a>(from: &'a Sources<'_>) -> &'a [DiskReading] {
+fn disks<'a>(from: &'a Sources<'_>) -> &'a [DiskCounters] {
     from.readings.disk_tier.as_ref().map_or(&[], |tier| &tier.disks)
 }
 
 /// A number of each disk.
-fn each(from: &Sources<'_>, out: &mut Family<'_>, number: fn(&DiskReading) -> u64) {
+fn each(from: &Sources<'_>, out: &mut Family<'_>, number: fn(&DiskCounters) -> u64) {
     for disk in disks(from) {
-        out.sample(&[&disk.directory], number(disk));
+        out.sample(&[&disk.directory.to_string_lossy()], number(disk));
     }
 }
 
 /// A number of all disks together.
 fn together(from: &Sources<'_>, out: &mut Family<'_>, number: fn(&DiskTierReading) -> u64) {
-    if let Some(tier) = &from.readings.disk_tier {
-        out.sample(&[], number(tier));
-    }
+    out.optional(from.readings.disk_tier.as_ref().map(number));
 }

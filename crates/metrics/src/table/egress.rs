@@ -1,8 +1,7 @@
 //! The metrics of bytes sent to clients.
 
-use crate::exposition::Kind;
 use crate::labels::{OutletKind, ShortReason};
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Metric, closed, open};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -11,9 +10,7 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Bytes of heads and bodies given to sockets, before encryption.",
         labels: &[closed("outlet", OutletKind::LABELS)],
         read: |from, out| {
-            for outlet in OutletKind::ALL {
-                out.sample(&[outlet.label()], from.metrics.sum(|shard| shard.sent[*outlet as usize].get()));
-            }
+            out.each(|outlet: OutletKind| from.metrics.sum(|shard| shard.sent[outlet as usize].get()))
         },
     },
     Metric {
@@ -32,11 +29,7 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Connections that ended because the kernel failed to seal, or could not replace keys at their limit.",
         labels: &[open("reason", "a fixed set of short names")],
-        read: |from, out| {
-            for (reason, count) in from.metrics.sum_by_label(|shard| &shard.egress_ended) {
-                out.sample(&[reason], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.egress_ended),
     },
     Metric {
         name: "penstock_kernel_tls_connections",
@@ -54,12 +47,7 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Responses that ended before their last byte.",
         labels: &[closed("reason", ShortReason::LABELS)],
         read: |from, out| {
-            for why in ShortReason::ALL {
-                out.sample(
-                    &[why.label()],
-                    from.metrics.sum(|shard| shard.short_responses[*why as usize].get()),
-                );
-            }
+            out.each(|why: ShortReason| from.metrics.sum(|shard| shard.short_responses[why as usize].get()))
         },
     },
 ];

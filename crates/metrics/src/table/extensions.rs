@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::exposition::{Family, Kind, Label};
-use crate::labels::{
-    CertificateCompression, EncryptedHelloOutcome, StapleOutcome, StapleSending, StapleSource,
-};
-use crate::metric::{Metric, Sources, closed, open};
+use crate::labels::{CertificateCompression, EncryptedHello, StapleOutcome, StapleSource, StapleStatus};
+use crate::metric::{Family, Kind, Label, Metric, Sources, closed, open};
 use crate::readings::StapleReading;
 
 pub(super) const METRICS: &[Metric] = &[
@@ -16,12 +13,9 @@ pub(super) const METRICS: &[Metric] = &[
         name: "penstock_staples_total",
         kind: Kind::Counter,
         help: "Full handshakes by OCSP stapling; `missing` means that the client asked and there was no response to staple.",
-        labels: &[closed("staple", StapleSending::LABELS)],
+        labels: &[closed("staple", StapleStatus::LABELS)],
         read: |from, out| {
-            for value in StapleSending::ALL {
-                let count = from.metrics.sum(|shard| shard.staples[*value as usize].get());
-                out.sample(&[value.label()], count);
-            }
+            out.each(|value: StapleStatus| from.metrics.sum(|shard| shard.staples[value as usize].get()))
         },
     },
     Metric {
@@ -58,12 +52,11 @@ pub(super) const METRICS: &[Metric] = &[
         name: "penstock_ech_handshakes_total",
         kind: Kind::Counter,
         help: "Handshakes by Encrypted Client Hello; `rejected` is an outdated key or GREASE, which look the same.",
-        labels: &[closed("outcome", EncryptedHelloOutcome::LABELS)],
+        labels: &[closed("outcome", EncryptedHello::LABELS)],
         read: |from, out| {
-            for value in EncryptedHelloOutcome::ALL {
-                let count = from.metrics.sum(|shard| shard.encrypted_hellos[*value as usize].get());
-                out.sample(&[value.label()], count);
-            }
+            out.each(|value: EncryptedHello| {
+                from.metrics.sum(|shard| shard.encrypted_hellos[value as usize].get())
+            })
         },
     },
     Metric {
@@ -83,10 +76,9 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Certificates sent, by compression (RFC 8879). Resumed handshakes send none.",
         labels: &[closed("compression", CertificateCompression::LABELS)],
         read: |from, out| {
-            for value in CertificateCompression::ALL {
-                let count = from.metrics.sum(|shard| shard.certificates_sent[*value as usize].get());
-                out.sample(&[value.label()], count);
-            }
+            out.each(|value: CertificateCompression| {
+                from.metrics.sum(|shard| shard.certificates_sent[value as usize].get())
+            })
         },
     },
 ];

@@ -1,8 +1,7 @@
 //! The metrics of files of directories.
 
-use crate::exposition::Kind;
 use crate::labels::FileLookup;
-use crate::metric::{Metric, closed};
+use crate::metric::{Kind, Metric, closed};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -18,12 +17,7 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Lookups in the memo of open files.",
         labels: &[closed("result", FileLookup::LABELS)],
         read: |from, out| {
-            for result in FileLookup::ALL {
-                out.sample(
-                    &[result.label()],
-                    from.metrics.sum(|shard| shard.file_lookups[*result as usize].get()),
-                );
-            }
+            out.each(|result: FileLookup| from.metrics.sum(|shard| shard.file_lookups[result as usize].get()))
         },
     },
     Metric {

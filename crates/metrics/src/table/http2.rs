@@ -1,8 +1,7 @@
 //! The metrics of HTTP/2, and of HTTP by version.
 
-use crate::exposition::{Kind, Label};
 use crate::labels::HttpLabel;
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Label, Metric, closed, open};
 
 const VERSION: Label = closed("version", HttpLabel::LABELS);
 const REASON: Label = open("reason", "a fixed set of short names; see [http2.md](http2.md#bounds)");
@@ -14,10 +13,9 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Connections by version of HTTP, counted when it is known.",
         labels: &[VERSION],
         read: |from, out| {
-            for version in HttpLabel::ALL {
-                let count = from.metrics.sum(|shard| shard.connections_by_version[*version as usize].get());
-                out.sample(&[version.label()], count);
-            }
+            out.each(|version: HttpLabel| {
+                from.metrics.sum(|shard| shard.connections_by_version[version as usize].get())
+            })
         },
     },
     Metric {
@@ -26,10 +24,9 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Requests whose response ended, complete or not, by version of HTTP.",
         labels: &[VERSION],
         read: |from, out| {
-            for version in HttpLabel::ALL {
-                let count = from.metrics.sum(|shard| shard.requests_by_version[*version as usize].get());
-                out.sample(&[version.label()], count);
-            }
+            out.each(|version: HttpLabel| {
+                from.metrics.sum(|shard| shard.requests_by_version[version as usize].get())
+            })
         },
     },
     Metric {
@@ -48,22 +45,14 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Streams that ended early, by cause: `client` reset it, the server reset it (`too_slow`, `truncated` and others), or a rule of RFC 9113 that the client violated.",
         labels: &[open("cause", "a fixed set of short names")],
-        read: |from, out| {
-            for (cause, count) in from.metrics.sum_by_label(|shard| &shard.http2.resets) {
-                out.sample(&[cause], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.http2.resets),
     },
     Metric {
         name: "penstock_http2_streams_refused_total",
         kind: Kind::Counter,
         help: "Streams that were refused before any work, by bound.",
         labels: &[REASON],
-        read: |from, out| {
-            for (reason, count) in from.metrics.sum_by_label(|shard| &shard.http2.refused) {
-                out.sample(&[reason], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.http2.refused),
     },
     Metric {
         name: "penstock_http2_flow_control_stalls_total",
@@ -77,10 +66,6 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Connections that ended because of an error or a flood of the client, by the rule or bound.",
         labels: &[REASON],
-        read: |from, out| {
-            for (reason, count) in from.metrics.sum_by_label(|shard| &shard.http2.connection_errors) {
-                out.sample(&[reason], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.http2.connection_errors),
     },
 ];

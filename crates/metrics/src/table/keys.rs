@@ -2,9 +2,8 @@
 
 use std::time::UNIX_EPOCH;
 
-use crate::exposition::Kind;
-use crate::metric::{Metric, Sources, closed, open};
-use crate::readings::SignerReading;
+use crate::metric::{Kind, Metric, Sources, closed, open};
+use crate::readings::SignerStatus;
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -12,22 +11,14 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Handshakes that the local copy of a private key signed, because the key elsewhere failed or was too slow (docs/keyserver.md).",
         labels: &[],
-        read: |from, out| {
-            if let Some(keys) = &from.readings.remote_keys {
-                out.sample(&[], keys.fallbacks);
-            }
-        },
+        read: |from, out| out.optional(from.readings.remote_keys.as_ref().map(|keys| keys.fallbacks)),
     },
     Metric {
         name: "penstock_private_key_operations_under_way",
         kind: Kind::Gauge,
         help: "Signatures by private keys elsewhere that handshakes wait for.",
         labels: &[],
-        read: |from, out| {
-            if let Some(keys) = &from.readings.remote_keys {
-                out.sample(&[], keys.under_way);
-            }
-        },
+        read: |from, out| out.optional(from.readings.remote_keys.as_ref().map(|keys| keys.under_way)),
     },
     Metric {
         name: "penstock_keyserver_up",
@@ -54,10 +45,10 @@ pub(super) const METRICS: &[Metric] = &[
         name: "penstock_keyserver_operations_total",
         kind: Kind::Counter,
         help: "Operations of the keyserver by result. A handshake may ask two servers. `abandoned`: the client left first.",
-        labels: &[open("server", SERVER), closed("result", &SignerReading::RESULTS)],
+        labels: &[open("server", SERVER), closed("result", &SignerStatus::RESULTS)],
         read: |from, out| {
             each(from, |server| {
-                for (result, count) in SignerReading::RESULTS.iter().zip(server.operations) {
+                for (result, count) in SignerStatus::RESULTS.iter().zip(server.results) {
                     out.sample(&[&server.name, result], count);
                 }
             });
@@ -69,7 +60,7 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Time of successful operations of the keyserver, added up; divided by their number it is the mean.",
         labels: &[open("server", SERVER)],
         read: |from, out| {
-            each(from, |server| out.sample(&[&server.name], server.operation_time.as_secs_f64()));
+            each(from, |server| out.sample(&[&server.name], server.time.as_secs_f64()));
         },
     },
     Metric {
@@ -117,10 +108,10 @@ pub(super) const METRICS: &[Metric] = &[
         name: "penstock_hsm_operations_total",
         kind: Kind::Counter,
         help: "Operations of the token by result. `abandoned`: the client left first.",
-        labels: &[open("token", TOKEN), closed("result", &SignerReading::RESULTS)],
+        labels: &[open("token", TOKEN), closed("result", &SignerStatus::RESULTS)],
         read: |from, out| {
             each_token(from, |token| {
-                for (result, count) in SignerReading::RESULTS.iter().zip(token.operations) {
+                for (result, count) in SignerStatus::RESULTS.iter().zip(token.results) {
                     out.sample(&[&token.name, result], count);
                 }
             });
@@ -132,7 +123,7 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Time of successful operations of the token, their time in the queue included, added up.",
         labels: &[open("token", TOKEN)],
         read: |from, out| {
-            each_token(from, |token| out.sample(&[&token.name], token.operation_time.as_secs_f64()));
+            each_token(from, |token| out.sample(&[&token.name], token.time.as_secs_f64()));
         },
     },
     Metric {
@@ -148,10 +139,10 @@ const SERVER: &str = "the address as configured";
 
 const TOKEN: &str = "the label of the token as configured";
 
-fn each(from: &Sources<'_>, show: impl FnMut(&SignerReading)) {
+fn each(from: &Sources<'_>, show: impl FnMut(&SignerStatus)) {
     from.readings.remote_keys.iter().flat_map(|keys| &keys.keyservers).for_each(show);
 }
 
-fn each_token(from: &Sources<'_>, show: impl FnMut(&SignerReading)) {
+fn each_token(from: &Sources<'_>, show: impl FnMut(&SignerStatus)) {
     from.readings.remote_keys.iter().flat_map(|keys| &keys.tokens).for_each(show);
 }

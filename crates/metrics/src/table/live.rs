@@ -1,7 +1,6 @@
 //! The metrics of live streams.
 
-use crate::exposition::Kind;
-use crate::metric::{Metric, open};
+use crate::metric::{Kind, Metric, open};
 use crate::prefetch::Prefetched;
 
 pub(super) const METRICS: &[Metric] = &[
@@ -10,22 +9,14 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Manifests from origins: `hls_live` playlists that still grow, `hls` playlists that have ended, `hls_multivariant`, `dash_live`, `dash`, and `unread` ones, which have the name or type of a manifest but do not parse.",
         labels: &[open("kind", "see the meaning")],
-        read: |from, out| {
-            for (kind, count) in from.metrics.sum_by_label(|shard| &shard.manifests) {
-                out.sample(&[kind], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.manifests),
     },
     Metric {
         name: "penstock_playlist_reloads_total",
         kind: Kind::Counter,
         help: "Requests for an HLS playlist with `_HLS_msn`: `held` until the origin has the segment or part, answered `at_once` because it exists, or answered with 400 because the parameters are `bad` or point `too_far` ahead.",
         labels: &[open("outcome", "see the meaning")],
-        read: |from, out| {
-            for (outcome, count) in from.metrics.sum_by_label(|shard| &shard.reloads) {
-                out.sample(&[outcome], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.reloads),
     },
     Metric {
         name: "penstock_prefetches_total",

@@ -1,8 +1,8 @@
 //! The metrics of the process.
 
-use crate::exposition::{Family, Kind, seconds};
-use crate::metric::Metric;
+use crate::metric::{Kind, Metric};
 use crate::process;
+use crate::sample::seconds;
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -10,21 +10,21 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         help: "Resident memory, the mapped file pages in use included.",
         labels: &[],
-        read: |_, out| whole(out, process::resident_memory_bytes()),
+        read: |_, out| out.optional(process::resident_memory_bytes()),
     },
     Metric {
         name: "process_open_fds",
         kind: Kind::Gauge,
         help: "Open file descriptors.",
         labels: &[],
-        read: |_, out| whole(out, process::open_descriptors()),
+        read: |_, out| out.optional(process::open_descriptors()),
     },
     Metric {
         name: "process_max_fds",
         kind: Kind::Gauge,
         help: "The limit on open file descriptors.",
         labels: &[],
-        read: |_, out| whole(out, process::descriptors_max()),
+        read: |_, out| out.optional(process::descriptors_max()),
     },
     Metric {
         name: "process_cpu_seconds_total",
@@ -38,10 +38,3 @@ pub(super) const METRICS: &[Metric] = &[
         },
     },
 ];
-
-/// Writes a value that the system may not provide; then there is no sample.
-fn whole(out: &mut Family<'_>, value: Option<u64>) {
-    if let Some(value) = value {
-        out.sample(&[], value);
-    }
-}

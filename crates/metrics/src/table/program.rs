@@ -1,8 +1,7 @@
 //! The metrics of the program.
 
-use crate::exposition::Kind;
 use crate::labels::{LogLoss, ReloadOutcome};
-use crate::metric::{Metric, closed, open, timestamp};
+use crate::metric::{Kind, Metric, closed, open, timestamp};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -31,11 +30,7 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Reloads of the configuration.",
         labels: &[closed("outcome", ReloadOutcome::LABELS)],
-        read: |from, out| {
-            for outcome in ReloadOutcome::ALL {
-                out.sample(&[outcome.label()], from.metrics.reloads(*outcome));
-            }
-        },
+        read: |from, out| out.each(|outcome: ReloadOutcome| from.metrics.reloads(outcome)),
     },
     Metric {
         name: "penstock_access_log_written_total",
@@ -49,10 +44,6 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Access log records dropped.",
         labels: &[closed("reason", LogLoss::LABELS)],
-        read: |from, out| {
-            for why in LogLoss::ALL {
-                out.sample(&[why.label()], from.metrics.access_log.total_lost(*why));
-            }
-        },
+        read: |from, out| out.each(|why: LogLoss| from.metrics.access_log.total_lost(why)),
     },
 ];

@@ -1,8 +1,7 @@
 //! The metrics of requests.
 
-use crate::exposition::Kind;
 use crate::labels::{Method, StatusClass};
-use crate::metric::{Metric, closed, open};
+use crate::metric::{Kind, Metric, closed, open};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -25,24 +24,20 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Requests that the parser refused.",
         labels: &[open("reason", "a fixed set of short names")],
-        read: |from, out| {
-            for (reason, count) in from.metrics.sum_by_label(|shard| &shard.rejections) {
-                out.sample(&[reason], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.rejections),
     },
     Metric {
         name: "penstock_request_seconds",
         kind: Kind::Histogram,
         help: "Time from the end of the request head to the last byte of the response given to the socket.",
         labels: &[],
-        read: |from, out| out.distribution(&[], &from.metrics.distribution(|shard| &shard.request_time)),
+        read: |from, out| out.distribution(&[], from.metrics.distribution(|shard| &shard.request_time)),
     },
     Metric {
         name: "penstock_time_to_first_byte_seconds",
         kind: Kind::Histogram,
         help: "Time from the end of the request head to the first byte of the response given to the socket.",
         labels: &[],
-        read: |from, out| out.distribution(&[], &from.metrics.distribution(|shard| &shard.first_byte_time)),
+        read: |from, out| out.distribution(&[], from.metrics.distribution(|shard| &shard.first_byte_time)),
     },
 ];

@@ -1,8 +1,7 @@
 //! The metrics of early data and of the session cache.
 
-use crate::exposition::Kind;
-use crate::labels::SessionWait;
-use crate::metric::{Metric, closed, open};
+use crate::labels::LookupWait;
+use crate::metric::{Kind, Metric, closed, open};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -27,11 +26,7 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "Requests that arrived as early data: `answered` at once, `refused` with 425, or `waited` for the end of the handshake; `abandoned` counts connections whose handshake did not end in time.",
         labels: &[open("outcome", "`answered`, `refused`, `waited`, `abandoned`")],
-        read: |from, out| {
-            for (outcome, count) in from.metrics.sum_by_label(|shard| &shard.early_requests) {
-                out.sample(&[outcome], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.early_requests),
     },
     Metric {
         name: "penstock_session_cache_lookups_total",
@@ -49,12 +44,9 @@ pub(super) const METRICS: &[Metric] = &[
         name: "penstock_session_cache_waits_total",
         kind: Kind::Counter,
         help: "Handshakes that waited for a session from a store outside this process; after the deadline they continue as full handshakes.",
-        labels: &[closed("outcome", SessionWait::LABELS)],
+        labels: &[closed("outcome", LookupWait::LABELS)],
         read: |from, out| {
-            for wait in SessionWait::ALL {
-                let count = from.metrics.sum(|shard| shard.session_waits[*wait as usize].get());
-                out.sample(&[wait.label()], count);
-            }
+            out.each(|wait: LookupWait| from.metrics.sum(|shard| shard.session_waits[wait as usize].get()))
         },
     },
     Metric {

@@ -1,8 +1,7 @@
 //! The metrics of session tickets and their keys.
 
-use crate::exposition::Kind;
-use crate::labels::{IgnoredTicketFile, OfferedTicket};
-use crate::metric::{Metric, closed, timestamp};
+use crate::labels::{IgnoredTicketFile, TicketOutcome};
+use crate::metric::{Kind, Metric, closed, timestamp};
 
 const STATES: &[&str] = &["introduced", "sealing", "older"];
 
@@ -18,12 +17,11 @@ pub(super) const METRICS: &[Metric] = &[
         name: "penstock_tls_tickets_offered_total",
         kind: Kind::Counter,
         help: "Session tickets that clients offered. Only the accepted ones resumed a session.",
-        labels: &[closed("outcome", OfferedTicket::LABELS)],
+        labels: &[closed("outcome", TicketOutcome::LABELS)],
         read: |from, out| {
-            for outcome in OfferedTicket::ALL {
-                let count = from.metrics.sum(|shard| shard.tickets_offered[*outcome as usize].get());
-                out.sample(&[outcome.label()], count);
-            }
+            out.each(|outcome: TicketOutcome| {
+                from.metrics.sum(|shard| shard.tickets_offered[outcome as usize].get())
+            })
         },
     },
     Metric {
@@ -56,9 +54,7 @@ pub(super) const METRICS: &[Metric] = &[
         labels: &[closed("reason", IgnoredTicketFile::LABELS)],
         read: |from, out| {
             let ignored = from.metrics.ticket_keys().ignored;
-            for reason in IgnoredTicketFile::ALL {
-                out.sample(&[reason.label()], ignored[*reason as usize] as u64);
-            }
+            out.each(|why: IgnoredTicketFile| ignored[why as usize] as u64);
         },
     },
 ];

@@ -1,9 +1,8 @@
 //! The metrics of TLS handshakes and ciphers.
 
-use crate::exposition::Kind;
-use crate::labels::{Direction, HandshakePart, LastResponse, Signer};
-use crate::metric::{Metric, closed, open};
-use crate::readings::{ChaCha20Reading, Readings};
+use crate::labels::{ChaCha20Cause, Direction, HandshakePart, LastResponse, Signer};
+use crate::metric::{Kind, Metric, closed, open};
+use crate::readings::Readings;
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -35,11 +34,7 @@ pub(super) const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         help: "TLS handshakes that failed.",
         labels: &[open("reason", "a fixed set of short names, such as `no_shared_cipher`, `timeout`")],
-        read: |from, out| {
-            for (reason, count) in from.metrics.sum_by_label(|shard| &shard.handshake_failures) {
-                out.sample(&[reason], count);
-            }
-        },
+        read: |from, out| out.reasons(from, |shard| &shard.handshake_failures),
     },
     Metric {
         name: "penstock_handshake_seconds",
@@ -47,8 +42,8 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Duration of successful TLS handshakes, time spent waiting for the client included.",
         labels: &[closed("resumed", &["true", "false"])],
         read: |from, out| {
-            out.distribution(&["false"], &from.metrics.distribution(|shard| &shard.full_handshake_time));
-            out.distribution(&["true"], &from.metrics.distribution(|shard| &shard.resumed_handshake_time));
+            out.distribution(&["false"], from.metrics.distribution(|shard| &shard.full_handshake_time));
+            out.distribution(&["true"], from.metrics.distribution(|shard| &shard.resumed_handshake_time));
         },
     },
     Metric {
@@ -75,7 +70,7 @@ pub(super) const METRICS: &[Metric] = &[
                     let spent = from
                         .metrics
                         .distribution(|shard| &shard.handshake_parts[*signer as usize][*part as usize]);
-                    out.distribution(&[part.label(), signer.label()], &spent);
+                    out.distribution(&[part.label(), signer.label()], spent);
                 }
             }
         },
@@ -150,12 +145,10 @@ pub(super) const METRICS: &[Metric] = &[
         name: "penstock_chacha20_switches_total",
         kind: Kind::Counter,
         help: "Changes of `penstock_chacha20_last_choice`, by cause.",
-        labels: &[closed("cause", &ChaCha20Reading::CAUSES)],
+        labels: &[closed("cause", ChaCha20Cause::LABELS)],
         read: |from, out| {
             if let Some(chacha20) = &from.readings.chacha20 {
-                for (cause, switches) in ChaCha20Reading::CAUSES.iter().zip(chacha20.switches) {
-                    out.sample(&[cause], switches);
-                }
+                out.each(|cause: ChaCha20Cause| chacha20.switches[cause as usize]);
             }
         },
     },
@@ -163,7 +156,7 @@ pub(super) const METRICS: &[Metric] = &[
         name: "penstock_cipher_seal_bytes_per_second",
         kind: Kind::Gauge,
         help: "Speed at which one core seals full records in user space, measured once at the start.",
-        labels: &[closed("cipher", Readings::CIPHERS)],
+        labels: &[closed("cipher", &Readings::CIPHERS)],
         read: |from, out| {
             for (cipher, bytes_per_second) in &from.readings.seal_rates {
                 out.sample(&[cipher], bytes_per_second.round());

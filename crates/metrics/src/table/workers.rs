@@ -1,7 +1,6 @@
 //! The metrics of workers.
 
-use crate::exposition::{Kind, Label};
-use crate::metric::{Metric, open};
+use crate::metric::{Kind, Label, Metric, open};
 
 const WORKER: Label = open("worker", "its number, from 0");
 

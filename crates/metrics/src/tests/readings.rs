@@ -3,9 +3,8 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::{
-    ChaCha20Reading, DiskReading, DiskTierReading, FleetReading, KernelTlsReading, MemoryTierReading,
-    OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheReading, SignerReading,
-    StapleReading,
+    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OriginServerReading,
+    PeerReading, Readings, RemoteKeysReading, SessionCacheCounts, SignerStatus, StapleReading, TierCounters,
 };
 
 /// A program with all parts. All numbers differ.
@@ -20,7 +19,7 @@ pub(super) fn full_readings() -> Readings {
         }),
         seal_rates: vec![("aes_128_gcm", 7.8e9), ("chacha20_poly1305", 2.4e9)],
         kernel_tls: KernelTlsReading { cpu: 104, network_card: 105 },
-        session_cache: SessionCacheReading {
+        session_cache: SessionCacheCounts {
             sessions: 106,
             bytes: 107,
             stored: 108,
@@ -43,7 +42,7 @@ pub(super) fn full_readings() -> Readings {
             waiting: 116,
         }],
         peers: vec![full_peer()],
-        memory_tier: Some(MemoryTierReading {
+        memory_tier: Some(TierCounters {
             bytes: 117,
             slices: 118,
             evictions: 119,
@@ -53,10 +52,12 @@ pub(super) fn full_readings() -> Readings {
             waiting: true,
             evicted_bytes: 918,
             copied_bytes: 919,
+            ..TierCounters::default()
         }),
         disk_tier: Some(DiskTierReading {
-            disks: vec![DiskReading {
-                directory: "/disk".to_owned(),
+            disks: vec![DiskCounters {
+                directory: "/disk".into(),
+                segments: 0,
                 in_service: true,
                 bytes: 121,
                 written_bytes: 122,
@@ -109,23 +110,23 @@ fn full_remote_keys() -> RemoteKeysReading {
     RemoteKeysReading {
         fallbacks: 901,
         under_way: 902,
-        keyservers: vec![SignerReading {
+        keyservers: vec![SignerStatus {
             name: "192.0.2.9:2407".to_owned(),
             up: true,
             circuit_open: false,
             under_way: 903,
-            operations: [904, 905, 906, 907, 908, 911],
-            operation_time: Duration::from_secs(909),
+            results: [904, 905, 906, 907, 908, 911],
+            time: Duration::from_secs(909),
             connections: 910,
             certificate_end: Some(UNIX_EPOCH + Duration::from_secs(940)),
         }],
-        tokens: vec![SignerReading {
+        tokens: vec![SignerStatus {
             name: "edge".to_owned(),
             up: true,
             circuit_open: false,
             under_way: 931,
-            operations: [932, 933, 934, 935, 936, 937],
-            operation_time: Duration::from_secs(938),
+            results: [932, 933, 934, 935, 936, 937],
+            time: Duration::from_secs(938),
             connections: 939,
             certificate_end: None,
         }],

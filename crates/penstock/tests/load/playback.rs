@@ -5,12 +5,13 @@ mod indexed;
 mod low_latency;
 
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::command::{count, load, report};
 use crate::scripted::{Scripted, read_path, read_request};
-use penstock_testkit::{Server, Setup};
+use penstock_testkit::{Server, Setup, until};
 
 /// A film of five segments of 0.2 s, in two renditions. Returns the size of a segment of each.
 fn film(server: &Server) -> [u64; 2] {
@@ -137,8 +138,10 @@ fn segments_of_another_server_are_fetched_there() {
 
 #[test]
 fn a_segment_that_comes_too_late_is_one_stall_for_each_viewer() {
-    // Five segments of 200 ms; the fourth arrives after the others have played.
+    // Five segments of 200 ms; the fourth is sent long after the others have played.
+    const SENT: Duration = Duration::from_millis(3 * 200);
     let server = Scripted::start(|mut stream, _| {
+        let mut began = None;
         while let Some(path) = read_path(&mut stream) {
             let body = if path.ends_with("index.m3u8") {
                 let list: String = (0..5).map(|number| format!("#EXTINF:0.2,\n{number}.ts\n")).collect();
@@ -146,8 +149,9 @@ fn a_segment_that_comes_too_late_is_one_stall_for_each_viewer() {
             } else {
                 "x".repeat(100)
             };
+            let began = *began.get_or_insert_with(Instant::now);
             if path.ends_with("3.ts") {
-                std::thread::sleep(std::time::Duration::from_secs(4));
+                until("the others to have played", || (began.elapsed() > 5 * SENT).then_some(()));
             }
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
             if stream.write_all((head + &body).as_bytes()).is_err() {
@@ -218,5 +222,5 @@ fn a_manifest_without_an_end_is_given_up() {
     let report = report(&["playback", "--requests", "1", "--watch", "20s", &url]);
     assert!(count(&report, "errors.manifest_invalid") > 0, "{report:#}");
     assert!(count(&report, "bytes") < 400_000_000, "{report:#}");
-    seen.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+    seen.recv_timeout(Duration::from_secs(60)).unwrap();
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use penstock_metrics::IgnoredTicketFile;
 use penstock_sys::ssl::TicketKey;
 use penstock_sys::traffic::Secret;
 
@@ -116,15 +117,12 @@ pub enum IgnoredReason {
 }
 
 impl IgnoredReason {
-    /// All label values.
-    pub const LABELS: &[&str] = &["unreadable", "not_a_key", "too_many"];
-
     /// As the label of a metric.
-    pub fn label(&self) -> &'static str {
+    pub fn label(&self) -> IgnoredTicketFile {
         match self {
-            Self::Unreadable(_) => "unreadable",
-            Self::NotAKey(_) | Self::NotAFile | Self::TooLarge => "not_a_key",
-            Self::TooMany => "too_many",
+            Self::Unreadable(_) => IgnoredTicketFile::Unreadable,
+            Self::NotAKey(_) | Self::NotAFile | Self::TooLarge => IgnoredTicketFile::NotAKey,
+            Self::TooMany => IgnoredTicketFile::TooMany,
         }
     }
 }

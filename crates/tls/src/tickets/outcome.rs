@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use boring::ssl::{SslRef, SslSession};
+use penstock_metrics::TicketOutcome;
 use penstock_sys::ssl::{self, TicketKey, TicketKeyLookup, TicketNotes};
 
 /// The use of tickets in a handshake.
@@ -12,59 +13,6 @@ pub struct TicketFacts {
     pub offered: Option<TicketOutcome>,
     /// Tickets made for the client.
     pub issued: u32,
-}
-
-/// Outcome of an offered ticket. All but the first two led to a full handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TicketOutcome {
-    /// Accepted; its key seals new tickets, or will soon.
-    AcceptedCurrent,
-    /// Accepted; a newer key seals now, so the client got a new ticket.
-    AcceptedOld,
-    /// No key of that name: rotated out, deleted, or never present.
-    UnknownKey,
-    /// Past its lifetime.
-    Expired,
-    /// From the future: the clocks of the machines differ.
-    NotYetValid,
-    /// The name of a key of ours, but not made by it: cut, changed or forged.
-    Forged,
-    /// Valid, but for another version, cipher, server name or client certificate rule.
-    Unsuitable,
-    /// Sealed by a key of that name, but its content is not a session of this software: nginx, HAProxy or another server
-    /// shares the key.
-    OtherSoftware,
-}
-
-impl TicketOutcome {
-    /// Every outcome, in the order of its counters.
-    pub const ALL: &[Self] = &[
-        Self::AcceptedCurrent,
-        Self::AcceptedOld,
-        Self::UnknownKey,
-        Self::Expired,
-        Self::NotYetValid,
-        Self::Forged,
-        Self::Unsuitable,
-        Self::OtherSoftware,
-    ];
-
-    /// All labels, in the same order.
-    pub const LABELS: &[&str] = &[
-        "accepted_current_key",
-        "accepted_old_key",
-        "unknown_key",
-        "expired",
-        "not_yet_valid",
-        "forged",
-        "unsuitable",
-        "other_software",
-    ];
-
-    /// As the label of a metric.
-    pub fn label(self) -> &'static str {
-        Self::LABELS[self as usize]
-    }
 }
 
 /// The use of tickets in a finished handshake.

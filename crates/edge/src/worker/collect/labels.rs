@@ -1,33 +1,12 @@
 //! Translates the facts of a handshake into the labels of metrics.
 
+use penstock_content::PurgeWhat;
 use penstock_origin::directory::OpenFilesCounters;
 use penstock_origin::residency::ResidencyCounters;
 use penstock_tls::early_data::EarlyDataOutcome;
 use penstock_tls::ocsp::StapleFault;
-use penstock_tls::session_store::LookupWait;
-use penstock_tls::tickets::{TicketFacts, TicketOutcome};
-use penstock_tls::{Compression, EncryptedHello, Extensions, StapleStatus, Timing};
 
-use crate::metrics::{
-    CertificateCompression, EncryptedHelloOutcome, ExtensionFacts, FileCounts, HandshakeTiming,
-    OfferedTicket, PurgeKind, SessionWait, Shard, StapleOutcome, StapleSending,
-};
-use penstock_content::PurgeWhat;
-
-/// Counts the tickets of a successful handshake.
-pub(crate) fn count_tickets(shard: &Shard, tickets: &TicketFacts) {
-    let offered = tickets.offered.map(|outcome| match outcome {
-        TicketOutcome::AcceptedCurrent => OfferedTicket::AcceptedCurrent,
-        TicketOutcome::AcceptedOld => OfferedTicket::AcceptedOld,
-        TicketOutcome::UnknownKey => OfferedTicket::UnknownKey,
-        TicketOutcome::Expired => OfferedTicket::Expired,
-        TicketOutcome::NotYetValid => OfferedTicket::NotYetValid,
-        TicketOutcome::Forged => OfferedTicket::Forged,
-        TicketOutcome::Unsuitable => OfferedTicket::Unsuitable,
-        TicketOutcome::OtherSoftware => OfferedTicket::OtherSoftware,
-    });
-    shard.tickets(tickets.issued.into(), offered);
-}
+use crate::metrics::{FileCounts, PurgeKind, Shard, StapleOutcome};
 
 /// Counts the early data of a handshake, if it had any.
 pub(crate) fn count_early_data(shard: &Shard, early_data: EarlyDataOutcome) {
@@ -36,45 +15,6 @@ pub(crate) fn count_early_data(shard: &Shard, early_data: EarlyDataOutcome) {
         EarlyDataOutcome::Accepted => shard.early_data("accepted", "none"),
         EarlyDataOutcome::Delayed(reason) => shard.early_data("delayed", reason),
         EarlyDataOutcome::Rejected(reason) => shard.early_data("rejected", reason),
-    }
-}
-
-pub(crate) fn session_wait(wait: LookupWait) -> SessionWait {
-    match wait {
-        LookupWait::Answered => SessionWait::Answered,
-        LookupWait::TimedOut => SessionWait::Deadline,
-    }
-}
-
-pub(crate) fn timing(timing: &Timing) -> HandshakeTiming {
-    HandshakeTiming {
-        waiting: timing.waiting,
-        queued: timing.queued,
-        signing: timing.signing,
-        signing_remote: timing.signing_remote,
-        key_exchange: timing.key_exchange,
-        rest: timing.rest,
-    }
-}
-
-pub(crate) fn extensions(extensions: &Extensions) -> ExtensionFacts {
-    ExtensionFacts {
-        encrypted_hello: match extensions.encrypted_hello {
-            EncryptedHello::Accepted => EncryptedHelloOutcome::Accepted,
-            EncryptedHello::Rejected => EncryptedHelloOutcome::Rejected,
-            EncryptedHello::NotOffered => EncryptedHelloOutcome::NotOffered,
-        },
-        staple: match extensions.staple {
-            StapleStatus::Sent => StapleSending::Sent,
-            StapleStatus::Missing => StapleSending::Missing,
-            StapleStatus::NotAsked => StapleSending::NotAsked,
-        },
-        compression: match extensions.compression {
-            None => CertificateCompression::None,
-            Some(Compression::Brotli) => CertificateCompression::Brotli,
-            Some(Compression::Zstd) => CertificateCompression::Zstd,
-            Some(Compression::Zlib) => CertificateCompression::Zlib,
-        },
     }
 }
 
@@ -109,19 +49,5 @@ pub(crate) fn files(files: &OpenFilesCounters, residency: &ResidencyCounters) ->
         revalidated: files.revalidations,
         missing: files.absent_hits,
         page_cache_misses: residency.loaded,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use penstock_tls::tickets::directory::IgnoredReason;
-
-    use super::*;
-    use crate::metrics::IgnoredTicketFile;
-
-    #[test]
-    fn the_labels_of_tickets_are_those_of_the_tls_crate() {
-        assert_eq!(TicketOutcome::LABELS, OfferedTicket::LABELS);
-        assert_eq!(IgnoredReason::LABELS, IgnoredTicketFile::LABELS);
     }
 }

@@ -1,3 +1,4 @@
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -33,6 +34,11 @@ impl SlowResolver {
             released.lock().unwrap().recv_timeout(Duration::from_secs(30)).map_err(io::Error::other)?;
             Ok(vec![ADDRESS.parse().unwrap()])
         }
+    }
+
+    /// Resolvers that a lookup has or will call.
+    fn resolvers(&self) -> usize {
+        Arc::strong_count(&self.begun) - 1
     }
 
     async fn wait_until_begun(&self, count: usize) {
@@ -89,19 +95,19 @@ fn lookups_that_do_not_return_are_bounded_also_without_dials_that_wait() {
     run(async {
         let (lookups, slow) = (NameLookups::new(2), SlowResolver::new());
         for dial in 0..20 {
-            let waited = timeout(Duration::from_millis(5), lookups.look_up(slow.resolver())).await;
+            let waited = timeout(Duration::ZERO, lookups.look_up(slow.resolver())).await;
             assert!(waited.is_err(), "dial {dial} ended");
             age(&lookups);
         }
-        slow.wait_until_begun(2).await;
-        sleep(Duration::from_millis(50)).await;
-        assert_eq!(slow.begun.load(Ordering::SeqCst), 2);
+        assert_eq!(slow.resolvers(), 2, "lookups that were begun");
         assert_eq!(lookups.permits.available_permits(), 0);
-        // The next dial waits for the newest one.
+        // The next dial joins the newest lookup while both are under way: after the end of one it would begin a third.
+        let mut next = pin!(lookups.look_up(slow.resolver()));
+        assert!(timeout(Duration::ZERO, &mut next).await.is_err());
         for _ in 0..2 {
             slow.release.send(()).unwrap();
         }
-        assert!(lookups.look_up(slow.resolver()).await.is_ok());
+        assert!(next.await.is_ok());
         while lookups.permits.available_permits() < 2 {
             sleep(Duration::from_millis(1)).await;
         }

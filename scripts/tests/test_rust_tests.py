@@ -1,0 +1,50 @@
+"""Tests of scripts/rust-tests: a test that fails beside the others fails the run, unless it is listed with a reason."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "rust-tests"
+# A cargo whose first run has one failure; alone, that test ends with the code of the file `alone`.
+CARGO = """#!/bin/sh
+case "$*" in
+  *--exact*) exit "$(cat alone)" ;;
+  *) echo 'test a::b ... FAILED'; exit 101 ;;
+esac
+"""
+
+
+class RustTests(unittest.TestCase):
+    def run_with(self, listed: str, alone: int) -> subprocess.CompletedProcess:
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "scripts").mkdir()
+            shutil.copy(SCRIPT, root / "scripts")
+            (root / "scripts/unstable-tests").write_text(listed)
+            (root / "alone").write_text(str(alone))
+            (root / "cargo").write_text(CARGO)
+            (root / "cargo").chmod(0o755)
+            done = subprocess.run([root / "scripts/rust-tests"], capture_output=True, text=True,
+                                  env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+            done.noted = (root / "target/unstable-tests").read_text()
+            return done
+
+    def test_a_test_that_passes_alone_fails_the_run(self):
+        done = self.run_with("# a::b: a comment\na::b:\na::bc: slow\n", 0)
+        self.assertEqual((done.returncode, done.noted), (1, ""))
+        self.assertIn("mend these tests:\n   a::b\n", done.stdout)
+
+    def test_a_listed_one_with_a_reason_does_not_and_is_named(self):
+        done = self.run_with("a::b: the kernel of some machines rounds its timer\n", 0)
+        self.assertEqual((done.returncode, done.noted), (0, "a::b\n"))
+
+    def test_a_listed_one_that_fails_alone_too_fails_the_run(self):
+        done = self.run_with("a::b: the kernel of some machines rounds its timer\n", 101)
+        self.assertEqual((done.returncode, done.noted), (1, ""))
+        self.assertIn("failed again alone", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
