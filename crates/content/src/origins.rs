@@ -5,6 +5,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -101,6 +102,11 @@ pub trait OriginBody {
     /// See [`OriginError`]: the body is not complete.
     fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>>;
 
+    /// The longest time that the response may be fresh because of the redirections that led to it; `None` without a bound.
+    fn freshness_limit(&self) -> Option<Duration> {
+        None
+    }
+
     /// What another node of the cluster says of its object; `None` if the response comes from an origin.
     fn peer(&self) -> Option<PeerObject> {
         None
@@ -181,6 +187,10 @@ impl OriginBody for OriginResponse<'_> {
 
     fn proves_completeness(&self) -> bool {
         OriginResponse::framing(self).proves_completeness()
+    }
+
+    fn freshness_limit(&self) -> Option<Duration> {
+        OriginResponse::freshness_limit(self)
     }
 
     fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {

@@ -4,9 +4,12 @@ mod update;
 
 use std::time::{Duration, SystemTime};
 
+use crate::date;
 use crate::digits::saturating_decimal;
+use crate::encoding::accepts;
+use crate::list::{elements, is_quoted, split};
 
-pub use update::{fields, updated_lines};
+pub use update::{fields, is_of_connection, updated_lines};
 
 /// The directives of a response's Cache-Control that a shared cache obeys (RFC 9111 §5.2.2, RFC 5861).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,9 +53,9 @@ impl Directives {
     pub fn parse_targeted<'v>(values: impl Iterator<Item = &'v [u8]>) -> Option<Self> {
         let mut found = None;
         for value in values {
-            for member in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            for member in split(value, b',').map(<[u8]>::trim_ascii) {
                 // Parameters mean nothing here.
-                let member = member.split(|byte| *byte == b';').next().unwrap_or_default();
+                let member = split(member, b';').next().unwrap_or_default();
                 let (key, argument) = match memchr::memchr(b'=', member) {
                     Some(place) => (&member[..place], Some(&member[place + 1..])),
                     None => (member, None),
@@ -62,8 +65,10 @@ impl Directives {
                 let is_time =
                     matches!(key, b"max-age" | b"s-maxage" | b"stale-while-revalidate" | b"stale-if-error");
                 let number = argument.is_some_and(|argument| saturating_decimal(argument).is_some());
+                let is_cut =
+                    argument.is_some_and(|argument| argument.contains(&b'"') && !is_quoted(argument));
                 let starts_well = key.first().is_some_and(|byte| byte.is_ascii_lowercase() || *byte == b'*');
-                if !starts_well || !key.iter().all(key_byte) || (is_time && !number) {
+                if !starts_well || !key.iter().all(key_byte) || (is_time && !number) || is_cut {
                     return None;
                 }
                 if argument != Some(b"?0") {
@@ -101,36 +106,19 @@ impl Directives {
     }
 }
 
+/// The content codings that select among responses of an origin, in the order of their normal form.
+const CODINGS: [&str; 3] = ["br", "gzip", "zstd"];
+
 /// The value of a request's field in a normal form that values of the same meaning share, as far as that is known;
 /// `None` if it is empty or longer than 256 bytes.
 pub fn normalised<'v>(name: &str, values: impl Iterator<Item = &'v [u8]>) -> Option<String> {
     const BYTES_MAX: usize = 256;
-    let mut parts: Vec<String> = Vec::new();
-    for value in values {
-        let text = std::str::from_utf8(value).ok()?;
-        let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
-        if name == "accept-encoding" {
-            // A quality of zero is a refusal (RFC 9110 §12.4.2).
-            let refused = |element: &str| {
-                element.split(';').skip(1).any(|one| {
-                    one.trim().strip_prefix("q=").is_some_and(|q| q.trim_matches(['0', '.']).is_empty())
-                })
-            };
-            let coding =
-                |element: &str| element.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-            parts.extend(elements.filter(|element| !refused(element)).map(coding));
-        } else {
-            parts.extend(elements.map(str::to_owned));
-        }
-    }
-    if name == "accept-encoding" {
-        let known = ["br", "gzip", "zstd"];
-        parts = known
-            .iter()
-            .filter(|known| parts.iter().any(|part| part == *known))
-            .map(|known| (*known).to_owned())
-            .collect();
-    }
+    let lines = values.map(str::from_utf8).collect::<Result<Vec<_>, _>>().ok()?;
+    let elements = || lines.iter().flat_map(|line| line.split(',')).map(str::trim_ascii);
+    let parts: Vec<&str> = match name {
+        "accept-encoding" => CODINGS.into_iter().filter(|coding| accepts(elements(), coding)).collect(),
+        _ => elements().filter(|element| !element.is_empty()).collect(),
+    };
     let value = parts.join(", ");
     (!value.is_empty() && value.len() <= BYTES_MAX).then_some(value)
 }
@@ -139,18 +127,6 @@ pub fn normalised<'v>(name: &str, values: impl Iterator<Item = &'v [u8]>) -> Opt
 pub fn varies_by_everything<'v>(values: impl Iterator<Item = &'v [u8]>) -> bool {
     let mut values = values;
     values.any(|value| elements(value).any(|element| element == b"*"))
-}
-
-/// The elements of a comma-separated list; a comma inside quotes belongs to its element.
-fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut quoted = false;
-    value
-        .split(move |byte| {
-            quoted ^= *byte == b'"';
-            *byte == b',' && !quoted
-        })
-        .map(<[u8]>::trim_ascii)
-        .filter(|element| !element.is_empty())
 }
 
 /// The parts of a response that decide about caching.
@@ -207,6 +183,31 @@ pub struct Lifetime {
     pub stale_if_error: Duration,
 }
 
+/// What a redirection allows of the response that it leads to; the least of several counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HopBound {
+    /// For one client only.
+    NotStored,
+    /// Fresh for at most this time.
+    Fresh(Duration),
+    /// What the response itself says.
+    #[default]
+    Unbounded,
+}
+
+/// The values of Cache-Control as one, with a lifetime of `most` in place of its own.
+pub fn limited<'v>(values: impl Iterator<Item = &'v [u8]>, most: Duration) -> Vec<u8> {
+    let is_lifetime = |element: &&[u8]| {
+        let name = element.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
+        name.eq_ignore_ascii_case(b"max-age") || name.eq_ignore_ascii_case(b"s-maxage")
+    };
+    let others = values.flat_map(elements).filter(|element| !is_lifetime(element));
+    let mut control = others.collect::<Vec<_>>().join(&b", "[..]);
+    let separator = if control.is_empty() { "" } else { ", " };
+    control.extend_from_slice(format!("{separator}max-age={}", most.as_secs()).as_bytes());
+    control
+}
+
 impl<'r> Response<'r> {
     /// Reads the fields of a response. A targeted CDN-Cache-Control replaces Cache-Control and Expires (RFC 9213 §2.2).
     pub fn read(status: u16, fields: impl Iterator<Item = (&'r str, &'r [u8])> + Clone) -> Self {
@@ -225,16 +226,14 @@ impl<'r> Response<'r> {
             age: first("age"),
         }
     }
+
     /// Decides by RFC 9111 §3 and §4.2. A request with Authorization needs more; see there.
+    ///
+    /// The age of a response is what its Age says. A Date in the past adds nothing to it (`apparent_age`), which §4.2.3
+    /// leaves to the cache: that is for paths with caches that do not write Age, and a clock that is behind is more common.
     pub fn storage(&self, now: SystemTime, default: DefaultLifetimes) -> Storage {
         let directives = &self.directives;
-        // 425 is about how one client asked (RFC 8470 §5.2).
-        if directives.no_store
-            || directives.private
-            || self.sets_cookie
-            || self.varies_by_everything
-            || self.status == 425
-        {
+        if self.is_for_one_client() {
             return Storage::Private;
         }
         let usual = match self.status {
@@ -249,21 +248,55 @@ impl<'r> Response<'r> {
         let Some(total) = explicit.or(usual).filter(|_| self.status != 304) else {
             return Storage::Passing;
         };
-        // The first member of a list counts (RFC 9111 §5.1).
-        let age = self.age.and_then(|age| age.split(',').next());
-        let age = age.and_then(|age| saturating_decimal(age.trim().as_bytes())).unwrap_or(0);
-        let age = Duration::from_secs(age.min(1 << 31));
+        let age = self.age();
         let total = if directives.no_cache { Duration::ZERO } else { total };
         let beyond = |extra: Duration| match directives.must_revalidate || directives.no_cache {
             true => Duration::ZERO,
             false => extra,
         };
+        // `s-maxage` implies `proxy-revalidate` (§5.2.2.10): only the origin itself can allow stale use then.
+        let default_stale = match directives.s_maxage {
+            Some(_) => Duration::ZERO,
+            None => default.stale_if_error,
+        };
         Storage::Shared(Lifetime {
             fresh: total.saturating_sub(age),
             age,
             stale_while_revalidate: beyond(directives.stale_while_revalidate.unwrap_or_default()),
-            stale_if_error: beyond(directives.stale_if_error.unwrap_or(default.stale_if_error)),
+            stale_if_error: beyond(directives.stale_if_error.unwrap_or(default_stale)),
         })
+    }
+
+    fn is_for_one_client(&self) -> bool {
+        let Directives { no_store, private, .. } = self.directives;
+        // 425 is about how one client asked (RFC 8470 §5.2).
+        no_store || private || self.sets_cookie || self.varies_by_everything || self.status == 425
+    }
+
+    /// What this redirection allows of the response that it leads to, if both are one response for clients. A lifetime that it
+    /// does not name is no bound: a redirection without one is for this request, and so asked again for the next one.
+    pub fn as_hop(&self, now: SystemTime) -> HopBound {
+        if self.is_for_one_client() {
+            return HopBound::NotStored;
+        }
+        match self.explicit_lifetime(now) {
+            _ if self.directives.no_cache => HopBound::Fresh(Duration::ZERO),
+            Some(lifetime) => HopBound::Fresh(lifetime.saturating_sub(self.age())),
+            None => HopBound::Unbounded,
+        }
+    }
+
+    /// If the origin names a lifetime that ends later than `most` from now, the lifetime that ends then.
+    pub fn excess(&self, most: Duration, now: SystemTime) -> Option<Duration> {
+        let allowed = most.saturating_add(self.age());
+        (self.explicit_lifetime(now)? > allowed).then_some(allowed)
+    }
+
+    /// How old the response was when it came. The first member of a list counts (RFC 9111 §5.1).
+    fn age(&self) -> Duration {
+        let first = self.age.and_then(|age| age.split(',').next());
+        let seconds = first.and_then(|age| saturating_decimal(age.trim().as_bytes())).unwrap_or(0);
+        Duration::from_secs(seconds.min(1 << 31))
     }
 
     /// The freshness lifetime that the origin names (RFC 9111 §4.2.1).
@@ -273,8 +306,8 @@ impl<'r> Response<'r> {
         }
         let expires = self.expires?;
         // A date that cannot be read means a time in the past (RFC 9111 §5.3).
-        let Ok(expires) = httpdate::parse_http_date(expires) else { return Some(Duration::ZERO) };
-        let date = self.date.and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(now);
+        let Some(expires) = date::parse(expires) else { return Some(Duration::ZERO) };
+        let date = self.date.and_then(date::parse).unwrap_or(now);
         Some(expires.duration_since(date).unwrap_or(Duration::ZERO))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::date::parse as date;
 use crate::{Method, Request};
 
 /// Validators of one state of a representation.
@@ -122,10 +123,6 @@ impl<'h> Iterator for Tags<'h> {
         self.rest = rest;
         Some(tag)
     }
-}
-
-fn date(value: &str) -> Option<SystemTime> {
-    httpdate::parse_http_date(value).ok()
 }
 
 /// Times before 1970 count as 1970: no HTTP date can name them.

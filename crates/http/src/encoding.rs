@@ -20,11 +20,6 @@ impl Encoding {
             Self::Brotli => "br",
         }
     }
-
-    fn is_named(self, token: &str) -> bool {
-        token.eq_ignore_ascii_case(self.token())
-            || (self == Self::Gzip && token.eq_ignore_ascii_case("x-gzip"))
-    }
 }
 
 /// Chooses the coding with the highest weight among `offered` and identity. Between equals the earlier one offered
@@ -34,10 +29,11 @@ impl Encoding {
 /// manifest that may play is better than a 406 that cannot.
 pub fn negotiate(accept_encoding: Option<&str>, offered: &[Encoding]) -> Encoding {
     let Some(accepted) = accept_encoding else { return Encoding::Identity };
-    let mut best = (Encoding::Identity, weight_of(accepted, Encoding::Identity));
+    let weight_of = |coding: Encoding| weight_of(accepted.split(','), coding.token());
+    let mut best = (Encoding::Identity, weight_of(Encoding::Identity));
     // Later ones first, so that on a tie the earlier one overwrites.
     for &coding in offered.iter().rev() {
-        let weight = weight_of(accepted, coding);
+        let weight = weight_of(coding);
         if weight > 0 && weight >= best.1 {
             best = (coding, weight);
         }
@@ -45,15 +41,22 @@ pub fn negotiate(accept_encoding: Option<&str>, offered: &[Encoding]) -> Encodin
     best.0
 }
 
+/// Whether the elements of Accept-Encoding allow a coding, named in lower case (RFC 9110 §12.5.3).
+pub(crate) fn accepts<'e>(elements: impl Iterator<Item = &'e str>, coding: &str) -> bool {
+    weight_of(elements, coding) > 0
+}
+
 /// The weight of a coding in thousandths; 0 refuses it.
-fn weight_of(accepted: &str, coding: Encoding) -> u16 {
+fn weight_of<'e>(elements: impl Iterator<Item = &'e str>, coding: &str) -> u16 {
     let mut wildcard = None;
-    for element in accepted.split(',') {
+    for element in elements {
         let (token, parameter) = match element.split_once(';') {
             Some((token, parameter)) => (token.trim_ascii(), Some(parameter)),
             None => (element.trim_ascii(), None),
         };
-        if coding.is_named(token) {
+        // RFC 9110 §8.4.1.3.
+        let token = if token.eq_ignore_ascii_case("x-gzip") { "gzip" } else { token };
+        if token.eq_ignore_ascii_case(coding) {
             return weight(parameter);
         }
         if token == "*" {
@@ -62,8 +65,8 @@ fn weight_of(accepted: &str, coding: Encoding) -> u16 {
     }
     match (coding, wildcard) {
         // Identity is acceptable unless refused (§12.5.3), with the lowest weight.
-        (Encoding::Identity, Some(0)) => 0,
-        (Encoding::Identity, _) => 1,
+        ("identity", Some(0)) => 0,
+        ("identity", _) => 1,
         (_, wildcard) => wildcard.unwrap_or(0),
     }
 }

@@ -27,8 +27,11 @@ pub fn fuzz_request_head(input: &[u8]) {
     assert_eq!(whole, in_two);
     let Ok(Some(length)) = whole else { return };
     let Ok(request) = Request::parse(&bytes[..length], &limits) else { return };
-    if let Ok(path) = request.path() {
+    if let Ok(path) = request.file_path() {
         path.assert_safe();
+    }
+    if let Ok(path) = request.url_path() {
+        assert!(path.starts_with('/') && path.split('/').all(|segment| !matches!(segment, "." | "..")));
     }
     let now = UNIX_EPOCH;
     evaluate(&request, &Validators { etag: "\"1\"", modified: now, is_date_strong: true });
@@ -99,11 +102,23 @@ fn multipart(ranges: &[Range<u64>], length: u64) {
 fn directives(lines: [&[u8]; 2]) {
     let joined = lines.join(&b", "[..]);
     // A quote that is still open would take the comma in.
-    if lines[0].iter().filter(|byte| **byte == b'"').count().is_multiple_of(2) {
+    if !has_open_quote(lines[0]) {
         assert_eq!(Directives::parse(lines.into_iter()), Directives::parse([&*joined].into_iter()));
+        let targeted = Directives::parse_targeted(lines.into_iter());
+        assert_eq!(targeted, Directives::parse_targeted([&*joined].into_iter()));
     }
-    let targeted = Directives::parse_targeted(lines.into_iter());
-    assert_eq!(targeted, Directives::parse_targeted([&*joined].into_iter()));
+}
+
+fn has_open_quote(line: &[u8]) -> bool {
+    let (mut is_open, mut bytes) = (false, line.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => is_open = !is_open,
+            b'\\' if is_open => drop(bytes.next()),
+            _ => {}
+        }
+    }
+    is_open
 }
 
 fn storage(response: &Response<'_>) {

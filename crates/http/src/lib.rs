@@ -22,6 +22,7 @@
 pub mod body;
 pub mod caching;
 pub mod conditional;
+pub mod date;
 pub mod encoding;
 pub mod limits;
 pub mod m3u8;
@@ -39,6 +40,7 @@ pub mod uri;
 
 mod digits;
 mod fuzz;
+mod list;
 mod rejection;
 mod xml_duration;
 

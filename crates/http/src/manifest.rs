@@ -16,7 +16,7 @@ use crate::m3u8::{BOM, FIRST_LINE};
 pub use delivery::{BadDirective, Delivery, Skip};
 pub use hls::{Playlist, Reach};
 pub use position::Position;
-pub use resolve::{resolve, without_dots};
+pub use resolve::resolve;
 
 /// The longest freshness a manifest gives itself; a target duration beyond ten minutes is a mistake.
 const FRESH_MAX: Duration = Duration::from_secs(300);
@@ -115,13 +115,13 @@ impl Manifest {
         }
     }
 
-    /// Its freshness by its own contents: half the target duration of a live playlist, which is how soon
-    /// players ask again for one that had nothing new (RFC 8216 §6.3.4), or `minimumUpdatePeriod`. `None` if it says
-    /// nothing, as those that do not change.
+    /// Its freshness by its own contents: half the target duration of a live playlist, which is how soon players ask again
+    /// for one that had nothing new (RFC 8216 §6.3.4), or half of `minimumUpdatePeriod`: a player that asks once in a period
+    /// gets at most half a period more of delay. `None` if it says nothing, as those that do not change.
     pub fn fresh(&self) -> Option<Duration> {
         let told = match self {
             Self::Media(playlist) if !playlist.ended => playlist.target / 2,
-            Self::Dash { live: true, update: Some(update) } => *update,
+            Self::Dash { live: true, update: Some(update) } => *update / 2,
             Self::Multivariant | Self::Media(_) | Self::Dash { .. } => return None,
         };
         Some(told.clamp(FRESH_MIN, FRESH_MAX))

@@ -20,7 +20,8 @@ use known::KnownFields;
 
 /// A request head that passed every check. It borrows the bytes it was parsed from.
 ///
-/// A field value that is not UTF-8 reads as the empty string: present, and matching nothing.
+/// A field value that is not UTF-8 reads as the empty string: present, and matching nothing. So do two lines of a field that
+/// has no list: Range, If-Range, If-Modified-Since and If-Unmodified-Since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'h> {
     method: Method<'h>,
@@ -28,7 +29,8 @@ pub struct Request<'h> {
     raw_target: &'h str,
     raw_path: Cow<'h, str>,
     query: Option<Cow<'h, str>>,
-    path: Result<Path<'h>, PathFault>,
+    url_fault: Option<PathFault>,
+    file_path: Result<Path<'h>, PathFault>,
     host: &'h str,
     body: BodyFraming,
     keep_alive: bool,
@@ -56,9 +58,14 @@ impl<'h> Request<'h> {
     }
 
     /// The file that is asked for, or why no file can have that name: answer 404 then, and keep the
-    /// connection.
-    pub fn path(&self) -> Result<&Path<'h>, PathFault> {
-        self.path.as_ref().map_err(|&fault| fault)
+    /// connection. As it was sent: a dot segment is no file name.
+    pub fn file_path(&self) -> Result<&Path<'h>, PathFault> {
+        self.file_path.as_ref().map_err(|&fault| fault)
+    }
+
+    /// What an origin is asked for: [`raw_path`](Self::raw_path), or why it can stand in no request.
+    pub fn url_path(&self) -> Result<&str, PathFault> {
+        self.url_fault.map_or_else(|| Ok(self.raw_path()), Err)
     }
 
     /// The request target exactly as it was sent: for logs only, since equivalent targets differ in it.
@@ -66,8 +73,8 @@ impl<'h> Request<'h> {
         self.raw_target
     }
 
-    /// The path part of the target in its [normal form](crate::uri::normalise), still percent-encoded, without query; it
-    /// starts with `/` unless [`path`](Self::path) says [`PathFault::NotAPath`].
+    /// The path part of the target in its [normal form](crate::uri::normalise_path), still percent-encoded, without query and
+    /// dot segments; it starts with `/` unless [`url_path`](Self::url_path) says [`PathFault::NotAPath`].
     pub fn raw_path(&self) -> &str {
         &self.raw_path
     }
@@ -84,8 +91,13 @@ impl<'h> Request<'h> {
         'h: 'b,
     {
         let request: Request<'b> = self.clone();
-        let path = Path::parse(raw_path);
-        Request { raw_path: Cow::Borrowed(raw_path), query: query.map(Cow::Borrowed), path, ..request }
+        Request {
+            raw_path: Cow::Borrowed(raw_path),
+            query: query.map(Cow::Borrowed),
+            url_fault: path::url_fault(raw_path),
+            file_path: Path::parse(raw_path),
+            ..request
+        }
     }
 
     /// Whether this is `OPTIONS *`: a question about the server as a whole.

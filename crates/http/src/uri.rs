@@ -10,8 +10,7 @@ use crate::digits::hex_value;
 /// - characters that may not stand in a target (`<`, `>`, `"`, backslash, `^`, backtick, braces, `|`, anything beyond
 ///   ASCII) are percent-encoded, and so is a `%` without two digits behind it.
 ///
-/// The result is at most three times as long. Dot segments stay: [`Request::path`](crate::Request::path) refuses them.
-/// Reserved characters stay as they were sent, since `%2F` and `/` differ in meaning. Allocates only for a change.
+/// The result is at most three times as long. Dot segments stay: see [`normalise_path`]. Reserved characters stay as they were sent, since `%2F` and `/` differ in meaning. Allocates only for a change.
 pub fn normalise(target: &str) -> Cow<'_, str> {
     let Some(start) = target.bytes().position(|byte| byte == b'%' || !is_target_byte(byte)) else {
         return Cow::Borrowed(target);
@@ -31,6 +30,57 @@ pub fn normalise(target: &str) -> Cow<'_, str> {
         }
     }
     if normal == target { Cow::Borrowed(target) } else { Cow::Owned(normal) }
+}
+
+/// As [`normalise`], for a path that begins with a slash, whose dot segments are removed too (RFC 3986 §6.2.2.3). Two slashes
+/// and `%2F` stay as they are: they name other resources.
+pub fn normalise_path(path: &str) -> Cow<'_, str> {
+    let normal = normalise(path);
+    let has_dots = memchr::memmem::find(normal.as_bytes(), b"/.").is_some();
+    if has_dots { Cow::Owned(without_dots(&normal)) } else { normal }
+}
+
+/// As [`normalise_path`], for a path with a query, whose dots mean nothing.
+pub fn normalise_target(target: &str) -> Cow<'_, str> {
+    match target.split_once('?') {
+        Some((path, query)) => Cow::Owned(format!("{}?{}", normalise_path(path), normalise(query))),
+        None => normalise_path(target),
+    }
+}
+
+/// Removes the dot segments of a path that begins with a slash (RFC 3986 §5.2.4).
+pub fn without_dots(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut last_is_dots = false;
+    for segment in path.split('/').skip(1) {
+        last_is_dots = matches!(segment, "." | "..");
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            _ => kept.push(segment),
+        }
+    }
+    let mut out = String::with_capacity(path.len());
+    for segment in kept {
+        out.push('/');
+        out.push_str(segment);
+    }
+    if last_is_dots || out.is_empty() {
+        out.push('/');
+    }
+    out
+}
+
+/// Percent-decodes once. `None` if a `%` has no two hexadecimal digits behind it.
+pub fn percent_decoded(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let Some(start) = memchr::memchr(b'%', text) else { return Some(Cow::Borrowed(text)) };
+    let (mut decoded, mut at) = (text[..start].to_vec(), start);
+    while let Some(&byte) = text.get(at) {
+        at += 1;
+        decoded.push(if byte == b'%' { encoded(text, at)? } else { byte });
+        at += if byte == b'%' { 2 } else { 0 };
+    }
+    Some(Cow::Owned(decoded))
 }
 
 /// The byte whose two hexadecimal digits stand at `at`.
@@ -64,7 +114,7 @@ pub(crate) const fn is_target_byte(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cow, is_target_byte, normalise};
+    use super::{Cow, is_target_byte, normalise, normalise_path, normalise_target, percent_decoded};
     use proptest::prelude::*;
 
     #[test]
@@ -98,7 +148,50 @@ mod tests {
         }
     }
 
+    #[test]
+    fn dot_segments_are_removed_and_empty_segments_stay() {
+        for (sent, normal) in [
+            ("/./a", "/a"),
+            ("/a/../b", "/b"),
+            ("/%2e%2E/b/%2e", "/b/"),
+            ("/a/..", "/"),
+            ("/a//b", "/a//b"),
+            ("//a", "//a"),
+            ("/a//../b", "/a/b"),
+            ("/..//b", "//b"),
+            ("/a%2Fb", "/a%2Fb"),
+            ("/a%2f..%2fb", "/a%2F..%2Fb"),
+            ("/..a/.b/c.", "/..a/.b/c."),
+            ("/a\t", "/a%09"),
+        ] {
+            assert_eq!(normalise_path(sent), normal, "{sent}");
+            assert_eq!(normalise_target(&format!("{sent}?/../%66")), format!("{normal}?/../f"), "{sent}");
+        }
+        assert!(matches!(normalise_path("/live/a.m4s"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_text_is_decoded_once() {
+        for (text, decoded) in [
+            ("a", Some("a")),
+            ("%61%2f%2F", Some("a//")),
+            ("%2561", Some("%61")),
+            ("%", None),
+            ("a%4", None),
+            ("%zz", None),
+        ] {
+            assert_eq!(percent_decoded(text.as_bytes()).as_deref(), decoded.map(str::as_bytes), "{text}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn the_normal_form_of_a_path_is_stable_and_has_no_dot_segments(path in "(/(\\.|%2[eEfF]|a|%41){0,3}){1,6}") {
+            let once = normalise_path(&path).into_owned();
+            prop_assert_eq!(normalise_path(&once), once.as_str());
+            prop_assert!(once.starts_with('/') && once.split('/').all(|one| one != "." && one != ".."), "{}", once);
+        }
+
         #[test]
         fn the_normal_form_is_stable_sendable_and_bounded(target in "[ -~é%]{0,40}") {
             let once = normalise(&target).into_owned();

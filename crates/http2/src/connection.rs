@@ -64,6 +64,8 @@ pub struct ServerConnection {
     phase: Phase,
     /// The highest stream that the client opened.
     last_stream: u32,
+    /// The last stream of the last GOAWAY; the highest number before the first one.
+    goaway_stream: u32,
     /// Bytes that the client lets this side send.
     send_window: i64,
     /// Bytes that WINDOW_UPDATE frames may give back without being counted.
@@ -108,6 +110,7 @@ impl ServerConnection {
             },
             phase: Phase::Open,
             last_stream: 0,
+            goaway_stream: MAX_31_BITS,
             send_window: i64::from(WINDOW_INITIAL),
             updates_credit: 0,
             receive_window: i64::from(limits.connection_window.clamp(WINDOW_INITIAL, MAX_31_BITS)),

@@ -37,6 +37,7 @@ mod s3;
 mod server;
 mod settings;
 mod stream;
+mod validators;
 
 pub use balance::{ServerOrder, TriedServers};
 pub use body::{BodySender, RequestBody, RequestEnded, request_body};
@@ -49,4 +50,5 @@ pub use fuzz::fuzz_response;
 pub use origin::{HttpOrigin, ServerStatus};
 pub use relay::RelayedResponse;
 pub use response::OriginResponse;
+pub use server::ServerId;
 pub use settings::{HealthCheck, HealthLimits, MinimumRate, OriginLimits, OriginSettings, S3Bucket};

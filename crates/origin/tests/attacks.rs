@@ -2,54 +2,20 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
 mod common;
+#[path = "common/scripted.rs"]
+mod scripted;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use penstock_http::OriginUrl;
 use penstock_origin::http::{
-    Connections, Fetch, Framing, HttpOrigin, MinimumRate, OriginError, OriginSettings, RelayedResponse,
+    Connections, Fetch, Framing, HttpOrigin, MinimumRate, OriginError, RelayedResponse,
 };
 
-use common::LIMITS;
-
-/// A server that passes each request head to `answer`, whose result says whether the connection goes on. It tells the
-/// heads.
-fn server(
-    answer: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static,
-) -> (SocketAddr, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let (tell, told) = channel();
-    let answer = Arc::new(answer);
-    thread::spawn(move || {
-        for mut stream in listener.incoming().map_while(Result::ok) {
-            let (tell, answer) = (tell.clone(), Arc::clone(&answer));
-            thread::spawn(move || {
-                loop {
-                    let mut head = Vec::new();
-                    let mut byte = [0];
-                    while !head.ends_with(b"\r\n\r\n") {
-                        match stream.read(&mut byte) {
-                            Ok(1) => head.push(byte[0]),
-                            _ => return,
-                        }
-                    }
-                    let head = String::from_utf8(head).unwrap();
-                    drop(tell.send(head.clone()));
-                    if !answer(&head, &mut stream) {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    (address, told)
-}
+use scripted::{server, settings};
 
 /// A server that answers every request with the same bytes and closes.
 fn lying(response: impl Into<Vec<u8>>) -> SocketAddr {
@@ -59,21 +25,6 @@ fn lying(response: impl Into<Vec<u8>>) -> SocketAddr {
         false
     })
     .0
-}
-
-fn settings(servers: &[SocketAddr]) -> OriginSettings {
-    let url = |address: &SocketAddr| (OriginUrl::parse(&format!("http://{address}")).unwrap(), 1);
-    OriginSettings {
-        servers: servers.iter().map(url).collect(),
-        host: None,
-        authorities: None,
-        identity: None,
-        s3: None,
-        redirect_hosts: Vec::new(),
-        health_check: None,
-        proxy_protocol: false,
-        limits: LIMITS,
-    }
 }
 
 fn origin(server: SocketAddr) -> Arc<HttpOrigin> {
@@ -327,57 +278,6 @@ fn an_endless_trailer_ends() {
         false
     });
     assert_eq!(fetch(&origin(address), &Fetch::get("/")), Err(OriginError::TrailerTooLarge));
-}
-
-fn with_credentials(target: &str) -> Fetch {
-    let mut fetch = Fetch::get(target);
-    for name in ["Authorization", "Cookie", "X-Other"] {
-        assert!(fetch.pass(name, b"secret"));
-    }
-    fetch
-}
-
-#[test]
-fn a_redirection_to_another_server_is_followed_without_credentials() {
-    let (there, seen_there) = server(|_, stream| {
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthere").unwrap();
-        true
-    });
-    let (here, seen_here) = server(move |head, stream| {
-        let location =
-            if head.starts_with("GET /far") { format!("http://{there}/x") } else { "/far".to_owned() };
-        let response = format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
-        stream.write_all(response.as_bytes()).unwrap();
-        true
-    });
-    let fetched = fetch(&origin(here), &with_credentials("/near")).unwrap();
-    assert_eq!(fetched.3, b"there");
-    for _ in 0..2 {
-        let head = seen_here.recv().unwrap();
-        assert!(head.contains("authorization: secret") && head.contains("cookie: secret"), "{head}");
-    }
-    let head = seen_there.recv().unwrap();
-    assert!(head.contains("x-other: secret") && head.matches("secret").count() == 1, "{head}");
-}
-
-#[test]
-fn a_redirection_to_a_host_that_is_not_listed_is_not_followed() {
-    let (loopback, seen) = server(|_, stream| {
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
-        true
-    });
-    let location = format!("http://localhost:{}/metadata", loopback.port());
-    for location in [location.as_str(), "http://169.254.169.254/latest", "//[::1]:1/x"] {
-        let address =
-            lying(format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
-        let outcome = fetch(&origin(address), &Fetch::get("/"));
-        assert_eq!(outcome, Err(OriginError::Redirects), "{location}");
-    }
-    assert!(seen.try_recv().is_err(), "the unlisted host was asked");
-    let address = lying(format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
-    let listed = OriginSettings { redirect_hosts: vec!["LOCALHOST".to_owned()], ..settings(&[address]) };
-    assert_eq!(fetch(&HttpOrigin::new(listed), &Fetch::get("/")).unwrap().0, 200);
-    assert!(seen.recv().unwrap().starts_with("GET /metadata "));
 }
 
 #[test]

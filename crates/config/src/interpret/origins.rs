@@ -79,6 +79,7 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
         ("ca", raw.ca.as_ref().map(position)),
         ("timeouts", raw.timeouts.as_ref().map(position)),
         ("connections", raw.connections.as_ref().map(position)),
+        ("connection_age", raw.connection_age.as_ref().map(position)),
         ("retries", raw.retries.as_ref().map(position)),
         ("follow_redirects", raw.follow_redirects.as_ref().map(position)),
         ("redirect_hosts", raw.redirect_hosts.as_ref().map(position)),
@@ -126,6 +127,13 @@ fn http(
             raw.connections.as_ref(),
             &connections,
             limits::ORIGIN_CONNECTIONS,
+        ),
+        connection_age: reader.time(
+            "connection_age",
+            raw.connection_age.as_ref(),
+            &(Duration::from_secs(limits::ORIGIN_CONNECTION_AGE_SECONDS_MIN)
+                ..=Duration::from_secs(limits::ORIGIN_CONNECTION_AGE_SECONDS_MAX)),
+            Duration::from_secs(limits::ORIGIN_CONNECTION_AGE_SECONDS),
         ),
         retries: reader.number(
             "retries",
@@ -243,13 +251,17 @@ fn redirect_hosts(list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String> 
     let mut hosts = Vec::new();
     for text in list.iter().flat_map(|list| &list.value) {
         match OriginUrl::parse(&format!("http://{}", text.value)) {
-            // A redirection may name any port.
-            Ok(url) if url.authority() == text.value && !text.value.contains(':') => {
-                hosts.push(url.host().to_owned());
+            // An IPv6 address is written without brackets in no list.
+            Ok(url) if url.authority() == text.value && !text.value.contains('[') => {
+                hosts.push(text.value.clone());
             }
             _ => {
                 let what = format!("redirect_hosts: `{}` is not a host name", text.value);
-                reader.fault(position(text), what, "write a name without port, such as cdn.example.com");
+                reader.fault(
+                    position(text),
+                    what,
+                    "write a name such as cdn.example.com or cdn.example.com:8080",
+                );
             }
         }
     }

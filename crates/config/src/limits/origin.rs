@@ -39,6 +39,16 @@ pub const ORIGIN_IDLE_CONNECTIONS: usize = 64;
 /// How long such a connection is kept: less than the minute after which many servers close theirs.
 pub const ORIGIN_IDLE_SECONDS: u64 = 30;
 
+/// How old a connection to a server may be that takes another request: the longest time that requests go to an address that a
+/// name no longer has.
+pub const ORIGIN_CONNECTION_AGE_SECONDS: u64 = 300;
+
+/// The least that a configuration may ask for.
+pub const ORIGIN_CONNECTION_AGE_SECONDS_MIN: u64 = 1;
+
+/// The most that a configuration may ask for.
+pub const ORIGIN_CONNECTION_AGE_SECONDS_MAX: u64 = 24 * 60 * 60;
+
 /// How often one request may wait for another request's fetch, before it is a 502 or has a fetch of its own.
 pub const ORIGIN_ATTEMPTS: usize = 4;
 

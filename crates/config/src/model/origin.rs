@@ -34,11 +34,13 @@ pub struct HttpOrigin {
     pub timeouts: OriginTimeouts,
     /// Connections to each of them.
     pub connections: usize,
+    /// How old a connection may be that takes another request.
+    pub connection_age: Duration,
     /// How often a request that failed is sent once more.
     pub retries: u32,
     /// How many redirections are followed.
     pub follow_redirects: u32,
-    /// Hosts to which they are followed, beside those of the servers.
+    /// Hosts to which they are followed, beside the servers: `host` for any port, or `host:port`.
     pub redirect_hosts: Vec<String>,
     /// Bytes of a body whose length is not announced.
     pub max_unannounced: u64,
@@ -82,6 +84,7 @@ impl HttpOrigin {
             authorities: None,
             timeouts: OriginTimeouts::default(),
             connections: limits::ORIGIN_CONNECTIONS,
+            connection_age: Duration::from_secs(limits::ORIGIN_CONNECTION_AGE_SECONDS),
             retries: limits::ORIGIN_RETRIES,
             follow_redirects: 0,
             redirect_hosts: Vec::new(),

@@ -21,12 +21,14 @@ section! {
         timeouts: Spanned<OriginTimeouts>, "section", "";
         /// Open connections to each server, of all workers together. What comes beyond waits for `timeouts.connect`, then it is answered with 503.
         connections: Text, "number", "256";
+        /// How old a connection may be that takes another request. A new one resolves the server's name again, so requests follow a change in DNS within this time.
+        connection_age: Text, "duration", "5m";
         /// How often a GET that failed, or that was answered with 502, 503 or 504, is sent once more, to another server if there is one.
         retries: Text, "number", "1";
         /// How many redirections are followed in a row; with 0 they are forwarded to the viewer and cached like other responses.
         follow_redirects: Text, "number", "0";
-        /// Hosts to which redirections are followed, beside those of the servers. Authorization and Cookie are never sent to another server than the first.
-        redirect_hosts: Texts, "list of host names", "[]";
+        /// Hosts to which redirections are followed, beside the servers themselves: `storage.example.com` on any port, or `192.0.2.7:8080`. Another port of a server's own host is not followed to unless it is listed. Authorization and Cookie are never sent to another server than the first.
+        redirect_hosts: Texts, "list of host names, with or without a port", "[]";
         /// Maximum length of a body without an announced length; a longer body is cut short and not stored.
         max_unannounced: Text, "size", "8GiB";
         /// When a server is taken out, and when it comes back.

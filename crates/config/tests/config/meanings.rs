@@ -352,7 +352,8 @@ fn an_http_origin_may_say_everything_about_its_servers() {
     let text = "listeners: [{address: 127.0.0.1:0}]\n\
          sites:\n  - origin:\n      http: [{url: \"https://a.example/vod\", weight: 3}, \"http://b.example\"]\n      \
          host: origin.example.com\n      ca: ec.crt\n      \
-         timeouts: {connect: 1s, first_byte: 2s, between_bytes: 300ms}\n      connections: 64\n      retries: 0\n      \
+         timeouts: {connect: 1s, first_byte: 2s, between_bytes: 300ms}\n      connections: 64\n      connection_age: 90s\n      retries: 0\n      \
+         follow_redirects: 1\n      redirect_hosts: [cdn.example, \"192.0.2.7:8080\"]\n      \
          health: {path: /healthz, interval: 7s, unhealthy_after: 4, healthy_after: 5}\n";
     let config = fixture.read(text).unwrap();
     let Origin::Http(origin) = &config.sites[0].origin else { panic!("it is HTTP") };
@@ -364,6 +365,8 @@ fn an_http_origin_may_say_everything_about_its_servers() {
     assert_eq!(origin.timeouts.first_byte, Duration::from_secs(2));
     assert_eq!(origin.timeouts.between_bytes, Duration::from_millis(300));
     assert_eq!((origin.connections, origin.retries), (64, 0));
+    assert_eq!(origin.connection_age, Duration::from_secs(90));
+    assert_eq!(origin.redirect_hosts, ["cdn.example", "192.0.2.7:8080"]);
     assert_eq!(origin.health.check.as_deref(), Some("/healthz"));
     assert_eq!(origin.health.interval, Duration::from_secs(7));
     assert_eq!((origin.health.unhealthy_after, origin.health.healthy_after), (4, 5));

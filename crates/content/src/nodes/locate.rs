@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use penstock_config::{ClusterSource, Config, HostPattern, Origin};
-use penstock_http::uri::normalise;
+use penstock_http::uri::normalise_target;
 
 use crate::nodes::purge::split;
 use crate::peers::Peers;
@@ -49,7 +49,7 @@ pub fn locate(config: &Config, url: &str, byte: u64) -> Result<Vec<String>, Stri
     }
     let peers = Peers::open(cluster, None, Instant::now());
     let http = HttpSite::new(origin, &site.cache, None, [].into_iter(), Some(&peers));
-    let target = normalise(target);
+    let target = normalise_target(target);
     let (path, query) = split_target(&target);
     let route = http.route(&http.target(path, query), byte);
     Ok(peers.rank(route))

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use penstock_cache::purge::{NotKept, Pattern, Scope};
-use penstock_http::uri::normalise;
+use penstock_http::uri::{normalise, normalise_target};
 
 use crate::clock::Clock;
 use crate::clock::Moment;
@@ -130,8 +130,9 @@ pub(crate) fn pattern(what: &PurgeWhat, sites: &SiteTable) -> Result<Pattern, St
     };
     let (host, target) = split(url)?;
     let site = host.map(|host| find(sites, host)).transpose()?;
-    // The normal form, in which requests are looked up.
-    let target = normalise(target.split('#').next().unwrap_or(target));
+    // The normal form, in which requests are looked up. A prefix may end within a segment.
+    let target = target.split('#').next().unwrap_or(target);
+    let target = if is_prefix { normalise(target) } else { normalise_target(target) };
     let target = &*target;
     let what = match (is_prefix, site) {
         (true, _) => Scope::Prefix(target.to_owned()),

@@ -217,6 +217,7 @@ fn settings(node: &ClusterNode, cluster: &Cluster) -> OriginSettings {
             read_bytes: limits::ORIGIN_READ_BYTES,
             head_fields: limits::ORIGIN_HEAD_FIELDS,
             idle_connections: limits::PEER_IDLE_CONNECTIONS,
+            connection_age: Duration::from_secs(limits::ORIGIN_CONNECTION_AGE_SECONDS),
             connections: limits::PEER_CONNECTIONS,
             waiting: limits::ORIGIN_WAITING,
             lookups: limits::ORIGIN_LOOKUPS,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use penstock_cache::Object;
-use penstock_http::uri::normalise;
+use penstock_http::uri::normalise_target;
 use penstock_http::{Method, Request, Status};
 use penstock_origin::http::{Fetch, OriginError, RequestBody};
 use tokio::sync::oneshot;
@@ -58,7 +58,7 @@ impl<'r> Forward<'r> {
     pub fn admit(context: &Context, sites: &SiteTable, request: &'r Request<'r>) -> Option<Self> {
         let Method::Other(method) = request.method() else { return None };
         let site = sites.find(request.host())?;
-        if !site.methods.iter().any(|known| known == method) || request.path().is_err() {
+        if !site.methods.iter().any(|known| known == method) || request.url_path().is_err() {
             return None;
         }
         let (SiteOrigin::Http(..) | SiteOrigin::Relayed(_)) = &site.origin else { return None };
@@ -247,7 +247,7 @@ impl Forwarding {
     /// If other nodes share the objects, they forget them too, so that this node does not fetch them from there.
     async fn invalidate(&self, answer: &dyn OriginBody) {
         let named = ["location", "content-location"].into_iter().filter_map(|name| {
-            let target = normalise(self.on_the_same_origin(answer.field(name)?)?);
+            let target = normalise_target(self.on_the_same_origin(answer.field(name)?)?);
             let (path, query) = split_target(&target);
             Some(self.site.target(path, query).into_owned())
         });

@@ -33,16 +33,13 @@ const NOT_PASSED_ON: [&str; 11] = [
 /// Relays the response of a server.
 pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &Arc<HttpSite>) -> Response {
     let (context, request, client) = (exchange.context, exchange.request, exchange.client);
-    // A path that no file can have is no request for an origin.
-    if request.path().is_err() {
-        return exchange.page(Status::NotFound);
-    }
+    let Ok(path) = request.url_path() else { return exchange.page(Status::NotFound) };
     let Ok(place) = context.enter_fetch(exchange.requester) else {
         return exchange.page(Status::TooManyRequests);
     };
     let target = match request.query() {
-        Some(query) => format!("{}?{query}", request.raw_path()),
-        None => request.raw_path().to_owned(),
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
     };
     let token = site.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
     let Some(mut fetch) = client_request(client.head, target, client.early, token) else {

@@ -75,8 +75,7 @@ pub(crate) async fn from_cache(
     site: &Arc<HttpSite>,
     store: &Arc<Store>,
 ) -> Response {
-    // A path that no file can have is no request for an origin.
-    if exchange.request.path().is_err() {
+    if exchange.request.url_path().is_err() {
         return exchange.page(Status::NotFound);
     }
     let context = exchange.context;

@@ -43,7 +43,7 @@ impl FileRepresentation {
         directory: &Directory,
     ) -> Result<Self, Response> {
         let not_found = || exchange.page(Status::NotFound);
-        let Ok(asked) = exchange.request.path() else { return Err(not_found()) };
+        let Ok(asked) = exchange.request.file_path() else { return Err(not_found()) };
         let index;
         let path = if asked.is_directory_like() {
             index = asked.child(&site.index).map_err(|_| not_found())?;

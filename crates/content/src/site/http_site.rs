@@ -307,6 +307,7 @@ fn settings(raw: &penstock_config::HttpOrigin) -> OriginSettings {
             read_bytes: limits::ORIGIN_READ_BYTES,
             head_fields: limits::ORIGIN_HEAD_FIELDS,
             idle_connections: limits::ORIGIN_IDLE_CONNECTIONS,
+            connection_age: raw.connection_age,
             connections: raw.connections,
             waiting: limits::ORIGIN_WAITING,
             lookups: limits::ORIGIN_LOOKUPS,

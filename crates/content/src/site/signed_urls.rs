@@ -20,6 +20,7 @@ use penstock_config::{SignedUrls, SigningKey, limits};
 use penstock_http::Request;
 use penstock_http::query;
 pub use penstock_http::query::decoded;
+use penstock_http::uri::percent_decoded;
 use penstock_sys::digest::{hmac_sha256, is_same};
 
 #[doc(hidden)]
@@ -107,7 +108,8 @@ pub(crate) fn admit<'r>(
             None => request.query().map(Cow::Borrowed),
         },
     };
-    let path = bare_path(request, bare.path)?;
+    request.url_path().map_err(|_| Refusal::OtherPath)?;
+    let path = bare_path(bare.path)?;
     let cookies = rules.cookie.iter().flat_map(|name| cookies(request, name));
     let in_url = in_query.map(|taken| taken.value).into_iter().chain(in_path.map(|(token, _)| token));
     let mut refusal = Refusal::Missing;
@@ -183,22 +185,20 @@ fn split_path<'r>(path: &'r str, parameter: &str) -> Option<(&'r str, &'r str)> 
     }
 }
 
-/// The decoded path that tokens are compared with.
-fn bare_path(request: &Request<'_>, path: &str) -> Result<Vec<u8>, Refusal> {
-    let target = request.with_target(path, None);
-    let path = target.path().map_err(|_| Refusal::OtherPath)?;
-    // Some origins take `..;x` for `..`, which would lead out of what was signed.
-    let climbs = |segment: &[u8]| segment.starts_with(b".;") || segment.starts_with(b"..;");
-    if path.as_bytes().split(|byte| *byte == b'/').any(climbs) {
-        return Err(Refusal::OtherPath);
-    }
-    let mut bytes = Vec::with_capacity(path.as_bytes().len() + 2);
-    bytes.push(b'/');
-    bytes.extend_from_slice(path.as_bytes());
-    if path.is_directory_like() && bytes.len() > 1 {
-        bytes.push(b'/');
-    }
-    Ok(bytes)
+/// The decoded path that tokens are compared with. It is refused if it could name something else for an origin that decodes or
+/// resolves more than it should: an encoded slash, or a segment that climbs behind any decoding.
+fn bare_path(path: &str) -> Result<Vec<u8>, Refusal> {
+    let decoded = percent_decoded(path.as_bytes()).ok_or(Refusal::OtherPath)?;
+    // Some origins take `..;x` for `..`, and some a backslash for a slash.
+    let is_climb = |segment: &[u8]| {
+        let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
+        matches!(name, b"." | b"..")
+    };
+    let climbs = |path: &[u8]| path.split(|byte| matches!(byte, b'/' | b'\\')).any(is_climb);
+    let decoded_again = percent_decoded(&decoded);
+    let is_other =
+        path.contains("%2F") || climbs(&decoded) || decoded_again.is_some_and(|path| climbs(&path));
+    if is_other { Err(Refusal::OtherPath) } else { Ok(decoded.into_owned()) }
 }
 
 /// The values of a cookie: a browser may send one for each path it was set for (RFC 6265 §5.4).

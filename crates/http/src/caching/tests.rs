@@ -86,6 +86,13 @@ fn stale_use_is_what_the_origin_allows() {
     let told = response(200, "max-age=1, stale-while-revalidate=5, stale-if-error=600");
     let Storage::Shared(lifetime) = told.storage(SystemTime::UNIX_EPOCH, DEFAULT) else { panic!("shared") };
     assert_eq!((lifetime.stale_while_revalidate.as_secs(), lifetime.stale_if_error.as_secs()), (5, 600));
+    let default = DefaultLifetimes { stale_if_error: Duration::from_secs(9), ..DEFAULT };
+    for (value, seconds) in [("max-age=1", 9), ("s-maxage=1", 0), ("s-maxage=1, stale-if-error=4", 4)] {
+        let Storage::Shared(lifetime) = response(200, value).storage(SystemTime::UNIX_EPOCH, default) else {
+            panic!("shared")
+        };
+        assert_eq!(lifetime.stale_if_error.as_secs(), seconds, "{value}");
+    }
     let strict = response(200, "max-age=1, stale-if-error=600, must-revalidate");
     let Storage::Shared(lifetime) = strict.storage(SystemTime::UNIX_EPOCH, DEFAULT) else { panic!("shared") };
     assert_eq!(lifetime.stale_if_error, Duration::ZERO);
@@ -99,13 +106,53 @@ fn rubbish_times_make_it_stale_and_rubbish_directives_nothing() {
 }
 
 #[test]
+fn quoted_text_is_no_directive_and_hides_none_behind_it() {
+    for value in [
+        r#"ext="\"", no-store"#,
+        r#"a="b\\", private"#,
+        r#"ext="x, no-store"#,
+        r#"max-age=60, a="\", no-store"#,
+    ] {
+        let storage = response(200, value).storage(SystemTime::UNIX_EPOCH, DEFAULT);
+        assert_eq!(storage, Storage::Private, "{value}");
+    }
+    for value in [r#"ext="a, no-store, b", max-age=5"#, r#"ext="\", no-store, \"", max-age=5"#] {
+        assert_eq!(fresh(&response(200, value)), Some(5), "{value}");
+    }
+}
+
+#[test]
+fn dates_of_an_origin_are_read_in_any_case_and_with_any_day_of_the_week() {
+    let expires = |expires| fresh(&Response { expires: Some(expires), ..response(200, "") });
+    assert_eq!(expires("thu, 01 jan 1970 00:00:40 gmt"), Some(40));
+    assert_eq!(expires("Mon, 01 Jan 1970 00:00:40 GMT"), Some(40));
+    assert_eq!(expires("Thu, 01 Jan 1970 00:00:40 UTC"), Some(0));
+}
+
+#[test]
+fn codings_that_a_client_refuses_are_in_no_normal_form() {
+    let form = |values: &[&str]| normalised("accept-encoding", values.iter().map(|value| value.as_bytes()));
+    for refused in
+        ["gzip;Q=0", "gzip;q=\"0\"", "gzip;q\t=\t0", "gzip ; q=0.000", "gzip;q=2", "*;q=0", "x-gzip;q=0", ""]
+    {
+        assert_eq!(form(&[refused]), None, "{refused}");
+    }
+    assert_eq!(form(&["X-GZIP"]).as_deref(), Some("gzip"));
+    assert_eq!(form(&["gzip;q=0.1", "br"]).as_deref(), Some("br, gzip"));
+    assert_eq!(form(&["*, br;q=0"]).as_deref(), Some("gzip, zstd"));
+}
+
+#[test]
 fn a_targeted_field_counts_only_if_it_is_well_formed() {
     let read = |value: &str| Directives::parse_targeted([value.as_bytes()].into_iter());
     assert_eq!(read("max-age=60, no-store;x=1").unwrap().max_age, Some(Duration::from_secs(60)));
     assert!(read("no-store").unwrap().no_store);
     assert!(!read("max-age=1, no-store=?0").unwrap().no_store);
     assert!(read("max-age=60, ext=\"a b\"").is_some());
-    for wrong in ["max-age", "max-age=x", "max-age=\"60\"", "Max-Age=60", "max-age=60,", "", "=1"] {
+    assert!(!read(r#"max-age=60, ext="a, \", no-store; b""#).unwrap().no_store);
+    for wrong in
+        ["max-age", "max-age=x", "max-age=\"60\"", "Max-Age=60", "max-age=60,", "", "=1", "a=\"b", "a=\""]
+    {
         assert_eq!(read(wrong), None, "{wrong}");
     }
     assert_eq!(Directives::parse_targeted([].into_iter()), None);

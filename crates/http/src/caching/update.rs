@@ -1,24 +1,28 @@
 //! Updating a stored response with the fields of a 304 (RFC 9111 §3.2).
 
-/// Fields that a 304 never changes: those of one connection (RFC 9110 §7.6.1), those that describe the stored body, the
-/// validator by which the stored response was selected (RFC 9111 §4.3.4), and Set-Cookie, which is for one client.
-const NOT_UPDATED: [&[u8]; 15] = [
+/// Fields of one connection (RFC 9110 §7.6.1), with those of proxies, which a cache does not store either (RFC 9111 §3.1).
+const OF_CONNECTION: [&[u8]; 10] = [
     b"connection",
-    b"content-encoding",
-    b"content-length",
-    b"content-range",
-    b"etag",
     b"keep-alive",
     b"proxy-authenticate",
     b"proxy-authentication-info",
     b"proxy-authorization",
     b"proxy-connection",
-    b"set-cookie",
     b"te",
     b"trailer",
     b"transfer-encoding",
     b"upgrade",
 ];
+
+/// Further fields that a 304 never changes: those that describe the stored body, the validator by which the stored response
+/// was selected (RFC 9111 §4.3.4), and Set-Cookie, which is for one client.
+const NOT_UPDATED: [&[u8]; 5] =
+    [b"content-encoding", b"content-length", b"content-range", b"etag", b"set-cookie"];
+
+/// Whether a field is of one connection or of a proxy: it is neither stored nor sent on.
+pub fn is_of_connection(name: impl AsRef<[u8]>) -> bool {
+    OF_CONNECTION.iter().any(|known| name.as_ref().eq_ignore_ascii_case(known))
+}
 
 /// The field lines of a stored response after a 304: each field of the 304 replaces all stored lines of that name, and
 /// the others stay. Fields of one connection, those that describe the body, ETag and Set-Cookie are not taken over. Both
@@ -26,6 +30,7 @@ const NOT_UPDATED: [&[u8]; 15] = [
 pub fn updated_lines(stored: &[u8], not_modified: &[u8]) -> Vec<u8> {
     let fresh: Vec<&[u8]> = lines(not_modified)
         .filter(|line| !name(line).is_empty())
+        .filter(|line| !is_of_connection(name(line)))
         .filter(|line| !NOT_UPDATED.iter().any(|excluded| name(line).eq_ignore_ascii_case(excluded)))
         .collect();
     let replaced = |line: &&[u8]| fresh.iter().any(|new| name(new).eq_ignore_ascii_case(name(line)));

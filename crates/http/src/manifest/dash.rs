@@ -42,7 +42,8 @@ fn root(element: &BytesStart<'_>) -> Option<Manifest> {
     for attribute in element.attributes().flatten() {
         match attribute.key.as_ref() {
             "type" => live = attribute.value.as_ref() == "dynamic",
-            "minimumUpdatePeriod" => update = xml_duration(&attribute.value),
+            // A period that is no duration still says that the description changes: it is read again soon.
+            "minimumUpdatePeriod" => update = Some(xml_duration(&attribute.value).unwrap_or_default()),
             _ => {}
         }
     }

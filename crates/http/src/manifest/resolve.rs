@@ -1,6 +1,6 @@
 //! References in a manifest, turned into request targets (RFC 3986 §5.2), on the same server only.
 
-use crate::uri::normalise;
+use crate::uri::{normalise, without_dots};
 
 /// The longest target that is made.
 const TARGET_BYTES_MAX: usize = 4096;
@@ -32,27 +32,4 @@ pub fn resolve(base: &str, reference: &str) -> Option<String> {
         target.push_str(query);
     }
     Some(target)
-}
-
-/// Removes the dot segments of a path that begins with a slash (RFC 3986 §5.2.4).
-pub fn without_dots(path: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
-    let mut last_is_dots = false;
-    for segment in path.split('/').skip(1) {
-        last_is_dots = matches!(segment, "." | "..");
-        match segment {
-            "." => {}
-            ".." => drop(kept.pop()),
-            _ => kept.push(segment),
-        }
-    }
-    let mut out = String::with_capacity(path.len());
-    for segment in kept {
-        out.push('/');
-        out.push_str(segment);
-    }
-    if last_is_dots || out.is_empty() {
-        out.push('/');
-    }
-    out
 }

@@ -46,13 +46,16 @@ fn odd_target_durations_are_bounded() {
 }
 
 #[test]
-fn a_dash_description_holds_for_its_minimum_update_period() {
+fn a_live_dash_description_holds_for_half_its_minimum_update_period() {
     let cases = [
-        ("type=\"dynamic\" minimumUpdatePeriod=\"PT2S\"", true, Some(2000)),
-        ("minimumUpdatePeriod='PT1M1.5S' type='dynamic'", true, Some(61_500)),
+        ("type=\"dynamic\" minimumUpdatePeriod=\"PT2S\"", true, Some(1000)),
+        ("minimumUpdatePeriod='PT1M1.5S' type='dynamic'", true, Some(30_750)),
         ("type=\"dynamic\" minimumUpdatePeriod=\"PT0S\"", true, Some(250)),
         ("type=\"dynamic\" minimumUpdatePeriod=\"P1DT1H\"", true, Some(300_000)),
-        ("type=\"dynamic\" minimumUpdatePeriod=\"soon\"", true, None),
+        ("type=\"dynamic\" minimumUpdatePeriod=\"soon\"", true, Some(250)),
+        ("type=\"dynamic\" minimumUpdatePeriod=\"0\"", true, Some(250)),
+        ("type=\"dynamic\" minimumUpdatePeriod=\"-PT2S\"", true, Some(250)),
+        ("type=\"dynamic\" minimumUpdatePeriod=\"\"", true, Some(250)),
         ("type=\"dynamic\"", true, None),
         ("type=\"static\" minimumUpdatePeriod=\"PT2S\"", false, None),
         ("", false, None),

@@ -8,6 +8,7 @@ use super::head::{METHOD_BYTES_MAX, request_line_start};
 use super::host::host_of;
 use super::known::KnownFields;
 use super::line::{BodyFraming, HttpVersion, Method};
+use super::path::url_fault;
 use super::target::TargetParts;
 use super::{Path, Request, diagnose, fields_in, target};
 use crate::digits::decimal;
@@ -127,14 +128,11 @@ fn assemble<'h>(
     // next response, and no word of keep-alive, without which HTTP/1.0 expects the end.
     let refusal_is_unclear = line.method == Method::Head || line.version == HttpVersion::Http10;
     let close = !keep_alive || body != BodyFraming::None || refusal_is_unclear;
-    if let Some(reason) = fields.repeated {
-        return Err(Rejection { status: Status::BadRequest, reason, close });
-    }
     if fields.expectation == Expectation::Unknown && line.version != HttpVersion::Http10 {
         return Err(Rejection { status: Status::ExpectationFailed, reason: "unknown_expectation", close });
     }
     let (raw_path, query) = match target.path.starts_with('/') {
-        true => (uri::normalise(target.path), target.query.map(uri::normalise)),
+        true => (uri::normalise_path(target.path), target.query.map(uri::normalise)),
         false => (target.path.into(), target.query.map(Into::into)),
     };
     Ok(Request {
@@ -143,7 +141,8 @@ fn assemble<'h>(
         raw_target: line.raw_target,
         raw_path,
         query,
-        path: Path::parse(target.path),
+        url_fault: url_fault(target.path),
+        file_path: Path::parse(target.path),
         host: target.host.unwrap_or(host),
         body,
         keep_alive,
@@ -178,8 +177,6 @@ struct FieldValues<'h> {
     says_keep_alive: bool,
     expectation: Expectation,
     known: KnownFields<'h>,
-    /// The reason for a 400 that does not touch the framing.
-    repeated: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -218,11 +215,11 @@ impl<'h> FieldValues<'h> {
         let known = &mut self.known;
         match name.len() {
             4 if is("host") => once(&mut self.host, value, "repeated_host")?,
-            5 if is("range") => self.single(|known| &mut known.range, value, "repeated_range"),
+            5 if is("range") => single(&mut known.range, value),
             6 if is("expect") => self.expect(value),
             6 if is("origin") => first(&mut known.origin, value),
             7 if is("referer") => first(&mut known.referer, value),
-            8 if is("if-range") => self.single(|known| &mut known.if_range, value, "repeated_if_range"),
+            8 if is("if-range") => single(&mut known.if_range, value),
             8 if is("cdn-loop") => known.cdn_loop = true,
             8 if is("if-match") => first(&mut known.if_match, value),
             10 if is("connection") => self.connection(value),
@@ -233,30 +230,14 @@ impl<'h> FieldValues<'h> {
                 once(&mut self.content_length, value, "repeated_content_length")?;
             }
             15 if is("accept-encoding") => first(&mut known.accept_encoding, value),
-            17 if is("if-modified-since") => {
-                self.single(|known| &mut known.if_modified_since, value, "repeated_if_modified_since");
-            }
+            17 if is("if-modified-since") => single(&mut known.if_modified_since, value),
             17 if is("transfer-encoding") => {
                 once(&mut self.transfer_encoding, value, "repeated_transfer_encoding")?;
             }
-            19 if is("if-unmodified-since") => {
-                self.single(|known| &mut known.if_unmodified_since, value, "repeated_if_unmodified_since");
-            }
+            19 if is("if-unmodified-since") => single(&mut known.if_unmodified_since, value),
             _ => {}
         }
         Ok(())
-    }
-
-    /// A field that may stand once, whose repetition does no harm beyond this request.
-    fn single(
-        &mut self,
-        slot: impl for<'s> FnOnce(&'s mut KnownFields<'h>) -> &'s mut Option<&'h str>,
-        value: &'h [u8],
-        repeated: &'static str,
-    ) {
-        if slot(&mut self.known).replace(text(value)).is_some() {
-            self.repeated.get_or_insert(repeated);
-        }
     }
 
     fn expect(&mut self, value: &[u8]) {
@@ -318,6 +299,12 @@ fn first<'h>(slot: &mut Option<&'h str>, value: &'h [u8]) {
     if slot.is_none() {
         *slot = Some(text(value));
     }
+}
+
+/// A field that has no list. Repeated, it is present and matches nothing: a Range and a date that are no single value are
+/// ignored (RFC 9110 §13.1.3, §14.2), and an If-Range holds for nothing.
+fn single<'h>(slot: &mut Option<&'h str>, value: &'h [u8]) {
+    *slot = Some(if slot.is_none() { text(value) } else { "" });
 }
 
 fn text(value: &[u8]) -> &str {

@@ -1,10 +1,11 @@
-//! The path of a request as a file below some root could have it.
+//! The path of a request: what RFC 3986 allows, for origins, and what a file below some root could have.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::digits::hex_value;
+use crate::uri::percent_decoded;
 
 /// The name of a file below a root: percent-decoded, relative, without `.` and `..`, without empty
 /// segments, NUL, control characters or backslashes. Nothing else can be made into one, so it can be
@@ -18,7 +19,8 @@ pub struct Path<'h> {
     directory_like: bool,
 }
 
-/// Why no file can have the name that was asked for.
+/// Why a path is refused: for every site ([`Nul`](Self::Nul), [`PercentEncoding`](Self::PercentEncoding),
+/// [`NotAPath`](Self::NotAPath)), or because no file can have that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathFault {
     /// A segment is `.` or `..`, plain or percent-encoded.
@@ -44,10 +46,7 @@ impl<'h> Path<'h> {
     /// something is percent-encoded.
     pub(super) fn parse(raw: &'h str) -> Result<Self, PathFault> {
         let raw = raw.strip_prefix('/').ok_or(PathFault::NotAPath)?.as_bytes();
-        let bytes = match memchr::memchr(b'%', raw) {
-            None => Cow::Borrowed(raw),
-            Some(_) => Cow::Owned(percent_decode(raw)?),
-        };
+        let bytes = percent_decode(raw)?;
         check(&bytes)?;
         let directory_like = bytes.is_empty() || bytes.ends_with(b"/");
         let length = bytes.len() - usize::from(bytes.ends_with(b"/"));
@@ -159,27 +158,30 @@ fn check_segment(segment: &[u8]) -> Result<(), PathFault> {
     if matches!(segment, b"." | b"..") { Err(PathFault::DotSegment) } else { Ok(()) }
 }
 
-/// Decodes percent-encoding once; the result is never decoded again.
-fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, PathFault> {
-    let mut decoded = Vec::with_capacity(raw.len());
-    let mut rest = raw.iter();
-    while let Some(&byte) = rest.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|&b| hex_value(b)).ok_or(PathFault::PercentEncoding);
-        match (digit()? << 4) | digit()? {
-            b'/' => return Err(PathFault::EncodedSlash),
-            byte => decoded.push(byte),
-        }
+/// Whether a path as it stands in a request target is one that RFC 3986 §3.3 allows: each `%` has two digits behind it. NUL is
+/// refused although it is allowed (§7.3).
+pub(super) fn url_fault(raw: &str) -> Option<PathFault> {
+    if !raw.starts_with('/') {
+        return Some(PathFault::NotAPath);
     }
-    Ok(decoded)
+    memchr::memchr_iter(b'%', raw.as_bytes()).find_map(|at| match raw.as_bytes().get(at + 1..at + 3) {
+        Some(b"00") => Some(PathFault::Nul),
+        Some(&[high, low]) if hex_value(high).is_some() && hex_value(low).is_some() => None,
+        _ => Some(PathFault::PercentEncoding),
+    })
+}
+
+/// Decodes percent-encoding once; the result is never decoded again.
+fn percent_decode(raw: &[u8]) -> Result<Cow<'_, [u8]>, PathFault> {
+    let has_encoded_slash = memchr::memchr_iter(b'%', raw)
+        .any(|at| raw.get(at + 1..at + 3).is_some_and(|digits| digits.eq_ignore_ascii_case(b"2f")));
+    let decoded = percent_decoded(raw).ok_or(PathFault::PercentEncoding)?;
+    if has_encoded_slash { Err(PathFault::EncodedSlash) } else { Ok(decoded) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Cow, Path, PathFault};
+    use super::{Cow, Path, PathFault, url_fault};
 
     #[test]
     fn plain_paths_are_borrowed_and_encoded_ones_decoded() {
@@ -203,6 +205,23 @@ mod tests {
             assert_eq!(path.is_directory_like(), directory_like, "{raw}");
             assert_eq!(matches!(path.bytes, Cow::Owned(_)), raw.contains('%'), "{raw}");
             path.assert_safe();
+        }
+    }
+
+    #[test]
+    fn an_origin_is_asked_for_what_rfc_3986_allows() {
+        for path in ["/", "//a", "/a//b", "/a%2Fb", "/a%5Cb", "/%09", "/./a", "/a\\b", "/%ff", "/a/../b"] {
+            assert_eq!(url_fault(path), None, "{path}");
+        }
+        for (path, fault) in [
+            ("*", PathFault::NotAPath),
+            ("", PathFault::NotAPath),
+            ("/%00", PathFault::Nul),
+            ("/%", PathFault::PercentEncoding),
+            ("/a%2", PathFault::PercentEncoding),
+            ("/%zz", PathFault::PercentEncoding),
+        ] {
+            assert_eq!(url_fault(path), Some(fault), "{path}");
         }
     }
 

@@ -57,7 +57,10 @@ impl ServerConnection {
         }
     }
 
+    /// Queues GOAWAY. Its last stream is never above that of an earlier one, whatever the client opened since (RFC 9113 §6.8).
     pub(super) fn queue_goaway(&mut self, last_stream: u32, code: ErrorCode, debug_data: &[u8]) {
+        let last_stream = last_stream.min(self.goaway_stream);
+        self.goaway_stream = last_stream;
         self.control.extend(FrameHeader::new(8 + debug_data.len(), kind::GOAWAY, 0, 0).write());
         self.control.extend(last_stream.to_be_bytes());
         self.control.extend(code.get().to_be_bytes());

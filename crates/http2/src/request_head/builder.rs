@@ -222,7 +222,10 @@ impl<'l> HeadBuilder<'l> {
         self.has_host = true;
         let authority = self.head.slice(&self.head.authority);
         if !authority.is_empty() {
-            return authority.eq_ignore_ascii_case(text).then_some(()).ok_or("host_is_not_authority");
+            let scheme = self.head.slice(&self.head.scheme);
+            let is_same = without_default_port(authority, scheme)
+                .eq_ignore_ascii_case(without_default_port(text, scheme));
+            return is_same.then_some(()).ok_or("host_is_not_authority");
         }
         self.line(b"host", value);
         self.head.authority = self.add_text(text);
@@ -303,6 +306,19 @@ fn is_scheme(value: &[u8]) -> bool {
 
 fn is_authority(value: &[u8]) -> bool {
     is_visible(value) && !value.iter().any(|byte| matches!(byte, b'@' | b'/' | b'?' | b'#'))
+}
+
+/// An authority without a port that is empty or that of the scheme (RFC 9110 §4.2.3).
+fn without_default_port<'a>(authority: &'a str, scheme: &str) -> &'a str {
+    let default = match scheme {
+        "https" => "443",
+        "http" => "80",
+        _ => "",
+    };
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.is_empty() || port == default => host,
+        _ => authority,
+    }
 }
 
 fn position(length: usize) -> u32 {

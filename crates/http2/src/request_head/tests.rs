@@ -58,6 +58,23 @@ fn connect_and_options_have_their_own_forms() {
 }
 
 #[test]
+fn host_agrees_with_an_authority_that_differs_in_case_or_in_the_default_port() {
+    for (scheme, authority, host) in [
+        ("https", "a.example", "A.example:443"),
+        ("https", "a.example:443", "a.example"),
+        ("https", "a.example:", "a.example"),
+        ("http", "a.example", "a.example:80"),
+        ("https", "[::1]", "[::1]:443"),
+        ("https", "a.example:8443", "A.EXAMPLE:8443"),
+    ] {
+        let lines = format!(":method:GET\n:scheme:{scheme}\n:path:/\n:authority:{authority}\nhost:{host}");
+        let (head, _) = build(&lines).unwrap();
+        assert_eq!(head.authority(), authority, "{host}");
+        assert_eq!(head.lines(), format!("host: {authority}\r\n").as_bytes(), "{host}");
+    }
+}
+
+#[test]
 fn malformed_heads_are_refused_with_their_reason() {
     let valid = ":method:GET\n:scheme:https\n:path:/\n:authority:a\n";
     for (lines, reason) in [
@@ -83,6 +100,9 @@ fn malformed_heads_are_refused_with_their_reason() {
         (":method:CONNECT\n:scheme:https\n:path:/\n:authority:a", "connect"),
         (":method:CONNECT\n:authority:", "connect"),
         (&format!("{valid}host:b"), "host_is_not_authority"),
+        (&format!("{valid}host:a:80"), "host_is_not_authority"),
+        (&format!("{valid}host:a:8443"), "host_is_not_authority"),
+        (&format!("{valid}host:a:443:443"), "host_is_not_authority"),
         (&format!("{valid}host:a\nhost:a"), "repeated_host"),
         (&format!("{START}host:a\nhost:a"), "repeated_host"),
         (&format!("{START}host:u@a"), "host"),

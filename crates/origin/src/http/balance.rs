@@ -125,6 +125,15 @@ impl Balance {
         }
     }
 
+    /// Chooses this server if it is not tried and in, or due for a trial.
+    pub(super) fn choose_this(&mut self, index: usize, now: Instant, tried: TriedServers) -> Option<usize> {
+        if tried.has(index) || !self.may_be_asked(index, now) {
+            return None;
+        }
+        self.begin_trial(index, now);
+        Some(index)
+    }
+
     /// Whether a server is in, or is out and due for a trial.
     pub(super) fn may_be_asked(&self, index: usize, now: Instant) -> bool {
         match self.servers.get(index).map(|state| state.health) {

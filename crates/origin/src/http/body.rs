@@ -66,13 +66,6 @@ impl BodySender {
     }
 }
 
-impl RequestBody {
-    /// Returns a view of its progress.
-    pub(super) fn watch(&self) -> BodyWatch {
-        BodyWatch(Rc::clone(&self.shared))
-    }
-}
-
 /// Progress of a body, for deadlines.
 pub(super) struct BodyWatch(Rc<BodyProgress>);
 
@@ -105,6 +98,16 @@ impl std::error::Error for BodyAborted {}
 pub(super) enum Outgoing {
     Nothing,
     Stream(RequestBody),
+}
+
+impl Outgoing {
+    /// A view of the progress of a body that is streamed.
+    pub(super) fn watch(&self) -> Option<BodyWatch> {
+        match self {
+            Self::Nothing => None,
+            Self::Stream(body) => Some(BodyWatch(Rc::clone(&body.shared))),
+        }
+    }
 }
 
 impl Body for Outgoing {

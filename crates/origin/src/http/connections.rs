@@ -19,6 +19,10 @@ use super::origin::HttpOrigin;
 use super::pool::{Pools, connection};
 use super::relay::Stream;
 use super::response::{OriginResponse, ResponseConnection};
+use super::validators;
+
+/// The most further servers that are asked for a version before one that has another is believed.
+const CHANGE_DOUBTS: usize = 3;
 
 /// The connections of one worker to origins.
 #[derive(Default)]
@@ -39,10 +43,11 @@ impl Connections {
         origin: &Arc<HttpOrigin>,
         fetch: &Fetch,
     ) -> Result<OriginResponse<'_>, OriginError> {
-        let response = self.any_server(origin, fetch, Outgoing::Nothing).await?;
         if origin.limits().redirects == 0 || !fetch.is_repeatable() {
-            return Ok(response);
+            return self.any_server(origin, fetch, Outgoing::Nothing).await;
         }
+        let first = Fetch { known: validators::condition_at(None, fetch.known.as_ref()), ..fetch.clone() };
+        let response = self.any_server(origin, &first, Outgoing::Nothing).await?;
         self.follow_redirects(origin, fetch, response).await
     }
 
@@ -83,19 +88,19 @@ impl Connections {
         fetch: &Fetch,
         mut body: Outgoing,
     ) -> Result<OriginResponse<'_>, OriginError> {
-        let watch = match &body {
-            Outgoing::Nothing => None,
-            Outgoing::Stream(body) => Some(body.watch()),
-        };
+        let watch = body.watch();
         let repeatable = fetch.is_repeatable() && watch.is_none();
         let mut retries = if repeatable { origin.limits().retries } else { 0 };
         let (mut tried, mut again) = (TriedServers::default(), false);
         let (mut declined, mut error) = (None, OriginError::Unreachable);
+        let (mut changed, mut doubts) = (None, CHANGE_DOUBTS);
         loop {
             let now = Instant::now();
-            let next = origin.choose(now, tried);
+            let next = origin.choose_preferring(fetch.preferred, now, tried);
             // A connection that just ended says little about its server: without another server it is asked once more.
             let next = next.or_else(|| origin.choose(now, TriedServers::default()).filter(|_| again));
+            // The version is asked for again only where an answer is likely.
+            let next = next.filter(|index| changed.is_none() || origin.has_in(*index));
             let Some(index) = next else { break };
             again = false;
             if tried != TriedServers::default() {
@@ -104,24 +109,31 @@ impl Connections {
             tried.add(index);
             match self.ask(origin, index, fetch, body, watch.as_ref()).await {
                 Ok(response) if !is_gateway_error(response.status()) => {
-                    origin.report(index, None);
-                    return Ok(response);
+                    origin.report_response(index);
+                    if !repeatable || !fetch.is_declined_as_changed(response.status(), response.fields()) {
+                        return Ok(response);
+                    }
+                    // A server may have another version, or another tag for the same one: the others are asked first.
+                    changed.get_or_insert(response);
+                    body = Outgoing::Nothing;
+                    match doubts.checked_sub(1) {
+                        Some(left) => doubts = left,
+                        None => break,
+                    }
+                    continue;
                 }
                 Ok(response) => {
                     origin.report_refusal(index, &fetch.target, response.status());
-                    if retries == 0 {
-                        return Ok(response);
-                    }
                     declined = Some(response);
+                    if retries == 0 {
+                        break;
+                    }
                     body = Outgoing::Nothing;
                 }
                 Err(failed) => {
                     error = failed.error;
-                    if failed.unsent.is_some() {
-                        origin.report(index, Some(error));
-                    } else {
-                        origin.report_failure(index, &fetch.target, error);
-                    }
+                    let target = failed.unsent.is_none().then_some(fetch.target.as_str());
+                    origin.report_failure(index, target, error);
                     match failed.unsent {
                         Some(unsent) => {
                             body = unsent;
@@ -135,7 +147,7 @@ impl Connections {
             }
             retries -= 1;
         }
-        declined.ok_or(error)
+        changed.or(declined).ok_or(error)
     }
 
     async fn ask(

@@ -20,7 +20,7 @@ use super::error::OriginError;
 use super::origin::HttpOrigin;
 use super::pool::Poolable;
 use super::server::Server;
-use super::stream::{CheckedStream, ConfirmedEnd, HeadBudget};
+use super::stream::{CheckedStream, HeadProgress, ServerStream};
 
 /// The shortest time that one of several addresses gets for the TCP handshake: enough for a path around the world.
 const ADDRESS_TIME_MIN: Duration = Duration::from_millis(250);
@@ -28,7 +28,7 @@ const ADDRESS_TIME_MIN: Duration = Duration::from_millis(250);
 /// Sends requests on one connection.
 pub(super) struct Sender {
     pub(super) requests: SendRequest<Outgoing>,
-    pub(super) budget: HeadBudget,
+    pub(super) progress: HeadProgress,
 }
 
 impl Poolable for Sender {
@@ -152,13 +152,13 @@ pub(super) async fn shake_hands(server: &Server, socket: TcpStream) -> Result<Ou
     })
 }
 
-pub(super) async fn begin<S: AsyncRead + AsyncWrite + ConfirmedEnd + Unpin + 'static>(
+pub(super) async fn begin<S: AsyncRead + AsyncWrite + ServerStream + Unpin + 'static>(
     builder: &Builder,
     stream: S,
     permit: Option<OwnedSemaphorePermit>,
 ) -> Result<Sender, OriginError> {
-    let budget = HeadBudget::default();
-    let stream = CheckedStream::new(stream, budget.clone());
+    let progress = HeadProgress::default();
+    let stream = CheckedStream::new(stream, progress.clone());
     let handshake = builder.handshake(TokioIo::new(stream)).await;
     let (requests, connection) = handshake.map_err(|_| OriginError::Unreachable)?;
     spawn_local(async move {
@@ -166,7 +166,7 @@ pub(super) async fn begin<S: AsyncRead + AsyncWrite + ConfirmedEnd + Unpin + 'st
         drop(connection.await);
         drop(permit);
     });
-    Ok(Sender { requests, budget })
+    Ok(Sender { requests, progress })
 }
 
 #[cfg(test)]

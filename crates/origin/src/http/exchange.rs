@@ -48,7 +48,7 @@ pub(super) async fn send(
     let first_byte = limits.first_byte;
     let mut since = Instant::now();
     // One full buffer may follow the head before the count ends.
-    sender.budget.begin(2 * limits.read_bytes);
+    sender.progress.begin(2 * limits.read_bytes);
     let mut sending = pin!(sender.requests.try_send_request(request));
     let sent = loop {
         match timeout_at((since + first_byte).into(), &mut sending).await {
@@ -63,7 +63,7 @@ pub(super) async fn send(
             },
         }
     };
-    let exceeded = sender.budget.end();
+    let exceeded = sender.progress.end();
     sent.map_err(|mut failed| {
         if exceeded {
             return Failed::new(OriginError::InterimResponses);

@@ -10,6 +10,7 @@ use penstock_http::OriginUrl;
 use super::body::Outgoing;
 use super::error::OriginError;
 use super::framing::is_twin_of_any;
+use super::server::ServerId;
 
 /// A request to an origin.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub struct Fetch {
     pub bare: bool,
     /// The client, for servers that are told by the PROXY protocol.
     pub client: Option<SocketAddr>,
+    /// The server that is asked first if it is in, such as the one that gave the head of the object.
+    pub preferred: Option<ServerId>,
 }
 
 /// Fields of a request that belong to one connection (RFC 9110 §7.6.1), or that are written here.
@@ -65,6 +68,7 @@ impl Fetch {
             fields: HeaderMap::new(),
             bare: false,
             client: None,
+            preferred: None,
         }
     }
 
@@ -94,9 +98,35 @@ impl Fetch {
         known || conditions.iter().any(|name| self.fields.contains_key(name))
     }
 
+    /// Whether a response says that the object is not the version whose part is asked for (RFC 9110 §13.1.1, §13.1.5).
+    pub(super) fn is_declined_as_changed(&self, status: u16, fields: &HeaderMap) -> bool {
+        let Some(("if-range", version)) = self.known.as_ref().map(|(name, value)| (*name, value)) else {
+            return false;
+        };
+        let validator = if version.starts_with('"') { header::ETAG } else { header::LAST_MODIFIED };
+        match (status, fields.get(validator)) {
+            (200 | 206, Some(found)) => found != version,
+            (200, None) | (412, _) => true,
+            _ => false,
+        }
+    }
+
     /// Removes fields that must reach no other server than the first.
     pub(super) fn remove_credentials(&mut self) {
         for name in [header::AUTHORIZATION, header::COOKIE] {
+            self.fields.remove(name);
+        }
+    }
+
+    /// Removes the client's own conditions: their tags belong to the first URL.
+    pub(super) fn remove_conditions(&mut self) {
+        for name in [
+            header::IF_MATCH,
+            header::IF_MODIFIED_SINCE,
+            header::IF_NONE_MATCH,
+            header::IF_RANGE,
+            header::IF_UNMODIFIED_SINCE,
+        ] {
             self.fields.remove(name);
         }
     }

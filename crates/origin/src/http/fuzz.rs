@@ -18,7 +18,7 @@ use super::fetch::Fetch;
 use super::relay;
 use super::response::{OriginResponse, ResponseConnection};
 use super::settings::{HealthLimits, MinimumRate, OriginLimits};
-use super::stream::ConfirmedEnd;
+use super::stream::ServerStream;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -31,6 +31,7 @@ pub(super) const LIMITS: OriginLimits = OriginLimits {
     read_bytes: 16 * 1024,
     head_fields: 100,
     idle_connections: 0,
+    connection_age: MINUTE,
     connections: 1,
     waiting: 0,
     lookups: 0,
@@ -117,7 +118,9 @@ struct Scripted {
     waiting: Option<Waker>,
 }
 
-impl ConfirmedEnd for Scripted {
+impl ServerStream for Scripted {
+    fn acknowledge(&self) {}
+
     fn is_end_confirmed(&self) -> bool {
         true
     }

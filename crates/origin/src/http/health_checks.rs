@@ -37,7 +37,7 @@ impl HttpOrigin {
             let within = self.limits().connect.min(check.interval);
             let dialled = dial(self, server, None, None, within).await;
             let mut sender = dialled.map_err(|_| server.fault())?;
-            sender.budget.begin(2 * self.limits().read_bytes);
+            sender.progress.begin(2 * self.limits().read_bytes);
             let sent = sender.requests.send_request(fetch::with_body(&head, Outgoing::Nothing)).await;
             let status = sent.map_err(|error| format!("{}: {error}", check.path))?.status();
             let well = status.is_success() || status.is_redirection();

@@ -132,24 +132,53 @@ impl HttpOrigin {
         self.servers.iter().any(|server| server.url.is_same_server(url))
     }
 
-    /// Whether redirections to this host are followed.
+    /// Whether redirections to this server are followed: to one of its own, to the same host by TLS where both ports are
+    /// those of their schemes, and to a listed one. Another port of a host is another service, which may trust the host.
     pub(super) fn follows_to(&self, url: &OriginUrl) -> bool {
-        let servers = self.servers.iter().map(|server| server.url.host());
-        let listed = self.settings.redirect_hosts.iter().map(String::as_str);
-        let mut hosts = servers.chain(listed);
-        hosts.any(|host| host.eq_ignore_ascii_case(url.host()))
+        let is_upgrade = |server: &Server| {
+            let own = &server.url;
+            let ports = (own.is_secure(), own.port(), url.is_secure(), url.port());
+            ports == (false, 80, true, 443) && own.host().eq_ignore_ascii_case(url.host())
+        };
+        self.has(url) || self.servers.iter().any(is_upgrade) || self.listed_lookups(url).is_some()
+    }
+
+    /// The lookups of the listed host that a URL names.
+    fn listed_lookups(&self, url: &OriginUrl) -> Option<&Arc<NameLookups>> {
+        let mut listed = self.settings.redirect_hosts.iter().zip(&self.redirect_lookups);
+        let is_named = |entry: &str| match entry.rsplit_once(':') {
+            Some((host, port)) => host.eq_ignore_ascii_case(url.host()) && port.parse() == Ok(url.port()),
+            None => entry.eq_ignore_ascii_case(url.host()),
+        };
+        listed.find(|(entry, _)| is_named(entry)).map(|(_, lookups)| lookups)
     }
 
     /// The lookups of a host to which redirections are followed.
     pub(super) fn lookups_of(&self, url: &OriginUrl) -> Option<&Arc<NameLookups>> {
-        let servers = self.servers.iter().map(|server| (server.url.host(), &server.lookups));
-        let listed = self.settings.redirect_hosts.iter().map(String::as_str).zip(&self.redirect_lookups);
-        let mut hosts = servers.chain(listed);
-        hosts.find(|(host, _)| host.eq_ignore_ascii_case(url.host())).map(|(_, lookups)| lookups)
+        let own = self.servers.iter().find(|server| server.url.host().eq_ignore_ascii_case(url.host()));
+        own.map(|server| &server.lookups).or_else(|| self.listed_lookups(url))
     }
 
     pub(super) fn choose(&self, now: Instant, tried: TriedServers) -> Option<usize> {
         self.balance().choose(now, tried)
+    }
+
+    /// The same, with a preference for one server.
+    pub(super) fn choose_preferring(
+        &self,
+        preferred: Option<ServerId>,
+        now: Instant,
+        tried: TriedServers,
+    ) -> Option<usize> {
+        let mut balance = self.balance();
+        let own = preferred.filter(|server| server.origin == self.id);
+        own.and_then(|server| balance.choose_this(server.index, now, tried))
+            .or_else(|| balance.choose(now, tried))
+    }
+
+    /// Whether a server is in.
+    pub(super) fn has_in(&self, index: usize) -> bool {
+        self.balance().is_up(index)
     }
 
     /// The same by an order of preference.
@@ -169,19 +198,23 @@ impl HttpOrigin {
         self.balance().choose_first(&order, now, tried)
     }
 
-    /// Counts the outcome of a request of which the target says nothing: a response, or the error of a connection.
-    pub(super) fn report(&self, index: usize, error: Option<OriginError>) {
-        if error.is_none_or(is_of_server) {
-            let change = self.balance().report(index, error.is_none(), Instant::now());
-            self.log_change(index, change);
+    /// Counts a response.
+    pub(super) fn report_response(&self, index: usize) {
+        self.report(index, true);
+    }
+
+    /// Counts an error that the server gave to a request for `target`; `None` if it has seen nothing of the request.
+    pub(super) fn report_failure(&self, index: usize, target: Option<&str>, error: OriginError) {
+        match target {
+            _ if !is_of_server(error) => {}
+            Some(target) => self.report_path(index, target),
+            None => self.report(index, false),
         }
     }
 
-    /// Counts an error that the server gave to a request for `target`.
-    pub(super) fn report_failure(&self, index: usize, target: &str, error: OriginError) {
-        if is_of_server(error) {
-            self.report_path(index, target);
-        }
+    fn report(&self, index: usize, good: bool) {
+        let change = self.balance().report(index, good, Instant::now());
+        self.log_change(index, change);
     }
 
     /// Counts a response to a request for `target` that says that the server cannot answer now.

@@ -32,9 +32,15 @@ pub(super) trait Poolable: Sized {
     fn is_closed(&mut self) -> bool;
 }
 
+/// A connection between two requests.
+struct Rested<C> {
+    connection: C,
+    opened: Instant,
+}
+
 /// A connection that waits for its next request.
 struct Idle<C> {
-    connection: C,
+    rested: Rested<C>,
     since: Instant,
 }
 
@@ -43,7 +49,7 @@ struct Pool<C> {
     origin: Arc<HttpOrigin>,
     idle: Vec<Idle<C>>,
     /// Requests of this worker that wait for a connection.
-    waiting: VecDeque<oneshot::Sender<C>>,
+    waiting: VecDeque<oneshot::Sender<Rested<C>>>,
 }
 
 /// The open connections of one worker, by server.
@@ -52,6 +58,7 @@ pub(super) struct Pools<C>(RefCell<HashMap<ServerId, Pool<C>>>);
 /// A connection on loan from its pool while a response arrives.
 pub(super) struct PooledConnection<C, P> {
     pub(super) connection: C,
+    opened: Instant,
     pools: P,
     origin: Arc<HttpOrigin>,
     index: usize,
@@ -61,7 +68,7 @@ pub(super) struct PooledConnection<C, P> {
 
 /// The result of waiting for a connection.
 enum Grant<C> {
-    Connection(C),
+    Connection(Rested<C>),
     Permit(OwnedSemaphorePermit),
 }
 
@@ -79,9 +86,9 @@ pub(super) async fn connection<C: Poolable, P: Deref<Target = Pools<C>>>(
     client: Option<SocketAddr>,
 ) -> Result<PooledConnection<C, P>, OriginError> {
     let deadline = tokio::time::Instant::now() + origin.limits().connect;
-    while let Some(mut idle) = pools.take_idle(origin.server_id(index)) {
+    while let Some(mut idle) = pools.take_idle(origin, index) {
         // The end of its last response is read, but its own task may still have to notice that.
-        if let Ok(true) = timeout_at(deadline, idle.ready()).await {
+        if let Ok(true) = timeout_at(deadline, idle.connection.ready()).await {
             return Ok(lend(idle, true, pools, origin, index));
         }
     }
@@ -93,14 +100,17 @@ pub(super) async fn connection<C: Poolable, P: Deref<Target = Pools<C>>>(
             Grant::Permit(permit) => break permit,
             Grant::Connection(mut given) => {
                 // Bytes may have come since it was given back.
-                if !given.is_closed() {
+                if !given.connection.is_closed() {
                     return Ok(lend(given, true, pools, origin, index));
                 }
             }
         }
     };
     match timeout(origin.limits().connect, C::open(origin, server, client, permit)).await {
-        Ok(opened) => Ok(lend(opened?, false, pools, origin, index)),
+        Ok(opened) => {
+            let opened = Rested { connection: opened?, opened: Instant::now() };
+            Ok(lend(opened, false, pools, origin, index))
+        }
         Err(_) => {
             server.set_fault("it takes too long to connect".to_owned());
             Err(OriginError::Timeout)
@@ -109,25 +119,30 @@ pub(super) async fn connection<C: Poolable, P: Deref<Target = Pools<C>>>(
 }
 
 fn lend<C, P>(
-    connection: C,
+    rested: Rested<C>,
     used: bool,
     pools: P,
     origin: &Arc<HttpOrigin>,
     index: usize,
 ) -> PooledConnection<C, P> {
-    PooledConnection { connection, pools, origin: Arc::clone(origin), index, used }
+    let Rested { connection, opened } = rested;
+    PooledConnection { connection, opened, pools, origin: Arc::clone(origin), index, used }
 }
 
 impl<C: Poolable> Pools<C> {
-    /// Closes connections that have been idle for `idle`, and those that keep other workers from opening one.
+    /// Closes connections that have been idle for `idle`, those that are too old, and those that keep other workers from
+    /// opening one.
     pub(super) fn close_idle(&self, now: Instant, idle: Duration) {
         self.0.borrow_mut().retain(|id, pool| {
+            let age = pool.origin.limits().connection_age;
             let wanted = pool
                 .origin
                 .server(id.index)
                 .is_none_or(|server| pool.waiting.is_empty() && server.waiting.load(Ordering::Relaxed) > 0);
             pool.idle.retain_mut(|one| {
-                !wanted && now.saturating_duration_since(one.since) < idle && !one.connection.is_closed()
+                let is_kept =
+                    now.saturating_duration_since(one.since) < idle && one.rested.is_young(now, age);
+                !wanted && is_kept && !one.rested.connection.is_closed()
             });
             !(pool.idle.is_empty() && pool.waiting.is_empty())
         });
@@ -156,7 +171,7 @@ impl<C: Poolable> Pools<C> {
         }
     }
 
-    fn queue(&self, origin: &Arc<HttpOrigin>, index: usize) -> oneshot::Receiver<C> {
+    fn queue(&self, origin: &Arc<HttpOrigin>, index: usize) -> oneshot::Receiver<Rested<C>> {
         let (sender, given) = oneshot::channel();
         let mut pools = self.0.borrow_mut();
         let pool = pools.entry(origin.server_id(index)).or_insert_with(|| Pool::new(origin));
@@ -166,15 +181,23 @@ impl<C: Poolable> Pools<C> {
         given
     }
 
-    fn take_idle(&self, id: ServerId) -> Option<C> {
+    fn take_idle(&self, origin: &HttpOrigin, index: usize) -> Option<Rested<C>> {
+        let (now, age) = (Instant::now(), origin.limits().connection_age);
         let mut pools = self.0.borrow_mut();
-        let idle = &mut pools.get_mut(&id)?.idle;
-        while let Some(mut one) = idle.pop() {
-            if !one.connection.is_closed() {
-                return Some(one.connection);
+        let idle = &mut pools.get_mut(&origin.server_id(index))?.idle;
+        while let Some(Idle { rested: mut one, .. }) = idle.pop() {
+            if one.is_young(now, age) && !one.connection.is_closed() {
+                return Some(one);
             }
         }
         None
+    }
+}
+
+impl<C> Rested<C> {
+    /// Whether it may take another request. An old connection leads to the address that the server's name had.
+    fn is_young(&self, now: Instant, age: Duration) -> bool {
+        now.saturating_duration_since(self.opened) < age
     }
 }
 
@@ -185,31 +208,37 @@ impl<C> Pool<C> {
 }
 
 impl<C: Poolable, P: Deref<Target = Pools<C>>> PooledConnection<C, P> {
-    /// Place of its server among those of the origin.
-    pub(super) fn server_index(&self) -> usize {
-        self.index
+    /// Its server.
+    pub(super) fn server(&self) -> ServerId {
+        self.origin.server_id(self.index)
     }
 
     /// Gives the connection back after the end of a response, to the next request that waits or to the idle ones.
     pub(super) fn give_back(self) {
-        let Self { mut connection, pools, origin, index, .. } = self;
+        let Self { connection, opened, pools, origin, index, .. } = self;
+        let mut rested = Rested { connection, opened };
+        let now = Instant::now();
         // A PROXY header has named the client of the connection: it is for no other one.
-        if connection.is_closed() || origin.settings.proxy_protocol {
+        let is_for_one = origin.settings.proxy_protocol;
+        if is_for_one
+            || !rested.is_young(now, origin.limits().connection_age)
+            || rested.connection.is_closed()
+        {
             return;
         }
         let Some(server) = origin.server(index) else { return };
         let mut pools = pools.0.borrow_mut();
         let pool = pools.entry(origin.server_id(index)).or_insert_with(|| Pool::new(&origin));
         while let Some(waiting) = pool.waiting.pop_front() {
-            match waiting.send(connection) {
+            match waiting.send(rested) {
                 Ok(()) => return,
-                Err(back) => connection = back,
+                Err(back) => rested = back,
             }
         }
         // Requests of other workers wait: closing the connection lets one of them open its own.
         let wanted = server.waiting.load(Ordering::Relaxed) > 0;
         if !wanted && pool.idle.len() < origin.limits().idle_connections {
-            pool.idle.push(Idle { connection, since: Instant::now() });
+            pool.idle.push(Idle { rested, since: now });
         }
     }
 }

@@ -1,7 +1,11 @@
-//! Redirections (RFC 9110 §15.4): the meaning of Location.
+//! Redirections (RFC 9110 §15.4): the meaning of Location, and what they say of the response that they lead to.
 
+use std::time::{Duration, SystemTime};
+
+use hyper::header::{self, HeaderMap, HeaderValue};
 use penstock_http::OriginUrl;
-use penstock_http::manifest::without_dots;
+use penstock_http::caching::{HopBound, Response, limited};
+use penstock_http::uri::without_dots;
 
 /// A server, and path and query there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +62,64 @@ impl Location {
     fn is_sendable(&self) -> bool {
         self.target.bytes().all(|byte| byte.is_ascii_graphic())
     }
+}
+
+/// What the redirections say that led to a response.
+#[derive(Debug, Default)]
+pub(super) struct Hops {
+    bound: HopBound,
+    vary: Vec<HeaderValue>,
+}
+
+impl Hops {
+    /// Adds a redirection.
+    pub(super) fn add(&mut self, status: u16, fields: &HeaderMap, now: SystemTime) {
+        self.bound = self.bound.min(read(status, fields).as_hop(now));
+        self.vary.extend(fields.get_all(header::VARY).iter().cloned());
+    }
+
+    /// The longest freshness of what they lead to; `None` if they name none.
+    pub(super) fn freshness(&self) -> Option<Duration> {
+        match self.bound {
+            HopBound::NotStored => Some(Duration::ZERO),
+            HopBound::Fresh(most) => Some(most),
+            HopBound::Unbounded => None,
+        }
+    }
+
+    /// Changes the fields of the response that they led to: no cache keeps it longer than each of them allows, and it varies by
+    /// all that they vary by.
+    pub(super) fn apply(&self, status: u16, fields: &mut HeaderMap, now: SystemTime) {
+        for value in &self.vary {
+            fields.append(header::VARY, value.clone());
+        }
+        let most = match self.bound {
+            HopBound::Unbounded => return,
+            HopBound::NotStored => None,
+            HopBound::Fresh(most) => match read(status, fields).excess(most, now) {
+                Some(most) => Some(most),
+                None => return,
+            },
+        };
+        let targeted = "cdn-cache-control";
+        let control = match most {
+            Some(most) => {
+                let all = |name: &str| fields.get_all(name).iter().map(HeaderValue::as_bytes);
+                limited(all("cache-control"), most)
+            }
+            None => b"no-store".to_vec(),
+        };
+        fields.remove(targeted);
+        fields.remove(header::EXPIRES);
+        if let Ok(control) = HeaderValue::from_bytes(&control) {
+            fields.insert(header::CACHE_CONTROL, control);
+        }
+    }
+}
+
+fn read(status: u16, fields: &HeaderMap) -> Response<'_> {
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    Response::read(status, fields.iter().copied())
 }
 
 /// Whether a reference begins with a scheme (RFC 3986 §3.1).

@@ -58,7 +58,11 @@ pub(super) async fn ask(
     let exchange = async {
         // A server may answer and close before it has read all of the request. Reading tells which.
         let _written = pooled.connection.write(request).await;
-        read_head(&mut pooled.connection, fetch, limits).await
+        let (head, read) = read_head(&mut pooled.connection, fetch, limits).await?;
+        if head.has_body() && read.is_empty() {
+            pooled.connection.acknowledge();
+        }
+        Ok((head, read))
     };
     timeout_at(deadline, exchange).await.unwrap_or(Err(NoHead::Failed(OriginError::Timeout)))
 }

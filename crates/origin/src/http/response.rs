@@ -2,27 +2,30 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use hyper::Response;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::HeaderMap;
-use penstock_http::OriginUrl;
+use hyper::header::{self, HeaderMap, HeaderValue};
 use tokio::time::timeout;
 
 use super::dial::Sender;
 use super::error::OriginError;
 use super::fetch::NOT_PASSED_ON;
 use super::framing::{Framing, remove_twins};
-use super::origin::HttpOrigin;
 use super::pool::{PooledConnection, Pools};
 use super::rate::RateMeter;
+use super::redirect::Hops;
+use super::server::ServerId;
 use super::settings::OriginLimits;
+use super::validators::UrlMark;
 
 /// A response of an origin. Dropping it before the end of its body closes its connection.
 pub struct OriginResponse<'c> {
     response: Response<Incoming>,
     connection: Option<ResponseConnection<'c>>,
+    server: Option<ServerId>,
+    freshness_limit: Option<Duration>,
     framing: Framing,
     meter: RateMeter,
     limits: OriginLimits,
@@ -46,16 +49,44 @@ impl<'c> OriginResponse<'c> {
     ) -> Self {
         remove_twins(response.headers_mut(), &NOT_PASSED_ON);
         let framing = Framing::of(&response, secure);
-        let (connection, meter) = (Some(connection), RateMeter::default());
-        Self { response, connection, framing, meter, limits: *limits }
+        let server = match &connection {
+            ResponseConnection::Pooled(pooled) => Some(pooled.server()),
+            ResponseConnection::Own(_) => None,
+        };
+        Self {
+            response,
+            connection: Some(connection),
+            server,
+            freshness_limit: None,
+            framing,
+            meter: RateMeter::default(),
+            limits: *limits,
+        }
     }
 
-    /// The server that sent it.
-    pub(super) fn server<'o>(&self, origin: &'o HttpOrigin) -> Option<&'o OriginUrl> {
-        match &self.connection {
-            Some(ResponseConnection::Pooled(pooled)) => Some(&origin.server(pooled.server_index())?.url),
-            Some(ResponseConnection::Own(_)) | None => None,
+    /// Makes it the response that redirections led to: their bounds hold for it, and its tag is that of its own URL.
+    pub(super) fn follow(&mut self, hops: &Hops, mark: &UrlMark, now: SystemTime) {
+        let status = self.status();
+        let tag = self.field("etag").and_then(|tag| HeaderValue::try_from(mark.mark(tag)?).ok());
+        let fields = self.response.headers_mut();
+        match tag {
+            Some(tag) => drop(fields.insert(header::ETAG, tag)),
+            None => drop(fields.remove(header::ETAG)),
         }
+        hops.apply(status, fields, now);
+        self.freshness_limit = hops.freshness();
+    }
+
+    /// The server that sent it; `None` behind a redirection. [`Fetch::preferred`](super::Fetch::preferred) takes it for the
+    /// other parts of an object.
+    pub fn answered_by(&self) -> Option<ServerId> {
+        self.server
+    }
+
+    /// The longest time that the response may be fresh because of the redirections that led to it, beside what its fields
+    /// say; `None` without a bound.
+    pub fn freshness_limit(&self) -> Option<Duration> {
+        self.freshness_limit
     }
 
     /// Status code.

@@ -157,7 +157,14 @@ mod tests {
             }
         }
         // Names of objects, which a store does not list.
-        let objects = [("vod/", "/", "/video/vod/"), ("", "//a", "/video//a"), ("", "/a/", "/video/a/")];
+        let objects = [
+            ("vod/", "/", "/video/vod/"),
+            ("", "//a", "/video//a"),
+            ("", "/a/", "/video/a/"),
+            ("", "/a//b", "/video/a//b"),
+            ("", "/a%5C..%5Cb%09", "/video/a%5C..%5Cb%09"),
+            ("", "/%252e%252e/b", "/video/%252e%252e/b"),
+        ];
         for (prefix, target, path) in objects {
             let (fetch, _) = signer_below(prefix, true).sign(&Fetch::get(target)).unwrap();
             assert_eq!(fetch.target.split('?').next(), Some(path), "{target}");

@@ -10,9 +10,9 @@ use tokio::sync::Semaphore;
 use super::lookup::NameLookups;
 use super::settings::OriginSettings;
 
-/// A server of one origin.
+/// A server of one [`HttpOrigin`](super::HttpOrigin), until a reload makes another origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ServerId {
+pub struct ServerId {
     /// Number of the origin.
     pub(super) origin: u64,
     /// Place of the server among those of the origin.

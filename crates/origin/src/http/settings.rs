@@ -20,7 +20,7 @@ pub struct OriginSettings {
     pub identity: Option<ClientIdentity>,
     /// The bucket of an S3-compatible store; `servers` then is the one server of the store.
     pub s3: Option<S3Bucket>,
-    /// Hosts beside those of the servers to which redirections are followed.
+    /// Hosts to which redirections are followed, beside the servers: `host` for any port, or `host:port`.
     pub redirect_hosts: Vec<String>,
     /// The health check of its servers; `None` if only requests decide.
     pub health_check: Option<HealthCheck>,
@@ -49,6 +49,8 @@ pub struct OriginLimits {
     pub head_fields: usize,
     /// Idle connections that one worker keeps to one server.
     pub idle_connections: usize,
+    /// How old a connection may be that takes another request.
+    pub connection_age: Duration,
     /// Connections to one server, of all workers together.
     pub connections: usize,
     /// Requests that wait for one of them, of all workers together.

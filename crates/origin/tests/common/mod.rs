@@ -16,6 +16,7 @@ pub(crate) const LIMITS: OriginLimits = OriginLimits {
     read_bytes: 128 * 1024,
     head_fields: 100,
     idle_connections: 4,
+    connection_age: MINUTE,
     connections: 4,
     waiting: 4,
     lookups: 2,

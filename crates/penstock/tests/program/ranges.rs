@@ -76,6 +76,7 @@ fn a_malformed_range_is_ignored() {
         "bytes=,",
         "=0-1",
         "bytes=0-1,x",
+        "bytes=0-1\r\nRange: bytes=0-1",
     ] {
         let response = client.get_with("/clip.mp4", &format!("Range: {range}\r\n"));
         assert_eq!((response.status, response.field("Content-Range")), (200, None), "{range}");

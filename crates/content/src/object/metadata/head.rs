@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use penstock_http::caching::{Directives, Response, Storage, fields};
+use penstock_http::caching::{Directives, Response, Storage, fields, is_of_connection};
 
 use crate::origins::{OriginBody, field_lines};
 use crate::peers::is_internal;
@@ -41,7 +41,8 @@ pub(super) fn storage(
 ) -> Storage {
     let fields: Vec<_> =
         answer.fields().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-    bounds.of(Response::read(status, fields.iter().copied()).storage(now, bounds.default))
+    let response = Response::read(status, fields.iter().copied());
+    redirected(answer, bounds.of(response.storage(now, bounds.default)))
 }
 
 /// The same for stored field lines that a 304 has updated (RFC 9111 §3.2): directives of the stored response stay in force
@@ -57,7 +58,18 @@ pub(super) fn updated_storage(
     let updated = Response::read(status, fields(lines));
     let sets_cookie = updated.sets_cookie || not_modified.fields().contains_key("set-cookie");
     let response = Response { date: first("date"), age: first("age"), sets_cookie, ..updated };
-    bounds.of(response.storage(now, bounds.default))
+    redirected(not_modified, bounds.of(response.storage(now, bounds.default)))
+}
+
+/// Cuts what the redirections allow that led to a response.
+fn redirected(answer: &dyn OriginBody, storage: Storage) -> Storage {
+    match (storage, answer.freshness_limit()) {
+        (Storage::Shared(mut lifetime), Some(most)) => {
+            lifetime.fresh = lifetime.fresh.min(most);
+            Storage::Shared(lifetime)
+        }
+        (storage, _) => storage,
+    }
 }
 
 /// The members of Vary.
@@ -87,5 +99,7 @@ pub(super) fn tags(answer: &dyn OriginBody) -> String {
 
 /// The fields that go to the client unchanged, as lines.
 pub(super) fn lines(answer: &dyn OriginBody) -> Vec<u8> {
-    field_lines(answer.fields(), |name| NOT_PASSED_ON.contains(&name) || is_internal(name))
+    field_lines(answer.fields(), |name| {
+        NOT_PASSED_ON.contains(&name) || is_of_connection(name) || is_internal(name)
+    })
 }

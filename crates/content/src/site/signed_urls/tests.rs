@@ -89,6 +89,9 @@ fn a_path_covers_what_lies_below_it_only_if_it_ends_with_a_slash() {
     assert_eq!(asked("/vod/a.mp4", "/vod/a.mp4"), Ok(()));
     assert_eq!(asked("/vod/ä~b.mp4", "/vod/%C3%A4%7eb.mp4"), Ok(()));
     assert_eq!(asked("/vod/", "/vod/"), Ok(()));
+    // The origin is asked for what was judged.
+    assert_eq!(asked("/vod/1/", "/vod/2/../1/./a"), Ok(()));
+    assert_eq!(asked("/vod/1/", "/vod/1//a%09%255"), Ok(()));
     for (signed, path) in [
         ("/vod/a.mp4", "/vod/a.mp4/b"),
         ("/vod/12", "/vod/123"),
@@ -97,6 +100,16 @@ fn a_path_covers_what_lies_below_it_only_if_it_ends_with_a_slash() {
         ("/vod/1/", "/vod/1/%2e%2e/2/a"),
         ("/vod/1/", "/vod/1/..;x/2/a"),
         ("/vod/1/", "/vod/1/..%3b/2/a"),
+        ("/vod/1/", "/vod/1/..%2f2/a"),
+        ("/vod/1/", "/vod/1%2Fa"),
+        ("/vod/1/", "/vod/1/..%5C2/a"),
+        ("/vod/1/", "/vod/1/..\\2/a"),
+        ("/vod/1/", "/vod/1/%252e%252e/2/a"),
+        ("/vod/1/", "/vod/1/%252e%252e%252f2/a"),
+        ("/vod/1/", "/vod//1/a"),
+        ("/vod/1/", "//vod/1/a"),
+        ("/vod/1/a", "/vod/1//a"),
+        ("/", "/vod/1/%00"),
     ] {
         assert_eq!(asked(signed, path), Err(Refusal::OtherPath), "{signed} {path}");
     }

@@ -172,6 +172,27 @@ fn a_connection_ends_in_two_steps() {
 }
 
 #[test]
+fn the_last_stream_of_a_goaway_is_never_above_that_of_an_earlier_one() {
+    let last = |client: &mut Client| {
+        let goaways = client.control().into_iter().filter(|frame| frame.kind == kind::GOAWAY);
+        goaways.map(|frame| number(&frame.payload)).collect::<Vec<_>>()
+    };
+    for is_fault in [false, true] {
+        let mut client = Client::with_defaults();
+        client.get(1);
+        client.connection.shutdown(Shutdown::Final);
+        assert_eq!(last(&mut client), [1]);
+        client.headers(3, flag::END_STREAM, &GET).unwrap();
+        if is_fault {
+            client.frame(kind::PING, 0, 1, &[0; 8]).unwrap_err();
+        } else {
+            client.connection.close(ErrorCode::NO_ERROR);
+        }
+        assert_eq!(last(&mut client), [1], "{is_fault}");
+    }
+}
+
+#[test]
 fn a_goaway_of_the_client_is_an_event_and_streams_go_on() {
     let mut client = Client::with_defaults();
     let stream = client.get(1);

@@ -1,6 +1,7 @@
 //! Following redirections.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio::time::timeout_at;
 
@@ -11,16 +12,18 @@ use crate::http::error::OriginError;
 use crate::http::exchange::{fault_of_head, send};
 use crate::http::fetch::{self, Fetch};
 use crate::http::origin::HttpOrigin;
-use crate::http::redirect::{Location, is_redirection};
+use crate::http::redirect::{Hops, Location, is_redirection};
 use crate::http::response::{OriginResponse, ResponseConnection};
 use crate::http::server::Server;
+use crate::http::validators::{self, UrlMark};
 
 /// The body of a redirection that is read so that its connection can be used again.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
 impl Connections {
     /// Follows redirections as often as the origin allows, to the hosts that it allows. Authorization and Cookie reach
-    /// no other server than the first. Returns other responses as they are.
+    /// no other server than the first, and a condition reaches no other URL than that of its tag. Returns other responses as
+    /// they are.
     pub(super) async fn follow_redirects<'c>(
         &'c self,
         origin: &Arc<HttpOrigin>,
@@ -28,8 +31,12 @@ impl Connections {
         mut response: OriginResponse<'c>,
     ) -> Result<OriginResponse<'c>, OriginError> {
         let mut left = origin.limits().redirects;
-        let mut fetch = fetch.clone();
-        let Some(first) = response.server(origin) else { return Ok(response) };
+        let (mut fetch, known) = (fetch.clone(), fetch.known.as_ref());
+        let Some(first) = response.answered_by().and_then(|id| origin.server(id.index)) else {
+            return Ok(response);
+        };
+        let first = &first.url;
+        let (mut hops, mut behind) = (Hops::default(), None);
         let mut here =
             Location { target: format!("{}{}", first.base(), fetch.target), server: first.at_root() };
         while is_redirection(response.status()) {
@@ -42,10 +49,18 @@ impl Connections {
             if !next.server.is_same_server(&here.server) {
                 fetch.remove_credentials();
             }
+            let mark = UrlMark::of(&next);
+            fetch.remove_conditions();
+            fetch.known = validators::condition_at(Some(&mark), known);
             fetch.target.clone_from(&next.target);
             here = next;
+            hops.add(response.status(), response.fields(), SystemTime::now());
             discard(response).await;
             response = fetch_at(origin, &here, &fetch).await?;
+            behind = Some(mark);
+        }
+        if let Some(mark) = behind {
+            response.follow(&hops, &mark, SystemTime::now());
         }
         Ok(response)
     }

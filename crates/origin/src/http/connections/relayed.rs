@@ -53,7 +53,7 @@ impl Connections {
             tried.add(index);
             match self.relay_from(origin, index, fetch).await {
                 Ok(response) if !is_gateway_error(response.status()) => {
-                    origin.report(index, None);
+                    origin.report_response(index);
                     return Ok(response);
                 }
                 Ok(response) => {
@@ -65,11 +65,11 @@ impl Connections {
                 }
                 Err(failed) => {
                     error = failed.error;
+                    let target = (!failed.is_unsent).then_some(fetch.target.as_str());
+                    origin.report_failure(index, target, error);
                     if failed.is_unsent {
-                        origin.report(index, Some(error));
                         continue;
                     }
-                    origin.report_failure(index, &fetch.target, error);
                     if retries == 0 {
                         break;
                     }

@@ -27,6 +27,13 @@ pub(in crate::http) struct Head {
     pub(super) keeps_connection: bool,
 }
 
+impl Head {
+    /// Whether a body follows.
+    pub(super) fn has_body(&self) -> bool {
+        self.delimiter != Delimiter::Length(0)
+    }
+}
+
 /// How the end of the body is found (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delimiter {

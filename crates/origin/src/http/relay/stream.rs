@@ -20,7 +20,7 @@ use crate::http::error::OriginError;
 use crate::http::origin::HttpOrigin;
 use crate::http::pool::Poolable;
 use crate::http::server::Server;
-use crate::http::stream::ConfirmedEnd;
+use crate::http::stream::ServerStream;
 
 /// A connection to a server. It counts among those of its server until it is dropped.
 pub(in crate::http) struct Stream {
@@ -118,6 +118,14 @@ impl Stream {
                 bytes.truncate(count);
                 Ok(bytes)
             }
+        }
+    }
+
+    /// Acknowledges at once what has come.
+    pub(super) fn acknowledge(&self) {
+        match &self.transport {
+            Transport::Plain(socket) => socket.acknowledge(),
+            Transport::Tls(stream) => stream.acknowledge(),
         }
     }
 

@@ -137,11 +137,11 @@ fn an_object_that_changes_under_way_is_never_mixed() {
 }
 
 #[test]
-fn names_that_no_file_can_have_are_not_asked_for() {
+fn paths_that_can_stand_in_no_request_are_not_asked_for() {
     let origin = Origin::answering("200 OK", "", "x");
     let edge = Edge::of(&origin);
     let mut client = Client::plain(&edge.server);
-    for path in ["/../etc/passwd", "/a%00b", "/%2e%2e/x"] {
+    for path in ["/a%", "/a%00b", "/%2x"] {
         assert_eq!(client.get(path).status, 404, "{path}");
     }
     assert!(origin.asked().is_empty());

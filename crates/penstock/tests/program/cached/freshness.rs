@@ -110,14 +110,17 @@ fn a_404_is_kept_for_a_moment_only() {
 fn age_and_the_origins_fields_are_passed_on_and_those_of_its_connection_are_not() {
     let origin = Origin::start(|_, _, stream| {
         let fields = "Age: 30\r\nCache-Control: max-age=600\r\nX-Custom: kept\r\nServer: theirs\r\n\
-                      Connection: X-Hop, keep-alive\r\nX-Hop: gone\r\n";
+                      Connection: X-Hop, keep-alive\r\nX-Hop: gone\r\nProxy-Authenticate: Basic\r\n\
+                      Proxy-Authentication-Info: a=b\r\nProxy-Authorization: Basic eA==\r\n";
         answer(stream, "200 OK", fields, b"body")
     });
     let edge = Edge::of(&origin);
     let response = Client::plain(&edge.server).get("/a");
     assert!(response.field("Age").unwrap().parse::<u64>().unwrap() >= 30);
     assert_eq!(response.field("X-Custom"), Some("kept"));
-    assert_eq!(response.field("X-Hop"), None);
+    for name in ["X-Hop", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization"] {
+        assert_eq!(response.field(name), None, "{name}");
+    }
     assert_eq!(response.field("Server"), Some("penstock"));
 }
 

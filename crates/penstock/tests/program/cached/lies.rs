@@ -274,7 +274,9 @@ fn redirections_are_followed_where_that_is_asked_for_and_no_further_than_allowed
         "/second.mp4" => answer(stream, "302 Found", &leads, b""),
         _ => answer(stream, "302 Found", "Location: /around\r\n", b""),
     });
-    let edge = Edge::before(&origin.sites_with("follow_redirects: 2"));
+    let edge = Edge::before(
+        &origin.sites_with(&format!("follow_redirects: 2, redirect_hosts: [\"127.0.0.1:{}\"]", store.port())),
+    );
     let mut client = Client::plain(&edge.server);
     for _ in 0..2 {
         body.assert_range(0..3 * SLICE as u64, &client.get("/first.mp4").body);

@@ -1,6 +1,7 @@
 //! Sites with HTTP origins: cached in slices, filled once, followed while they come.
 
 mod alone;
+mod apart;
 mod bucket;
 mod contents;
 mod crowded;
@@ -16,8 +17,10 @@ pub(crate) mod low_latency;
 mod own_words;
 mod packager;
 pub(crate) mod passing;
+mod paths;
 mod purge;
 mod query;
+mod redirected;
 mod restart;
 mod secure;
 mod signed;

@@ -66,7 +66,9 @@ fn unlisted_fields_are_not_forwarded_and_an_invariant_response_is_one_object() {
 fn encodings_are_asked_for_in_one_spelling() {
     let origin = echo("accept-encoding", "Vary: Accept-Encoding\r\n");
     let edge = edge(&origin, "[Accept-Encoding]");
-    for accepted in ["gzip, deflate, br", "br;q=1.0, GZIP;q=0.8, zstd;q=0", "br,gzip,*"] {
+    for accepted in
+        ["gzip, deflate, br", "br;q=1.0, GZIP;q=0.8, zstd;q=0", "*,zstd;Q=0", "x-gzip,br,zstd;q=\"0\""]
+    {
         assert_eq!(get(&edge, &format!("Accept-Encoding: {accepted}\r\n")), "br, gzip", "{accepted}");
     }
     assert_eq!(get(&edge, "Accept-Encoding: identity\r\n"), "identity");
