@@ -43,6 +43,8 @@ pub(crate) struct ObjectMetadata {
     /// Status code.
     pub(crate) status: u16,
     traits: Traits,
+    /// The place of the server that gave the head among those of the origin, from 1; 0 if it is not known.
+    server: u8,
     texts: Texts,
     pub(crate) site: Arc<HttpSite>,
     /// The moment up to which purges are known not to concern the object.
@@ -179,6 +181,7 @@ impl ObjectMetadata {
                 .with(Traits::MANIFEST, request.is_manifest)
                 .with(Traits::STRONG_DATE, has_strong_date(answer, now.1))
                 .with(Traits::UNPROVEN, is_unproven),
+            server: answer.server().map_or(0, |server| u8::try_from(server.index() + 1).unwrap_or(0)),
             texts,
             site: Arc::clone(site),
             judged: AtomicU64::new(request.moment),
@@ -200,6 +203,7 @@ impl ObjectMetadata {
         Self {
             status,
             traits: Traits::default().with(Traits::MANIFEST, request.is_manifest),
+            server: 0,
             texts: Texts::new(&Parts { received: since_1970(now.1), ..Parts::default() }),
             site: Arc::clone(site),
             judged: AtomicU64::new(request.moment),

@@ -31,6 +31,7 @@ pub(crate) fn part_request(metadata: &ObjectMetadata, wanted: &Range<u64>) -> Fe
     let mut fetch = Fetch {
         range: Some((wanted.start, wanted.end - 1)),
         known: metadata.same_version_condition(),
+        preferred: metadata.server(),
         ..Fetch::get(metadata.target())
     };
     forward_fields(metadata.request_fields(), &mut fetch);

@@ -1,11 +1,14 @@
 //! Fills: bodies that break off, change, stall or do not fit, and the readers that follow them.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
-use penstock_config::limits;
+use penstock_config::{HttpOrigin, Origin, limits};
+use penstock_http::OriginUrl;
 use penstock_origin::http::OriginError;
 
-use super::fixture::{Fixture, SLICE, content, read, run};
+use super::fixture::{Fixture, SLICE, content, read, run, site};
 use super::scripted::{Gate, OriginRequest, Reply};
 use crate::fault::{BodyError, FillFault};
 use crate::response::Body;
@@ -342,4 +345,51 @@ fn a_part_without_the_bytes_that_it_announces_ends_after_some_attempts() {
             assert!(fixture.origin.requests() < 40, "{} requests", fixture.origin.requests());
         });
     }
+}
+
+/// A site with two servers.
+fn two_servers() -> Fixture {
+    Fixture::of(|_| {
+        let urls = ["http://192.0.2.1", "http://192.0.2.2"];
+        let targets = urls.map(|url| (OriginUrl::parse(url).unwrap(), 1)).to_vec();
+        site(Origin::Http(Box::new(HttpOrigin::new(targets))), |_| {})
+    })
+}
+
+#[test]
+fn seeks_of_an_object_whose_servers_have_different_tags_take_it_from_one_of_them() {
+    run(async {
+        const SLICES: usize = 40;
+        let fixture = two_servers();
+        let whole = content(SLICES * SLICE, 0);
+        let body = whole.clone();
+        let sent = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&sent);
+        fixture.origin.handle(move |asked| {
+            let tag = format!("\"{}\"", asked.server);
+            let reply = Reply::part_of(&body, &[("cache-control", "max-age=60"), ("etag", &tag)], asked);
+            counted.set(counted.get() + reply.length_announced());
+            reply
+        });
+        let seeks: Vec<_> = (0..20)
+            .map(|seek| 2 * seek * SLICE + 5..2 * (seek + 1) * SLICE)
+            .map(|seek| {
+                let fields = format!("Range: bytes={}-{}\r\n", seek.start, seek.end - 1);
+                (fixture.spawn("GET /x", &fields), seek)
+            })
+            .collect();
+        for (client, seek) in seeks {
+            let answer = client.await.unwrap();
+            assert_eq!((answer.status, answer.fault), (206, None), "{seek:?}");
+            assert!(answer.body == whole[seek.clone()], "{seek:?}");
+        }
+        let answer = fixture.get("GET /x", "").await;
+        assert!(answer.body == whole && answer.fault.is_none(), "the first viewer of the film");
+        assert!(sent.get() <= 2 * whole.len() as u64, "{} of {} bytes", sent.get(), whole.len());
+        tokio::time::advance(Duration::from_secs(61)).await;
+        fixture.origin.reply(Reply::new(304));
+        fixture.get("GET /x", "").await;
+        let asked = fixture.origin.asked();
+        assert_eq!(asked[asked.len() - 1].server, asked[0].server, "its tag is known there");
+    });
 }

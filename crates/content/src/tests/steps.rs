@@ -341,7 +341,8 @@ fn what_nodes_say_of_themselves_in_cdn_loop_is_not_the_word_of_a_client() {
         let site = fixture.http_site();
         let identity = &site.sharing.as_ref().unwrap().identity;
         let shield = |target: &str, loops: &str| {
-            let fields = format!("penstock-site: {identity}\r\npenstock-hop: shield\r\nCDN-Loop: {loops}\r\n");
+            let fields =
+                format!("penstock-site: {identity}\r\npenstock-hop: shield\r\nCDN-Loop: {loops}\r\n");
             (format!("GET {target}"), fields)
         };
         fixture.origin.handle(|_| Reply::new(404).with(&[("cache-control", "max-age=60")]));

@@ -119,6 +119,7 @@ impl ObjectMetadata {
                 .with(Traits::RANGES, fields.get(field::RANGES)? == [1])
                 .with(Traits::MANIFEST, fields.get(field::IS_MANIFEST)? == [1])
                 .with(Traits::STRONG_DATE, fields.get(field::STRONG_DATE) == Some(&[1])),
+            server: 0,
             texts: Texts::new(&Parts {
                 lines: fields.get(field::FIELDS)?,
                 target: text(field::TARGET)?,

@@ -5,6 +5,8 @@ use std::time::SystemTime;
 
 use super::unix_time::{at, since_1970};
 use super::{ObjectMetadata, Traits};
+use penstock_origin::http::ServerId;
+
 use crate::origins::OriginBody;
 
 impl ObjectMetadata {
@@ -26,6 +28,11 @@ impl ObjectMetadata {
     /// When the response came.
     pub(crate) fn received(&self) -> SystemTime {
         at(self.texts.received())
+    }
+
+    /// The server that gave the head, and is asked for the rest first: another one may have another tag for the same bytes.
+    pub(crate) fn server(&self) -> Option<ServerId> {
+        Some(self.site.origin().server_id(usize::from(self.server.checked_sub(1)?)))
     }
 
     /// The condition of a revalidation (RFC 9111 §4.3.1).
@@ -92,8 +99,7 @@ impl ObjectMetadata {
 /// Whether Last-Modified is a strong validator (RFC 9110 §8.8.2.2): at least a second older than the response by its own Date,
 /// which is of the same clock; by the clock here, `now`, if there is none.
 pub(super) fn has_strong_date(answer: &dyn OriginBody, now: SystemTime) -> bool {
-    let seconds =
-        |name| answer.field(name).and_then(|text| httpdate::parse_http_date(text).ok()).map(since_1970);
-    let response = seconds("date").unwrap_or_else(|| since_1970(now));
-    seconds("last-modified").is_some_and(|modified| modified < response)
+    let response = answer.field("date").and_then(penstock_http::date::parse).unwrap_or(now);
+    let modified = answer.field("last-modified").and_then(|text| httpdate::parse_http_date(text).ok());
+    modified.is_some_and(|modified| since_1970(modified) < since_1970(response))
 }

@@ -24,6 +24,7 @@ fn description(target: &str, site: &Arc<HttpSite>) -> ObjectMetadata {
     ObjectMetadata {
         status: 200,
         traits: Traits::RANGES.with(Traits::STORED, true),
+        server: 0,
         texts: Texts::new(&Parts {
             lines: LINES.as_bytes(),
             target,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use penstock_testkit::origin::{Origin, answer, range, write};
+use penstock_testkit::origin::{Origin, answer, file, range, write};
 use penstock_testkit::{Client, Content, Gate, until};
 
 use super::{Edge, SLICE};
@@ -242,4 +242,23 @@ fn an_origin_that_sends_less_than_it_is_asked_for_is_asked_for_the_rest() {
     let part = client.get_range("/other.mp4", 70_000, 200_000);
     assert_eq!(part.status, 206, "{}", part.head);
     film.assert_range(70_000..200_001, &part.body);
+}
+
+#[test]
+fn a_film_whose_servers_have_different_tags_reaches_its_first_viewer_whole() {
+    let film = Content::new(63, 20 * SLICE as u64 + 9);
+    let server = |tag: &'static str| {
+        let bytes = film.all();
+        Origin::start(move |head, _, stream| file(head, stream, tag, &bytes))
+    };
+    let (one, other) = (server("ETag: \"one\"\r\n"), server("ETag: \"other\"\r\n"));
+    let sites = format!("- origin: {{http: [\"{}\", \"{}\"]}}", one.url(), other.url());
+    let edge = Edge::with(&sites, "16MiB");
+    for path in ["/a.mp4", "/b.mp4", "/c.mp4", "/d.mp4"] {
+        let whole = Client::plain(&edge.server).get(path);
+        assert_eq!(whole.status, 200, "{}", whole.head);
+        film.assert_range(0..20 * SLICE as u64 + 9, &whole.body);
+    }
+    assert_eq!(edge.fetched("changed"), 0.0);
+    assert!(!one.asked().is_empty() && !other.asked().is_empty(), "films are spread over the servers");
 }

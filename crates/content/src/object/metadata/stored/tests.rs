@@ -27,6 +27,7 @@ fn description(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {
     ObjectMetadata {
         status: 200,
         traits: Traits::RANGES.with(Traits::STORED, true),
+        server: 0,
         texts: Texts::new(&Parts {
             lines: b"x-custom: kept\r\n",
             target: "/a?b",
