@@ -192,8 +192,8 @@ async fn ask_for_object<'f>(
     }
 }
 
-/// The words of the client that a response may be about. What a status says of the target whoever asks is about none of the
-/// fields that the origin does not name in Vary (RFC 9110 §15.1).
+/// The words of the client that a response may be about. A status that says something of the target is not about
+/// fields that the origin does not name in Vary: those that RFC 9110 §15.1 lets caches store without a lifetime.
 fn words_of_answer(lookup: &Lookup, answer: &ObjectMetadata) -> Option<OwnWords> {
     let words = lookup.own_words(answer.varies_by())?;
     match answer.status {
