@@ -416,7 +416,7 @@ section! {
         fetches_per_network: Text, "number", "128";
         /// Files one worker keeps open.
         open_files: Text, "number", "4096";
-        /// Requests that wait for one fetch from an origin, or begin to read what it brings; then 503 with `Retry-After`, or what is stale where that may be sent.
+        /// Requests that wait for one fetch from an origin, or begin to read what it brings; then 503 with `Retry-After`, or what is stale where that may be sent. When half of them wait, requests of a client network (/24 of IPv4, /56 of IPv6) that has a quarter of this number waiting are refused, so that others have the rest; this machine itself is not limited.
         waiters_per_fill: Text, "number", "50000";
         /// How long running responses may take after a signal to stop.
         drain_deadline: Text, "time", "30s";

@@ -30,6 +30,8 @@ pub(crate) struct StoredState {
     pub(crate) origin_status: u16,
     /// Whether the response was kept for later requests.
     pub(crate) stored: bool,
+    /// Whether it was not kept because its body ends with its connection.
+    pub(crate) unproven: bool,
     /// Remaining freshness in seconds; negative once stale (RFC 9211 §2.3).
     pub(crate) ttl: i64,
 }
@@ -83,6 +85,9 @@ impl CacheStatus {
             Self::Stale => write("; detail=stale-while-revalidate"),
             Self::StaleIfError => write("; detail=stale-if-error"),
             Self::Uncacheable => write("; detail=not-shared"),
+            Self::Miss | Self::Replaced | Self::Collapsed if state.unproven => {
+                write("; detail=close-delimited")
+            }
             Self::Hit | Self::Revalidated | Self::Replaced | Self::Miss | Self::Collapsed | Self::Bypass => {}
         }
     }
@@ -94,7 +99,7 @@ mod tests {
 
     #[test]
     fn each_status_has_its_member() {
-        let state = StoredState { origin_status: 206, stored: true, ttl: -3 };
+        let state = StoredState { origin_status: 206, stored: true, unproven: false, ttl: -3 };
         let cases = [
             (CacheStatus::Hit, "penstock; hit; ttl=-3"),
             (CacheStatus::Stale, "penstock; hit; ttl=-3; detail=stale-while-revalidate"),
@@ -112,5 +117,8 @@ mod tests {
         }
         let unstored = StoredState { stored: false, ..state };
         assert_eq!(member(CacheStatus::Bypass, unstored), "penstock; fwd=method; fwd-status=206");
+        let unproven = StoredState { unproven: true, ..unstored };
+        let expected = "penstock; fwd=uri-miss; fwd-status=206; detail=close-delimited";
+        assert_eq!(member(CacheStatus::Miss, unproven), expected);
     }
 }

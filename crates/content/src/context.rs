@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
+use penstock_config::limits;
 use penstock_metrics::Shard;
 use penstock_origin::directory::OpenFiles;
 use penstock_origin::io_threads::IoThreads;
@@ -37,6 +38,8 @@ pub struct Context {
     pub origins: Box<dyn Origins>,
     /// Readers that may wait for one fill; a further request is answered with 503.
     pub waiters_per_fill: Cell<usize>,
+    /// Requests that wait for a fetch by client network, of all workers.
+    pub waits: Arc<Networks>,
     /// Fetches under way by client network, of all workers.
     pub fetches: Arc<Networks>,
     /// Fetches that one client network may have under way; 0 is no limit.
@@ -62,6 +65,29 @@ impl Context {
     /// The same for a fetch that no response waits for yet: it leaves half of the places to those that are waited for.
     pub(crate) fn enter_prefetch(&self, requester: Requester) -> Result<NetworkEntry, NetworkFull> {
         self.enter(requester, self.fetches_per_network.get().div_ceil(2))
+    }
+
+    /// A place among the requests that wait for one fetch, `waiters` so far, for as long as the request waits. When half of the
+    /// places are taken, each client network has a quarter of them, for all fetches together.
+    ///
+    /// # Errors
+    /// [`NetworkFull`]: all are taken, or those of the network.
+    pub(crate) fn enter_wait(
+        &self,
+        requester: Requester,
+        waiters: usize,
+    ) -> Result<NetworkEntry, NetworkFull> {
+        let all = self.waiters_per_fill.get();
+        match requester {
+            _ if waiters > all => Err(NetworkFull),
+            Requester::Client(client) => {
+                let share = (all / limits::WAITERS_NETWORK_SHARE).max(1);
+                let has_space = waiters <= all / limits::WAITERS_CROWD_SHARE;
+                self.waits.enter(client, if has_space { usize::MAX } else { share })
+            }
+            // The node that asks has counted its client.
+            Requester::Peer(_) => Ok(NetworkEntry::unlimited()),
+        }
     }
 
     fn enter(&self, requester: Requester, most: usize) -> Result<NetworkEntry, NetworkFull> {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use penstock_cache::{Object, SliceFill};
 use penstock_config::limits;
+use penstock_origin::http::OriginError;
 
 use crate::context::Context;
 use crate::fault::FillFault;
@@ -80,14 +81,26 @@ async fn fill_rest(
     mut fills: VecDeque<Fill>,
     mut outcome: Result<(), FillFault>,
 ) -> Result<(), FillFault> {
+    let has_parts = object.description().may_be_fetched_in_parts();
     let mut attempts = 0;
-    let mut before = missing_bytes(object, &fills);
+    // Bytes that were missing before the last response.
+    let mut before = None;
     while !fills.is_empty() {
+        let missing = missing_bytes(object, &fills);
+        let has_progress = before.is_some_and(|before| missing < before);
+        if outcome.is_ok() && (!has_parts || before == Some(missing)) {
+            // The body had none of the bytes that its head announced, or is a whole one that is not.
+            outcome = Err(OriginError::CutShort.into());
+        }
+        before = Some(missing);
+        if has_progress {
+            attempts = 0;
+        }
         if let Err(fault) = outcome {
-            let progress = missing_bytes(object, &fills);
-            attempts = if progress < before { 0 } else { attempts + 1 };
-            before = progress;
-            let is_final = !fault.may_be_resumed() || !object.description().may_be_fetched_in_parts();
+            if !has_progress {
+                attempts += 1;
+            }
+            let is_final = !fault.may_be_resumed() || !has_parts;
             if is_final || attempts >= limits::ORIGIN_ATTEMPTS {
                 give_up(object, fills, fault);
                 return Err(fault);

@@ -5,9 +5,9 @@ mod metadata;
 mod playlist;
 mod readers;
 
-pub(crate) use metadata::ObjectMetadata;
 pub use metadata::StoredObject;
 #[doc(hidden)]
 pub use metadata::fuzz::{fuzz_description, fuzz_origin_response};
+pub(crate) use metadata::{ObjectMetadata, Validation};
 pub(crate) use playlist::{is_newer_playlist, media, newest, reach};
 pub(crate) use readers::{FillStep, ReaderThrottle, Windows};

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use http::HeaderMap;
 use penstock_http::caching::Lifetime;
 use penstock_origin::http::{
-    Connections, Fetch, HttpOrigin, OriginError, OriginResponse, RelayedResponse, RequestBody, ServerOrder,
+    Connections, Fetch, HttpOrigin, OriginError, OriginResponse, RelayedResponse, RequestBody, ServerId,
+    ServerOrder,
 };
 
 /// A future of the thread that made it.
@@ -107,6 +108,11 @@ pub trait OriginBody {
         None
     }
 
+    /// The server of the origin that sent it, if that is known. See [`Fetch::preferred`].
+    fn server(&self) -> Option<ServerId> {
+        None
+    }
+
     /// What another node of the cluster says of its object; `None` if the response comes from an origin.
     fn peer(&self) -> Option<PeerObject> {
         None
@@ -191,6 +197,10 @@ impl OriginBody for OriginResponse<'_> {
 
     fn freshness_limit(&self) -> Option<Duration> {
         OriginResponse::freshness_limit(self)
+    }
+
+    fn server(&self) -> Option<ServerId> {
+        self.answered_by()
     }
 
     fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {

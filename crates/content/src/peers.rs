@@ -185,6 +185,11 @@ impl Peers {
         self.members.load().find(name).is_some()
     }
 
+    /// Whether the members of a CDN-Loop are those of this cluster's nodes, and no others.
+    pub(crate) fn are_members(&self, loops: &str) -> bool {
+        loops.split(", ").all(|member| LoopMember::node_of(member).is_some_and(|node| self.is_member(node)))
+    }
+
     /// Whether another node of this name belongs to the cluster and answers.
     pub(crate) fn is_up(&self, name: &str) -> bool {
         self.members.load().find(name).is_some_and(|peer| peer.is_up())

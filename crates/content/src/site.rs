@@ -9,9 +9,10 @@ mod spread;
 mod successors;
 mod variants;
 
-pub(crate) use cache_request::{CacheRequest, RequestFields, split_target};
+pub(crate) use cache_request::{CacheRequest, OwnWords, RequestFields, split_target};
 pub use http_site::HttpSite;
 pub(crate) use http_site::Sharing;
 pub use known_keys::KnownKeys;
 pub(crate) use live::{BodyKind, FreshnessBounds};
-pub(crate) use variants::{Variants, has_personal, is_same_variant, key_of};
+pub(crate) use signed_urls::without_cookie;
+pub(crate) use variants::{Variants, has_personal, is_same_variant, key_of, selecting};

@@ -150,11 +150,12 @@ impl SiteTable {
                 }
                 (Origin::Http(http), _) if http.uncached.is_some() => {
                     let known = previous.into_iter().flat_map(Self::origins);
-                    SiteOrigin::Relayed(HttpSite::new(http, &raw.cache, known, peers))
+                    SiteOrigin::Relayed(HttpSite::new(http, &raw.cache, None, known, peers))
                 }
                 (Origin::Http(http), Some(store)) => {
                     let known = previous.into_iter().flat_map(Self::origins);
-                    SiteOrigin::Http(HttpSite::new(http, &raw.cache, known, peers), Arc::clone(store))
+                    let token = raw.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
+                    SiteOrigin::Http(HttpSite::new(http, &raw.cache, token, known, peers), Arc::clone(store))
                 }
                 // The caller opens a store if a site is cached.
                 (Origin::Http(_), None) => continue,

@@ -243,10 +243,17 @@ impl Store {
     /// Whether an object with this metadata was purged, or its target changed by a client's request; marks it as stale from
     /// `now` on if a soft purge made it stale.
     pub(crate) fn is_purged(&self, metadata: &ObjectMetadata, now: Instant) -> bool {
+        self.judge(metadata, now) == PurgeEffect::Gone
+    }
+
+    /// What purges and changes of clients mean for an object; marks it as stale from `now` on if a soft purge made it stale.
+    /// An object that is gone or stale is judged again, until a response to a later request replaces or confirms it: each
+    /// request that finds it must get the same answer, and the response to an earlier request does not make it fresh.
+    pub(crate) fn judge(&self, metadata: &ObjectMetadata, now: Instant) -> PurgeEffect {
         let since = metadata.unpurged_until();
         let (purged, changed) = (self.purges.latest(), self.invalidations.latest());
         if since >= purged.max(changed) {
-            return false;
+            return PurgeEffect::None;
         }
         // Determined before the object is compared with purges and changes: those that come meanwhile are later.
         let until = match self.invalidations.is_adding() {
@@ -254,16 +261,15 @@ impl Store {
             false => purged.max(self.purges.complete_until(changed)),
         };
         if self.invalidations.is_changed(&metadata.site.name, metadata.target(), since) {
-            return true;
+            return PurgeEffect::Gone;
         }
-        match self.purges.judge(since, metadata.subject()) {
-            // Not marked as judged: other requests that find it must get the same answer.
-            PurgeEffect::Gone => return true,
+        let effect = self.purges.judge(since, metadata.subject());
+        match effect {
+            PurgeEffect::Gone => {}
             PurgeEffect::Stale => metadata.make_stale(now),
-            PurgeEffect::None => {}
+            PurgeEffect::None => drop(metadata.judged.fetch_max(until, Ordering::Relaxed)),
         }
-        metadata.judged.fetch_max(until, Ordering::Relaxed);
-        false
+        effect
     }
 }
 

@@ -368,6 +368,7 @@ fn common(config: &Config, tls_state: &TlsState, collector: &Arc<Collector>) -> 
             Instant::now(),
         )),
         forwarded: Arc::default(),
+        waits: Arc::default(),
         fetches: Arc::default(),
         connected: Arc::default(),
         connections: Arc::new(ConnectionCount::new(

@@ -12,6 +12,8 @@ pub struct Validators<'v> {
     pub etag: &'v str,
     /// The time of the last change; only its whole seconds count, as in Last-Modified.
     pub modified: SystemTime,
+    /// Whether that time is a strong validator (RFC 9110 §8.8.2.2), by which parts may be combined.
+    pub is_date_strong: bool,
 }
 
 /// Result of the conditions of a request.
@@ -71,12 +73,13 @@ enum Comparison {
     Weak,
 }
 
-/// RFC 9110 §13.1.5: an entity tag compared strongly, or exactly the date of the last change.
+/// RFC 9110 §13.1.5: an entity tag compared strongly, or exactly the date of the last change if that is strong.
 fn if_range_holds(condition: &str, validators: &Validators<'_>) -> bool {
     if condition.starts_with('"') || condition.starts_with("W/") {
         return tags_match(condition.as_bytes(), validators.etag.as_bytes(), Comparison::Strong);
     }
-    date(condition).is_some_and(|date| whole_seconds(date) == whole_seconds(validators.modified))
+    validators.is_date_strong
+        && date(condition).is_some_and(|date| whole_seconds(date) == whole_seconds(validators.modified))
 }
 
 /// Whether `*` or one of the tags listed matches. A list is read up to its first fault.

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use crate::digits::hex_value;
+use crate::manifest::Delivery;
 
 /// Which parameters of a query belong to the key of an object. Those that do not are not asked of the origin either,
 /// or its answer could depend on something that the key does not tell.
@@ -64,21 +65,19 @@ impl Name {
     }
 }
 
-/// Names that belong to HLS itself: a playlist with them is another one than without (RFC 8216bis §6.2.5).
-const DELIVERY_DIRECTIVES: &str = "_HLS_";
-
 impl QueryRules {
-    /// The part of a query that counts, in the order that counts; `None` if that is nothing. Delivery directives of HLS
-    /// always count.
-    pub fn apply<'q>(&self, query: Option<&'q str>) -> Option<Cow<'q, str>> {
+    /// The part of the query of a target that counts, in the order that counts; `None` if that is nothing. Delivery
+    /// directives of HLS count where a playlist can be: with them it is another one than without (RFC 8216bis §6.2.5).
+    pub fn apply<'q>(&self, path: &str, query: Option<&'q str>) -> Option<Cow<'q, str>> {
         let query = query?;
         if self.counting == Counting::All && !self.sorted {
             return Some(Cow::Borrowed(query));
         }
+        let has_directives = Delivery::may_apply_to(path);
         let counts = |parameter: &&str| {
             let name = name(parameter);
             let one_of = |names: &[Name]| names.iter().any(|one| one.is(name));
-            name.starts_with(DELIVERY_DIRECTIVES)
+            (has_directives && Delivery::is_directive(name))
                 || match &self.counting {
                     Counting::All => true,
                     Counting::Nothing => false,
@@ -145,14 +144,14 @@ mod tests {
     }
 
     fn left(counting: Counting, sorted: bool, query: &str) -> Option<String> {
-        QueryRules { counting, sorted }.apply(Some(query)).map(Cow::into_owned)
+        QueryRules { counting, sorted }.apply("/a.m3u8", Some(query)).map(Cow::into_owned)
     }
 
     #[test]
     fn without_rules_a_query_stays_as_it_was_sent() {
         assert_eq!(left(Counting::All, false, "b=1&&a").as_deref(), Some("b=1&&a"));
         assert_eq!(left(Counting::All, false, "").as_deref(), Some(""));
-        assert_eq!(QueryRules::default().apply(None), None);
+        assert_eq!(QueryRules::default().apply("/a", None), None);
     }
 
     #[test]
@@ -172,9 +171,21 @@ mod tests {
     }
 
     #[test]
-    fn delivery_directives_of_hls_always_count() {
-        let query = "_HLS_msn=3&x=1&_HLS_part=0";
-        assert_eq!(left(Counting::Nothing, false, query).as_deref(), Some("_HLS_msn=3&_HLS_part=0"));
+    fn the_delivery_directives_of_hls_count_where_a_playlist_can_be() {
+        let query = "_HLS_msn=3&x=1&_HLS_part=0&_HLS_other=1&_HLS_skip=YES&_HLS_msn2=1";
+        let rules = QueryRules { counting: Counting::Nothing, sorted: false };
+        let three = Some("_HLS_msn=3&_HLS_part=0&_HLS_skip=YES");
+        for (path, expected) in [
+            ("/live/a.m3u8", three),
+            ("/live/a.M3U8", three),
+            ("/live.mp4/playlist", three),
+            ("/", three),
+            ("/film.mp4", None),
+            ("/live/a.m3u8.ts", None),
+            ("/live/a.mpd", None),
+        ] {
+            assert_eq!(rules.apply(path, Some(query)).as_deref(), expected, "{path}");
+        }
     }
 
     #[test]

@@ -131,6 +131,12 @@ pub const HOLD_GRACE_SECONDS: u64 = 2;
 /// them would become a request to the origin.
 pub const WAITERS_PER_FILL: usize = 50_000;
 
+/// The part of these places that is taken before networks are looked at: a half. Clients behind one address are many.
+pub const WAITERS_CROWD_SHARE: usize = 2;
+
+/// The part of these places that the requests of one client network may take from then on: a quarter.
+pub const WAITERS_NETWORK_SHARE: usize = 4;
+
 /// The most that a configuration may allow: more than connections make no sense.
 pub const WAITERS_PER_FILL_MAX: u64 = 10_000_000;
 

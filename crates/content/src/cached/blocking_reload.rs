@@ -137,16 +137,16 @@ impl Lookup {
         held: &HeldRequest,
         playlist: &Object<ObjectMetadata>,
     ) -> Result<LookupResult, Status> {
+        let mut lookup = self.clone();
         for _ in 0..limits::ORIGIN_ATTEMPTS {
             let key = self.held_key(held, playlist);
             let pending = match self.store.index.get_or_claim(&key) {
-                IndexEntry::Claimed(claim) => return self.fetch_held(Some(claim)).await,
+                IndexEntry::Claimed(claim) => return lookup.fetch_held(Some(claim)).await,
                 IndexEntry::Known(object) => return Ok(LookupResult::shared(object, CacheStatus::Hit)),
                 IndexEntry::Pending(pending) => pending,
             };
-            if self.is_crowd(pending.waiters()) {
-                return Err(Status::ServiceUnavailable);
-            }
+            let place = self.context.enter_wait(self.requester, pending.waiters());
+            let _place = place.map_err(|_| Status::ServiceUnavailable)?;
             let resolved = tokio::select! {
                 biased;
                 resolved = pending.result() => resolved,
@@ -154,11 +154,14 @@ impl Lookup {
             };
             match resolved {
                 Some(ClaimResult::Shared(object)) if self.is_other_variant(&object, &self.request) => {}
+                Some(ClaimResult::Shared(object)) if !lookup.may_take(&object) => {
+                    lookup.ask_plainly(&self.request)
+                }
                 Some(ClaimResult::Shared(object)) => {
                     return Ok(LookupResult::shared(object, CacheStatus::Collapsed));
                 }
-                Some(ClaimResult::Private) => return self.fetch_held(None).await,
-                None => {}
+                Some(ClaimResult::Private) => return lookup.fetch_held(None).await,
+                None => lookup.loops = None,
             }
         }
         Err(Status::BadGateway)

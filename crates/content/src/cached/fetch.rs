@@ -17,13 +17,13 @@ use crate::clock::Moment;
 use crate::fault::origin_status;
 use crate::fill::{claim_missing, fill_object, may_go_past_cache, record_fault, slices_of, window};
 use crate::lifetime::Freshness;
-use crate::object::{ObjectMetadata, is_newer_playlist};
+use crate::object::{ObjectMetadata, Validation, is_newer_playlist};
 use crate::origin::{
     OriginResponse, Relay, Repeatable, Wanted, ask, count_answer, forward_fields, has_unknown_end, relay,
     whole_length,
 };
 use crate::origins::OriginBody;
-use crate::site::{BodyKind, CacheRequest};
+use crate::site::{BodyKind, CacheRequest, OwnWords};
 
 type Stored = Arc<Object<ObjectMetadata>>;
 
@@ -51,21 +51,31 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
     let mut fetched = requests.ask_for_object(lookup).await;
     let mut now = lookup.context.moment();
     if let (Ok(answer), Some(object)) = (&fetched, &stale)
-        && answer.status() == 304
+        && matches!(answer.status(), 304 | 412)
     {
-        metrics.origin("not_modified");
-        if object.description().confirm(&**answer, lookup.request.moment, now) {
-            claim.keep(object, CacheStatus::Revalidated);
-            return;
-        }
-        // For one client only, and without a body: the origin is asked again for a whole response.
-        if claim.reply.is_closed() {
+        let validation = match answer.status() {
+            304 => {
+                metrics.origin("not_modified");
+                object.description().confirm(&**answer, &lookup.request, now)
+            }
+            // The condition of a client is not sent, so this is about the one of the cache.
+            _ => Validation::OtherVersion,
+        };
+        match validation {
+            Validation::Confirmed => {
+                claim.keep(object, CacheStatus::Revalidated);
+                return;
+            }
             // That client has left, and those that wait look again.
-            lookup.store.index.forget_version(object.key(), object);
-            return;
+            Validation::Unshared if claim.reply.is_closed() => {
+                lookup.store.index.forget_version(object.key(), object);
+                return;
+            }
+            Validation::Unshared => unshared = stale.take(),
+            Validation::OtherVersion => {}
         }
+        // There is no body: the origin is asked again for a whole response.
         drop(fetched);
-        unshared = stale.take();
         unconditional = ObjectRequests::new(lookup, None);
         fetched = unconditional.ask_for_object(lookup).await;
         now = lookup.context.moment();
@@ -83,7 +93,11 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
     match (fetched, substitute) {
         (fetched, Some(object)) => {
             metrics.origin(fetched.err().map_or("server_error", OriginError::label));
-            claim.share(object, CacheStatus::StaleIfError);
+            let marked = |words: OwnWords| words.early || words.loops.is_some();
+            match lookup.own_words(&[]).is_some_and(marked) {
+                true => claim.give_to_first(object, CacheStatus::StaleIfError),
+                false => claim.share(object, CacheStatus::StaleIfError),
+            }
         }
         (Err(error), None) => {
             metrics.origin(error.label());
@@ -132,6 +146,7 @@ fn object_request(lookup: &Lookup, stale: Option<&Stored>) -> Fetch {
         early: request.early,
         range: (!whole).then(|| (0, first_bytes(lookup) - 1)),
         known: stale.and_then(|object| object.description().condition()),
+        preferred: stale.and_then(|object| object.description().server()),
         ..Fetch::get(target)
     };
     forward_fields(&request.fields, &mut fetch);
@@ -177,6 +192,17 @@ async fn ask_for_object<'f>(
     }
 }
 
+/// The words of the client that a response may be about. A status that says something of the target is not about
+/// fields that the origin does not name in Vary: those that RFC 9110 §15.1 lets caches store without a lifetime.
+fn words_of_answer(lookup: &Lookup, answer: &ObjectMetadata) -> Option<OwnWords> {
+    let words = lookup.own_words(answer.varies_by())?;
+    match answer.status {
+        200..300 => None,
+        300 | 301 | 308 | 404 | 410 | 414 | 501 if !words.early && words.loops.is_none() => None,
+        _ => Some(words),
+    }
+}
+
 /// Makes an object of a response, gives it to those it is for, and fills it.
 async fn take_in(
     lookup: &Lookup,
@@ -200,7 +226,13 @@ async fn take_in(
     }
     let kind = std::mem::replace(&mut response.kind, BodyKind::Other);
     let request = selected(lookup, &*response.head);
-    let (mut metadata, storage) = ObjectMetadata::read(&*response.head, &request, site, kind, now);
+    let (mut metadata, mut storage) = ObjectMetadata::read(&*response.head, &request, site, kind, now);
+    if let Some(words) = words_of_answer(lookup, &metadata) {
+        metadata.set_own_words(words);
+        if storage != Storage::Private {
+            storage = Storage::Passing;
+        }
+    }
     if let Some(manifest) = metadata.manifest() {
         site.learn(&lookup.request.target, manifest);
     }
@@ -305,6 +337,18 @@ fn failure(lookup: &Lookup, error: OriginError, now: Moment) -> Stored {
         (OriginError::Unsendable, Some(_)) => 502,
         (error, _) => origin_status(error).code(),
     };
-    let metadata = ObjectMetadata::failure(status, error.into(), &lookup.request, &lookup.site, now);
+    let mut metadata = ObjectMetadata::failure(status, error.into(), &lookup.request, &lookup.site, now);
+    // What these say is not about the request.
+    let is_about_request = !matches!(
+        error,
+        OriginError::Unreachable
+            | OriginError::Timeout
+            | OriginError::Busy
+            | OriginError::Certificate
+            | OriginError::Handshake
+    );
+    if let Some(words) = lookup.own_words(&[]).filter(|_| is_about_request) {
+        metadata.set_own_words(words);
+    }
     Object::new(&lookup.request.key, metadata, Some(0), Arc::clone(&lookup.store.tier))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use penstock_cache::purge::PurgeEffect;
 use penstock_cache::{ClaimResult, IndexEntry, Object, ObjectClaim};
 use penstock_config::limits;
 use penstock_http::Status;
@@ -42,8 +43,9 @@ impl Lookup {
     /// # Errors
     /// The status to answer with: the fetch of the last attempt was given up, or too many requests wait already.
     pub(crate) async fn find(&self) -> Result<LookupResult, Status> {
+        let mut lookup = self.clone();
         let mut request = self.request.clone();
-        let mut status = CacheStatus::Hit;
+        let (mut status, mut is_plain) = (CacheStatus::Hit, false);
         // An attempt may end with an object that was purged before this request, or with another variant.
         for _ in 0..2 * limits::ORIGIN_ATTEMPTS {
             // What the object varies by may have become known while this waited.
@@ -51,23 +53,31 @@ impl Lookup {
                 request.key = key;
                 status = CacheStatus::Hit;
             }
-            match self.look_at(&request, &mut status).await? {
-                Some(found) if self.is_other_variant(&found.object, &request) => {}
-                Some(found) => return Ok(found),
-                None => {}
+            match lookup.look_at(&request, &mut status).await? {
+                Some(found) if self.is_other_variant(&found.object, &self.request) => {}
+                Some(found) if lookup.may_take(&found.object) => return Ok(found),
+                // An answer that may be about the words of another client: the next request is for all that wait.
+                Some(_) => is_plain = true,
+                None => lookup.loops = None,
+            }
+            if is_plain {
+                lookup.ask_plainly(&self.request);
+                request.fields = Arc::clone(&lookup.request.fields);
             }
             // A purge that came meanwhile concerns the object of that attempt, and not that of the next one.
             request.moment = self.store.stamp(self.context.clock.wall());
         }
         // A fetch for this request alone, which begins after all purges so far.
-        self.fetch(&request, None, None).await
+        lookup.fetch(&request, None, None).await
     }
 
-    /// Whether an object that this request waited for is too old for it: it was purged, and its fetch did not begin after
-    /// this request. A later purge may be in force already, but was not when this request came.
+    /// Whether an object that this request waited for is too old for it: it was purged, softly or not, and its fetch did not
+    /// begin after this request. A later purge may be in force already, but was not when this request came.
     fn is_purged_for_this(&self, object: &Arc<Object<ObjectMetadata>>) -> bool {
-        self.store.drop_if_purged(object, self.context.now())
-            && object.description().unpurged_until() < self.request.moment
+        let now = self.context.now();
+        let is_purged = self.store.drop_if_purged(object, now)
+            || self.store.judge(object.description(), now) == PurgeEffect::Stale;
+        is_purged && object.description().unpurged_until() < self.request.moment
     }
 
     /// Whether the object is not the variant that the request selects. Then what it varies by is known from now on.
@@ -126,13 +136,13 @@ impl Lookup {
                 },
             },
         };
-        if self.is_crowd(pending.waiters()) {
+        let Ok(_place) = self.context.enter_wait(self.requester, pending.waiters()) else {
             // A fetch for each of them would be a request to the origin for each of them.
             return match stale.filter(|object| object.description().may_replace_an_error(now)) {
                 Some(object) => Ok(Some(LookupResult::shared(object, CacheStatus::Stale))),
                 None => Err(Status::ServiceUnavailable),
             };
-        }
+        };
         let resolved = tokio::select! {
             biased;
             resolved = unless_slow(stale.as_ref(), now, pending.result()) => resolved,
@@ -149,11 +159,6 @@ impl Lookup {
             // The other fetch was given up.
             None => Ok(None),
         }
-    }
-
-    /// Whether this number of requests is too many to wait for one fetch.
-    pub(crate) fn is_crowd(&self, waiters: usize) -> bool {
-        waiters > self.context.waiters_per_fill.get()
     }
 
     /// Starts a fetch that outlives this request, and waits for its head.

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::object::ObjectMetadata;
 use crate::origin::BodyReceiver;
 use crate::requester::Requester;
-use crate::site::{CacheRequest, HttpSite};
+use crate::site::{CacheRequest, HttpSite, OwnWords, is_same_variant, selecting};
 use crate::store::Store;
 
 /// One object to look up, and what is needed to fetch it. It outlives the client's request.
@@ -62,6 +62,41 @@ impl Lookup {
     /// The same lookup of another object.
     pub(crate) fn of(&self, request: CacheRequest<'static>, held: Option<HeldRequest>) -> Self {
         Self { request, held, ..self.clone() }
+    }
+
+    /// What the requests to the origin say of the client, if the response varies by the fields `names`.
+    pub(crate) fn own_words(&self, names: &[String]) -> Option<OwnWords> {
+        let mut by = self.store.variants.names(&self.request);
+        by.extend_from_slice(names);
+        let fields = selecting(&self.request.fields, &by, false);
+        let (early, loops) = (self.request.early, self.own_loops());
+        (early || loops.is_some() || !fields.is_empty()).then_some(OwnWords { early, loops, fields })
+    }
+
+    /// CDN-Loop of the client. What another node says of itself there is not its client's.
+    fn own_loops(&self) -> Option<Arc<str>> {
+        let is_of_nodes = |loops: &str| match (&self.site.sharing, self.requester) {
+            (Some(sharing), Requester::Peer(_)) => sharing.peers.are_members(loops),
+            (_, Requester::Client(_) | Requester::Peer(_)) => false,
+        };
+        self.loops.clone().filter(|loops| !is_of_nodes(loops))
+    }
+
+    /// Whether an object answers this client, by the words that it may be about.
+    pub(crate) fn may_take(&self, object: &Object<ObjectMetadata>) -> bool {
+        object.description().own_words().is_none_or(|OwnWords { early, loops, fields }| {
+            let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+            (*early, loops) == (self.request.early, &self.own_loops())
+                && is_same_variant(fields, &self.request.fields, &names)
+        })
+    }
+
+    /// Leaves the words of the client that sent `request` out of further requests to the origin, so that the answer is for all
+    /// that wait.
+    pub(crate) fn ask_plainly(&mut self, request: &CacheRequest<'_>) {
+        self.loops = None;
+        let names = self.store.variants.names(request);
+        self.request.fields = selecting(&request.fields, &names, true).into();
     }
 }
 
@@ -118,10 +153,11 @@ impl FetchClaim {
     }
 
     /// Gives the object to the request that began the fetch, with its body unless that comes through the cache. Each
-    /// other waiter has to fetch for itself.
+    /// other waiter has to fetch for itself; if the response may be about the words of that one client, they look again.
     pub(crate) fn give_unshared(self, object: &Arc<Object<ObjectMetadata>>, receiver: Option<BodyReceiver>) {
-        if let Some(claim) = self.claim {
-            claim.make_private();
+        match self.claim {
+            Some(claim) if object.description().own_words().is_none() => claim.make_private(),
+            claim => drop(claim),
         }
         reply(self.reply, object, CacheStatus::Uncacheable, receiver);
     }

@@ -17,6 +17,7 @@ use crate::fault::{BodyError, FillFault};
 use crate::fill::past_cache::{PastCache, fetch_past_cache, may_go_past_cache};
 use crate::fill::write_body::fill_window;
 use crate::fill::{fetch_slice, record_fault};
+use crate::networks::NetworkEntry;
 use crate::object::ObjectMetadata;
 use crate::origin::{BodyReceiver, wait_before_retry};
 use crate::peers::ServingEntry;
@@ -31,6 +32,8 @@ pub struct BodyStream {
     requester: Requester,
     /// Counts the response while a node of the cluster receives it.
     pub(crate) serving: Option<ServingEntry>,
+    /// Its place among the readers that wait for a fill.
+    waiting: Option<NetworkEntry>,
     /// Since when its network has had too many fetches for this one to go on.
     refused_since: Option<Instant>,
     object: Arc<Object<ObjectMetadata>>,
@@ -174,6 +177,7 @@ impl BodyStream {
             store: Arc::clone(store),
             requester,
             serving: None,
+            waiting: None,
             refused_since: None,
             object: Arc::clone(object),
             current,
@@ -233,6 +237,7 @@ impl BodyStream {
         readers.take_slice(slice, !matches!(part, SliceClaim::Missing(_)));
         match part {
             SliceClaim::Ready(lease) => {
+                self.waiting = None;
                 self.prefetch(context, slice, range.end);
                 let available = lease.length();
                 if available <= from {
@@ -244,8 +249,13 @@ impl BodyStream {
             }
             SliceClaim::Filling(mut follower) => {
                 self.prefetch(context, slice, range.end);
-                if self.counted.is_none() && follower.followers() > context.waiters_per_fill.get() {
-                    return Err(BodyError::Crowded);
+                if self.waiting.is_none() {
+                    match context.enter_wait(self.requester, follower.followers()) {
+                        Ok(place) => self.waiting = Some(place),
+                        Err(_) if self.counted.is_none() => return Err(BodyError::Crowded),
+                        // Its response has begun.
+                        Err(_) => {}
+                    }
                 }
                 let progress = follower.progress();
                 if progress.bytes > from

@@ -54,7 +54,8 @@ pub(crate) fn may_go_past_cache(object: &Object<ObjectMetadata>) -> bool {
     object.length().is_some() && object.description().may_be_fetched_in_parts()
 }
 
-/// Bytes of the object from the start of a range, up to its end and at most [`limits::PAST_CACHE_PART_BYTES`], with their memory.
+/// Bytes of the object from the start of a range, at least one, up to its end and at most [`limits::PAST_CACHE_PART_BYTES`],
+/// with their memory.
 ///
 /// # Errors
 /// Why they did not come.
@@ -74,7 +75,10 @@ pub(crate) async fn fetch_past_cache(
     let mut response = OriginResponse::unread(answer);
     let mut pieces = Vec::new();
     while at < end {
-        let Some(mut piece) = response.next().await? else { return Err(OriginError::CutShort.into()) };
+        let Some(mut piece) = response.next().await? else {
+            // A part may be shorter than it was asked for.
+            return if pieces.is_empty() { Err(OriginError::CutShort.into()) } else { Ok((pieces, memory)) };
+        };
         context.metrics.filled(piece.len() as u64);
         // The origin may ignore Range, and send what is in front and behind.
         let before = usize::try_from(start.saturating_sub(at)).unwrap_or(usize::MAX).min(piece.len());

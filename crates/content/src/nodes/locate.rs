@@ -48,7 +48,7 @@ pub fn locate(config: &Config, url: &str, byte: u64) -> Result<Vec<String>, Stri
         );
     }
     let peers = Peers::open(cluster, None, Instant::now());
-    let http = HttpSite::new(origin, &site.cache, [].into_iter(), Some(&peers));
+    let http = HttpSite::new(origin, &site.cache, None, [].into_iter(), Some(&peers));
     let target = normalise_target(target);
     let (path, query) = split_target(&target);
     let route = http.route(&http.target(path, query), byte);

@@ -27,7 +27,7 @@ use crate::fault::FillFault;
 use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime};
 use crate::object::readers::ReaderThrottle;
 use crate::origins::{OriginBody, PeerObject};
-use crate::site::{BodyKind, CacheRequest, HttpSite, is_same_variant};
+use crate::site::{BodyKind, CacheRequest, HttpSite, OwnWords, is_same_variant};
 
 use head::{directives, lines, storage, tags, updated_storage, vary};
 use packed_lines::{PackedLines, pack};
@@ -35,6 +35,7 @@ use rare::Rare;
 pub use stored::StoredObject;
 use texts::{Parts, Texts};
 use unix_time::since_1970;
+use validators::has_strong_date;
 
 /// The metadata of one version of an object. There is one for each object in the index, so values that few objects have
 /// are kept in `rare`.
@@ -42,6 +43,8 @@ pub(crate) struct ObjectMetadata {
     /// Status code.
     pub(crate) status: u16,
     traits: Traits,
+    /// The place of the server that gave the head among those of the origin, from 1; 0 if it is not known.
+    server: u8,
     texts: Texts,
     pub(crate) site: Arc<HttpSite>,
     /// The moment up to which purges are known not to concern the object.
@@ -62,6 +65,10 @@ impl Traits {
     const STORED: Self = Self(2);
     /// The target is called as manifests are.
     const MANIFEST: Self = Self(4);
+    /// Last-Modified is a strong validator.
+    const STRONG_DATE: Self = Self(8);
+    /// The body ended with its connection, which proves no end: the response was not kept for that.
+    const UNPROVEN: Self = Self(16);
 
     fn with(self, other: Self, is_true: bool) -> Self {
         if is_true { Self(self.0 | other.0) } else { self }
@@ -70,6 +77,17 @@ impl Traits {
     fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
+}
+
+/// What a 304 means for the stored response that it was asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Validation {
+    /// The response is current. Its metadata have been updated.
+    Confirmed,
+    /// The 304 is for one client only.
+    Unshared,
+    /// The 304 is about another version or variant than the stored one.
+    OtherVersion,
 }
 
 /// Field lines of an object, packed.
@@ -128,10 +146,8 @@ impl ObjectMetadata {
         let storage = personal(request, answer, storage(answer, status, &bounds, now.1));
         let storage = as_peer_says(answer, storage);
         // A body that may be cut short is delivered, and not kept (RFC 9112 §9.8).
-        let storage = match storage {
-            Storage::Shared(_) if !answer.proves_completeness() => Storage::Passing,
-            storage => storage,
-        };
+        let is_unproven = matches!(storage, Storage::Shared(_)) && !answer.proves_completeness();
+        let storage = if is_unproven { Storage::Passing } else { storage };
         let lifetime = match storage {
             Storage::Shared(lifetime) => lifetime,
             Storage::Private | Storage::Passing => NEVER_FRESH,
@@ -162,7 +178,10 @@ impl ObjectMetadata {
             traits: Traits::default()
                 .with(Traits::RANGES, ranges)
                 .with(Traits::STORED, matches!(storage, Storage::Shared(_)))
-                .with(Traits::MANIFEST, request.is_manifest),
+                .with(Traits::MANIFEST, request.is_manifest)
+                .with(Traits::STRONG_DATE, has_strong_date(answer, now.1))
+                .with(Traits::UNPROVEN, is_unproven),
+            server: answer.server().map_or(0, |server| u8::try_from(server.index() + 1).unwrap_or(0)),
             texts,
             site: Arc::clone(site),
             judged: AtomicU64::new(request.moment),
@@ -184,6 +203,7 @@ impl ObjectMetadata {
         Self {
             status,
             traits: Traits::default().with(Traits::MANIFEST, request.is_manifest),
+            server: 0,
             texts: Texts::new(&Parts { received: since_1970(now.1), ..Parts::default() }),
             site: Arc::clone(site),
             judged: AtomicU64::new(request.moment),
@@ -252,6 +272,18 @@ impl ObjectMetadata {
         self.rare.get()?.manifest.as_ref()
     }
 
+    /// The words of a client that the response may be about. It is for clients with the same words only.
+    pub(crate) fn own_words(&self) -> Option<&OwnWords> {
+        self.rare.get()?.own_words.get()
+    }
+
+    /// Makes the response one for clients with these words, which is not kept.
+    pub(crate) fn set_own_words(&mut self, words: OwnWords) {
+        self.set_unstored();
+        // It was not set before: each response is read once.
+        drop(self.rare.get_or_init(Box::default).own_words.set(words));
+    }
+
     /// Why there is no response, if the object stands for an origin that failed.
     pub(crate) fn failed(&self) -> Option<FillFault> {
         self.rare.get()?.failure
@@ -278,26 +310,39 @@ impl ObjectMetadata {
         self.rare.get_or_init(Box::default).set_fault(slice, fault);
     }
 
-    /// Takes in a 304 of the origin (RFC 9111 §4.3.4) to a request made at `moment`: fields, age and freshness. Returns
-    /// false, and takes in nothing, if the 304 is for one client only.
+    /// Takes in a 304 of the origin (RFC 9111 §4.3.4) to a request: fields, age and freshness. Takes in nothing unless the
+    /// 304 confirms this version, for all clients that it was for before.
     #[must_use]
-    pub(crate) fn confirm(&self, answer: &dyn OriginBody, moment: u64, now: Moment) -> bool {
+    pub(crate) fn confirm(
+        &self,
+        answer: &dyn OriginBody,
+        request: &CacheRequest<'_>,
+        now: Moment,
+    ) -> Validation {
+        // What selects is stored with the body, so a response that begins to vary is fetched with its body.
+        let selects = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            request.forwarded.contains(&name) && !self.varies_by().contains(&name)
+        };
+        if self.is_contradicted_by(answer) || vary(answer).any(selects) {
+            return Validation::OtherVersion;
+        }
         let kind = self.manifest().cloned().map_or(BodyKind::Other, BodyKind::Manifest);
         let bounds = self.site.bounds(self.status, self.target(), &kind, now.0);
         let stored = self.fields().unpacked();
         let updated = updated_lines(&stored, &lines(answer));
         let storage = as_peer_says(answer, updated_storage(&updated, answer, self.status, &bounds, now.1));
         if storage == Storage::Private {
-            return false;
+            return Validation::Unshared;
         }
-        self.judged.fetch_max(moment, Ordering::Relaxed);
+        self.judged.fetch_max(request.moment, Ordering::Relaxed);
         if updated != stored {
             self.rare.get_or_init(Box::default).updated_fields.store(Some(Arc::new(pack(&updated))));
         }
         if let Storage::Shared(lifetime) = storage {
             self.lifetime.set(&StoredLifetime::new(now.0, &lifetime));
         }
-        true
+        Validation::Confirmed
     }
 
     /// Memory outside of the metadata themselves, in bytes.
@@ -349,6 +394,7 @@ impl ObjectMetadata {
         StoredState {
             origin_status: if self.came_in_part() { 206 } else { self.status },
             stored: self.is_stored(),
+            unproven: self.traits.has(Traits::UNPROVEN),
             ttl: lifetime.ttl_seconds(now),
         }
     }

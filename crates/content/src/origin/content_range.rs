@@ -5,14 +5,14 @@ use penstock_config::limits;
 use crate::origins::OriginBody;
 
 /// The length of the whole object; `Some(None)` while only its end will tell, `None` if the response contradicts itself
-/// or the request. `body` is the length of the body, if it is known; `most` the length that was asked for.
+/// or the request. `body` is the length of the body, if it is known; `most` the length that was asked for, of which a part
+/// may be any beginning (RFC 9110 §15.3.7).
 pub(crate) fn whole_length(answer: &dyn OriginBody, body: Option<u64>, most: u64) -> Option<Option<u64>> {
     if answer.status() != 206 {
         return Some(body).filter(|length| length.is_none_or(|length| length <= limits::OBJECT_BYTES_MAX));
     }
     let (first, last, total) = content_range(answer, body)?;
-    let complete = first == 0 && last < most && last + 1 == most.min(total);
-    (complete && total <= limits::OBJECT_BYTES_MAX).then_some(Some(total))
+    (first == 0 && last < most && total <= limits::OBJECT_BYTES_MAX).then_some(Some(total))
 }
 
 /// Whether the response is a part of an object whose length the origin does not know.

@@ -17,6 +17,7 @@ use crate::origin::content_range::content_range;
 use crate::origin::upstream::{Wanted, ask};
 use crate::origins::OriginBody;
 use crate::requester::Requester;
+use crate::site::without_cookie;
 
 /// Adds fields of the client's request to a request for the origin.
 pub(crate) fn forward_fields(fields: &[(String, String)], fetch: &mut Fetch) {
@@ -30,6 +31,7 @@ pub(crate) fn part_request(metadata: &ObjectMetadata, wanted: &Range<u64>) -> Fe
     let mut fetch = Fetch {
         range: Some((wanted.start, wanted.end - 1)),
         known: metadata.same_version_condition(),
+        preferred: metadata.server(),
         ..Fetch::get(metadata.target())
     };
     forward_fields(metadata.request_fields(), &mut fetch);
@@ -50,7 +52,7 @@ pub(crate) fn count_answer(context: &Context, answer: &dyn OriginBody) {
 }
 
 /// Asks for bytes of an object. Returns the response and the byte of the object at which its body begins: the first of
-/// `wanted`, or 0 if the origin ignores Range.
+/// `wanted`, or 0 if the origin ignores Range. A part may end before the last byte of `wanted`.
 ///
 /// # Errors
 /// See [`FillFault`].
@@ -63,7 +65,13 @@ pub(crate) async fn ask_for<'f>(
 ) -> Result<(Box<dyn OriginBody + 'f>, u64), FillFault> {
     let metadata = object.description();
     let asked = Wanted { target: metadata.target(), first_byte: wanted.start, requester, loops: None };
-    let answer = ask(context, &metadata.site, &asked, fetch).await?;
+    let mut answer = ask(context, &metadata.site, &asked, fetch).await?;
+    if answer.status() == 412 && fetch.known.is_some() {
+        // The origin does not know the condition. The validators of its response tell the version as well.
+        drop(answer);
+        let unconditional = Fetch { known: None, ..fetch.clone() };
+        answer = ask(context, &metadata.site, &asked, &unconditional).await?;
+    }
     match answer.status() {
         206 => {
             let (first, last, total) =
@@ -71,7 +79,7 @@ pub(crate) async fn ask_for<'f>(
             if Some(total) != object.length() || !metadata.is_same_version(&*answer) {
                 return Err(FillFault::Changed);
             }
-            if (first, last) != (wanted.start, wanted.end - 1) {
+            if first != wanted.start || last >= wanted.end {
                 return Err(OriginError::Malformed.into());
             }
             count_answer(context, &*answer);
@@ -139,24 +147,5 @@ pub(crate) fn name_client(fetch: &mut Fetch, how: Forwarded, host: &str, address
             fetch.pass("forwarded", element.as_bytes());
         }
         Forwarded::Off => {}
-    }
-}
-
-/// The value of Cookie without one of them: the token is not for the origin.
-fn without_cookie(value: &[u8], name: &str) -> String {
-    let text = String::from_utf8_lossy(value);
-    let is_other = |cookie: &&str| cookie.split_once('=').map_or(*cookie, |(found, _)| found) != name;
-    text.split(';').map(str::trim).filter(is_other).collect::<Vec<_>>().join("; ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_cookie;
-
-    #[test]
-    fn the_token_is_taken_out_of_the_cookies() {
-        for (sent, left) in [("pass=1", ""), ("a=1; pass=2;b=3", "a=1; b=3"), ("passport=1", "passport=1")] {
-            assert_eq!(without_cookie(sent.as_bytes(), "pass"), left);
-        }
     }
 }

@@ -163,13 +163,16 @@ impl<'w> Relay<'w> {
 
     async fn send_object(&self, first: OriginResponse<'w>) -> Result<(), FillFault> {
         let Self { context, object, .. } = self;
-        let (mut at, mut attempts) = (0, 0);
+        let (mut at, mut attempts, mut is_continued) = (0, 0, false);
         let mut outcome = self.send_all(first, 0, &mut at).await;
         let mut before = 0;
         loop {
             if at > before {
                 // Progress: later faults have their own attempts.
                 (attempts, before) = (0, at);
+            } else if is_continued {
+                // A part without bytes.
+                outcome = outcome.and_then(|()| Err(OriginError::CutShort.into()));
             }
             let site = &object.description().site;
             let rest: Option<Range<u64>> =
@@ -192,6 +195,7 @@ impl<'w> Relay<'w> {
             }
             // Without a length it is not known which bytes are missing.
             let Some(rest) = rest else { return Err(OriginError::CutShort.into()) };
+            is_continued = true;
             let fetch = part_request(object.description(), &rest);
             outcome = match ask_for(context, object, self.requester, &fetch, &rest).await {
                 Ok((answer, from)) => self.send_all(OriginResponse::unread(answer), from, &mut at).await,

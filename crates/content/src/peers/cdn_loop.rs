@@ -38,6 +38,11 @@ impl LoopMember {
         Self(format!("penstock; site=\"{}\"", hexadecimal(&digest[..8])).into())
     }
 
+    /// The node that a member names, if it is that of a node.
+    pub(crate) fn node_of(member: &str) -> Option<&str> {
+        member.strip_prefix("penstock; node=\"")?.strip_suffix('"')
+    }
+
     /// Whether a request has passed through this server.
     pub(crate) fn has_passed(&self, request: &Request<'_>) -> bool {
         let is_own = |value| memchr::memmem::find(value, self.0.as_bytes()).is_some();

@@ -103,7 +103,9 @@ impl FileRepresentation {
     }
 
     pub(crate) fn validators(&self) -> Validators<'_> {
-        Validators { etag: &self.head.etag, modified: self.modified }
+        // A file can change twice within the second that Last-Modified names. Every file has an ETag, and a client that has
+        // one must not send a date (RFC 9110 §13.1.5).
+        Validators { etag: &self.head.etag, modified: self.modified, is_date_strong: false }
     }
 
     /// Writes the fields that all responses of the representation have.

@@ -67,9 +67,13 @@ impl ObjectRepresentation {
     }
 
     pub(crate) fn validators(&self) -> Validators<'_> {
+        let is_date_strong = self.metadata().has_strong_date();
         match &self.head {
-            Some(head) => Validators { etag: &head.etag, modified: head.modified },
-            None => Validators { etag: self.metadata().etag(), modified: self.metadata().date() },
+            Some(head) => Validators { etag: &head.etag, modified: head.modified, is_date_strong },
+            None => {
+                let (etag, modified) = (self.metadata().etag(), self.metadata().date());
+                Validators { etag, modified, is_date_strong }
+            }
         }
     }
 

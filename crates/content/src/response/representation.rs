@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use futures_util::FutureExt as _;
 use penstock_config::limits;
 use penstock_egress::Part;
 use penstock_http::conditional::{Precondition, Validators, evaluate};
@@ -27,6 +28,10 @@ pub(crate) enum Representation {
     /// A cached object, or a response that is relayed to one client.
     Object(ObjectRepresentation),
 }
+
+/// The least number of bytes at the beginning of an object that is still being made for which a client does not wait: the
+/// smallest slice that another cache may ask for.
+const LONG_RANGE_BYTES: u64 = limits::SLICE_BYTES_MIN;
 
 /// The content of a response to be.
 struct Content {
@@ -155,7 +160,8 @@ impl Representation {
 
     /// A range of an object that is still being made. A range with an end is answered when its bytes have come. A range
     /// without an end waits for the end of the object, unless it names a last byte that no object has (RFC 8673 §3):
-    /// then the bytes are sent as they come.
+    /// then the bytes are sent as they come. So they are in a 200 if a long beginning or all of the object is asked for:
+    /// that is how another cache begins to fetch it, and its clients would get the first byte with the last.
     async fn while_growing(&self, range: Option<&str>) -> Growing {
         let Self::Object(object) = self else { return Growing::Whole };
         let selected = select(range, limits::OBJECT_BYTES_MAX, limits::RANGES_PER_REQUEST);
@@ -165,7 +171,13 @@ impl Representation {
         let streams =
             open && last.is_some_and(|last| last >= limits::OBJECT_BYTES_MAX) && !text.contains("=-");
         let needed = if streams { wanted.start + 1 } else { wanted.end };
-        match object.wait_for_bytes(needed).await {
+        let is_long = wanted.start == 0 && !streams && needed >= LONG_RANGE_BYTES;
+        let waited = match object.wait_for_bytes(needed).now_or_never() {
+            Some(waited) => waited,
+            None if is_long => return Growing::Whole,
+            None => object.wait_for_bytes(needed).await,
+        };
+        match waited {
             Waited::Broken => return Growing::Broken,
             Waited::Ended(length) => return Growing::Ended(length),
             Waited::Growing => {}

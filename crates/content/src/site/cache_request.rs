@@ -48,6 +48,18 @@ impl CacheRequest<'_> {
     }
 }
 
+/// What a request to an origin says of one client, beside the fields that select a variant. The answer may be about these
+/// words: a success is for all, anything else for clients with the same words only.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnWords {
+    /// Whether the request is marked as early data (RFC 8470 §5.1).
+    pub(crate) early: bool,
+    /// CDN-Loop of the client's request (RFC 8586).
+    pub(crate) loops: Option<Arc<str>>,
+    /// Forwarded fields by which the response does not vary.
+    pub(crate) fields: Vec<(String, String)>,
+}
+
 /// Path and query of a target.
 pub(crate) fn split_target(target: &str) -> (&str, Option<&str>) {
     target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))

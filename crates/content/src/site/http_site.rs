@@ -35,6 +35,8 @@ pub struct HttpSite {
     lifetimes: DefaultLifetimes,
     /// Request fields that go to the origin, in lowercase letters.
     forwarded: Arc<[String]>,
+    /// The cookie of signed URLs, which is neither part of a key nor for the origin.
+    token_cookie: Option<String>,
     /// The part of the query that distinguishes objects.
     query: QueryRules,
     live: LiveDirectories,
@@ -73,17 +75,22 @@ impl Sharing {
 }
 
 impl HttpSite {
-    /// Opens a site. It shares its origin with the one of `known` that has the same settings, and with it health and
+    /// Opens a site whose signed URLs have this cookie. It shares its origin with the one of `known` that has the same settings, and with it health and
     /// limits of the servers.
     pub fn new<'k>(
         origin: &penstock_config::HttpOrigin,
         cache: &SiteCache,
+        token_cookie: Option<&str>,
         mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
         peers: Option<&Arc<Peers>>,
     ) -> Arc<Self> {
         let settings = settings(origin);
         let first = origin.targets.first();
         let mut name = first.map(|(url, _)| format!("{}{}", url.authority(), url.base())).unwrap_or_default();
+        if origin.targets.iter().all(|(url, _)| url.is_secure()) {
+            // Bytes that may have come in the clear are not for a site that asks for TLS.
+            name = format!("https://{name}");
+        }
         if let Some(host) = &origin.host {
             name = format!("{host} {name}");
         }
@@ -105,6 +112,7 @@ impl HttpSite {
             keeps_host: origin.uncached.is_some() && origin.host.is_none(),
             origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
             name,
+            token_cookie: token_cookie.map(str::to_owned),
             query: cache.query.clone(),
             forwarded: cache.vary.clone().into(),
             lifetimes: DefaultLifetimes {
@@ -132,7 +140,7 @@ impl HttpSite {
 
     /// The fields of a request that go to the origin, by which its response may vary.
     pub(crate) fn forwarded_fields(&self, request: &Request<'_>) -> RequestFields {
-        variants::fields(request, &self.forwarded)
+        variants::fields(request, &self.forwarded, self.token_cookie.as_deref())
     }
 
     /// The request to the cache for a client's request.
@@ -175,7 +183,7 @@ impl HttpSite {
     pub(crate) fn target<'t>(&self, path: &'t str, query: Option<&str>) -> Cow<'t, str> {
         // The query of a request to a bucket does not reach the store.
         let query = query.filter(|_| !self.origin.ignores_query());
-        match self.query.apply(query) {
+        match self.query.apply(path, query) {
             Some(query) => Cow::Owned(format!("{path}?{query}")),
             None => Cow::Borrowed(path),
         }

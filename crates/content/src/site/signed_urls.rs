@@ -211,5 +211,12 @@ fn cookies<'r>(request: &Request<'r>, name: &str) -> impl Iterator<Item = &'r st
     })
 }
 
+/// The value of Cookie without one of them: the token is not for the origin.
+pub(crate) fn without_cookie(value: &[u8], name: &str) -> String {
+    let text = String::from_utf8_lossy(value);
+    let is_other = |cookie: &&str| cookie.split_once('=').map_or(*cookie, |(found, _)| found) != name;
+    text.split(';').map(str::trim).filter(is_other).collect::<Vec<_>>().join("; ")
+}
+
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use penstock_http::caching::normalised;
 use penstock_sys::digest::sha256;
 
 use crate::site::cache_request::{CacheRequest, RequestFields};
+use crate::site::signed_urls::without_cookie;
 
 /// More shards than workers, so that two workers seldom meet.
 const SHARDS: usize = 16;
@@ -42,15 +43,32 @@ impl Varied {
     }
 }
 
-/// The fields of a request that a site forwards.
-pub(crate) fn fields(request: &Request<'_>, names: &[String]) -> RequestFields {
-    let value = |name: &String| Some((name.clone(), normalised(name, request.values(name))?));
+/// The fields of a request that a site forwards, without the cookie `token`.
+pub(crate) fn fields(request: &Request<'_>, names: &[String], token: Option<&str>) -> RequestFields {
+    let value = |name: &String| match token.filter(|_| name == "cookie") {
+        Some(token) => {
+            let rest: Vec<String> = request.values(name).map(|line| without_cookie(line, token)).collect();
+            normalised(name, rest.iter().map(String::as_bytes))
+        }
+        None => normalised(name, request.values(name)),
+    };
+    let value = |name: &String| Some((name.clone(), value(name)?));
     names.iter().filter_map(value).collect()
 }
 
 /// Whether a field selects a response for one user, unless the response says otherwise (RFC 9111 §3.5).
 fn is_personal(name: &str) -> bool {
     matches!(name, "authorization" | "cookie")
+}
+
+/// The fields of a request that select its variant among responses that vary by `names`, or those that do not.
+pub(crate) fn selecting(
+    fields: &[(String, String)],
+    names: &[String],
+    does_select: bool,
+) -> Vec<(String, String)> {
+    let is_one = |name: &String| (names.contains(name) || is_personal(name)) == does_select;
+    fields.iter().filter(|(name, _)| is_one(name)).cloned().collect()
 }
 
 /// Whether a request has fields that select responses for one user.

@@ -1,11 +1,14 @@
 //! Fills: bodies that break off, change, stall or do not fit, and the readers that follow them.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
-use penstock_config::limits;
+use penstock_config::{HttpOrigin, Origin, limits};
+use penstock_http::OriginUrl;
 use penstock_origin::http::OriginError;
 
-use super::fixture::{Fixture, SLICE, content, read, run};
+use super::fixture::{Fixture, SLICE, content, read, run, site};
 use super::scripted::{Gate, OriginRequest, Reply};
 use crate::fault::{BodyError, FillFault};
 use crate::response::Body;
@@ -204,7 +207,10 @@ fn a_body_that_only_the_end_of_its_connection_ends_is_delivered_and_not_stored()
             fixture.origin.reply(Reply::ok(FRESH, b"hello").close_delimited());
         }
         for _ in 0..2 {
-            assert_eq!(fixture.get("GET /x", "").await.summary(), (200, "miss", "hello".to_owned()));
+            let answer = fixture.get("GET /x", "").await;
+            assert_eq!(answer.summary(), (200, "miss", "hello".to_owned()));
+            let status = answer.field("cache-status");
+            assert_eq!(status, "penstock; fwd=uri-miss; fwd-status=200; detail=close-delimited");
         }
         assert_eq!(fixture.origin.requests(), 2);
     });
@@ -291,4 +297,99 @@ fn a_fill_waits_for_a_slow_reader_while_the_cache_is_full() {
             assert!(asked.len() >= requests && (requests > 1 || asked.len() == 1), "{pause} ms: {asked:?}");
         });
     }
+}
+
+#[test]
+fn a_part_that_ends_early_is_taken_and_the_rest_is_asked_for() {
+    // Bytes of a part at most, and of the object.
+    for (most, length) in [(1000, SLICE), (SLICE / 2 + 1, 3 * SLICE + 7), (SLICE, 5 * SLICE)] {
+        run(async move {
+            let fixture = Fixture::cached();
+            let whole = content(length, 0);
+            let body = whole.clone();
+            fixture.origin.handle(move |asked| {
+                let range = asked.range.map(|(first, last)| (first, last.min(first + most as u64 - 1)));
+                Reply::part_of(&body, FRESH, &OriginRequest { range, ..asked.clone() })
+            });
+            let answer = fixture.get("GET /x", "").await;
+            assert_eq!((answer.status, answer.fault), (200, None), "{}", answer.field("cache-status"));
+            assert!(answer.body == whole, "{most} of {length}");
+            let part = fixture.get("GET /y", &format!("Range: bytes=10-{}\r\n", length - 5)).await;
+            assert!(part.body == whole[10..=length - 5], "{most} of {length}");
+            assert_eq!(fixture.get("GET /x", "").await.summary().1, "hit");
+            let requests = u64::try_from(fixture.origin.requests()).unwrap();
+            assert!(requests <= 2 * (length as u64).div_ceil(most as u64) + 8, "{requests} requests");
+        });
+    }
+}
+
+#[test]
+fn a_part_without_the_bytes_that_it_announces_ends_after_some_attempts() {
+    for fields in [FRESH, &[("cache-control", "no-store"), ("etag", "\"a\"")]] {
+        run(async move {
+            let fixture = Fixture::cached();
+            let whole = content(5 * SLICE, 0);
+            fixture.origin.handle(move |asked| {
+                let (first, _) = asked.range.unwrap();
+                match first {
+                    0 => Reply::part_of(&whole, fields, asked),
+                    _ => Reply::new(206)
+                        .with(fields)
+                        .with(&[("content-range", &format!("bytes {first}-{first}/{}", whole.len()))])
+                        .unannounced(),
+                }
+            });
+            let answer = fixture.get("GET /x", "").await;
+            let fault = Some(BodyError::Gone(Some(FillFault::Origin(OriginError::CutShort))));
+            assert_eq!(answer.fault, fault);
+            assert!(fixture.origin.requests() < 40, "{} requests", fixture.origin.requests());
+        });
+    }
+}
+
+/// A site with two servers.
+fn two_servers() -> Fixture {
+    Fixture::of(|_| {
+        let urls = ["http://192.0.2.1", "http://192.0.2.2"];
+        let targets = urls.map(|url| (OriginUrl::parse(url).unwrap(), 1)).to_vec();
+        site(Origin::Http(Box::new(HttpOrigin::new(targets))), |_| {})
+    })
+}
+
+#[test]
+fn seeks_of_an_object_whose_servers_have_different_tags_take_it_from_one_of_them() {
+    run(async {
+        const SLICES: usize = 40;
+        let fixture = two_servers();
+        let whole = content(SLICES * SLICE, 0);
+        let body = whole.clone();
+        let sent = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&sent);
+        fixture.origin.handle(move |asked| {
+            let tag = format!("\"{}\"", asked.server);
+            let reply = Reply::part_of(&body, &[("cache-control", "max-age=60"), ("etag", &tag)], asked);
+            counted.set(counted.get() + reply.length_announced());
+            reply
+        });
+        let seeks: Vec<_> = (0..20)
+            .map(|seek| 2 * seek * SLICE + 5..2 * (seek + 1) * SLICE)
+            .map(|seek| {
+                let fields = format!("Range: bytes={}-{}\r\n", seek.start, seek.end - 1);
+                (fixture.spawn("GET /x", &fields), seek)
+            })
+            .collect();
+        for (client, seek) in seeks {
+            let answer = client.await.unwrap();
+            assert_eq!((answer.status, answer.fault), (206, None), "{seek:?}");
+            assert!(answer.body == whole[seek.clone()], "{seek:?}");
+        }
+        let answer = fixture.get("GET /x", "").await;
+        assert!(answer.body == whole && answer.fault.is_none(), "the first viewer of the film");
+        assert!(sent.get() <= 2 * whole.len() as u64, "{} of {} bytes", sent.get(), whole.len());
+        tokio::time::advance(Duration::from_secs(61)).await;
+        fixture.origin.reply(Reply::new(304));
+        fixture.get("GET /x", "").await;
+        let asked = fixture.origin.asked();
+        assert_eq!(asked[asked.len() - 1].server, asked[0].server, "its tag is known there");
+    });
 }

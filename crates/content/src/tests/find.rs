@@ -1,5 +1,6 @@
 //! Lookup: hits, misses, waiters, stale objects, purges and evictions.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -440,4 +441,43 @@ fn a_crowd_that_waits_for_a_revalidation_is_refused_after_a_soft_purge() {
         }
         assert!(refused > 0);
     });
+}
+
+#[test]
+fn a_network_that_waits_in_great_numbers_leaves_places_to_others() {
+    // The fetch, or the fill of a body, is what all wait for.
+    for is_head_late in [true, false] {
+        run(async move {
+            let fixture = Fixture::cached();
+            fixture.context.waiters_per_fill.set(40);
+            let gate = Gate::new();
+            let reply = Reply::ok(FRESH, b"");
+            let reply = if is_head_late { reply.head_after(&gate) } else { reply.wait(&gate) };
+            fixture.origin.reply(reply.bytes(b"hello"));
+            let from = |network: u8, number: u8| {
+                fixture.spawn_from(Ipv4Addr::new(198, 51, network, number), "GET /x", "", false)
+            };
+            let crowd: Vec<_> = (0..200).map(|number| from(1, number)).collect();
+            fixture.origin.wait_for_requests(1).await;
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            let others: Vec<_> = (0..8).map(|number| from(2, number)).collect();
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            gate.open();
+            let mut served = 0;
+            for client in crowd {
+                let status = client.await.unwrap().status;
+                assert!(matches!(status, 200 | 503), "{status}");
+                served += usize::from(status == 200);
+            }
+            assert!((10..=22).contains(&served), "{served} of the crowd");
+            for client in others {
+                assert_eq!(client.await.unwrap().summary().2, "hello", "late head: {is_head_late}");
+            }
+            assert_eq!(fixture.origin.requests(), 1);
+        });
+    }
 }

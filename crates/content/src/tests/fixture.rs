@@ -39,6 +39,8 @@ use crate::store::Store;
 
 /// Length of a slice.
 pub(super) const SLICE: usize = 64 * 1024;
+/// A client of a network that is limited, unless the context says otherwise.
+const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// Slices of the memory tier.
 const SLICES: u64 = 64;
 
@@ -139,6 +141,7 @@ fn context(origin: &Rc<ScriptedOrigin>) -> Rc<Context> {
         io,
         origins: Box::new(Rc::clone(origin)),
         waiters_per_fill: Cell::new(1000),
+        waits: Arc::default(),
         fetches: Arc::default(),
         fetches_per_network: Cell::new(0),
         random: || 7,
@@ -206,7 +209,7 @@ impl Fixture {
 
     /// The same, as early data or not.
     pub(super) async fn open_as(&self, line: &str, fields: &str, early: bool) -> Response {
-        open(&self.context, &self.sites, line, fields, early).await
+        open(&self.context, &self.sites, line, fields, early, CLIENT).await
     }
 
     /// The response with its bytes.
@@ -233,10 +236,26 @@ impl Fixture {
 
     /// The same as a task.
     pub(super) fn spawn(&self, line: &str, fields: &str) -> JoinHandle<Answer> {
+        self.spawn_as(line, fields, false)
+    }
+
+    /// The same, as early data or not.
+    pub(super) fn spawn_as(&self, line: &str, fields: &str, early: bool) -> JoinHandle<Answer> {
+        self.spawn_from(CLIENT, line, fields, early)
+    }
+
+    /// The same, for a client at this address.
+    pub(super) fn spawn_from(
+        &self,
+        address: Ipv4Addr,
+        line: &str,
+        fields: &str,
+        early: bool,
+    ) -> JoinHandle<Answer> {
         let (context, sites) = (Rc::clone(&self.context), Arc::clone(&self.sites));
         let (line, fields) = (line.to_owned(), fields.to_owned());
         tokio::task::spawn_local(async move {
-            let response = open(&context, &sites, &line, &fields, false).await;
+            let response = open(&context, &sites, &line, &fields, early, address).await;
             read(&context, response).await
         })
     }
@@ -266,11 +285,19 @@ impl RequestBody for Bodiless {
     }
 }
 
-async fn open(context: &Rc<Context>, sites: &SiteTable, line: &str, fields: &str, early: bool) -> Response {
+async fn open(
+    context: &Rc<Context>,
+    sites: &SiteTable,
+    line: &str,
+    fields: &str,
+    early: bool,
+    address: Ipv4Addr,
+) -> Response {
     let head = head(line, fields);
     let request = parse(&head);
+    let client = ClientRequest { address: (address, 40_000).into(), ..client(&request, early) };
     let before = allocations();
-    let handled = handle(context, Audience::Clients(sites), client(&request, early), &mut Bodiless).await;
+    let handled = handle(context, Audience::Clients(sites), client, &mut Bodiless).await;
     ALLOCATIONS.set(allocations() - before);
     handled.response
 }
@@ -285,9 +312,7 @@ fn parse(head: &str) -> Request<'_> {
 }
 
 fn client<'r>(request: &'r Request<'r>, early: bool) -> ClientRequest<'r> {
-    // Of a network that is limited, unless the context says otherwise.
-    let address = (Ipv4Addr::new(192, 0, 2, 1), 40_000).into();
-    ClientRequest { head: request, address, secure: true, early }
+    ClientRequest { head: request, address: (CLIENT, 40_000).into(), secure: true, early }
 }
 
 thread_local! {

@@ -142,3 +142,23 @@ fn readers_past_the_cache_share_their_memory_and_lose_it_if_they_take_nothing() 
         assert_eq!(free(), fixture.store.past_cache_bytes() as u64 - SLICE as u64);
     });
 }
+
+#[test]
+fn many_readers_of_one_object_without_space_all_go_past_the_cache() {
+    run(async {
+        let (fixture, _held) = full(STRONG, 100).await;
+        let whole = content(100 * SLICE + 7, 0);
+        let readers: Vec<_> = (0..20)
+            .map(|reader| reader * 5 * SLICE + 3..(reader * 5 + 4) * SLICE)
+            .map(|range| {
+                let fields = format!("Range: bytes={}-{}\r\n", range.start, range.end - 1);
+                (fixture.spawn("GET /x", &fields), range)
+            })
+            .collect();
+        for (reader, range) in readers {
+            let answer = reader.await.unwrap();
+            assert_eq!((answer.status, answer.fault), (206, None), "{range:?}");
+            assert!(answer.body == whole[range.clone()], "{range:?}: {} bytes", answer.body.len());
+        }
+    });
+}

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use penstock_origin::http::{Fetch, HttpOrigin, OriginError, RelayedResponse, RequestBody, ServerOrder};
+use penstock_origin::http::{
+    Fetch, HttpOrigin, OriginError, RelayedResponse, RequestBody, ServerId, ServerOrder,
+};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep;
 
@@ -56,6 +58,7 @@ pub(super) struct Reply {
     head_gate: Option<Gate>,
     head_pause: Duration,
     failure: Option<OriginError>,
+    server: Option<ServerId>,
     steps: VecDeque<Step>,
 }
 
@@ -69,6 +72,7 @@ impl Reply {
             head_gate: None,
             head_pause: Duration::ZERO,
             failure: None,
+            server: None,
             steps: VecDeque::new(),
         }
     }
@@ -205,6 +209,10 @@ pub(super) struct OriginRequest {
     pub(super) fields: HeaderMap,
     pub(super) range: Option<(u64, u64)>,
     pub(super) known: Option<(&'static str, String)>,
+    /// Whether it is marked as early data.
+    pub(super) early: bool,
+    /// The server that is asked: the preferred one, or the next in turn.
+    pub(super) server: usize,
     /// When, in milliseconds since the first request.
     pub(super) at: u128,
 }
@@ -257,7 +265,7 @@ impl ScriptedOrigin {
         }
     }
 
-    fn next(&self, fetch: &Fetch) -> Reply {
+    fn next(&self, origin: &HttpOrigin, fetch: &Fetch) -> Reply {
         let now = tokio::time::Instant::now();
         let first = *self.first.borrow_mut().get_or_insert(now);
         let asked = OriginRequest {
@@ -266,22 +274,32 @@ impl ScriptedOrigin {
             fields: fetch.fields.clone(),
             range: fetch.range,
             known: fetch.known.clone(),
+            early: fetch.early,
+            server: self.server(origin, fetch),
             at: (now - first).as_millis(),
         };
         self.asked.borrow_mut().push(asked.clone());
         self.arrived.notify_waiters();
         self.arrived.notify_one();
+        let server = Some(origin.server_id(asked.server));
         if let Some(reply) = self.replies.borrow_mut().pop_front() {
-            return reply;
+            return Reply { server, ..reply };
         }
-        self.handler
-            .borrow()
-            .as_ref()
-            .map_or_else(|| Reply::failure(OriginError::Unreachable), |handle| handle(&asked))
+        let handled = self.handler.borrow().as_ref().map(|handle| handle(&asked));
+        Reply { server, ..handled.unwrap_or_else(|| Reply::failure(OriginError::Unreachable)) }
     }
 
-    async fn answer<'f>(&self, fetch: &Fetch) -> Result<Box<dyn OriginBody + 'f>, OriginError> {
-        let reply = self.next(fetch);
+    fn server(&self, origin: &HttpOrigin, fetch: &Fetch) -> usize {
+        let next = || self.requests() % origin.server_status().len();
+        fetch.preferred.map_or_else(next, ServerId::index)
+    }
+
+    async fn answer<'f>(
+        &self,
+        origin: &HttpOrigin,
+        fetch: &Fetch,
+    ) -> Result<Box<dyn OriginBody + 'f>, OriginError> {
+        let reply = self.next(origin, fetch);
         if let Some(gate) = &reply.head_gate {
             gate.wait().await;
         }
@@ -296,17 +314,17 @@ impl ScriptedOrigin {
 }
 
 impl Origins for Rc<ScriptedOrigin> {
-    fn fetch<'f, 'o: 'f>(&'o self, _origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f, 'o> {
-        Box::pin(self.answer(fetch))
+    fn fetch<'f, 'o: 'f>(&'o self, origin: &'f Arc<HttpOrigin>, fetch: &'f Fetch) -> Fetched<'f, 'o> {
+        Box::pin(self.answer(origin, fetch))
     }
 
     fn forward<'f, 'o: 'f>(
         &'o self,
-        _origin: &'f Arc<HttpOrigin>,
+        origin: &'f Arc<HttpOrigin>,
         fetch: &'f Fetch,
         _body: RequestBody,
     ) -> Fetched<'f, 'o> {
-        Box::pin(self.answer(fetch))
+        Box::pin(self.answer(origin, fetch))
     }
 
     fn relay<'f>(
@@ -335,6 +353,10 @@ impl OriginBody for Reply {
 
     fn proves_completeness(&self) -> bool {
         self.proves_completeness
+    }
+
+    fn server(&self) -> Option<ServerId> {
+        self.server
     }
 
     fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {

@@ -332,3 +332,32 @@ fn a_response_waits_for_a_node_that_hangs_once_for_all_targets_that_it_has_chang
         assert_eq!(told, ["/x", "/x", "/y", "/y", "/z", "/z"]);
     });
 }
+
+#[test]
+fn what_nodes_say_of_themselves_in_cdn_loop_is_not_the_word_of_a_client() {
+    run(async {
+        let peers = owners(&["e1", "e2"]);
+        let fixture = Fixture::in_cluster(&peers);
+        let site = fixture.http_site();
+        let identity = &site.sharing.as_ref().unwrap().identity;
+        let shield = |target: &str, loops: &str| {
+            let fields =
+                format!("penstock-site: {identity}\r\npenstock-hop: shield\r\nCDN-Loop: {loops}\r\n");
+            (format!("GET {target}"), fields)
+        };
+        fixture.origin.handle(|_| Reply::new(404).with(&[("cache-control", "max-age=60")]));
+        for (target, loops, requests) in [
+            ("/a", "penstock; node=\"e1\"", 1),
+            ("/b", "penstock; node=\"e2\", penstock; node=\"e1\"", 1),
+            ("/c", "x, penstock; node=\"e1\"", 2),
+            ("/d", "penstock; node=\"other\", penstock; node=\"e1\"", 2),
+        ] {
+            let before = fixture.origin.requests();
+            for _ in 0..2 {
+                let (line, fields) = shield(target, loops);
+                assert_eq!(fixture.respond_to_peer(&peers, &line, &fields).await.status, 404);
+            }
+            assert_eq!(fixture.origin.requests() - before, requests, "{loops}");
+        }
+    });
+}

@@ -1,12 +1,18 @@
 //! Responses that vary by fields of the request.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use penstock_config::Site;
+use penstock_config::signing::secret_of_file;
+use penstock_config::{HttpOrigin, SignedUrls, SigningKey, Site, SiteCache};
+use penstock_http::OriginUrl;
+use penstock_http::query::Counting;
 
 use super::fixture::{Fixture, http_origin, run, site};
 use super::scripted::{Gate, OriginRequest, Reply};
 use crate::nodes::{PurgeOrder, PurgeWhat};
+use crate::site::HttpSite;
+use crate::site::signed_urls::{encode, sign};
 
 fn vary_by_language(site: &mut Site) {
     site.cache.vary = vec!["accept-language".to_owned()];
@@ -271,5 +277,63 @@ fn a_change_of_one_target_leaves_the_others_and_purges_in_force() {
                 assert_eq!(label(target).await, "hit", "{target}");
             }
         }
+    });
+}
+
+#[test]
+fn the_cookie_of_a_signed_url_reaches_neither_origin_nor_key() {
+    run(async {
+        let secret = secret_of_file(b"a secret of a key\n".to_vec()).unwrap();
+        let key = Arc::new(SigningKey { id: "one".to_owned(), secret });
+        let rules = SignedUrls {
+            keys: vec![Arc::clone(&key)],
+            parameter: "token".to_owned(),
+            cookie: Some("pass".to_owned()),
+        };
+        let fixture = Fixture::with(|site| {
+            site.cache.vary = vec!["cookie".to_owned()];
+            site.signed_urls = Some(rules);
+        });
+        let fields = [("cache-control", "max-age=60"), ("vary", "Cookie")];
+        fixture.origin.handle(move |asked| Reply::ok(&fields, asked.field("cookie").as_bytes()));
+        let mut statuses = Vec::new();
+        for (seconds, more, body) in
+            [(100, "", ""), (200, "", ""), (100, "; user=1", "user=1"), (300, "; user=1", "user=1")]
+        {
+            let token = sign(&key, "/", SystemTime::now() + Duration::from_secs(seconds)).unwrap();
+            let fields = format!("Cookie: pass={}{more}\r\n", encode(&token));
+            let answer = fixture.get("GET /x", &fields).await;
+            assert_eq!((answer.status, answer.summary().2.as_str()), (200, body));
+            statuses.push(answer.summary().1);
+        }
+        assert_eq!(statuses, ["miss", "hit", "miss", "hit"]);
+        assert!(fixture.origin.asked().iter().all(|asked| !asked.field("cookie").contains("pass")));
+    });
+}
+
+#[test]
+fn bytes_that_came_in_the_clear_are_not_for_a_site_whose_origin_is_tls() {
+    let name = |urls: &[&str]| {
+        let targets = urls.iter().map(|url| (OriginUrl::parse(url).unwrap(), 1)).collect();
+        let origin = HttpOrigin::new(targets);
+        HttpSite::new(&origin, &SiteCache::default(), None, [].into_iter(), None).name.clone()
+    };
+    let (clear, tls) = (name(&["http://origin/a"]), name(&["https://origin/a"]));
+    assert_ne!(clear, tls);
+    assert_eq!(name(&["https://origin/a", "http://other/a"]), clear);
+    assert_eq!(name(&["https://origin/a", "https://other/a"]), tls);
+    assert_ne!(name(&["http://origin:81/a"]), clear);
+}
+
+#[test]
+fn a_query_that_does_not_count_has_no_directives_but_those_of_playlists() {
+    run(async {
+        let fixture = Fixture::with(|site| site.cache.query.counting = Counting::Nothing);
+        fixture.origin.handle(|_| Reply::ok(&[("cache-control", "max-age=60")], b"body"));
+        for query in ["", "?_HLS_x=1", "?_HLS_msn=1", "?_HLS_msn=2&_HLS_skip=YES", "?_HLS_push=3"] {
+            assert_eq!(fixture.get(&format!("GET /film.mp4{query}"), "").await.status, 200);
+        }
+        let asked = fixture.origin.asked();
+        assert_eq!((asked.len(), asked[0].target.as_str()), (1, "/film.mp4"));
     });
 }

@@ -16,7 +16,7 @@ fn outcome(method: &str, etag: &str, fields: &str) -> Precondition {
     let request = Request::parse(head.as_bytes(), &LIMITS).unwrap();
     // Last-Modified has whole seconds only, so the fraction must not count.
     let modified = UNIX_EPOCH + Duration::new(784_111_777, 900_000_000);
-    evaluate(&request, &Validators { etag, modified })
+    evaluate(&request, &Validators { etag, modified, is_date_strong: true })
 }
 
 fn check(method: &str, fields: &str, expected: Precondition) {

@@ -31,6 +31,17 @@ const PART: &str = "_HLS_part";
 const SKIP: &str = "_HLS_skip";
 
 impl Delivery {
+    /// Whether a parameter of this name is one of the directives.
+    pub fn is_directive(name: &str) -> bool {
+        [SEGMENT, PART, SKIP].contains(&name)
+    }
+
+    /// Whether a path may be that of a playlist: it ends with `.m3u8`, or its last segment has no extension.
+    pub fn may_apply_to(path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        name.rsplit_once('.').is_none_or(|(_, extension)| extension.eq_ignore_ascii_case("m3u8"))
+    }
+
     /// Takes the directives out of a query; returns them and the rest.
     ///
     /// # Errors

@@ -114,7 +114,8 @@ impl HttpOrigin {
         self.signer.as_ref()
     }
 
-    pub(super) fn server_id(&self, index: usize) -> ServerId {
+    /// The server at a place among those of the origin.
+    pub fn server_id(&self, index: usize) -> ServerId {
         ServerId { origin: self.id, index }
     }
 

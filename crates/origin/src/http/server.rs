@@ -19,6 +19,13 @@ pub struct ServerId {
     pub(super) index: usize,
 }
 
+impl ServerId {
+    /// Place of the server among those of the origin.
+    pub fn index(self) -> usize {
+        self.index
+    }
+}
+
 /// One server of an origin.
 pub(super) struct Server {
     pub(super) url: OriginUrl,

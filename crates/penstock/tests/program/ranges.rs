@@ -192,7 +192,8 @@ fn if_range_gives_the_rest_of_the_same_file_or_all_of_another() {
     let (tag, date) = (first.field("ETag").unwrap(), first.field("Last-Modified").unwrap());
     for (condition, status) in [
         (tag.to_owned(), 206),
-        (date.to_owned(), 206),
+        // The file may have changed twice within that second.
+        (date.to_owned(), 200),
         ("\"another\"".to_owned(), 200),
         // A weak tag promises nothing about bytes.
         (format!("W/{tag}"), 200),

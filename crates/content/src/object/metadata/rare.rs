@@ -1,6 +1,6 @@
 //! Values that few objects have.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use once_cell::race::OnceBox;
@@ -8,7 +8,7 @@ use penstock_config::limits;
 use penstock_http::manifest::Manifest;
 
 use crate::fault::FillFault;
-use crate::site::RequestFields;
+use crate::site::{OwnWords, RequestFields};
 
 /// What an allocation takes beside its bytes, about.
 const BLOCK_BYTES: usize = 24;
@@ -20,6 +20,8 @@ pub(super) struct Rare {
     pub(super) failure: Option<FillFault>,
     /// The last fault of the fill of a slice, by slice; see [`limits::FILL_FAULTS`].
     pub(super) faults: Mutex<Vec<(u32, FillFault)>>,
+    /// The words of a client that the response may be about.
+    pub(super) own_words: OnceLock<OwnWords>,
     /// The parsed body, if it is a manifest.
     pub(super) manifest: Option<Manifest>,
     /// Fields of the request that went to the origin.
@@ -51,10 +53,13 @@ impl Rare {
         size_of::<Self>() + fields.sum::<usize>() + updated + segments
     }
 
-    /// Why the last fill of this slice failed.
+    /// Why the last fill of this slice failed. If so many fills have failed that some of the faults were dropped, this may be
+    /// the last fault of another slice: a cache without space or an origin without answers fails them all.
     pub(super) fn fault_of(&self, slice: u32) -> Option<FillFault> {
         let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        faults.iter().rfind(|(failed, _)| *failed == slice).map(|(_, fault)| *fault)
+        let own = faults.iter().rfind(|(failed, _)| *failed == slice);
+        let last = || faults.last().filter(|_| faults.len() >= limits::FILL_FAULTS);
+        own.or_else(last).map(|(_, fault)| *fault)
     }
 
     /// Records why the fill of a slice failed.
@@ -73,6 +78,18 @@ mod tests {
     use penstock_sys::heap::live_bytes;
 
     use super::*;
+
+    #[test]
+    fn when_all_fills_fail_for_lack_of_space_each_reader_is_told_so() {
+        let rare = Rare::default();
+        rare.set_fault(7, FillFault::ServerError);
+        assert_eq!((rare.fault_of(7), rare.fault_of(8)), (Some(FillFault::ServerError), None));
+        for slice in 0..4 * u32::try_from(limits::FILL_FAULTS).unwrap() {
+            rare.set_fault(slice, FillFault::NoSpace);
+            assert!((0..=slice).all(|slice| rare.fault_of(slice) == Some(FillFault::NoSpace)), "{slice}");
+        }
+        assert_eq!(rare.faults.lock().unwrap().len(), limits::FILL_FAULTS);
+    }
 
     #[test]
     fn the_memory_of_a_low_latency_playlist_is_counted() {

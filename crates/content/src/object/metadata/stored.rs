@@ -42,6 +42,8 @@ mod field {
     pub(super) const REQUEST_FIELDS: u8 = 14;
     /// Names of request fields that the response varies by, each with a line end.
     pub(super) const VARIES_BY: u8 = 15;
+    /// Whether Last-Modified is a strong validator. Processes that judged it by their own clock have not said.
+    pub(super) const STRONG_DATE: u8 = 16;
 }
 
 impl Describe for ObjectMetadata {
@@ -84,6 +86,7 @@ impl ObjectMetadata {
         put(out, field::REQUEST_FIELDS, lines.as_bytes());
         let names: String = self.varies_by().iter().flat_map(|name| [name, "\n"]).collect();
         put(out, field::VARIES_BY, names.as_bytes());
+        put(out, field::STRONG_DATE, &[u8::from(self.has_strong_date())]);
         let lifetime = self.lifetime();
         let StoredLifetime { fresh, age, stale_while_revalidate, stale_if_error, .. } = lifetime;
         let resident = Duration::from_millis(lifetime.resident(now.0));
@@ -114,7 +117,9 @@ impl ObjectMetadata {
             status: u16::from_le_bytes(fields.get(field::STATUS)?.try_into().ok()?),
             traits: Traits::STORED
                 .with(Traits::RANGES, fields.get(field::RANGES)? == [1])
-                .with(Traits::MANIFEST, fields.get(field::IS_MANIFEST)? == [1]),
+                .with(Traits::MANIFEST, fields.get(field::IS_MANIFEST)? == [1])
+                .with(Traits::STRONG_DATE, fields.get(field::STRONG_DATE) == Some(&[1])),
+            server: 0,
             texts: Texts::new(&Parts {
                 lines: fields.get(field::FIELDS)?,
                 target: text(field::TARGET)?,

@@ -125,3 +125,10 @@ fn the_format_is_what_the_documents_say() {
         "exp=1767225600~key=2026a~path=/vod/123/~hmac=c3dfba17c4a9f03d0e3ae2339db441d48898338b0c54aef2b9a33773991e0649"
     );
 }
+
+#[test]
+fn the_token_is_taken_out_of_the_cookies() {
+    for (sent, left) in [("pass=1", ""), ("a=1; pass=2;b=3", "a=1; b=3"), ("passport=1", "passport=1")] {
+        assert_eq!(without_cookie(sent.as_bytes(), "pass"), left);
+    }
+}

@@ -134,3 +134,26 @@ fn a_response_that_has_begun_waits_for_its_network() {
     assert_eq!(held.response().unwrap().status, 200);
     crowded.film.assert_range(65_536..100_000, &waiting.body(100_000 - 65_536).unwrap());
 }
+
+#[test]
+fn a_network_whose_requests_wait_in_great_numbers_leaves_places_to_others() {
+    const PLACES: usize = 40;
+    let crowded = Crowded::new(&format!("waiters_per_fill: {PLACES}"));
+    let path = "/slow/film.mp4";
+    let mut crowd = vec![crowded.ask_origin("198.51.100.1", path)];
+    crowd.extend((0..3 * PLACES).map(|number| crowded.ask(&format!("198.51.100.{number}"), path)));
+    until("some of the network are turned away", || {
+        let refused = crowded.server.metrics().sum("penstock_requests_total", &["5xx"]);
+        (refused as usize >= 2 * PLACES).then_some(())
+    });
+    let mut others: Vec<_> =
+        (0..PLACES / 4).map(|number| crowded.ask(&format!("203.0.113.{number}"), path)).collect();
+    crowded.gate.open();
+    for client in &mut others {
+        let response = client.response().unwrap();
+        assert_eq!(response.status, 200, "{}", response.head);
+        crowded.film.assert_range(0..FILM, &response.body);
+    }
+    let statuses: Vec<_> = crowd.iter_mut().map(|client| client.response().unwrap().status).collect();
+    assert!(statuses.iter().all(|status| matches!(status, 200 | 503)), "{statuses:?}");
+}

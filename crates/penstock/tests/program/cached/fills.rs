@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use penstock_testkit::origin::{Origin, answer, write};
+use penstock_testkit::origin::{Origin, answer, file, range, write};
 use penstock_testkit::{Client, Content, Gate, until};
 
 use super::{Edge, SLICE};
@@ -220,4 +220,45 @@ fn a_client_beyond_the_limit_of_waiters_gets_503() {
         assert!((5..=7).contains(&served), "{served} were served at {path}");
     }
     assert_eq!(origin.asked().len(), 2);
+}
+
+#[test]
+fn an_origin_that_sends_less_than_it_is_asked_for_is_asked_for_the_rest() {
+    const MOST: usize = 30_000;
+    let film = Content::new(62, 5 * SLICE as u64 + 9);
+    let bytes = film.all();
+    let origin = Origin::start(move |head, _, stream| {
+        let (first, last) = range(head).expect("a part is asked for");
+        let part = &bytes[first..=last.min(first + MOST - 1).min(bytes.len() - 1)];
+        let end = first + part.len() - 1;
+        let fields = format!("ETag: \"v1\"\r\nContent-Range: bytes {first}-{end}/{}\r\n", bytes.len());
+        answer(stream, "206 Partial Content", &fields, part)
+    });
+    let edge = Edge::of(&origin);
+    let mut client = Client::plain(&edge.server);
+    let whole = client.get("/film.mp4");
+    assert_eq!(whole.status, 200, "{}", whole.head);
+    film.assert_range(0..5 * SLICE as u64 + 9, &whole.body);
+    let part = client.get_range("/other.mp4", 70_000, 200_000);
+    assert_eq!(part.status, 206, "{}", part.head);
+    film.assert_range(70_000..200_001, &part.body);
+}
+
+#[test]
+fn a_film_whose_servers_have_different_tags_reaches_its_first_viewer_whole() {
+    let film = Content::new(63, 20 * SLICE as u64 + 9);
+    let server = |tag: &'static str| {
+        let bytes = film.all();
+        Origin::start(move |head, _, stream| file(head, stream, tag, &bytes))
+    };
+    let (one, other) = (server("ETag: \"one\"\r\n"), server("ETag: \"other\"\r\n"));
+    let sites = format!("- origin: {{http: [\"{}\", \"{}\"]}}", one.url(), other.url());
+    let edge = Edge::with(&sites, "16MiB");
+    for path in ["/a.mp4", "/b.mp4", "/c.mp4", "/d.mp4"] {
+        let whole = Client::plain(&edge.server).get(path);
+        assert_eq!(whole.status, 200, "{}", whole.head);
+        film.assert_range(0..20 * SLICE as u64 + 9, &whole.body);
+    }
+    assert_eq!(edge.fetched("changed"), 0.0);
+    assert!(!one.asked().is_empty() && !other.asked().is_empty(), "films are spread over the servers");
 }

@@ -240,6 +240,28 @@ fn a_part_is_sent_to_all_while_it_is_made() {
 }
 
 #[test]
+fn a_part_passes_through_two_edges_while_it_is_made() {
+    let (more, origin) = part_in_chunks();
+    let inner = Edge::of(&origin);
+    let outer = Edge::before(&format!("- origin: {{http: [\"{}\"]}}", inner.server.plain_url("")));
+    let mut clients: Vec<_> = (0..5).map(|_| Client::plain(&outer.server)).collect();
+    more.send(b"first".to_vec()).unwrap();
+    for client in &mut clients {
+        client.ask("/s1.0.mp4");
+        assert_eq!(client.response_to_head().unwrap().status, 200);
+        assert_eq!(client.take(10).unwrap(), b"5\r\nfirst\r\n", "before it is whole");
+    }
+    more.send(b"more".to_vec()).unwrap();
+    drop(more);
+    for client in &mut clients {
+        assert_eq!(client.take(14).unwrap(), b"4\r\nmore\r\n0\r\n\r\n");
+    }
+    let part = clients[0].get_range("/s1.0.mp4", 3, 6);
+    assert_eq!((part.status, part.text()), (206, "stmo"));
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
 fn byte_ranges_of_a_segment_are_given_as_soon_as_they_are_made() {
     let (more, origin) = part_in_chunks();
     let edge = Edge::of(&origin);

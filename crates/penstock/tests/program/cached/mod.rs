@@ -14,6 +14,7 @@ mod hits;
 mod lies;
 mod live;
 pub(crate) mod low_latency;
+mod own_words;
 mod packager;
 pub(crate) mod passing;
 mod paths;
