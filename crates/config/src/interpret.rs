@@ -9,6 +9,7 @@ mod ciphers;
 mod client_certificates;
 mod cluster;
 mod compression;
+mod cors;
 mod early_data;
 mod ech;
 mod fleet;

@@ -31,10 +31,10 @@ pub use forwarding::Forwarded;
 pub use load::fuzz_config;
 pub use model::{
     Admin, Cache, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls, Config,
-    ConfiguredCertificate, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers, Health, HostPattern,
-    Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log,
-    MemoryTier, Ocsp, Origin, OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site, SiteCache, SpreadBy,
-    StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached,
+    ConfiguredCertificate, Cors, CorsOrigins, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers,
+    Health, HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig,
+    Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site,
+    SiteCache, SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached,
 };
 pub use reference::{keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};

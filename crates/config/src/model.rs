@@ -27,7 +27,9 @@ pub use self::keys::{KeyserverAccess, RemoteKeyPlace, TokenAccess};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
 pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3, SpreadBy, Uncached};
-pub use self::site::{DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache};
+pub use self::site::{
+    Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache,
+};
 pub use self::tls::{
     CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,
     Tickets, Tls,

@@ -212,6 +212,8 @@ section! {
         cache: Spanned<SiteCache>, "section", "";
         /// Response fields beyond those of the file.
         headers: Spanned<Headers>, "section", "";
+        /// What pages of other origins may do, with more than `headers.cors` says; see [caching.md](caching.md#cors). Without either the fields of an HTTP origin are sent, and it answers OPTIONS.
+        cors: Spanned<Cors>, "section", "left to the origin";
         /// Methods that are forwarded to an HTTP origin with their body, beside GET, HEAD and OPTIONS; see [caching.md](caching.md#other-methods). `[]` answers them with 405.
         methods: Texts, "list of names", "[POST, PUT, PATCH, DELETE]";
         /// How an HTTP origin learns the client's address: `x_forwarded` by `X-Forwarded-For`, `-Proto` and `-Host`, `forwarded` by `Forwarded` (RFC 7239), or not at all.
@@ -314,8 +316,24 @@ section! {
     Headers {
         /// Strict-Transport-Security, on HTTPS only: its `max-age` such as `180d`, or a section with more; see [tls.md](tls.md#hsts).
         hsts: Spanned<WordOr<Hsts>>, "time or section", "not sent";
-        /// Access-Control-Allow-Origin: `*` or one origin such as `https://player.example.com`.
+        /// Access-Control-Allow-Origin: `*` or one origin such as `https://player.example.com`. `cors` of the site has more.
         cors: Text, "origin", "not sent";
+    }
+}
+
+section! {
+    /// What pages of other origins may do with the responses of a site.
+    Cors {
+        /// The origins whose pages may read responses: `"*"`, or origins such as `https://player.example.com`. The origin of a request that is in the list is sent back.
+        origins: Texts, "list of origins", "required";
+        /// Allow requests with cookies and other credentials. Needs named origins.
+        credentials: Text, "`true`, `false`", "false";
+        /// Request fields that a page may send beside Range, If-Range, If-None-Match, If-Modified-Since and the four CMCD fields, such as `Authorization`.
+        allow: Texts, "list of names", "[]";
+        /// Response fields that a page may read beside Content-Length, Content-Range, Date, ETag, Age and Cache-Status.
+        expose: Texts, "list of names", "[]";
+        /// How long browsers may keep the answer to a preflight.
+        max_age: Text, "time", "1d";
     }
 }
 

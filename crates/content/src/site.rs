@@ -1,6 +1,7 @@
 //! What the configuration of a site makes of a request: the key of an object, its variant, the token of a signed URL.
 
 mod cache_request;
+mod cors;
 mod http_site;
 mod known_keys;
 mod live;
@@ -10,6 +11,7 @@ mod successors;
 mod variants;
 
 pub(crate) use cache_request::{CacheRequest, OwnWords, RequestFields, split_target};
+pub(crate) use cors::Cors;
 pub use http_site::HttpSite;
 pub(crate) use http_site::Sharing;
 pub use known_keys::KnownKeys;

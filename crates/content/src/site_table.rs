@@ -1,17 +1,17 @@
 //! Which site answers which host.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use penstock_config::{DotFiles, EarlyRequests, Forwarded, HostPattern, Hsts, Origin, SignedUrls};
-use penstock_http::HeadWriter;
+use penstock_config::{DotFiles, EarlyRequests, Forwarded, HostPattern, Hsts, Origin, SignedUrls, SiteCache};
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
 
 use crate::peers::Peers;
-use crate::site::HttpSite;
+use crate::site::{Cors, HttpSite};
 use crate::store::Store;
 
 /// One site, ready to serve.
@@ -38,16 +38,11 @@ pub struct Site {
     pub(crate) index: String,
     /// Value of Strict-Transport-Security, for HTTPS.
     pub(crate) hsts: Option<String>,
-    /// Value of Access-Control-Allow-Origin.
-    pub(crate) cors: Option<String>,
-    /// Field lines of every response in the clear, and over TLS.
-    lines: [Vec<u8>; 2],
+    /// What pages of other origins may do.
+    pub(crate) cors: Option<Cors>,
     /// Whether OPTIONS goes to the origin.
     forwards_options: bool,
 }
-
-/// Fields of responses that pages of other origins may read beside those that every page may (Fetch standard §3.2.4).
-const EXPOSED: &str = "Age, Cache-Status, Content-Length, Content-Range, Date, ETag";
 
 impl Site {
     /// Its place in the configuration, from 0 on: a number that the configuration bounds.
@@ -58,11 +53,6 @@ impl Site {
     /// Its first host, as configured.
     pub fn name(&self) -> &Arc<str> {
         &self.name
-    }
-
-    /// The field lines of every response.
-    pub(crate) fn lines(&self, secure: bool) -> &[u8] {
-        &self.lines[usize::from(secure)]
     }
 
     /// Whether OPTIONS goes to the origin: the site says nothing of its own about CORS.
@@ -77,19 +67,6 @@ impl Site {
             SiteOrigin::Directory(_) => None,
         }
     }
-}
-
-/// The field lines of every response of a site.
-fn site_lines(cors: Option<&str>, hsts: Option<&str>) -> Vec<u8> {
-    let mut lines = Vec::new();
-    let mut writer = HeadWriter::continuing(&mut lines);
-    if let Some(origin) = cors {
-        writer.field("Access-Control-Allow-Origin", origin).field("Access-Control-Expose-Headers", EXPOSED);
-    }
-    if let Some(policy) = hsts {
-        writer.field("Strict-Transport-Security", policy);
-    }
-    lines
 }
 
 /// Where the bytes of a site come from.
@@ -129,6 +106,23 @@ fn hsts_value(hsts: &Hsts) -> String {
     value
 }
 
+/// The caching of a site. Origin goes to an origin that decides on CORS, and selects responses if that says so.
+fn cache_of(raw: &penstock_config::Site) -> Cow<'_, SiteCache> {
+    if raw.headers.cors.is_some() || raw.cache.vary.iter().any(|name| name == "origin") {
+        return Cow::Borrowed(&raw.cache);
+    }
+    let mut cache = raw.cache.clone();
+    cache.vary.push("origin".to_owned());
+    Cow::Owned(cache)
+}
+
+/// Whether OPTIONS is a question for the origin: it knows which other origins may read its responses, unless the site says
+/// so. A preflight has no cookie, so a site with tokens answers itself.
+fn asks_origin_for_options(raw: &penstock_config::Site) -> bool {
+    let is_server = matches!(&raw.origin, Origin::Http(origin) if origin.s3.is_none());
+    is_server && raw.headers.cors.is_none() && raw.signed_urls.is_none()
+}
+
 impl SiteTable {
     /// Opens directories and origins of the sites. Those that `previous` has open are used again, with the files that
     /// the workers have open in them.
@@ -150,12 +144,15 @@ impl SiteTable {
                 }
                 (Origin::Http(http), _) if http.uncached.is_some() => {
                     let known = previous.into_iter().flat_map(Self::origins);
-                    SiteOrigin::Relayed(HttpSite::new(http, &raw.cache, None, known, peers))
+                    SiteOrigin::Relayed(HttpSite::new(http, &cache_of(raw), None, known, peers))
                 }
                 (Origin::Http(http), Some(store)) => {
                     let known = previous.into_iter().flat_map(Self::origins);
                     let token = raw.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
-                    SiteOrigin::Http(HttpSite::new(http, &raw.cache, token, known, peers), Arc::clone(store))
+                    SiteOrigin::Http(
+                        HttpSite::new(http, &cache_of(raw), token, known, peers),
+                        Arc::clone(store),
+                    )
                 }
                 // The caller opens a store if a site is cached.
                 (Origin::Http(_), None) => continue,
@@ -165,13 +162,10 @@ impl SiteTable {
                 Origin::Http(origin) if origin.s3.is_none() => raw.methods.clone(),
                 Origin::Http(_) | Origin::Directory(_) => Vec::new(),
             };
-            let (cors, hsts) = (raw.headers.cors.clone(), raw.headers.hsts.as_ref().map(hsts_value));
-            let is_http = matches!(&raw.origin, Origin::Http(origin) if origin.s3.is_none());
             let site = Arc::new(Site {
                 number,
                 name: raw.hosts.first().map(ToString::to_string).unwrap_or_default().into(),
-                lines: [site_lines(cors.as_deref(), None), site_lines(cors.as_deref(), hsts.as_deref())],
-                forwards_options: is_http && cors.is_none(),
+                forwards_options: asks_origin_for_options(raw),
                 origin,
                 allowed: [ALLOWED]
                     .into_iter()
@@ -184,8 +178,8 @@ impl SiteTable {
                 refuses_early: raw.early_data == EarlyRequests::Refuse,
                 dot_files: raw.dot_files,
                 index: raw.index.clone(),
-                hsts,
-                cors,
+                hsts: raw.headers.hsts.as_ref().map(hsts_value),
+                cors: raw.headers.cors.as_ref().map(Cors::new),
             });
             if let SiteOrigin::Http(http, _) = &site.origin
                 && let Some(sharing) = &http.sharing
@@ -264,7 +258,7 @@ mod tests {
             .map(|(number, hosts)| penstock_config::Site {
                 hosts: hosts.to_vec(),
                 origin: Origin::Directory(std::env::temp_dir()),
-                cache: penstock_config::SiteCache::default(),
+                cache: SiteCache::default(),
                 methods: Vec::new(),
                 forwarded: Forwarded::default(),
                 signed_urls: None,

@@ -11,6 +11,7 @@ mod target;
 
 pub use head::head_length;
 pub use line::{BodyFraming, HttpVersion, Method};
+use parse::Expectation;
 pub use parse::ValidatedHead;
 pub use path::{Path, PathFault};
 
@@ -35,7 +36,7 @@ pub struct Request<'h> {
     authority: Authority<'h>,
     body: BodyFraming,
     keep_alive: bool,
-    expect_continue: bool,
+    expectation: Expectation,
     known: KnownFields<'h>,
     field_lines: &'h [u8],
 }
@@ -124,7 +125,12 @@ impl<'h> Request<'h> {
 
     /// Whether the client holds a body back until it sees `100 Continue` (RFC 9110 §10.1.1).
     pub const fn expect_continue(&self) -> bool {
-        self.expect_continue
+        matches!(self.expectation, Expectation::Continue)
+    }
+
+    /// Whether the client expects something else than `100 Continue`: answer 417 (RFC 9110 §10.1.1).
+    pub const fn has_unknown_expectation(&self) -> bool {
+        matches!(self.expectation, Expectation::Unknown)
     }
 
     /// Range, for [`range::select`](crate::range::select).
@@ -188,10 +194,10 @@ impl<'h> Request<'h> {
         self.known.cdn_loop
     }
 
-    /// Every field line as it was sent: name in the client's spelling, value without the white
-    /// space around it.
+    /// Every field line as it was sent but Host, which [`authority`](Self::authority) replaces: name in the client's
+    /// spelling, value without the white space around it.
     pub fn fields(&self) -> impl Iterator<Item = (&'h str, &'h [u8])> + use<'h> {
-        fields_in(self.field_lines)
+        fields_in(self.field_lines).filter(|(name, _)| !name.eq_ignore_ascii_case("host"))
     }
 
     /// The values of all lines of one field, in order. `name` in any case.

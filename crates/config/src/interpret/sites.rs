@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_saphyr::Spanned;
 
 use super::cache::site_cache;
+use super::cors::cors;
 use super::early_data::early_requests;
 use super::origins::origin;
 use super::reader::Reader;
@@ -41,10 +42,11 @@ fn site(
 ) -> Option<Site> {
     let raw = &section.value;
     let hosts = hosts(section, taken, reader);
-    let headers = raw.headers.as_ref().map_or_else(Headers::default, |headers| Headers {
-        hsts: headers.value.hsts.as_ref().and_then(|raw| hsts(raw, reader)),
-        cors: headers.value.cors.as_ref().and_then(|text| cors(text, reader)),
-    });
+    let fields = raw.headers.as_ref().map(|headers| &headers.value);
+    let headers = Headers {
+        hsts: fields.and_then(|fields| hsts(fields.hsts.as_ref()?, reader)),
+        cors: cors(raw.cors.as_ref(), fields.and_then(|fields| fields.cors.as_ref()), reader),
+    };
     let index = raw.index.as_ref().and_then(|text| index(text, reader)).unwrap_or_else(|| INDEX.to_owned());
     let cache = site_cache(raw.cache.as_ref(), reader);
     let origin = origin(section, cluster, reader)?;
@@ -176,25 +178,6 @@ fn hsts(raw: &Spanned<WordOr<raw::Hsts>>, reader: &mut Reader<'_>) -> Option<Hst
         reader.fault(position(text), what, instead);
     }
     Some(hsts)
-}
-
-/// `*` or one origin in the form of the Origin field (RFC 6454 §6.2).
-fn cors(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
-    let origin = text.value.as_str();
-    let rest = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-    let authority_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
-    if origin == "*" || rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(authority_byte)) {
-        return Some(origin.to_owned());
-    }
-    let host_end = rest.and_then(|rest| rest.find('/'));
-    let instead = match (rest, host_end) {
-        (Some(rest), Some(end)) if end > 0 => {
-            format!("write {}", &origin[..origin.len() - rest.len() + end])
-        }
-        _ => "write \"*\" or an origin such as https://player.example.com".to_owned(),
-    };
-    reader.fault(position(text), format!("cors: `{origin}` is not an origin"), instead);
-    None
 }
 
 fn dot_files(text: Option<&Text>, reader: &mut Reader<'_>) -> DotFiles {

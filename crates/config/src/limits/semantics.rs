@@ -71,6 +71,12 @@ pub const PASSED_METHOD_BYTES: usize = 32;
 
 /// Fields of requests that a site forwards for cached objects.
 pub const VARY_NAMES_MAX: usize = 16;
+/// Origins, request fields or response fields that the `cors` of a site may list.
+pub const CORS_ENTRIES_MAX: usize = 64;
+/// Seconds that browsers may keep the answer to a preflight, unless the site says otherwise.
+pub const CORS_MAX_AGE_SECONDS: u64 = 86_400;
+/// The most of them that a site may say, in seconds.
+pub const CORS_MAX_AGE_SECONDS_MAX: u64 = 30 * 86_400;
 
 /// Variants of one object; the oldest goes.
 pub const VARIANTS: usize = 32;

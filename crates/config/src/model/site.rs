@@ -97,8 +97,45 @@ pub struct SiteCache {
 pub struct Headers {
     /// Strict-Transport-Security, on HTTPS only; `None` sends no such field.
     pub hsts: Option<Hsts>,
-    /// Value of Access-Control-Allow-Origin: `*` or one origin; `None` sends no such field.
-    pub cors: Option<String>,
+    /// What pages of other origins may do; `None` leaves that to an HTTP origin, and allows nothing for files.
+    pub cors: Option<Cors>,
+}
+
+/// Cross-origin resource sharing (Fetch §3.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cors {
+    /// The origins whose pages may read responses.
+    pub origins: CorsOrigins,
+    /// Whether requests may carry cookies and other credentials.
+    pub credentials: bool,
+    /// Request fields that are allowed beside those of every site.
+    pub allow: Vec<String>,
+    /// Response fields that are exposed beside those of every site.
+    pub expose: Vec<String>,
+    /// How long browsers may keep the answer to a preflight.
+    pub max_age: Duration,
+}
+
+/// Origins whose pages may read responses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CorsOrigins {
+    /// The same field for every request: `*` or one origin.
+    Same(String),
+    /// The origin of the request, if it is one of these.
+    Listed(Vec<String>),
+}
+
+impl Cors {
+    /// The same value for every request, `*` or one origin, and the defaults of the rest.
+    pub fn same(origin: &str) -> Self {
+        Self {
+            origins: CorsOrigins::Same(origin.to_owned()),
+            credentials: false,
+            allow: Vec::new(),
+            expose: Vec::new(),
+            max_age: Duration::from_secs(limits::CORS_MAX_AGE_SECONDS),
+        }
+    }
 }
 
 /// Strict-Transport-Security (RFC 6797 §6.1).

@@ -60,6 +60,7 @@ fn with_key(section: &str, line: &str) -> String {
         "sites.origin.timeouts" => with_key("sites.origin", &format!("timeouts: {{{line}}}")),
         "sites.origin.health" => with_key("sites.origin", &format!("health: {{path: /x, {line}}}")),
         "sites.headers.hsts" => with_key("sites", &format!("headers: {{hsts: {{max_age: 1d, {line}}}}}")),
+        "sites.cors" => with_key("sites", &format!("cors: {{origins: [\"*\"], {line}}}")),
         // Only where answers are cached.
         "sites.cache" => format!(
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}, cache: {{{line}}}}}]\n"

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_config::{
-    Config, EarlyData, EarlyRequests, Headers, HostPattern, Hsts, KernelTls, Limits, Origin, SessionCache,
-    Tickets, Tls, limits,
+    Config, Cors, CorsOrigins, EarlyData, EarlyRequests, Headers, HostPattern, Hsts, KernelTls, Limits,
+    Origin, SessionCache, Tickets, Tls, limits,
 };
 use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::TicketPolicy;
@@ -187,6 +187,9 @@ sites:
   - hosts: [a.example]
     origin: {directory: video}
     headers: {hsts: {max_age: 365d, include_subdomains: true, preload: true}}
+  - hosts: [b.example]
+    origin: {directory: video}
+    cors: {origins: [\"https://a.example\", \"http://b.example:8080\"], credentials: true, allow: [Authorization], expose: [X-Id], max_age: 1h}
 ";
     let plain = |days: u64| Hsts {
         max_age: Duration::from_secs(days * 86_400),
@@ -208,11 +211,21 @@ sites:
     assert_eq!(config.sites[0].early_data, EarlyRequests::Refuse);
     assert_eq!(
         config.sites[0].headers,
-        Headers { hsts: Some(plain(180)), cors: Some("https://player.example.com:8443".to_owned()) }
+        Headers { hsts: Some(plain(180)), cors: Some(Cors::same("https://player.example.com:8443")) }
     );
-    assert_eq!(config.sites[1].headers, Headers { hsts: Some(plain(0)), cors: Some("*".to_owned()) });
+    assert_eq!(config.sites[1].headers, Headers { hsts: Some(plain(0)), cors: Some(Cors::same("*")) });
     let longest = Hsts { include_subdomains: true, preload: true, ..plain(365) };
     assert_eq!(config.sites[2].headers, Headers { hsts: Some(longest), cors: None });
+    let cors = Cors {
+        origins: CorsOrigins::Listed(
+            ["https://a.example", "http://b.example:8080"].map(str::to_owned).into(),
+        ),
+        credentials: true,
+        allow: vec!["Authorization".to_owned()],
+        expose: vec!["X-Id".to_owned()],
+        max_age: Duration::from_secs(3600),
+    };
+    assert_eq!(config.sites[3].headers, Headers { hsts: None, cors: Some(cors) });
 }
 
 #[test]

@@ -432,6 +432,28 @@ fn headers_and_index_are_checked() {
             "cors: `https://a\\r\\nX: y` is not an origin; write \"*\" or an origin such as \
              https://player.example.com",
         ),
+        ("cors: {credentials: true}", "cors: it has no origins; add origins: [https://player.example.com]"),
+        (
+            "cors: {origins: [\"*\"], credentials: true}",
+            "credentials: browsers do not send them to a site that allows all origins; name the origins, or \
+             remove credentials",
+        ),
+        (
+            "cors: {origins: [\"*\", \"https://a.example\"]}",
+            "origins: `*` is every origin; remove the others or `*`",
+        ),
+        (
+            "cors: {origins: [a.example]}",
+            "origins: `a.example` is not an origin; write \"*\" or an origin such as https://player.example.com",
+        ),
+        (
+            "cors: {origins: [\"*\"], allow: [\"a b\"]}",
+            "allow: `a b` cannot be the name of a field; write a name such as Authorization",
+        ),
+        (
+            "cors: {origins: [\"*\"]}, headers: {cors: \"*\"}",
+            "cors: the site has a section cors as well; keep one of them",
+        ),
         ("dot_files: yes", "dot_files: `yes` is unknown; write allow or deny"),
         ("early_data: on", "early_data: `on` is unknown; write allow or refuse"),
         (

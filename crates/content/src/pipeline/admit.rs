@@ -12,6 +12,8 @@ use crate::site_table::Site;
 pub enum Refusal {
     /// No site answers for the authority.
     NoSite,
+    /// The client expects something else than `100 Continue` (RFC 9110 §10.1.1).
+    Expectation,
     /// The request came as early data, which the site refuses (RFC 8470 §5.2).
     Early,
     /// The request has passed through this site before (RFC 8586).
@@ -29,6 +31,7 @@ impl Refusal {
     pub fn status(self) -> Status {
         match self {
             Self::NoSite | Self::NoCluster => Status::MisdirectedRequest,
+            Self::Expectation => Status::ExpectationFailed,
             Self::Early => Status::TooEarly,
             Self::Loop => Status::LoopDetected,
             Self::Token(_) => Status::Forbidden,
@@ -42,6 +45,7 @@ impl Refusal {
         match self {
             Self::Body(rejection) => Some(rejection.reason),
             Self::NoCluster => Some("no_cluster"),
+            Self::Expectation => Some("unknown_expectation"),
             Self::NoSite | Self::Early | Self::Loop | Self::Token(_) => None,
         }
     }
@@ -56,9 +60,14 @@ pub(super) fn admit<'r>(
     site: &Site,
     client: ClientRequest<'r>,
 ) -> Result<Option<Bare<'r>>, Refusal> {
+    expectation(client)?;
     early(site, client)?;
     has_passed(site, client)?;
     token(context, site, client)
+}
+
+fn expectation(client: ClientRequest<'_>) -> Result<(), Refusal> {
+    if client.head.has_unknown_expectation() { Err(Refusal::Expectation) } else { Ok(()) }
 }
 
 fn early(site: &Site, client: ClientRequest<'_>) -> Result<(), Refusal> {

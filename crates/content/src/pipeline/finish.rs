@@ -17,8 +17,11 @@ pub(super) fn finish(exchange: &Exchange<'_>, response: &mut Response) {
     if site.hsts.is_some() || !secure {
         response.fields.remove(HSTS);
     }
-    let lines = site.lines(secure);
-    if !lines.is_empty() {
-        response.fields.writer().lines(lines);
+    let mut head = response.fields.writer();
+    if let Some(cors) = &site.cors {
+        cors.write(exchange.request, &site.allowed, &mut head);
+    }
+    if let (Some(policy), true) = (&site.hsts, secure) {
+        head.field("Strict-Transport-Security", policy);
     }
 }

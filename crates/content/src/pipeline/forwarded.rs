@@ -174,7 +174,8 @@ impl Forwarding {
             }
         };
         metrics.origin("answered");
-        if matches!(answer.status(), 200..400) {
+        // OPTIONS changes nothing (RFC 9110 §9.2.1).
+        if matches!(answer.status(), 200..400) && fetch.method != http::Method::OPTIONS {
             self.invalidate(&*answer).await;
         }
         let now = self.context.moment();

@@ -23,28 +23,6 @@ pub struct ClientRequest<'r> {
     pub early: bool,
 }
 
-/// Request fields that a preflight allows if it asks for none: conditions, ranges, and those of CMCD (CTA-5004 §2.1).
-const ALLOWED_FIELDS: &str = "Range, If-Range, If-None-Match, If-Modified-Since, CMCD-Object, CMCD-Request, CMCD-Session, \
-    CMCD-Status";
-/// Names that one preflight can ask for, in bytes.
-const ASKED_FIELDS_BYTES_MAX: usize = 1024;
-
-/// The request fields that a preflight allows: those that it asks for (Fetch standard §3.2.2). What a field means, its
-/// receiver decides: the token of a signed URL is judged with each request.
-fn allowed_fields<'r>(request: &'r Request<'_>) -> &'r str {
-    let asked = request.values("access-control-request-headers").next();
-    let is_list = |text: &&str| {
-        let mut bytes = text.bytes();
-        !text.is_empty()
-            && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~, ".contains(&byte))
-    };
-    asked
-        .filter(|value| value.len() <= ASKED_FIELDS_BYTES_MAX)
-        .and_then(|value| str::from_utf8(value).ok())
-        .filter(is_list)
-        .unwrap_or(ALLOWED_FIELDS)
-}
-
 /// One request while it is answered.
 pub(crate) struct Exchange<'e> {
     pub(crate) context: &'e Rc<Context>,
@@ -94,12 +72,6 @@ impl<'e> Exchange<'e> {
         let mut fields = Fields::new();
         let mut head = fields.writer();
         head.field("Allow", &site.allowed);
-        if site.cors.is_some() {
-            head.field("Access-Control-Allow-Methods", &site.allowed)
-                .field("Access-Control-Allow-Headers", allowed_fields(self.client.head))
-                .field("Access-Control-Max-Age", "86400")
-                .field("Vary", "Access-Control-Request-Headers");
-        }
         Response::without_content(Status::NoContent.code(), fields)
     }
 

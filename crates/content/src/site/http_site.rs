@@ -37,6 +37,8 @@ pub struct HttpSite {
     forwarded: Arc<[String]>,
     /// The cookie of signed URLs, which is neither part of a key nor for the origin.
     token_cookie: Option<String>,
+    /// Whether Origin is the only one.
+    forwards_origin_only: bool,
     /// The part of the query that distinguishes objects.
     query: QueryRules,
     live: LiveDirectories,
@@ -114,6 +116,7 @@ impl HttpSite {
             name,
             token_cookie: token_cookie.map(str::to_owned),
             query: cache.query.clone(),
+            forwards_origin_only: cache.vary == ["origin"],
             forwarded: cache.vary.clone().into(),
             lifetimes: DefaultLifetimes {
                 found: cache.default_ttl,
@@ -140,6 +143,9 @@ impl HttpSite {
 
     /// The fields of a request that go to the origin, by which its response may vary.
     pub(crate) fn forwarded_fields(&self, request: &Request<'_>) -> RequestFields {
+        if self.forwards_origin_only && request.origin().is_none() {
+            return RequestFields::default();
+        }
         variants::fields(request, &self.forwarded, self.token_cookie.as_deref())
     }
 
@@ -152,12 +158,11 @@ impl HttpSite {
         moment: u64,
     ) -> CacheRequest<'r> {
         let target = self.target(request.raw_path(), request.query());
-        if self.forwarded.is_empty() {
-            let key = known.get(&self.name, &target);
-            return CacheRequest::new(key, target, early, moment);
-        }
         let fields = self.forwarded_fields(request);
-        let key = variants::key_of(&self.name, &target, &fields, &[]);
+        let key = match fields.is_empty() {
+            true => known.get(&self.name, &target),
+            false => variants::key_of(&self.name, &target, &fields, &[]),
+        };
         let forwarded = Arc::clone(&self.forwarded);
         CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, early, moment) }
     }

@@ -5,6 +5,7 @@
 //! all requests for a target share one key, so every object is compared with the request before it is used.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use penstock_cache::{Budget, Key};
@@ -23,6 +24,8 @@ const SHARDS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Variants {
     shards: [Mutex<HashMap<Key, Varied>>; SHARDS],
+    /// Whether any object varies: until then no request takes a lock.
+    any_varies: AtomicBool,
     /// Memory that the entries share with the index.
     budget: Arc<Budget>,
 }
@@ -102,12 +105,13 @@ pub(crate) fn is_same_variant(one: &[(String, String)], other: &[(String, String
 
 impl Variants {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::default()), budget }
+        Self { shards: std::array::from_fn(|_| Mutex::default()), any_varies: AtomicBool::new(false), budget }
     }
 
     /// The key of a request by what is known now, if that is another key than the request has.
     pub(crate) fn other_key(&self, request: &CacheRequest<'_>, site: &str) -> Option<Key> {
-        if request.forwarded.is_empty() {
+        // Without fields the key is the same whatever the object varies by.
+        if request.fields.is_empty() || !self.any_varies.load(Ordering::Relaxed) {
             return None;
         }
         let shard = self.shard(&request.primary);
@@ -157,6 +161,7 @@ impl Variants {
             shard.clear();
             self.budget.release(bytes);
         }
+        self.any_varies.store(true, Ordering::Relaxed);
         let before = shard.get(&request.primary).map_or(0, Varied::bytes);
         let varied = shard.entry(request.primary).or_default();
         varied.fields.extend(names.iter().filter(|name| request.forwarded.contains(name)).cloned());

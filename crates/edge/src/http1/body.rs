@@ -33,7 +33,8 @@ impl<'c> Http1Body<'c> {
         started: Instant,
         settings: &'c Settings,
     ) -> Self {
-        let (framing, is_held_back) = (request.body(), request.expect_continue());
+        let framing = request.body();
+        let is_held_back = request.expect_continue() || request.has_unknown_expectation();
         let decoder = BodyDecoder::new(framing, settings.limits.body_bytes);
         Self { connection, settings, framing, is_held_back, started, decoder }
     }

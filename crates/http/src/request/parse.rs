@@ -21,7 +21,7 @@ impl<'h> Request<'h> {
     ///
     /// # Errors
     /// 400 for malformed syntax and for anything that leaves the framing in doubt (RFC 9112 §6.3,
-    /// §11.2); 414 and 431 over a limit; 417 for an expectation other than `100-continue`; 501 for a
+    /// §11.2); 414 and 431 over a limit; 501 for a
     /// transfer coding other than chunked or an overlong method; 505 for another protocol version.
     pub fn parse(head: &'h [u8], limits: &HeadLimits) -> Result<Self, Rejection> {
         if head.len() > limits.head_bytes {
@@ -56,7 +56,7 @@ impl<'h> Request<'h> {
         let body = fields.body(version)?;
         let target = target::split(line.method, raw_target).map_err(Rejection::malformed)?;
         let authority = fields.authority(version)?;
-        assemble(&line, fields, Routing { body, target, authority }, &head[lines_start..])
+        Ok(assemble(&line, fields, Routing { body, target, authority }, &head[lines_start..]))
     }
 }
 
@@ -97,8 +97,7 @@ impl<'h> Request<'h> {
             Authority::parse(head.authority).ok_or_else(|| refused(Status::BadRequest, "host"))?;
         let line = RequestLine { method, raw_target, version: HttpVersion::Http2 };
         let routing = Routing { body: head.body, target, authority };
-        assemble(&line, FieldValues::of_lines(head.lines), routing, head.lines)
-            .map_err(|rejection| refused(rejection.status, rejection.reason))
+        Ok(assemble(&line, FieldValues::of_lines(head.lines), routing, head.lines))
     }
 }
 
@@ -116,27 +115,20 @@ struct Routing<'h> {
     authority: Authority<'h>,
 }
 
-/// Checks line and fields together.
+/// Puts line and fields together.
 fn assemble<'h>(
     line: &RequestLine<'h>,
     fields: FieldValues<'h>,
     routing: Routing<'h>,
     field_lines: &'h [u8],
-) -> Result<Request<'h>, Rejection> {
+) -> Request<'h> {
     let Routing { body, target, authority } = routing;
     let keep_alive = fields.keep_alive(line.version);
-    // A refusal is written without the request: it has a body, which a client that sent HEAD would take for the
-    // next response, and no word of keep-alive, without which HTTP/1.0 expects the end.
-    let refusal_is_unclear = line.method == Method::Head || line.version == HttpVersion::Http10;
-    let close = !keep_alive || body != BodyFraming::None || refusal_is_unclear;
-    if fields.expectation == Expectation::Unknown && line.version != HttpVersion::Http10 {
-        return Err(Rejection { status: Status::ExpectationFailed, reason: "unknown_expectation", close });
-    }
     let (raw_path, query) = match target.path.starts_with('/') {
         true => (uri::normalise_path(target.path), target.query.map(uri::normalise)),
         false => (target.path.into(), target.query.map(Into::into)),
     };
-    Ok(Request {
+    Request {
         method: line.method,
         version: line.version,
         raw_target: line.raw_target,
@@ -148,12 +140,14 @@ fn assemble<'h>(
         body,
         keep_alive,
         // HTTP/1.0 knows no interim responses, and without a body there is nothing to wait for.
-        expect_continue: fields.expectation == Expectation::Continue
-            && line.version != HttpVersion::Http10
-            && body != BodyFraming::None,
+        expectation: match fields.expectation {
+            _ if line.version == HttpVersion::Http10 => Expectation::None,
+            Expectation::Continue if body == BodyFraming::None => Expectation::None,
+            expectation => expectation,
+        },
         known: fields.known,
         field_lines,
-    })
+    }
 }
 
 fn method_of(name: &str) -> Result<Method<'_>, Rejection> {
@@ -180,8 +174,9 @@ struct FieldValues<'h> {
     known: KnownFields<'h>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Expectation {
+/// What the client expects before it sends its body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Expectation {
     #[default]
     None,
     Continue,

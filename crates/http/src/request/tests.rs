@@ -79,7 +79,8 @@ fn fields_come_as_they_were_sent() {
     let fields: Vec<_> = request.fields().collect();
     assert_eq!(
         fields,
-        [("hOsT", &b"a"[..]), ("X-A", b"one:two"), ("X-Empty", b""), ("x-a", "\u{e9}".as_bytes()),]
+        [("X-A", &b"one:two"[..]), ("X-Empty", b""), ("x-a", "\u{e9}".as_bytes())],
+        "the authority replaces Host"
     );
     assert_eq!(request.values("X-a").collect::<Vec<_>>(), [&b"one:two"[..], "\u{e9}".as_bytes()]);
     assert_eq!(request.host(), "a");
@@ -413,7 +414,7 @@ fn sixteen_kibibytes_of_head_are_read_and_one_byte_more_is_431() {
 #[test]
 fn a_hundred_fields_are_read_and_one_more_is_431() {
     let head_of = |fields: usize| with_fields(&"X: y\r\n".repeat(fields - 1));
-    assert_eq!(accepted(&head_of(100)).fields().count(), 100);
+    assert_eq!(accepted(&head_of(100)).fields().count(), 99, "and Host");
     check_refused(head_of(101), Status::RequestHeaderFieldsTooLarge, "too_many_fields");
     // A caller cannot allow more than the table on the stack holds.
     let generous = HeadLimits { fields: usize::MAX, ..LIMITS };
@@ -467,7 +468,7 @@ fn only_a_client_with_a_body_waits_for_continue() {
     for fields in
         ["Expect: tea\r\n", "Expect: 100-continue, tea\r\n", "Expect: tea\r\nExpect: 100-continue\r\n"]
     {
-        check_refused(with_fields(fields), Status::ExpectationFailed, "unknown_expectation");
+        assert!(accepted(&with_fields(fields)).has_unknown_expectation(), "{fields}");
     }
 }
 
@@ -554,7 +555,6 @@ fn a_validated_head_that_is_no_request_is_refused_without_closing() {
         (of("GET", "a", Some("*"), b""), Status::BadRequest),
         (of("GET", "a", Some("http://b/"), b""), Status::BadRequest),
         (of("GET", "a", Some(&long), b""), Status::UriTooLong),
-        (of("POST", "a", Some("/"), b"expect: magic\r\n"), Status::ExpectationFailed),
     ] {
         let rejection = refused.unwrap_err();
         assert_eq!((rejection.status, rejection.close), (status, false));

@@ -378,6 +378,25 @@ fn a_preflight_may_ask_for_ranges() {
 }
 
 #[test]
+fn pages_that_refuse_a_request_have_the_cors_fields_of_its_site() {
+    let origin = penstock_testkit::origin::Origin::start(|_, _, _| false);
+    let server = Setup::new()
+        .sites(&format!("- {{origin: {{http: [\"{}\"]}}, headers: {{cors: \"*\"}}}}", origin.url()))
+        .limits("body_bytes: 10")
+        .start();
+    let body = server.write("body", &"x".repeat(2000));
+    for (status, args) in [("413", ["-H", "Expect:"]), ("417", ["-H", "Expect: magic"])] {
+        for version in ["--http1.1", "--http2"] {
+            let curl = Tool::curl(&server).arg(version).args(args).args(["-i", "-o", "-", "--data-binary"]);
+            let text = curl.arg(format!("@{}", body.display())).arg(server.url("/x")).run().text();
+            assert!(text.lines().next().is_some_and(|line| line.contains(status)), "{version} {text}");
+            assert!(text.to_ascii_lowercase().contains("access-control-allow-origin: *"), "{version} {text}");
+        }
+    }
+    assert_eq!(origin.requests(), 0);
+}
+
+#[test]
 fn a_host_of_no_site_is_421() {
     let server = Setup::new().sites("- {hosts: [localhost], origin: {directory: root}}").start();
     server.write("a.mp4", "x");

@@ -320,3 +320,33 @@ fn a_range_of_a_large_object_is_relayed_as_a_range() {
     body.assert_range(500_000..1_500_001, &part.body);
     assert_eq!(range(&origin.asked()[0]), Some((500_000, 1_500_000)));
 }
+
+#[test]
+fn a_server_sees_the_one_authority_that_the_rules_were_applied_to() {
+    let origin = Origin::start(|head, _, stream| {
+        let seen = ["host", "x-forwarded-host"].map(|name| field(head, name).unwrap_or_default());
+        answer(stream, "200 OK", "", seen.join(" ").as_bytes())
+    });
+    for cache in ["", ", cache: off"] {
+        let sites = format!("- {{hosts: [public.example], origin: {{http: [\"{}\"]{cache}}}}}", origin.url());
+        let server = Setup::new().workers(1).sites(&sites).start();
+        let ask = |request: &str| {
+            let response = Client::plain(&server).request(request.to_owned());
+            (response.status, String::from_utf8(response.body).unwrap())
+        };
+        let post = "Host: vip.example\r\nContent-Length: 0\r\n\r\n";
+        for authority in ["public.example", "public.example:8080"] {
+            let (status, seen) = ask(&format!("POST http://{authority}/secret HTTP/1.1\r\n{post}"));
+            let (host, forwarded) = seen.split_once(' ').unwrap();
+            assert_eq!((status, forwarded), (200, authority), "{cache}");
+            if !cache.is_empty() {
+                assert_eq!(host, authority, "a relay asks its server by the host that the client asked");
+            }
+        }
+        let (status, _) = ask(&format!(
+            "POST http://vip.example/secret HTTP/1.1\r\nHost: public.example\r\n{}",
+            "Content-Length: 0\r\n\r\n"
+        ));
+        assert_eq!(status, 421, "{cache}");
+    }
+}
