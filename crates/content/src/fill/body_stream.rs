@@ -224,6 +224,21 @@ impl BodyStream {
         }
     }
 
+    /// Takes a place among those that wait for bytes, unless it has one.
+    ///
+    /// # Errors
+    /// There is no place, and the response has not begun.
+    fn enter_wait(&mut self, context: &Rc<Context>, followers: usize) -> Result<(), BodyError> {
+        if self.waiting.is_none() {
+            match context.enter_wait(self.requester, followers) {
+                Ok(place) => self.waiting = Some(place),
+                Err(_) if self.counted.is_none() => return Err(BodyError::Crowded),
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Bytes from the start of `range`; `None` if the state has changed and is worth another look.
     async fn advance(
         &mut self,
@@ -249,14 +264,7 @@ impl BodyStream {
             }
             SliceClaim::Filling(mut follower) => {
                 self.prefetch(context, slice, range.end);
-                if self.waiting.is_none() {
-                    match context.enter_wait(self.requester, follower.followers()) {
-                        Ok(place) => self.waiting = Some(place),
-                        Err(_) if self.counted.is_none() => return Err(BodyError::Crowded),
-                        // Its response has begun.
-                        Err(_) => {}
-                    }
-                }
+                self.enter_wait(context, follower.followers())?;
                 let progress = follower.progress();
                 if progress.bytes > from
                     && let Some(lease) = follower.lease()
