@@ -22,6 +22,8 @@ mod no_space;
 #[cfg(test)]
 mod own_words;
 #[cfg(test)]
+mod public_bugs;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod relays;
