@@ -170,6 +170,23 @@ fn every_path_named_in_the_documents_exists() {
 }
 
 #[test]
+fn every_test_named_beside_a_bug_of_another_server_exists() {
+    let tests: String = rust_files("crates").into_values().collect();
+    let text = read("docs/field-bugs.md");
+    let rows: Vec<_> = text.lines().filter(|line| line.starts_with("| [")).collect();
+    assert!(!rows.is_empty());
+    for row in rows {
+        let named: Vec<_> = row.split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "no test in {row}");
+        for name in named {
+            let declared = format!("#[test]\nfn {name}() {{");
+            let is_there = tests.contains(&declared) || tests.contains(&declared.replace('\n', "\n    "));
+            assert!(is_there, "docs/field-bugs.md names {name}, which is no test");
+        }
+    }
+}
+
+#[test]
 fn unsafe_code_stands_in_sys_alone() {
     for name in real_arrows().into_keys().filter(|name| name != "sys") {
         let entry =
