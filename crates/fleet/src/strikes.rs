@@ -63,11 +63,13 @@ impl FleetStrikes {
     pub(crate) async fn keep(&self) -> Result<(), Fault> {
         let now = seconds(SystemTime::now());
         let run = self.link.run();
-        let mut commands = Pipeline::with_capacity(2);
+        let mut commands = Pipeline::with_capacity(3);
+        // There is no such entry; a replica refuses the command.
+        commands.cmd("DEL").arg(format!("{}strikes:none", self.prefix));
         commands.cmd("GETRANGE").arg(self.begin_name()).arg(0).arg(TIME_DIGITS);
         commands.cmd("GETRANGE").arg(self.run_name()).arg(0).arg(RUN_DIGITS);
         let found = match self.link.ask_patiently(Operation::Strike, &commands).await {
-            Ok(answers) => Register::of(&answers, run.as_deref(), now),
+            Ok(answers) => Register::of(answers.get(1..).unwrap_or_default(), run.as_deref(), now),
             Err(Fault::WrongType) => Register::Damaged,
             Err(fault) => return Err(fault),
         };

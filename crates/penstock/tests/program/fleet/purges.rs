@@ -221,7 +221,6 @@ fn a_store_that_comes_back_from_an_older_snapshot_loses_no_purge() {
     let kept = [&one, &other, &third].map(|edge| edge.get("/kept"));
     other.kill();
     assert_eq!(applied(&one.purge("url=/film")).0, 2);
-    let newer = third.get("/film");
     fleet.store.kill();
     one.server.expect_warning("fleet: the store came back without the last purges");
     fleet.store.start_again();
@@ -231,7 +230,6 @@ fn a_store_that_comes_back_from_an_older_snapshot_loses_no_purge() {
     other.start_again();
     assert_ne!(other.get("/film"), film, "the purge that it missed was in no snapshot");
     assert_eq!([&one, &other, &third].map(|edge| edge.get("/kept")), kept, "no edge purges everything");
-    assert_ne!(third.get("/film"), "", "{newer}");
     for edge in [&one, &other, &third] {
         assert_eq!(edge.count("penstock_fleet_purges_missed_total"), 0.0);
     }
