@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use penstock_cache::Presence;
 use penstock_cache::purge::{Pattern, Scope};
+use penstock_config::limits;
 use penstock_http::range::{Ranges, select};
 use penstock_http::{Method, Request, Status};
 
@@ -18,8 +19,9 @@ use crate::cached::{LookupResult, find_fresh};
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fill::slices_of;
+use crate::nodes::purge_cluster::learn_missed;
 use crate::peers::peer_fields as fields;
-use crate::peers::{ALIVE, Peers};
+use crate::peers::{ALIVE, MissingNodes, Peers};
 use crate::pipeline::{from_cache, from_object};
 use crate::requester::{Hop, Requester};
 use crate::response::{Body, ChunkSource, ClientRequest, Exchange, Fields, Response};
@@ -55,7 +57,7 @@ pub(crate) async fn respond_to_peer(
         (Method::Other(_), Some(site)) => forget(&exchange, service, site),
         (Method::Other(_), None) if value(request, fields::PURGE).is_some() => {
             service.peers.note_purge(context.now());
-            purge(&exchange, service.store).await
+            purge(&exchange, service.store, service.peers).await
         }
         _ => exchange.page(Status::NotFound),
     };
@@ -144,12 +146,18 @@ async fn held(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<Store>)
 }
 
 /// Purges here what another node was told to purge. The answer comes when the purge is in force.
-async fn purge(exchange: &Exchange<'_>, store: Option<&Arc<Store>>) -> Response {
+async fn purge(exchange: &Exchange<'_>, store: Option<&Arc<Store>>, peers: &Arc<Peers>) -> Response {
     let Some((pattern, soft)) = pattern(exchange.request) else { return exchange.page(Status::BadRequest) };
     let done = || Response::without_content(Status::NoContent.code(), Fields::new());
     let Some(store) = store.map(Arc::clone) else { return done() };
+    let told = value(exchange.request, fields::PURGE_MISSING).and_then(missing_nodes);
+    let peers = Arc::clone(peers);
     let purging = exchange.context.io.run(move || {
         let clock = Clock::system();
+        // First: nothing is asked of these nodes once the purge is in force here.
+        if let Some(told) = told {
+            learn_missed(&store, &peers, (&pattern, soft), told);
+        }
         store.purge_pattern(&pattern, soft, (clock.now(), clock.wall())).map(drop)
     });
     let outcome = match purging {
@@ -184,6 +192,32 @@ pub(crate) fn purge_fields(pattern: &Pattern, soft: bool) -> Vec<(&'static str, 
         .collect()
 }
 
+/// The nodes that have missed a purge, as text. `None` if that is too long for a field: the nodes that are asked then
+/// learn it from those themselves.
+pub(crate) fn missing_text(missing: &MissingNodes) -> Option<String> {
+    let MissingNodes { ordered, taker, nodes, settled } = missing;
+    let word = if *settled { "settled" } else { "missing" };
+    let nodes: Vec<String> = nodes.iter().map(|node| fields::escape(node.as_bytes())).collect();
+    let text = format!("{word} {ordered} {} {}", fields::escape(taker.as_bytes()), nodes.join(","));
+    (text.len() <= limits::PEER_MISSING_BYTES).then_some(text)
+}
+
+/// Reads what [`missing_text`] wrote.
+fn missing_nodes(text: &[u8]) -> Option<MissingNodes> {
+    let mut words = str::from_utf8(text).ok()?.splitn(4, ' ');
+    let settled = match words.next()? {
+        "settled" => true,
+        "missing" => false,
+        _ => return None,
+    };
+    let ordered = words.next()?.parse().ok()?;
+    let taker = fields::unescape(words.next()?.as_bytes())?;
+    // A field loses the space at its end.
+    let nodes = words.next().unwrap_or_default().split(',').filter(|node| !node.is_empty());
+    let nodes = nodes.map(|node| fields::unescape(node.as_bytes())).collect::<Option<_>>()?;
+    Some(MissingNodes { ordered, taker, nodes, settled })
+}
+
 fn pattern(request: &Request<'_>) -> Option<(Pattern, bool)> {
     let kind = str::from_utf8(value(request, fields::PURGE)?).ok()?;
     let (kind, soft) = kind.strip_suffix(SOFT).map_or((kind, false), |kind| (kind, true));
@@ -200,4 +234,25 @@ fn pattern(request: &Request<'_>) -> Option<(Pattern, bool)> {
         None => None,
     };
     Some((Pattern { place, scope }, soft))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_nodes_are_read_as_they_were_written() {
+        for (nodes, settled) in [(vec![], true), (vec!["e 2"], false), (vec!["e2", "%3", "[::1]"], false)] {
+            let nodes = nodes.into_iter().map(str::to_owned).collect();
+            let told = MissingNodes { ordered: u64::MAX, taker: "edge 1".to_owned(), nodes, settled };
+            let text = missing_text(&told).unwrap();
+            assert_eq!(missing_nodes(text.trim_end().as_bytes()), Some(told), "{text}");
+        }
+        for wrong in ["", "missing", "missing x e1 e2", "lost 1 e1 e2", "missing 1 %zz e2", "settled 1"] {
+            assert_eq!(missing_nodes(wrong.as_bytes()), None, "{wrong}");
+        }
+        let nodes = vec!["e".repeat(limits::PEER_MISSING_BYTES)];
+        let long = MissingNodes { ordered: 1, taker: String::new(), nodes, settled: false };
+        assert_eq!(missing_text(&long), None);
+    }
 }
