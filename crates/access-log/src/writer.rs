@@ -29,7 +29,7 @@ pub(super) struct Writer<R> {
     shared: Arc<Shared>,
     gather: Duration,
     batch: Batch,
-    warnings: Warnings,
+    outage: Outage,
 }
 
 /// The open file and its path.
@@ -47,10 +47,13 @@ struct Batch {
     torn: bool,
 }
 
-/// Limits how often a lasting fault is logged.
+/// Records that were lost since the log was last said to be whole, and how often that is said.
 #[derive(Debug, Default)]
-struct Warnings {
-    last: Option<Instant>,
+struct Outage {
+    lost: u64,
+    /// Whether a warning was logged since then.
+    is_said: bool,
+    last_warning: Option<Instant>,
 }
 
 impl<R: Record> Writer<R> {
@@ -60,7 +63,7 @@ impl<R: Record> Writer<R> {
         shared: Arc<Shared>,
         gather: Duration,
     ) -> Self {
-        Self { file, records, shared, gather, batch: Batch::default(), warnings: Warnings::default() }
+        Self { file, records, shared, gather, batch: Batch::default(), outage: Outage::default() }
     }
 
     /// Writes records until the log is closed, then writes the rest of the queue.
@@ -116,17 +119,31 @@ impl<R: Record> Writer<R> {
     fn write_batch(&mut self) {
         let (written, result) = self.batch.write(&mut self.file.file);
         self.shared.counters.written(written);
-        if let Err((lost, error)) = result {
-            self.lost(lost, &error);
+        match result {
+            Err((lost, error)) => self.lost(lost, &error),
+            Ok(()) if written > 0 => {
+                if let Some(lost) = self.outage.end(Instant::now()) {
+                    let path = self.file.path.display();
+                    tracing::warn!(%path, lost, "the access log is written again; {lost} records were lost");
+                }
+            }
+            Ok(()) => {}
         }
     }
 
     fn lost(&mut self, records: u64, error: &io::Error) {
         self.shared.counters.lost(LogLoss::WriteError, records);
-        if self.warnings.due(Instant::now()) {
+        if self.outage.add(records, Instant::now()) {
             let path = self.file.path.display();
             let total = self.shared.counters.total_lost(LogLoss::WriteError);
-            tracing::warn!(%path, %error, total, "cannot write the access log; its records are lost");
+            let remedy = match error.kind() {
+                io::ErrorKind::StorageFull => {
+                    "; free space on its disk, or name a file on another in log.access"
+                }
+                io::ErrorKind::QuotaExceeded => "; raise the quota of its user, or free some of it",
+                _ => "",
+            };
+            tracing::warn!(%path, %error, total, "cannot write the access log; its records are lost{remedy}");
         }
     }
 
@@ -174,15 +191,22 @@ fn append_to(path: &Path) -> io::Result<File> {
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let mut options = OpenOptions::new();
     let options = options.append(true).create(true).mode(0o640).custom_flags(nonblocking);
-    let file = options.open(path).map_err(|error| {
-        if Errno::from_io_error(&error) == Some(Errno::NXIO) {
-            return io::Error::new(error.kind(), "it is a named pipe that no process reads");
-        }
-        error
-    })?;
+    let file = options.open(path).map_err(explained)?;
     // Only opening must not wait: the log thread may.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
+}
+
+/// An error of opening with its remedy. Other errors stay as they are, with their number.
+fn explained(error: io::Error) -> io::Error {
+    let what = match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => "it is a named pipe that no process reads",
+        Some(Errno::ACCESS) => {
+            "Permission denied; give the file, or its directory if it is missing, to the user of the server with `chown`"
+        }
+        _ => return error,
+    };
+    io::Error::new(error.kind(), what)
 }
 
 /// Standard output or standard error, if the path is one of their names. A socket, which systemd gives a service, cannot be opened
@@ -236,13 +260,32 @@ fn lines_in(bytes: &[u8]) -> u64 {
     bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
 }
 
-impl Warnings {
-    fn due(&mut self, now: Instant) -> bool {
-        let due = self.last.is_none_or(|last| now.saturating_duration_since(last) >= WARNING_INTERVAL);
-        if due {
-            self.last = Some(now);
+impl Outage {
+    /// Adds lost records. Returns whether a warning is due: the first, and one in each interval while the fault lasts.
+    fn add(&mut self, records: u64, now: Instant) -> bool {
+        self.lost += records;
+        let is_due = self.is_due(now);
+        self.is_said |= is_due;
+        is_due
+    }
+
+    /// Ends the outage, if there is one: records are written again. Returns the number of lost records if that is to be
+    /// logged; records of an outage that is not logged count for the next one.
+    fn end(&mut self, now: Instant) -> Option<u64> {
+        if self.lost == 0 || !self.is_said && !self.is_due(now) {
+            return None;
         }
-        due
+        self.is_said = false;
+        Some(std::mem::take(&mut self.lost))
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_recent = |last| now.saturating_duration_since(last) < WARNING_INTERVAL;
+        let is_due = !self.last_warning.is_some_and(is_recent);
+        if is_due {
+            self.last_warning = Some(now);
+        }
+        is_due
     }
 }
 
@@ -319,10 +362,37 @@ mod tests {
     #[test]
     fn a_lasting_fault_is_logged_once_a_minute() {
         let start = Instant::now();
-        let mut warnings = Warnings::default();
+        let mut outage = Outage::default();
         let due: Vec<bool> = [0, 1, 59, 60, 61, 119, 120, 600]
-            .map(|second| warnings.due(start + Duration::from_secs(second)))
+            .map(|second| outage.add(1, start + Duration::from_secs(second)))
             .to_vec();
         assert_eq!(due, [true, false, false, true, false, false, true, true]);
+    }
+
+    #[test]
+    fn the_end_of_an_outage_is_logged_with_all_records_that_were_lost() {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        let mut outage = Outage::default();
+        assert_eq!(outage.end(at(0)), None, "nothing was lost");
+        assert!(outage.add(6000, at(0)));
+        assert!(!outage.add(38, at(1)));
+        assert_eq!(outage.end(at(2)), Some(6038));
+        assert_eq!(outage.end(at(3)), None);
+        // A disk that is full again and again is logged once a minute, and loses no number.
+        assert!(!outage.add(5, at(4)));
+        assert_eq!(outage.end(at(5)), None);
+        assert!(!outage.add(7, at(6)));
+        assert_eq!(outage.end(at(70)), Some(12));
+    }
+
+    #[test]
+    fn a_log_that_may_not_be_opened_says_what_to_do() {
+        let said = explained(io::Error::from(Errno::ACCESS)).to_string();
+        assert!(said.starts_with("Permission denied") && said.contains("chown"), "{said}");
+        let full = explained(io::Error::from(Errno::NOSPC));
+        assert_eq!(Errno::from_io_error(&full), Some(Errno::NOSPC), "its number tells that it may be gone");
+        let said = explained(io::Error::from(Errno::NXIO)).to_string();
+        assert_eq!(said, "it is a named pipe that no process reads");
     }
 }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use penstock_sys::lock::Unpoisoned;
 use tokio::sync::watch;
 
 use crate::disk::DiskSlice;
 use crate::lease::Lease;
-use crate::memory::Slot;
+use crate::memory::{Slot, WriteError};
 
 /// The state of a fill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +25,10 @@ pub struct Progress {
 /// Why bytes could not be kept.
 #[derive(Debug)]
 pub enum FillError {
-    /// All of the tier is being sent or filled.
+    /// All of the tier is being sent or filled, or its file system is full.
     NoSpace,
+    /// The file of the tier was truncated, and with it the bytes so far.
+    Lost,
     /// The error of the system.
     Io(io::Error),
 }
@@ -34,12 +37,23 @@ impl fmt::Display for FillError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSpace => f.write_str("there is no space in the cache"),
+            Self::Lost => f.write_str("the file of the cache was truncated"),
             Self::Io(error) => write!(f, "cannot write to the cache: {error}"),
         }
     }
 }
 
 impl std::error::Error for FillError {}
+
+impl From<WriteError> for FillError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Full => Self::NoSpace,
+            WriteError::Lost => Self::Lost,
+            WriteError::System(error) => Self::Io(error),
+        }
+    }
+}
 
 /// The place that a fill has found for its slice.
 #[derive(Clone)]
@@ -67,7 +81,7 @@ impl Filling {
 
     /// Takes the slice that is to be verified, if there is one.
     pub(crate) fn take_unverified(&self) -> Option<Arc<Slot>> {
-        self.unverified.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.unverified.lock().unpoisoned().take()
     }
 
     /// Counts a request for the slice.

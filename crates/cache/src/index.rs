@@ -5,8 +5,9 @@ mod table;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use penstock_sys::lock::Unpoisoned;
 use tokio::sync::watch;
 
 use crate::budget::Budget;
@@ -84,7 +85,7 @@ impl<D: Describe> Shard<D> {
     }
 
     fn lock(&self) -> MutexGuard<'_, ShardState<D>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 }
 
@@ -381,7 +382,7 @@ impl<D: Describe> Index<D> {
     }
 
     fn dormant(&self) -> MutexGuard<'_, HashMap<Key, Arc<Dormant>, KeyHashing>> {
-        self.dormant.lock().unwrap_or_else(PoisonError::into_inner)
+        self.dormant.lock().unpoisoned()
     }
 
     fn shard(&self, key: &Key) -> &Shard<D> {

@@ -37,6 +37,7 @@ pub mod inspect;
 mod key;
 mod lease;
 mod memory;
+mod not_copied;
 mod numbers;
 mod object;
 pub mod purge;

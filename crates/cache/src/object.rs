@@ -4,16 +4,19 @@ mod slice_copy;
 mod slices;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use arc_swap::ArcSwapOption;
+use penstock_sys::lock::Unpoisoned;
 
 use crate::describe::Describe;
 use crate::disk::{DiskSlice, SliceJob, SliceName, Versions, is_promoted};
 use crate::filling::{Filling, Follower};
 use crate::key::Key;
 use crate::lease::Lease;
-use crate::memory::{ExpectedBytes, Holder, Note, RestoredSlice, Slot, SlotRecord, ghost, slice_length};
+use crate::memory::{
+    ExpectedBytes, Holder, Note, RestoredSlice, Slot, SlotRecord, WriteError, ghost, slice_length,
+};
 use crate::tiers::Tiers;
 pub use slice_copy::SliceCopy;
 use slices::{MemorySlices, OtherSlice, OtherSlices};
@@ -328,16 +331,23 @@ impl<D: Describe> Object<D> {
         }
         let Some(disks) = self.tiers.disks() else { return };
         // Without space in memory it stays on the disk.
-        let Some(slot) = Slot::reserve(self.tiers.memory(), on_disk.length()) else { return };
+        let Some(slot) = Slot::reserve(self.tiers.memory(), on_disk.length()) else {
+            on_disk.try_promoting_again();
+            return;
+        };
         let (filled, this) = (Arc::clone(&slot), Arc::clone(self));
         let take = move |bytes: &[u8]| match filled.append(bytes)? {
             count if count == bytes.len() => Ok(()),
-            _ => Err(std::io::ErrorKind::WriteZero.into()),
+            _ => Err(WriteError::Full),
         };
-        let done = move || this.finish_promotion(slice, &slot);
+        let copied = Arc::clone(on_disk);
+        let done = move |is_complete| match is_complete {
+            true => this.finish_promotion(slice, &slot),
+            false => copied.try_promoting_again(),
+        };
         if !disks.promote(self.slice_name(slice), on_disk.place, take, done) {
-            // The queue is too long; the next request tries again.
-            on_disk.promoting.store(false, Ordering::Relaxed);
+            // The queue is too long.
+            on_disk.try_promoting_again();
         }
     }
 
@@ -423,7 +433,7 @@ impl<D: Describe> Object<D> {
     }
 
     fn others(&self) -> MutexGuard<'_, OtherSlices> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+        self.others.lock().unpoisoned()
     }
 }
 

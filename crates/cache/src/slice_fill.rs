@@ -85,7 +85,7 @@ impl<D: Describe> SliceFill<D> {
     /// As [`Self::append`].
     pub fn append_unnotified(&mut self, bytes: &[u8]) -> Result<usize, FillError> {
         let slot = self.slot()?;
-        let appended = slot.append(bytes).map_err(FillError::Io)?;
+        let appended = slot.append(bytes)?;
         let bytes = slot.written();
         self.filling.progress.send_if_modified(|progress| {
             progress.bytes = bytes;

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::purge::PurgeLimits;
 use penstock_cache::{
-    Budget, Describe, DiskEvent, DiskLimits, Index, IndexEntry, MemoryTier, Object, SliceClaim, TierCounters,
-    TierError, TierLimits, TierOptions, TierWarning, Tiers,
+    Budget, Describe, DiskEvent, DiskLimits, Disks, Index, IndexEntry, MemoryTier, Object, SliceClaim,
+    TierCounters, TierError, TierLimits, TierOptions, TierWarning, Tiers,
 };
 
 const SLICE: u32 = 128 * 1024;
@@ -170,13 +170,21 @@ fn the_scrub_finds_a_flipped_byte_that_no_request_reads() {
     assert_eq!(cache.counters().damaged, 1);
 }
 
+/// The bytes of an extent, by a read of the file as `sendfile` does one.
+fn read_file(extent: &penstock_sys::file::Extent) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(extent.len).unwrap()];
+    let count = rustix::io::pread(extent.file.as_fd(), &mut bytes, extent.offset).unwrap();
+    bytes.truncate(count);
+    bytes
+}
+
 #[test]
-fn a_truncated_file_costs_the_slices_that_were_cut_off_and_no_restart() {
+fn a_truncated_file_is_replaced_and_costs_its_slices_and_no_restart() {
     let directory = directory();
     let cache = open(directory.path());
     let object = cache.object(1, 4);
     let path = directory.path().join("slices");
-    let whole = fs::metadata(&path).unwrap().len();
+    let whole = fs::metadata(&path).unwrap();
     // Slices lie one behind the other; the last two are cut off.
     let SliceClaim::Ready(third) = object.claim_slice(2) else { panic!("it was filled") };
     let cut = third.extent(0..1).unwrap().offset;
@@ -189,12 +197,64 @@ fn a_truncated_file_costs_the_slices_that_were_cut_off_and_no_restart() {
     drop(third);
     assert_eq!(cache.counters().reopened, 1);
     assert!(cache.counters().in_service);
-    assert_eq!(fs::metadata(&path).unwrap().len(), whole);
-    assert!(has(&object, 0) && has(&object, 1), "they are as they were");
-    assert!(!has(&object, 2) && !has(&object, 3));
-    fill(&object, 2);
-    assert!(has(&object, 2));
-    assert_eq!(cache.counters().damaged, 2);
+    let now = fs::metadata(&path).unwrap();
+    assert_eq!((now.len(), now.mode()), (whole.len(), whole.mode()));
+    assert_ne!(now.ino(), whole.ino());
+    assert!((0..4).all(|slice| !has(&object, slice)));
+    assert_eq!(cache.counters().damaged, 4);
+    (0..3).for_each(|slice| fill(&object, slice));
+    assert!((0..3).all(|slice| has(&object, slice)));
+    assert!(matches!(
+        MemoryTier::open(directory.path(), LIMITS, SystemTime::now()),
+        Err(TierError::InUse(_))
+    ));
+    drop(object);
+    cache.leave();
+    let next = open(directory.path());
+    assert_eq!(next.slices, 3, "the next process finds what lies in the new file");
+    let object = next.restored(1).unwrap();
+    assert!((0..3).all(|slice| has(&object, slice)));
+}
+
+#[test]
+fn a_lease_from_before_a_truncation_never_yields_zeros() {
+    let directory = directory();
+    let cache = open(directory.path());
+    let object = cache.object(1, 8);
+    let path = directory.path().join("slices");
+    for round in 0..5 {
+        let leases: Vec<_> = (0..8)
+            .map(|slice| match object.claim_slice(slice) {
+                SliceClaim::Ready(lease) => lease,
+                _ => panic!("it was filled"),
+            })
+            .collect();
+        let extents: Vec<_> = leases.iter().map(|lease| lease.extent(0..SLICE).unwrap()).collect();
+        // A fill goes on while the file is cut: its next bytes would lie behind the end.
+        let key = [100 + round; 16];
+        let other = Object::new(&key, Text(""), Some(u64::from(SLICE)), Arc::clone(&cache.tiers));
+        let SliceClaim::Missing(mut filling) = other.claim_slice(0) else { panic!("it is new") };
+        filling.append(&[1; 5000]).unwrap();
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        assert!(filling.append(&[1; 5000]).is_err());
+        drop(filling);
+        leases[0].report_failure();
+        assert_eq!(cache.counters().reopened, u64::from(round) + 1);
+        for (slice, extent) in (0..).zip(&extents) {
+            assert_eq!(read_file(extent).len(), 0, "slice {slice}");
+            let mut bytes = vec![0; SLICE as usize];
+            let copied =
+                extent.file.window(extent.offset, extent.len).map(|window| window.copy_to(&mut bytes));
+            assert!(!matches!(copied, Ok(Ok(_))), "slice {slice}");
+        }
+        assert!(leases.iter().all(|lease| lease.extent(0..1).is_none()));
+        drop((leases, extents));
+        for slice in 0..8 {
+            assert!(!has(&object, slice));
+            fill(&object, slice);
+        }
+        assert!((0..8).all(|slice| has(&object, slice)));
+    }
 }
 
 #[test]
@@ -202,10 +262,10 @@ fn a_file_that_is_truncated_all_the_time_ends_in_misses_and_not_in_a_loop() {
     let directory = directory();
     let cache = open(directory.path());
     let object = cache.object(1, 1);
-    let file = OpenOptions::new().write(true).open(directory.path().join("slices")).unwrap();
+    let path = directory.path().join("slices");
     for _ in 0..300 {
         let SliceClaim::Ready(lease) = object.claim_slice(0) else { break };
-        file.set_len(0).unwrap();
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
         lease.report_failure();
         assert!(lease.extent(0..1).is_none());
         if !has(&object, 0) && cache.counters().in_service {
@@ -452,5 +512,84 @@ fn a_disk_that_is_full_at_the_start_is_left_out_by_name() {
     assert_eq!(in_service, [false, true]);
     let said = said.lock().unwrap().join("\n");
     assert!(said.contains("OutOfService") && said.contains(full.tier().to_str().unwrap()), "{said}");
-    assert!(said.contains("space"), "{said}");
+    assert!(said.contains("free space there"), "{said}");
+}
+
+fn with_disk(memory: &Path, limits: TierLimits, disk: &Path) -> Cache {
+    let disks =
+        Disks::open(&[(disk.to_owned(), disk_limits())], &Arc::new(Budget::new(16 << 20)), Box::new(|_| ()));
+    let (memory, restored) = MemoryTier::open(memory, limits, SystemTime::now()).unwrap();
+    let index = Index::new(Arc::new(Budget::new(16 << 20)), restored);
+    Cache { tiers: Tiers::new(memory, Some(disks.unwrap())), index, slices: 0 }
+}
+
+fn request_twice(cache: &Cache, object: &Arc<Object<Text>>, slices: u32) {
+    for slice in 0..slices {
+        object.count_request(slice);
+        object.count_request(slice);
+    }
+    until("the disk is idle", || cache.tiers.disks().unwrap().bytes_in_flight() == 0);
+}
+
+#[test]
+fn a_memory_file_system_that_others_fill_is_no_fault_of_the_disks() {
+    let Some(small) = SmallFileSystem::mount(8 * 1024) else { return };
+    let disk = directory();
+    let limits = TierLimits { bytes: 4 << 20, ..LIMITS };
+    let first = with_disk(&small.tier(), limits, disk.path());
+    request_twice(&first, &first.object(1, 8), 8);
+    drop(first);
+    fs::remove_dir_all(small.tier()).unwrap();
+    let mut cache = None;
+    until("the process before has ended", || {
+        if !File::open(disk.path().join("lock")).is_ok_and(|lock| {
+            rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok()
+        }) {
+            return false;
+        }
+        cache = Some(with_disk(&small.tier(), limits, disk.path()));
+        true
+    });
+    let cache = cache.unwrap();
+    let counters = || cache.tiers.disks().unwrap().counters().remove(0);
+    until("the disk is read", || cache.tiers.disks().unwrap().are_scanned());
+    let object = cache.restored(1).unwrap();
+    assert!((0..8).all(|slice| has(&object, slice)));
+    let read = counters().read;
+    for _ in 0..3 {
+        until("the tier may grow", || cache.counters().bytes_max == limits.bytes);
+        let mut other = File::create(small.0.path().join("other")).unwrap();
+        while other.write_all(&[1; 4096]).is_ok() {}
+        request_twice(&cache, &object, 8);
+        // What is queued ends before the reader looks at this.
+        assert!((0..8).all(|slice| has(&object, slice)));
+        fs::remove_file(small.0.path().join("other")).unwrap();
+    }
+    assert_eq!((counters().errors, counters().damaged, counters().in_service), (0, 0, true));
+    until("the tier may grow", || cache.counters().bytes_max == limits.bytes);
+    until("with space they return to memory", || {
+        request_twice(&cache, &object, 8);
+        counters().promoted >= 8
+    });
+    assert!(counters().read > read);
+    assert!((0..8).all(|slice| has(&object, slice)));
+}
+
+#[test]
+fn bytes_that_memory_has_lost_are_no_fault_of_the_disk_that_they_were_to_go_to() {
+    let (memory, disk) = (directory(), directory());
+    let cache = with_disk(memory.path(), LIMITS, disk.path());
+    let object = cache.object(1, 4);
+    let SliceClaim::Ready(lease) = object.claim_slice(3) else { panic!("it was filled") };
+    OpenOptions::new().write(true).open(memory.path().join("slices")).unwrap().set_len(0).unwrap();
+    for _ in 0..2 {
+        object.count_leased_request(3, &lease);
+    }
+    until("the file is replaced", || cache.counters().reopened == 1);
+    until("the disk is idle", || cache.tiers.disks().unwrap().bytes_in_flight() == 0);
+    let counters = cache.tiers.disks().unwrap().counters().remove(0);
+    assert_eq!((counters.errors, counters.damaged, counters.written, counters.in_service), (0, 0, 0, true));
+    assert!(!has(&object, 3));
+    fill(&object, 3);
+    assert!(has(&object, 3));
 }

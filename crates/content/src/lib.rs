@@ -1,18 +1,23 @@
 //! From a request to its response, without a connection: sites, lookup, fill, body, response.
 //!
-//! [`respond()`] answers a request for a file or a cached object, [`Forward`] one that is forwarded to an origin with its
-//! body. Both give a [`Response`]: status, fields, and a body of extents and memory, or a [`BodyStream`] of them. What
-//! they need of their surroundings is a [`Context`]: clock, counters, open files, and origins, which a unit test scripts.
+//! [`handle()`] answers a request of a client or of another node, whatever connection or stream carries it. It gives a
+//! [`Response`]: status, fields, and a body of extents and memory, or a [`BodyStream`] of them. What it needs of its
+//! surroundings is a [`Context`]: clock, counters, open files, and origins, which a unit test scripts.
 //!
 //! ```no_run
-//! # use penstock_content::{Body, ClientRequest, Context, SiteTable, respond};
+//! # use penstock_content::{Audience, Body, ClientRequest, Context, RequestBody, SiteTable, handle};
 //! # use std::rc::Rc;
-//! # async fn example(context: Rc<Context>, sites: SiteTable, head: penstock_http::Request<'_>) {
+//! # async fn example(
+//! #     context: Rc<Context>,
+//! #     sites: SiteTable,
+//! #     head: penstock_http::Request<'_>,
+//! #     mut body: impl RequestBody,
+//! # ) {
 //! let address = (std::net::Ipv4Addr::LOCALHOST, 40_000).into();
 //! let client = ClientRequest { head: &head, address, secure: true, early: false };
-//! let response = respond(&context, &sites, client).await;
-//! if let Body::Part(part) = response.body {
-//!     println!("{} with one part: {part:?}", response.status);
+//! let handled = handle(&context, Audience::Clients(&sites), client, &mut body).await;
+//! if let Body::Part(part) = handled.response.body {
+//!     println!("{} with one part: {part:?}", handled.response.status);
 //! }
 //! # }
 //! ```
@@ -24,6 +29,7 @@ mod clock;
 mod context;
 mod fault;
 mod fill;
+mod handle;
 mod lifetime;
 mod networks;
 mod nodes;
@@ -48,11 +54,12 @@ pub use context::Context;
 pub use fault::BodyError;
 pub use fill::RelayedBody;
 pub use fill::{BodyChunk, BodyStream};
+pub use handle::{Audience, handle};
 pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
+pub use nodes::PeerService;
 #[doc(hidden)]
 pub use nodes::fuzz_peer_fields;
 pub use nodes::locate;
-pub use nodes::{PeerService, respond_to_peer};
 pub use nodes::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, PurgedNodes};
 pub use nodes::{purge_cluster, repeat_missed_purges};
 pub use object::StoredObject;
@@ -60,8 +67,7 @@ pub use object::StoredObject;
 pub use object::{contents, fuzz_description, fuzz_origin_response};
 pub use origins::{Fetched, LocalFuture, OriginBody, Origins, PeerObject};
 pub use peers::{Peer, PeerOutcome, PeerStatus, Peers};
-pub use pipeline::respond;
-pub use pipeline::{Forward, ForwardedResponse, PendingResponse};
+pub use pipeline::{Handled, Refusal, RequestBody, page_without_request};
 pub use remembered::CompressedManifests;
 pub use remembered::FileHeads;
 pub use remembered::ObjectHeads;

@@ -6,8 +6,9 @@ mod purge;
 mod purge_cluster;
 
 pub use locate::locate;
+pub use peer_requests::PeerService;
 #[doc(hidden)]
 pub use peer_requests::fuzz::fuzz_peer_fields;
-pub use peer_requests::{PeerService, respond_to_peer};
+pub(crate) use peer_requests::respond_to_peer;
 pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, PurgedNodes};
 pub use purge_cluster::{purge_cluster, repeat_missed_purges};

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use penstock_egress::Part;
-use penstock_http::HeadWriter;
+use penstock_http::{HeadWriter, Status};
 use penstock_origin::http::OriginError;
 
 use crate::cache_status::CacheStatus;
@@ -141,6 +141,15 @@ impl Fields {
         Self { lines: Vec::with_capacity(HEAD_BYTES) }
     }
 
+    /// Removes the lines that begin with `start`: the name of a field, or its first letters, as origins' lines have them, in
+    /// lowercase letters. Names that this server writes begin with a capital letter.
+    pub(crate) fn remove(&mut self, start: &[u8]) {
+        while let Some(at) = line_with(&self.lines, start) {
+            let end = memchr::memchr(b'\n', &self.lines[at..]).map_or(self.lines.len(), |end| at + end + 1);
+            self.lines.drain(at..end);
+        }
+    }
+
     /// Appends fields.
     pub(crate) fn writer(&mut self) -> HeadWriter<'_> {
         HeadWriter::continuing(&mut self.lines)
@@ -157,7 +166,27 @@ impl Fields {
     }
 }
 
+/// Where the first line begins that begins with `start`.
+fn line_with(lines: &[u8], start: &[u8]) -> Option<usize> {
+    memchr::memmem::find_iter(lines, start).find(|&at| at == 0 || lines[at - 1] == b'\n')
+}
+
 impl Response {
+    /// A page that says no more than its status.
+    pub(crate) fn page(status: Status) -> Self {
+        let mut fields = Fields::new();
+        fields.writer().field("Content-Type", "text/plain; charset=utf-8");
+        let text = status.body_text().as_bytes();
+        Self {
+            status: status.code(),
+            fields,
+            length: ContentLength::Known(text.len() as u64),
+            body: Body::Part(Part::Owned(text.to_vec())),
+            has_date: false,
+            cache_status: None,
+        }
+    }
+
     /// A response without content.
     pub(crate) fn without_content(status: u16, fields: Fields) -> Self {
         Self {

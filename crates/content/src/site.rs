@@ -14,5 +14,5 @@ pub use http_site::HttpSite;
 pub(crate) use http_site::Sharing;
 pub use known_keys::KnownKeys;
 pub(crate) use live::{BodyKind, FreshnessBounds};
-pub(crate) use signed_urls::{Bare, admit, without_cookie};
+pub(crate) use signed_urls::without_cookie;
 pub(crate) use variants::{Variants, has_personal, is_same_variant, key_of, selecting};

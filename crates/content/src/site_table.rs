@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use penstock_config::{DotFiles, EarlyRequests, Forwarded, HostPattern, Hsts, Origin, SignedUrls};
+use penstock_http::HeadWriter;
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
@@ -16,6 +17,10 @@ use crate::store::Store;
 /// One site, ready to serve.
 #[derive(Debug)]
 pub struct Site {
+    /// Its place in the configuration, from 0 on.
+    number: usize,
+    /// Its first host, as configured.
+    name: Arc<str>,
     pub(crate) origin: SiteOrigin,
     /// Methods that are forwarded to the origin.
     pub(crate) methods: Vec<String>,
@@ -35,6 +40,56 @@ pub struct Site {
     pub(crate) hsts: Option<String>,
     /// Value of Access-Control-Allow-Origin.
     pub(crate) cors: Option<String>,
+    /// Field lines of every response in the clear, and over TLS.
+    lines: [Vec<u8>; 2],
+    /// Whether OPTIONS goes to the origin.
+    forwards_options: bool,
+}
+
+/// Fields of responses that pages of other origins may read beside those that every page may (Fetch standard §3.2.4).
+const EXPOSED: &str = "Age, Cache-Status, Content-Length, Content-Range, Date, ETag";
+
+impl Site {
+    /// Its place in the configuration, from 0 on: a number that the configuration bounds.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Its first host, as configured.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The field lines of every response.
+    pub(crate) fn lines(&self, secure: bool) -> &[u8] {
+        &self.lines[usize::from(secure)]
+    }
+
+    /// Whether OPTIONS goes to the origin: the site says nothing of its own about CORS.
+    pub(crate) fn forwards_options(&self) -> bool {
+        self.forwards_options
+    }
+
+    /// The HTTP origin; `None` for a directory.
+    pub(crate) fn http(&self) -> Option<&Arc<HttpSite>> {
+        match &self.origin {
+            SiteOrigin::Http(http, _) | SiteOrigin::Relayed(http) => Some(http),
+            SiteOrigin::Directory(_) => None,
+        }
+    }
+}
+
+/// The field lines of every response of a site.
+fn site_lines(cors: Option<&str>, hsts: Option<&str>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    let mut writer = HeadWriter::continuing(&mut lines);
+    if let Some(origin) = cors {
+        writer.field("Access-Control-Allow-Origin", origin).field("Access-Control-Expose-Headers", EXPOSED);
+    }
+    if let Some(policy) = hsts {
+        writer.field("Strict-Transport-Security", policy);
+    }
+    lines
 }
 
 /// Where the bytes of a site come from.
@@ -87,7 +142,7 @@ impl SiteTable {
         peers: Option<&Arc<Peers>>,
     ) -> Result<Self, RootError> {
         let mut table = Self::default();
-        for raw in sites {
+        for (number, raw) in sites.iter().enumerate() {
             let origin = match (&raw.origin, store) {
                 (Origin::Directory(root), _) => {
                     let known = previous.into_iter().flat_map(Self::directories);
@@ -110,7 +165,13 @@ impl SiteTable {
                 Origin::Http(origin) if origin.s3.is_none() => raw.methods.clone(),
                 Origin::Http(_) | Origin::Directory(_) => Vec::new(),
             };
+            let (cors, hsts) = (raw.headers.cors.clone(), raw.headers.hsts.as_ref().map(hsts_value));
+            let is_http = matches!(&raw.origin, Origin::Http(origin) if origin.s3.is_none());
             let site = Arc::new(Site {
+                number,
+                name: raw.hosts.first().map(ToString::to_string).unwrap_or_default().into(),
+                lines: [site_lines(cors.as_deref(), None), site_lines(cors.as_deref(), hsts.as_deref())],
+                forwards_options: is_http && cors.is_none(),
                 origin,
                 allowed: [ALLOWED]
                     .into_iter()
@@ -123,8 +184,8 @@ impl SiteTable {
                 refuses_early: raw.early_data == EarlyRequests::Refuse,
                 dot_files: raw.dot_files,
                 index: raw.index.clone(),
-                hsts: raw.headers.hsts.as_ref().map(hsts_value),
-                cors: raw.headers.cors.clone(),
+                hsts,
+                cors,
             });
             if let SiteOrigin::Http(http, _) = &site.origin
                 && let Some(sharing) = &http.sharing

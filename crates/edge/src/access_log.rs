@@ -6,6 +6,7 @@ mod tests;
 use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
@@ -64,6 +65,8 @@ pub struct Record {
     pub request_number: u64,
     /// The number of the stream of HTTP/2; `None` on HTTP/1.
     pub stream: Option<u32>,
+    /// The first host of the site that answered, as configured; `None` if no site did.
+    pub site: Option<Arc<str>>,
     /// The cache status; `None` on sites without a cache.
     pub cache: Option<&'static str>,
     /// Why the response is short; `None` if it is complete.
@@ -149,6 +152,8 @@ struct Line<'a> {
     client_ip: String,
     client_port: u16,
     host: &'a Text,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site: Option<&'a str>,
     method: &'a Text,
     target: Unsigned<'a>,
     status: u16,
@@ -195,6 +200,7 @@ impl<'a> Line<'a> {
             client_ip: record.client.ip().to_canonical().to_string(),
             client_port: record.client.port(),
             host: &record.host,
+            site: record.site.as_deref(),
             method: &record.method,
             target: Unsigned(&record.target),
             status: record.status,

@@ -2,8 +2,8 @@
 
 mod drive;
 mod record;
-pub(crate) mod upload;
+mod upload;
 
 pub(crate) use drive::{Carrier, NOTHING_SENT, Sent, drive, drive_rest, send, short_reason};
 pub(crate) use record::{Answered, CarriedBy, Recording, record, record_refusal};
-pub(crate) use upload::{BodyPiece, CLIENT_GONE, ClientBody, forwarded_share};
+pub(crate) use upload::{BodyPiece, ClientBody, Upload};

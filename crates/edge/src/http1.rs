@@ -4,26 +4,19 @@ mod body;
 mod carrier;
 mod head;
 
-use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
-use penstock_config::limits;
 use penstock_content::{
-    CacheStatus, ClientRequest, Forward, PeerService, Response, respond, respond_to_peer,
+    Audience, CacheStatus, ClientRequest, Handled, PeerService, Response, handle, page_without_request,
 };
-use penstock_egress::{Part, Transmission};
-use penstock_http::body::BodyDecoder;
-use penstock_http::{BodyFraming, Method, Rejection, Request, Status, head_length};
+use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
 use penstock_sys::end_of_round;
 use tokio::task::coop::consume_budget;
 
-use crate::carrier::upload;
-use crate::carrier::{
-    Answered, CLIENT_GONE, CarriedBy, Sent, drive, forwarded_share, record, record_refusal, send,
-};
-use crate::clients::{IdleEntry, departure};
+use crate::carrier::{Answered, CarriedBy, Sent, Upload, drive, record, record_refusal};
+use crate::clients::IdleEntry;
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE, Untaken};
 use crate::metrics::{HttpLabel, Refusal, ShortReason};
 use crate::settings::Settings;
@@ -31,7 +24,7 @@ use crate::worker::Purpose;
 use body::Http1Body;
 use carrier::Http1Carrier;
 pub(crate) use head::plain_http_on_tls_port;
-use head::{ContentFraming, head_of, refusal};
+use head::{ContentFraming, head_of};
 
 /// The next thing on a connection.
 enum Next {
@@ -45,9 +38,6 @@ enum Next {
 
 const HEAD_TOO_SLOW: Rejection =
     Rejection { status: Status::RequestTimeout, reason: "head_too_slow", close: true };
-/// The answer to another node after a reload has ended the cluster.
-const NO_CLUSTER: Rejection =
-    Rejection { status: Status::MisdirectedRequest, reason: "no_cluster", close: true };
 /// First byte of a TLS handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -195,41 +185,60 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let Some(early) = judge_early(connection, &request, head.len()).await else { return false };
     let client =
         ClientRequest { head: &request, address: connection.client, secure: connection.tls.is_some(), early };
-    let content = Rc::clone(&connection.worker.content);
-    // Held until the response has been sent: it comes from the origin as well.
-    let mut share = None;
-    let forward = match connection.purpose {
-        Purpose::Clients => Forward::admit(&content, &settings.sites, &request),
-        Purpose::Peers => None,
-    };
-    let responded = match forward {
-        Some(forward) => match forwarded_share(&connection.worker, connection.client, settings) {
-            Ok(held) => {
-                share = Some(held);
-                let mut body = Http1Body::new(connection, &request, settings);
-                Box::pin(upload::forward(&mut body, &forward, client, &content, settings)).await
-            }
-            Err(rejection) => Err(rejection),
-        },
-        None => respond_past_body(connection, client, started, settings).await,
-    };
-    let (mut response, is_whole) = match responded {
-        Ok(responded) => responded,
-        Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
-    };
-    let framing = ContentFraming::of(response.length, request.version());
-    let keep_alive =
-        is_whole && framing != ContentFraming::UntilClose && may_stay(connection, &request, settings);
-    let status = response.status;
-    if early {
-        let refused = status == Status::TooEarly.code();
-        connection.worker.shard.early_request(if refused { "refused" } else { "answered" });
-    }
-    let cache = response.cache_status.map(CacheStatus::label);
-    let head = head_of(&connection.worker, &mut response, request.version(), framing, keep_alive);
-    let head_bytes = head.len() as u64;
     let worker = Rc::clone(&connection.worker);
+    let audience = audience(connection.purpose, settings);
+    let body = Http1Body::new(connection, &request, started, settings);
+    let mut upload = Upload::new(body, &worker, client.address, settings);
+    let handled = handle(&worker.content, audience, client, &mut upload).await;
+    // The share is held until the response has been sent: it comes from the origin as well.
+    let (is_whole, share) = (upload.is_whole && !handled.ends_connection(), upload.share.take());
+    drop(upload);
+    let Handled { response, site, .. } = handled;
+    let may_stay = is_whole && may_stay(connection, &request, settings);
     connection.is_heard_out = is_whole && !request.keep_alive();
+    let (status, cache) = (response.status, response.cache_status.map(CacheStatus::label));
+    let sent = respond(connection, response, request.version(), may_stay, settings).await;
+    drop(share);
+    let answered = Answered { status, started, early, head_bytes: sent.head_bytes, cache, site };
+    record(CarriedBy::connection(connection), &request, &answered, (&sent.sent, sent.now), settings);
+    sent.stays
+}
+
+/// What answers the requests of a connection.
+fn audience(purpose: Purpose, settings: &Settings) -> Audience<'_> {
+    match purpose {
+        Purpose::Clients => Audience::Clients(&settings.sites),
+        Purpose::Peers => Audience::Nodes(settings.cluster.as_ref().map(|cluster| PeerService {
+            sites: &settings.sites,
+            peers: &cluster.peers,
+            store: settings.store.as_ref(),
+        })),
+    }
+}
+
+/// A response that has been sent.
+struct Responded {
+    sent: Sent,
+    head_bytes: u64,
+    /// When the last byte was given to the connection.
+    now: Instant,
+    /// Whether the connection stays open.
+    stays: bool,
+}
+
+/// Sends a response, behind which the connection stays open if it may.
+async fn respond(
+    connection: &mut Connection,
+    mut response: Response,
+    version: HttpVersion,
+    may_stay: bool,
+    settings: &Settings,
+) -> Responded {
+    let framing = ContentFraming::of(response.length, version);
+    let keep_alive = may_stay && framing != ContentFraming::UntilClose;
+    let worker = Rc::clone(&connection.worker);
+    let head = head_of(&worker, &mut response, version, framing, keep_alive);
+    let head_bytes = head.len() as u64;
     let mut carrier = Http1Carrier::new(connection, settings, framing == ContentFraming::Chunked);
     carrier.is_last = !keep_alive;
     // The responses of one round follow each other.
@@ -244,53 +253,8 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     if is_plain_file || (sent.short.is_some() && framing == ContentFraming::UntilClose) {
         connection.break_off();
     }
-    drop(share);
-    let answered = Answered { status, started, early, head_bytes, cache };
-    record(CarriedBy::connection(connection), &request, &answered, (&sent, now), settings);
-    keep_alive && sent.short.is_none()
-}
-
-/// Answers a request whose body is not used, and says whether all of the request has been read.
-async fn respond_past_body(
-    connection: &mut Connection,
-    client: ClientRequest<'_>,
-    started: Instant,
-    settings: &Settings,
-) -> Result<(Response, bool), Rejection> {
-    let is_whole = match client.head.body() {
-        BodyFraming::None => true,
-        _ => Box::pin(skip_body(connection, client.head, started, settings)).await?,
-    };
-    let content = &connection.worker.content;
-    let response = match (connection.purpose, &settings.cluster) {
-        (Purpose::Clients, _) => {
-            let responded = pin!(respond(content, &settings.sites, client));
-            unless_departed(connection, responded).await?
-        }
-        (Purpose::Peers, Some(cluster)) => {
-            let service =
-                PeerService { sites: &settings.sites, peers: &cluster.peers, store: settings.store.as_ref() };
-            unless_departed(connection, Box::pin(respond_to_peer(content, service, client))).await?
-        }
-        (Purpose::Peers, None) => return Err(NO_CLUSTER),
-    };
-    Ok((response, is_whole))
-}
-
-/// Waits for a response of an origin, for as long as the client does.
-///
-/// # Errors
-/// The client has left.
-async fn unless_departed<T>(
-    connection: &Connection,
-    coming: impl Future<Output = T>,
-) -> Result<T, Rejection> {
-    tokio::select! {
-        biased;
-        response = coming => Ok(response),
-        // Boxed when it is first waited for: most responses are there at once.
-        () = async { Box::pin(departure(&connection.socket)).await } => Err(CLIENT_GONE),
-    }
+    let stays = keep_alive && sent.short.is_none();
+    Responded { sent, head_bytes, now, stays }
 }
 
 /// Whether the connection may stay open behind this request.
@@ -298,35 +262,6 @@ fn may_stay(connection: &Connection, request: &Request<'_>, settings: &Settings)
     request.keep_alive()
         && !connection.worker.is_draining()
         && connection.requests < settings.limits.requests_per_connection
-}
-
-/// Reads past a body that is not used. Returns whether its end, and so the next request, has been found.
-///
-/// # Errors
-/// The body is malformed or too long.
-async fn skip_body(
-    connection: &mut Connection,
-    request: &Request<'_>,
-    started: Instant,
-    settings: &Settings,
-) -> Result<bool, Rejection> {
-    if request.expect_continue() {
-        // The final response comes without `100 Continue`. The client may send the body or not, so the connection ends
-        // behind the response (RFC 9110 §10.1.1).
-        return Ok(false);
-    }
-    let deadline = started + settings.limits.head_deadline;
-    let mut body = BodyDecoder::new(request.body(), limits::DROPPED_BODY_BYTES);
-    loop {
-        let skipped = body.skip(&connection.inbox)?;
-        connection.drop_from_inbox(skipped.consumed);
-        if skipped.done {
-            return Ok(true);
-        }
-        if !connection.read_until(deadline).await {
-            return Ok(false);
-        }
-    }
 }
 
 /// Answers a head that is not a valid request. The connection stays open if the end of the head is beyond doubt: a new
@@ -337,18 +272,15 @@ async fn answer_rejected(
     started: Instant,
     settings: &Settings,
 ) -> bool {
-    let keep_alive = !rejection.close
+    let may_stay = !rejection.close
         && !connection.worker.is_draining()
         && connection.requests < settings.limits.requests_per_connection;
     connection.worker.shard.rejected(rejection.reason);
-    let answer = refusal(&connection.worker, rejection.status, keep_alive);
-    let worker = Rc::clone(&connection.worker);
-    let mut sent = Sent { bytes: 0, first_byte: None, short: None };
-    let mut carrier = Http1Carrier::new(connection, settings, false);
-    send(&mut carrier, &worker, Transmission::new([Part::Owned(answer)]), &mut sent).await;
+    let page = page_without_request(rejection);
+    let answered = respond(connection, page, HttpVersion::Http11, may_stay, settings).await;
     let carrier = CarriedBy::connection(connection);
-    record_refusal(carrier, rejection.status.code(), started, &sent, settings);
-    keep_alive && sent.short.is_none()
+    record_refusal(carrier, rejection.status.code(), started, &answered.sent, settings);
+    answered.stays
 }
 
 /// Whether the request counts as early, after waiting for the end of the handshake if the request has to wait. `None` if

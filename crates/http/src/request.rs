@@ -16,6 +16,7 @@ pub use path::{Path, PathFault};
 
 use std::borrow::Cow;
 
+use host::Authority;
 use known::KnownFields;
 
 /// A request head that passed every check. It borrows the bytes it was parsed from.
@@ -31,7 +32,7 @@ pub struct Request<'h> {
     query: Option<Cow<'h, str>>,
     url_fault: Option<PathFault>,
     file_path: Result<Path<'h>, PathFault>,
-    host: &'h str,
+    authority: Authority<'h>,
     body: BodyFraming,
     keep_alive: bool,
     expect_continue: bool,
@@ -54,7 +55,13 @@ impl<'h> Request<'h> {
     /// absolute-form target wins over Host (RFC 9112 §3.2.2). Compare it without regard to ASCII
     /// case. Empty if HTTP/1.0 named none or if Host was sent empty. An IPv6 address keeps its brackets.
     pub const fn host(&self) -> &'h str {
-        self.host
+        self.authority.host
+    }
+
+    /// The host with its port, as sent, as an origin is told which authority the client asked. Empty where
+    /// [`host`](Self::host) is.
+    pub const fn authority(&self) -> &'h str {
+        self.authority.text
     }
 
     /// The file that is asked for, or why no file can have that name: answer 404 then, and keep the

@@ -5,12 +5,13 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, lchown};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use penstock_config::{Config, KernelTls, User};
 use penstock_sys::ktls;
-use rustix::fs::{Gid, OFlags, Uid};
+use rustix::fs::{Gid, Uid};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities, set_thread_groups,
@@ -19,8 +20,9 @@ use rustix::thread::{
 
 use crate::failure::Failure;
 
-/// Levels of directories below a directory of the cache.
-const LEVELS: usize = 4;
+mod hand_over;
+
+use hand_over::{Missing, NotGiven};
 
 /// Whether this process has the privileges of root.
 pub(crate) fn is_root() -> bool {
@@ -53,50 +55,36 @@ fn hand_over_files(config: &Config, user: &User) -> Result<(), Failure> {
     if config.uses_cache() {
         let disks = config.cache.disks.iter().map(|disk| &disk.directory);
         for directory in disks.chain([&config.cache.memory.directory]) {
-            let failed = Failure::machine(format!("give {} to {}", directory.display(), user.name));
-            // Whether a tier can be used is decided when it is opened.
-            drop(directory.parent().map(fs::create_dir_all));
-            drop(fs::DirBuilder::new().mode(0o700).create(directory));
-            give_tree(directory, user, LEVELS).map_err(failed)?;
+            note(directory, user, hand_over::give_directory(directory, user, Missing::Make))?;
         }
     }
     if let Some(state) = config.fleet.as_ref().and_then(|fleet| fleet.state.as_ref()) {
-        let failed = Failure::machine(format!("give {} to {}", state.display(), user.name));
-        give_tree(state, user, LEVELS).map_err(failed)?;
+        note(state, user, hand_over::give_directory(state, user, Missing::Leave))?;
     }
     if let Some(log) = &config.log.access {
-        let failed = Failure::machine(format!("give {} to {}", log.display(), user.name));
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let flags = i32::try_from(flags.bits()).unwrap_or_default();
-        let opened =
-            fs::OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(log);
-        // A link or a pipe stays as it is.
-        if opened.is_ok_and(|file| file.metadata().is_ok_and(|found| found.is_file())) {
-            give(log, user).map_err(failed)?;
-        }
+        note(log, user, hand_over::give_log(log, user))?;
     }
     Ok(())
 }
 
-fn give_tree(path: &Path, user: &User, levels: usize) -> io::Result<()> {
-    let Ok(found) = path.symlink_metadata() else { return Ok(()) };
-    // Another user may have put links into a directory of its own.
-    if found.uid() != 0 && found.uid() != user.uid || found.is_file() && found.nlink() > 1 {
-        return Ok(());
+/// Warns of a file that is not given, unless the user has it or can make it.
+fn note(path: &Path, user: &User, given: Result<Option<NotGiven>, Errno>) -> Result<(), Failure> {
+    let failed = |error: Errno| {
+        Failure::machine(format!("give {} to {}", path.display(), user.name))(io::Error::from(error))
+    };
+    let Some(why) = given.map_err(failed)? else { return Ok(()) };
+    let is_usable = match path.symlink_metadata() {
+        Ok(found) => found.uid() == user.uid,
+        Err(_) => why.belongs_to(user),
+    };
+    if !is_usable {
+        let (path, name) = (path.display(), &user.name);
+        tracing::warn!(
+            "{path} is not given to {name}: {why}; give it to {name} yourself, or choose a directory that root alone can \
+             change"
+        );
     }
-    give(path, user)?;
-    if levels == 0 || !found.is_dir() {
-        return Ok(());
-    }
-    fs::read_dir(path)?.try_for_each(|entry| give_tree(&entry?.path(), user, levels - 1))
-}
-
-/// Changes the owner of a file of root. Files of others stay as they are, and links are not followed.
-fn give(path: &Path, user: &User) -> io::Result<()> {
-    match path.symlink_metadata()?.uid() {
-        0 => lchown(path, Some(user.uid), Some(user.gid)),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 fn become_user(user: &User) -> io::Result<()> {

@@ -12,6 +12,7 @@ pub mod file;
 pub mod heap;
 mod key_exchange;
 pub mod ktls;
+pub mod lock;
 pub mod machine;
 pub mod map;
 pub mod process;

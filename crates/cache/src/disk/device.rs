@@ -1,16 +1,18 @@
 //! One disk: a directory of segments, first in, first out.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use penstock_metrics::DiskCounters;
 use penstock_sys::file::OpenFile;
+use penstock_sys::lock::Unpoisoned;
 use rustix::fs::{FlockOperation, flock};
 
 use super::common::{Common, count};
@@ -21,6 +23,7 @@ use super::segment::{Segment, Unusable, Writing, number_in};
 use super::slice::{DiskSlice, SliceName};
 use crate::draining;
 use crate::key::Key;
+use crate::not_copied::NotCopied;
 
 /// The file that the process of a directory holds locked.
 const LOCK_NAME: &str = "lock";
@@ -242,12 +245,17 @@ impl Disk {
         }
     }
 
-    /// Reads and checks a slice, passing its bytes to `take`. Blocks; afterwards they are in the page cache.
-    pub(super) fn read(
+    /// Reads and checks a slice. Blocks; afterwards its bytes are in the page cache.
+    pub(super) fn check(&self, wanted: &SliceName, place: &Place) -> Option<DiskSlice> {
+        self.read(wanted, place, |_| Ok::<_, Infallible>(()))
+    }
+
+    /// Reads and checks a slice, passing its bytes to `take`, whose error says nothing about the disk. Blocks.
+    pub(super) fn read<T>(
         &self,
         wanted: &SliceName,
         place: &Place,
-        take: impl FnMut(&[u8]) -> io::Result<()>,
+        take: impl FnMut(&[u8]) -> Result<(), T>,
     ) -> Option<DiskSlice> {
         match self.try_read(wanted, place, take) {
             Ok(slice) => {
@@ -255,24 +263,25 @@ impl Disk {
                 self.read_errors.store(0, Ordering::Relaxed);
                 Some(slice)
             }
-            Err(why) => {
+            Err(NotCopied::Source(why)) => {
                 self.common.index.mark_bytes_bad(&wanted.key, place);
                 self.note_unusable(&why);
                 None
             }
+            Err(NotCopied::Target(_)) => None,
         }
     }
 
-    fn try_read(
+    fn try_read<T>(
         &self,
         wanted: &SliceName,
         place: &Place,
-        take: impl FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<DiskSlice, Unusable> {
-        let (segment, file) = self.open_at(place)?;
-        let (header, _) = segment.describe(&file, place.offset)?;
+        take: impl FnMut(&[u8]) -> Result<(), T>,
+    ) -> Result<DiskSlice, NotCopied<Unusable, T>> {
+        let (segment, file) = self.open_at(place).map_err(NotCopied::Source)?;
+        let (header, _) = segment.describe(&file, place.offset).map_err(NotCopied::Source)?;
         if (header.key, header.object, header.slice) != (wanted.key, wanted.object, wanted.slice) {
-            return Err(Unusable::Damaged);
+            return Err(NotCopied::Source(Unusable::Damaged));
         }
         segment.verify(&file, &header, place.offset, take)?;
         Ok(DiskSlice {
@@ -317,7 +326,7 @@ impl Disk {
 
     /// Closes files over the limit.
     fn close_others(&self, newest: &Arc<Segment>) {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened.lock().unpoisoned();
         opened.push_back(Arc::downgrade(newest));
         let too_many = opened.len().saturating_sub(self.limits.open_segments);
         let closing: Vec<_> = opened.drain(..too_many).collect();
@@ -328,7 +337,7 @@ impl Disk {
     }
 
     fn segments(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Segment>>> {
-        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+        self.segments.lock().unpoisoned()
     }
 }
 

@@ -5,10 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use penstock_metrics::DiskCounters;
+use penstock_sys::lock::Unpoisoned;
 
 use super::admission;
 use super::common::{Common, count};
@@ -21,6 +22,7 @@ use super::threads::Readers;
 use super::writer::{self, Job, SliceJob};
 use crate::budget::Budget;
 use crate::key::{Key, short_name};
+use crate::memory::remedy;
 
 /// A disk with its threads.
 struct Running {
@@ -73,7 +75,7 @@ impl Disks {
             match Disk::open(&common, number, directory.clone(), *limits).and_then(Running::start) {
                 Ok(started) => running.push(started),
                 Err(DiskError::Unusable { source, .. }) => {
-                    let reason = source.to_string();
+                    let reason = format!("{source}{}", remedy(&source));
                     (common.report)(DiskEvent::OutOfService { directory, reason: &reason });
                     common.index.finish_scan();
                     absent.push(DiskCounters { directory: directory.clone(), ..DiskCounters::default() });
@@ -212,7 +214,7 @@ impl Disks {
         let place = self.common.index.find(&wanted.key, wanted.object, wanted.slice)?;
         let running = self.disks.get(disk_of(&place))?;
         let disk = Arc::clone(&running.disk);
-        let job = running.readers.run(move || disk.read(&wanted, &place, |_| Ok(())));
+        let job = running.readers.run(move || disk.check(&wanted, &place));
         let Some(answer) = job else {
             count(&running.disk.counts.busy, 1);
             return None;
@@ -220,22 +222,21 @@ impl Disks {
         answer.await.ok().flatten()
     }
 
-    /// Queues a slice to be read by `take` into memory; then calls `done` if its checksum was right. False if the queue is
-    /// too long.
-    pub(crate) fn promote(
+    /// Queues a slice to be read by `take` into memory; then calls `done`, with whether all of it was taken and its checksum
+    /// was right. False if the queue is too long.
+    pub(crate) fn promote<T>(
         &self,
         wanted: SliceName,
         place: Place,
-        take: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
-        done: impl FnOnce() + Send + 'static,
+        take: impl FnMut(&[u8]) -> Result<(), T> + Send + 'static,
+        done: impl FnOnce(bool) + Send + 'static,
     ) -> bool {
         let Some(running) = self.disks.get(disk_of(&place)) else { return false };
         let disk = Arc::clone(&running.disk);
         running.readers.run_if_idle(move || {
-            if disk.read(&wanted, &place, take).is_some() {
-                count(&disk.counts.promoted, 1);
-                done();
-            }
+            let is_complete = disk.read(&wanted, &place, take).is_some();
+            count(&disk.counts.promoted, u64::from(is_complete));
+            done(is_complete);
         })
     }
 }
@@ -260,7 +261,7 @@ impl Running {
     }
 
     fn send(&self, job: Job) -> bool {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send(job).is_ok()
+        self.jobs.lock().unpoisoned().send(job).is_ok()
     }
 }
 

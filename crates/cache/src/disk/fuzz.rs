@@ -1,5 +1,6 @@
 //! An arbitrary file, found among the segments of a disk.
 
+use std::convert::Infallible;
 use std::fs;
 
 use super::format::{
@@ -45,7 +46,7 @@ pub(crate) fn fuzz_segment(input: &[u8]) {
         let mut taken = 0;
         let take = |bytes: &[u8]| {
             taken += bytes.len();
-            Ok(())
+            Ok::<_, Infallible>(())
         };
         let right = segment.verify(&open, &header, entry.place, take).is_ok();
         assert!(!right || taken == header.length as usize);

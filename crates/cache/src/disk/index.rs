@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use penstock_sys::lock::Unpoisoned;
 
 use crate::budget::Budget;
 use crate::key::{Key, KeyHashing, short_name};
@@ -257,7 +259,7 @@ impl DiskIndex {
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock().unpoisoned()
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::memory::remedy;
+
 /// Disks that a place can name.
 pub(super) const DISKS_MAX: usize = 16;
 
@@ -51,7 +53,7 @@ impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unusable { directory, source } => {
-                write!(f, "the disk tier cannot use {}: {source}", directory.display())
+                write!(f, "the disk tier cannot use {}: {source}{}", directory.display(), remedy(source))
             }
             Self::InUse(directory) => {
                 write!(f, "another process uses the disk tier in {}; give each its own", directory.display())

@@ -9,9 +9,10 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use penstock_sys::file::OpenFile;
+use penstock_sys::lock::Unpoisoned;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
@@ -19,6 +20,7 @@ use super::format::{
     ENTRY_BYTES, Entry, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
     TRAILER_BYTES, Trailer, UNIT_BYTES,
 };
+use crate::not_copied::NotCopied;
 
 /// Bytes read and checked at a time: large enough for a disk, small enough for the L2 cache.
 const STEP_BYTES: usize = 256 * 1024;
@@ -185,13 +187,16 @@ impl Segment {
 
     /// Reads the bytes of a record piece by piece, passes them to `take`, and compares their checksum. They are in the
     /// page cache afterwards.
-    pub(crate) fn verify(
+    ///
+    /// # Errors
+    /// The error of the segment, or that of `take`.
+    pub(crate) fn verify<T>(
         &self,
         file: &OpenFile,
         header: &RecordHeader,
         offset: u32,
-        mut take: impl FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Unusable> {
+        mut take: impl FnMut(&[u8]) -> Result<(), T>,
+    ) -> Result<(), NotCopied<Unusable, T>> {
         let start = u64::from(offset) * UNIT_BYTES + header.bytes_offset();
         file.read_ahead(start, u64::from(header.length));
         let mut buffer = vec![0; STEP_BYTES.min(header.length as usize)];
@@ -199,16 +204,17 @@ impl Segment {
         let mut done = 0;
         while done < header.length as usize {
             let piece = buffer.len().min(header.length as usize - done);
-            read(file, &mut buffer[..piece], start + done as u64)?;
+            let read = read(file, &mut buffer[..piece], start + done as u64);
+            read.map_err(|error| NotCopied::Source(error.into()))?;
             hasher.update(&buffer[..piece]);
-            take(&buffer[..piece])?;
+            take(&buffer[..piece]).map_err(NotCopied::Target)?;
             done += piece;
         }
-        if hasher.finalize() == header.checksum { Ok(()) } else { Err(Unusable::Damaged) }
+        if hasher.finalize() == header.checksum { Ok(()) } else { Err(NotCopied::Source(Unusable::Damaged)) }
     }
 
     fn open(&self) -> MutexGuard<'_, Option<Arc<OpenFile>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unpoisoned()
     }
 }
 
@@ -308,12 +314,15 @@ impl Writing {
 
     /// Writes a record and returns its place in units. `fill` gives the bytes piece by piece to its argument, and says
     /// whether they are what they should be; otherwise nothing is visible of them.
-    pub(crate) fn append(
+    ///
+    /// # Errors
+    /// The error of `fill`, or that of the disk.
+    pub(crate) fn append<S>(
         &mut self,
         header: &RecordHeader,
         description: &[u8],
-        fill: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), Unusable>,
-    ) -> Result<u32, Unusable> {
+        fill: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), NotCopied<S, io::Error>>,
+    ) -> Result<u32, NotCopied<S, io::Error>> {
         let at = self.end;
         let mut next = at + header.bytes_offset();
         fill(&mut |bytes| {
@@ -321,13 +330,17 @@ impl Writing {
             next += bytes.len() as u64;
             Ok(())
         })?;
-        self.file.write_all_at(description, at + RECORD_HEADER_BYTES as u64)?;
-        // The header last: it makes the record visible.
-        self.file.write_all_at(&header.encode(self.segment.number), at)?;
-        let place = u32::try_from(at / UNIT_BYTES).map_err(|_| Unusable::Damaged)?;
+        let place = self.write_head(header, description, at).map_err(NotCopied::Target)?;
         self.entries.push(Entry::of(header, place));
         self.end = at + header.record_bytes();
         Ok(place)
+    }
+
+    fn write_head(&self, header: &RecordHeader, description: &[u8], at: u64) -> io::Result<u32> {
+        self.file.write_all_at(description, at + RECORD_HEADER_BYTES as u64)?;
+        // The header last: it makes the record visible.
+        self.file.write_all_at(&header.encode(self.segment.number), at)?;
+        u32::try_from(at / UNIT_BYTES).map_err(|_| io::ErrorKind::FileTooLarge.into())
     }
 
     /// Writes the table; the segment is full.

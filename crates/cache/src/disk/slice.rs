@@ -1,7 +1,7 @@
 //! A slice on a disk, as objects and readers hold it.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU8};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
 use penstock_sys::file::{Extent, OpenFile};
@@ -44,6 +44,12 @@ impl DiskSlice {
 
     pub(crate) fn length(&self) -> u32 {
         self.length
+    }
+
+    /// Has later requests copy it to memory, after it was not copied now.
+    pub(crate) fn try_promoting_again(&self) {
+        self.requests.store(0, Ordering::Relaxed);
+        self.promoting.store(false, Ordering::Relaxed);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The writer thread of each disk.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -9,9 +10,10 @@ use super::common::count;
 use super::device::Disk;
 use super::format::{RecordHeader, TOMBSTONE};
 use super::index::{Arrival, Place, Versions};
-use super::segment::{Unusable, Writing};
+use super::segment::Writing;
 use crate::key::Key;
-use crate::memory::{Holder, Slot};
+use crate::memory::{Holder, Slot, remedy};
+use crate::not_copied::NotCopied;
 
 /// One thing to write.
 pub(super) enum Job {
@@ -58,7 +60,7 @@ pub(super) fn run(disk: &Disk, jobs: &Receiver<Job>) {
         }
         if let Err(error) = written {
             count(&disk.counts.errors, 1);
-            disk.fail(&format!("cannot write: {error}"));
+            disk.fail(&format!("cannot write: {error}{}", remedy(&error)));
             writer.writing = None;
         }
     }
@@ -85,17 +87,20 @@ impl Writer<'_> {
             description_checksum: crc32fast::hash(&job.description),
         };
         let writing = self.with_space(header.record_bytes())?;
-        let placed = writing.append(&header, &job.description, |put| {
-            if job.slot.copy_to(put)? == header.checksum { Ok(()) } else { Err(Unusable::Damaged) }
+        let placed = writing.append(&header, &job.description, |put| match job.slot.copy_to(put) {
+            Ok(checksum) if checksum == header.checksum => Ok(()),
+            Ok(_) | Err(NotCopied::Source(_)) => Err(NotCopied::Source(())),
+            Err(NotCopied::Target(error)) => Err(NotCopied::Target(error)),
         });
         let offset = match placed {
             Ok(offset) => offset,
-            // The bytes in memory have changed, so they are not copied.
-            Err(Unusable::Damaged) => {
-                count(&self.disk.counts.damaged, 1);
+            // The bytes in memory have changed or cannot be read, which is no fault of the disk.
+            Err(NotCopied::Source(())) => {
+                job.slot.mark_on_disk(false);
+                job.slot.distrust();
                 return Ok(());
             }
-            Err(Unusable::Io(error)) => return Err(error),
+            Err(NotCopied::Target(error)) => return Err(error),
         };
         let number = writing.segment.number;
         let (disk, index) = (self.disk, &self.disk.common.index);
@@ -119,9 +124,9 @@ impl Writer<'_> {
             ..RecordHeader::default()
         };
         let writing = self.with_space(header.record_bytes())?;
-        match writing.append(&header, &[], |_| Ok(())) {
-            Err(Unusable::Io(error)) => Err(error),
-            Ok(_) | Err(Unusable::Damaged) => Ok(()),
+        match writing.append(&header, &[], |_| Ok::<_, NotCopied<Infallible, _>>(())) {
+            Err(NotCopied::Target(error)) => Err(error),
+            Ok(_) => Ok(()),
         }
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, Stat, memfd_create};
 use rustix::io::Errno;
 
 use super::limits::TierError;
@@ -15,6 +15,14 @@ use super::limits::TierError;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Bits of a mode that let the group or others do anything.
 const OPEN_TO_OTHERS: u32 = 0o077;
+
+/// Names of the files in the tier's directory.
+pub(super) const SLICES_NAME: &str = "slices";
+pub(super) const RECORDS_NAME: &str = "records";
+pub(super) const KEY_NAME: &str = "key";
+pub(super) const QUEUE_NAME: &str = "popular";
+/// The name in the system of the files of a tier without a directory.
+pub(super) const MEMORY_FILE_NAME: &str = "penstock";
 
 /// A directory that belongs to the user of this process, and that no other user can write to.
 pub(super) struct TierDirectory {
@@ -80,6 +88,38 @@ impl TierDirectory {
         }
         Ok(file.into())
     }
+}
+
+impl TierDirectory {
+    /// Makes another file in place of the one of this name, which lives on without a name while it is open. `prepare` gets
+    /// the new file, opened twice, before it has the name.
+    pub(super) fn replace_file<T>(
+        &self,
+        name: &str,
+        prepare: impl FnOnce([File; 2]) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let next = format!("{name}.next");
+        match rustix::fs::unlinkat(&self.directory, &next, AtFlags::empty()) {
+            // A process has left it that ended meanwhile.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let made = rustix::fs::openat(&self.directory, &next, flags | OFlags::CREATE | OFlags::EXCL, mode)?;
+        // Not a copy of the other descriptor, which would share its lock.
+        let again = rustix::fs::openat(&self.directory, &next, flags, mode)?;
+        let prepared = prepare([made.into(), again.into()])?;
+        rustix::fs::renameat(&self.directory, &next, &self.directory, name)?;
+        Ok(prepared)
+    }
+}
+
+/// A file that has no name in any directory.
+pub(super) fn memory_file(bytes: u64) -> io::Result<File> {
+    let file = File::from(memfd_create(MEMORY_FILE_NAME, MemfdFlags::CLOEXEC)?);
+    file.set_len(bytes)?;
+    Ok(file)
 }
 
 fn is_own(stat: &Stat) -> bool {

@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::UNIX_EPOCH;
 
+use super::files::{KEY_NAME, QUEUE_NAME, RECORDS_NAME, SLICES_NAME};
 use super::inspect::inspect;
 use super::layout::SlotLayout;
 use super::limits::{DESCRIPTION_BYTES_MAX, TierLimits};
 use super::record::{HEADER_BYTES, Header, RECORD_BYTES, RecordKey, SECRET_BYTES, SlotRecord, seal};
-use super::restore::{KEY_NAME, QUEUE_NAME, RECORDS_NAME, SLICES_NAME};
 use super::slot::description_offset;
 use super::tier::MemoryTier;
 use crate::contents::Depth;

@@ -5,11 +5,11 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
+use super::files::{KEY_NAME, RECORDS_NAME, SLICES_NAME};
 use super::layout::SlotLayout;
 use super::limits::{DESCRIPTION_BYTES_MAX, TierLimits};
 use super::record::{Header, RECORD_BYTES, RecordKey, SECRET_BYTES, SlotRecord, place};
 use super::record_file::{for_each_record, read_header};
-use super::restore::{KEY_NAME, RECORDS_NAME, SLICES_NAME};
 use super::slot::description_offset;
 use crate::contents::{Contents, Depth, Gathered};
 

@@ -90,7 +90,7 @@ impl fmt::Display for TierError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unusable { path, source } => {
-                write!(f, "the memory tier cannot use {}: {source}", path.display())
+                write!(f, "the memory tier cannot use {}: {source}{}", path.display(), remedy(source))
             }
             Self::InUse(path) => {
                 write!(f, "another process uses the memory tier in {}; give each its own", path.display())
@@ -117,6 +117,18 @@ impl fmt::Display for TierError {
 }
 
 impl std::error::Error for TierError {}
+
+/// What an operator does about an error of the system in the directory of a tier.
+pub(crate) fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; give the directory to the user of the server with `chown -R`, and let it enter those above"
+        }
+        io::ErrorKind::StorageFull => "; free space there, or choose another directory",
+        io::ErrorKind::ReadOnlyFilesystem => "; mount it writable, or choose another directory",
+        _ => "",
+    }
+}
 
 /// Bytes of a slice of an object of this length.
 pub(crate) fn slice_length(object_length: u64, slice: u32, slice_bytes: u32) -> u32 {

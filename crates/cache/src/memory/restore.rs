@@ -10,31 +10,27 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::SystemTime;
 
 use penstock_sys::file::OpenFile;
-use rustix::fs::{FlockOperation, MemfdFlags, flock, memfd_create};
+use penstock_sys::lock::Unpoisoned;
+use rustix::fs::{FlockOperation, flock};
 
-use super::files::TierDirectory;
+use super::files::{
+    KEY_NAME, MEMORY_FILE_NAME, QUEUE_NAME, RECORDS_NAME, SLICES_NAME, TierDirectory, memory_file,
+};
 use super::holder::{ExpectedBytes, Holder};
 use super::layout::SlotLayout;
 use super::limits::{DESCRIPTION_BYTES_MAX, SLICES_MIN, TierError, TierLimits, TierWarning, slice_length};
 use super::queue_file::QueueFile;
 use super::record::{Header, RecordKey, SECRET_BYTES, SlotRecord, place};
 use super::record_file::{data, file_bytes, for_each_record, read_header};
+use super::slice_file::{SliceFile, memory_slices, punch};
 use super::slot::{Slot, description_offset, ghost};
-use super::tier::{MemoryTier, TierFiles, available_bytes, punch};
+use super::tier::{MemoryTier, TierFiles, available_bytes};
 use crate::draining;
 use crate::key::{Key, KeyHashing};
-
-/// Names of the files in the tier's directory.
-pub(super) const SLICES_NAME: &str = "slices";
-pub(super) const RECORDS_NAME: &str = "records";
-pub(super) const KEY_NAME: &str = "key";
-pub(super) const QUEUE_NAME: &str = "popular";
-/// The name in the system of the files of a tier without a directory.
-const MEMORY_FILE_NAME: &str = "penstock";
 
 /// The objects of an earlier process.
 #[derive(Default)]
@@ -88,7 +84,7 @@ impl Dormant {
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<RestoredSlice>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock().unpoisoned()
     }
 }
 
@@ -165,7 +161,8 @@ impl MemoryTier {
         release_unclaimed(&claimed, &layout, &writing, &records).map_err(unusable(SLICES_NAME))?;
         let queue = QueueFile(opened.open_file(QUEUE_NAME)?);
         let popular = queue.take(layout.slots());
-        let files = TierFiles { reading, writing, records, record_key, queue: Some(queue) };
+        let slices = SliceFile::new(reading, writing);
+        let files = TierFiles { directory: Some(opened), slices, records, record_key, queue: Some(queue) };
         let tier = Arc::new(Self::new(limits, bytes_max, files, now));
         let slots = numbers(&claimed);
         let restored = tier.restore(claimed);
@@ -181,13 +178,11 @@ impl MemoryTier {
     pub fn without_directory(limits: TierLimits, now: SystemTime) -> Result<Arc<Self>, TierError> {
         let unusable = |source| TierError::Unusable { path: MEMORY_FILE_NAME.into(), source };
         let layout = SlotLayout::new(limits);
-        let writing = memory_file(layout.file_bytes()).map_err(unusable)?;
+        let slices = memory_slices(layout.file_bytes()).map_err(unusable)?;
         let records = memory_file(file_bytes(layout.slots())).map_err(unusable)?;
-        let reading = writing.try_clone().and_then(|file| OpenFile::from_fd(file.into()));
         // No other process reads the records.
         let record_key = RecordKey::new([0; SECRET_BYTES]);
-        let files =
-            TierFiles { reading: reading.map_err(unusable)?, writing, records, record_key, queue: None };
+        let files = TierFiles { directory: None, slices, records, record_key, queue: None };
         Ok(Arc::new(Self::new(limits, limits.bytes, files, now)))
     }
 
@@ -243,13 +238,6 @@ fn lock(slices: &File, directory: &Path) -> Result<(), TierError> {
     }
     draining::clear(directory);
     Ok(())
-}
-
-/// A file that has no name in any directory.
-fn memory_file(bytes: u64) -> io::Result<File> {
-    let file = File::from(memfd_create(MEMORY_FILE_NAME, MemfdFlags::CLOEXEC)?);
-    file.set_len(bytes)?;
-    Ok(file)
 }
 
 /// The secret key of a directory. A new one is made if there is none; it fits no record.

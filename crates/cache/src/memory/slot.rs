@@ -12,9 +12,11 @@ use super::demand::Demand;
 use super::holder::{ExpectedBytes, Holder};
 use super::limits::DESCRIPTION_BYTES_MAX;
 use super::record::SlotRecord;
+use super::slice_file::WriteError;
 use super::slots::Class;
 use super::tier::MemoryTier;
 use crate::key::{Key, short_name};
+use crate::not_copied::NotCopied;
 
 /// The place of one slice. Its bytes do not change while it is held.
 pub(crate) struct Slot {
@@ -120,16 +122,14 @@ impl Slot {
     /// Appends as many bytes as fit. Only the one fill of the slice calls this.
     ///
     /// # Errors
-    /// The error of the system, or that earlier bytes may have been lost.
-    pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.is_trusted() {
-            return Err(io::Error::other("the file of slices was truncated"));
-        }
+    /// See [`WriteError`].
+    pub(crate) fn append(&self, bytes: &[u8]) -> Result<usize, WriteError> {
+        let epoch = self.trusted_epoch().ok_or(WriteError::Lost)?;
         let written = self.written.load(Ordering::Relaxed);
         let slice_end = u64::from(self.tier.slice_bytes()).min(self.tier.space(self.number));
         let space = usize::try_from(slice_end.saturating_sub(written.into())).unwrap_or(0);
         let bytes = &bytes[..bytes.len().min(space)];
-        self.tier.write(bytes, self.start() + u64::from(written))?;
+        self.tier.write(epoch, bytes, self.start() + u64::from(written))?;
         // Computed now, while the bytes are in the processor's cache.
         let mut hasher = crc32fast::Hasher::new_with_initial(self.checksum.load(Ordering::Relaxed));
         hasher.update(bytes);
@@ -158,7 +158,7 @@ impl Slot {
         let copy = Self::new(&self.tier, self.tier.take_slot(self.written(), space)?);
         let copied = self.copy_to(&mut |bytes| match copy.append(bytes)? {
             count if count == bytes.len() => Ok(()),
-            _ => Err(io::ErrorKind::WriteZero.into()),
+            _ => Err(WriteError::Full),
         });
         let is_right = copied.is_ok_and(|checksum| checksum == self.checksum());
         copy.requests.store(self.requests(), Ordering::Relaxed);
@@ -223,8 +223,13 @@ impl Slot {
 
     /// Whether the bytes are as they were written, as far as is known.
     pub(crate) fn is_trusted(&self) -> bool {
+        self.trusted_epoch().is_some()
+    }
+
+    /// The epoch in whose file the bytes are as they were written, as far as is known.
+    fn trusted_epoch(&self) -> Option<u8> {
         let epoch = self.epoch.load(Ordering::Relaxed);
-        epoch != 0 && epoch == self.tier.epoch()
+        (epoch != 0 && epoch == self.tier.epoch()).then_some(epoch)
     }
 
     /// Has the bytes compared with their checksum before they are used again: sending them has failed.
@@ -239,7 +244,7 @@ impl Slot {
             return false;
         }
         let epoch = self.tier.epoch();
-        let is_right = self.tier.is_as_expected(self.number, self.expected());
+        let is_right = self.tier.is_as_expected(epoch, self.number, self.expected());
         if is_right {
             self.epoch.store(epoch, Ordering::Relaxed);
         } else {
@@ -250,11 +255,13 @@ impl Slot {
 
     /// The place of these bytes of the slice; `None` if they are not written, or may have been lost.
     pub(crate) fn extent(&self, range: Range<u32>) -> Option<Extent> {
-        if range.start > range.end || range.end > self.written() || !self.is_trusted() {
+        if range.start > range.end || range.end > self.written() {
             return None;
         }
+        // The file of that epoch: one that has replaced it meanwhile does not have the bytes.
+        let file = self.tier.file(self.trusted_epoch()?)?;
         let offset = self.start() + u64::from(range.start);
-        Extent::new(self.tier.file()?, offset, u64::from(range.end - range.start))
+        Extent::new(file, offset, u64::from(range.end - range.start))
     }
 
     /// How much others need the memory of the slice.
@@ -283,16 +290,23 @@ impl Slot {
     }
 
     /// Passes all bytes to `put`, piece by piece, and returns their checksum.
-    pub(crate) fn copy_to(&self, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<u32> {
+    ///
+    /// # Errors
+    /// The error of the memory tier, or that of `put`.
+    pub(crate) fn copy_to<T>(
+        &self,
+        put: &mut dyn FnMut(&[u8]) -> Result<(), T>,
+    ) -> Result<u32, NotCopied<io::Error, T>> {
         let length = self.written() as usize;
         let mut buffer = vec![0; STEP_BYTES.min(length)];
         let mut hasher = crc32fast::Hasher::new();
         let mut done = 0;
         while done < length {
             let piece = buffer.len().min(length - done);
-            self.tier.read(&mut buffer[..piece], self.start() + done as u64)?;
+            let read = self.tier.read(&mut buffer[..piece], self.start() + done as u64);
+            read.map_err(NotCopied::Source)?;
             hasher.update(&buffer[..piece]);
-            put(&buffer[..piece])?;
+            put(&buffer[..piece]).map_err(NotCopied::Target)?;
             done += piece;
         }
         Ok(hasher.finalize())

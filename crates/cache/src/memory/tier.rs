@@ -6,24 +6,23 @@ mod space;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, OnceLock, Weak};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use penstock_metrics::TierCounters;
-use penstock_sys::file::OpenFile;
-use rustix::fs::{FallocateFlags, fallocate};
+use penstock_sys::lock::Unpoisoned;
 
-use super::files::{allocated_bytes, space_of};
+use super::files::{TierDirectory, allocated_bytes, space_of};
 use super::holder::Holder;
 use super::layout::SlotLayout;
 use super::limits::{PAGE_BYTES, TierLimits};
 use super::queue_file::QueueFile;
 use super::record::{self, RECORD_BYTES, RecordKey, SlotRecord};
+use super::slice_file::{SliceFile, WriteError};
 use super::slots::{Class, Entry, SlotUses, Slots};
 
 /// Of the space of a file system, the part that is left free: records and directories need some too.
@@ -35,9 +34,10 @@ const FIRST_EPOCH: u8 = 1;
 pub struct MemoryTier {
     limits: TierLimits,
     layout: SlotLayout,
-    /// The file that extents refer to, as it was opened in each epoch.
-    files: Box<[OnceLock<Arc<OpenFile>>]>,
-    writing: File,
+    /// The directory of the files; `None` for a tier without one.
+    directory: Option<TierDirectory>,
+    /// The file of slices of each epoch.
+    files: Box<[OnceLock<SliceFile>]>,
     records: File,
     record_key: RecordKey,
     queue: Option<QueueFile>,
@@ -71,8 +71,9 @@ struct Counts {
 
 /// The files of a tier.
 pub(super) struct TierFiles {
-    pub(super) reading: OpenFile,
-    pub(super) writing: File,
+    /// Where they are; `None` for a tier without a directory.
+    pub(super) directory: Option<TierDirectory>,
+    pub(super) slices: SliceFile,
     pub(super) records: File,
     pub(super) record_key: RecordKey,
     /// Names the popular slices for the next process.
@@ -85,8 +86,8 @@ impl MemoryTier {
         let layout = SlotLayout::new(limits);
         Self {
             limits,
-            files: first_file(files.reading),
-            writing: files.writing,
+            directory: files.directory,
+            files: first_file(files.slices),
             records: files.records,
             record_key: files.record_key,
             queue: files.queue,
@@ -245,23 +246,31 @@ impl MemoryTier {
         self.layout.class_of(number) != self.layout.class_for(space)
     }
 
-    /// Writes bytes of a slice. A full file system costs other slices.
-    pub(super) fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        let attempt = || match self.writing.write_all_at(bytes, at) {
-            Err(error) if is_full(&error) => None,
+    /// Writes bytes of a slice of this epoch. A full file system costs other slices.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub(super) fn write(&self, epoch: u8, bytes: &[u8], at: u64) -> Result<(), WriteError> {
+        let file = self.file_of(epoch).ok_or(WriteError::Lost)?;
+        let attempt = || match file.write(bytes, at) {
+            Err(WriteError::Full) => None,
             result => Some(result),
         };
-        let result = self.evict_until(bytes.len() as u64, attempt);
-        result.unwrap_or_else(|| Err(io::ErrorKind::StorageFull.into()))
+        let result = self.evict_until(bytes.len() as u64, attempt).unwrap_or(Err(WriteError::Full));
+        if matches!(result, Err(WriteError::Lost)) {
+            self.recover();
+        }
+        result
     }
 
-    /// Like [`Self::write`], but evicts nothing: the caller holds the lock of an object.
-    pub(super) fn write_if_space(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        self.writing.write_all_at(bytes, at)
+    /// Like [`Self::write`] in the current epoch, but evicts nothing: the caller holds the lock of an object.
+    pub(super) fn write_if_space(&self, bytes: &[u8], at: u64) -> Result<(), WriteError> {
+        self.current_file().ok_or(WriteError::Lost)?.write(bytes, at)
     }
 
+    /// Reads bytes of the current epoch, which the caller compares with their checksum.
     pub(super) fn read(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
-        self.writing.read_exact_at(bytes, at)
+        self.current_file().ok_or(io::ErrorKind::NotFound)?.read(bytes, at)
     }
 
     /// The first kept slice from a slot on.
@@ -288,7 +297,7 @@ impl MemoryTier {
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock().unpoisoned()
     }
 }
 
@@ -299,9 +308,9 @@ impl fmt::Debug for MemoryTier {
 }
 
 /// The file of the first epoch, with places for those of later ones.
-fn first_file(file: OpenFile) -> Box<[OnceLock<Arc<OpenFile>>]> {
+fn first_file(file: SliceFile) -> Box<[OnceLock<SliceFile>]> {
     let files: Box<[_]> = (0..=u8::MAX).map(|_| OnceLock::new()).collect();
-    drop(files[usize::from(FIRST_EPOCH)].set(Arc::new(file)));
+    drop(files[usize::from(FIRST_EPOCH)].set(file));
     files
 }
 
@@ -314,14 +323,4 @@ pub(super) fn available_bytes<'f>(on: &File, own: impl IntoIterator<Item = &'f F
         available += allocated_bytes(file)?;
     }
     Ok(available.saturating_sub(total / SPACE_RESERVED_SHARE))
-}
-
-/// Gives the pages of a range back to the system.
-pub(super) fn punch(file: &File, range: &Range<u64>) -> io::Result<()> {
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(fallocate(file, flags, range.start, range.end - range.start)?)
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

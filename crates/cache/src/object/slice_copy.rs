@@ -1,5 +1,6 @@
 //! Copies of slices: a popular small object is sent from the memory of the process, without its tier.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 
 use super::Object;
@@ -21,7 +22,7 @@ impl<D: Describe> Object<D> {
         let mut bytes = Vec::with_capacity(slot.written() as usize);
         let copied = slot.copy_to(&mut |piece| {
             bytes.extend_from_slice(piece);
-            Ok(())
+            Ok::<_, Infallible>(())
         });
         let is_right = copied.is_ok_and(|checksum| checksum == slot.checksum());
         is_right.then(|| SliceCopy { slot: Arc::downgrade(&slot), bytes: bytes.into() })

@@ -107,9 +107,9 @@ impl MemorySlices {
 
     /// Takes all slices out; the object is being dropped.
     pub(super) fn take_all(&self) -> Vec<Arc<Slot>> {
-        let Some(chunks) = self.chunks.swap(None) else { return Vec::new() };
-        let others = chunks.iter().flat_map(|chunk| chunk.slots.iter()).filter_map(|slot| slot.swap(None));
-        self.first.swap(None).into_iter().chain(others).collect()
+        let chunks = self.chunks.swap(None);
+        let slots = chunks.iter().flat_map(|chunks| chunks.iter()).flat_map(|chunk| chunk.slots.iter());
+        self.first.swap(None).into_iter().chain(slots.filter_map(|slot| slot.swap(None))).collect()
     }
 
     /// All slices.
@@ -165,5 +165,27 @@ impl OtherSlices {
     pub(super) fn on_disk(&self) -> usize {
         let slices = self.0.iter().flat_map(|slices| slices.values());
         slices.filter(|slice| matches!(slice, OtherSlice::OnDisk(_))).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::memory::{MemoryTier, TierLimits};
+
+    #[test]
+    fn all_slices_are_taken_out_whether_there_are_chunks_or_not() {
+        let limits = TierLimits { bytes: 1 << 20, slice_bytes: 1 << 16, scrub_bytes_per_second: 0 };
+        let tier = MemoryTier::without_directory(limits, SystemTime::now()).unwrap();
+        for numbers in [&[0][..], &[20], &[0, 1, 20]] {
+            let slices = MemorySlices::default();
+            for number in numbers {
+                slices.insert(*number, Slot::reserve(&tier, 100).unwrap());
+            }
+            assert_eq!(slices.take_all().len(), numbers.len());
+            assert!(slices.is_empty(), "{numbers:?}");
+        }
     }
 }

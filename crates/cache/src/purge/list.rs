@@ -5,8 +5,10 @@ use std::collections::hash_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, SystemTime};
+
+use penstock_sys::lock::Unpoisoned;
 
 use super::file::PurgeFile;
 use super::pattern::{NotKept, Pattern, Purge, PurgeEffect, Scope, Subject, nanoseconds, nanoseconds_of};
@@ -36,7 +38,7 @@ pub struct Purges {
     opened: u64,
     /// No stamp is later. Set a little ahead, so that workers seldom write to it.
     stamped: AtomicU64,
-    list: RwLock<Arc<[Purge]>>,
+    list: SharedList,
     /// Purges in the files that newer ones have made needless.
     needless: AtomicUsize,
     files: Mutex<Vec<PurgeFile>>,
@@ -45,6 +47,29 @@ pub struct Purges {
     has_found: AtomicBool,
     /// Whether a directory has an older file of `undelivered`, because the newest could not be written.
     is_outdated: AtomicBool,
+}
+
+/// The purges in force. Requests read it all the time, so its lock is held for the exchange of a pointer only. Changed by
+/// the thread that has the lock of the files.
+#[derive(Debug)]
+struct SharedList(RwLock<Arc<[Purge]>>);
+
+impl Default for SharedList {
+    fn default() -> Self {
+        Self(RwLock::new(Arc::new([])))
+    }
+}
+
+impl SharedList {
+    fn get(&self) -> Arc<[Purge]> {
+        Arc::clone(&self.0.read().unpoisoned())
+    }
+
+    fn replace(&self, list: Arc<[Purge]>) {
+        let before = std::mem::replace(&mut *self.0.write().unpoisoned(), list);
+        // Without the lock: thousands of patterns may go with it.
+        drop(before);
+    }
 }
 
 /// Purges that other servers have yet to confirm.
@@ -68,7 +93,7 @@ impl Purges {
             pending: AtomicU64::new(u64::MAX),
             opened: 0,
             stamped: AtomicU64::new(0),
-            list: RwLock::new(Arc::new([])),
+            list: SharedList::default(),
             needless: AtomicUsize::new(0),
             files: Mutex::default(),
             undelivered: Mutex::default(),
@@ -101,7 +126,7 @@ impl Purges {
             files.iter_mut().try_for_each(|file| file.replace(&list))?;
         }
         let latest = list.last().map_or(0, |purge| purge.at);
-        *self.list.write().unwrap_or_else(PoisonError::into_inner) = list.into();
+        self.list.replace(list.into());
         self.latest.fetch_max(latest, Ordering::SeqCst);
         // The directory may have been opened before, for tiers that could not be used then.
         files.retain(|known| known.path() != file.path());
@@ -162,13 +187,11 @@ impl Purges {
         let purge = Purge { at, soft, pattern };
         // The file first: a purge in force must also be in force after a crash.
         let kept = files.iter_mut().map(|file| file.append(&purge)).fold(Ok(()), Result::and);
-        {
-            let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
-            let is_needed = |known: &&Purge| known.pattern != purge.pattern || (purge.soft && !known.soft);
-            let shown: Arc<[Purge]> = list.iter().filter(is_needed).cloned().chain([purge.clone()]).collect();
-            self.needless.fetch_add(list.len() + 1 - shown.len(), Ordering::Relaxed);
-            *list = shown;
-        }
+        let list = self.entries();
+        let is_needed = |known: &&Purge| known.pattern != purge.pattern || (purge.soft && !known.soft);
+        let longer: Arc<[Purge]> = list.iter().filter(is_needed).cloned().chain([purge.clone()]).collect();
+        self.needless.fetch_add(list.len() + 1 - longer.len(), Ordering::Relaxed);
+        self.list.replace(longer);
         self.latest.store(at, Ordering::SeqCst);
         self.pending.store(u64::MAX, Ordering::SeqCst);
         drop(files);
@@ -262,7 +285,7 @@ impl Purges {
     }
 
     fn undelivered(&self) -> MutexGuard<'_, Undelivered> {
-        self.undelivered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.undelivered.lock().unpoisoned()
     }
 
     /// Number of purges.
@@ -277,11 +300,11 @@ impl Purges {
 
     /// All purges, the oldest first.
     pub(super) fn entries(&self) -> Arc<[Purge]> {
-        Arc::clone(&self.list.read().unwrap_or_else(PoisonError::into_inner))
+        self.list.get()
     }
 
     fn files(&self) -> MutexGuard<'_, Vec<PurgeFile>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().unpoisoned()
     }
 
     /// Replaces the older half by one purge of everything, if there are too many; leaves needless ones out of the files.
@@ -309,7 +332,7 @@ impl Purges {
             file.replace(&shorter)?;
         }
         self.needless.store(0, Ordering::Relaxed);
-        *self.list.write().unwrap_or_else(PoisonError::into_inner) = shorter.into();
+        self.list.replace(shorter.into());
         Ok(())
     }
 }

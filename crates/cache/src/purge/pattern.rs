@@ -5,6 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::memory::remedy;
+
 /// The names of an object, by which purges select it.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'s> {
@@ -102,7 +104,8 @@ pub struct NotKept {
 
 impl fmt::Display for NotKept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot persist purges in {}: {}", self.path.display(), self.source)
+        let (path, source) = (self.path.display(), &self.source);
+        write!(f, "cannot persist purges in {path}: {source}{}", remedy(source))
     }
 }
 

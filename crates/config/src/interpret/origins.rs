@@ -251,7 +251,7 @@ fn redirect_hosts(list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String> 
     let mut hosts = Vec::new();
     for text in list.iter().flat_map(|list| &list.value) {
         match OriginUrl::parse(&format!("http://{}", text.value)) {
-            // An IPv6 address is written without brackets in no list.
+            // Addresses of IPv6 have colons of their own, and no redirection needs one.
             Ok(url) if url.authority() == text.value && !text.value.contains('[') => {
                 hosts.push(text.value.clone());
             }

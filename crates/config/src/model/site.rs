@@ -1,5 +1,6 @@
 //! Sites: content by host name.
 
+use std::fmt;
 use std::time::Duration;
 
 use penstock_http::query::QueryRules;
@@ -63,6 +64,17 @@ pub enum HostPattern {
     Under(String),
     /// `*`: every host that no other site has.
     Any,
+}
+
+/// As the configuration writes it.
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Under(domain) => write!(f, "*.{domain}"),
+            Self::Any => f.write_str("*"),
+        }
+    }
 }
 
 /// Caching of an HTTP origin's responses.

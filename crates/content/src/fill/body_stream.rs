@@ -275,10 +275,18 @@ impl BodyStream {
                             return Err(BodyError::Gone(None));
                         }
                     }
+                    // The next look would find the slice missing, and not why.
+                    if follower.progress().failed {
+                        return self.recover(context, slice, range).await;
+                    }
                 }
                 Ok(None)
             }
             SliceClaim::Missing(fill) => {
+                if self.attempts > 0 && self.has_no_space(slice) {
+                    drop(fill);
+                    return self.recover(context, slice, range).await;
+                }
                 let Ok(place) = context.enter_fetch(self.requester) else {
                     // Another reader may fill it.
                     drop(fill);
@@ -316,8 +324,7 @@ impl BodyStream {
         slice: u32,
         range: Range<u64>,
     ) -> Result<Option<BodyChunk>, BodyError> {
-        let has_no_space = self.object.description().fault_of(slice) == Some(FillFault::NoSpace);
-        if !has_no_space || !may_go_past_cache(&self.object) {
+        if !self.has_no_space(slice) {
             return self.retry(slice);
         }
         let end = self.object.length().unwrap_or(0).min(range.end);
@@ -343,6 +350,12 @@ impl BodyStream {
                 }
             }
         }
+    }
+
+    /// Whether the last fill of a slice failed for lack of space, and its bytes may go past the cache.
+    fn has_no_space(&self, slice: u32) -> bool {
+        self.object.description().fault_of(slice) == Some(FillFault::NoSpace)
+            && may_go_past_cache(&self.object)
     }
 
     /// Whether the chunk before was the last, as far as that is known already.

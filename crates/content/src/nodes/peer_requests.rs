@@ -39,7 +39,7 @@ pub struct PeerService<'s> {
 }
 
 /// Answers a request of another node.
-pub async fn respond_to_peer(
+pub(crate) async fn respond_to_peer(
     context: &Rc<Context>,
     service: PeerService<'_>,
     client: ClientRequest<'_>,
@@ -82,6 +82,9 @@ async fn object(mut exchange: Exchange<'_>, service: PeerService<'_>, identity: 
         return exchange.page(Status::MisdirectedRequest);
     };
     let request = exchange.request;
+    if request.url_path().is_err() {
+        return exchange.page(Status::NotFound);
+    }
     let Some(hop) = value(request, fields::HOP).and_then(Hop::named) else {
         return exchange.page(Status::BadRequest);
     };

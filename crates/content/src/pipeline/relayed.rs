@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use penstock_http::{HttpVersion, Status};
-use penstock_origin::http::OriginError;
+use penstock_origin::http::{Fetch, OriginError};
 
 use crate::fault::{BodyError, FillFault, origin_status};
 use crate::fill::RelayedBody;
@@ -32,23 +32,14 @@ const NOT_PASSED_ON: [&str; 11] = [
 
 /// Relays the response of a server.
 pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &Arc<HttpSite>) -> Response {
-    let (context, request, client) = (exchange.context, exchange.request, exchange.client);
-    let Ok(path) = request.url_path() else { return exchange.page(Status::NotFound) };
+    let (context, request) = (exchange.context, exchange.request);
     let Ok(place) = context.enter_fetch(exchange.requester) else {
         return exchange.page(Status::TooManyRequests);
     };
-    let target = match request.query() {
-        Some(query) => format!("{path}?{query}"),
-        None => path.to_owned(),
-    };
-    let token = site.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
-    let Some(mut fetch) = client_request(client.head, target, client.early, token) else {
+    let Some(fetch) = client_fetch(exchange, site, http) else {
         return exchange.page(Status::BadRequest);
     };
-    (fetch.bare, fetch.client) = (true, Some(client.address));
-    fetch.host = http.host_for(client.head);
-    http.loop_member.add_to(&mut fetch, passed_through(client.head).as_deref());
-    name_client(&mut fetch, site.forwarded, client.head.host(), client.address.ip(), client.secure);
+    let fetch = Fetch { bare: true, ..fetch };
     let spread = http.spread.as_ref().map(|spread| (spread, spread.key(request)));
     let by_key = spread.map(|(spread, key)| move |loads: &[Option<u64>]| spread.order(&key, loads));
     let order = by_key.as_ref().map(|order| order as _);
@@ -62,13 +53,28 @@ pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &
             };
             let may_move = request.version() != HttpVersion::Http2;
             let body = RelayedBody::of_server(response, may_move, http.max_unannounced, place);
-            respond_with(exchange, site, &head, body).await
+            respond_with(exchange, &head, body).await
         }
         Err(error) => {
             context.metrics.origin(error.label());
             fault_page(exchange, error)
         }
     }
+}
+
+/// The request of a client as one for an origin, with the whole query. `None` if its method is no method.
+pub(super) fn client_fetch(exchange: &Exchange<'_>, site: &Site, http: &HttpSite) -> Option<Fetch> {
+    let (request, client) = (exchange.request, exchange.client);
+    let target = match request.query() {
+        Some(query) => format!("{}?{query}", request.raw_path()),
+        None => request.raw_path().to_owned(),
+    };
+    let token = site.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
+    let mut fetch = client_request(request, target, client.early, token)?;
+    (fetch.host, fetch.client) = (http.host_for(request), Some(client.address));
+    http.loop_member.add_to(&mut fetch, passed_through(request).as_deref());
+    name_client(&mut fetch, site.forwarded, request.authority(), client.address.ip(), client.secure);
+    Some(fetch)
 }
 
 /// The head of a response.
@@ -89,19 +95,13 @@ pub(crate) fn fault_page(exchange: &Exchange<'_>, error: OriginError) -> Respons
 /// The response of a server, as soon as the first bytes of its body are there.
 pub(crate) async fn respond_with(
     exchange: &Exchange<'_>,
-    site: &Site,
     head: &RelayedHead,
     mut body: RelayedBody,
 ) -> Response {
-    let lines = field_lines(&head.fields, |name| {
-        NOT_PASSED_ON.contains(&name)
-            || (name == "access-control-allow-origin" && site.cors.is_some())
-            || (name == "strict-transport-security" && site.hsts.is_some())
-    });
+    let lines = field_lines(&head.fields, |name| NOT_PASSED_ON.contains(&name));
     let mut fields = Fields::new();
     let mut writer = fields.writer();
     writer.lines(&lines).field("Via", "1.1 penstock");
-    exchange.site_fields(&mut writer);
     let (status, has_date) = (head.status, head.fields.contains_key("date"));
     if matches!(status, 204 | 304) {
         return Response { has_date, ..Response::without_content(status, fields) };

@@ -3,12 +3,11 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use penstock_egress::Part;
 use penstock_http::{HeadWriter, Method, Request, Status};
 
 use crate::context::Context;
 use crate::requester::Requester;
-use crate::response::{Body, ContentLength, Fields, Response};
+use crate::response::{Body, Fields, Response};
 use crate::site_table::Site;
 
 /// A client's request and what the content path knows of its client.
@@ -22,6 +21,28 @@ pub struct ClientRequest<'r> {
     pub secure: bool,
     /// Whether it came as early data and may be a replay (RFC 8470).
     pub early: bool,
+}
+
+/// Request fields that a preflight allows if it asks for none: conditions, ranges, and those of CMCD (CTA-5004 §2.1).
+const ALLOWED_FIELDS: &str = "Range, If-Range, If-None-Match, If-Modified-Since, CMCD-Object, CMCD-Request, CMCD-Session, \
+    CMCD-Status";
+/// Names that one preflight can ask for, in bytes.
+const ASKED_FIELDS_BYTES_MAX: usize = 1024;
+
+/// The request fields that a preflight allows: those that it asks for (Fetch standard §3.2.2). What a field means, its
+/// receiver decides: the token of a signed URL is judged with each request.
+fn allowed_fields<'r>(request: &'r Request<'_>) -> &'r str {
+    let asked = request.values("access-control-request-headers").next();
+    let is_list = |text: &&str| {
+        let mut bytes = text.bytes();
+        !text.is_empty()
+            && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~, ".contains(&byte))
+    };
+    asked
+        .filter(|value| value.len() <= ASKED_FIELDS_BYTES_MAX)
+        .and_then(|value| str::from_utf8(value).ok())
+        .filter(is_list)
+        .unwrap_or(ALLOWED_FIELDS)
 }
 
 /// One request while it is answered.
@@ -53,8 +74,8 @@ impl<'e> Exchange<'e> {
 
     /// The same with more fields.
     pub(crate) fn page_with(&self, status: Status, more: impl FnOnce(&mut HeadWriter<'_>)) -> Response {
-        let mut fields = Fields::new();
-        let mut head = fields.writer();
+        let mut page = Response::page(status);
+        let mut head = page.fields.writer();
         if let (Status::MethodNotAllowed, Some(site)) = (status, self.site) {
             head.field("Allow", &site.allowed);
         }
@@ -62,24 +83,10 @@ impl<'e> Exchange<'e> {
             head.field("Retry-After", "1");
         }
         more(&mut head);
-        self.site_fields(&mut head);
-        head.field("Content-Type", "text/plain; charset=utf-8");
-        let text = status.body_text().as_bytes();
-        let body = if self.wants_body() { Body::Part(Part::Owned(text.to_vec())) } else { Body::Empty };
-        let length = ContentLength::Known(text.len() as u64);
-        Response { status: status.code(), fields, length, body, has_date: false, cache_status: None }
-    }
-
-    /// Fields that the site adds to each of its responses.
-    pub(crate) fn site_fields(&self, head: &mut HeadWriter<'_>) {
-        let Some(site) = self.site else { return };
-        if let Some(origin) = &site.cors {
-            head.field("Access-Control-Allow-Origin", origin)
-                .field("Access-Control-Expose-Headers", "Content-Length, Content-Range, Date, ETag");
+        if !self.wants_body() {
+            page.body = Body::Empty;
         }
-        if let (Some(policy), true) = (&site.hsts, self.client.secure) {
-            head.field("Strict-Transport-Security", policy);
-        }
+        page
     }
 
     /// The answer to OPTIONS.
@@ -89,10 +96,10 @@ impl<'e> Exchange<'e> {
         head.field("Allow", &site.allowed);
         if site.cors.is_some() {
             head.field("Access-Control-Allow-Methods", &site.allowed)
-                .field("Access-Control-Allow-Headers", "Range, If-Range, If-None-Match, If-Modified-Since")
-                .field("Access-Control-Max-Age", "86400");
+                .field("Access-Control-Allow-Headers", allowed_fields(self.client.head))
+                .field("Access-Control-Max-Age", "86400")
+                .field("Vary", "Access-Control-Request-Headers");
         }
-        self.site_fields(&mut head);
         Response::without_content(Status::NoContent.code(), fields)
     }
 

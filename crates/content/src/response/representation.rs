@@ -202,7 +202,6 @@ impl Representation {
         let mut fields = Fields::new();
         let mut head = fields.writer();
         self.write_fields(exchange, &mut head, None);
-        exchange.site_fields(&mut head);
         let has_date = self.has_date();
         Response { has_date, ..Response::without_content(Status::NotModified.code(), fields) }
     }
@@ -241,7 +240,6 @@ impl Representation {
             head.field("Accept-Ranges", "bytes");
         }
         self.write_fields(exchange, &mut head, Some(content_type.as_deref()));
-        exchange.site_fields(&mut head);
         let has_date = self.has_date();
         Ok(Response { status, fields, length, body, has_date, cache_status: None })
     }

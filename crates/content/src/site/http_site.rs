@@ -135,8 +135,7 @@ impl HttpSite {
     /// The host to ask a server by in place of its own, for a client's request: a site without cache stands in front of
     /// servers with several hosts.
     pub(crate) fn host_for(&self, request: &Request<'_>) -> Option<String> {
-        let sent = || request.values("host").next().and_then(|host| str::from_utf8(host).ok());
-        self.keeps_host.then(|| sent().unwrap_or_else(|| request.host()).to_owned())
+        self.keeps_host.then(|| request.authority().to_owned())
     }
 
     /// The fields of a request that go to the origin, by which its response may vary.

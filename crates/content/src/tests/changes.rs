@@ -78,7 +78,7 @@ fn a_change_while_a_purge_is_written_does_not_exempt_objects_from_the_purge() {
         }
         advance(Duration::from_secs(5)).await;
         fixture.origin.reply(Reply::new(204));
-        fixture.forward("POST /other", "").await;
+        fixture.get("POST /other", "").await;
         let hit = fixture.get("GET /x", "").await;
         assert_eq!(hit.summary(), (200, "hit", "old".to_owned()), "the purge is not in force yet");
         let mut waiting = vec![0; 1 << 16];
@@ -128,7 +128,7 @@ fn a_change_after_the_clock_was_set_back_affects_objects_that_were_asked_for_bef
                 only_object(&fixture).description().judged.fetch_max(ahead, Ordering::Relaxed);
                 assert_eq!(fixture.get("GET /x", USER).await.summary().1, "hit", "{hours} {round}");
                 fixture.origin.reply(Reply::new(204));
-                fixture.forward("POST /x", "").await;
+                fixture.get("POST /x", "").await;
             }
         }
         assert!(store.stamp(wall) < first + 3_000_000_000, "changes do not move time ahead");

@@ -13,10 +13,10 @@ use penstock_config::{
 };
 use penstock_egress::Part;
 use penstock_http::response::written_fields;
-use penstock_http::{HeadLimits, OriginUrl, Request};
+use penstock_http::{HeadLimits, OriginUrl, Rejection, Request};
 use penstock_metrics::Metrics;
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
-use penstock_origin::http::request_body;
+use penstock_origin::http::BodySender;
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::heap::allocations;
 use tempfile::TempDir;
@@ -27,9 +27,10 @@ use crate::cache_status::CacheStatus;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fault::BodyError;
-use crate::nodes::{PeerService, respond_to_peer};
+use crate::handle::{Audience, handle};
+use crate::nodes::PeerService;
 use crate::peers::Peers;
-use crate::pipeline::{Forward, respond};
+use crate::pipeline::RequestBody;
 use crate::remembered::{CompressedManifests, FileHeads, ObjectHeads};
 use crate::response::{Body, ClientRequest, ContentLength, Response};
 use crate::site::{HttpSite, KnownKeys};
@@ -216,25 +217,14 @@ impl Fixture {
         read(&self.context, self.open(line, fields).await).await
     }
 
-    /// The response to a request that is forwarded, with a method that the site lists; its body is empty.
-    pub(super) async fn forward(&self, line: &str, fields: &str) -> Answer {
-        let head = head(line, fields);
-        let request = parse(&head);
-        let client = client(&request, false);
-        let forward =
-            Forward::admit(&self.context, &self.sites, &request).expect("the site lists the method");
-        let (sender, body) = request_body(Some(0));
-        sender.finish();
-        let head = forward.start(&self.context, client, body).unwrap().head().await;
-        read(&self.context, forward.respond(&self.context, client, head).await).await
-    }
-
     /// The response to a request of another node.
     pub(super) async fn respond_to_peer(&self, peers: &Arc<Peers>, line: &str, fields: &str) -> Answer {
         let head = head(line, fields);
         let request = parse(&head);
         let service = PeerService { sites: &self.sites, peers, store: Some(&self.store) };
-        read(&self.context, respond_to_peer(&self.context, service, client(&request, false)).await).await
+        let audience = Audience::Nodes(Some(service));
+        let handled = handle(&self.context, audience, client(&request, false), &mut Bodiless).await;
+        read(&self.context, handled.response).await
     }
 
     /// The site.
@@ -271,6 +261,30 @@ impl Fixture {
     }
 }
 
+/// The body of a request without one, of a client that stays.
+struct Bodiless;
+
+impl RequestBody for Bodiless {
+    async fn pass_over(&mut self) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn admit(&mut self) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    async fn send_continue(&mut self) {}
+
+    async fn send_to(&mut self, origin: BodySender) -> Result<(), Rejection> {
+        origin.finish();
+        Ok(())
+    }
+
+    async fn departed(&self) -> Rejection {
+        std::future::pending().await
+    }
+}
+
 async fn open(
     context: &Rc<Context>,
     sites: &SiteTable,
@@ -283,9 +297,9 @@ async fn open(
     let request = parse(&head);
     let client = ClientRequest { address: (address, 40_000).into(), ..client(&request, early) };
     let before = allocations();
-    let response = respond(context, sites, client).await;
+    let handled = handle(context, Audience::Clients(sites), client, &mut Bodiless).await;
     ALLOCATIONS.set(allocations() - before);
-    response
+    handled.response
 }
 
 fn head(line: &str, fields: &str) -> String {

@@ -4,6 +4,8 @@ use std::fs;
 
 use penstock_config::{EarlyRequests, HostPattern, Origin};
 
+use penstock_origin::http::OriginError;
+
 use super::fixture::{Answer, Fixture, SLICE, content, http_origin, read, run, run_with_files, site};
 use super::scripted::{Gate, Reply};
 use crate::response::ContentLength;
@@ -179,21 +181,90 @@ fn a_request_that_a_site_does_not_answer_gets_its_status() {
         assert_eq!(other.get("GET /x", "").await.status, 421);
         let refused = fixture.get("DELETE /x", "").await;
         assert_eq!((refused.status, refused.field("allow").as_str()), (405, "GET, HEAD, OPTIONS"));
-        let options = fixture.get("OPTIONS /x", "").await;
-        assert_eq!((options.status, options.field("allow").as_str()), (204, "GET, HEAD, OPTIONS"));
-        assert_eq!(options.length, ContentLength::None);
         assert_eq!(fixture.get("GET /a%00b", "").await.status, 404, "no file can have that name");
         assert_eq!(fixture.origin.requests() + other.origin.requests(), 0);
     });
 }
 
 #[test]
-fn a_preflight_is_answered_with_the_sites_methods() {
+fn a_preflight_is_answered_with_the_sites_methods_and_the_fields_that_it_asks_for() {
     run(async {
         let fixture = Fixture::with(|site| site.headers.cors = Some("*".to_owned()));
         let options = fixture.get("OPTIONS /x", "").await;
+        assert_eq!((options.status, options.field("allow").as_str()), (204, "GET, HEAD, OPTIONS"));
+        assert_eq!(options.length, ContentLength::None);
         assert_eq!(options.field("access-control-allow-origin"), "*");
         assert_eq!(options.field("access-control-allow-methods"), "GET, HEAD, OPTIONS");
+        assert!(options.field("access-control-allow-headers").contains("CMCD-Session"));
+        let asked = |list: &str| format!("Access-Control-Request-Headers: {list}\r\n");
+        let allowed = fixture.get("OPTIONS /x", &asked("authorization,cmcd-session")).await;
+        assert_eq!(allowed.field("access-control-allow-headers"), "authorization,cmcd-session");
+        let malformed = fixture.get("OPTIONS /x", &asked("a\"b")).await;
+        assert!(malformed.field("access-control-allow-headers").starts_with("Range, "));
+        assert_eq!(fixture.origin.requests(), 0);
+    });
+}
+
+#[test]
+fn a_preflight_goes_to_the_origin_of_a_site_that_says_nothing_about_cors() {
+    run(async {
+        let fixture = Fixture::cached();
+        fixture.origin.handle(|_| {
+            let fields =
+                [("access-control-allow-origin", "https://player.example"), ("access-control-max-age", "60")];
+            Reply::new(204).with(&fields)
+        });
+        let answer = fixture.get("OPTIONS /x", "Origin: https://player.example\r\n").await;
+        assert_eq!(answer.field("access-control-allow-origin"), "https://player.example");
+        assert_eq!(answer.field("access-control-max-age"), "60");
+        assert_eq!(fixture.origin.asked()[0].method, "OPTIONS");
+    });
+}
+
+#[test]
+fn what_an_origin_says_about_cors_is_stored_and_what_the_site_says_replaces_it() {
+    let fields = [
+        ("access-control-allow-origin", "https://a.example"),
+        ("access-control-allow-credentials", "true"),
+        ("strict-transport-security", "max-age=1"),
+        ("alt-svc", "h3=\":8443\""),
+        ("cache-control", "max-age=60"),
+    ];
+    run(async move {
+        let silent = Fixture::cached();
+        silent.origin.reply(Reply::ok(&fields, b"x"));
+        for status in ["MISS", "HIT"] {
+            let answer = silent.get("GET /x", "").await;
+            assert_eq!(answer.field("access-control-allow-origin"), "https://a.example", "{status}");
+            assert_eq!(answer.field("access-control-allow-credentials"), "true", "{status}");
+            assert_eq!(answer.field("alt-svc"), "", "{status}: an address of the origin");
+        }
+        let own = Fixture::with(|site| site.headers.cors = Some("*".to_owned()));
+        own.origin.reply(Reply::ok(&fields, b"x"));
+        for status in ["MISS", "HIT"] {
+            let answer = own.get("GET /x", "").await;
+            assert_eq!(answer.field("access-control-allow-origin"), "*", "{status}");
+            assert_eq!(answer.field("access-control-allow-credentials"), "", "{status}");
+            assert!(answer.field("access-control-expose-headers").contains("Age"), "{status}");
+        }
+    });
+}
+
+#[test]
+fn every_page_of_a_site_has_its_fields() {
+    run(async {
+        let fixture = Fixture::with(|site| {
+            site.headers.cors = Some("*".to_owned());
+            site.early_data = EarlyRequests::Refuse;
+        });
+        fixture.origin.handle(|_| Reply::failure(OriginError::Unreachable));
+        let early = read(&fixture.context, fixture.open_as("GET /x", "", true).await).await;
+        let refused = fixture.get("DELETE /x", "").await;
+        let failed = fixture.get("GET /x", "").await;
+        for (answer, status) in [(early, 425), (refused, 405), (failed, 502)] {
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.field("access-control-allow-origin"), "*", "{status}");
+        }
     });
 }
 

@@ -203,6 +203,7 @@ impl Reply {
 /// A request to the origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OriginRequest {
+    pub(super) method: String,
     pub(super) target: String,
     /// Fields of the client's request that were forwarded, and those for another node.
     pub(super) fields: HeaderMap,
@@ -268,6 +269,7 @@ impl ScriptedOrigin {
         let now = tokio::time::Instant::now();
         let first = *self.first.borrow_mut().get_or_insert(now);
         let asked = OriginRequest {
+            method: fetch.method.to_string(),
             target: fetch.target.clone(),
             fields: fetch.fields.clone(),
             range: fetch.range,

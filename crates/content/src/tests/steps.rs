@@ -325,7 +325,7 @@ fn a_response_waits_for_a_node_that_hangs_once_for_all_targets_that_it_has_chang
         fixture.origin.reply(Reply::new(204).with(&named));
         fixture.origin.handle(|_| Reply::new(204).head_after(&Gate::new()));
         let began = tokio::time::Instant::now();
-        assert_eq!(fixture.forward("POST /x", "").await.status, 204);
+        assert_eq!(fixture.get("POST /x", "").await.status, 204);
         assert_eq!(began.elapsed(), Duration::from_millis(limits::PEER_PROBE_MILLISECONDS));
         let mut told: Vec<_> = fixture.origin.asked().drain(1..).map(|asked| asked.target).collect();
         told.sort_unstable();

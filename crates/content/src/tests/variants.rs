@@ -189,7 +189,7 @@ fn a_method_that_changes_a_target_changes_all_its_variants() {
                 }
                 let fields: Vec<_> = location.iter().map(|location| ("location", *location)).collect();
                 fixture.origin.reply(Reply::new(204).with(&fields));
-                assert_eq!(fixture.forward(&format!("POST {changed}"), "").await.status, 204);
+                assert_eq!(fixture.get(&format!("POST {changed}"), "").await.status, 204);
             }
         });
     }
@@ -204,7 +204,7 @@ fn after_a_restart_no_variant_from_before_a_change_is_restored() {
             fixture.get("GET /x", fields).await;
         }
         fixture.origin.reply(Reply::new(204));
-        fixture.forward("POST /x", CLIENTS[3]).await;
+        fixture.get("POST /x", CLIENTS[3]).await;
         let fixture = fixture.restarted(site(http_origin(), vary_and_post));
         fixture.origin.handle(|_| Reply::ok(VARYING, b"new"));
         // The last one is another user's, and its key is not known.
@@ -223,7 +223,7 @@ fn a_method_that_fails_changes_nothing() {
             fixture.get("GET /x", fields).await;
         }
         fixture.origin.reply(Reply::new(403));
-        assert_eq!(fixture.forward("POST /x", "").await.status, 403);
+        assert_eq!(fixture.get("POST /x", "").await.status, 403);
         for fields in CLIENTS {
             assert_eq!(fixture.get("GET /x", fields).await.summary().1, "hit", "{fields}");
         }
@@ -240,7 +240,7 @@ fn a_fetch_that_began_before_a_change_is_for_clients_that_asked_before_it() {
             let before = fixture.spawn("GET /x", FRENCH);
             fixture.origin.wait_for_requests(1).await;
             fixture.origin.reply(Reply::new(204));
-            fixture.forward("POST /x", "").await;
+            fixture.get("POST /x", "").await;
             fixture.origin.handle(|_| Reply::ok(VARYING, b"new"));
             let after = fixture.spawn("GET /x", FRENCH);
             tokio::task::yield_now().await;
@@ -270,7 +270,7 @@ fn a_change_of_one_target_leaves_the_others_and_purges_in_force() {
         for _ in 0..3 {
             fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
             fixture.origin.reply(Reply::new(204));
-            fixture.forward("POST /x", "").await;
+            fixture.get("POST /x", "").await;
             assert_eq!(label("GET /y").await, "hit");
             for target in ["GET /x", "GET /x?y"] {
                 assert_eq!(label(target).await, "miss", "{target}");

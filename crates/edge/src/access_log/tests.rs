@@ -32,6 +32,7 @@ fn record(target: &[u8]) -> Record {
         outlet: OutletKind::UserSpace,
         request_number: 3,
         stream: None,
+        site: Some("video.example".into()),
         cache: Some("hit"),
         short: None,
     }
@@ -68,6 +69,7 @@ fn a_record_is_one_line_of_json_with_all_fields() {
         "client_ip": "192.0.2.7",
         "client_port": 50123,
         "host": "video.example",
+        "site": "video.example",
         "method": "GET",
         "target": "/live/seg.m4s?t=1",
         "status": 206,

@@ -1,9 +1,11 @@
 //! Counters and access log of responses.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::limits;
+use penstock_content::Site;
 use penstock_http::{HttpVersion, Request};
 use penstock_tls::Ja4;
 
@@ -22,6 +24,8 @@ pub(crate) struct Answered {
     pub(crate) early: bool,
     pub(crate) head_bytes: u64,
     pub(crate) cache: Option<&'static str>,
+    /// The site that answered.
+    pub(crate) site: Option<Arc<Site>>,
 }
 
 /// The connection, and the stream if it has several, that carried a response.
@@ -85,7 +89,7 @@ impl Recording {
         answered: &Answered,
         settings: &Settings,
     ) -> Self {
-        let Answered { status, started, early, head_bytes, cache } = *answered;
+        let Answered { status, started, early, head_bytes, cache, ref site } = *answered;
         let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
         let log = settings.access_log.as_ref().map(|_| {
             Box::new(Record {
@@ -102,6 +106,7 @@ impl Recording {
                 },
                 early_data: early,
                 cache,
+                site: site.as_ref().map(|site| Arc::clone(site.name())),
                 ..of_carrier(carrier, status)
             })
         });
@@ -172,6 +177,7 @@ fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
         request_number: carrier.request_number,
         stream: carrier.stream,
         cache: None,
+        site: None,
         short: None,
     }
 }

@@ -1,13 +1,12 @@
-//! Requests that are forwarded to an origin with their body: POST and others.
+//! Bodies of requests: those that are forwarded to an origin, with their bounds, and those that are read past.
 
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use penstock_config::Limits;
-use penstock_content::{ClientRequest, Context, Forward, NetworkEntry, NetworkFull, Response};
-use penstock_http::{BodyFraming, Rejection, Request, Status};
-use penstock_origin::http::{BodySender, request_body};
+use penstock_content::{NetworkEntry, NetworkFull, RequestBody};
+use penstock_http::{Rejection, Status};
+use penstock_origin::http::BodySender;
 
 use crate::clients::ClientBudget;
 use crate::settings::Settings;
@@ -15,6 +14,12 @@ use crate::worker::Worker;
 
 /// The body of a request, as the connection or stream that carries it gives it.
 pub(crate) trait ClientBody {
+    /// Reads past a body that is not used. Returns whether its end, and so the next request, has been found.
+    ///
+    /// # Errors
+    /// The body is malformed or too long.
+    async fn pass_over(&mut self) -> Result<bool, Rejection>;
+
     /// Checks the announced length.
     ///
     /// # Errors
@@ -41,7 +46,7 @@ pub(crate) trait ClientBody {
 }
 
 /// The client has left before its response came.
-pub(crate) const CLIENT_GONE: Rejection =
+const CLIENT_GONE: Rejection =
     Rejection { status: Status::RequestTimeout, reason: "client_gone", close: true };
 
 /// A piece of a body.
@@ -55,73 +60,59 @@ pub(crate) struct BodyPiece {
     pub(crate) has_more: bool,
 }
 
-/// A place among the forwarded requests of the client's network.
+/// The body of a request for the content path, with what bounds it.
 ///
-/// # Errors
-/// The network has none left.
-pub(crate) fn forwarded_share(
-    worker: &Worker,
+/// A client holds one origin connection with a forwarded body: until `upload_deadline` at most, and less if it sends fewer
+/// bytes than `upload_rate`. The clients of one network hold no more than `forwarded_per_network`.
+pub(crate) struct Upload<'s, B> {
+    body: B,
+    worker: &'s Worker,
     client: SocketAddr,
-    settings: &Settings,
-) -> Result<NetworkEntry, Rejection> {
-    let most = settings.limits.forwarded_per_network;
-    worker.forwarded.enter(client.ip(), most).map_err(|NetworkFull| Rejection {
-        status: Status::TooManyRequests,
-        reason: "network_forwards",
-        close: true,
-    })
+    settings: &'s Settings,
+    /// Held until the response has been sent: it comes from the origin as well.
+    pub(crate) share: Option<NetworkEntry>,
+    /// Whether the body has been read to its end.
+    pub(crate) is_whole: bool,
 }
 
-/// Forwards a request with its body. Returns the response, and whether all of the request has been read.
-///
-/// A client holds one origin connection with it: until `upload_deadline` at most, and less if it sends fewer bytes than
-/// `upload_rate`. The clients of one network hold no more than `forwarded_per_network`.
-///
-/// # Errors
-/// The body is malformed, too long or incomplete.
-pub(crate) async fn forward(
-    body: &mut impl ClientBody,
-    forward: &Forward<'_>,
-    client: ClientRequest<'_>,
-    content: &Rc<Context>,
-    settings: &Settings,
-) -> Result<(Response, bool), Rejection> {
-    let request = client.head;
-    // A body that announces too great a length is refused before its first byte is sent on.
-    body.check()?;
-    if let Some(refusal) = forward.refusal(content, client) {
-        return Ok((refusal, false));
+impl<'s, B: ClientBody> Upload<'s, B> {
+    pub(crate) fn new(body: B, worker: &'s Worker, client: SocketAddr, settings: &'s Settings) -> Self {
+        Self { body, worker, client, settings, share: None, is_whole: false }
     }
-    let (sender, pieces) = request_body(announced_length(request));
-    let Some(mut pending) = forward.start(content, client, pieces) else {
-        return Err(Rejection { status: Status::BadRequest, reason: "method", close: true });
-    };
-    if request.expect_continue() {
-        body.send_continue().await;
-    }
-    // The response may come before all of the body has been sent. The rest is not read then.
-    let (head, is_whole) = tokio::select! {
-        biased;
-        head = pending.head() => (head, false),
-        sent = send_body(body, sender, settings) => {
-            sent?;
-            tokio::select! {
-                biased;
-                head = pending.head() => (head, true),
-                () = body.departed() => return Err(CLIENT_GONE),
-            }
-        }
-    };
-    Ok((forward.respond(content, client, head).await, is_whole))
 }
 
-fn announced_length(request: &Request<'_>) -> Option<u64> {
-    match request.body() {
-        BodyFraming::None => Some(0),
-        BodyFraming::Length(length) => Some(length),
-        BodyFraming::Chunked => None,
+impl<B: ClientBody> RequestBody for Upload<'_, B> {
+    async fn pass_over(&mut self) -> Result<(), Rejection> {
+        self.is_whole = self.body.pass_over().await?;
+        Ok(())
+    }
+
+    fn admit(&mut self) -> Result<(), Rejection> {
+        let most = self.settings.limits.forwarded_per_network;
+        let entered = self.worker.forwarded.enter(self.client.ip(), most);
+        self.share = Some(entered.map_err(|NetworkFull| CROWDED)?);
+        self.body.check()
+    }
+
+    async fn send_continue(&mut self) {
+        self.body.send_continue().await;
+    }
+
+    async fn send_to(&mut self, origin: BodySender) -> Result<(), Rejection> {
+        send_body(&mut self.body, origin, self.settings).await?;
+        self.is_whole = true;
+        Ok(())
+    }
+
+    async fn departed(&self) -> Rejection {
+        self.body.departed().await;
+        CLIENT_GONE
     }
 }
+
+/// The network of the client has no place left among forwarded requests.
+const CROWDED: Rejection =
+    Rejection { status: Status::TooManyRequests, reason: "network_forwards", close: true };
 
 const INCOMPLETE: Rejection =
     Rejection { status: Status::RequestTimeout, reason: "body_incomplete", close: true };

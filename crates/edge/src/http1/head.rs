@@ -63,31 +63,20 @@ pub(super) fn head_of(
     out
 }
 
-/// The answer to bytes that are not a request.
-pub(super) fn refusal(worker: &Worker, status: Status, keep_alive: bool) -> Vec<u8> {
-    refusal_saying(worker, status, status.body_text(), keep_alive)
-}
-
 /// The answer to plain HTTP on a port for TLS.
 pub(crate) fn plain_http_on_tls_port(worker: &Worker) -> Vec<u8> {
     let text = "400 Bad Request: this port speaks HTTPS; use https:// in the address\n";
-    refusal_saying(worker, Status::BadRequest, text, false)
-}
-
-/// Space for status line, Date, Server, Connection and framing, in bytes.
-const HEAD_BYTES: usize = 192;
-
-fn refusal_saying(worker: &Worker, status: Status, text: &str, keep_alive: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 * HEAD_BYTES);
-    let mut head = begin(worker, &mut out, status.code(), true);
-    if !keep_alive {
-        head.field("Connection", "close");
-    }
+    let mut head = begin(worker, &mut out, Status::BadRequest.code(), true);
+    head.field("Connection", "close");
     head.field("Content-Type", "text/plain; charset=utf-8").content_length(text.len() as u64);
     head.finish();
     out.extend_from_slice(text.as_bytes());
     out
 }
+
+/// Space for status line, Date, Server, Connection and framing, in bytes.
+const HEAD_BYTES: usize = 192;
 
 fn begin<'o>(worker: &Worker, out: &'o mut Vec<u8>, code: u16, dated: bool) -> HeadWriter<'o> {
     let mut head = HeadWriter::with_code(out, code);

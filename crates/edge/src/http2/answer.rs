@@ -4,19 +4,21 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_config::limits;
-use penstock_content::{Body, CacheStatus, ClientRequest, ContentLength, Fields, Forward, Response, respond};
-use penstock_egress::{Part, Transmission};
+use penstock_content::{
+    Audience, Body, CacheStatus, ClientRequest, ContentLength, Fields, Handled, Response, handle,
+    page_without_request,
+};
+use penstock_egress::Transmission;
 use penstock_http::manifest::{Likeness, Manifest};
 use penstock_http::response::written_fields;
-use penstock_http::{BodyFraming, Rejection, Request, Status, ValidatedHead};
+use penstock_http::{BodyFraming, Rejection, Request, ValidatedHead};
 use penstock_http2::RequestHead;
 
 use super::detached::{Content, Detached, take_content};
 use super::slot::{Head, Slot, code_of};
 use super::stream::{Stream, StreamBody, StreamCarrier};
-use crate::carrier::upload;
 use crate::carrier::{
-    Answered, NOTHING_SENT, Recording, Sent, drive, drive_rest, forwarded_share, record, record_refusal,
+    Answered, NOTHING_SENT, Recording, Sent, Upload, drive, drive_rest, record, record_refusal,
 };
 use crate::metrics::ShortReason;
 use crate::worker::CountedHere;
@@ -111,61 +113,37 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
     let (address, secure) = (shared.client, shared.tls.is_some());
     let client = ClientRequest { head: request, address, secure, early };
     let content = Rc::clone(&worker.content);
+    let body = StreamBody::new(stream, request.body(), settings.limits.body_bytes);
+    let mut upload = Upload::new(body, &worker, address, settings);
+    let handled = handle(&content, Audience::Clients(&settings.sites), client, &mut upload).await;
     // Held until the response has been sent: it comes from the origin as well.
-    let mut share = None;
-    let responded = match Forward::admit(&content, &settings.sites, request) {
-        Some(forward) => match forwarded_share(&worker, shared.client, settings) {
-            Ok(held) => {
-                share = Some(held);
-                let announced = match request.body() {
-                    BodyFraming::None => Some(0),
-                    BodyFraming::Length(length) => Some(length),
-                    BodyFraming::Chunked => None,
-                };
-                let mut body = StreamBody::new(stream, announced, settings.limits.body_bytes);
-                let forwarded = upload::forward(&mut body, &forward, client, &content, settings);
-                Box::pin(forwarded).await.map(|(response, _)| response)
-            }
-            Err(rejection) => Err(rejection),
-        },
-        None => {
-            if request.body() != BodyFraming::None {
-                stream.with(Slot::drop_body);
-            }
-            Ok(respond(&content, &settings.sites, client).await)
-        }
-    };
-    let mut response = match responded {
-        Ok(response) => response,
-        Err(rejection) => return Box::pin(answer_rejected(opened, rejection, started)).await,
-    };
-    let status = response.status;
-    if early {
-        let refused = status == Status::TooEarly.code();
-        worker.shard.early_request(if refused { "refused" } else { "answered" });
+    let share = upload.share.take();
+    if handled.refusal.is_some() {
+        stream.with(Slot::drop_body);
     }
+    let Handled { mut response, site, .. } = handled;
     let cache = response.cache_status.map(CacheStatus::label);
-    let answered = Answered { status, started, early, head_bytes: 0, cache };
+    let answered = Answered { status: response.status, started, early, head_bytes: 0, cache, site };
     if share.is_none()
         && let Some(content) = take_content(&mut response, &worker, started)
     {
         return detach(opened, request, response, &answered, content);
     }
-    let sent = send(stream, request, response).await;
+    let sent = send(stream, request.raw_path(), response).await;
     drop(share);
     record(shared.carrier(stream.id, *number), request, &answered, (&sent, Instant::now()), settings);
 }
 
 /// Sends a response to its end.
-async fn send(stream: &Stream, request: &Request<'_>, response: Response) -> Sent {
+async fn send(stream: &Stream, path: &str, response: Response) -> Sent {
     let Response { status, fields, length, body, has_date, .. } = response;
-    let urgency = urgency(&fields, length, request.raw_path());
+    let urgency = urgency(&fields, length, path);
     let length = known(length);
     let end = matches!(body, Body::Empty) || length == Some(0);
     if let Some(urgency) = urgency {
         stream.with(|slot, protocol| protocol.set_default_urgency(slot.stream, urgency));
     }
-    stream.send_head(Head { status, fields: Some(fields), length, is_page: false, has_date, end });
+    stream.send_head(Head { status, fields: Some(fields), length, has_date, end });
     let sent = if end {
         NOTHING_SENT
     } else {
@@ -198,7 +176,7 @@ fn detach(
     let end = transmission.is_none();
     let (number, settings, started) = (*number, Rc::clone(settings), opened.started);
     let recording = Recording::begin(stream.shared.carrier(stream.id, number), request, answered, &settings);
-    let head = Head { status, fields: Some(fields), length, is_page: false, has_date, end };
+    let head = Head { status, fields: Some(fields), length, has_date, end };
     stream.detach(
         head,
         transmission,
@@ -251,35 +229,22 @@ fn urgency(fields: &Fields, length: ContentLength, path: &str) -> Option<u8> {
     }
 }
 
-/// Answers a request that is refused with a page that says no more than its status.
+/// Answers what is no request with a page that says no more than its status.
 async fn answer_rejected(opened: &Opened, rejection: Rejection, started: Instant) {
     let Opened { stream, number, settings, .. } = opened;
-    let worker = Rc::clone(&stream.shared.worker);
-    worker.shard.rejected(rejection.reason);
+    stream.shared.worker.shard.rejected(rejection.reason);
     stream.with(Slot::drop_body);
-    let text = rejection.status.body_text();
-    let length = Some(text.len() as u64);
-    let status = rejection.status.code();
-    let end = matches!(&opened.request, Incoming::Request { head, .. } if head.method() == "HEAD");
-    stream.send_head(Head { status, fields: None, length, is_page: true, has_date: false, end });
-    let body = if end { Body::Empty } else { Body::Part(Part::Owned(text.as_bytes().to_vec())) };
-    let mut sent = drive(&mut StreamCarrier::new(stream), &worker, Vec::new(), body).await;
-    if sent.short.is_none() {
-        sent.short = stream.end().await.err();
+    let mut page = page_without_request(rejection);
+    if matches!(&opened.request, Incoming::Request { head, .. } if head.method() == "HEAD") {
+        page.body = Body::Empty;
     }
-    sent.first_byte = stream.with(|slot, _| slot.first_byte).flatten();
+    let sent = send(stream, "", page).await;
+    let status = rejection.status.code();
     record_refusal(stream.shared.carrier(stream.id, *number), status, started, &sent, settings);
 }
 
 async fn send_head_alone(stream: &Stream, status: u16) {
-    stream.send_head(Head {
-        status,
-        fields: None,
-        length: Some(0),
-        is_page: false,
-        has_date: false,
-        end: true,
-    });
+    stream.send_head(Head { status, fields: None, length: Some(0), has_date: false, end: true });
     // A client that has gone needs no answer.
     let _gone = stream.end().await;
 }

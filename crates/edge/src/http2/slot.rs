@@ -20,9 +20,6 @@ use crate::worker::Worker;
 /// Bytes of an HTTP date (RFC 9110 §5.6.7).
 const DATE_BYTES: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 
-/// The fields of a page of the server's own.
-const PAGE_LINES: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\n";
-
 /// Bytes of a frame's header (RFC 9113 §4.1).
 pub(super) const FRAME_HEADER_BYTES: usize = 9;
 
@@ -111,8 +108,6 @@ pub(super) struct Head {
     pub(super) status: u16,
     pub(super) fields: Option<Fields>,
     pub(super) length: Option<u64>,
-    /// A plain text follows, of the server's own.
-    pub(super) is_page: bool,
     /// Whether the fields have the origin's Date.
     pub(super) has_date: bool,
     /// Whether the stream ends with it.
@@ -328,8 +323,7 @@ impl Head {
     ) {
         let mut digits = itoa::Buffer::new();
         let length = self.length.map_or("", |length| digits.format(length));
-        let lines =
-            if self.is_page { PAGE_LINES } else { self.fields.as_ref().map_or(&[][..], Fields::lines) };
+        let lines = self.fields.as_ref().map_or(&[][..], Fields::lines);
         let mut text = [0; DATE_BYTES];
         let date: &[u8] = if self.has_date {
             &[]

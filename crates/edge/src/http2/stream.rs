@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use penstock_egress::{Parts, SendError, Step, Transmission};
-use penstock_http::{Rejection, Status};
+use penstock_http::{BodyFraming, Rejection, Status};
 use penstock_http2::{ErrorCode, ServerConnection, StreamId};
 use tokio::time::timeout_at;
 
@@ -214,14 +214,14 @@ impl Carrier for StreamCarrier<'_> {
 /// The body of a stream's request.
 pub(super) struct StreamBody<'s> {
     stream: &'s Stream,
-    announced: Option<u64>,
+    framing: BodyFraming,
     received: u64,
     limit: u64,
 }
 
 impl<'s> StreamBody<'s> {
-    pub(super) fn new(stream: &'s Stream, announced: Option<u64>, limit: u64) -> Self {
-        Self { stream, announced, received: 0, limit }
+    pub(super) fn new(stream: &'s Stream, framing: BodyFraming, limit: u64) -> Self {
+        Self { stream, framing, received: 0, limit }
     }
 }
 
@@ -231,8 +231,16 @@ const BROKEN_OFF: Rejection =
     Rejection { status: Status::BadRequest, reason: "body_broken_off", close: false };
 
 impl ClientBody for StreamBody<'_> {
+    async fn pass_over(&mut self) -> Result<bool, Rejection> {
+        if self.framing != BodyFraming::None {
+            self.stream.with(Slot::drop_body);
+        }
+        Ok(true)
+    }
+
     fn check(&mut self) -> Result<(), Rejection> {
-        if self.announced.is_some_and(|length| length > self.limit) { Err(TOO_LARGE) } else { Ok(()) }
+        let is_too_large = matches!(self.framing, BodyFraming::Length(length) if length > self.limit);
+        if is_too_large { Err(TOO_LARGE) } else { Ok(()) }
     }
 
     async fn send_continue(&mut self) {

@@ -5,9 +5,30 @@ use std::net::Ipv6Addr;
 /// The longest host name that DNS can hold, in bytes.
 const HOST_BYTES_MAX: usize = 255;
 
+/// The authority of a request and the host in it: one value, so that no two parts of the program can ask for two hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Authority<'h> {
+    /// Host and port, as sent.
+    pub(super) text: &'h str,
+    /// The host, without port and without a final dot. It is empty if and only if `text` is.
+    pub(super) host: &'h str,
+}
+
+impl<'h> Authority<'h> {
+    /// Parses host and port; `None` if they are malformed.
+    pub(super) fn parse(text: &'h str) -> Option<Self> {
+        Some(Self { text, host: host_of(text)? })
+    }
+
+    /// The same for an authority that must name a host.
+    pub(super) fn parse_named(text: &'h str) -> Option<Self> {
+        Self::parse(text).filter(|authority| !authority.host.is_empty())
+    }
+}
+
 /// The host in `authority`, without port and without a final dot; `None` if it is malformed. User
 /// information is malformed here. Empty hosts pass: the caller knows whether one is allowed.
-pub(super) fn host_of(authority: &str) -> Option<&str> {
+fn host_of(authority: &str) -> Option<&str> {
     let (host, port) = if authority.starts_with('[') {
         let end = authority.find(']')? + 1;
         let (host, rest) = authority.split_at(end);

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use memchr::{memchr, memchr_iter};
 
 use super::head::{METHOD_BYTES_MAX, request_line_start};
-use super::host::host_of;
+use super::host::Authority;
 use super::known::KnownFields;
 use super::line::{BodyFraming, HttpVersion, Method};
 use super::path::url_fault;
@@ -55,8 +55,8 @@ impl<'h> Request<'h> {
         // Faults of the framing come first, since they close the connection.
         let body = fields.body(version)?;
         let target = target::split(line.method, raw_target).map_err(Rejection::malformed)?;
-        let host = fields.host(version)?;
-        assemble(&line, fields, Routing { body, target, host }, &head[lines_start..])
+        let authority = fields.authority(version)?;
+        assemble(&line, fields, Routing { body, target, authority }, &head[lines_start..])
     }
 }
 
@@ -89,13 +89,14 @@ impl<'h> Request<'h> {
         let method = method_of(head.method)?;
         let target =
             target::split(method, raw_target).map_err(|reason| refused(Status::BadRequest, reason))?;
-        if target.host.is_some() && head.path.is_some() {
+        if target.authority.is_some() && head.path.is_some() {
             // An absolute form, which names a second authority.
             return Err(refused(Status::BadRequest, "target_form"));
         }
-        let host = host_of(head.authority).ok_or_else(|| refused(Status::BadRequest, "host"))?;
+        let authority =
+            Authority::parse(head.authority).ok_or_else(|| refused(Status::BadRequest, "host"))?;
         let line = RequestLine { method, raw_target, version: HttpVersion::Http2 };
-        let routing = Routing { body: head.body, target, host };
+        let routing = Routing { body: head.body, target, authority };
         assemble(&line, FieldValues::of_lines(head.lines), routing, head.lines)
             .map_err(|rejection| refused(rejection.status, rejection.reason))
     }
@@ -112,7 +113,7 @@ struct RequestLine<'h> {
 struct Routing<'h> {
     body: BodyFraming,
     target: TargetParts<'h>,
-    host: &'h str,
+    authority: Authority<'h>,
 }
 
 /// Checks line and fields together.
@@ -122,7 +123,7 @@ fn assemble<'h>(
     routing: Routing<'h>,
     field_lines: &'h [u8],
 ) -> Result<Request<'h>, Rejection> {
-    let Routing { body, target, host } = routing;
+    let Routing { body, target, authority } = routing;
     let keep_alive = fields.keep_alive(line.version);
     // A refusal is written without the request: it has a body, which a client that sent HEAD would take for the
     // next response, and no word of keep-alive, without which HTTP/1.0 expects the end.
@@ -143,7 +144,7 @@ fn assemble<'h>(
         query,
         url_fault: url_fault(target.path),
         file_path: Path::parse(target.path),
-        host: target.host.unwrap_or(host),
+        authority: target.authority.unwrap_or(authority),
         body,
         keep_alive,
         // HTTP/1.0 knows no interim responses, and without a body there is nothing to wait for.
@@ -275,15 +276,15 @@ impl<'h> FieldValues<'h> {
         }
     }
 
-    /// The host that the Host field names. It is checked even where the target's host will win.
-    fn host(&self, version: HttpVersion) -> Result<&'h str, Rejection> {
+    /// The authority of the Host field. It is checked even where that of the target will win.
+    fn authority(&self, version: HttpVersion) -> Result<Authority<'h>, Rejection> {
         let Some(value) = self.host else {
             return match version {
-                HttpVersion::Http10 => Ok(""),
+                HttpVersion::Http10 => Ok(Authority::default()),
                 HttpVersion::Http11 | HttpVersion::Http2 => Err(Rejection::malformed("no_host")),
             };
         };
-        std::str::from_utf8(value).ok().and_then(host_of).ok_or(Rejection::malformed("host"))
+        std::str::from_utf8(value).ok().and_then(Authority::parse).ok_or(Rejection::malformed("host"))
     }
 }
 

@@ -1,12 +1,12 @@
 //! The four forms of a request target (RFC 9112 §3.2).
 
-use super::host::host_of;
+use super::host::Authority;
 use super::line::Method;
 
 /// A target taken apart.
 pub(super) struct TargetParts<'h> {
-    /// The host that an absolute-form target names.
-    pub(super) host: Option<&'h str>,
+    /// The authority of an absolute-form target.
+    pub(super) authority: Option<Authority<'h>>,
     /// The path as sent; without a leading slash if the target is none.
     pub(super) path: &'h str,
     /// The part behind the first `?`.
@@ -19,17 +19,15 @@ pub(super) fn split<'h>(method: Method<'h>, raw: &'h str) -> Result<TargetParts<
         return Err("target_fragment");
     }
     if method == Method::Other("CONNECT") {
-        return match host_of(raw) {
-            Some(host) if !host.is_empty() => Ok(TargetParts { host: Some(host), path: raw, query: None }),
-            _ => Err("target_authority"),
-        };
+        let authority = Authority::parse_named(raw).ok_or("target_authority")?;
+        return Ok(TargetParts { authority: Some(authority), path: raw, query: None });
     }
     if raw.starts_with('/') {
         let (path, query) = split_query(raw);
-        return Ok(TargetParts { host: None, path, query });
+        return Ok(TargetParts { authority: None, path, query });
     }
     if raw == "*" && method == Method::Options {
-        return Ok(TargetParts { host: None, path: raw, query: None });
+        return Ok(TargetParts { authority: None, path: raw, query: None });
     }
     absolute(method, raw)
 }
@@ -41,7 +39,7 @@ fn absolute<'h>(method: Method<'h>, raw: &'h str) -> Result<TargetParts<'h>, &'s
         return Err("target_scheme");
     }
     let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    let host = host_of(authority).filter(|host| !host.is_empty()).ok_or("target_authority")?;
+    let authority = Authority::parse_named(authority).ok_or("target_authority")?;
     let (path, query) = split_query(rest);
     let path = match path {
         // RFC 9112 §3.2.4: OPTIONS with an absolute target without path or query means `*`.
@@ -49,7 +47,7 @@ fn absolute<'h>(method: Method<'h>, raw: &'h str) -> Result<TargetParts<'h>, &'s
         "" => "/",
         path => path,
     };
-    Ok(TargetParts { host: Some(host), path, query })
+    Ok(TargetParts { authority: Some(authority), path, query })
 }
 
 fn split_query(target: &str) -> (&str, Option<&str>) {

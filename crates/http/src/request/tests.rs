@@ -105,6 +105,18 @@ fn names_of_methods_are_case_sensitive() {
 }
 
 #[test]
+fn a_request_has_one_authority() {
+    for (head, authority, host) in [
+        ("GET http://b.example:81/ HTTP/1.1\r\nHost: a.example\r\n\r\n", "b.example:81", "b.example"),
+        ("GET / HTTP/1.1\r\nHost: A.example.:8443\r\n\r\n", "A.example.:8443", "A.example"),
+        ("GET / HTTP/1.0\r\n\r\n", "", ""),
+    ] {
+        let request = accepted(head);
+        assert_eq!((request.authority(), request.host()), (authority, host), "{head}");
+    }
+}
+
+#[test]
 fn all_forms_of_targets_are_understood() {
     for (method, target, host, path, query) in [
         ("GET", "/", "a", "/", None),

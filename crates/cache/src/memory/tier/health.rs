@@ -1,13 +1,21 @@
-//! Whether the bytes of the tier are as they were written: its file is opened again when it was truncated, and slices are
+//! Whether the bytes of the tier are as they were written: its file is replaced when it was truncated, and slices are
 //! compared with their checksums.
 
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use penstock_sys::file::OpenFile;
+use penstock_sys::lock::Unpoisoned;
+use rustix::fs::{FlockOperation, flock};
 
 use super::MemoryTier;
+use crate::memory::files::SLICES_NAME;
 use crate::memory::holder::ExpectedBytes;
+use crate::memory::limits::TierLimits;
+use crate::memory::record::Header;
+use crate::memory::slice_file::{SliceFile, memory_slices};
 use crate::memory::slots::Entry;
 
 /// Bytes read at a time to compare a checksum.
@@ -19,9 +27,9 @@ impl MemoryTier {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// The file that extents refer to; `None` if it was truncated. It is opened again then.
-    pub(in crate::memory) fn file(&self) -> Option<Arc<OpenFile>> {
-        let file = self.current_file()?;
+    /// The file that extents of slices of this epoch refer to; `None` if it was truncated. It is replaced then.
+    pub(in crate::memory) fn file(&self, epoch: u8) -> Option<Arc<OpenFile>> {
+        let file = self.file_of(epoch)?.reading();
         if file.is_truncated() {
             self.recover();
             return None;
@@ -29,34 +37,53 @@ impl MemoryTier {
         Some(Arc::clone(file))
     }
 
-    fn current_file(&self) -> Option<&Arc<OpenFile>> {
-        self.files.get(usize::from(self.epoch()))?.get()
+    /// The file of slices in this epoch.
+    pub(super) fn file_of(&self, epoch: u8) -> Option<&SliceFile> {
+        self.files.get(usize::from(epoch))?.get()
     }
 
-    /// Opens the file of slices again if it was truncated or failed. All slices are compared with their checksum before
-    /// they are used again. After 254 times the tier stays out of service until the next start.
+    /// The file of the current epoch; `None` if it could not be replaced.
+    pub(super) fn current_file(&self) -> Option<&SliceFile> {
+        self.file_of(self.epoch())
+    }
+
+    /// Replaces the file of slices if it was truncated or failed. Readers of the old file fail where it has no bytes, and
+    /// all slices are compared with their checksum before they are used again. After 254 times the tier stays out of
+    /// service until the next start.
     pub(in crate::memory) fn recover(&self) {
-        let _one_at_a_time = self.recovery.lock().unwrap_or_else(PoisonError::into_inner);
-        let expected = self.layout.file_bytes();
-        let is_whole = self.writing.metadata().is_ok_and(|now| now.len() == expected);
+        let _one_at_a_time = self.recovery.lock().unpoisoned();
+        let (epoch, current) = (self.epoch(), self.current_file());
         let was_in_service = self.is_in_service();
-        let is_truncated = self.current_file().is_none_or(|file| file.is_truncated());
-        if is_whole && was_in_service && !is_truncated {
+        if was_in_service && current.is_some_and(SliceFile::is_whole) {
             return;
         }
         self.counts.reopened.fetch_add(u64::from(was_in_service), Ordering::Relaxed);
-        let reopened = self
-            .writing
-            .set_len(expected)
-            .and_then(|()| self.writing.try_clone())
-            .and_then(|file| OpenFile::from_fd(file.into()));
-        let epoch = self.epoch();
         // A failed attempt left an epoch without a file. In epoch 0 no slice is trusted.
-        let next = if self.current_file().is_none() { epoch } else { epoch.checked_add(1).unwrap_or(0) };
+        let next = if current.is_none() { epoch } else { epoch.checked_add(1).unwrap_or(0) };
         let is_usable =
-            next > 0 && reopened.is_ok_and(|file| self.files[usize::from(next)].set(Arc::new(file)).is_ok());
+            next > 0 && self.another_file().is_ok_and(|file| self.files[usize::from(next)].set(file).is_ok());
         self.in_service.store(is_usable, Ordering::Relaxed);
         self.epoch.store(next, Ordering::SeqCst);
+        if let Some(old) = current.and_then(SliceFile::emptied_on_drop) {
+            // On another thread: giving back gigabytes takes a while.
+            self.drop_later(Box::new(old));
+        }
+    }
+
+    /// A new file of slices, which the next process finds.
+    fn another_file(&self) -> io::Result<SliceFile> {
+        let bytes = self.layout.file_bytes();
+        let Some(directory) = &self.directory else { return memory_slices(bytes) };
+        directory.replace_file(SLICES_NAME, |[writing, reading]| {
+            // Before it has its name, so that no other process can be first.
+            flock(&writing, FlockOperation::NonBlockingLockExclusive)?;
+            writing.set_len(bytes)?;
+            let inode = writing.metadata()?.ino();
+            let TierLimits { bytes, slice_bytes, .. } = self.limits;
+            let header = Header { bytes, slice_bytes, slots: self.layout.slots(), inode };
+            self.records.write_all_at(&header.encode(), 0)?;
+            Ok(SliceFile::new(OpenFile::from_fd(reading.into())?, writing))
+        })
     }
 
     /// Whether the file of slices can be used.
@@ -64,14 +91,15 @@ impl MemoryTier {
         self.in_service.load(Ordering::Relaxed)
     }
 
-    /// Whether the bytes of a slot are as expected. Blocks for as long as reading memory takes.
-    pub(in crate::memory) fn is_as_expected(&self, number: u32, expected: ExpectedBytes) -> bool {
+    /// Whether the bytes of a slot are as expected in this epoch. Blocks for as long as reading memory takes.
+    pub(in crate::memory) fn is_as_expected(&self, epoch: u8, number: u32, expected: ExpectedBytes) -> bool {
+        let Some(file) = self.file_of(epoch) else { return false };
         let mut buffer = vec![0; STEP_BYTES.min(expected.length as usize)];
         let mut hasher = crc32fast::Hasher::new();
         let (mut left, mut at) = (expected.length as usize, self.start(number));
         while left > 0 {
             let piece = buffer.len().min(left);
-            if self.read(&mut buffer[..piece], at).is_err() {
+            if file.read(&mut buffer[..piece], at).is_err() {
                 return false;
             }
             hasher.update(&buffer[..piece]);
@@ -90,7 +118,7 @@ impl MemoryTier {
     pub(in crate::memory) fn scrub(&self, kept: &Entry) -> u64 {
         let Some(holder) = kept.holder.upgrade() else { return 0 };
         let Some(expected) = holder.expected(kept.slice) else { return 0 };
-        let is_right = self.is_as_expected(kept.slot, expected);
+        let is_right = self.is_as_expected(self.epoch(), kept.slot, expected);
         // It may have been released while it was read.
         if !is_right && self.slots().is_kept(kept.slot, kept.generation) {
             self.count_damaged();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{MemoryTier, available_bytes, punch};
+use super::{MemoryTier, available_bytes};
 use crate::memory::demand::Demand;
 use crate::memory::limits::PAGE_BYTES;
 use crate::memory::slots::{Entry, Slots};
@@ -115,7 +115,9 @@ impl MemoryTier {
     /// for the next attempt, and its pages stay counted.
     fn give_back(&self, number: u32) -> bool {
         // Sockets may still hold some of the pages; those live on without the file.
-        let is_punched = punch(&self.writing, &self.layout.range(number..number + 1)).is_ok();
+        let range = self.layout.range(number..number + 1);
+        // Without a file there are no pages.
+        let is_punched = self.current_file().is_none_or(|file| file.punch(&range).is_ok());
         let mut slots = self.slots();
         if is_punched {
             let pages = slots.set_pages(number, 0);
@@ -137,7 +139,8 @@ impl MemoryTier {
 
     /// Adapts the space that the tier may use to its file system.
     pub(in crate::memory) fn adapt_to_space(&self) {
-        if let Ok(available) = available_bytes(&self.writing, [&self.writing, &self.records]) {
+        let Some(slices) = self.current_file() else { return };
+        if let Ok(available) = available_bytes(slices.file(), [slices.file(), &self.records]) {
             self.bytes_max.store(available.min(self.limits.bytes), Ordering::Relaxed);
         }
     }

@@ -128,7 +128,7 @@ fn a_purge_that_is_being_written_to_its_files_is_not_passed_over() {
     let before = AtomicU64::new(purges.stamp(at(50)));
     thread::scope(|scope| {
         // A purge cannot be added to the list meanwhile.
-        let list = purges.list.read().unwrap();
+        let list = purges.list.0.read().unwrap();
         scope.spawn(|| purges.add(name(FILM.name), false, at(100)));
         while matches!(purges.pending.load(Ordering::SeqCst), 0 | u64::MAX) {
             thread::yield_now();
@@ -143,6 +143,27 @@ fn a_purge_that_is_being_written_to_its_files_is_not_passed_over() {
     assert_eq!(judge(&purges, &before), PurgeEffect::Gone);
     let change = purges.later_stamp(at(200));
     assert_eq!(purges.complete_until(change), change);
+}
+
+#[test]
+fn the_list_with_a_new_purge_is_made_without_the_lock_that_requests_read_it_with() {
+    let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
+    purges.add(name(FILM.name), false, at(2)).unwrap();
+    let is_made = |purges: &Purges| purges.needless.load(Ordering::Relaxed) == 1;
+    thread::scope(|scope| {
+        let reading = purges.list.0.read().unwrap();
+        let adding = scope.spawn(|| purges.add(name(FILM.name), false, at(3)));
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while !is_made(&purges) && std::time::Instant::now() < deadline {
+            thread::yield_now();
+        }
+        let was_made = is_made(&purges);
+        assert_eq!(reading.len(), 1);
+        drop(reading);
+        adding.join().unwrap().unwrap();
+        assert!(was_made, "it waits for readers before it makes the list");
+    });
+    assert_eq!(purges.len(), 1);
 }
 
 #[test]

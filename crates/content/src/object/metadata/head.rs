@@ -9,9 +9,8 @@ use crate::peers::is_internal;
 use crate::site::FreshnessBounds;
 
 /// Fields of one connection (RFC 9110 §7.6.1), and fields that this server writes.
-pub(super) const NOT_PASSED_ON: [&str; 20] = [
+pub(super) const NOT_PASSED_ON: [&str; 18] = [
     "accept-ranges",
-    "access-control-allow-origin",
     "age",
     "alt-svc",
     "cache-status",
@@ -24,7 +23,6 @@ pub(super) const NOT_PASSED_ON: [&str; 20] = [
     "proxy-connection",
     "server",
     "surrogate-key",
-    "strict-transport-security",
     "te",
     "trailer",
     "transfer-encoding",

@@ -201,3 +201,57 @@ fn a_full_file_system_takes_the_disk_out_and_nothing_else() {
     let unmounted = std::process::Command::new("umount").arg(mount.path()).status().unwrap();
     assert!(unmounted.success());
 }
+
+/// A small file system in memory; unmounted on drop. `None` without the right to mount.
+struct Mounted(TempDir);
+
+impl Mounted {
+    fn new(size: &str) -> Option<Self> {
+        let mount = penstock_testkit::disk_directory();
+        let options = format!("size={size},mode=0700");
+        let mut command = std::process::Command::new("mount");
+        let mounted = command.args(["-t", "tmpfs", "-o", &options, "none"]).arg(mount.path()).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            println!("SKIPPED: this user may not mount a small file system");
+            return None;
+        }
+        Some(Self(mount))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Lazily: a server may still have its files open.
+        drop(std::process::Command::new("umount").arg("-l").arg(self.0.path()).status());
+    }
+}
+
+#[test]
+fn downloads_go_past_a_memory_tier_whose_file_system_others_fill() {
+    const LENGTH: u64 = 6 << 20;
+    let Some(mount) = Mounted::new("16m") else { return };
+    let body = Content::new(58, LENGTH);
+    let origin = film(&body);
+    let directory = mount.0.path().join("tier");
+    let cache =
+        format!("cache: {{slice: 64KiB, memory: {{directory: {}, size: 12MiB}}}}", directory.display());
+    let server = Setup::new().sites(&origin.sites()).section(&cache).start();
+    std::thread::scope(|scope| {
+        let mut begun = Vec::new();
+        for number in 0..20 {
+            let mut client = Client::plain(&server);
+            client.begin(&format!("/film{number}.mp4"));
+            begun.push((client.take(100_000).unwrap(), client));
+        }
+        let mut other = fs::File::create(mount.0.path().join("other")).unwrap();
+        while std::io::Write::write_all(&mut other, &[1; 4096]).is_ok() {}
+        let body = &body;
+        for (mut bytes, mut client) in begun {
+            scope.spawn(move || {
+                let rest = usize::try_from(LENGTH).unwrap() - bytes.len();
+                bytes.extend(client.take(rest).unwrap());
+                body.assert_range(0..LENGTH, &bytes);
+            });
+        }
+    });
+}

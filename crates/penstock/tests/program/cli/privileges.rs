@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
@@ -77,6 +77,36 @@ fn a_server_started_as_root_becomes_the_user_and_still_opens_low_ports() {
     server.signal(Signal::TERM);
     assert_eq!(server.exit_code(), Some(0));
     assert_eq!(fs::metadata(files.at("access.jsonl")).unwrap().uid(), UNPRIVILEGED);
+}
+
+#[test]
+fn a_link_that_the_user_has_put_on_the_way_to_its_cache_gives_no_file_of_root_away() {
+    if !is_root() {
+        return;
+    }
+    let files = Files::new();
+    let at = |name: &str| files.at(name);
+    fs::set_permissions(at(""), PermissionsExt::from_mode(0o755)).unwrap();
+    fs::create_dir_all(at("priv/cache")).unwrap();
+    chown(at("priv/cache"), Some(UNPRIVILEGED), Some(UNPRIVILEGED)).unwrap();
+    fs::create_dir_all(at("keys/p")).unwrap();
+    fs::write(at("keys/p/key"), "a key").unwrap();
+    fs::set_permissions(at("keys/p/key"), PermissionsExt::from_mode(0o600)).unwrap();
+    symlink(at("keys"), at("priv/cache/tiers")).unwrap();
+    let text = format!(
+        "workers: 1\nlisteners: [{{address: 127.0.0.1:{}}}]\nuser: \"{UNPRIVILEGED}:{UNPRIVILEGED}\"\n\
+         cache: {{memory: {{directory: priv/cache/tiers/p, size: 64MiB}}}}\n\
+         sites: [{{origin: {{http: [\"http://127.0.0.1:1\"]}}}}]\n",
+        free_port()
+    );
+    let output = run(&["serve", "-c", &files.write("edge.yaml", &text)]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = stderr(&output);
+    assert!(said.contains("priv/cache/tiers/p is not given to 65534:65534"), "{said}");
+    for name in ["keys", "keys/p", "keys/p/key"] {
+        assert_eq!(fs::metadata(at(name)).unwrap().uid(), 0, "{name}");
+    }
+    assert_eq!(fs::read_dir(at("keys/p")).unwrap().count(), 1);
 }
 
 #[test]

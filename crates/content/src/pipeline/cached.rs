@@ -1,4 +1,4 @@
-//! From a request to its response: site, access, lookup, representation.
+//! Source: the cache, and origins through the cache.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,64 +10,13 @@ use penstock_origin::http::OriginError;
 
 use crate::cache_status::CacheStatus;
 use crate::cached::{Lookup, LookupResult, find_fresh, prefetch_next};
-use crate::context::Context;
 use crate::fill::slices_of;
 use crate::object::ObjectMetadata;
 use crate::peers::{FAULT, passed_through};
-use crate::pipeline::relayed::relay_response;
 use crate::requester::Requester;
-use crate::response::{
-    ClientRequest, Exchange, FileRepresentation, ObjectRepresentation, Representation, Response,
-};
-use crate::site::{CacheRequest, HttpSite, admit};
-use crate::site_table::{Site, SiteOrigin, SiteTable};
+use crate::response::{Exchange, ObjectRepresentation, Representation, Response};
+use crate::site::{CacheRequest, HttpSite};
 use crate::store::Store;
-
-/// Answers a request whose body, if it has one, is not used. See [`forward`](crate::pipeline::forward) for the others.
-pub async fn respond(context: &Rc<Context>, sites: &SiteTable, client: ClientRequest<'_>) -> Response {
-    let request = client.head;
-    let Some(site) = sites.find(request.host()) else {
-        return Exchange::new(context, client, None).page(Status::MisdirectedRequest);
-    };
-    let mut exchange = Exchange::new(context, client, Some(site));
-    if client.early && site.refuses_early {
-        return exchange.page(Status::TooEarly);
-    }
-    let (bare, target);
-    // A CORS preflight carries no token.
-    if let Some(rules) = site.signed_urls.as_ref().filter(|_| request.method() != Method::Options) {
-        let admitted = admit(rules, request, context.clock.wall());
-        context.metrics.signed_url(admitted.as_ref().map_or_else(|why| why.label(), |_| "accepted"));
-        let Ok(admitted) = admitted else { return exchange.page(Status::Forbidden) };
-        bare = admitted;
-        target = request.with_target(bare.path, bare.query.as_deref());
-        exchange.request = &target;
-    }
-    match request.method() {
-        Method::Options => exchange.options(site),
-        Method::Get | Method::Head => match &site.origin {
-            SiteOrigin::Directory(directory) => {
-                match FileRepresentation::open(&exchange, site, directory).await {
-                    // A file is opened once for a response, so it is never outdated.
-                    Ok(file) => Representation::File(file)
-                        .respond(&exchange)
-                        .await
-                        .unwrap_or_else(|_| exchange.page(Status::BadGateway)),
-                    Err(response) => response,
-                }
-            }
-            SiteOrigin::Http(origin, _) | SiteOrigin::Relayed(origin)
-                if origin.loop_member.has_passed(request) =>
-            {
-                exchange.page(Status::LoopDetected)
-            }
-            // Boxed, as all that waits for an origin: most responses do not.
-            SiteOrigin::Relayed(origin) => Box::pin(relay_response(&exchange, site, origin)).await,
-            SiteOrigin::Http(origin, store) => from_cache(&exchange, origin, store).await,
-        },
-        Method::Other(_) => exchange.page(Status::MethodNotAllowed),
-    }
-}
 
 /// Answers from the cache, or from the origin through the cache.
 pub(crate) async fn from_cache(
@@ -75,9 +24,6 @@ pub(crate) async fn from_cache(
     site: &Arc<HttpSite>,
     store: &Arc<Store>,
 ) -> Response {
-    if exchange.request.url_path().is_err() {
-        return exchange.page(Status::NotFound);
-    }
     let context = exchange.context;
     let moment = store.stamp(context.clock.wall());
     let request = site.request(&context.known_keys, exchange.request, exchange.client.early, moment);
@@ -218,22 +164,4 @@ fn truthful(exchange: &Exchange<'_>, status: CacheStatus, object: &Object<Object
             && object.presence(0) == Presence::Missing
     };
     if status == CacheStatus::Hit && is_evicted() { CacheStatus::Miss } else { status }
-}
-
-/// The response of an origin to a forwarded request, as it came.
-pub(crate) async fn forwarded(exchange: &Exchange<'_>, site: &Site, found: LookupResult) -> Response {
-    let SiteOrigin::Http(_, store) = &site.origin else { return exchange.page(Status::BadGateway) };
-    let LookupResult { object, status, receiver } = found;
-    exchange.context.metrics.cached(status.label());
-    let object = ObjectRepresentation::new(exchange, store, object, status, receiver);
-    let mut response = match object.failure(exchange) {
-        Some(page) => page,
-        None => {
-            let code = object.status();
-            let whole = Representation::Object(object).whole(exchange, code).await;
-            whole.unwrap_or_else(|_| exchange.page(Status::BadGateway))
-        }
-    };
-    response.cache_status = Some(status);
-    response
 }

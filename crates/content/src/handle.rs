@@ -1,0 +1,65 @@
+//! The one entry of the content path: for every carrier, and for clients as for other nodes.
+
+use std::rc::Rc;
+
+use penstock_http::Status;
+
+use crate::context::Context;
+use crate::nodes::{PeerService, respond_to_peer};
+use crate::pipeline::{Handled, Refusal, RequestBody, handle_client};
+use crate::response::ClientRequest;
+use crate::site_table::SiteTable;
+
+/// Who sends the requests of a listener, and what answers them.
+#[derive(Clone, Copy, Debug)]
+pub enum Audience<'s> {
+    /// Clients, by these sites.
+    Clients(&'s SiteTable),
+    /// Other nodes of the cluster; `None` if there is none any more.
+    Nodes(Option<PeerService<'s>>),
+}
+
+/// Answers a request. What of its body is not used is read past.
+pub async fn handle(
+    context: &Rc<Context>,
+    audience: Audience<'_>,
+    request: ClientRequest<'_>,
+    body: &mut impl RequestBody,
+) -> Handled {
+    let handled = match audience {
+        Audience::Clients(sites) => handle_client(context, sites, request, body).await,
+        Audience::Nodes(None) => Handled::refused(context, request, Refusal::NoCluster),
+        Audience::Nodes(Some(service)) => {
+            // Boxed: most requests are those of clients.
+            Box::pin(handle_node(context, service, request, body)).await
+        }
+    };
+    if let Some(reason) = handled.refusal.and_then(Refusal::rejection) {
+        context.metrics.rejected(reason);
+    }
+    if request.early {
+        let refused = handled.response.status == Status::TooEarly.code();
+        context.metrics.early_request(if refused { "refused" } else { "answered" });
+    }
+    handled
+}
+
+async fn handle_node(
+    context: &Rc<Context>,
+    service: PeerService<'_>,
+    request: ClientRequest<'_>,
+    body: &mut impl RequestBody,
+) -> Handled {
+    let answered = async {
+        body.pass_over().await?;
+        tokio::select! {
+            biased;
+            response = respond_to_peer(context, service, request) => Ok(response),
+            gone = body.departed() => Err(gone),
+        }
+    };
+    match answered.await {
+        Ok(response) => Handled { response, site: None, refusal: None },
+        Err(rejection) => Handled::refused(context, request, Refusal::Body(rejection)),
+    }
+}

@@ -1,0 +1,32 @@
+//! What the pipeline asks of the connection or stream that carries a request.
+
+use penstock_http::Rejection;
+use penstock_origin::http::BodySender;
+
+/// The body of a request, as the connection or stream that carries it gives it.
+///
+/// Each method that fails says how the request is answered instead. Its carrier remembers whether the body has been read
+/// completely.
+pub trait RequestBody {
+    /// Reads past a body that is not used.
+    fn pass_over(&mut self) -> impl Future<Output = Result<(), Rejection>>;
+
+    /// Takes a place among the forwarded requests of the client's network, and checks the announced length. The place is kept
+    /// until the body is dropped.
+    ///
+    /// # Errors
+    /// The network has no place left, or the length is over the limit.
+    fn admit(&mut self) -> Result<(), Rejection>;
+
+    /// Asks the client for a body that it holds back (RFC 9110 §10.1.1).
+    fn send_continue(&mut self) -> impl Future<Output = ()>;
+
+    /// Sends the body to an origin as it comes, and no faster than the origin takes it.
+    ///
+    /// # Errors
+    /// The body is malformed, too long, incomplete or too slow.
+    fn send_to(&mut self, origin: BodySender) -> impl Future<Output = Result<(), Rejection>>;
+
+    /// Resolves when the client has left.
+    fn departed(&self) -> impl Future<Output = Rejection>;
+}

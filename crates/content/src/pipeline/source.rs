@@ -1,0 +1,100 @@
+//! Source: where a response comes from. Method and origin of the site decide, here and nowhere else.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use penstock_http::{Method, Rejection, Status};
+
+use crate::pipeline::cached::from_cache;
+use crate::pipeline::forwarded::forward;
+use crate::pipeline::relayed::relay_response;
+use crate::pipeline::request_body::RequestBody;
+use crate::response::{Exchange, FileRepresentation, Representation, Response};
+use crate::site::HttpSite;
+use crate::site_table::{Site, SiteOrigin};
+use crate::store::Store;
+
+/// Where the response to one request comes from.
+enum Source<'s> {
+    /// This server: it describes what the site allows.
+    Options,
+    /// The status says it all.
+    Page(Status),
+    /// A file, the cache, or an origin without the cache: the body of the request is not used.
+    Read,
+    /// An origin, which gets the body of the request; with the cache, for what the response changes in it.
+    Forwarded(&'s Arc<HttpSite>, Option<&'s Arc<Store>>),
+}
+
+/// The response to an admitted request.
+///
+/// # Errors
+/// What is wrong with its body, or that the client has left.
+pub(super) async fn source(
+    exchange: &Exchange<'_>,
+    site: &Site,
+    body: &mut impl RequestBody,
+) -> Result<Response, Rejection> {
+    let response = match source_of(exchange, site) {
+        Source::Read => {
+            body.pass_over().await?;
+            let reading = pin!(read(exchange, site));
+            return tokio::select! {
+                biased;
+                response = reading => Ok(response),
+                // Boxed when it is first waited for: most responses are there at once.
+                gone = async { Box::pin(body.departed()).await } => Err(gone),
+            };
+        }
+        Source::Forwarded(http, store) => {
+            return Box::pin(forward(exchange, site, http, store, body)).await;
+        }
+        Source::Options => exchange.options(site),
+        Source::Page(status) => exchange.page(status),
+    };
+    // The response does not depend on the body. One that cannot be read past ends the connection.
+    let _is_unread = body.pass_over().await;
+    Ok(response)
+}
+
+fn source_of<'s>(exchange: &Exchange<'_>, site: &'s Site) -> Source<'s> {
+    let request = exchange.request;
+    let forwarded = match &site.origin {
+        SiteOrigin::Directory(_) => None,
+        SiteOrigin::Http(http, store) => Some((http, Some(store))),
+        SiteOrigin::Relayed(http) => Some((http, None)),
+    };
+    if forwarded.is_some() && request.url_path().is_err() && !request.is_server_wide() {
+        return Source::Page(Status::NotFound);
+    }
+    match (request.method(), forwarded) {
+        (Method::Get | Method::Head, _) => Source::Read,
+        (Method::Options, Some((http, store))) if site.forwards_options() && !request.is_server_wide() => {
+            Source::Forwarded(http, store)
+        }
+        (Method::Options, _) => Source::Options,
+        (Method::Other(method), Some((http, store))) if site.methods.iter().any(|known| known == method) => {
+            Source::Forwarded(http, store)
+        }
+        (Method::Other(_), _) => Source::Page(Status::MethodNotAllowed),
+    }
+}
+
+/// The response to a request whose body is not used.
+async fn read(exchange: &Exchange<'_>, site: &Site) -> Response {
+    match &site.origin {
+        SiteOrigin::Directory(directory) => {
+            match FileRepresentation::open(exchange, site, directory).await {
+                // A file is opened once for a response, so it is never outdated.
+                Ok(file) => Representation::File(file)
+                    .respond(exchange)
+                    .await
+                    .unwrap_or_else(|_| exchange.page(Status::BadGateway)),
+                Err(response) => response,
+            }
+        }
+        // Boxed, as all that waits for an origin: most responses do not.
+        SiteOrigin::Relayed(origin) => Box::pin(relay_response(exchange, site, origin)).await,
+        SiteOrigin::Http(origin, store) => from_cache(exchange, origin, store).await,
+    }
+}
