@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{
-    CacheStatus, ClientRequest, Forward, PeerService, Response, respond, respond_to_peer,
+    CacheStatus, ClientRequest, Forward, PeerService, Response, health_response, respond, respond_to_peer,
 };
 use penstock_egress::{Part, Transmission};
 use penstock_http::body::BodyDecoder;
@@ -199,12 +199,16 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let content = Rc::clone(&connection.worker.content);
     // Held until the response has been sent: it comes from the origin as well.
     let mut share = None;
+    let is_healthy = !connection.worker.is_leaving();
+    let health = health_response(&content, client, connection.health.as_deref(), is_healthy);
     let forward = match connection.purpose {
+        _ if health.is_some() => None,
         Purpose::Clients => Forward::admit(&content, &settings.sites, &request),
         Purpose::Peers => None,
     };
-    let responded = match forward {
-        Some(forward) => match forwarded_share(&connection.worker, connection.client, settings) {
+    let responded = match (health, forward) {
+        (Some(response), _) => Ok((response, true)),
+        (None, Some(forward)) => match forwarded_share(&connection.worker, connection.client, settings) {
             Ok(held) => {
                 share = Some(held);
                 let mut body = Http1Body::new(connection, &request, settings);
@@ -212,7 +216,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
             }
             Err(rejection) => Err(rejection),
         },
-        None => respond_past_body(connection, client, started, settings).await,
+        (None, None) => respond_past_body(connection, client, started, settings).await,
     };
     let (mut response, is_whole) = match responded {
         Ok(responded) => responded,
@@ -297,7 +301,7 @@ async fn unless_departed<T>(
 /// Whether the connection may stay open behind this request.
 fn may_stay(connection: &Connection, request: &Request<'_>, settings: &Settings) -> bool {
     request.keep_alive()
-        && !connection.worker.is_draining()
+        && !connection.worker.is_leaving()
         && connection.requests < settings.limits.requests_per_connection
 }
 
@@ -339,7 +343,7 @@ async fn answer_rejected(
     settings: &Settings,
 ) -> bool {
     let keep_alive = !rejection.close
-        && !connection.worker.is_draining()
+        && !connection.worker.is_leaving()
         && connection.requests < settings.limits.requests_per_connection;
     connection.worker.shard.rejected(rejection.reason);
     let answer = refusal(&connection.worker, rejection.status, keep_alive);

@@ -4,7 +4,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_config::limits;
-use penstock_content::{Body, CacheStatus, ClientRequest, ContentLength, Fields, Forward, Response, respond};
+use penstock_content::{
+    Body, CacheStatus, ClientRequest, ContentLength, Fields, Forward, Response, health_response, respond,
+};
 use penstock_egress::{Part, Transmission};
 use penstock_http::manifest::{Likeness, Manifest};
 use penstock_http::response::written_fields;
@@ -112,8 +114,14 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
     let content = Rc::clone(&worker.content);
     // Held until the response has been sent: it comes from the origin as well.
     let mut share = None;
-    let responded = match Forward::admit(&content, &settings.sites, request) {
-        Some(forward) => match forwarded_share(&worker, shared.client, settings) {
+    let health = health_response(&content, client, shared.health.as_deref(), !worker.is_leaving());
+    let forward = match health {
+        Some(_) => None,
+        None => Forward::admit(&content, &settings.sites, request),
+    };
+    let responded = match (health, forward) {
+        (Some(response), _) => Ok(response),
+        (None, Some(forward)) => match forwarded_share(&worker, shared.client, settings) {
             Ok(held) => {
                 share = Some(held);
                 let announced = match request.body() {
@@ -127,7 +135,7 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
             }
             Err(rejection) => Err(rejection),
         },
-        None => {
+        (None, None) => {
             if request.body() != BodyFraming::None {
                 stream.with(Slot::drop_body);
             }
