@@ -287,6 +287,11 @@ pub const ACCESS_LOG_CLOSE_SECONDS: u64 = 5;
 /// A fault of the access log that lasts is told at most this often.
 pub const ACCESS_LOG_WARNING_SECONDS: u64 = 60;
 
+/// Goes on accepting after a signal to stop; players ask for the next segment within about this time.
+pub const LAME_DUCK_SECONDS: u64 = 5;
+/// The longest such time.
+pub const LAME_DUCK_SECONDS_MAX: u64 = 3600;
+
 /// After a signal to stop: how long running responses may take before their connections are closed.
 pub const DRAIN_DEADLINE_SECONDS: u64 = 30;
 

@@ -15,7 +15,7 @@
 //! # ) {
 //! let address = (std::net::Ipv4Addr::LOCALHOST, 40_000).into();
 //! let client = ClientRequest { head: &head, address, secure: true, early: false };
-//! let handled = handle(&context, Audience::Clients(&sites), client, &mut body).await;
+//! let handled = handle(&context, Audience::Clients(&sites, None), client, &mut body).await;
 //! if let Body::Part(part) = handled.response.body {
 //!     println!("{} with one part: {part:?}", handled.response.status);
 //! }
@@ -30,6 +30,7 @@ mod context;
 mod fault;
 mod fill;
 mod handle;
+mod health;
 mod lifetime;
 mod networks;
 mod nodes;
@@ -55,6 +56,7 @@ pub use fault::BodyError;
 pub use fill::RelayedBody;
 pub use fill::{BodyChunk, BodyStream};
 pub use handle::{Audience, handle};
+pub use health::HealthCheck;
 pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
 pub use nodes::PeerService;
 #[doc(hidden)]

@@ -10,6 +10,7 @@ pub(crate) use untaken::{Untaken, drop_untaken, untaken_bytes};
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
@@ -47,6 +48,8 @@ pub(crate) struct Connection {
     pub(crate) versions: HttpVersions,
     /// What the listener of the connection is for.
     pub(crate) purpose: Purpose,
+    /// The path of health checks on that listener.
+    pub(crate) health: Option<Arc<str>>,
     /// Requests answered so far.
     pub(crate) requests: u64,
     /// The end of the last response, if the client may have yet to take it.
@@ -107,6 +110,7 @@ impl Connection {
             client_certificate: None,
             versions: HttpVersions::H1,
             purpose: Purpose::Clients,
+            health: None,
             requests: 0,
             untaken: None,
             is_heard_out: false,

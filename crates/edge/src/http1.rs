@@ -8,7 +8,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_content::{
-    Audience, CacheStatus, ClientRequest, Handled, PeerService, Response, handle, page_without_request,
+    Audience, CacheStatus, ClientRequest, Handled, HealthCheck, PeerService, Response, handle,
+    page_without_request,
 };
 use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
@@ -186,7 +187,9 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let client =
         ClientRequest { head: &request, address: connection.client, secure: connection.tls.is_some(), early };
     let worker = Rc::clone(&connection.worker);
-    let audience = audience(connection.purpose, settings);
+    let health = connection.health.clone();
+    let health = health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
+    let audience = audience(connection.purpose, settings, health);
     let body = Http1Body::new(connection, &request, started, settings);
     let mut upload = Upload::new(body, &worker, client.address, settings);
     let handled = handle(&worker.content, audience, client, &mut upload).await;
@@ -205,9 +208,9 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
 }
 
 /// What answers the requests of a connection.
-fn audience(purpose: Purpose, settings: &Settings) -> Audience<'_> {
+fn audience<'s>(purpose: Purpose, settings: &'s Settings, health: Option<HealthCheck<'s>>) -> Audience<'s> {
     match purpose {
-        Purpose::Clients => Audience::Clients(&settings.sites),
+        Purpose::Clients => Audience::Clients(&settings.sites, health),
         Purpose::Peers => Audience::Nodes(settings.cluster.as_ref().map(|cluster| PeerService {
             sites: &settings.sites,
             peers: &cluster.peers,
@@ -260,7 +263,7 @@ async fn respond(
 /// Whether the connection may stay open behind this request.
 fn may_stay(connection: &Connection, request: &Request<'_>, settings: &Settings) -> bool {
     request.keep_alive()
-        && !connection.worker.is_draining()
+        && !connection.worker.is_leaving()
         && connection.requests < settings.limits.requests_per_connection
 }
 
@@ -273,7 +276,7 @@ async fn answer_rejected(
     settings: &Settings,
 ) -> bool {
     let may_stay = !rejection.close
-        && !connection.worker.is_draining()
+        && !connection.worker.is_leaving()
         && connection.requests < settings.limits.requests_per_connection;
     connection.worker.shard.rejected(rejection.reason);
     let page = page_without_request(rejection);

@@ -40,6 +40,7 @@ pub struct Server {
     tickets: TicketRotation,
     tls_state: TlsState,
     purger: Arc<Purger>,
+    connections: Arc<ConnectionCount>,
     control: Mutex<Control>,
 }
 
@@ -129,7 +130,8 @@ impl Server {
             follower,
             membership,
         };
-        Ok(Self { metrics, collector, tickets, tls_state, purger, control: Mutex::new(control) })
+        let connections = common.connections;
+        Ok(Self { metrics, collector, tickets, tls_state, purger, connections, control: Mutex::new(control) })
     }
 
     /// Puts another configuration in force without dropping a connection. The number of workers and their cores
@@ -255,6 +257,19 @@ impl Server {
         if let Some(log) = &self.control().access_log {
             log.reopen();
         }
+    }
+
+    /// Ends each connection after its next response, while the listeners still accept: a client that sends a request on an
+    /// idle connection gets its response, and learns that it was the last one there.
+    pub fn lame_duck(&self) {
+        for commands in &self.control().workers {
+            drop(commands.send(Command::LameDuck));
+        }
+    }
+
+    /// Open connections of all listeners.
+    pub fn open_connections(&self) -> usize {
+        self.connections.open()
     }
 
     /// Closes the listeners, ends idle connections, and lets running responses finish within the drain deadline.
@@ -456,8 +471,10 @@ fn open_shared(
     let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
     let id = metrics.listener(&address.to_string(), protocol);
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
-    let listening = Listening { id, tls, versions, proxy_protocol, purpose, paced_low_water };
     for (opened, socket) in openings.iter_mut().zip(sockets) {
+        // Each worker counts references of its own.
+        let health = written.health.as_deref().map(Arc::from);
+        let listening = Listening { id, tls, versions, proxy_protocol, purpose, health, paced_low_water };
         opened.push(Opened { address, socket, listening });
     }
     Ok(Bound { written: written.clone(), purpose, address })

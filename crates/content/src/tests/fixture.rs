@@ -297,7 +297,7 @@ async fn open(
     let request = parse(&head);
     let client = ClientRequest { address: (address, 40_000).into(), ..client(&request, early) };
     let before = allocations();
-    let handled = handle(context, Audience::Clients(sites), client, &mut Bodiless).await;
+    let handled = handle(context, Audience::Clients(sites, None), client, &mut Bodiless).await;
     ALLOCATIONS.set(allocations() - before);
     handled.response
 }

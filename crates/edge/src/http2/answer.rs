@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{
-    Audience, Body, CacheStatus, ClientRequest, ContentLength, Fields, Handled, Response, handle,
-    page_without_request,
+    Audience, Body, CacheStatus, ClientRequest, ContentLength, Fields, Handled, HealthCheck, Response,
+    handle, page_without_request,
 };
 use penstock_egress::Transmission;
 use penstock_http::manifest::{Likeness, Manifest};
@@ -115,7 +115,9 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
     let content = Rc::clone(&worker.content);
     let body = StreamBody::new(stream, request.body(), settings.limits.body_bytes);
     let mut upload = Upload::new(body, &worker, address, settings);
-    let handled = handle(&content, Audience::Clients(&settings.sites), client, &mut upload).await;
+    let health = shared.health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
+    let audience = Audience::Clients(&settings.sites, health);
+    let handled = handle(&content, audience, client, &mut upload).await;
     // Held until the response has been sent: it comes from the origin as well.
     let share = upload.share.take();
     if handled.refusal.is_some() {

@@ -24,6 +24,8 @@ use crate::worker::{Common, Listening, Worker, report};
 /// A command to a worker. The channel is unbounded, but only an operator's signals fill it.
 pub(crate) enum Command {
     Change(Change),
+    /// Goes on accepting, and ends each connection after its next response.
+    LameDuck,
     /// Ends once the last connection has, or at the deadline.
     Drain {
         deadline: Instant,
@@ -107,6 +109,7 @@ async fn run(
     let deadline = loop {
         match commands.recv().await {
             Some(Command::Change(change)) => listeners.change(&worker, change, &common),
+            Some(Command::LameDuck) => worker.begin_lame_duck(),
             Some(Command::Drain { deadline }) => break deadline,
             Some(Command::Stop) | None => break Instant::now(),
         }
@@ -125,7 +128,7 @@ async fn stop_command(commands: &mut UnboundedReceiver<Command>) {
     loop {
         match commands.recv().await {
             Some(Command::Stop) => return,
-            Some(Command::Change(_) | Command::Drain { .. }) => {}
+            Some(Command::Change(_) | Command::LameDuck | Command::Drain { .. }) => {}
             None => std::future::pending().await,
         }
     }

@@ -14,6 +14,7 @@ use crate::advice::{Circumstances, advise};
 use crate::arguments::ServeArgs;
 use crate::control::{Control, Service};
 use crate::failure::Failure;
+use crate::ports::wait_while_in_use;
 use crate::{descriptors, logging, privileges, self_signed, systemd, terminal};
 
 mod admin;
@@ -39,6 +40,9 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     privileges::give_up(&config)?;
     logging::detach().map_err(Failure::machine("start a thread"))?;
     let log_pipe = log_pipe::hold(&config)?;
+    if arguments.from.config.is_some() {
+        wait_while_in_use(addresses(&config));
+    }
     let admin_socket = config.admin.as_ref().map(|admin| admin::bind(admin, &config)).transpose()?;
     let server = Server::start(&config).map_err(|error| start_failure(error, &config))?;
     drop(log_pipe);
@@ -79,6 +83,13 @@ fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
     config.workers = arguments.workers.unwrap_or(config.workers);
     config.admin = arguments.admin.map(|address| Admin { address, hosts: Vec::new() });
     Ok(config)
+}
+
+/// Every address that the configuration listens on.
+fn addresses(config: &Config) -> impl Iterator<Item = SocketAddr> {
+    let admin = config.admin.iter().map(|admin| admin.address);
+    let nodes = config.cluster.iter().map(|cluster| cluster.listener.address);
+    admin.chain(nodes).chain(config.listeners.iter().map(|listener| listener.address))
 }
 
 /// Both loopback addresses unless others are given: `localhost` may mean either.
@@ -218,6 +229,23 @@ impl Service for Running {
             }
             Err(failure) => failure.to_string().lines().for_each(|line| tracing::error!("{line}")),
         }
+    }
+
+    fn begin_lame_duck(&mut self) -> Duration {
+        let longest = self.config.limits.lame_duck;
+        if longest.is_zero() || self.may_drain() {
+            return Duration::ZERO;
+        }
+        if let Some(admin) = &self.admin {
+            admin.set_draining();
+        }
+        self.server.lame_duck();
+        longest
+    }
+
+    fn may_drain(&self) -> bool {
+        let is_checked = self.admin.is_some() || self.config.listeners.iter().any(|one| one.health.is_some());
+        !is_checked && self.server.open_connections() == 0
     }
 
     fn drain(&mut self) -> Duration {

@@ -1,5 +1,6 @@
 //! Sites that relay without the cache: bytes, connections, the spread of requests.
 
+mod edges;
 mod faults;
 
 use std::fs;
