@@ -217,7 +217,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
         Ok(responded) => responded,
         Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
     };
-    let framing = ContentFraming::of(response.length, request.version());
+    let framing = ContentFraming::of(response.body.length(), request.version());
     let keep_alive =
         is_whole && framing != ContentFraming::UntilClose && may_stay(connection, &request, settings);
     let status = response.status;

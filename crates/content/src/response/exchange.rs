@@ -8,7 +8,7 @@ use penstock_http::{HeadWriter, Method, Request, Status};
 
 use crate::context::Context;
 use crate::requester::Requester;
-use crate::response::{Body, ContentLength, Fields, Response};
+use crate::response::{Body, Fields, Response};
 use crate::site_table::Site;
 
 /// A client's request and what the content path knows of its client.
@@ -65,9 +65,12 @@ impl<'e> Exchange<'e> {
         self.site_fields(&mut head);
         head.field("Content-Type", "text/plain; charset=utf-8");
         let text = status.body_text().as_bytes();
-        let body = if self.wants_body() { Body::Part(Part::Owned(text.to_vec())) } else { Body::Empty };
-        let length = ContentLength::Known(text.len() as u64);
-        Response { status: status.code(), fields, length, body, has_date: false, cache_status: None }
+        let body = if self.wants_body() {
+            Body::Part(Part::Owned(text.to_vec()))
+        } else {
+            Body::Withheld(Some(text.len() as u64))
+        };
+        Response { status: status.code(), fields, body, has_date: false, cache_status: None }
     }
 
     /// Fields that the site adds to each of its responses.

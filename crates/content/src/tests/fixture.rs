@@ -291,11 +291,12 @@ pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
     let fields =
         written_fields(response.fields.lines()).map(|(name, value)| (text(name), text(value))).collect();
     let (mut body, mut fault) = (Vec::new(), None);
+    let length = response.body.length();
     match response.body {
-        Body::Empty => {}
+        Body::None | Body::Empty | Body::Withheld(_) => {}
         Body::Part(part) => append(&mut body, &part),
         Body::Parts(parts) => parts.iter().for_each(|part| append(&mut body, part)),
-        Body::Stream(stream) => {
+        Body::Stream(_, stream) => {
             let (first, mut stream) = *stream;
             let mut next = Some(first);
             while let Some(chunk) = next.take() {
@@ -310,7 +311,7 @@ pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
     }
     Answer {
         status: response.status,
-        length: response.length,
+        length,
         body,
         fault,
         cache_status: response.cache_status,

@@ -238,7 +238,7 @@ fn a_body_of_unknown_length_is_sent_as_it_comes_and_its_length_is_known_to_the_n
         let fields = [("cache-control", "max-age=100"), ("etag", "\"a\"")];
         fixture.origin.reply(Reply::ok(&fields, b"first ").wait(&gate).bytes(b"second").unannounced());
         let response = fixture.open("GET /x", "").await;
-        assert_eq!(response.length, ContentLength::Unknown, "the head does not wait for the end");
+        assert_eq!(response.body.length(), ContentLength::Unknown, "the head does not wait for the end");
         gate.open();
         assert_eq!(read(&fixture.context, response).await.body, b"first second");
         let hit = fixture.get("GET /x", "Range: bytes=-6\r\n").await;

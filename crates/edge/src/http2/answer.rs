@@ -158,10 +158,10 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
 
 /// Sends a response to its end.
 async fn send(stream: &Stream, request: &Request<'_>, response: Response) -> Sent {
-    let Response { status, fields, length, body, has_date, .. } = response;
+    let Response { status, fields, body, has_date, .. } = response;
+    let (length, end) = (body.length(), body.is_empty());
     let urgency = urgency(&fields, length, request.raw_path());
     let length = known(length);
-    let end = matches!(body, Body::Empty) || length == Some(0);
     if let Some(urgency) = urgency {
         stream.with(|slot, protocol| protocol.set_default_urgency(slot.stream, urgency));
     }
@@ -191,7 +191,8 @@ fn detach(
     (transmission, chunks): Content,
 ) {
     let Opened { stream, settings, number, .. } = opened;
-    let Response { status, fields, length, has_date, .. } = response;
+    let Response { status, fields, body, has_date, .. } = response;
+    let length = body.length();
     let urgency = urgency(&fields, length, request.raw_path());
     let length = known(length);
     let transmission = transmission.filter(|transmission| transmission.remaining() > 0);
