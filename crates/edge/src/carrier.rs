@@ -6,4 +6,4 @@ pub(crate) mod upload;
 
 pub(crate) use drive::{Carrier, NOTHING_SENT, Sent, drive, drive_rest, send, short_reason};
 pub(crate) use record::{Answered, CarriedBy, Recording, record, record_refusal};
-pub(crate) use upload::{BodyPiece, CLIENT_GONE, ClientBody, forwarded_share};
+pub(crate) use upload::{CLIENT_GONE, forwarded_share};

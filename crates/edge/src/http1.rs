@@ -300,33 +300,41 @@ fn may_stay(connection: &Connection, request: &Request<'_>, settings: &Settings)
         && connection.requests < settings.limits.requests_per_connection
 }
 
-/// Reads past a body that is not used. Returns whether its end, and so the next request, has been found.
+/// Reads past a body that is not used. Returns whether its end, and so the next request, has been found. A body that is too
+/// long is left to the end of the connection.
 ///
 /// # Errors
-/// The body is malformed or too long.
+/// The body is malformed.
 async fn skip_body(
     connection: &mut Connection,
     request: &Request<'_>,
     started: Instant,
     settings: &Settings,
 ) -> Result<bool, Rejection> {
-    if request.expect_continue() {
+    connection.body = Some(BodyDecoder::new(request.body(), u64::MAX));
+    let is_too_long =
+        matches!(request.body(), BodyFraming::Length(length) if length > limits::DROPPED_BODY_BYTES);
+    if is_too_long || request.expect_continue() {
         // The final response comes without `100 Continue`. The client may send the body or not, so the connection ends
         // behind the response (RFC 9110 §10.1.1).
         return Ok(false);
     }
     let deadline = started + settings.limits.head_deadline;
-    let mut body = BodyDecoder::new(request.body(), limits::DROPPED_BODY_BYTES);
-    loop {
+    let mut dropped = 0;
+    while dropped <= limits::DROPPED_BODY_BYTES {
+        let Some(body) = &mut connection.body else { return Ok(true) };
         let skipped = body.skip(&connection.inbox)?;
         connection.drop_from_inbox(skipped.consumed);
         if skipped.done {
+            connection.body = None;
             return Ok(true);
         }
+        dropped += skipped.consumed as u64;
         if !connection.read_until(deadline).await {
             return Ok(false);
         }
     }
+    Ok(false)
 }
 
 /// Answers a head that is not a valid request. The connection stays open if the end of the head is beyond doubt: a new

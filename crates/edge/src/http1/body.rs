@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_egress::{Part, Transmission};
-use penstock_http::body::BodyDecoder;
+use penstock_http::body::{BodyDecoder, Decoded};
 use penstock_http::{Rejection, Request, response};
 
 use super::carrier::Http1Carrier;
-use crate::carrier::{BodyPiece, ClientBody, Sent, send};
-use crate::clients::departure;
+use crate::carrier::{Sent, send};
+use crate::clients::{BodyPiece, ClientBody, Upload, departure};
 use crate::connection::Connection;
 use crate::settings::Settings;
 
@@ -18,18 +18,23 @@ use crate::settings::Settings;
 pub(super) struct Http1Body<'c> {
     connection: &'c mut Connection,
     settings: &'c Settings,
-    decoder: BodyDecoder,
 }
 
 impl<'c> Http1Body<'c> {
     pub(super) fn new(connection: &'c mut Connection, request: &Request<'_>, settings: &'c Settings) -> Self {
-        Self { connection, settings, decoder: BodyDecoder::new(request.body(), settings.limits.body_bytes) }
+        connection.body = Some(BodyDecoder::new(request.body(), settings.limits.body_bytes));
+        Self::rest(connection, settings)
+    }
+
+    /// What has not been read of it.
+    pub(super) fn rest(connection: &'c mut Connection, settings: &'c Settings) -> Self {
+        Self { connection, settings }
     }
 }
 
 impl ClientBody for Http1Body<'_> {
     fn check(&mut self) -> Result<(), Rejection> {
-        self.decoder.skip(&[]).map(|_| ())
+        self.connection.body.as_mut().map_or(Ok(()), |decoder| decoder.skip(&[]).map(drop))
     }
 
     async fn send_continue(&mut self) {
@@ -42,9 +47,15 @@ impl ClientBody for Http1Body<'_> {
 
     fn take(&mut self) -> Result<BodyPiece, Rejection> {
         let mut content = Vec::new();
-        let inbox = &self.connection.inbox;
+        let Connection { inbox, body, .. } = &mut *self.connection;
         let available = inbox.len().min(limits::PASSED_PIECE_BYTES);
-        let read = self.decoder.read(&inbox[..available], |bytes| content.extend_from_slice(bytes))?;
+        let read = match body {
+            Some(decoder) => decoder.read(&inbox[..available], |bytes| content.extend_from_slice(bytes))?,
+            None => Decoded { consumed: 0, done: true },
+        };
+        if read.done {
+            *body = None;
+        }
         self.connection.drop_from_inbox(read.consumed);
         Ok(BodyPiece {
             content,
@@ -63,5 +74,9 @@ impl ClientBody for Http1Body<'_> {
 
     async fn departed(&self) {
         departure(&self.connection.socket).await;
+    }
+
+    fn go_on(&mut self, upload: Box<Upload>) {
+        self.connection.upload = Some(upload);
     }
 }

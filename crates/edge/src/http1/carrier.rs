@@ -5,8 +5,9 @@ use std::time::Instant;
 use penstock_egress::{Part, Parts, SendError, Step, Transmission};
 use tokio::time::sleep_until;
 
+use super::body::Http1Body;
 use crate::carrier::Carrier;
-use crate::clients::{ClientBudget, departure};
+use crate::clients::{ClientBudget, Upload, departure};
 use crate::connection::{Connection, ReadOutcome, UNEXPECTED_MESSAGE, drop_untaken, untaken_bytes};
 use crate::metrics::ShortReason;
 use crate::settings::Settings;
@@ -21,16 +22,36 @@ pub(super) struct Http1Carrier<'c> {
     pub(super) is_last: bool,
     /// The client's time to take the whole response.
     pub(super) budget: ClientBudget,
+    /// An upload that goes on until the response has been sent.
+    upload: Option<Box<Upload>>,
 }
 
 impl<'c> Http1Carrier<'c> {
     pub(super) fn new(connection: &'c mut Connection, settings: &'c Settings, chunked: bool) -> Self {
         let budget = ClientBudget::to_take(&settings.limits);
-        Self { connection, settings, chunked, is_last: false, budget }
+        let upload = connection.upload.take();
+        Self { connection, settings, chunked, is_last: false, budget, upload }
+    }
+
+    /// Sends the rest of the request's body on.
+    async fn upload(&mut self) -> Option<ShortReason> {
+        let Some(upload) = &mut self.upload else { return None };
+        let socket = std::rc::Rc::clone(&self.connection.socket);
+        let mut body = Http1Body::rest(self.connection, self.settings);
+        let sent = tokio::select! {
+            biased;
+            sent = upload.run_beside_response(&mut body) => sent,
+            () = departure(&socket) => Err(ShortReason::ClientClosed),
+        };
+        self.upload = None;
+        sent.err()
     }
 
     /// Waits until the socket is readable, if more may be read; else forever.
     async fn client_speaks(&mut self) -> Option<ShortReason> {
+        if self.upload.is_some() {
+            return Box::pin(self.upload()).await;
+        }
         if !self.connection.may_read(self.settings) {
             std::future::pending::<()>().await;
         }
@@ -42,7 +63,7 @@ impl<'c> Http1Carrier<'c> {
 
     /// The same; if no more may be read, waits until the client has left.
     async fn client_speaks_or_leaves(&mut self) -> Option<ShortReason> {
-        if self.connection.may_read(self.settings) {
+        if self.upload.is_some() || self.connection.may_read(self.settings) {
             return self.client_speaks().await;
         }
         departure(&self.connection.socket).await;

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
@@ -14,7 +15,8 @@ use tokio::time::timeout_at;
 use super::detached::Detached;
 use super::slot::{Head, Pause, Slot};
 use super::state::{Shared, discard_files};
-use crate::carrier::{BodyPiece, Carrier, ClientBody};
+use crate::carrier::Carrier;
+use crate::clients::{BodyPiece, ClientBody, Upload};
 use crate::metrics::ShortReason;
 
 /// A stream whose work has not ended. Dropping it ends the stream.
@@ -23,6 +25,15 @@ pub(super) struct Stream {
     pub(super) id: StreamId,
     /// Whether the connection ends the stream.
     is_detached: Cell<bool>,
+    /// An upload that goes on while its response is sent, for the carrier of the response.
+    upload: Cell<Option<Box<UploadRest>>>,
+}
+
+/// What is left of an upload.
+struct UploadRest {
+    upload: Box<Upload>,
+    received: u64,
+    limit: u64,
 }
 
 impl Drop for Stream {
@@ -39,7 +50,7 @@ impl Drop for Stream {
 
 impl Stream {
     pub(super) fn new(shared: &Rc<Shared>, id: StreamId) -> Self {
-        Self { shared: Rc::clone(shared), id, is_detached: Cell::new(false) }
+        Self { shared: Rc::clone(shared), id, is_detached: Cell::new(false), upload: Cell::default() }
     }
 
     /// Leaves the response, and the end of the stream, to the task of the connection.
@@ -142,11 +153,34 @@ pub(super) struct StreamCarrier<'s> {
     stream: &'s Stream,
     /// What ended the last step behind the bytes that it sent.
     pause: Option<Pause>,
+    /// An upload that goes on until the response has been sent.
+    upload: Option<Box<(Box<Upload>, StreamBody<'s>)>>,
 }
 
 impl<'s> StreamCarrier<'s> {
     pub(super) fn new(stream: &'s Stream) -> Self {
-        Self { stream, pause: None }
+        let upload = stream.upload.take().map(|rest| {
+            let UploadRest { upload, received, limit } = *rest;
+            Box::new((upload, StreamBody { stream, announced: None, received, limit }))
+        });
+        Self { stream, pause: None, upload }
+    }
+
+    /// Waits for `coming`, and sends the rest of the request's body on meanwhile.
+    async fn beside_upload<T>(&mut self, coming: impl Future<Output = T>) -> T {
+        let Some(rest) = &mut self.upload else { return coming.await };
+        let mut coming = pin!(coming);
+        let (upload, body) = &mut **rest;
+        let sent = tokio::select! {
+            biased;
+            done = &mut coming => return done,
+            sent = Box::pin(upload.run_beside_response(body)) => sent,
+        };
+        self.upload = None;
+        if let Err(why) = sent {
+            self.stream.with(|slot, _| slot.fail(why));
+        }
+        coming.await
     }
 }
 
@@ -172,7 +206,8 @@ impl Carrier for StreamCarrier<'_> {
         if self.pause.is_none() {
             let before = transmission.remaining();
             self.stream.with(|slot, _| slot.begin(std::mem::take(transmission)));
-            let pause = self.stream.until(|slot| slot.pause.take()).await;
+            let stream = self.stream;
+            let pause = self.beside_upload(stream.until(|slot| slot.pause.take())).await;
             self.stream.with(|slot, _| *transmission = slot.transmission.take().unwrap_or_default());
             // Told by `wait_until_writable`.
             let Ok(pause) = pause else { return Ok(Step::Blocked) };
@@ -197,17 +232,22 @@ impl Carrier for StreamCarrier<'_> {
     async fn wait_until_writable(&mut self, _sent: u64) -> Option<ShortReason> {
         // Nothing to send, but its turn comes as soon as the windows and the socket take more.
         self.stream.with(|slot, _| slot.begin(Transmission::default()));
-        let turn = self.stream.until(|slot| slot.pause.take()).await;
+        let stream = self.stream;
+        let turn = self.beside_upload(stream.until(|slot| slot.pause.take())).await;
         self.stream.with(|slot, _| slot.transmission = None);
         turn.err()
     }
 
     async fn wait_for<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, ShortReason> {
-        tokio::select! {
-            biased;
-            done = coming => Ok(done),
-            Err(short) = self.stream.until(|_| None::<()>) => Err(short),
-        }
+        let stream = self.stream;
+        let coming = async {
+            tokio::select! {
+                biased;
+                done = coming => Ok(done),
+                Err(short) = stream.until(|_| None::<()>) => Err(short),
+            }
+        };
+        self.beside_upload(coming).await
     }
 }
 
@@ -269,5 +309,10 @@ impl ClientBody for StreamBody<'_> {
     async fn departed(&self) {
         // An error: the stream was reset, or its connection has ended.
         let _gone = self.stream.until(|_| None::<()>).await;
+    }
+
+    fn go_on(&mut self, upload: Box<Upload>) {
+        let Self { received, limit, .. } = *self;
+        self.stream.upload.set(Some(Box::new(UploadRest { upload, received, limit })));
     }
 }
