@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{Admin, Config, Fault, Fleet};
-use penstock_edge::{Server, StartError};
+use penstock_edge::{ListenSocket, Server, StartError};
 use penstock_sys::machine::{Machine, TlsModule};
+use penstock_sys::socket::given_listeners;
 
 use crate::advice::{Circumstances, advise};
 use crate::arguments::ServeArgs;
@@ -27,6 +28,8 @@ const DEFAULT_PORT: u16 = 8443;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     let config = configuration(arguments)?;
+    let given = given_listeners().map_err(Failure::machine("take the sockets of LISTEN_FDS"))?;
+    let given = given.into_iter().map(ListenSocket::Tcp).collect();
     descriptors::raise();
     if arguments.from.config.is_some() {
         descriptors::compare_with(&config);
@@ -40,7 +43,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     logging::detach().map_err(Failure::machine("start a thread"))?;
     let log_pipe = log_pipe::hold(&config)?;
     let admin_socket = config.admin.as_ref().map(|admin| admin::bind(admin, &config)).transpose()?;
-    let server = Server::start(&config).map_err(|error| start_failure(error, &config))?;
+    let server = Server::start_on(&config, given).map_err(|error| start_failure(error, &config))?;
     drop(log_pipe);
     let server = Arc::new(server);
     let admin = match (admin_socket, &config.admin) {
@@ -106,7 +109,8 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
             Failure::of_start(fault, Some(&listen.source))
         }
         StartError::Kernel(_) => Failure::Config(vec![kernel_fault(error.to_string(), config)]),
-        StartError::Site(_)
+        StartError::UnusedSocket(_)
+        | StartError::Site(_)
         | StartError::RemoteKeys(_)
         | StartError::Cache(_)
         | StartError::Tls(_)
