@@ -100,7 +100,7 @@ pub const LINGER_BODY_SECONDS: u64 = 30;
 pub const LINGER_BODY_PAUSE_SECONDS: u64 = 5;
 
 /// Bytes of such a body that are read and dropped.
-pub const LINGER_BODY_BYTES: u64 = 1024 * MIB;
+pub const LINGER_BODY_BYTES: u64 = 256 * MIB;
 
 /// From accept to a whole PROXY protocol header.
 pub const PROXY_HEADER_DEADLINE_SECONDS: u64 = 5;

@@ -1,6 +1,5 @@
 //! HTTP/1 on a connection: requests one after the other (RFC 9112).
 
-mod body;
 mod carrier;
 mod head;
 
@@ -28,8 +27,7 @@ use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAG
 use crate::metrics::{HttpLabel, Refusal, ShortReason};
 use crate::settings::Settings;
 use crate::worker::Purpose;
-use body::Http1Body;
-use carrier::Http1Carrier;
+use carrier::{Http1Body, Http1Carrier};
 pub(crate) use head::plain_http_on_tls_port;
 use head::{ContentFraming, head_of, refusal};
 
@@ -300,20 +298,24 @@ fn may_stay(connection: &Connection, request: &Request<'_>, settings: &Settings)
         && connection.requests < settings.limits.requests_per_connection
 }
 
-/// Reads past a body that is not used. Returns whether its end, and so the next request, has been found. A body that is too
-/// long is left to the end of the connection.
+/// Reads past a body that is not used. Returns whether its end, and so the next request, has been found. A long body of a
+/// method that has one is left to the end of the connection.
 ///
 /// # Errors
-/// The body is malformed.
+/// The body is malformed, or too long for a method that has none.
 async fn skip_body(
     connection: &mut Connection,
     request: &Request<'_>,
     started: Instant,
     settings: &Settings,
 ) -> Result<bool, Rejection> {
-    connection.body = Some(BodyDecoder::new(request.body(), u64::MAX));
-    let is_too_long =
-        matches!(request.body(), BodyFraming::Length(length) if length > limits::DROPPED_BODY_BYTES);
+    // Other methods have bodies by their meaning: the response says more than 413.
+    let (most, is_too_long) = match (request.method(), request.body()) {
+        (Method::Other(_), BodyFraming::Length(length)) => (u64::MAX, length > limits::DROPPED_BODY_BYTES),
+        (Method::Other(_), _) => (u64::MAX, false),
+        _ => (limits::DROPPED_BODY_BYTES, false),
+    };
+    connection.body = Some(BodyDecoder::new(request.body(), most));
     if is_too_long || request.expect_continue() {
         // The final response comes without `100 Continue`. The client may send the body or not, so the connection ends
         // behind the response (RFC 9110 §10.1.1).

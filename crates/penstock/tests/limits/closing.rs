@@ -189,7 +189,7 @@ fn the_server_lets_go_of_a_client_that_never_stops_talking() {
     let server = server();
     let mut client = Client::plain(&server);
     client.send("POST /a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999999\r\n\r\n");
-    assert_eq!(client.response().unwrap().status, 413);
+    assert_eq!(client.response().unwrap().status, 405);
     // Until the socket is gone; with a server that reads on for ever this does not end.
     let flood = vec![b'x'; 64 * 1024];
     let sent = (0..10_000).take_while(|_| client.stream.write_all(&flood).is_ok()).count();
@@ -204,7 +204,7 @@ fn a_refusal_arrives_although_its_request_is_still_on_the_way() {
         let mut client = Client::plain(&server);
         let head = "POST /a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 66000\r\n\r\n";
         client.send([head.as_bytes(), &vec![b'x'; 66_000]].concat());
-        assert_eq!(client.response().unwrap().status, 413);
+        assert_eq!(client.response().unwrap().status, 405);
         ends(&mut client);
     }
 }

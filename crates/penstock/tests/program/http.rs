@@ -130,15 +130,15 @@ fn an_upload_that_waits_for_100_continue_is_refused_at_once() {
 }
 
 #[test]
-fn an_upload_that_does_not_wait_is_refused_behind_its_body_or_before_its_end() {
+fn an_upload_that_does_not_wait_is_refused_behind_its_body_or_before_its_end_with_the_same_status() {
     let server = Setup::new().start();
     let film = server.directory().join("film.mp4");
-    for (size, status) in [(60_000, "405"), (110_000, "413")] {
+    for size in [60_000, 110_000] {
         fs::write(&film, vec![7; size]).unwrap();
         let curl = Tool::curl(&server).args(["-H", "Expect:", "-w", "%{http_code}", "-o", "/dev/null", "-T"]);
         let finished = curl.arg(&film).arg(server.url("/film.mp4")).run();
         // Some versions call it a failed upload, but only after they have read the answer.
-        assert_eq!(finished.text(), status, "{}", finished.stderr);
+        assert_eq!(finished.text(), "405", "{}", finished.stderr);
     }
 }
 
