@@ -128,12 +128,10 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
             }
             Err(rejection) => Err(rejection),
         },
-        None => {
-            if request.body() != BodyFraming::None {
-                stream.with(Slot::drop_body);
-            }
-            Ok(respond(&content, &settings.sites, client).await)
-        }
+        None => match skip_body(stream, request, started + settings.limits.head_deadline).await {
+            Ok(()) => Ok(respond(&content, &settings.sites, client).await),
+            Err(rejection) => Err(rejection),
+        },
     };
     let mut response = match responded {
         Ok(response) => response,
@@ -154,6 +152,24 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
     let sent = send(stream, request, response).await;
     drop(share);
     record(shared.carrier(stream.id, *number), request, &answered, (&sent, Instant::now()), settings);
+}
+
+/// Reads past a body that is not used.
+///
+/// # Errors
+/// It has broken off.
+async fn skip_body(stream: &Stream, request: &Request<'_>, deadline: Instant) -> Result<(), Rejection> {
+    let announced = match request.body() {
+        BodyFraming::None => return Ok(()),
+        // The client waits for the answer.
+        _ if request.expect_continue() => {
+            stream.with(Slot::drop_body);
+            return Ok(());
+        }
+        BodyFraming::Length(length) => Some(length),
+        BodyFraming::Chunked => None,
+    };
+    Box::pin(stream.skip_body(announced, deadline)).await
 }
 
 /// Sends a response to its end.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
+use penstock_config::limits;
 use penstock_egress::{Parts, SendError, Step, Transmission};
 use penstock_http::{Rejection, Status};
 use penstock_http2::{ErrorCode, ServerConnection, StreamId};
@@ -115,6 +116,32 @@ impl Stream {
             }
         })
         .await
+    }
+
+    /// Reads past a body that the response does not need, if it is short: a fault in it ends the stream before the response,
+    /// as on a connection of HTTP/1. The rest of a long one, or of one that does not come until `deadline`, is dropped.
+    ///
+    /// # Errors
+    /// The body has broken off.
+    pub(super) async fn skip_body(&self, announced: Option<u64>, deadline: Instant) -> Result<(), Rejection> {
+        let mut body = StreamBody::new(self, announced, limits::DROPPED_BODY_BYTES);
+        while body.check().is_ok() {
+            let piece = match body.take() {
+                Err(rejection) if rejection.status == Status::ContentTooLarge => break,
+                taken => taken?,
+            };
+            body.taken(piece.content.len());
+            if piece.is_last {
+                return Ok(());
+            }
+            if !piece.has_more && !body.wait_for_more(deadline).await {
+                // The next piece tells whether the stream has ended.
+                body.take()?;
+                break;
+            }
+        }
+        self.with(Slot::drop_body);
+        Ok(())
     }
 
     /// Has the head sent with the next batch.
