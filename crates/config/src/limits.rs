@@ -93,6 +93,15 @@ pub const LINGER_SECONDS: u64 = 2;
 /// Bytes read and dropped while waiting for the client's end.
 pub const LINGER_BYTES: u64 = 64 * KIB;
 
+/// The same for a client that is in the middle of a request's body: it may read its response only behind its last byte.
+pub const LINGER_BODY_SECONDS: u64 = 30;
+
+/// How long such a client may send nothing.
+pub const LINGER_BODY_PAUSE_SECONDS: u64 = 5;
+
+/// Bytes of such a body that are read and dropped.
+pub const LINGER_BODY_BYTES: u64 = 256 * MIB;
+
 /// From accept to a whole PROXY protocol header.
 pub const PROXY_HEADER_DEADLINE_SECONDS: u64 = 5;
 

@@ -62,7 +62,7 @@ pub(crate) async fn respond_to_peer(
         _ => exchange.page(Status::NotFound),
     };
     response.fields.writer().field(fields::LOAD, fields::load_text(service.peers.own_load()));
-    if let Body::Stream(stream) = &mut response.body
+    if let Body::Stream(_, stream) = &mut response.body
         && let ChunkSource::Object(stream) = &mut stream.1
     {
         stream.serving = Some(serving);

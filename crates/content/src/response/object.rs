@@ -148,17 +148,22 @@ impl ObjectRepresentation {
         self.length().map_or(Waited::Growing, Waited::Ended)
     }
 
-    /// The body of these pieces, as soon as its first bytes have come.
+    /// The body of these pieces, of `length` bytes if that is known, as soon as its first bytes have come.
     ///
     /// # Errors
     /// See [`BodyError`].
-    pub(crate) async fn body(&self, context: &Rc<Context>, pieces: Pieces) -> Result<Body, BodyError> {
+    pub(crate) async fn body(
+        &self,
+        context: &Rc<Context>,
+        pieces: Pieces,
+        length: Option<u64>,
+    ) -> Result<Body, BodyError> {
         if let Some(bytes) = self.whole_copy(&pieces) {
             return Ok(Body::Part(Part::Shared(bytes)));
         }
         let mut stream = BodyStream::new(&self.store, &self.object, self.requester, pieces);
         Ok(match stream.next(context).await? {
-            Some(first) => Body::Stream(Box::new((first, ChunkSource::Object(stream)))),
+            Some(first) => Body::Stream(length, Box::new((first, ChunkSource::Object(stream)))),
             None => Body::Empty,
         })
     }

@@ -275,10 +275,15 @@ impl RequestBody for Bodiless {
 
     async fn send_continue(&mut self) {}
 
-    async fn send_to(&mut self, origin: BodySender) -> Result<(), Rejection> {
+    fn begin(&mut self, origin: BodySender) {
         origin.finish();
+    }
+
+    async fn send(&mut self) -> Result<(), Rejection> {
         Ok(())
     }
+
+    fn go_on(&mut self) {}
 
     async fn departed(&self) -> Rejection {
         std::future::pending().await
@@ -330,11 +335,12 @@ pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
     let fields =
         written_fields(response.fields.lines()).map(|(name, value)| (text(name), text(value))).collect();
     let (mut body, mut fault) = (Vec::new(), None);
+    let length = response.body.length();
     match response.body {
-        Body::Empty => {}
+        Body::None | Body::Empty | Body::Withheld(_) => {}
         Body::Part(part) => append(&mut body, &part),
         Body::Parts(parts) => parts.iter().for_each(|part| append(&mut body, part)),
-        Body::Stream(stream) => {
+        Body::Stream(_, stream) => {
             let (first, mut stream) = *stream;
             let mut next = Some(first);
             while let Some(chunk) = next.take() {
@@ -349,7 +355,7 @@ pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
     }
     Answer {
         status: response.status,
-        length: response.length,
+        length,
         body,
         fault,
         cache_status: response.cache_status,

@@ -18,6 +18,7 @@ use tokio::time::timeout_at;
 use crate::accept::accept;
 use crate::clients::AcceptQueue;
 use crate::metrics::Shard;
+use crate::server::sockets::ListenSocket;
 use crate::settings::Settings;
 use crate::worker::{Common, Listening, Worker, report};
 
@@ -43,7 +44,7 @@ pub(crate) struct Change {
 /// A listener to accept on.
 pub(crate) struct Opened {
     pub(crate) address: SocketAddr,
-    pub(crate) socket: std::net::TcpListener,
+    pub(crate) socket: ListenSocket,
     pub(crate) listening: Listening,
 }
 
@@ -151,6 +152,7 @@ impl Listeners {
             self.0.remove(&address);
         }
         for Opened { address, socket, listening } in change.opened {
+            let ListenSocket::Tcp(socket) = socket;
             match AcceptQueue::new(socket) {
                 Ok(queue) => {
                     let (close, closing) = oneshot::channel();

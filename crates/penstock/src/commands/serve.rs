@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{Admin, Config, Fault, Fleet};
-use penstock_edge::{Server, StartError};
+use penstock_edge::{ListenSocket, Server, StartError};
 use penstock_sys::machine::{Machine, TlsModule};
+use penstock_sys::socket::given_listeners;
 
 use crate::advice::{Circumstances, advise};
 use crate::arguments::ServeArgs;
@@ -28,6 +29,8 @@ const DEFAULT_PORT: u16 = 8443;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     let config = configuration(arguments)?;
+    let given = given_listeners().map_err(Failure::machine("take the sockets of LISTEN_FDS"))?;
+    let given = given.into_iter().map(ListenSocket::Tcp).collect();
     descriptors::raise();
     if arguments.from.config.is_some() {
         descriptors::compare_with(&config);
@@ -44,7 +47,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
         wait_while_in_use(addresses(&config));
     }
     let admin_socket = config.admin.as_ref().map(|admin| admin::bind(admin, &config)).transpose()?;
-    let server = Server::start(&config).map_err(|error| start_failure(error, &config))?;
+    let server = Server::start_on(&config, given).map_err(|error| start_failure(error, &config))?;
     drop(log_pipe);
     let server = Arc::new(server);
     let admin = match (admin_socket, &config.admin) {
@@ -117,7 +120,8 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
             Failure::of_start(fault, Some(&listen.source))
         }
         StartError::Kernel(_) => Failure::Config(vec![kernel_fault(error.to_string(), config)]),
-        StartError::Site(_)
+        StartError::UnusedSocket(_)
+        | StartError::Site(_)
         | StartError::RemoteKeys(_)
         | StartError::Cache(_)
         | StartError::Tls(_)

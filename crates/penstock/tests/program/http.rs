@@ -130,7 +130,7 @@ fn an_upload_that_waits_for_100_continue_is_refused_at_once() {
 }
 
 #[test]
-fn an_upload_that_does_not_wait_is_refused_behind_its_body_or_before_its_end() {
+fn an_upload_that_does_not_wait_is_refused_behind_its_body_or_before_its_end_with_the_same_status() {
     let server = Setup::new().start();
     let film = server.directory().join("film.mp4");
     for size in [60_000, 110_000] {
