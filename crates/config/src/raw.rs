@@ -236,7 +236,7 @@ section! {
     SiteCache {
         /// Freshness of a response without explicit freshness (RFC 9111 section 4.2).
         default_ttl: Text, "time", "60s";
-        /// Freshness of a 404 or 410 without explicit freshness.
+        /// Freshness of a 404, 405, 410, 414 or 501 without explicit freshness.
         missing_ttl: Text, "time", "1s";
         /// Fields of requests that go to the origin, such as `Accept-Encoding`; no others do. Answers are kept apart by those that Vary names; see [caching.md](caching.md#variants).
         vary: Texts, "list of names", "[]";

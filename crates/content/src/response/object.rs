@@ -180,6 +180,7 @@ impl ObjectRepresentation {
         &self,
         context: &Context,
         head: &mut HeadWriter<'_>,
+        status: u16,
         content_type: Option<&str>,
     ) {
         let metadata = self.metadata();
@@ -187,9 +188,11 @@ impl ObjectRepresentation {
             (None, Some(made)) => {
                 head.lines(&made.lines);
             }
-            (None, None) => metadata.fields().write(head, None),
+            // The origin's Content-Range goes with its whole response only.
+            (None, None) if matches!(status, 206 | 304) => metadata.fields().write(head, &["content-range"]),
+            (None, None) => metadata.fields().write(head, &[]),
             (Some(other), _) => {
-                metadata.fields().write(head, Some("content-type"));
+                metadata.fields().write(head, &["content-range", "content-type"]);
                 head.field("Content-Type", other);
             }
         }

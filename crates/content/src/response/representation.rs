@@ -201,7 +201,7 @@ impl Representation {
     fn not_modified(&self, exchange: &Exchange<'_>) -> Response {
         let mut fields = Fields::new();
         let mut head = fields.writer();
-        self.write_fields(exchange, &mut head, None);
+        self.write_fields(exchange, &mut head, 304, None);
         let has_date = self.has_date();
         Response { has_date, ..Response::without_content(Status::NotModified.code(), fields) }
     }
@@ -243,7 +243,7 @@ impl Representation {
         if status == 200 && matches!(self, Self::Object(_)) && matches!(length, ContentLength::Known(_)) {
             head.field("Accept-Ranges", "bytes");
         }
-        self.write_fields(exchange, &mut head, Some(content_type.as_deref()));
+        self.write_fields(exchange, &mut head, status, Some(content_type.as_deref()));
         let has_date = self.has_date();
         Ok(Response { status, fields, body, has_date, cache_status: None })
     }
@@ -297,6 +297,7 @@ impl Representation {
         &self,
         exchange: &Exchange<'_>,
         head: &mut HeadWriter<'_>,
+        status: u16,
         content_type: Option<Option<&str>>,
     ) {
         match self {
@@ -306,7 +307,9 @@ impl Representation {
                 }
                 file.write_fields(head);
             }
-            Self::Object(object) => object.write_fields(exchange.context, head, content_type.flatten()),
+            Self::Object(object) => {
+                object.write_fields(exchange.context, head, status, content_type.flatten());
+            }
         }
     }
 }

@@ -433,3 +433,24 @@ fn a_long_beginning_of_a_growing_body_is_sent_as_it_comes() {
         });
     }
 }
+
+#[test]
+fn the_content_range_of_a_whole_response_is_stored_and_sent_with_whole_responses_only() {
+    run(async {
+        let fixture = Fixture::cached();
+        let fields = [("cache-control", "max-age=60"), ("etag", "\"a\""), ("content-range", "strange")];
+        fixture.origin.reply(Reply::ok(&fields, b"0123456789"));
+        // More often than it takes for the head to be remembered.
+        for _ in 0..4 {
+            let whole = fixture.get("GET /x", "").await;
+            assert_eq!((whole.status, whole.field("content-range").as_str()), (200, "strange"));
+            let part = fixture.get("GET /x", "Range: bytes=2-3\r\n").await;
+            assert_eq!((part.status, part.field("content-range").as_str()), (206, "bytes 2-3/10"));
+            let parts = fixture.get("GET /x", "Range: bytes=0-0,8-8\r\n").await;
+            assert_eq!((parts.status, parts.field("content-range").as_str()), (206, ""));
+            let known = fixture.get("GET /x", "If-None-Match: \"a\"\r\n").await;
+            assert_eq!((known.status, known.field("content-range").as_str()), (304, ""));
+        }
+        assert_eq!(fixture.origin.requests(), 1);
+    });
+}
