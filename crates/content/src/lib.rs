@@ -78,7 +78,7 @@ pub use response::{Body, ChunkSource, ContentLength, Fields, Response};
 pub use site::HttpSite;
 pub use site::KnownKeys;
 pub use site::signed_urls;
-pub use site_table::{Site, SiteOrigin, SiteTable};
+pub use site_table::{Site, SiteNumber, SiteOrigin, SiteTable};
 pub use store::Store;
 pub use store::StoreError;
 pub use store::check_space;

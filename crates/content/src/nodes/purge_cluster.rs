@@ -21,8 +21,8 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 
 use crate::clock::Clock;
-use crate::nodes::peer_requests::{missing_text, purge_fields};
 use crate::nodes::purge::{PurgeFailure, PurgeOrder, Purged, PurgedNodes, pattern};
+use crate::nodes::purge_fields::{missing_text, purge_fields};
 use crate::peers::peer_fields::PURGE_MISSING;
 use crate::peers::{ALIVE, MissedPurge, MissingNodes, Peer, Peers, nanoseconds};
 use crate::site_table::SiteTable;
