@@ -24,6 +24,6 @@ pub use disks::Disks;
 pub(crate) use fuzz::fuzz_segment;
 pub(crate) use index::Versions;
 pub(crate) use inspect::inspect;
-pub use limits::{DiskError, DiskEvent, DiskLimits, Report};
+pub use limits::{DiskError, DiskLimits};
 pub(crate) use slice::{DiskLease, DiskSlice, SliceName};
 pub(crate) use writer::SliceJob;

@@ -30,6 +30,7 @@ mod contents;
 mod describe;
 mod disk;
 mod draining;
+mod event;
 mod filling;
 mod fuzz;
 mod index;
@@ -48,7 +49,8 @@ mod tiers;
 
 pub use budget::Budget;
 pub use describe::Describe;
-pub use disk::{DiskError, DiskEvent, DiskLimits, Disks, Report};
+pub use disk::{DiskError, DiskLimits, Disks};
+pub use event::{Report, TierEvent};
 pub use filling::{FillError, Follower, Progress};
 #[doc(hidden)]
 pub use fuzz::fuzz_cache_files;

@@ -26,6 +26,7 @@ mod scrub;
 mod slice_file;
 mod slot;
 mod slots;
+mod space_watch;
 mod tier;
 
 pub use demand::Demand;

@@ -9,8 +9,9 @@ use std::time::SystemTime;
 use penstock_metrics::TierCounters;
 
 use crate::budget::Budget;
-use crate::disk::{DiskError, DiskLimits, Disks, Report};
+use crate::disk::{DiskError, DiskLimits, Disks};
 use crate::draining;
+use crate::event::Report;
 use crate::memory::{MemoryTier, Restored, Scrubber, TierError, TierLimits};
 use crate::purge::{NotKept, PurgeLimits, Purges};
 
@@ -70,7 +71,7 @@ pub struct Tiers {
 
 impl Tiers {
     /// Opens both tiers and the list of purges; blocks for a moment. A disk that cannot be used is left out, and `report`
-    /// is called.
+    /// is called; so it is when other files take the space of the memory tier.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -81,9 +82,9 @@ impl Tiers {
     ) -> Result<OpenedTiers, OpenError> {
         let memory = MemoryTier::open(options.memory, options.memory_limits, now);
         let (memory, restored) = memory.map_err(OpenError::Memory)?;
-        let rest = open_disks(options, report, now).inspect_err(|_| memory.preserve());
+        let rest = open_disks(options, Arc::clone(&report), now).inspect_err(|_| memory.preserve());
         let (disks, purges) = rest?;
-        Ok(OpenedTiers { tiers: Self::new(memory, disks), restored, purges })
+        Ok(OpenedTiers { tiers: Self::reporting(memory, disks, report), restored, purges })
     }
 
     /// Opens a memory tier without a directory, for the time in which the tiers of `options` belong to a process that
@@ -105,11 +106,15 @@ impl Tiers {
 
     /// A memory tier, and the disks that its slices may move to.
     pub fn new(memory: Arc<MemoryTier>, disks: Option<Arc<Disks>>) -> Arc<Self> {
+        Self::reporting(memory, disks, Arc::new(|_| {}))
+    }
+
+    fn reporting(memory: Arc<MemoryTier>, disks: Option<Arc<Disks>>, report: Report) -> Arc<Self> {
         if let Some(disks) = &disks {
             // A slice that is requested twice while the disks are written once has earned a place there.
             memory.remember_at_least(disks.slices_max());
         }
-        let scrubber = Scrubber::start(&memory);
+        let scrubber = Scrubber::start(&memory, report);
         Arc::new(Self { memory, disks, scrubber })
     }
 

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::{
-    Budget, Describe, DiskCounters, DiskError, DiskEvent, DiskLimits, Disks, Index, IndexEntry, MemoryTier,
-    Object, SliceClaim, TierLimits, Tiers,
+    Budget, Describe, DiskCounters, DiskError, DiskLimits, Disks, Index, IndexEntry, MemoryTier, Object,
+    SliceClaim, TierEvent, TierLimits, Tiers,
 };
 use tempfile::TempDir;
 
@@ -91,10 +91,10 @@ impl Place {
         let said = Arc::new(Mutex::new(Vec::new()));
         let disks = until("the end of the process before", || {
             let heard = Arc::clone(&said);
-            let report = move |event: DiskEvent<'_>| heard.lock().unwrap().push(format!("{event:?}"));
+            let report = move |event: TierEvent<'_>| heard.lock().unwrap().push(format!("{event:?}"));
             let wanted: Vec<(PathBuf, DiskLimits)> =
                 self.disks.iter().map(|disk| (disk.path().to_owned(), self.limits)).collect();
-            match Disks::open(&wanted, &budget(), Box::new(report)) {
+            match Disks::open(&wanted, &budget(), Arc::new(report)) {
                 Err(DiskError::InUse(_)) => None,
                 other => Some(other),
             }

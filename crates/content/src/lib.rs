@@ -46,7 +46,7 @@ mod site;
 mod site_table;
 mod store;
 mod task;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzz"))]
 mod tests;
 
 pub use cache_status::CacheStatus;
@@ -83,3 +83,6 @@ pub use store::Store;
 pub use store::StoreError;
 pub use store::check_space;
 pub use task::spawn;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use tests::fuzz_exchange;

@@ -70,7 +70,8 @@ fn targets() -> Vec<String> {
     let manifest = fs::read_to_string(folder().join("Cargo.toml")).unwrap();
     let bins = manifest.split("[[bin]]").skip(1);
     let names = bins.map(|bin| bin.split('"').nth(1).unwrap().to_owned());
-    let names: Vec<_> = names.collect();
+    // The crate of its body runs it: it needs the scripted origin and the clock of the tests there.
+    let names: Vec<_> = names.filter(|name| name != "exchange").collect();
     assert!(names.len() >= 2, "{names:?}");
     names
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::index::DiskIndex;
-use super::limits::Report;
+use crate::event::Report;
 
 /// State that all disks share.
 pub(super) struct Common {

@@ -18,10 +18,11 @@ use rustix::fs::{FlockOperation, flock};
 use super::common::{Common, count};
 use super::format::{RecordHeader, UNIT_BYTES};
 use super::index::Place;
-use super::limits::{DiskError, DiskEvent, DiskLimits};
+use super::limits::{DiskError, DiskLimits};
 use super::segment::{Segment, Unusable, Writing, number_in};
 use super::slice::{DiskSlice, SliceName};
 use crate::draining;
+use crate::event::TierEvent;
 use crate::key::Key;
 use crate::not_copied::NotCopied;
 
@@ -156,7 +157,7 @@ impl Disk {
         if self.failed.swap(true, Ordering::AcqRel) {
             return;
         }
-        (self.common.report)(DiskEvent::OutOfService { directory: &self.directory, reason });
+        (self.common.report)(TierEvent::OutOfService { directory: &self.directory, reason });
         let gone = std::mem::take(&mut *self.segments());
         for segment in gone.values() {
             segment.close();

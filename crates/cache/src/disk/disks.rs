@@ -15,12 +15,13 @@ use super::admission;
 use super::common::{Common, count};
 use super::device::{Disk, disk_of};
 use super::index::{DiskIndex, Place, Versions};
-use super::limits::{DISKS_MAX, DiskError, DiskEvent, DiskLimits, Report};
+use super::limits::{DISKS_MAX, DiskError, DiskLimits};
 use super::maintenance;
 use super::slice::{DiskSlice, SliceName};
 use super::threads::Readers;
 use super::writer::{self, Job, SliceJob};
 use crate::budget::Budget;
+use crate::event::{Report, TierEvent};
 use crate::key::{Key, short_name};
 use crate::memory::remedy;
 
@@ -76,7 +77,7 @@ impl Disks {
                 Ok(started) => running.push(started),
                 Err(DiskError::Unusable { source, .. }) => {
                     let reason = format!("{source}{}", remedy(&source));
-                    (common.report)(DiskEvent::OutOfService { directory, reason: &reason });
+                    (common.report)(TierEvent::OutOfService { directory, reason: &reason });
                     common.index.finish_scan();
                     absent.push(DiskCounters { directory: directory.clone(), ..DiskCounters::default() });
                 }

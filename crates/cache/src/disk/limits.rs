@@ -1,9 +1,8 @@
-//! Limits, errors, events and counters of the disk tier.
+//! Limits, errors and counters of the disk tier.
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use crate::memory::remedy;
 
@@ -64,31 +63,3 @@ impl fmt::Display for DiskError {
 }
 
 impl std::error::Error for DiskError {}
-
-/// An event for the log.
-#[derive(Debug)]
-pub enum DiskEvent<'e> {
-    /// All tables of a disk were read.
-    Scanned {
-        /// The disk's directory.
-        directory: &'e Path,
-        /// Segments of earlier processes.
-        segments: usize,
-        /// Those of them that were unusable, and were deleted.
-        lost: usize,
-        /// Slices in the others.
-        slices: u64,
-        /// Time that it took.
-        took: Duration,
-    },
-    /// The disk is out of service until the next start.
-    OutOfService {
-        /// The disk's directory.
-        directory: &'e Path,
-        /// Why.
-        reason: &'e str,
-    },
-}
-
-/// Receives events, on the thread on which they happen.
-pub type Report = Box<dyn Fn(DiskEvent<'_>) + Send + Sync>;

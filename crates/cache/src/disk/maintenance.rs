@@ -10,9 +10,9 @@ use super::common::count;
 use super::device::Disk;
 use super::format::{Entry, TOMBSTONE};
 use super::index::{Arrival, Place};
-use super::limits::DiskEvent;
 use super::segment::Unusable;
 use super::slice::SliceName;
+use crate::event::TierEvent;
 use crate::key::Key;
 use crate::memory::OBJECT_MAX;
 
@@ -71,7 +71,7 @@ fn scan(disk: &Disk) {
     }
     disk.common.index.finish_scan();
     let (directory, segments) = (disk.directory.as_path(), newest_first.len());
-    (disk.common.report)(DiskEvent::Scanned { directory, segments, lost, slices, took: begun.elapsed() });
+    (disk.common.report)(TierEvent::Scanned { directory, segments, lost, slices, took: begun.elapsed() });
 }
 
 fn index_entry(disk: &Disk, number: u32, entry: &Entry, gone: &mut HashMap<Key, u64>) -> bool {

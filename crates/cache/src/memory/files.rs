@@ -91,6 +91,10 @@ impl TierDirectory {
 }
 
 impl TierDirectory {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Makes another file in place of the one of this name, which lives on without a name while it is open. `prepare` gets
     /// the new file, opened twice, before it has the name.
     pub(super) fn replace_file<T>(

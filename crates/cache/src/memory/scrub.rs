@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::slot::Slot;
+use super::space_watch::{SpaceChange, SpaceWatch};
 use super::tier::MemoryTier;
+use crate::event::{Report, TierEvent};
 
 /// How often the files are checked and the scrub continues.
 const TICK: Duration = Duration::from_secs(1);
@@ -24,11 +26,12 @@ type Job = (Arc<Slot>, oneshot::Sender<bool>);
 pub(crate) struct Scrubber(Option<(Sender<Job>, JoinHandle<()>)>);
 
 impl Scrubber {
-    pub(crate) fn start(tier: &Arc<MemoryTier>) -> Self {
+    pub(crate) fn start(tier: &Arc<MemoryTier>, report: Report) -> Self {
         let (sender, jobs) = channel();
+        let watch = SpaceWatch::new(tier.bytes_max());
         let tier = Arc::downgrade(tier);
         let thread = thread::Builder::new().name("memory-scrub".to_owned());
-        Self(thread.spawn(move || run(&tier, &jobs)).ok().map(|thread| (sender, thread)))
+        Self(thread.spawn(move || run(&tier, &jobs, watch, &report)).ok().map(|thread| (sender, thread)))
     }
 
     /// Compares a slice with its checksum on the thread; marks it as verified if it is right.
@@ -57,7 +60,7 @@ impl Drop for Scrubber {
     }
 }
 
-fn run(tier: &Weak<MemoryTier>, jobs: &Receiver<Job>) {
+fn run(tier: &Weak<MemoryTier>, jobs: &Receiver<Job>, mut watch: SpaceWatch, report: &Report) {
     let mut due = Instant::now() + TICK;
     let mut cursor = 0;
     loop {
@@ -71,11 +74,26 @@ fn run(tier: &Weak<MemoryTier>, jobs: &Receiver<Job>) {
                 let Some(tier) = tier.upgrade() else { return };
                 tier.recover();
                 tier.adapt_to_space();
+                say_space(&tier, &mut watch, report);
                 tier.punch_again(PUNCHED_AGAIN_MAX);
                 cursor = scrub(&tier, cursor);
                 due = Instant::now() + TICK;
             }
         }
+    }
+}
+
+/// Reports that other files have taken space of the tier, or that it is there again.
+fn say_space(tier: &MemoryTier, watch: &mut SpaceWatch, report: &Report) {
+    // A tier without a directory has no neighbours.
+    let Some(directory) = tier.directory() else { return };
+    let available = tier.bytes_max();
+    match watch.note(available) {
+        Some(SpaceChange::Short { before }) => {
+            report(TierEvent::MemoryShort { directory, available, before })
+        }
+        Some(SpaceChange::Enough) => report(TierEvent::MemoryEnough { directory, available }),
+        None => {}
     }
 }
 

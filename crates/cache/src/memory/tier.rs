@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, Weak};
@@ -292,7 +293,13 @@ impl MemoryTier {
         drop(self.records.write_all_at(&[0; RECORD_BYTES], record::place(slot)));
     }
 
-    fn bytes_max(&self) -> u64 {
+    /// The directory of its files, if it has one.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        self.directory.as_ref().map(TierDirectory::path)
+    }
+
+    /// Bytes that slices may take now.
+    pub(super) fn bytes_max(&self) -> u64 {
         self.bytes_max.load(Ordering::Relaxed)
     }
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use penstock_cache::purge::{PurgeLimits, Purges};
 use penstock_cache::{
-    Budget, DiskEvent, DiskLimits, MemoryTier, OpenedTiers, Restored, TierLimits, TierOptions, Tiers,
+    Budget, DiskLimits, MemoryTier, OpenedTiers, Restored, TierEvent, TierLimits, TierOptions, Tiers,
 };
 use penstock_config::{Cache, DiskTier, limits};
 
@@ -57,7 +57,7 @@ impl<'c> ConfiguredTiers<'c> {
     /// [`StoreError::Memory`] or [`StoreError::Disk`]. A disk that does not work is no error: it is left out.
     pub(crate) fn open(&self, purges: Option<&Arc<Purges>>) -> Result<OpenedTiers, StoreError> {
         let options = self.options(self.raw.memory.size, purges);
-        let opened = Tiers::open(&options, Box::new(|event| say(&event)), SystemTime::now())?;
+        let opened = Tiers::open(&options, Arc::new(|event| say(&event)), SystemTime::now())?;
         say_restored(&opened.restored, &self.raw.memory.directory);
         Ok(opened)
     }
@@ -112,9 +112,9 @@ fn segment_bytes(bytes: u64, slice_bytes: u32) -> u64 {
     (bytes / limits::DISK_SEGMENTS).clamp(least, limits::DISK_SEGMENT_BYTES_MAX)
 }
 
-fn say(event: &DiskEvent<'_>) {
+fn say(event: &TierEvent<'_>) {
     match event {
-        DiskEvent::Scanned { directory, segments, lost, slices, took } => {
+        TierEvent::Scanned { directory, segments, lost, slices, took } => {
             let directory = directory.display();
             tracing::info!(
                 "the disk tier in {directory} has {slices} slices in {segments} segments, read in {took:?}"
@@ -125,10 +125,22 @@ fn say(event: &DiskEvent<'_>) {
                 );
             }
         }
-        DiskEvent::OutOfService { directory, reason } => {
+        TierEvent::OutOfService { directory, reason } => {
             let directory = directory.display();
             tracing::warn!("the disk tier in {directory} is out of service until the next start: {reason}");
         }
+        TierEvent::MemoryShort { directory, available, before } => tracing::warn!(
+            "other files have taken space of the memory tier in {}: it can use {} of {} MiB; delete files in its file \
+             system, or mount it with a larger `size=`",
+            directory.display(),
+            available >> 20,
+            before >> 20
+        ),
+        TierEvent::MemoryEnough { directory, available } => tracing::info!(
+            "the memory tier in {} has its space again: it can use {} MiB",
+            directory.display(),
+            available >> 20
+        ),
     }
 }
 

@@ -185,6 +185,15 @@ impl Fixture {
         Self { context: context(&origin), sites: Arc::new(sites), origin, store, directory }
     }
 
+    /// These sites, with a scripted origin.
+    pub(super) fn of_sites(sites: &[Site]) -> Self {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let store = open_store(directory.path());
+        let sites = SiteTable::open(sites, None, Some(&store), None).unwrap();
+        let origin = Rc::new(ScriptedOrigin::default());
+        Self { context: context(&origin), sites: Arc::new(sites), origin, store, directory }
+    }
+
     /// Ends the process and starts the next one with what the memory tier has kept.
     pub(super) fn restarted(self, site: Site) -> Self {
         self.store.leave();
@@ -305,6 +314,12 @@ async fn open(
     let handled = handle(context, Audience::Clients(sites, None), client, &mut Bodiless).await;
     ALLOCATIONS.set(allocations() - before);
     handled.response
+}
+
+/// The response to a head as it stands.
+pub(super) async fn open_head(context: &Rc<Context>, sites: &SiteTable, head: &str) -> Response {
+    let request = parse(head);
+    handle(context, Audience::Clients(sites), client(&request, false), &mut Bodiless).await.response
 }
 
 fn head(line: &str, fields: &str) -> String {

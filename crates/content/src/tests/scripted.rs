@@ -153,6 +153,13 @@ impl Reply {
         self
     }
 
+    /// The body breaks off after `bytes` of it, if it has as many and one more.
+    pub(super) fn cut_within(self, bytes: usize, error: OriginError) -> Self {
+        let all: usize =
+            self.steps.iter().map(|step| if let Step::Bytes(bytes) = step { bytes.len() } else { 0 }).sum();
+        if bytes < all { self.cut_after(bytes, error) } else { self }
+    }
+
     /// The body breaks off after `bytes` of it.
     pub(super) fn cut_after(mut self, bytes: usize, error: OriginError) -> Self {
         let whole: Vec<u8> = self
@@ -211,6 +218,10 @@ pub(super) struct OriginRequest {
     pub(super) known: Option<(&'static str, String)>,
     /// Whether it is marked as early data.
     pub(super) early: bool,
+    /// The Host that it is asked for, if it is not that of the server.
+    pub(super) host: Option<String>,
+    /// The URL of the first server.
+    pub(super) origin: String,
     /// The server that is asked: the preferred one, or the next in turn.
     pub(super) server: usize,
     /// When, in milliseconds since the first request.
@@ -275,6 +286,8 @@ impl ScriptedOrigin {
             range: fetch.range,
             known: fetch.known.clone(),
             early: fetch.early,
+            host: fetch.host.clone(),
+            origin: origin.server_status()[0].url.clone(),
             server: self.server(origin, fetch),
             at: (now - first).as_millis(),
         };

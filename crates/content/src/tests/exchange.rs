@@ -1,0 +1,212 @@
+//! Scripted clients and a scripted origin, as the bytes of an input say, against a model of what each client may get: no
+//! byte of another version, variant or client, an end for every body, and one site for Host, token and origin.
+
+mod client;
+mod model;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use penstock_config::signing::secret_of_file;
+use penstock_config::{HostPattern, HttpOrigin, Origin, SignedUrls, SigningKey, Site, Uncached};
+use penstock_http::OriginUrl;
+use tokio::task::{JoinHandle, yield_now};
+use tokio::time::advance;
+
+use self::client::Ask;
+use self::model::Model;
+use super::fixture::{self, Fixture};
+use crate::nodes::{PurgeOrder, PurgeWhat};
+use crate::site::signed_urls::{encode, sign};
+
+/// Steps of one input, so that an input takes bounded time.
+const STEPS_MAX: usize = 48;
+/// Hosts of the sites: with the cache, with signed URLs, and without the cache.
+pub(super) const HOSTS: [&str; 3] = ["a.example", "b.example", "r.example"];
+pub(super) const SIGNED: usize = 1;
+pub(super) const UNCACHED: usize = 2;
+/// Time passes in pieces of at most so many seconds.
+pub(super) const PIECE_SECONDS: u64 = 7;
+/// Paths of each site.
+pub(super) const PATHS: u8 = 3;
+
+/// The bytes that have not chosen anything yet. Without any, each choice is the first.
+#[derive(Clone)]
+pub(super) struct Choices(Rc<(Vec<u8>, Cell<usize>)>);
+
+impl Choices {
+    /// One of so many.
+    pub(super) fn of(&self, number: u8) -> u8 {
+        let (bytes, at) = &*self.0;
+        at.set(at.get() + 1);
+        bytes.get(at.get() - 1).map_or(0, |byte| byte % number)
+    }
+
+    fn are_left(&self) -> bool {
+        self.0.1.get() < self.0.0.len()
+    }
+}
+
+/// Body of the fuzz target `exchange`: what clients get fits the model. Returns how many requests clients and origin got.
+pub fn fuzz_exchange(input: &[u8]) -> usize {
+    let choices = Choices(Rc::new((input.to_vec(), Cell::new(0))));
+    let steps = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&steps);
+    fixture::run(async move { counted.set(Exchange::new(choices).run().await) });
+    steps.get()
+}
+
+struct Exchange {
+    fixture: Fixture,
+    model: Rc<RefCell<Model>>,
+    choices: Choices,
+    key: Arc<SigningKey>,
+    open: Vec<JoinHandle<()>>,
+    asked: usize,
+}
+
+impl Exchange {
+    fn new(choices: Choices) -> Self {
+        let secret = secret_of_file(b"a secret of a key\n".to_vec()).unwrap();
+        let key = Arc::new(SigningKey { id: "one".to_owned(), secret });
+        let fixture = Fixture::of_sites(&sites(&key));
+        let model = Rc::new(RefCell::new(Model::new(choices.clone(), fixture.context.clock)));
+        let answering = Rc::clone(&model);
+        fixture.origin.handle(move |asked| answering.borrow_mut().answer(asked));
+        Self { fixture, model, choices, key, open: Vec::new(), asked: 0 }
+    }
+
+    async fn run(mut self) -> usize {
+        for _ in 0..STEPS_MAX {
+            if !self.choices.are_left() {
+                break;
+            }
+            match self.choices.of(12) {
+                0..=5 => self.ask(),
+                6 => self.pass_time().await,
+                7 => self.model.borrow_mut().publish(),
+                8 => self.purge(),
+                9 => self.join().await,
+                _ => {}
+            }
+            // A few turns of the others, so that steps fall between theirs.
+            for _ in 0..self.choices.of(16) {
+                yield_now().await;
+            }
+        }
+        self.join().await;
+        self.asked + self.fixture.origin.requests()
+    }
+
+    /// In small pieces, so that what is under way goes on meanwhile.
+    async fn pass_time(&self) {
+        let (pieces, seconds) =
+            [(1, 1), (6, 1), (61, 1), (100, PIECE_SECONDS)][usize::from(self.choices.of(4))];
+        for _ in 0..pieces {
+            advance(Duration::from_secs(seconds)).await;
+            for _ in 0..4 {
+                yield_now().await;
+            }
+        }
+    }
+
+    async fn join(&mut self) {
+        for client in self.open.drain(..) {
+            // A panic of a client is a panic of the test.
+            if let Err(failed) = client.await {
+                std::panic::resume_unwind(failed.into_panic());
+            }
+        }
+    }
+
+    /// A client asks, and compares what it gets with the model.
+    fn ask(&mut self) {
+        self.asked += 1;
+        let token = |path: &str| {
+            let expires = SystemTime::now() + Duration::from_secs(1_000_000);
+            encode(&sign(&self.key, path, expires).unwrap())
+        };
+        let ask = Ask::new(&self.choices, &mut self.model.borrow_mut(), token);
+        let model = Rc::clone(&self.model);
+        let (context, sites) = (Rc::clone(&self.fixture.context), Arc::clone(&self.fixture.sites));
+        self.open.push(tokio::task::spawn_local(async move {
+            let response = fixture::open_head(&context, &sites, &ask.head).await;
+            let answer = fixture::read(&context, response).await;
+            ask.check(&answer, &mut model.borrow_mut());
+        }));
+    }
+
+    fn purge(&self) {
+        let path = self.choices.of(PATHS);
+        let soft = self.choices.of(2) == 1;
+        let what = PurgeWhat::Url(format!("/p{path}"));
+        let now = self.fixture.context.moment();
+        self.fixture.store.purge_at(&PurgeOrder { what, soft }, &self.fixture.sites, now).unwrap();
+        if !soft {
+            self.model.borrow_mut().purged(path);
+        }
+    }
+}
+
+fn sites(key: &Arc<SigningKey>) -> [Site; 3] {
+    [0, SIGNED, UNCACHED].map(|number| {
+        let url = OriginUrl::parse(&format!("http://192.0.2.{}:80/", number + 1)).unwrap();
+        let mut origin = HttpOrigin::new(vec![(url, 1)]);
+        origin.uncached = (number == UNCACHED).then(Uncached::default);
+        fixture::site(Origin::Http(Box::new(origin)), |site| {
+            site.hosts = vec![HostPattern::Exact(HOSTS[number].to_owned())];
+            site.cache.vary = vec!["accept-language".to_owned()];
+            if number == SIGNED {
+                site.cache.vary.push("authorization".to_owned());
+                let (keys, parameter) = (vec![Arc::clone(key)], "token".to_owned());
+                site.signed_urls = Some(SignedUrls { keys, parameter, cookie: None });
+            }
+            if number != 0 {
+                site.methods = vec!["POST".to_owned()];
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::fuzz_exchange;
+
+    /// Numbers that look random and are the same in each run.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn input(&mut self) -> Vec<u8> {
+            let mut next = || {
+                self.0 ^= self.0 << 13;
+                self.0 ^= self.0 >> 7;
+                self.0 ^= self.0 << 17;
+                self.0.to_le_bytes()[3]
+            };
+            (0..512).map(|_| next()).collect()
+        }
+    }
+
+    #[test]
+    fn what_clients_get_fits_the_model_whatever_clients_origin_and_purges_do() {
+        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+        let steps: usize = (0..120).map(|_| fuzz_exchange(&numbers.input())).sum();
+        assert!(steps > 2000, "{steps} steps");
+    }
+
+    #[test]
+    fn the_seeds_of_the_fuzz_target_fit_the_model() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/exchange");
+        let mut seeds = 0;
+        for entry in fs::read_dir(folder).unwrap() {
+            assert!(fuzz_exchange(&fs::read(entry.unwrap().path()).unwrap()) > 0);
+            seeds += 1;
+        }
+        assert!(seeds > 0, "there are no seeds");
+    }
+}
