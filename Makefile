@@ -66,4 +66,4 @@ fuzz: ## Feed every fuzz target for 30 s, after building them with coverage coun
 
 clean: ## Remove everything that was built or generated
 	cargo clean
-	rm -rf demo/media demo/node_modules tests/browser/node_modules
+	rm -rf demo/media demo/node_modules tests/browser/node_modules tests/caching/node_modules

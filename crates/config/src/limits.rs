@@ -93,6 +93,15 @@ pub const LINGER_SECONDS: u64 = 2;
 /// Bytes read and dropped while waiting for the client's end.
 pub const LINGER_BYTES: u64 = 64 * KIB;
 
+/// The same for a client that is in the middle of a request's body: it may read its response only behind its last byte.
+pub const LINGER_BODY_SECONDS: u64 = 30;
+
+/// How long such a client may send nothing.
+pub const LINGER_BODY_PAUSE_SECONDS: u64 = 5;
+
+/// Bytes of such a body that are read and dropped.
+pub const LINGER_BODY_BYTES: u64 = 256 * MIB;
+
 /// From accept to a whole PROXY protocol header.
 pub const PROXY_HEADER_DEADLINE_SECONDS: u64 = 5;
 
@@ -286,6 +295,11 @@ pub const ACCESS_LOG_CLOSE_SECONDS: u64 = 5;
 
 /// A fault of the access log that lasts is told at most this often.
 pub const ACCESS_LOG_WARNING_SECONDS: u64 = 60;
+
+/// Goes on accepting after a signal to stop; players ask for the next segment within about this time.
+pub const LAME_DUCK_SECONDS: u64 = 5;
+/// The longest such time.
+pub const LAME_DUCK_SECONDS_MAX: u64 = 3600;
 
 /// After a signal to stop: how long running responses may take before their connections are closed.
 pub const DRAIN_DEADLINE_SECONDS: u64 = 30;

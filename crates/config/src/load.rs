@@ -88,6 +88,7 @@ impl Config {
                     tls,
                     protocols: default_versions(tls),
                     proxy_protocol: false,
+                    health: None,
                     socket: default_options(),
                 })
                 .collect(),

@@ -142,6 +142,8 @@ pub struct Listener {
     pub protocols: HttpVersions,
     /// Whether each connection starts with a PROXY protocol header (version 1 or 2).
     pub proxy_protocol: bool,
+    /// The path on which the server answers health checks itself.
+    pub health: Option<String>,
     /// Options of the socket.
     pub socket: ListenOptions,
 }

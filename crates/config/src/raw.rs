@@ -68,6 +68,8 @@ section! {
         backlog: Text, "number", "4096";
         /// Each connection begins with a PROXY protocol header, version 1 or 2.
         proxy_protocol: Text, "`true`, `false`", "false";
+        /// A path that the server answers itself, whatever the host, for health checks by a balancer, a relay or another edge: 200, or 503 once the server is about to stop (see `limits.lame_duck`).
+        health: Text, "path such as `/healthz`", "off";
     }
 }
 
@@ -234,7 +236,7 @@ section! {
     SiteCache {
         /// Freshness of a response without explicit freshness (RFC 9111 section 4.2).
         default_ttl: Text, "time", "60s";
-        /// Freshness of a 404 or 410 without explicit freshness.
+        /// Freshness of a 404, 405, 410, 414 or 501 without explicit freshness.
         missing_ttl: Text, "time", "1s";
         /// Fields of requests that go to the origin, such as `Accept-Encoding`; no others do. Answers are kept apart by those that Vary names; see [caching.md](caching.md#variants).
         vary: Texts, "list of names", "[]";
@@ -436,7 +438,9 @@ section! {
         open_files: Text, "number", "4096";
         /// Requests that wait for one fetch from an origin, or begin to read what it brings; then 503 with `Retry-After`, or what is stale where that may be sent. When half of them wait, requests of a client network (/24 of IPv4, /56 of IPv6) that has a quarter of this number waiting are refused, so that others have the rest; this machine itself is not limited.
         waiters_per_fill: Text, "number", "50000";
-        /// How long running responses may take after a signal to stop.
+        /// How long the server goes on accepting after a signal to stop. Meanwhile health checks get 503, each response ends its connection (`Connection: close`, GOAWAY), and idle connections stay open, so that clients and balancers move away without losing a request. Without an admin listener and a listener with `health` it ends as soon as no connection is open. 0 closes listeners and idle connections at once.
+        lame_duck: Text, "time", "5s";
+        /// How long running responses may take after that.
         drain_deadline: Text, "time", "30s";
     }
 }

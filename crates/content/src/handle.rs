@@ -5,6 +5,7 @@ use std::rc::Rc;
 use penstock_http::Status;
 
 use crate::context::Context;
+use crate::health::HealthCheck;
 use crate::nodes::{PeerService, respond_to_peer};
 use crate::pipeline::{Handled, Refusal, RequestBody, handle_client};
 use crate::response::ClientRequest;
@@ -13,8 +14,8 @@ use crate::site_table::SiteTable;
 /// Who sends the requests of a listener, and what answers them.
 #[derive(Clone, Copy, Debug)]
 pub enum Audience<'s> {
-    /// Clients, by these sites.
-    Clients(&'s SiteTable),
+    /// Clients, by these sites, unless they ask for the listener's health path.
+    Clients(&'s SiteTable, Option<HealthCheck<'s>>),
     /// Other nodes of the cluster; `None` if there is none any more.
     Nodes(Option<PeerService<'s>>),
 }
@@ -27,7 +28,17 @@ pub async fn handle(
     body: &mut impl RequestBody,
 ) -> Handled {
     let handled = match audience {
-        Audience::Clients(sites) => handle_client(context, sites, request, body).await,
+        Audience::Clients(sites, health) => {
+            let checked = health.and_then(|health| health.response(context, request));
+            match checked {
+                Some(response) => {
+                    // A check has no body.
+                    let _is_read = body.pass_over().await;
+                    Handled { response, site: None, refusal: None }
+                }
+                None => handle_client(context, sites, request, body).await,
+            }
+        }
         Audience::Nodes(None) => Handled::refused(context, request, Refusal::NoCluster),
         Audience::Nodes(Some(service)) => {
             // Boxed: most requests are those of clients.

@@ -15,7 +15,7 @@
 //! # ) {
 //! let address = (std::net::Ipv4Addr::LOCALHOST, 40_000).into();
 //! let client = ClientRequest { head: &head, address, secure: true, early: false };
-//! let handled = handle(&context, Audience::Clients(&sites), client, &mut body).await;
+//! let handled = handle(&context, Audience::Clients(&sites, None), client, &mut body).await;
 //! if let Body::Part(part) = handled.response.body {
 //!     println!("{} with one part: {part:?}", handled.response.status);
 //! }
@@ -30,6 +30,7 @@ mod context;
 mod fault;
 mod fill;
 mod handle;
+mod health;
 mod lifetime;
 mod networks;
 mod nodes;
@@ -55,6 +56,7 @@ pub use fault::BodyError;
 pub use fill::RelayedBody;
 pub use fill::{BodyChunk, BodyStream};
 pub use handle::{Audience, handle};
+pub use health::HealthCheck;
 pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
 pub use nodes::PeerService;
 #[doc(hidden)]
@@ -76,7 +78,7 @@ pub use response::{Body, ChunkSource, ContentLength, Fields, Response};
 pub use site::HttpSite;
 pub use site::KnownKeys;
 pub use site::signed_urls;
-pub use site_table::{Site, SiteOrigin, SiteTable};
+pub use site_table::{Site, SiteNumber, SiteOrigin, SiteTable};
 pub use store::Store;
 pub use store::StoreError;
 pub use store::check_space;

@@ -4,6 +4,7 @@ mod locate;
 mod peer_requests;
 mod purge;
 mod purge_cluster;
+mod purge_fields;
 
 pub use locate::locate;
 pub use peer_requests::PeerService;

@@ -23,6 +23,7 @@ use penstock_config::{Cluster, ClusterNode, ClusterSource, limits};
 use crate::requester::{Hop, Requester};
 use members::Members;
 use missed::MissedPurges;
+pub(crate) use missed::{MissedPurge, MissingNodes, nanoseconds};
 use outgoing::Outgoing;
 pub(crate) use outgoing::OutgoingEntry;
 pub(crate) use peer::ALIVE;
@@ -193,6 +194,19 @@ impl Peers {
     /// Whether another node of this name belongs to the cluster and answers.
     pub(crate) fn is_up(&self, name: &str) -> bool {
         self.members.load().find(name).is_some_and(|peer| peer.is_up())
+    }
+
+    /// Whether this node is the first, by name, of those that answer and have confirmed a purge.
+    pub(crate) fn is_first_with(&self, purge: &MissedPurge) -> bool {
+        let is_before = |peer: &Arc<Peer>| {
+            peer.name() < self.own_name() && peer.is_up() && !purge.nodes.contains(peer.name())
+        };
+        !self.members.load().others().any(is_before)
+    }
+
+    /// Whether another node of the cluster has this name.
+    pub(crate) fn is_other(&self, name: &str) -> bool {
+        name != self.own_name() && self.is_member(name)
     }
 
     /// The state of all nodes.

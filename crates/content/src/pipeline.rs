@@ -16,13 +16,12 @@ mod request_body;
 mod source;
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use penstock_http::Rejection;
 
 use crate::context::Context;
 use crate::response::{ClientRequest, Exchange, Response};
-use crate::site_table::{Site, SiteTable};
+use crate::site_table::{SiteNumber, SiteTable};
 
 pub use admit::Refusal;
 use admit::admit;
@@ -36,7 +35,7 @@ pub struct Handled {
     /// The response.
     pub response: Response,
     /// The site; `None` if no site answers for the authority, and for other nodes.
-    pub site: Option<Arc<Site>>,
+    pub site: Option<SiteNumber>,
     /// Why the request was refused.
     pub refusal: Option<Refusal>,
 }
@@ -90,7 +89,7 @@ pub(crate) async fn handle_client(
         }
     };
     finish(&exchange, &mut response);
-    Handled { response, site: site.map(Arc::clone), refusal }
+    Handled { response, site: site.map(|site| site.number()), refusal }
 }
 
 /// The page for bytes that are no request.

@@ -30,9 +30,7 @@ pub struct Response {
     pub status: u16,
     /// Fields, without those of the connection.
     pub fields: Fields,
-    /// Length of the content. A response to HEAD has the length that GET would have, and no body.
-    pub length: ContentLength,
-    /// The content.
+    /// The content, which has its length.
     pub body: Body,
     /// Whether the fields have the origin's Date.
     pub has_date: bool,
@@ -51,16 +49,46 @@ pub enum ContentLength {
     Unknown,
 }
 
-/// The content of a response.
+/// The content of a response. Only content that is still coming, or that is not sent at all, has no known length: every
+/// body that a carrier frames without a length has an end that the carrier sends.
 pub enum Body {
-    /// No bytes.
+    /// The status allows no content: 1xx, 204, 304 (RFC 9110 §8.6).
+    None,
+    /// No bytes, and Content-Length says so.
     Empty,
+    /// Content that is not sent with the response, such as that of HEAD, and its length if that is known.
+    Withheld(Option<u64>),
     /// Bytes that can be sent at once.
     Part(Part),
     /// The same in several parts.
     Parts(Vec<Part>),
-    /// Bytes that may still be coming: the first of them, and the rest.
-    Stream(Box<(BodyChunk, ChunkSource)>),
+    /// Bytes that may still be coming: the length of all if it is known, the first of them, and the rest.
+    Stream(Option<u64>, Box<(BodyChunk, ChunkSource)>),
+}
+
+impl Body {
+    /// The length that the head of the response announces.
+    pub fn length(&self) -> ContentLength {
+        match self {
+            Self::None => ContentLength::None,
+            Self::Empty => ContentLength::Known(0),
+            Self::Withheld(length) | Self::Stream(length, _) => {
+                length.map_or(ContentLength::Unknown, ContentLength::Known)
+            }
+            Self::Part(part) => ContentLength::Known(part.len()),
+            Self::Parts(parts) => ContentLength::Known(parts.iter().map(Part::len).sum()),
+        }
+    }
+
+    /// Whether the head of the response is all that is sent.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::None | Self::Empty | Self::Withheld(_) => true,
+            Self::Part(part) => part.len() == 0,
+            Self::Parts(parts) => parts.iter().all(|part| part.len() == 0),
+            Self::Stream(..) => false,
+        }
+    }
 }
 
 /// Where the chunks of a body come from.
@@ -180,7 +208,6 @@ impl Response {
         Self {
             status: status.code(),
             fields,
-            length: ContentLength::Known(text.len() as u64),
             body: Body::Part(Part::Owned(text.to_vec())),
             has_date: false,
             cache_status: None,
@@ -189,13 +216,6 @@ impl Response {
 
     /// A response without content.
     pub(crate) fn without_content(status: u16, fields: Fields) -> Self {
-        Self {
-            status,
-            fields,
-            length: ContentLength::None,
-            body: Body::Empty,
-            has_date: false,
-            cache_status: None,
-        }
+        Self { status, fields, body: Body::None, has_date: false, cache_status: None }
     }
 }

@@ -17,10 +17,7 @@ use crate::store::Store;
 /// One site, ready to serve.
 #[derive(Debug)]
 pub struct Site {
-    /// Its place in the configuration, from 0 on.
-    number: usize,
-    /// Its first host, as configured.
-    name: Arc<str>,
+    number: SiteNumber,
     pub(crate) origin: SiteOrigin,
     /// Methods that are forwarded to the origin.
     pub(crate) methods: Vec<String>,
@@ -45,14 +42,9 @@ pub struct Site {
 }
 
 impl Site {
-    /// Its place in the configuration, from 0 on: a number that the configuration bounds.
-    pub fn number(&self) -> usize {
+    /// Its number.
+    pub(crate) fn number(&self) -> SiteNumber {
         self.number
-    }
-
-    /// Its first host, as configured.
-    pub fn name(&self) -> &Arc<str> {
-        &self.name
     }
 
     /// Whether OPTIONS goes to the origin: the site says nothing of its own about CORS.
@@ -80,9 +72,16 @@ pub enum SiteOrigin {
     Relayed(Arc<HttpSite>),
 }
 
+/// The place of a site in the configuration, which bounds it. A request carries the number and not the site, whose reference
+/// count all workers would write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteNumber(usize);
+
 /// All sites by host. More exact patterns win.
 #[derive(Debug, Default)]
 pub struct SiteTable {
+    /// The first host of each site, as configured, by number.
+    names: Vec<String>,
     exact: HashMap<String, Arc<Site>>,
     /// By the domain behind `*.`.
     under: HashMap<String, Arc<Site>>,
@@ -137,6 +136,7 @@ impl SiteTable {
     ) -> Result<Self, RootError> {
         let mut table = Self::default();
         for (number, raw) in sites.iter().enumerate() {
+            table.names.push(raw.hosts.first().map(ToString::to_string).unwrap_or_default());
             let origin = match (&raw.origin, store) {
                 (Origin::Directory(root), _) => {
                     let known = previous.into_iter().flat_map(Self::directories);
@@ -163,8 +163,7 @@ impl SiteTable {
                 Origin::Http(_) | Origin::Directory(_) => Vec::new(),
             };
             let site = Arc::new(Site {
-                number,
-                name: raw.hosts.first().map(ToString::to_string).unwrap_or_default().into(),
+                number: SiteNumber(number),
                 forwards_options: asks_origin_for_options(raw),
                 origin,
                 allowed: [ALLOWED]
@@ -195,6 +194,11 @@ impl SiteTable {
             }
         }
         Ok(table)
+    }
+
+    /// The first host of a site, as configured. Empty for a number of another table.
+    pub fn name(&self, number: SiteNumber) -> &str {
+        self.names.get(number.0).map_or("", String::as_str)
     }
 
     /// The origins of all sites.

@@ -21,13 +21,13 @@ use crate::{http1, http2};
 type Accepted = (ConnectedSocket, SocketAddr);
 
 /// Serves an accepted socket, or closes it because a limit is reached.
-fn take_in(worker: &Rc<Worker>, listening: Listening, (socket, peer): Accepted, place: Option<Place>) {
+fn take_in(worker: &Rc<Worker>, listening: &Listening, (socket, peer): Accepted, place: Option<Place>) {
     if listening.tls && worker.is_full_of_handshakes() {
         return worker.shard.refused(Refusal::Handshakes);
     }
     let Some(place) = place else { return worker.shard.refused(Refusal::Limit) };
     let presence = Presence::enter(Rc::clone(worker), listening.id, place);
-    let worker = Rc::clone(worker);
+    let (worker, listening) = (Rc::clone(worker), listening.clone());
     penstock_content::spawn(async move {
         let presence = presence;
         // Boxed, and dropped before the first request: an idle connection must not carry its handshake.
@@ -63,15 +63,15 @@ pub(crate) async fn accept(
     tokio::select! {
         biased;
         _ = closing => {}
-        () = accept_for_ever(&worker, &mut queue, listening, &mut accepted) => {}
+        () = accept_for_ever(&worker, &mut queue, &listening, &mut accepted) => {}
     }
     if let Some(accepted) = accepted {
-        take_in(&worker, listening, accepted, worker.take_place());
+        take_in(&worker, &listening, accepted, worker.take_place());
     }
     // Closing the socket would reset the connections in its queue. The system is asked itself: the runtime may not have
     // noticed the last ones yet.
     while let Ok(Some(accepted)) = queue.try_accept() {
-        take_in(&worker, listening, accepted, worker.take_place());
+        take_in(&worker, &listening, accepted, worker.take_place());
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn accept(
 async fn accept_for_ever(
     worker: &Rc<Worker>,
     queue: &mut AcceptQueue,
-    listening: Listening,
+    listening: &Listening,
     accepted: &mut Option<Accepted>,
 ) {
     let mut reserve = Reserve::new();

@@ -6,7 +6,6 @@ mod tests;
 use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
@@ -66,7 +65,7 @@ pub struct Record {
     /// The number of the stream of HTTP/2; `None` on HTTP/1.
     pub stream: Option<u32>,
     /// The first host of the site that answered, as configured; `None` if no site did.
-    pub site: Option<Arc<str>>,
+    pub site: Option<Text>,
     /// The cache status; `None` on sites without a cache.
     pub cache: Option<&'static str>,
     /// Why the response is short; `None` if it is complete.
@@ -153,7 +152,7 @@ struct Line<'a> {
     client_port: u16,
     host: &'a Text,
     #[serde(skip_serializing_if = "Option::is_none")]
-    site: Option<&'a str>,
+    site: Option<&'a Text>,
     method: &'a Text,
     target: Unsigned<'a>,
     status: u16,
@@ -200,7 +199,7 @@ impl<'a> Line<'a> {
             client_ip: record.client.ip().to_canonical().to_string(),
             client_port: record.client.port(),
             host: &record.host,
-            site: record.site.as_deref(),
+            site: record.site.as_ref(),
             method: &record.method,
             target: Unsigned(&record.target),
             status: record.status,

@@ -6,4 +6,4 @@ mod upload;
 
 pub(crate) use drive::{Carrier, NOTHING_SENT, Sent, drive, drive_rest, send, short_reason};
 pub(crate) use record::{Answered, CarriedBy, Recording, record, record_refusal};
-pub(crate) use upload::{BodyPiece, ClientBody, Upload};
+pub(crate) use upload::BoundedBody;

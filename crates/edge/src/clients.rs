@@ -7,6 +7,7 @@ mod departure;
 mod idle_connections;
 mod inbound;
 mod recent_clients;
+mod upload;
 
 pub(crate) use accept_queue::AcceptQueue;
 pub(crate) use client_budget::ClientBudget;
@@ -15,3 +16,4 @@ pub(crate) use departure::departure;
 pub(crate) use idle_connections::{IdleConnections, IdleEntry};
 pub(crate) use inbound::Inbound;
 pub(crate) use recent_clients::RecentClients;
+pub(crate) use upload::{BodyPiece, ClientBody, Upload};

@@ -10,16 +10,18 @@ pub(crate) use untaken::{Untaken, drop_untaken, untaken_bytes};
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_egress::Outlet;
+use penstock_http::body::BodyDecoder;
 use penstock_sys::ConnectedSocket;
 use penstock_tls::{HttpVersions, Ja4, Received, alert};
 use tokio::task::coop::consume_budget;
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::clients::{IdleEntry, Inbound};
+use crate::clients::{IdleEntry, Inbound, Upload};
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, ShortReason};
 use crate::settings::Settings;
 use crate::worker::{Purpose, Worker};
@@ -47,6 +49,12 @@ pub(crate) struct Connection {
     pub(crate) versions: HttpVersions,
     /// What the listener of the connection is for.
     pub(crate) purpose: Purpose,
+    /// The path of health checks on that listener.
+    pub(crate) health: Option<Arc<str>>,
+    /// The body of the request that is being answered, until its end has been read.
+    pub(crate) body: Option<BodyDecoder>,
+    /// An upload that goes on while its response is sent, for the carrier of the response.
+    pub(crate) upload: Option<Box<Upload>>,
     /// Requests answered so far.
     pub(crate) requests: u64,
     /// The end of the last response, if the client may have yet to take it.
@@ -107,6 +115,9 @@ impl Connection {
             client_certificate: None,
             versions: HttpVersions::H1,
             purpose: Purpose::Clients,
+            health: None,
+            body: None,
+            upload: None,
             requests: 0,
             untaken: None,
             is_heard_out: false,
@@ -344,18 +355,33 @@ impl Connection {
     }
 
     async fn wait_for_end(mut self: Box<Self>) {
-        let deadline = Instant::now() + Duration::from_secs(limits::LINGER_SECONDS);
-        let flushed = timeout_at(deadline.into(), self.flush()).await;
+        let bounds = if self.body.is_some() { Linger::FOR_BODY } else { Linger::SHORT };
+        let deadline = bounds.deadline();
+        let flushed = {
+            let (worker, socket) = (Rc::clone(&self.worker), Rc::clone(&self.socket));
+            // A client that sends its whole body before it reads takes nothing while its body is not read.
+            let reading = async {
+                if bounds == Linger::SHORT {
+                    std::future::pending::<()>().await;
+                }
+                drop_received(&worker, &socket, bounds).await;
+            };
+            tokio::select! {
+                biased;
+                flushed = timeout_at(deadline.into(), self.flush()) => flushed.unwrap_or(false),
+                () = reading => false,
+            }
+        };
         if self.is_broken_off {
             // The socket is not shut down in order, which would look like an end of the body.
             return;
         }
-        let lingers = matches!(flushed, Ok(true)) && self.lingers();
+        let lingers = flushed && self.lingers();
         let is_first = self.requests <= 1;
         // The TLS state is no longer needed: only the socket lingers.
         let Self { socket, worker, untaken, .. } = *self;
         if lingers {
-            linger(&worker, &socket, deadline).await;
+            linger(&worker, &socket, bounds).await;
         }
         if let Some(untaken) = untaken
             && must_wait_for(&untaken, is_first, &socket)
@@ -401,13 +427,56 @@ fn must_wait_for(untaken: &Untaken, is_first: bool, socket: &ConnectedSocket) ->
     !(is_first && untaken.sent() <= left_to_kernel) && untaken_bytes(socket) > left_to_kernel
 }
 
-/// Closes the sending direction and reads the client's last bytes, within bounds.
-pub(crate) async fn linger(worker: &Worker, socket: &ConnectedSocket, deadline: Instant) {
-    if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_err() {
-        return;
+/// How long the server reads on after its last byte, and how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Linger {
+    seconds: u64,
+    /// Without a byte of the client.
+    pause_seconds: u64,
+    bytes: u64,
+}
+
+impl Linger {
+    /// For a client that has nothing more to send.
+    pub(crate) const SHORT: Self = Self {
+        seconds: limits::LINGER_SECONDS,
+        pause_seconds: limits::LINGER_SECONDS,
+        bytes: limits::LINGER_BYTES,
+    };
+    /// For a client in the middle of a body.
+    const FOR_BODY: Self = Self {
+        seconds: limits::LINGER_BODY_SECONDS,
+        pause_seconds: limits::LINGER_BODY_PAUSE_SECONDS,
+        bytes: limits::LINGER_BODY_BYTES,
+    };
+
+    fn deadline(self) -> Instant {
+        Instant::now() + Duration::from_secs(self.seconds)
     }
-    let mut allowance = limits::LINGER_BYTES;
-    while allowance > 0 && matches!(timeout_at(deadline.into(), socket.readable()).await, Ok(Ok(()))) {
+}
+
+/// Closes the sending direction and reads the client's last bytes, within bounds.
+pub(crate) async fn linger(worker: &Worker, socket: &ConnectedSocket, bounds: Linger) {
+    if rustix::net::shutdown(socket, rustix::net::Shutdown::Write).is_ok() {
+        drop_received(worker, socket, bounds).await;
+    }
+}
+
+/// Drops what the client sends, until its end. The place of the connection can be taken by another client.
+async fn drop_received(worker: &Worker, socket: &ConnectedSocket, bounds: Linger) {
+    let idle = worker.idle.enter();
+    let deadline = bounds.deadline();
+    let mut allowance = bounds.bytes;
+    while allowance > 0 && !idle.is_evicted() {
+        let until = deadline.min(Instant::now() + Duration::from_secs(bounds.pause_seconds));
+        let is_readable = tokio::select! {
+            biased;
+            readable = timeout_at(until.into(), socket.readable()) => matches!(readable, Ok(Ok(()))),
+            () = idle.woken() => continue,
+        };
+        if !is_readable {
+            return;
+        }
         let read = worker.with_scratch(|scratch| socket.try_receive(scratch));
         match read {
             Ok(0) => return,

@@ -1,6 +1,5 @@
 //! HTTP/1 on a connection: requests one after the other (RFC 9112).
 
-mod body;
 mod carrier;
 mod head;
 
@@ -8,21 +7,21 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_content::{
-    Audience, CacheStatus, ClientRequest, Handled, PeerService, Response, handle, page_without_request,
+    Audience, CacheStatus, ClientRequest, Handled, HealthCheck, PeerService, Response, handle,
+    page_without_request,
 };
 use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
 use penstock_sys::end_of_round;
 use tokio::task::coop::consume_budget;
 
-use crate::carrier::{Answered, CarriedBy, Sent, Upload, drive, record, record_refusal};
+use crate::carrier::{Answered, BoundedBody, CarriedBy, Sent, drive, record, record_refusal};
 use crate::clients::IdleEntry;
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE, Untaken};
 use crate::metrics::{HttpLabel, Refusal, ShortReason};
 use crate::settings::Settings;
 use crate::worker::Purpose;
-use body::Http1Body;
-use carrier::Http1Carrier;
+use carrier::{Http1Body, Http1Carrier};
 pub(crate) use head::plain_http_on_tls_port;
 use head::{ContentFraming, head_of};
 
@@ -186,13 +185,15 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let client =
         ClientRequest { head: &request, address: connection.client, secure: connection.tls.is_some(), early };
     let worker = Rc::clone(&connection.worker);
-    let audience = audience(connection.purpose, settings);
+    let health = connection.health.clone();
+    let health = health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
+    let audience = audience(connection.purpose, settings, health);
     let body = Http1Body::new(connection, &request, started, settings);
-    let mut upload = Upload::new(body, &worker, client.address, settings);
-    let handled = handle(&worker.content, audience, client, &mut upload).await;
+    let mut body = BoundedBody::new(body, &worker, client.address, settings);
+    let handled = handle(&worker.content, audience, client, &mut body).await;
     // The share is held until the response has been sent: it comes from the origin as well.
-    let (is_whole, share) = (upload.is_whole && !handled.ends_connection(), upload.share.take());
-    drop(upload);
+    let (is_whole, share) = (body.is_whole && !handled.ends_connection(), body.share.take());
+    drop(body);
     let Handled { response, site, .. } = handled;
     let may_stay = is_whole && may_stay(connection, &request, settings);
     connection.is_heard_out = is_whole && !request.keep_alive();
@@ -205,9 +206,9 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
 }
 
 /// What answers the requests of a connection.
-fn audience(purpose: Purpose, settings: &Settings) -> Audience<'_> {
+fn audience<'s>(purpose: Purpose, settings: &'s Settings, health: Option<HealthCheck<'s>>) -> Audience<'s> {
     match purpose {
-        Purpose::Clients => Audience::Clients(&settings.sites),
+        Purpose::Clients => Audience::Clients(&settings.sites, health),
         Purpose::Peers => Audience::Nodes(settings.cluster.as_ref().map(|cluster| PeerService {
             sites: &settings.sites,
             peers: &cluster.peers,
@@ -234,7 +235,7 @@ async fn respond(
     may_stay: bool,
     settings: &Settings,
 ) -> Responded {
-    let framing = ContentFraming::of(response.length, version);
+    let framing = ContentFraming::of(response.body.length(), version);
     let keep_alive = may_stay && framing != ContentFraming::UntilClose;
     let worker = Rc::clone(&connection.worker);
     let head = head_of(&worker, &mut response, version, framing, keep_alive);
@@ -260,7 +261,7 @@ async fn respond(
 /// Whether the connection may stay open behind this request.
 fn may_stay(connection: &Connection, request: &Request<'_>, settings: &Settings) -> bool {
     request.keep_alive()
-        && !connection.worker.is_draining()
+        && !connection.worker.is_leaving()
         && connection.requests < settings.limits.requests_per_connection
 }
 
@@ -273,7 +274,7 @@ async fn answer_rejected(
     settings: &Settings,
 ) -> bool {
     let may_stay = !rejection.close
-        && !connection.worker.is_draining()
+        && !connection.worker.is_leaving()
         && connection.requests < settings.limits.requests_per_connection;
     connection.worker.shard.rejected(rejection.reason);
     let page = page_without_request(rejection);

@@ -210,7 +210,10 @@ impl Session {
 
     /// Whether nothing is left to do.
     fn is_over(&mut self, has_streams: bool) -> bool {
-        if self.connection.worker.is_draining() || self.connection.outlet.ending().is_some() {
+        let worker = &self.connection.worker;
+        // A new connection has its first request answered: a client that got GOAWAY before would only connect again.
+        let is_leaving = worker.is_draining() || (worker.is_leaving() && self.connection.requests > 0);
+        if is_leaving || self.connection.outlet.ending().is_some() {
             self.announce_end();
         }
         if has_streams {
@@ -264,7 +267,7 @@ impl Session {
             // Errors of the socket are found when it is read or written.
             _ = connection.socket.readable(), if self.client != Client::Ended => {}
             _ = connection.socket.writable(), if self.is_blocked => {}
-            () = worker.drain_begun(), if self.goaway == Goaway::None => {}
+            () = worker.phase_changed(), if self.goaway == Goaway::None => {}
             () = evicted => {}
             () = until_deadline => {}
         }

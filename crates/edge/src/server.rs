@@ -1,5 +1,8 @@
 //! All workers together: start, reload, drain, stop.
+mod sockets;
 mod thread;
+
+pub use sockets::ListenSocket;
 
 use std::collections::hash_map::RandomState;
 use std::io;
@@ -15,7 +18,7 @@ use penstock_egress::{PIPES_PER_WORKER, fast_low_water};
 use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::CLOSING_SOCKETS_MAX;
-use penstock_sys::socket::{listen, paces, probe_free, set_unsent_low_water};
+use penstock_sys::socket::{paces, set_unsent_low_water};
 use penstock_tls::tickets::TicketKeyring;
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::mpsc::UnboundedSender;
@@ -28,6 +31,7 @@ use crate::clients::{ConnectionCount, RecentClients};
 use crate::fleet;
 use crate::fleet::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
+use crate::server::sockets::GivenSockets;
 use crate::server::thread::{Change, Command, Opened, spawn};
 use crate::settings::{Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
@@ -40,6 +44,7 @@ pub struct Server {
     tickets: TicketRotation,
     tls_state: TlsState,
     purger: Arc<Purger>,
+    connections: Arc<ConnectionCount>,
     control: Mutex<Control>,
 }
 
@@ -48,6 +53,7 @@ struct Control {
     workers: Vec<UnboundedSender<Command>>,
     /// Taken by the caller that waits for them.
     threads: Vec<JoinHandle<()>>,
+    given: GivenSockets,
     listeners: Vec<Bound>,
     access_log: Option<AccessLog>,
     settings: Arc<Settings>,
@@ -75,6 +81,15 @@ impl Server {
     /// # Errors
     /// See [`StartError`]; nothing is left running or open.
     pub fn start(config: &Config) -> Result<Self, StartError> {
+        Self::start_on(config, Vec::new())
+    }
+
+    /// The same, on sockets of another process where they have the address of a listener.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running, or open here.
+    pub fn start_on(config: &Config, sockets: Vec<ListenSocket>) -> Result<Self, StartError> {
+        let given = GivenSockets::new(sockets, listeners_of(config).map(|(listener, _)| listener))?;
         penstock_sys::map::install_sigbus_handler().map_err(StartError::Thread)?;
         let workers = config.workers.get();
         let metrics = Metrics::new(workers);
@@ -103,7 +118,7 @@ impl Server {
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
         for written in listeners_of(config) {
-            listeners.push(open_everywhere(written, &metrics, &mut openings)?);
+            listeners.push(open_everywhere(written, &given, true, &metrics, &mut openings)?);
         }
         let cores = if config.affinity { thread::cores_to_pin_to() } else { Vec::new() };
         let (mut senders, mut threads) = (Vec::new(), Vec::new());
@@ -121,6 +136,7 @@ impl Server {
         let control = Control {
             workers: senders,
             threads,
+            given,
             listeners,
             access_log,
             settings,
@@ -129,7 +145,8 @@ impl Server {
             follower,
             membership,
         };
-        Ok(Self { metrics, collector, tickets, tls_state, purger, control: Mutex::new(control) })
+        let connections = common.connections;
+        Ok(Self { metrics, collector, tickets, tls_state, purger, connections, control: Mutex::new(control) })
     }
 
     /// Puts another configuration in force without dropping a connection. The number of workers and their cores
@@ -186,7 +203,7 @@ impl Server {
             let same = |bound: &&Bound| (&bound.written, bound.purpose) == written && !kept.contains(bound);
             match control.listeners.iter().find(same) {
                 Some(bound) => kept.push(bound.clone()),
-                None => added.push(self.open_for_reload(written, &control.listeners, &mut openings)?),
+                None => added.push(self.open_for_reload(written, control, &mut openings)?),
             }
         }
         let peers = settings.cluster.as_ref().map(|cluster| &cluster.peers);
@@ -241,13 +258,12 @@ impl Server {
     fn open_for_reload(
         &self,
         written: (&Listener, Purpose),
-        open: &[Bound],
+        control: &Control,
         openings: &mut [Vec<Opened>],
     ) -> Result<Bound, StartError> {
-        if open.iter().any(|bound| bound.address.port() == written.0.address.port()) {
-            return open_shared(written, &self.metrics, openings);
-        }
-        open_everywhere(written, &self.metrics, openings)
+        let port = written.0.address.port();
+        let is_new = control.listeners.iter().all(|bound| bound.address.port() != port);
+        open_everywhere(written, &control.given, is_new, &self.metrics, openings)
     }
 
     /// Opens the access log again, after another program has renamed it.
@@ -255,6 +271,19 @@ impl Server {
         if let Some(log) = &self.control().access_log {
             log.reopen();
         }
+    }
+
+    /// Ends each connection after its next response, while the listeners still accept: a client that sends a request on an
+    /// idle connection gets its response, and learns that it was the last one there.
+    pub fn lame_duck(&self) {
+        for commands in &self.control().workers {
+            drop(commands.send(Command::LameDuck));
+        }
+    }
+
+    /// Open connections of all listeners.
+    pub fn open_connections(&self) -> usize {
+        self.connections.open()
     }
 
     /// Closes the listeners, ends idle connections, and lets running responses finish within the drain deadline.
@@ -428,37 +457,24 @@ fn listeners_of(config: &Config) -> impl Iterator<Item = (&Listener, Purpose)> {
     clients.chain(config.cluster.iter().map(|cluster| (&cluster.listener, Purpose::Peers)))
 }
 
-/// Opens a listener in every worker after making sure that no other program has its port.
+/// Opens a listener in every worker. A new one must have its port to itself.
 fn open_everywhere(
-    written: (&Listener, Purpose),
-    metrics: &Metrics,
-    openings: &mut [Vec<Opened>],
-) -> Result<Bound, StartError> {
-    if written.0.address.port() != 0 {
-        probe_free(written.0.address).map_err(StartError::Listen)?;
-    }
-    open_shared(written, metrics, openings)
-}
-
-fn open_shared(
     (written, purpose): (&Listener, Purpose),
+    given: &GivenSockets,
+    is_new: bool,
     metrics: &Metrics,
     openings: &mut [Vec<Opened>],
 ) -> Result<Bound, StartError> {
-    let mut address = written.address;
-    let mut sockets: Vec<TcpListener> = Vec::with_capacity(openings.len());
-    for _ in 0..openings.len() {
-        let socket = listen(address, &written.socket).map_err(StartError::Listen)?;
-        address = socket.local_addr().map_err(StartError::Thread)?;
-        sockets.push(socket);
-    }
+    let (address, sockets) = given.open(written, openings.len(), is_new)?;
     let paced_low_water = paced_low_water(&sockets, written.socket.unsent_low_water.unwrap_or(0));
     let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
     let id = metrics.listener(&address.to_string(), protocol);
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
-    let listening = Listening { id, tls, versions, proxy_protocol, purpose, paced_low_water };
     for (opened, socket) in openings.iter_mut().zip(sockets) {
-        opened.push(Opened { address, socket, listening });
+        // Each worker counts references of its own.
+        let health = written.health.as_deref().map(Arc::from);
+        let listening = Listening { id, tls, versions, proxy_protocol, purpose, health, paced_low_water };
+        opened.push(Opened { address, socket: ListenSocket::Tcp(socket), listening });
     }
     Ok(Bound { written: written.clone(), purpose, address })
 }

@@ -62,22 +62,34 @@ pub(crate) struct Worker {
     workers: usize,
     connections: Cell<usize>,
     handshakes: Cell<usize>,
-    draining: Cell<bool>,
-    drain: Notify,
+    phase: Cell<Phase>,
+    phase_changed: Notify,
     /// Notified when the last connection closes.
     emptied: Notify,
     /// Ends responses that are being sent.
     cut: Cutter,
 }
 
+/// How far the server is on its way to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// Listeners accept, and each response ends its connection.
+    LameDuck,
+    /// Listeners are closed, and idle connections end.
+    Draining,
+}
+
 /// A listener as a connection sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Listening {
     pub(crate) id: ListenerId,
     pub(crate) tls: bool,
     pub(crate) versions: HttpVersions,
     pub(crate) proxy_protocol: bool,
     pub(crate) purpose: Purpose,
+    /// The path of health checks.
+    pub(crate) health: Option<Arc<str>>,
     /// `TCP_NOTSENT_LOWAT` in bytes, 0 for the system's, if the congestion control paces.
     pub(crate) paced_low_water: Option<u32>,
 }
@@ -166,8 +178,8 @@ impl Worker {
             scratch: RefCell::new(vec![0; limits::RECORD_PLAINTEXT_BYTES]),
             connections: Cell::new(0),
             handshakes: Cell::new(0),
-            draining: Cell::new(false),
-            drain: Notify::new(),
+            phase: Cell::new(Phase::Serving),
+            phase_changed: Notify::new(),
             emptied: Notify::new(),
             cut: Cutter::default(),
         }
@@ -234,21 +246,33 @@ impl Worker {
         read(&mut self.scratch.borrow_mut())
     }
 
+    /// Whether idle connections end at once.
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.get()
+        self.phase.get() == Phase::Draining
+    }
+
+    /// Whether a connection ends after its response.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.phase.get() != Phase::Serving
+    }
+
+    /// Ends each connection after its next response; idle ones stay open for that.
+    pub(crate) fn begin_lame_duck(&self) {
+        self.phase.set(Phase::LameDuck);
+        self.phase_changed.notify_waiters();
     }
 
     /// Ends idle connections now and the others after their response.
     pub(crate) fn begin_drain(&self) {
-        self.draining.set(true);
-        self.drain.notify_waiters();
+        self.phase.set(Phase::Draining);
+        self.phase_changed.notify_waiters();
         self.idle.wake_all();
         self.emptied.notify_waiters();
     }
 
-    /// Waits until the drain begins; forever if it has begun already.
-    pub(crate) async fn drain_begun(&self) {
-        self.drain.notified().await;
+    /// Resolves when the stop of the server goes one phase further.
+    pub(crate) async fn phase_changed(&self) {
+        self.phase_changed.notified().await;
     }
 
     /// Waits until no connection is left.

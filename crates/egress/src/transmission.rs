@@ -49,7 +49,9 @@ impl fmt::Debug for ExternalBytes {
 }
 
 impl Part {
-    fn len(&self) -> u64 {
+    /// Bytes of the part.
+    #[expect(clippy::len_without_is_empty, reason = "no caller asks")]
+    pub fn len(&self) -> u64 {
         match self {
             Self::Owned(bytes) => bytes.len() as u64,
             Self::Shared(bytes) => bytes.len() as u64,

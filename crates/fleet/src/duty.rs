@@ -96,6 +96,7 @@ impl Duty {
             let connecting = connect(&self.address, &self.login, &link.meter);
             let lost = match timeout(self.intervals.connect, connecting).await {
                 Ok(Ok((connection, driver))) => {
+                    parts.strikes.doubt();
                     link.connected(connection);
                     let lost = tokio::select! {
                         () = driver => Loss::Broken,
@@ -123,6 +124,10 @@ const PROBES_LOST: u32 = 2;
 /// Follows purges and renews; ends, with the reason, when the store no longer answers.
 async fn rounds(parts: &Parts, intervals: Intervals, outage: &mut Outage) -> Loss {
     let began = Instant::now();
+    match parts.link.identify().await {
+        Ok(()) => parts.purges.note_store(parts.link.run()),
+        Err(_) => return Loss::Unanswered,
+    }
     if outage.take_too_large() {
         begin_again(parts).await;
     }

@@ -64,6 +64,8 @@ pub(crate) struct Link {
     pub(crate) losses: Losses,
     /// The code of the last command that the store refused.
     refusal: Mutex<String>,
+    /// The store's name for its process; `None` if it does not say.
+    run: Mutex<Option<String>>,
 }
 
 /// Bytes of the code of an error that are kept.
@@ -93,6 +95,7 @@ impl Link {
             meter: Arc::new(meter),
             losses: Losses::default(),
             refusal: Mutex::default(),
+            run: Mutex::default(),
         }
     }
 
@@ -117,6 +120,28 @@ impl Link {
 
     pub(crate) fn is_connected(&self) -> bool {
         self.connection.load().is_some()
+    }
+
+    /// Finds out which process of the store answers: another one may have read an older state from its disk.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub(crate) async fn identify(&self) -> Result<(), Fault> {
+        let mut commands = Pipeline::with_capacity(1);
+        commands.cmd("INFO").arg("server");
+        let run = match self.ask_patiently(Operation::Edges, &commands).await {
+            Ok(answers) => run_of(answers.first().and_then(text_of).unwrap_or_default()),
+            // Its user may not ask.
+            Err(Fault::Refused) => None,
+            Err(fault) => return Err(fault),
+        };
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
+        Ok(())
+    }
+
+    /// The process of the store, as [`Self::identify`] found it.
+    pub(crate) fn run(&self) -> Option<String> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Operations of handshakes under way.
@@ -271,6 +296,17 @@ impl Drop for Waiting<'_> {
         self.link.counters.count(self.operation, Outcome::Timeout);
         self.link.failed();
     }
+}
+
+/// Characters of the name of a process.
+pub(crate) const RUN_DIGITS: usize = 64;
+
+/// The name of the process in the text of INFO.
+fn run_of(info: &str) -> Option<String> {
+    let run = info.lines().find_map(|line| line.strip_prefix("run_id:"))?.trim();
+    let is_name =
+        (1..=RUN_DIGITS).contains(&run.len()) && run.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_name.then(|| run.to_owned())
 }
 
 /// The bytes of a string; `None` for anything else.

@@ -5,6 +5,9 @@
 //!
 //! A store that was emptied has a stream with another name, its *epoch*. Each edge then writes the purges of its own
 //! operators of the last minutes again. So an edge that followed the old stream until minutes ago misses none.
+//!
+//! A store that was started again may have read an older state from its disk: the stream is the same without its last
+//! entries. Each edge then writes those of its own purges again that are gone, and applies the last minutes once more.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,7 +19,7 @@ use redis::{Pipeline, Value};
 use crate::counters::{Operation, Outcome};
 use crate::link::{Fault, Link, bytes_of, list_of, text_of};
 use crate::message::{Instance, Message, SharedPurge, SharedTarget};
-use crate::position::{EntryId, Position, epoch_of};
+use crate::position::{EntryId, Epoch, Position, epoch_of};
 use crate::seal::{Purpose, Sealer, hex};
 use crate::state::StateDirectory;
 use crate::ticket_keys::seconds;
@@ -61,6 +64,10 @@ pub(crate) struct Purges {
 #[derive(Default)]
 pub(crate) struct PurgeProgress {
     position: Option<Position>,
+    /// The process of the store whose stream was read, by its own name.
+    run: Option<String>,
+    /// Whether another process of the store may answer since the stream was read last.
+    is_restarted: bool,
     /// When the stream was last read to its end, in seconds since 1970.
     followed: u64,
     /// When that was last written down.
@@ -87,11 +94,30 @@ struct OwnPurge {
 /// The file with the position.
 const FILE: &str = "purges";
 
+/// The file with the name of the store's process.
+const RUN_FILE: &str = "store";
+
 /// How often the time in it is renewed.
 const SAVED_SECONDS: u64 = 60;
 
 /// The last place of the stream's name, and one more.
 const EPOCH_DIGITS: usize = 32;
+
+/// What the store says of the stream.
+#[derive(Clone, Copy, Debug)]
+struct StreamFacts {
+    epoch: Epoch,
+    /// Whether it has the entry at the position of this edge.
+    has_last: bool,
+    /// The oldest entry.
+    oldest: Option<EntryId>,
+    /// Whether it may have been trimmed.
+    is_full: bool,
+    /// Whether the store may have been started again since the position was reached.
+    is_restarted: bool,
+    /// Seconds since this edge read it.
+    away: u64,
+}
 
 /// What a poll of the stream says.
 struct Polled {
@@ -109,9 +135,18 @@ impl Purges {
             return;
         };
         let Some((followed, position)) = text.trim_end().split_once(' ') else { return };
+        let run = self.state.read(RUN_FILE).and_then(|bytes| String::from_utf8(bytes).ok());
         let mut progress = self.progress();
         progress.position = Position::parse(position);
         progress.followed = followed.parse().unwrap_or(0);
+        progress.run = run.map(|run| run.trim_end().to_owned());
+    }
+
+    /// Notes which process of the store answers on a new connection; `None` if it does not say.
+    pub(crate) fn note_store(&self, run: Option<String>) {
+        let mut progress = self.progress();
+        progress.is_restarted |= run.is_none() || progress.run != run;
+        progress.run = run;
     }
 
     pub(crate) fn position(&self) -> Option<Position> {
@@ -144,33 +179,42 @@ impl Purges {
     pub(crate) async fn poll(&self) -> Result<bool, Fault> {
         let Some(sink) = self.sink.get() else { return self.probe().await };
         let last = self.position().map_or(EntryId::BEGIN, |position| position.last);
-        let mut commands = Pipeline::with_capacity(4);
+        let mut commands = Pipeline::with_capacity(5);
         commands.cmd("GETRANGE").arg(self.epoch_name()).arg(0).arg(EPOCH_DIGITS);
         commands.cmd("XLEN").arg(self.stream_name());
         commands.cmd("XRANGE").arg(self.stream_name()).arg(last.to_string()).arg(last.to_string());
+        commands.cmd("XRANGE").arg(self.stream_name()).arg("-").arg("+").arg("COUNT").arg(1);
         commands.cmd("XREAD").arg("COUNT").arg(self.limits.batch);
         commands.arg("STREAMS").arg(self.stream_name()).arg(last.to_string());
         let answers = match self.link.ask_patiently(Operation::PurgeRead, &commands).await {
             Err(Fault::WrongType) => return self.begin_again().await.map(|()| true),
             answers => answers?,
         };
-        let [epoch, length, at_last, entries] = answers.as_slice() else { return Err(Fault::Refused) };
+        let [epoch, length, at_last, oldest, entries] = answers.as_slice() else {
+            return Err(Fault::Refused);
+        };
         let epoch = match (text_of(epoch), text_of(epoch).and_then(epoch_of)) {
             (_, Some(epoch)) => epoch,
             (Some(""), None) => return self.begin_epoch().await.map(|()| true),
             (_, None) => return self.forged().await.map(|()| true),
         };
         self.link.counters.count(Operation::PurgeRead, Outcome::Ok);
-        let (length, has_last) =
-            (matches!(length, Value::Int(n) if *n >= self.most()), !list_of(at_last).is_empty());
+        let is_restarted = self.progress().is_restarted;
+        if is_restarted {
+            self.requeue_lost().await?;
+        }
         let now = seconds(SystemTime::now());
         let (polled, before) = {
             let progress = self.progress();
-            let away = now.saturating_sub(progress.followed);
-            (
-                follow(progress.position, epoch, has_last, length, away, self.limits.own_seconds),
-                progress.position,
-            )
+            let seen = StreamFacts {
+                epoch,
+                has_last: !list_of(at_last).is_empty(),
+                oldest: list_of(oldest).first().and_then(id_of),
+                is_full: matches!(length, Value::Int(n) if *n >= self.most()),
+                is_restarted,
+                away: now.saturating_sub(progress.followed),
+            };
+            (follow(progress.position, seen, self.limits.own_seconds), progress.position)
         };
         let mut position = polled.position;
         if polled.missed {
@@ -185,7 +229,54 @@ impl Purges {
         self.apply(sink, entries).await;
         let is_new_epoch = before.is_none_or(|before| before.epoch != position.epoch);
         self.advance(position, now, is_new_epoch);
+        if is_restarted {
+            self.know_store();
+        }
         Ok(count == self.limits.batch || !polled.fits)
+    }
+
+    /// Has those purges of this edge written again that a store which was started again has lost.
+    async fn requeue_lost(&self) -> Result<(), Fault> {
+        let known: Vec<(u64, EntryId)> = {
+            let progress = self.progress();
+            progress.own.iter().filter_map(|own| Some((own.number, own.position?.last))).collect()
+        };
+        if known.is_empty() {
+            return Ok(());
+        }
+        let mut commands = Pipeline::with_capacity(known.len());
+        for (_, id) in &known {
+            commands.cmd("XRANGE").arg(self.stream_name()).arg(id.to_string()).arg(id.to_string());
+        }
+        let answers = self.link.ask_patiently(Operation::PurgeRead, &commands).await?;
+        let gone: Vec<u64> = known
+            .iter()
+            .zip(&answers)
+            .filter(|(_, answer)| list_of(answer).is_empty())
+            .map(|((number, _), _)| *number)
+            .collect();
+        if !gone.is_empty() {
+            tracing::warn!(
+                "fleet: the store came back without the last purges: {} of this edge are written again; set appendonly yes",
+                gone.len()
+            );
+        }
+        let mut progress = self.progress();
+        for own in progress.own.iter_mut().filter(|own| gone.contains(&own.number)) {
+            own.position = None;
+        }
+        Ok(())
+    }
+
+    /// Notes that the stream of this process of the store was read.
+    fn know_store(&self) {
+        let mut progress = self.progress();
+        progress.is_restarted = false;
+        let run = progress.run.clone();
+        drop(progress);
+        if let Some(run) = run {
+            self.state.write(RUN_FILE, format!("{run}\n").as_bytes());
+        }
     }
 
     fn most(&self) -> i64 {
@@ -338,6 +429,11 @@ impl Purges {
     }
 }
 
+/// The number of an entry.
+fn id_of(entry: &Value) -> Option<EntryId> {
+    list_of(entry).first().and_then(text_of).and_then(EntryId::parse)
+}
+
 /// The entries in an answer to XREAD, each with its first value.
 pub(crate) fn stream_entries(answer: &Value) -> Vec<(EntryId, Option<&[u8]>)> {
     let stream = list_of(answer).first().map_or(&[][..], list_of);
@@ -374,27 +470,36 @@ impl PurgeProgress {
     }
 }
 
-/// Compares a stream with the position of this edge, which last read it `away` seconds ago. `has_last`: the stream still
-/// has the entry at the position; `is_full`: it may have been trimmed.
-fn follow(
-    position: Option<Position>,
-    epoch: [u8; 16],
-    has_last: bool,
-    is_full: bool,
-    away: u64,
-    own_seconds: u64,
-) -> Polled {
-    let begin = Position { epoch, last: EntryId::BEGIN };
+/// Compares a stream with the position of this edge. Edges write their own purges of the last `own_seconds` again if the
+/// store has lost them.
+fn follow(position: Option<Position>, seen: StreamFacts, own_seconds: u64) -> Polled {
+    let begin = Position { epoch: seen.epoch, last: EntryId::BEGIN };
+    let misses = seen.away >= own_seconds;
     match position {
-        Some(position) if position.epoch != epoch => {
-            Polled { position: begin, missed: away >= own_seconds, fits: false }
+        Some(position) if position.epoch != seen.epoch => {
+            Polled { position: begin, missed: misses, fits: false }
         }
-        Some(position) if position.last != EntryId::BEGIN => {
-            // A stream that lost its entries begins again.
-            let position = if has_last || is_full { position } else { begin };
-            Polled { position, missed: !has_last, fits: has_last || is_full }
+        Some(position) if position.last != EntryId::BEGIN && !seen.has_last => {
+            let oldest = seen.oldest.filter(|oldest| *oldest <= position.last);
+            match (seen.is_restarted, oldest) {
+                // Entries that were written meanwhile may have earlier numbers, if the clock of the store went back.
+                (true, Some(oldest)) => {
+                    let minutes_ago = EntryId(position.last.0.saturating_sub(own_seconds * 1000), 0);
+                    let position = Position { last: minutes_ago.max(oldest), ..position };
+                    Polled { position, missed: misses, fits: false }
+                }
+                // All that it had persisted is older than the first purge.
+                (true, None) if !seen.is_full => Polled { position: begin, missed: misses, fits: false },
+                // The entry was lost in this way before.
+                (false, Some(_)) => Polled { position, missed: false, fits: true },
+                // Trimmed: what is left is applied.
+                (_, None) if seen.is_full => Polled { position, missed: true, fits: true },
+                // Removed: a stream that lost its entries begins again.
+                (_, None) => Polled { position: begin, missed: true, fits: false },
+            }
         }
-        Some(_) | None => Polled { position: begin, missed: is_full, fits: true },
+        Some(position) if position.last != EntryId::BEGIN => Polled { position, missed: false, fits: true },
+        Some(_) | None => Polled { position: begin, missed: seen.is_full, fits: true },
     }
 }
 
@@ -405,26 +510,63 @@ mod tests {
     const EPOCH: [u8; 16] = [1; 16];
     const HERE: Position = Position { epoch: EPOCH, last: EntryId(5, 0) };
 
-    fn judged(position: Option<Position>, has_last: bool, is_full: bool, away: u64) -> (bool, bool) {
-        let polled = follow(position, EPOCH, has_last, is_full, away, 600);
+    const FOLLOWED: StreamFacts = StreamFacts {
+        epoch: EPOCH,
+        has_last: true,
+        oldest: Some(EntryId(4, 0)),
+        is_full: false,
+        is_restarted: false,
+        away: 1,
+    };
+    const EMPTY: StreamFacts = StreamFacts { has_last: false, oldest: None, ..FOLLOWED };
+
+    fn judged(position: Option<Position>, seen: StreamFacts) -> (bool, bool) {
+        let polled = follow(position, seen, 600);
         (polled.missed, polled.fits)
     }
 
     #[test]
     fn an_edge_purges_everything_only_if_the_stream_no_longer_has_what_it_missed() {
         // It followed, or was away for any time while its entry stayed.
-        assert_eq!(judged(Some(HERE), true, true, 100_000), (false, true));
+        assert_eq!(
+            judged(Some(HERE), StreamFacts { is_full: true, away: 100_000, ..FOLLOWED }),
+            (false, true)
+        );
         // Trimmed beyond its entry; what is left is applied too.
-        assert_eq!(judged(Some(HERE), false, true, 1), (true, true));
+        let trimmed = StreamFacts { oldest: Some(EntryId(6, 0)), is_full: true, ..EMPTY };
+        for is_restarted in [false, true] {
+            assert_eq!(judged(Some(HERE), StreamFacts { is_restarted, ..trimmed }), (true, true));
+        }
         // Removed: the stream is read from its begin.
-        assert_eq!(judged(Some(HERE), false, false, 1), (true, false));
+        assert_eq!(judged(Some(HERE), EMPTY), (true, false));
         // It is new here, and the stream has all that ever was in it, or not.
-        assert_eq!(judged(None, false, false, 100_000), (false, true));
-        assert_eq!(judged(None, false, true, 100_000), (true, true));
+        assert_eq!(judged(None, StreamFacts { away: 100_000, ..EMPTY }), (false, true));
+        assert_eq!(judged(None, StreamFacts { is_full: true, away: 100_000, ..EMPTY }), (true, true));
         // The store was emptied: other edges write the purges of the last ten minutes again.
         let other = Position { epoch: [2; 16], ..HERE };
-        assert_eq!(judged(Some(other), false, false, 599), (false, false));
-        assert_eq!(judged(Some(other), false, false, 600), (true, false));
+        assert_eq!(judged(Some(other), StreamFacts { away: 599, ..EMPTY }), (false, false));
+        assert_eq!(judged(Some(other), StreamFacts { away: 600, ..EMPTY }), (true, false));
+    }
+
+    #[test]
+    fn a_store_that_came_back_from_an_older_state_makes_no_edge_purge_everything_that_followed_it() {
+        let here = Position { epoch: EPOCH, last: EntryId(1_000_000, 3) };
+        let older = StreamFacts { is_restarted: true, has_last: false, ..FOLLOWED };
+        for (oldest, again) in [(4, EntryId(400_000, 0)), (900_000, EntryId(900_000, 0))] {
+            let seen = StreamFacts { oldest: Some(EntryId(oldest, 0)), ..older };
+            let polled = follow(Some(here), seen, 600);
+            assert_eq!((polled.position.last, polled.missed, polled.fits), (again, false, false));
+            // The next poll reads from there.
+            let seen = StreamFacts { is_restarted: false, ..seen };
+            assert_eq!(judged(Some(polled.position), seen), (false, true));
+            assert_eq!(
+                judged(Some(here), StreamFacts { is_restarted: true, away: 600, ..seen }),
+                (true, false)
+            );
+        }
+        // It had persisted no purge yet.
+        let polled = follow(Some(here), StreamFacts { oldest: None, ..older }, 600);
+        assert_eq!((polled.position.last, polled.missed), (EntryId::BEGIN, false));
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub struct StoreFacts {
     pub max_bytes: Option<u64>,
     /// What it does when these are used up, such as `noeviction`; `None` if it does not say.
     pub policy: Option<String>,
+    /// Whether it appends each change to a file; `None` if it does not say.
+    pub appends: Option<bool>,
     /// Whether it is a replica, which takes no entries.
     pub is_replica: bool,
     /// Seconds that its clock is ahead of this machine's; `None` if its user may not ask.
@@ -39,6 +41,7 @@ impl StoreFacts {
                 .and_then(|bytes| bytes.trim().parse().ok())
                 .filter(|bytes| *bytes > 0),
             policy: value("maxmemory_policy").map(|policy| policy.trim().escape_debug().to_string()),
+            appends: value("aof_enabled").map(|enabled| enabled.trim() == "1"),
             is_replica: value("role").is_some_and(|role| role.trim() == "slave"),
             ..Self::default()
         }
@@ -59,6 +62,9 @@ mod tests {
         let uses = |info: &str| StoreFacts::of_info(info).uses_more_than(90);
         assert!(uses("used_memory:91\r\nused_memory_human:91B\r\nmaxmemory:100\r\n"));
         assert!(!uses("used_memory:90\r\nmaxmemory:100\r\n") && !uses("used_memory:91\r\nmaxmemory:0\r\n"));
+        let appends = |info: &str| StoreFacts::of_info(info).appends;
+        assert_eq!((appends("aof_enabled:1\r\n"), appends("aof_enabled:0\r\n")), (Some(true), Some(false)));
+        assert_eq!(appends("aof_last_write_status:ok\r\n"), None);
         let facts = StoreFacts::of_info("role:slave\r\nmaxmemory_policy:\x1b[31m\r\n");
         assert!(facts.is_replica && facts.policy.as_deref() == Some("\\u{1b}[31m"));
     }

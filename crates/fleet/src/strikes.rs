@@ -14,7 +14,7 @@ use penstock_tls::strikes::{SKEW_SECONDS, StrikeResult};
 use redis::{Pipeline, Value};
 
 use crate::counters::{Operation, Outcome};
-use crate::link::{Fault, Link, text_of};
+use crate::link::{Fault, Link, RUN_DIGITS, text_of};
 use crate::seal::Sealer;
 use crate::store_facts::StoreFacts;
 use crate::ticket_keys::seconds;
@@ -45,28 +45,43 @@ impl FleetStrikes {
         format!("{}strikes", self.prefix)
     }
 
-    /// Begins the register if the store has none, and finds out whether the store forgets. Called about once a second.
+    /// The entry that says which process of the store the register began in.
+    fn run_name(&self) -> String {
+        format!("{}strikes:run", self.prefix)
+    }
+
+    /// Has early data wait until [`Self::keep`] has found the register complete, on a new connection.
+    pub(crate) fn doubt(&self) {
+        self.store_keeps.store(false, Relaxed);
+    }
+
+    /// Begins the register if the store has none, or may have lost strikes because it started from an older state. Finds
+    /// out whether the store forgets. Called about once a second.
     ///
     /// # Errors
     /// The store does not answer, or takes no entries.
     pub(crate) async fn keep(&self) -> Result<(), Fault> {
         let now = seconds(SystemTime::now());
-        let mut commands = Pipeline::with_capacity(2);
-        commands.cmd("SET").arg(self.begin_name()).arg(now).arg("NX");
+        let run = self.link.run();
+        let mut commands = Pipeline::with_capacity(3);
+        // There is no such entry; a replica refuses the command.
+        commands.cmd("DEL").arg(format!("{}strikes:none", self.prefix));
         commands.cmd("GETRANGE").arg(self.begin_name()).arg(0).arg(TIME_DIGITS);
-        match self.link.ask_patiently(Operation::Strike, &commands).await {
-            Ok(answers)
-                if answers.last().and_then(time_of).is_some_and(|began| began <= now + CLOCKS_SECONDS) => {}
-            Err(fault) if fault != Fault::WrongType => return Err(fault),
-            // It is not a time in the past. Without a new one no early data is ever accepted again.
-            damaged => {
-                if damaged.is_ok() {
-                    self.link.counters.count(Operation::Strike, Outcome::Forged);
-                }
-                commands.clear();
-                commands.cmd("SET").arg(self.begin_name()).arg(now);
-                self.link.ask_patiently(Operation::Strike, &commands).await?;
+        commands.cmd("GETRANGE").arg(self.run_name()).arg(0).arg(RUN_DIGITS);
+        let found = match self.link.ask_patiently(Operation::Strike, &commands).await {
+            Ok(answers) => Register::of(answers.get(1..).unwrap_or_default(), run.as_deref(), now),
+            Err(Fault::WrongType) => Register::Damaged,
+            Err(fault) => return Err(fault),
+        };
+        if found != Register::Complete {
+            if found == Register::Damaged {
+                self.link.counters.count(Operation::Strike, Outcome::Forged);
             }
+            commands.clear();
+            // The time first: an edge that finds the new process must not find the old time.
+            commands.cmd("SET").arg(self.begin_name()).arg(now);
+            commands.cmd("SET").arg(self.run_name()).arg(run.unwrap_or_default());
+            self.link.ask_patiently(Operation::Strike, &commands).await?;
         }
         commands.clear();
         commands.cmd("INFO").arg("memory");
@@ -83,6 +98,34 @@ impl FleetStrikes {
             );
         }
         Ok(())
+    }
+}
+
+/// What the store has of the register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Register {
+    /// All strikes since its time.
+    Complete,
+    /// Nothing, or the strikes that another process of the store had persisted.
+    Partial,
+    /// Something that is no time in the past.
+    Damaged,
+}
+
+impl Register {
+    /// `answers` are the time when the register began, and the process of the store that it began in; `run` is the process
+    /// that answers now. A store that does not say so is believed to be the same.
+    fn of(answers: &[Value], run: Option<&str>, now: u64) -> Self {
+        let [began, began_in] = answers else { return Self::Damaged };
+        let is_same = run.is_none() || run == text_of(began_in);
+        match (text_of(began), time_of(began)) {
+            (Some(""), _) => Self::Partial,
+            (_, Some(began)) if began <= now + CLOCKS_SECONDS => match is_same {
+                true => Self::Complete,
+                false => Self::Partial,
+            },
+            _ => Self::Damaged,
+        }
     }
 }
 
@@ -133,6 +176,23 @@ fn judge(answers: &[Value], claimed: u64) -> StrikeResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_register_of_another_process_of_the_store_is_not_complete() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        for (began, began_in, run, found) in [
+            ("1000", "a", Some("a"), Register::Complete),
+            ("1000", "a", Some("b"), Register::Partial),
+            ("1000", "", Some("b"), Register::Partial),
+            ("1000", "a", None, Register::Complete),
+            ("", "", Some("a"), Register::Partial),
+            ("1031", "a", Some("a"), Register::Damaged),
+            ("x", "a", Some("a"), Register::Damaged),
+        ] {
+            assert_eq!(Register::of(&[text(began), text(began_in)], run, 1000), found, "{began} {began_in}");
+        }
+        assert_eq!(Register::of(&[], None, 1000), Register::Damaged);
+    }
 
     #[test]
     fn a_hello_is_fresh_if_it_is_new_and_the_register_is_older_than_any_copy_of_it() {

@@ -23,6 +23,8 @@ pub struct Directives {
     pub no_cache: bool,
     /// `public`
     pub public: bool,
+    /// `must-understand`
+    pub must_understand: bool,
     /// `must-revalidate` or `proxy-revalidate`
     pub must_revalidate: bool,
     /// `max-age`
@@ -95,6 +97,7 @@ impl Directives {
             b"private" => self.private = true,
             b"no-cache" => self.no_cache = true,
             b"public" => self.public = true,
+            b"must-understand" => self.must_understand = true,
             b"must-revalidate" | b"proxy-revalidate" => self.must_revalidate = true,
             // The first of several counts (RFC 9111 §4.2.1 leaves the choice).
             b"max-age" => self.max_age = self.max_age.or_else(|| Some(seconds())),
@@ -151,9 +154,9 @@ pub struct Response<'r> {
 /// Lifetimes of responses whose origin names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultLifetimes {
-    /// Of a 200 and of redirections that are permanent.
+    /// Of a 200, 203, 204 or 300, and of redirections that are permanent.
     pub found: Duration,
-    /// Of a 404 or 410.
+    /// Of a 404, 405, 410, 414 or 501.
     pub missing: Duration,
     /// How long behind its freshness anything stands in for an origin that fails.
     pub stale_if_error: Duration,
@@ -237,8 +240,8 @@ impl<'r> Response<'r> {
             return Storage::Private;
         }
         let usual = match self.status {
-            200 | 203 | 300 | 301 | 308 => Some(default.found),
-            404 | 410 | 414 | 501 => Some(default.missing),
+            200 | 203 | 204 | 300 | 301 | 308 => Some(default.found),
+            404 | 405 | 410 | 414 | 501 => Some(default.missing),
             _ => None,
         };
         let explicit = self.explicit_lifetime(now);
@@ -268,9 +271,15 @@ impl<'r> Response<'r> {
     }
 
     fn is_for_one_client(&self) -> bool {
-        let Directives { no_store, private, .. } = self.directives;
+        let Directives { no_store, private, must_understand, .. } = self.directives;
+        let unknown = must_understand && !self.is_understood();
         // 425 is about how one client asked (RFC 8470 §5.2).
-        no_store || private || self.sets_cookie || self.varies_by_everything || self.status == 425
+        no_store || private || unknown || self.sets_cookie || self.varies_by_everything || self.status == 425
+    }
+
+    /// Whether RFC 9110 §15 describes the status, as `must-understand` asks (RFC 9111 §5.2.2.3).
+    fn is_understood(&self) -> bool {
+        matches!(self.status, 200..=206 | 300..=305 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 500..=505)
     }
 
     /// What this redirection allows of the response that it leads to, if both are one response for clients. A lifetime that it

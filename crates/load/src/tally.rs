@@ -51,6 +51,8 @@ pub struct Tally {
     pub bytes: u64,
     /// Requests sent again on a new connection, because the server had ended the idle one.
     pub retried: u64,
+    /// Those of them whose connection the server had reset.
+    pub retried_resets: u64,
     /// Operations under way.
     pub in_flight: u64,
     /// Operations that ended without a fault: a whole response, or the handshake if no request follows.
@@ -136,6 +138,7 @@ impl Tally {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.retried += other.retried;
+        self.retried_resets += other.retried_resets;
         self.in_flight += other.in_flight;
         self.succeeded += other.succeeded;
         add_counts(&mut self.errors, &other.errors);

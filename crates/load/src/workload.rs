@@ -216,6 +216,11 @@ impl Workload {
 }
 
 impl PreparedRequest {
+    /// Whether several such requests do no more than one (RFC 9110 §9.2.2). Unknown methods are taken as others.
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+    }
+
     /// The request as HTTP/1.1 (RFC 9112 §3).
     pub fn head(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\nHost: {}\r\n", self.method, self.path, self.authority);

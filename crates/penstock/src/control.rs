@@ -3,7 +3,7 @@
 use std::future;
 use std::io;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use tokio::runtime::{Builder, Runtime};
@@ -28,6 +28,17 @@ pub(crate) trait Service {
     /// Opens log files again, after another program has renamed them.
     fn reopen_logs(&mut self);
 
+    /// Has health checks fail and connections end with their next response, while listeners accept. Returns how long that
+    /// lasts at most, until [`Self::drain`]; zero if there is nothing to wait for.
+    fn begin_lame_duck(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether nothing is left that [`Self::begin_lame_duck`] waits for.
+    fn may_drain(&self) -> bool {
+        true
+    }
+
     /// Stops accepting; running responses may finish. Returns how long they may take.
     fn drain(&mut self) -> Duration;
 
@@ -47,6 +58,7 @@ pub(crate) struct Control {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    quit: Signal,
     hangup: Signal,
     user1: Signal,
     user2: Signal,
@@ -59,7 +71,7 @@ enum Event {
     ReopenLogs,
     /// SIGUSR2, which will mean to hand over to a new binary.
     HandOver,
-    /// It is time to look for the tiers of an earlier process.
+    /// It is time to look for what has changed by itself.
     Tick,
     /// Every worker has ended.
     Ended,
@@ -79,6 +91,7 @@ impl Control {
             Signals {
                 terminate: signal(SignalKind::terminate())?,
                 interrupt: signal(SignalKind::interrupt())?,
+                quit: signal(SignalKind::quit())?,
                 hangup: signal(SignalKind::hangup())?,
                 user1: signal(SignalKind::user_defined1())?,
                 user2: signal(SignalKind::user_defined2())?,
@@ -94,41 +107,66 @@ impl Control {
     }
 }
 
+/// How often a lame duck looks whether its connections have ended.
+const LAME_DUCK_TICK: Duration = Duration::from_millis(50);
+
+/// How far the service is on its way to its end.
+enum Phase {
+    Serving,
+    /// It accepts until then.
+    LameDuck(Instant),
+    /// It has closed its listeners; the receiver resolves when all has ended.
+    Draining(oneshot::Receiver<()>),
+}
+
+impl Phase {
+    /// When to look for what has changed by itself.
+    fn next_tick(&self, service: &impl Service) -> Option<Duration> {
+        match self {
+            // A server that is about to end leaves the tiers to its successor.
+            Self::Serving if service.waits_for_tiers() => {
+                Some(Duration::from_millis(limits::WAITING_TIER_MILLISECONDS))
+            }
+            Self::LameDuck(end) => Some(LAME_DUCK_TICK.min(end.saturating_duration_since(Instant::now()))),
+            Self::Serving | Self::Draining(_) => None,
+        }
+    }
+}
+
 async fn obey(mut signals: Signals, mut service: impl Service) {
-    let mut ended: Option<oneshot::Receiver<()>> = None;
+    let mut phase = Phase::Serving;
     loop {
-        // A server that is about to end leaves the tiers to its successor.
-        let ticks = ended.is_none() && service.waits_for_tiers();
-        match signals.next_event(ended.as_mut(), ticks).await {
-            Event::Tick => service.adopt_tiers(),
-            Event::Reload if ended.is_some() => tracing::info!("not reloading: this server is about to end"),
-            Event::Reload => {
+        let tick = phase.next_tick(&service);
+        let ended = match &mut phase {
+            Phase::Draining(ended) => Some(ended),
+            Phase::Serving | Phase::LameDuck(_) => None,
+        };
+        let event = signals.next_event(ended, tick).await;
+        match (event, &mut phase) {
+            (Event::Tick, Phase::LameDuck(end)) => {
+                if Instant::now() >= *end || service.may_drain() {
+                    phase = drain(&mut service);
+                }
+            }
+            (Event::Tick, _) => service.adopt_tiers(),
+            (Event::Reload, Phase::Serving) => {
                 systemd::reloading();
                 service.reload();
                 systemd::ready();
             }
-            Event::ReopenLogs => service.reopen_logs(),
-            Event::HandOver => {
+            (Event::Reload, _) => tracing::info!("not reloading: this server is about to end"),
+            (Event::ReopenLogs, _) => service.reopen_logs(),
+            (Event::HandOver, _) => {
                 tracing::warn!(
                     "SIGUSR2 is ignored: this version cannot hand over to a new binary; restart it instead"
                 );
             }
-            Event::Terminate => match &mut ended {
-                None => {
-                    // Before the line in the log, so that health checks agree with it.
-                    systemd::stopping(service.drain() + END_LIMIT);
-                    tracing::info!("draining: running responses may finish; another signal stops at once");
-                    ended = Some(watch(service.wait()));
-                }
-                Some(ended) => {
-                    tracing::info!("stopping at once");
-                    service.stop();
-                    // Workers that are still busy after this end with the process.
-                    drop(tokio::time::timeout(STOP_LIMIT, ended).await);
-                    return;
-                }
-            },
-            Event::Ended => {
+            (Event::Terminate, Phase::Serving) => phase = begin_to_end(&mut service),
+            (Event::Terminate, _) => {
+                tracing::info!("stopping at once");
+                return stop(&mut service, phase).await;
+            }
+            (Event::Ended, _) => {
                 tracing::info!("stopped");
                 return;
             }
@@ -136,9 +174,54 @@ async fn obey(mut signals: Signals, mut service: impl Service) {
     }
 }
 
+/// The first signal to stop.
+fn begin_to_end(service: &mut impl Service) -> Phase {
+    let longest = service.begin_lame_duck();
+    if longest.is_zero() {
+        return drain(service);
+    }
+    systemd::stopping(longest + END_LIMIT);
+    tracing::info!(
+        "stopping: health checks fail and responses end their connections; listeners close in {longest:?}; \
+         another signal stops at once"
+    );
+    Phase::LameDuck(Instant::now() + longest)
+}
+
+fn drain(service: &mut impl Service) -> Phase {
+    // Before the line in the log, so that health checks agree with it.
+    systemd::stopping(service.drain() + END_LIMIT);
+    tracing::info!("draining: running responses may finish; another signal stops at once");
+    Phase::Draining(watch(service.wait()))
+}
+
+/// Another signal to stop: ends everything now.
+async fn stop(service: &mut impl Service, phase: Phase) {
+    let ended = match phase {
+        Phase::Draining(ended) => ended,
+        Phase::Serving | Phase::LameDuck(_) => {
+            // Closes the admin listener, and tells a successor that this process ends.
+            _ = service.drain();
+            watch(service.wait())
+        }
+    };
+    service.stop();
+    // Workers that are still busy after this end with the process.
+    drop(tokio::time::timeout(STOP_LIMIT, ended).await);
+}
+
 impl Signals {
-    async fn next_event(&mut self, ended: Option<&mut oneshot::Receiver<()>>, ticks: bool) -> Event {
-        let tick = Duration::from_millis(limits::WAITING_TIER_MILLISECONDS);
+    async fn next_event(
+        &mut self,
+        ended: Option<&mut oneshot::Receiver<()>>,
+        tick: Option<Duration>,
+    ) -> Event {
+        let ticked = async {
+            match tick {
+                Some(tick) => tokio::time::sleep(tick).await,
+                None => future::pending().await,
+            }
+        };
         let ended = async {
             match ended {
                 // Nothing is ever sent: the waiting thread drops its end.
@@ -149,11 +232,12 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => Event::Terminate,
             _ = self.interrupt.recv() => Event::Terminate,
+            _ = self.quit.recv() => Event::Terminate,
             _ = self.hangup.recv() => Event::Reload,
             _ = self.user1.recv() => Event::ReopenLogs,
             _ = self.user2.recv() => Event::HandOver,
             () = ended => Event::Ended,
-            () = tokio::time::sleep(tick), if ticks => Event::Tick,
+            () = ticked => Event::Tick,
         }
     }
 }

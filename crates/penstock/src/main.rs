@@ -10,6 +10,7 @@ mod control;
 mod descriptors;
 mod failure;
 mod logging;
+mod ports;
 mod privileges;
 mod self_signed;
 mod store_advice;

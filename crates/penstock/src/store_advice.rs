@@ -56,6 +56,13 @@ fn findings(facts: Result<StoreFacts, String>, deadline: Duration, judges: bool)
             .but(facts.forgets() && judges, "noeviction: the register of early data must forget nothing")
             .but(facts.forgets() && !judges, "noeviction, or purges and ticket keys may be dropped"),
     ];
+    if let Some(appends) = facts.appends {
+        let value = if appends { "each change" } else { "snapshots or nothing" };
+        let wanted = "appendonly yes: a store that starts from a snapshot lacks the last purges and strikes";
+        found.push(
+            finding("fleet_persistence", "persistence", value.to_owned(), PERSISTENCE).but(!appends, wanted),
+        );
+    }
     if let Some(ahead) = facts.clock_ahead {
         let value = format!("{ahead} s ahead of this machine's");
         let differs = ahead.unsigned_abs() > CLOCKS_SECONDS;
@@ -68,6 +75,7 @@ fn findings(facts: Result<StoreFacts, String>, deadline: Duration, judges: bool)
 const REACHED: &str = "edges share sessions, ticket keys, strikes and purges there; see docs/fleet.md";
 const LATENCY: &str = "a handshake waits for the store until fleet.deadline, then goes on without";
 const MEMORY: &str = "a store that uses all memory, or drops entries, fails edges without a warning";
+const PERSISTENCE: &str = "edges repeat purges that a restart lost, and take no early data for 90 seconds";
 const CLOCK: &str = "ticket keys and the register of early data compare times of several machines";
 
 fn finding(name: &'static str, what: &'static str, value: String, why: &'static str) -> StoreFinding {
@@ -103,6 +111,7 @@ mod tests {
             used_bytes: Some(1 << 20),
             max_bytes: Some(1 << 30),
             policy: Some("noeviction".to_owned()),
+            appends: Some(true),
             is_replica: false,
             clock_ahead: Some(-2),
         };
@@ -121,6 +130,12 @@ mod tests {
                 true,
                 "fleet_latency",
                 "less than 10ms, half of fleet.deadline",
+            ),
+            (
+                StoreFacts { appends: Some(false), ..fits.clone() },
+                true,
+                "fleet_persistence",
+                "appendonly yes: a store that starts from a snapshot lacks the last purges and strikes",
             ),
             (StoreFacts { max_bytes: None, ..fits.clone() }, true, "fleet_memory", "a bound, such as 3gb"),
             (

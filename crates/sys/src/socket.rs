@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::net::sockopt::set_tcp_quickack;
@@ -89,6 +90,67 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> Result<TcpListene
     let fail = |step| move |source| ListenError { address, step, source };
     let socket = new_socket(address).map_err(fail("socket"))?;
     socket.set_reuse_port(true).map_err(fail("SO_REUSEPORT"))?;
+    set_options(&socket, address, options)?;
+    socket.bind(&address.into()).map_err(fail("bind"))?;
+    begin(&socket, address, options)?;
+    Ok(socket.into())
+}
+
+/// Another descriptor of a listener that another process has opened, with these options. All its descriptors share one accept
+/// queue.
+///
+/// # Errors
+/// The step that failed; the options before it are set.
+pub fn share(given: &TcpListener, options: &ListenOptions) -> Result<TcpListener, ListenError> {
+    let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+    let address = given.local_addr().unwrap_or(unknown);
+    let fail = |step| move |source| ListenError { address, step, source };
+    let socket = Socket::from(given.try_clone().map_err(fail("dup"))?);
+    set_options(&socket, address, options)?;
+    begin(&socket, address, options)?;
+    Ok(socket.into())
+}
+
+/// The most sockets that a parent process may give.
+const GIVEN_MAX: i32 = 1024;
+
+/// Takes the listeners that a service manager has opened for this process (`LISTEN_PID` and `LISTEN_FDS` of sd_listen_fds(3)).
+/// Later calls get none.
+///
+/// # Errors
+/// A descriptor that is not open, or no listening TCP socket.
+pub fn given_listeners() -> io::Result<Vec<TcpListener>> {
+    static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    if number("LISTEN_PID") != Some(std::process::id()) || ARE_TAKEN.swap(true, Ordering::SeqCst) {
+        return Ok(Vec::new());
+    }
+    let count = number("LISTEN_FDS").and_then(|count| i32::try_from(count).ok()).unwrap_or(0).min(GIVEN_MAX);
+    (FIRST_GIVEN..FIRST_GIVEN + count).map(given_listener).collect()
+}
+
+/// The descriptor of the first socket (`SD_LISTEN_FDS_START`).
+const FIRST_GIVEN: RawFd = 3;
+
+fn given_listener(descriptor: RawFd) -> io::Result<TcpListener> {
+    // SAFETY: F_SETFD changes a flag of the descriptor, and fails if it is not open.
+    if unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and the service manager opened it for this process, which takes it once.
+    let socket = Socket::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    let is_tcp = matches!(socket.local_addr()?.domain(), Domain::IPV4 | Domain::IPV6);
+    if !is_tcp || socket.r#type()? != Type::STREAM || !socket.is_listener()? {
+        let what = format!("descriptor {descriptor} is no listening TCP socket");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Sets the options that connections inherit.
+fn set_options(socket: &Socket, address: SocketAddr, options: &ListenOptions) -> Result<(), ListenError> {
+    let fail = |step| move |source| ListenError { address, step, source };
     if let Some(bytes) = options.send_buffer {
         socket.set_send_buffer_size(bytes).map_err(fail("send_buffer"))?;
     }
@@ -105,18 +167,22 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> Result<TcpListene
     socket.set_tcp_nodelay(true).map_err(fail("TCP_NODELAY"))?;
     if !options.defer_accept.is_zero() {
         let seconds = i32::try_from(options.defer_accept.as_secs().max(1)).unwrap_or(i32::MAX);
-        set_tcp_option(&socket, libc::TCP_DEFER_ACCEPT, seconds).map_err(fail("defer_accept"))?;
+        set_tcp_option(socket, libc::TCP_DEFER_ACCEPT, seconds).map_err(fail("defer_accept"))?;
     }
-    socket.bind(&address.into()).map_err(fail("bind"))?;
+    Ok(())
+}
+
+fn begin(socket: &Socket, address: SocketAddr, options: &ListenOptions) -> Result<(), ListenError> {
+    let fail = |step| move |source| ListenError { address, step, source };
     let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
     socket.listen(backlog).map_err(fail("listen"))?;
     // listen(2) resets it. Where it fails, the first bytes are acknowledged at once, as usual.
-    let _delayed = set_tcp_quickack(&socket, false);
+    let _delayed = set_tcp_quickack(socket, false);
     if options.fast_open > 0 {
         let queue = i32::try_from(options.fast_open).unwrap_or(i32::MAX);
-        set_tcp_option(&socket, libc::TCP_FASTOPEN, queue).map_err(fail("fast_open"))?;
+        set_tcp_option(socket, libc::TCP_FASTOPEN, queue).map_err(fail("fast_open"))?;
     }
-    Ok(socket.into())
+    Ok(())
 }
 
 fn new_socket(address: SocketAddr) -> io::Result<Socket> {

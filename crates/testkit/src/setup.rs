@@ -40,7 +40,7 @@ impl Setup {
             whole: None,
             access_log: None,
         };
-        setup.limits("connections: 2000, open_files: 1000, drain_deadline: 3s")
+        setup.limits("connections: 2000, open_files: 1000, lame_duck: 0, drain_deadline: 3s")
     }
 
     /// Replaces the listeners. Each is the inside of a YAML map such as `tls: true, backlog: 16`; without an
@@ -69,7 +69,7 @@ impl Setup {
     }
 
     /// Sets limits: `head_deadline: 1s`, or several with commas. Already set are connections and open files (to what
-    /// any machine allows) and the drain deadline.
+    /// any machine allows), the drain deadline, and no lame duck.
     pub fn limits(mut self, limits: &str) -> Self {
         for limit in limits.split(", ") {
             let (key, value) = limit.split_once(": ").expect("key: value");

@@ -13,7 +13,7 @@ use crate::process::Process;
 use crate::program::disk_directory;
 use crate::tool::Tool;
 
-/// A store that keeps everything in memory: one that is started again is empty.
+/// A store that keeps everything in memory: one that is started again is empty, unless a SAVE made a snapshot.
 pub struct Store {
     address: ReservedAddress,
     directory: TempDir,
@@ -40,7 +40,7 @@ impl Store {
         Some(store)
     }
 
-    /// Starts it after [`Self::kill`], empty.
+    /// Starts it after [`Self::kill`]: empty, or as it was at the last SAVE.
     pub fn start_again(&mut self) {
         let mut command = Command::new(self.program);
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"]);

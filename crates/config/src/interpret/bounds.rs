@@ -17,6 +17,7 @@ pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader
     let many = 1..=u64::from(u32::MAX);
     let deadline = Duration::from_millis(100)..=Duration::from_secs(600);
     let fields = 1..=limits::HEAD_FIELDS_MAX;
+    let lame_duck = Duration::ZERO..=Duration::from_secs(limits::LAME_DUCK_SECONDS_MAX);
     let limits = Limits {
         head_deadline: reader.time(
             "head_deadline",
@@ -64,6 +65,7 @@ pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader
             &(16..=1_000_000),
             default.open_files,
         ),
+        lame_duck: reader.time("lame_duck", raw.lame_duck.as_ref(), &lame_duck, default.lame_duck),
         drain_deadline: reader.time(
             "drain_deadline",
             raw.drain_deadline.as_ref(),

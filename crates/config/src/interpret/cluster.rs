@@ -68,6 +68,7 @@ pub(super) fn cluster(
         tls: raw.ca.is_some(),
         protocols: HttpVersions::H1,
         proxy_protocol: false,
+        health: None,
         socket: default_options(),
     };
     let nodes = nodes.into_iter().map(|(node, _)| node).collect();

@@ -7,6 +7,7 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 use serde_saphyr::Spanned;
 
+use super::origins::is_path;
 use super::reader::Reader;
 use crate::limits;
 use crate::model::{Admin, Listener};
@@ -90,8 +91,19 @@ fn listener(section: &Spanned<raw::Listener>, reader: &mut Reader<'_>) -> Option
     let tls = reader.flag("tls", raw.tls.as_ref(), false);
     let protocols = protocols(raw.protocols.as_ref(), tls, reader);
     let proxy_protocol = reader.flag("proxy_protocol", raw.proxy_protocol.as_ref(), false);
+    let health = raw.health.as_ref().and_then(|text| health(text, reader));
     let socket = options(raw, reader);
-    Some(Listener { address: address?, tls, protocols, proxy_protocol, socket })
+    Some(Listener { address: address?, tls, protocols, proxy_protocol, health, socket })
+}
+
+/// A path of health checks, which has no query.
+fn health(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
+    if is_path(&text.value) && !text.value.contains('?') {
+        return Some(text.value.clone());
+    }
+    let what = format!("health: `{}` is not a path", text.value.escape_debug());
+    reader.fault(position(text), what, "write a path such as /healthz");
+    None
 }
 
 /// The versions of HTTP without a list. Clients of plain HTTP cannot negotiate, so HTTP/2 has to be listed there.

@@ -351,10 +351,15 @@ fn health(section: Option<&Spanned<raw::Health>>, reader: &mut Reader<'_>) -> He
 
 fn check_path(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
     let path = text.value.as_str();
-    let fine = |byte: u8| byte.is_ascii_graphic() && !b"#\\\"<>^`{|}".contains(&byte);
-    if path.starts_with('/') && path.bytes().all(fine) {
+    if is_path(path) {
         return Some(path.to_owned());
     }
     reader.fault(position(text), format!("path: `{path}` is not a path"), "write a path such as /healthz");
     None
+}
+
+/// Whether this is a path, perhaps with a query, that a request can have.
+pub(super) fn is_path(path: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_graphic() && !b"#\\\"<>^`{|}".contains(&byte);
+    path.starts_with('/') && path.bytes().all(fine)
 }

@@ -87,6 +87,9 @@ pub const PEER_LOAD_BUSY_THOUSANDTHS: u64 = 700;
 /// each.
 pub const PEER_OUTGOING: usize = 65_536;
 
+/// Bytes of the names of nodes that have missed a purge, as other nodes are told them.
+pub const PEER_MISSING_BYTES: usize = 4096;
+
 /// Purges kept for nodes that have not confirmed them; beyond that they become one of everything.
 pub const PEER_MISSED_PURGES: usize = 256;
 

@@ -51,7 +51,9 @@ pub struct Limits {
     pub open_files: usize,
     /// Requests that wait for one fetch from an origin.
     pub waiters_per_fill: usize,
-    /// How long running responses may take after a signal to stop.
+    /// How long the server goes on accepting after a signal to stop.
+    pub lame_duck: Duration,
+    /// How long running responses may take after that.
     pub drain_deadline: Duration,
 }
 
@@ -80,6 +82,7 @@ impl Default for Limits {
             fetches_per_network: limits::FETCHES_PER_NETWORK,
             open_files: limits::OPEN_FILES_PER_WORKER,
             waiters_per_fill: limits::WAITERS_PER_FILL,
+            lame_duck: Duration::from_secs(limits::LAME_DUCK_SECONDS),
             drain_deadline: Duration::from_secs(limits::DRAIN_DEADLINE_SECONDS),
         }
     }

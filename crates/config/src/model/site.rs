@@ -82,7 +82,7 @@ impl fmt::Display for HostPattern {
 pub struct SiteCache {
     /// Freshness of successful responses without explicit freshness.
     pub default_ttl: Duration,
-    /// Freshness of 404 and 410 without explicit freshness.
+    /// Freshness of 404, 405, 410, 414 and 501 without explicit freshness.
     pub missing_ttl: Duration,
     /// Fields of requests that go to the origin, in lower case.
     pub vary: Vec<String>,

@@ -80,6 +80,7 @@ listeners:
     defer_accept: 5s
     backlog: 128
     proxy_protocol: true
+    health: /up.txt
 tls:
   certificates: [{chain: ec.crt, key: ec.key}]
 sites: [{origin: {directory: video}}]
@@ -93,6 +94,7 @@ log: {access: access.jsonl}
     let listener = &config.listeners[0];
     assert_eq!(listener.address, "[::1]:8443".parse().unwrap());
     assert!(listener.tls && listener.proxy_protocol);
+    assert_eq!(listener.health.as_deref(), Some("/up.txt"));
     assert_eq!(listener.protocols, HttpVersions { h1: false, h2: true });
     assert_eq!(listener.socket.send_buffer, Some(4 * 1024 * 1024));
     assert_eq!(listener.socket.receive_buffer, Some(64 * 1024));
@@ -254,6 +256,7 @@ limits:
   fetches_per_network: 19
   open_files: 16
   waiters_per_fill: 17
+  lame_duck: 20s
   drain_deadline: 0
 ";
     let limits = Fixture::new().read(&around(lines)).unwrap().limits;
@@ -280,6 +283,7 @@ limits:
         fetches_per_network: 19,
         open_files: 16,
         waiters_per_fill: 17,
+        lame_duck: Duration::from_secs(20),
         drain_deadline: Duration::ZERO,
     };
     assert_eq!(limits, wanted);

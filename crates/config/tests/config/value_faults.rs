@@ -118,6 +118,7 @@ listeners:
     defer_accept: 10m
     backlog: 0
     proxy_protocol: v2
+    health: /up?x
 sites: [{origin: {directory: video}}]
 ";
     assert_eq!(
@@ -133,6 +134,7 @@ sites: [{origin: {directory: video}}]
             "edge.yaml:8: defer_accept: 10m is out of range; write a time from 0 to 5m",
             "edge.yaml:9: backlog: 0 is out of range; write a number from 1 to 1048576",
             "edge.yaml:10: proxy_protocol: `v2` is neither true nor false; write true or false",
+            "edge.yaml:11: health: `/up?x` is not a path; write a path such as /healthz",
         ]
     );
 }

@@ -198,7 +198,7 @@ fn words_of_answer(lookup: &Lookup, answer: &ObjectMetadata) -> Option<OwnWords>
     let words = lookup.own_words(answer.varies_by())?;
     match answer.status {
         200..300 => None,
-        300 | 301 | 308 | 404 | 410 | 414 | 501 if !words.early && words.loops.is_none() => None,
+        300 | 301 | 308 | 404 | 405 | 410 | 414 | 501 if !words.early && words.loops.is_none() => None,
         _ => Some(words),
     }
 }

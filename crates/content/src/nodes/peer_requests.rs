@@ -9,7 +9,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use penstock_cache::Presence;
-use penstock_cache::purge::{Pattern, Scope};
 use penstock_http::range::{Ranges, select};
 use penstock_http::{Method, Request, Status};
 
@@ -18,6 +17,8 @@ use crate::cached::{LookupResult, find_fresh};
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fill::slices_of;
+use crate::nodes::purge_cluster::learn_missed;
+use crate::nodes::purge_fields::{missing_nodes, pattern, value};
 use crate::peers::peer_fields as fields;
 use crate::peers::{ALIVE, Peers};
 use crate::pipeline::{from_cache, from_object};
@@ -55,24 +56,17 @@ pub(crate) async fn respond_to_peer(
         (Method::Other(_), Some(site)) => forget(&exchange, service, site),
         (Method::Other(_), None) if value(request, fields::PURGE).is_some() => {
             service.peers.note_purge(context.now());
-            purge(&exchange, service.store).await
+            purge(&exchange, service.store, service.peers).await
         }
         _ => exchange.page(Status::NotFound),
     };
     response.fields.writer().field(fields::LOAD, fields::load_text(service.peers.own_load()));
-    if let Body::Stream(stream) = &mut response.body
+    if let Body::Stream(_, stream) = &mut response.body
         && let ChunkSource::Object(stream) = &mut stream.1
     {
         stream.serving = Some(serving);
     }
     response
-}
-
-/// The one value of a field.
-fn value<'r>(request: &Request<'r>, name: &str) -> Option<&'r [u8]> {
-    let mut values = request.values(name);
-    let first = values.next()?;
-    values.next().is_none().then_some(first)
 }
 
 async fn object(mut exchange: Exchange<'_>, service: PeerService<'_>, identity: &[u8]) -> Response {
@@ -144,12 +138,18 @@ async fn held(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<Store>)
 }
 
 /// Purges here what another node was told to purge. The answer comes when the purge is in force.
-async fn purge(exchange: &Exchange<'_>, store: Option<&Arc<Store>>) -> Response {
+async fn purge(exchange: &Exchange<'_>, store: Option<&Arc<Store>>, peers: &Arc<Peers>) -> Response {
     let Some((pattern, soft)) = pattern(exchange.request) else { return exchange.page(Status::BadRequest) };
     let done = || Response::without_content(Status::NoContent.code(), Fields::new());
     let Some(store) = store.map(Arc::clone) else { return done() };
+    let told = value(exchange.request, fields::PURGE_MISSING).and_then(missing_nodes);
+    let peers = Arc::clone(peers);
     let purging = exchange.context.io.run(move || {
         let clock = Clock::system();
+        // First: nothing is asked of these nodes once the purge is in force here.
+        if let Some(told) = told {
+            learn_missed(&store, &peers, (&pattern, soft), told);
+        }
         store.purge_pattern(&pattern, soft, (clock.now(), clock.wall())).map(drop)
     });
     let outcome = match purging {
@@ -164,40 +164,4 @@ async fn purge(exchange: &Exchange<'_>, store: Option<&Arc<Store>>) -> Response 
         }
         Err(_) => exchange.page(Status::ServiceUnavailable),
     }
-}
-
-const SOFT: &str = "; soft";
-
-/// The fields of a request that orders a purge.
-pub(crate) fn purge_fields(pattern: &Pattern, soft: bool) -> Vec<(&'static str, String)> {
-    let (kind, value) = match &pattern.scope {
-        Scope::Name(name) => ("name", name.as_str()),
-        Scope::Prefix(start) => ("prefix", start.as_str()),
-        Scope::Tag(tag) => ("tag", tag.as_str()),
-        Scope::Everything => ("everything", ""),
-    };
-    let mode = if soft { SOFT } else { "" };
-    let site = pattern.place.as_ref().map(|place| (fields::PURGE_SITE, fields::escape(place.as_bytes())));
-    [(fields::PURGE, format!("{kind}{mode}")), (fields::PURGE_VALUE, fields::escape(value.as_bytes()))]
-        .into_iter()
-        .chain(site)
-        .collect()
-}
-
-fn pattern(request: &Request<'_>) -> Option<(Pattern, bool)> {
-    let kind = str::from_utf8(value(request, fields::PURGE)?).ok()?;
-    let (kind, soft) = kind.strip_suffix(SOFT).map_or((kind, false), |kind| (kind, true));
-    let text = fields::unescape(value(request, fields::PURGE_VALUE).unwrap_or_default())?;
-    let scope = match kind {
-        "name" => Scope::Name(text),
-        "prefix" => Scope::Prefix(text),
-        "tag" => Scope::Tag(text),
-        "everything" => Scope::Everything,
-        _ => return None,
-    };
-    let place = match value(request, fields::PURGE_SITE) {
-        Some(site) => Some(fields::unescape(site)?),
-        None => None,
-    };
-    Some((Pattern { place, scope }, soft))
 }

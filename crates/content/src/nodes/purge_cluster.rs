@@ -4,6 +4,10 @@
 //! other, one that has purged may fetch the old object again from one that has not. Each round purges all nodes after
 //! all have ended the round before: old objects are left one step further from the origin after each round, and there are
 //! as many rounds as steps. No clock is compared with that of another node.
+//!
+//! A node that does not confirm a round may hand out old objects like an origin that has them. The next round names it: no
+//! node asks it for objects any more, and each repeats the purge once the node that took the order is away. After that
+//! there are as many rounds again.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,9 +21,10 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 
 use crate::clock::Clock;
-use crate::nodes::peer_requests::purge_fields;
 use crate::nodes::purge::{PurgeFailure, PurgeOrder, Purged, PurgedNodes, pattern};
-use crate::peers::{ALIVE, Peer, Peers};
+use crate::nodes::purge_fields::{missing_text, purge_fields};
+use crate::peers::peer_fields::PURGE_MISSING;
+use crate::peers::{ALIVE, MissedPurge, MissingNodes, Peer, Peers, nanoseconds};
 use crate::site_table::SiteTable;
 use crate::store::Store;
 
@@ -39,8 +44,10 @@ pub fn purge_cluster(
     peers: &Peers,
 ) -> Result<Purged, PurgeFailure> {
     let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
-    let Rounds { objects, nodes, kept } = in_rounds(store, peers, &pattern, order.soft);
-    peers.missed.add(&pattern, order.soft, &nodes.missing, Clock::system().now());
+    let ordered = nanoseconds(Clock::system().wall());
+    let purge = Ordered { pattern: &pattern, soft: order.soft, number: ordered };
+    let Rounds { objects, nodes, kept } = in_rounds(store, peers, &purge, Last::None);
+    peers.missed.add(&pattern, order.soft, &nodes.missing, ordered, Clock::system().now());
     let missed_kept = keep_missed(store, peers).map_err(PurgeFailure::NotKept);
     kept.and(missed_kept)?;
     Ok(Purged { objects, cluster: Some(nodes) })
@@ -64,6 +71,16 @@ fn keep_missed(store: &Store, peers: &Peers) -> Result<(), NotKept> {
     store.purges.keep_undelivered(|| peers.missed.undelivered((clock.now(), clock.wall())))
 }
 
+/// Notes what another node tells of a purge that nodes have missed, for the next process too.
+pub(crate) fn learn_missed(store: &Store, peers: &Peers, purge: (&Pattern, bool), told: MissingNodes) {
+    let is_other = |name: &str| peers.is_other(name);
+    if peers.missed.learn(purge.0, purge.1, told, is_other, Clock::system().now())
+        && let Err(error) = keep_missed(store, peers)
+    {
+        tracing::error!("a purge that other nodes have missed is not known to the next process: {error}");
+    }
+}
+
 /// Repeats a purge that nodes have missed, on a thread of its own, if one of these nodes answers again. To be called about
 /// once a second by any number of workers.
 ///
@@ -74,12 +91,15 @@ pub fn repeat_missed_purges(store: &Arc<Store>, peers: &Arc<Peers>) {
     if store.purges.take_outdated() {
         keep_missed_again(Arc::clone(store), Arc::clone(peers));
     }
-    let Some(missed) = peers.missed.claim(|name| peers.is_up(name), Clock::system().now()) else { return };
+    let (is_up, is_first) =
+        (|name: &str| peers.is_up(name), |purge: &MissedPurge| peers.is_first_with(purge));
+    let Some(missed) = peers.missed.claim(is_up, is_first, Clock::system().now()) else { return };
     let (store, peers) = (Arc::clone(store), Arc::clone(peers));
     let claimed = (missed.clone(), Arc::clone(&peers));
     let repeat = move || {
+        let purge = Ordered { pattern: &missed.pattern, soft: missed.soft, number: missed.ordered };
         let Rounds { nodes: PurgedNodes { missing, .. }, kept, .. } =
-            in_rounds(&store, &peers, &missed.pattern, missed.soft);
+            in_rounds(&store, &peers, &purge, Last::Settles);
         if let Err(failure) = kept {
             tracing::error!("a purge that nodes had missed: {failure}");
         }
@@ -111,6 +131,21 @@ fn keep_missed_again(store: Arc<Store>, peers: Arc<Peers>) {
     }
 }
 
+/// A purge that is carried out.
+struct Ordered<'p> {
+    pattern: &'p Pattern,
+    soft: bool,
+    number: u64,
+}
+
+/// What follows the rounds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    None,
+    /// The other nodes are told that all have confirmed the purge but those that are named.
+    Settles,
+}
+
 /// How a purge went.
 struct Rounds {
     /// The number of objects here.
@@ -122,12 +157,12 @@ struct Rounds {
 }
 
 /// All rounds of a purge.
-fn in_rounds(store: &Store, peers: &Peers, pattern: &Pattern, soft: bool) -> Rounds {
+fn in_rounds(store: &Store, peers: &Peers, purge: &Ordered<'_>, last: Last) -> Rounds {
     let (mut objects, mut kept) = (None, Ok(()));
     let mut here = || {
         let clock = Clock::system();
         peers.note_purge(clock.now());
-        match store.purge_pattern(pattern, soft, (clock.now(), clock.wall())) {
+        match store.purge_pattern(purge.pattern, purge.soft, (clock.now(), clock.wall())) {
             Ok(purged) => drop(objects.get_or_insert(purged.objects)),
             Err(failure) => kept = Err(failure),
         }
@@ -142,10 +177,26 @@ fn in_rounds(store: &Store, peers: &Peers, pattern: &Pattern, soft: bool) -> Rou
     };
     let purging = async {
         let connections = Rc::new(Connections::default());
-        let mut missing = Vec::new();
-        for _ in 0..ROUNDS {
+        let mut missing: Vec<String> = Vec::new();
+        let told = |missing: &[String], settled| {
+            let (ordered, taker) = (purge.number, peers.own_name().to_owned());
+            request(purge, Some(MissingNodes { ordered, taker, nodes: missing.to_vec(), settled }))
+        };
+        let mut left = ROUNDS;
+        while left > 0 {
             here();
-            ask_others(&connections, &others, &request(pattern, soft), &mut missing).await;
+            let known = missing.len();
+            let fetch = if known == 0 { request(purge, None) } else { told(&missing, false) };
+            ask_others(&connections, &others, &fetch, &mut missing).await;
+            left = if missing.len() > known && missing.len() < others.len() { ROUNDS } else { left - 1 };
+            // From here on this node does not ask them either.
+            if missing.len() > known {
+                let now = Clock::system().now();
+                peers.missed.mark(purge.pattern, purge.soft, &missing, purge.number, now);
+            }
+        }
+        if last == Last::Settles {
+            ask_others(&connections, &others, &told(&missing, true), &mut missing).await;
         }
         let confirmed = names().filter(|name| !missing.contains(name)).collect();
         PurgedNodes { confirmed, missing }
@@ -180,9 +231,10 @@ async fn ask_others(
     }
 }
 
-fn request(pattern: &Pattern, soft: bool) -> Fetch {
+fn request(purge: &Ordered<'_>, missing: Option<MissingNodes>) -> Fetch {
     let mut fetch = Fetch { method: Method::POST, bare: true, ..Fetch::get(ALIVE) };
-    for (name, value) in purge_fields(pattern, soft) {
+    let missing = missing.and_then(|missing| missing_text(&missing)).map(|text| (PURGE_MISSING, text));
+    for (name, value) in purge_fields(purge.pattern, purge.soft).into_iter().chain(missing) {
         if let Ok(value) = HeaderValue::from_str(&value) {
             fetch.fields.insert(HeaderName::from_static(name), value);
         }

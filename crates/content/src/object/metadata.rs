@@ -111,15 +111,15 @@ impl FieldLines<'_> {
         self.packed().has(name)
     }
 
-    /// Writes the lines without those of the field `left_out`.
-    pub(crate) fn write(&self, head: &mut HeadWriter<'_>, left_out: Option<&str>) {
+    /// Writes the lines without those of the fields `left_out`.
+    pub(crate) fn write(&self, head: &mut HeadWriter<'_>, left_out: &[&str]) {
         self.packed().write(head, left_out);
     }
 
     /// The lines as the origin sent them.
     fn unpacked(&self) -> Vec<u8> {
         let mut lines = Vec::with_capacity(512);
-        self.write(&mut HeadWriter::continuing(&mut lines), None);
+        self.write(&mut HeadWriter::continuing(&mut lines), &[]);
         lines
     }
 }

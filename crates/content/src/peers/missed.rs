@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_cache::purge::{Pattern, Scope, UndeliveredPurge};
 use penstock_config::limits;
@@ -16,8 +16,24 @@ pub(crate) struct MissedPurge {
     pub(crate) pattern: Pattern,
     pub(crate) soft: bool,
     pub(crate) nodes: BTreeSet<String>,
-    /// When it was ordered.
+    /// When this node got to know it.
     since: Instant,
+    /// Tells orders of the same purge apart: the later one has the greater number.
+    pub(crate) ordered: u64,
+    /// The node that repeats it, if that is another one. This node does so once that one is away.
+    taker: Option<String>,
+}
+
+/// What another node tells with a purge: who has missed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MissingNodes {
+    /// See [`MissedPurge::ordered`].
+    pub(crate) ordered: u64,
+    /// The node that repeats it.
+    pub(crate) taker: String,
+    pub(crate) nodes: Vec<String>,
+    /// Whether all other members of the cluster have confirmed it.
+    pub(crate) settled: bool,
 }
 
 /// The purges, oldest first. Bounded in number, bytes and time: too many become one purge of everything.
@@ -39,11 +55,21 @@ struct List {
     not_before: Option<Instant>,
     /// and after a failure not for so long.
     pause: Duration,
+    /// Since when another node in the place of one that is away should have repeated a purge.
+    expected: Option<Instant>,
 }
 
 const KEPT: Duration = Duration::from_secs(limits::PEER_MISSED_SECONDS);
+/// How long the first of the nodes that know a purge may take to repeat it, before the others do so too.
+const EXPECTED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(limits::PEER_REPEAT_SECONDS_MAX);
+
+/// Nanoseconds since 1970, as the number of an order.
+pub(crate) fn nanoseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
 
 impl MissedPurges {
     /// Number of purges that a node has missed.
@@ -54,21 +80,78 @@ impl MissedPurges {
         self.lock().purges.iter().filter(|purge| purge.nodes.contains(node)).count()
     }
 
-    /// Notes a purge that these nodes have missed. Nodes that have left the cluster have missed it too.
-    pub(crate) fn add(&self, pattern: &Pattern, soft: bool, nodes: &[String], now: Instant) {
+    /// Notes a purge of this node that these nodes have missed. Nodes that have left the cluster have missed it too.
+    pub(crate) fn add(&self, pattern: &Pattern, soft: bool, nodes: &[String], ordered: u64, now: Instant) {
         let mut list = self.lock();
         list.departed.retain(|_, since| now.saturating_duration_since(*since) < KEPT);
         let mut nodes: BTreeSet<String> = nodes.iter().chain(list.departed.keys()).cloned().collect();
-        let is_same = |known: &MissedPurge| known.pattern == *pattern && known.soft == soft;
-        if let Some(place) = list.purges.iter().position(is_same) {
-            nodes.extend(list.purges.remove(place).into_iter().flat_map(|known| known.nodes));
+        let mut ordered = ordered;
+        if let Some(place) = list.place(pattern, soft)
+            && let Some(known) = list.purges.remove(place)
+        {
+            nodes.extend(known.nodes);
+            ordered = ordered.max(known.ordered);
         }
-        if nodes.is_empty() {
+        if !nodes.is_empty() {
+            let pattern = pattern.clone();
+            list.purges.push_back(MissedPurge { pattern, soft, nodes, since: now, ordered, taker: None });
+            list.bound(now);
+        }
+        self.count(&list);
+    }
+
+    /// The same while the purge is under way. One that is known from before is no younger for it.
+    pub(crate) fn mark(&self, pattern: &Pattern, soft: bool, nodes: &[String], ordered: u64, now: Instant) {
+        let mut list = self.lock();
+        let known = list.place(pattern, soft).and_then(|place| list.purges.get_mut(place));
+        if let Some(known) = known {
+            known.nodes.extend(nodes.iter().cloned());
             return;
         }
-        list.purges.push_back(MissedPurge { pattern: pattern.clone(), soft, nodes, since: now });
-        list.bound(now);
+        drop(list);
+        self.add(pattern, soft, nodes, ordered, now);
+    }
+
+    /// Notes what another node tells of a purge. Returns whether that changed anything.
+    pub(crate) fn learn(
+        &self,
+        pattern: &Pattern,
+        soft: bool,
+        told: MissingNodes,
+        is_other: impl Fn(&str) -> bool,
+        now: Instant,
+    ) -> bool {
+        let MissingNodes { ordered, taker, nodes, settled } = told;
+        let nodes: BTreeSet<String> = nodes.into_iter().filter(|node| is_other(node)).collect();
+        let mut list = self.lock();
+        let place = list.place(pattern, soft);
+        let known = place.and_then(|place| list.purges.get_mut(place));
+        let is_changed = match known {
+            None if nodes.is_empty() || settled => false,
+            None => {
+                let (pattern, taker) = (pattern.clone(), Some(taker));
+                list.purges.push_back(MissedPurge { pattern, soft, nodes, since: now, ordered, taker });
+                list.bound(now);
+                true
+            }
+            // An older order says nothing of the newer one.
+            Some(known) if settled && known.ordered > ordered => false,
+            Some(known) => {
+                let before = known.clone();
+                if settled {
+                    known.nodes.retain(|node| !is_other(node));
+                }
+                known.nodes.extend(nodes);
+                if known.ordered < ordered {
+                    (known.ordered, known.taker, known.since) = (ordered, Some(taker), now);
+                }
+                let is_changed = *known != before;
+                list.purges.retain(|purge| !purge.nodes.is_empty());
+                is_changed
+            }
+        };
         self.count(&list);
+        is_changed
     }
 
     /// Adds purges that an earlier process could not deliver. Those that any node may have missed count for all `others`.
@@ -87,7 +170,11 @@ impl MissedPurges {
             let known = list.purges.iter_mut().find(|known| known.pattern == pattern && known.soft == soft);
             match known {
                 Some(known) => known.nodes.extend(nodes),
-                None => list.purges.push_front(MissedPurge { pattern, soft, nodes, since }),
+                None => {
+                    let ordered = nanoseconds(now.1.checked_sub(age).unwrap_or(now.1));
+                    let purge = MissedPurge { pattern, soft, nodes, since, ordered, taker: None };
+                    list.purges.push_front(purge);
+                }
             }
         }
         list.bound(now.0);
@@ -111,7 +198,16 @@ impl MissedPurges {
     }
 
     /// Claims the oldest purge that one of its nodes can confirm now; the caller repeats it and calls [`Self::repeated`].
-    pub(crate) fn claim(&self, is_up: impl Fn(&str) -> bool, now: Instant) -> Option<MissedPurge> {
+    ///
+    /// A purge of another node is claimed while that one is away: by the node that is first among the others, as
+    /// `is_first` says, or by all of them if that one does not do so for a while. If the other node answers it may have
+    /// lost the purge, so it is claimed after a longer while.
+    pub(crate) fn claim(
+        &self,
+        is_up: impl Fn(&str) -> bool,
+        is_first: impl Fn(&MissedPurge) -> bool,
+        now: Instant,
+    ) -> Option<MissedPurge> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -122,7 +218,20 @@ impl MissedPurges {
         if list.is_repeating || list.not_before.is_some_and(|then| now < then) {
             return None;
         }
-        let due = list.purges.iter().find(|purge| purge.nodes.iter().any(|node| is_up(node))).cloned()?;
+        let List { purges, expected, .. } = &mut *list;
+        let can_confirm = |purge: &&MissedPurge| purge.nodes.iter().any(|node| is_up(node));
+        let mut due = purges.iter().filter(can_confirm).peekable();
+        if due.peek().is_none() {
+            *expected = None;
+            return None;
+        }
+        let waited = now.saturating_duration_since(*expected.get_or_insert(now));
+        let is_due = |purge: &&MissedPurge| match &purge.taker {
+            None => true,
+            Some(taker) if is_up(taker) && !purge.nodes.contains(taker) => waited >= 3 * EXPECTED,
+            Some(_) => waited >= EXPECTED || is_first(purge),
+        };
+        let due = due.find(is_due).cloned()?;
         list.is_repeating = true;
         Some(due)
     }
@@ -137,10 +246,11 @@ impl MissedPurges {
     ) {
         let mut list = self.lock();
         list.is_repeating = false;
-        let is_same = |known: &MissedPurge| known.pattern == purge.pattern && known.soft == purge.soft;
         let mut progress = false;
-        if let Some(place) = list.purges.iter().position(is_same) {
-            let known = &mut list.purges[place];
+        // One that was ordered again meanwhile may have been missed again.
+        if let Some(place) = list.place(&purge.pattern, purge.soft)
+            && let Some(known) = list.purges.get_mut(place).filter(|known| known.ordered <= purge.ordered)
+        {
             let before = known.nodes.len();
             known.nodes.retain(|node| missing.contains(node) || !is_member(node));
             progress = known.nodes.len() < before;
@@ -185,21 +295,26 @@ impl MissedPurges {
 }
 
 impl List {
+    fn place(&self, pattern: &Pattern, soft: bool) -> Option<usize> {
+        self.purges.iter().position(|known| known.pattern == *pattern && known.soft == soft)
+    }
+
     fn bound(&mut self, now: Instant) {
         let bytes: usize = self.purges.iter().map(|purge| purge.pattern.bytes()).sum();
         if self.purges.len() <= limits::PEER_MISSED_PURGES && bytes <= limits::PEER_MISSED_PURGE_BYTES {
             return;
         }
+        let ordered = self.purges.iter().map(|purge| purge.ordered).max().unwrap_or_default();
         let nodes = self.purges.drain(..).flat_map(|purge| purge.nodes).collect();
-        let everything = Pattern { place: None, scope: Scope::Everything };
-        self.purges.push_back(MissedPurge { pattern: everything, soft: false, nodes, since: now });
+        let pattern = Pattern { place: None, scope: Scope::Everything };
+        // This node repeats it: the others have it in other words.
+        let everything = MissedPurge { pattern, soft: false, nodes, since: now, ordered, taker: None };
+        self.purges.push_back(everything);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use super::*;
 
     fn tag(text: &str) -> Pattern {
@@ -214,35 +329,72 @@ mod tests {
     fn a_purge_is_repeated_once_a_node_that_missed_it_answers_until_all_have_confirmed() {
         let now = Instant::now();
         let missed = MissedPurges::default();
-        missed.add(&tag("a"), false, &[], now);
+        missed.add(&tag("a"), false, &[], 1, now);
         assert_eq!(missed.of("e1"), 0, "all have confirmed it");
-        missed.add(&tag("a"), false, &nodes(&["e1", "e2"]), now);
+        missed.add(&tag("a"), false, &nodes(&["e1", "e2"]), 1, now);
         assert_eq!((missed.of("e1"), missed.of("e2"), missed.of("e3")), (1, 1, 0));
-        assert_eq!(missed.claim(|_| false, now), None);
-        let purge = missed.claim(|node| node == "e2", now).unwrap();
+        assert_eq!(missed.claim(|_| false, |_| true, now), None);
+        let purge = missed.claim(|node| node == "e2", |_| true, now).unwrap();
         assert_eq!(purge.pattern, tag("a"));
-        assert_eq!(missed.claim(|_| true, now), None, "one at a time");
+        assert_eq!(missed.claim(|_| true, |_| true, now), None, "one at a time");
         missed.repeated(&purge, &nodes(&["e1"]), |_| true, now);
         assert_eq!((missed.of("e1"), missed.of("e2")), (1, 0));
-        let purge = missed.claim(|node| node == "e1", now).unwrap();
+        let purge = missed.claim(|node| node == "e1", |_| true, now).unwrap();
         missed.repeated(&purge, &[], |_| true, now);
-        assert_eq!((missed.of("e1"), missed.claim(|_| true, now)), (0, None));
+        assert_eq!((missed.of("e1"), missed.claim(|_| true, |_| true, now)), (0, None));
+    }
+
+    #[test]
+    fn a_node_repeats_the_purge_of_another_one_that_is_away() {
+        let now = Instant::now();
+        let missed = MissedPurges::default();
+        let told = |ordered, missing: &[&str], settled| MissingNodes {
+            ordered,
+            taker: "e1".to_owned(),
+            nodes: nodes(missing),
+            settled,
+        };
+        let learn = |told| missed.learn(&tag("a"), false, told, |node| node != "own", now);
+        assert!(!learn(told(5, &["own"], false)), "this node knows that it has confirmed it");
+        assert!(learn(told(5, &["e3", "own"], false)) && !learn(told(5, &["e3"], false)));
+        assert_eq!((missed.of("e3"), missed.of("own")), (1, 0));
+        let all_up = missed.claim(|_| true, |_| true, now);
+        assert_eq!(all_up, None, "the node that took the order does so");
+        assert!(missed.claim(|_| true, |_| false, now + 3 * EXPECTED).is_some(), "which has lost it");
+        missed.lock().is_repeating = false;
+        let is_up = |node: &str| node != "e1";
+        assert_eq!(missed.claim(is_up, |_| false, now), None, "another node is first");
+        let late = now + EXPECTED;
+        assert_eq!(missed.claim(is_up, |_| false, late - Duration::from_millis(1)), None);
+        let purge = missed.claim(is_up, |_| false, late).unwrap();
+        missed.repeated(&purge, &nodes(&["e3"]), |_| true, now);
+        assert!(!learn(told(4, &[], true)), "an older order");
+        assert_eq!(missed.of("e3"), 1);
+        assert!(learn(told(6, &["e4"], false)), "ordered again");
+        missed.repeated(&purge, &[], |_| true, now);
+        assert_eq!((missed.of("e3"), missed.of("e4")), (1, 1), "the repetition was that of the older order");
+        assert!(learn(told(6, &[], true)));
+        assert_eq!((missed.of("e3"), missed.of("e4")), (0, 0));
     }
 
     #[test]
     fn attempts_that_fail_come_less_and_less_often() {
         let now = Instant::now();
         let missed = MissedPurges::default();
-        missed.add(&tag("a"), false, &nodes(&["e1"]), now);
+        missed.add(&tag("a"), false, &nodes(&["e1"]), 1, now);
         let mut at = now;
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
-            let purge = missed.claim(|_| true, at).unwrap();
+            let purge = missed.claim(|_| true, |_| true, at).unwrap();
             missed.repeated(&purge, &nodes(&["e1"]), |_| true, at);
             let next = at + Duration::from_secs(seconds);
-            assert_eq!(missed.claim(|_| true, next - Duration::from_millis(1)), None, "{seconds} s");
+            assert_eq!(
+                missed.claim(|_| true, |_| true, next - Duration::from_millis(1)),
+                None,
+                "{seconds} s"
+            );
             at = next;
         }
-        assert_eq!(missed.claim(|_| true, now + KEPT), None, "too old");
+        assert_eq!(missed.claim(|_| true, |_| true, now + KEPT), None, "too old");
         assert_eq!(missed.of("e1"), 0);
     }
 
@@ -251,10 +403,10 @@ mod tests {
         let now = Instant::now();
         let missed = MissedPurges::default();
         missed.note_members(["e1"].into_iter(), ["e2"].into_iter(), now);
-        missed.add(&tag("a"), false, &[], now);
+        missed.add(&tag("a"), false, &[], 1, now);
         assert_eq!(missed.of("e1"), 1);
         missed.note_members([].into_iter(), ["e1"].into_iter(), now);
-        missed.add(&tag("b"), false, &[], now);
+        missed.add(&tag("b"), false, &[], 1, now);
         assert_eq!(missed.of("e1"), 1, "it has confirmed the second one");
         for number in 0..2 * limits::CLUSTER_NODES {
             missed.note_members([&*format!("gone{number}")].into_iter(), [].into_iter(), now);
@@ -266,13 +418,13 @@ mod tests {
     fn another_process_goes_on_with_what_was_not_delivered() {
         let now = (Instant::now() + 2 * KEPT, SystemTime::now());
         let before = MissedPurges::default();
-        before.add(&tag("a"), false, &nodes(&["e1"]), now.0);
-        before.add(&tag("b"), true, &nodes(&["e2", "e3"]), now.0);
+        before.add(&tag("a"), false, &nodes(&["e1"]), 1, now.0);
+        before.add(&tag("b"), true, &nodes(&["e2", "e3"]), 1, now.0);
         let later = |time: Duration| (now.0 + time, now.1 + time);
         let hour = Duration::from_secs(3600);
         let left = before.undelivered(later(hour));
         let after = MissedPurges::default();
-        after.add(&tag("b"), true, &nodes(&["e4"]), later(hour).0);
+        after.add(&tag("b"), true, &nodes(&["e4"]), 1, later(hour).0);
         let everything = Pattern { place: None, scope: Scope::Everything };
         let unknown =
             UndeliveredPurge { since: now.1, soft: false, pattern: everything.clone(), servers: [].into() };
@@ -281,7 +433,11 @@ mod tests {
         assert_eq!(of(&after), [1, 1, 1, 1, 1]);
         let found: Vec<_> = after.lock().purges.iter().map(|one| (one.pattern.clone(), one.soft)).collect();
         assert_eq!(found, [(tag("a"), false), (everything, false), (tag("b"), true)]);
-        assert_eq!(after.claim(|_| true, later(KEPT).0).unwrap().pattern, tag("b"), "the others are too old");
+        assert_eq!(
+            after.claim(|_| true, |_| true, later(KEPT).0).unwrap().pattern,
+            tag("b"),
+            "the others are too old"
+        );
         let late = MissedPurges::default();
         late.restore(before.undelivered(later(hour)), &[], later(KEPT));
         assert_eq!(of(&late), [0; 5], "too old");
@@ -296,10 +452,10 @@ mod tests {
             let missed = MissedPurges::default();
             for text in &tags {
                 // The same one twice takes one place.
-                missed.add(&tag(text), false, &nodes(&["e1"]), now);
-                missed.add(&tag(text), false, &nodes(&["e2"]), now);
+                missed.add(&tag(text), false, &nodes(&["e1"]), 1, now);
+                missed.add(&tag(text), false, &nodes(&["e2"]), 1, now);
             }
-            let everything = missed.claim(|_| true, now).unwrap();
+            let everything = missed.claim(|_| true, |_| true, now).unwrap();
             assert_eq!(everything.pattern.scope, Scope::Everything);
             assert!(!everything.soft && everything.nodes.len() == 2);
             assert!(missed.of("e1") <= 2);

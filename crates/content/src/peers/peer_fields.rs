@@ -17,6 +17,8 @@ pub(crate) const PURGE: &str = "penstock-purge";
 pub(crate) const PURGE_SITE: &str = "penstock-purge-site";
 /// Name, prefix or tag of a purge, [escaped](escape).
 pub(crate) const PURGE_VALUE: &str = "penstock-purge-value";
+/// The nodes that have missed a purge, and the node that repeats it.
+pub(crate) const PURGE_MISSING: &str = "penstock-purge-missing";
 /// How long the object of a response is fresh, or [`NOT_STORED`].
 pub(crate) const FRESHNESS: &str = "penstock-freshness";
 /// The node has an object for this request only.

@@ -1,5 +1,6 @@
 //! Requests that are forwarded to an origin with their body, such as POST. Their responses are not cached.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -64,28 +65,51 @@ pub(super) async fn forward(
     if request.expect_continue() {
         body.send_continue().await;
     }
-    // The response may come before all of the body has been sent. The rest is not read then.
-    let result = tokio::select! {
+    // The response may begin before all of the body has come. The rest is sent on until the response ends.
+    body.begin(sender);
+    let (result, mut is_whole) = tokio::select! {
         biased;
-        result = &mut result => result,
-        sent = body.send_to(sender) => {
+        result = &mut result => (result, false),
+        sent = body.send() => {
             sent?;
             tokio::select! {
                 biased;
-                result = &mut result => result,
+                result = &mut result => (result, true),
                 gone = body.departed() => return Err(gone),
             }
         }
     };
-    Ok(match (result, store) {
-        (Ok(ForwardResult::Passed(found)), Some(store)) => passed(exchange, store, found).await,
-        (Ok(ForwardResult::Relayed(relayed)), _) => {
+    let mut responding = pin!(respond(exchange, store, result.ok()));
+    let response = tokio::select! {
+        biased;
+        response = &mut responding => response,
+        sent = body.send(), if !is_whole => {
+            sent?;
+            is_whole = true;
+            responding.await
+        }
+    };
+    if !is_whole {
+        body.go_on();
+    }
+    Ok(response)
+}
+
+/// The response for the client; `None` if the task of the request has ended without a result.
+async fn respond(
+    exchange: &Exchange<'_>,
+    store: Option<&Arc<Store>>,
+    result: Option<ForwardResult>,
+) -> Response {
+    match (result, store) {
+        (Some(ForwardResult::Passed(found)), Some(store)) => passed(exchange, store, found).await,
+        (Some(ForwardResult::Relayed(relayed)), _) => {
             let (head, body) = *relayed;
             respond_with(exchange, &head, body).await
         }
-        (Ok(ForwardResult::Failed(error)), _) => fault_page(exchange, error),
-        (Ok(ForwardResult::Passed(_)), None) | (Err(_), _) => exchange.page(Status::BadGateway),
-    })
+        (Some(ForwardResult::Failed(error)), _) => fault_page(exchange, error),
+        (Some(ForwardResult::Passed(_)), None) | (None, _) => exchange.page(Status::BadGateway),
+    }
 }
 
 /// Sends the request to the origin, in a task of its own.

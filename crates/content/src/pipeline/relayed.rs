@@ -11,7 +11,7 @@ use crate::fill::RelayedBody;
 use crate::origin::{client_request, name_client};
 use crate::origins::field_lines;
 use crate::peers::passed_through;
-use crate::response::{Body, ChunkSource, ContentLength, Exchange, Fields, Response};
+use crate::response::{Body, ChunkSource, Exchange, Fields, Response};
 use crate::site::HttpSite;
 use crate::site_table::Site;
 
@@ -106,16 +106,16 @@ pub(crate) async fn respond_with(
     if matches!(status, 204 | 304) {
         return Response { has_date, ..Response::without_content(status, fields) };
     }
-    let announced = head.announced.map_or(ContentLength::Unknown, ContentLength::Known);
-    let (length, body) = if exchange.wants_body() {
+    let announced = head.announced;
+    let body = if exchange.wants_body() {
         match body.next(exchange.context).await {
-            Ok(Some(first)) => (announced, Body::Stream(Box::new((first, ChunkSource::Relayed(body))))),
-            Ok(None) => (ContentLength::Known(0), Body::Empty),
+            Ok(Some(first)) => Body::Stream(announced, Box::new((first, ChunkSource::Relayed(body)))),
+            Ok(None) => Body::Empty,
             Err(BodyError::Gone(Some(FillFault::Origin(error)))) => return fault_page(exchange, error),
             Err(_) => return exchange.page(Status::BadGateway),
         }
     } else {
-        (announced, Body::Empty)
+        Body::Withheld(announced)
     };
-    Response { status, fields, length, body, has_date, cache_status: None }
+    Response { status, fields, body, has_date, cache_status: None }
 }

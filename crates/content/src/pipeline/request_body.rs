@@ -21,11 +21,18 @@ pub trait RequestBody {
     /// Asks the client for a body that it holds back (RFC 9110 §10.1.1).
     fn send_continue(&mut self) -> impl Future<Output = ()>;
 
-    /// Sends the body to an origin as it comes, and no faster than the origin takes it.
+    /// Gives the origin's end of the body, for [`send`](Self::send).
+    fn begin(&mut self, origin: BodySender);
+
+    /// Sends the body to the origin as it comes, and no faster than the origin takes it. A call that is dropped loses
+    /// nothing: the next one goes on.
     ///
     /// # Errors
     /// The body is malformed, too long, incomplete or too slow.
-    fn send_to(&mut self, origin: BodySender) -> impl Future<Output = Result<(), Rejection>>;
+    fn send(&mut self) -> impl Future<Output = Result<(), Rejection>>;
+
+    /// Leaves the rest of the body to the carrier, which sends it on while it sends the response.
+    fn go_on(&mut self);
 
     /// Resolves when the client has left.
     fn departed(&self) -> impl Future<Output = Rejection>;

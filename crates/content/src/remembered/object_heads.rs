@@ -72,8 +72,10 @@ impl ObjectHeads {
             return None;
         }
         let head = ObjectHead::new(metadata);
+        // Responses with a part of the object have another Content-Range.
+        let serves_parts = !metadata.fields().has("content-range");
         slot.object = Arc::downgrade(object);
-        slot.head = (head.lines.len() <= HEAD_BYTES_MAX).then(|| Rc::new(head));
+        slot.head = (serves_parts && head.lines.len() <= HEAD_BYTES_MAX).then(|| Rc::new(head));
         slot.head.clone()
     }
 }
@@ -82,7 +84,7 @@ impl ObjectHead {
     fn new(metadata: &ObjectMetadata) -> Self {
         let mut lines = Vec::with_capacity(512);
         let fields = metadata.fields();
-        fields.write(&mut HeadWriter::continuing(&mut lines), None);
+        fields.write(&mut HeadWriter::continuing(&mut lines), &[]);
         Self {
             etag: metadata.etag().into(),
             modified: metadata.date(),

@@ -62,7 +62,7 @@ impl<'e> Exchange<'e> {
         }
         more(&mut head);
         if !self.wants_body() {
-            page.body = Body::Empty;
+            page.body = Body::Withheld(Some(status.body_text().len() as u64));
         }
         page
     }

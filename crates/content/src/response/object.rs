@@ -148,17 +148,22 @@ impl ObjectRepresentation {
         self.length().map_or(Waited::Growing, Waited::Ended)
     }
 
-    /// The body of these pieces, as soon as its first bytes have come.
+    /// The body of these pieces, of `length` bytes if that is known, as soon as its first bytes have come.
     ///
     /// # Errors
     /// See [`BodyError`].
-    pub(crate) async fn body(&self, context: &Rc<Context>, pieces: Pieces) -> Result<Body, BodyError> {
+    pub(crate) async fn body(
+        &self,
+        context: &Rc<Context>,
+        pieces: Pieces,
+        length: Option<u64>,
+    ) -> Result<Body, BodyError> {
         if let Some(bytes) = self.whole_copy(&pieces) {
             return Ok(Body::Part(Part::Shared(bytes)));
         }
         let mut stream = BodyStream::new(&self.store, &self.object, self.requester, pieces);
         Ok(match stream.next(context).await? {
-            Some(first) => Body::Stream(Box::new((first, ChunkSource::Object(stream)))),
+            Some(first) => Body::Stream(length, Box::new((first, ChunkSource::Object(stream)))),
             None => Body::Empty,
         })
     }
@@ -175,6 +180,7 @@ impl ObjectRepresentation {
         &self,
         context: &Context,
         head: &mut HeadWriter<'_>,
+        status: u16,
         content_type: Option<&str>,
     ) {
         let metadata = self.metadata();
@@ -182,9 +188,11 @@ impl ObjectRepresentation {
             (None, Some(made)) => {
                 head.lines(&made.lines);
             }
-            (None, None) => metadata.fields().write(head, None),
+            // The origin's Content-Range goes with its whole response only.
+            (None, None) if matches!(status, 206 | 304) => metadata.fields().write(head, &["content-range"]),
+            (None, None) => metadata.fields().write(head, &[]),
             (Some(other), _) => {
-                metadata.fields().write(head, Some("content-type"));
+                metadata.fields().write(head, &["content-range", "content-type"]);
                 head.field("Content-Type", other);
             }
         }

@@ -201,7 +201,7 @@ impl Representation {
     fn not_modified(&self, exchange: &Exchange<'_>) -> Response {
         let mut fields = Fields::new();
         let mut head = fields.writer();
-        self.write_fields(exchange, &mut head, None);
+        self.write_fields(exchange, &mut head, 304, None);
         let has_date = self.has_date();
         Response { has_date, ..Response::without_content(Status::NotModified.code(), fields) }
     }
@@ -210,12 +210,16 @@ impl Representation {
     /// before them is an error page and not a response cut short.
     async fn send(&self, exchange: &Exchange<'_>, content: Content) -> Result<Response, Outdated> {
         let Content { status, pieces, length, content_type, range } = content;
-        let wants_body =
-            exchange.wants_body() && !matches!(length, ContentLength::None | ContentLength::Known(0));
+        let known = match length {
+            ContentLength::Known(length) => Some(length),
+            ContentLength::None | ContentLength::Unknown => None,
+        };
         let body = match self {
-            _ if !wants_body => Body::Empty,
+            _ if length == ContentLength::None => Body::None,
+            _ if known == Some(0) => Body::Empty,
+            _ if !exchange.wants_body() => Body::Withheld(known),
             Self::File(file) => file_body(file, pieces),
-            Self::Object(object) => match object.body(exchange.context, pieces).await {
+            Self::Object(object) => match object.body(exchange.context, pieces, known).await {
                 Ok(body) => body,
                 Err(BodyError::NetworkFull) => {
                     exchange.context.metrics.rejected("network_fetches");
@@ -239,9 +243,9 @@ impl Representation {
         if status == 200 && matches!(self, Self::Object(_)) && matches!(length, ContentLength::Known(_)) {
             head.field("Accept-Ranges", "bytes");
         }
-        self.write_fields(exchange, &mut head, Some(content_type.as_deref()));
+        self.write_fields(exchange, &mut head, status, Some(content_type.as_deref()));
         let has_date = self.has_date();
-        Ok(Response { status, fields, length, body, has_date, cache_status: None })
+        Ok(Response { status, fields, body, has_date, cache_status: None })
     }
 
     /// Whether the representation has a Date of its origin.
@@ -293,6 +297,7 @@ impl Representation {
         &self,
         exchange: &Exchange<'_>,
         head: &mut HeadWriter<'_>,
+        status: u16,
         content_type: Option<Option<&str>>,
     ) {
         match self {
@@ -302,7 +307,9 @@ impl Representation {
                 }
                 file.write_fields(head);
             }
-            Self::Object(object) => object.write_fields(exchange.context, head, content_type.flatten()),
+            Self::Object(object) => {
+                object.write_fields(exchange.context, head, status, content_type.flatten());
+            }
         }
     }
 }

@@ -240,7 +240,9 @@ fn readers_are_woken_for_each_piece_and_see_the_bytes_that_came() {
         let (first, second) = (Gate::new(), Gate::new());
         let reply = Reply::ok(FRESH, b"one ").wait(&first).bytes(b"two ").wait(&second).bytes(b"three");
         fixture.origin.reply(reply);
-        let Body::Stream(stream) = fixture.open("GET /x", "").await.body else { panic!("a body is coming") };
+        let Body::Stream(_, stream) = fixture.open("GET /x", "").await.body else {
+            panic!("a body is coming")
+        };
         let (chunk, mut stream) = *stream;
         assert_eq!(chunk.length, 4);
         for (gate, length) in [(&first, 4), (&second, 5)] {

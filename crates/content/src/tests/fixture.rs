@@ -284,10 +284,15 @@ impl RequestBody for Bodiless {
 
     async fn send_continue(&mut self) {}
 
-    async fn send_to(&mut self, origin: BodySender) -> Result<(), Rejection> {
+    fn begin(&mut self, origin: BodySender) {
         origin.finish();
+    }
+
+    async fn send(&mut self) -> Result<(), Rejection> {
         Ok(())
     }
+
+    fn go_on(&mut self) {}
 
     async fn departed(&self) -> Rejection {
         std::future::pending().await
@@ -306,7 +311,7 @@ async fn open(
     let request = parse(&head);
     let client = ClientRequest { address: (address, 40_000).into(), ..client(&request, early) };
     let before = allocations();
-    let handled = handle(context, Audience::Clients(sites), client, &mut Bodiless).await;
+    let handled = handle(context, Audience::Clients(sites, None), client, &mut Bodiless).await;
     ALLOCATIONS.set(allocations() - before);
     handled.response
 }
@@ -314,7 +319,7 @@ async fn open(
 /// The response to a head as it stands.
 pub(super) async fn open_head(context: &Rc<Context>, sites: &SiteTable, head: &str) -> Response {
     let request = parse(head);
-    handle(context, Audience::Clients(sites), client(&request, false), &mut Bodiless).await.response
+    handle(context, Audience::Clients(sites, None), client(&request, false), &mut Bodiless).await.response
 }
 
 fn head(line: &str, fields: &str) -> String {
@@ -345,11 +350,12 @@ pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
     let fields =
         written_fields(response.fields.lines()).map(|(name, value)| (text(name), text(value))).collect();
     let (mut body, mut fault) = (Vec::new(), None);
+    let length = response.body.length();
     match response.body {
-        Body::Empty => {}
+        Body::None | Body::Empty | Body::Withheld(_) => {}
         Body::Part(part) => append(&mut body, &part),
         Body::Parts(parts) => parts.iter().for_each(|part| append(&mut body, part)),
-        Body::Stream(stream) => {
+        Body::Stream(_, stream) => {
             let (first, mut stream) = *stream;
             let mut next = Some(first);
             while let Some(chunk) = next.take() {
@@ -364,7 +370,7 @@ pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
     }
     Answer {
         status: response.status,
-        length: response.length,
+        length,
         body,
         fault,
         cache_status: response.cache_status,

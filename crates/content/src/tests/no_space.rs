@@ -84,7 +84,7 @@ fn a_reader_that_takes_nothing_gives_up_its_slice_when_others_need_it_and_finds_
         let (fixture, held) = full(STRONG, 1).await;
         let mut streams = Vec::new();
         for response in held {
-            let Body::Stream(stream) = response.body else { continue };
+            let Body::Stream(_, stream) = response.body else { continue };
             let (chunk, mut rest) = *stream;
             let limit = Duration::from_millis(limits::CLIENT_HOLDS_MILLISECONDS);
             if tokio::time::timeout(limit, chunk.until_needed_by_others()).await.is_ok() {
@@ -100,8 +100,10 @@ fn a_reader_that_takes_nothing_gives_up_its_slice_when_others_need_it_and_finds_
         for mut rest in streams {
             let chunk = rest.next(&fixture.context).await.unwrap().unwrap();
             assert_eq!(chunk.length, SLICE as u64 - 100);
-            let response =
-                Response { body: Body::Stream(Box::new((chunk, rest))), ..fixture.open("HEAD /x", "").await };
+            let response = Response {
+                body: Body::Stream(None, Box::new((chunk, rest))),
+                ..fixture.open("HEAD /x", "").await
+            };
             let read = read(&fixture.context, response).await;
             assert!(read.body == content(SLICE, 0)[100..], "the bytes behind");
         }
@@ -113,7 +115,7 @@ fn a_slice_that_is_still_kept_stays_with_a_reader_that_takes_nothing() {
     run(async {
         let fixture = Fixture::cached();
         fixture.origin.handle(|asked| Reply::part_of(&content(SLICE, 0), STRONG, asked));
-        let Body::Stream(stream) = fixture.open("GET /x", "").await.body else { panic!("a body") };
+        let Body::Stream(_, stream) = fixture.open("GET /x", "").await.body else { panic!("a body") };
         let waiting = stream.0.until_needed_by_others();
         assert!(tokio::time::timeout(Duration::from_secs(600), waiting).await.is_err());
     });
@@ -125,7 +127,7 @@ fn readers_past_the_cache_share_their_memory_and_lose_it_if_they_take_nothing() 
         let (fixture, _held) = full(STRONG, 5).await;
         let mut slow = Vec::new();
         for number in 0..3 {
-            let Body::Stream(stream) = fixture.open(&format!("GET /slow/{number}"), "").await.body else {
+            let Body::Stream(_, stream) = fixture.open(&format!("GET /slow/{number}"), "").await.body else {
                 panic!("a body")
             };
             slow.push(tokio::task::spawn_local(async move {

@@ -179,9 +179,9 @@ fn a_node_that_has_missed_a_purge_is_not_asked() {
     let peers = peers(now);
     let route = route_ranked(&peers, ["e1", "e2", "e0"]);
     let everything = Pattern { place: None, scope: Scope::Everything };
-    peers.missed.add(&everything, false, &["e1".to_owned(), "e3".to_owned()], now);
+    peers.missed.add(&everything, false, &["e1".to_owned(), "e3".to_owned()], 1, now);
     assert_eq!(steps(&peers, route, CLIENT, &["e3"], later(now)), ["e2 owner", "origin"]);
-    let purge = peers.missed.claim(|_| true, now).unwrap();
+    let purge = peers.missed.claim(|_| true, |_| true, now).unwrap();
     peers.missed.repeated(&purge, &[], |_| true, now);
     assert_eq!(steps(&peers, route, CLIENT, &[], later(now)), ["e1 owner", "e2 owner", "origin"]);
 }

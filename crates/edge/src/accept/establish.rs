@@ -10,10 +10,10 @@ use penstock_egress::{Outlet, Traffic};
 use penstock_http::proxy;
 use penstock_sys::ConnectedSocket;
 use penstock_tls::{ConnectingClient, Established, HandshakeFailure, HttpVersions, alert};
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 
 use crate::clients::Inbound;
-use crate::connection::{Connection, EgressPath, UnfinishedHandshake, linger};
+use crate::connection::{Connection, EgressPath, Linger, UnfinishedHandshake, linger};
 use crate::http1::plain_http_on_tls_port;
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, Refusal};
 use crate::settings::Settings;
@@ -103,6 +103,7 @@ fn served_as(mut connection: Connection, listening: &Listening) -> Box<Connectio
         connection.versions = listening.versions;
     }
     connection.purpose = listening.purpose;
+    connection.health = listening.health.clone();
     if let Some(low_water) = listening.paced_low_water {
         connection.outlet.follow_pacing(low_water);
     }
@@ -239,7 +240,7 @@ async fn part(worker: &Worker, settings: &Settings, socket: &ConnectedSocket, fa
         drop(socket.try_send(&answer));
     }
     if failure.alert_sent.is_some() || failure.is_plain_http() {
-        let grace = Duration::from_secs(limits::LINGER_SECONDS).min(settings.limits.handshake_deadline);
-        linger(worker, socket, Instant::now() + grace).await;
+        let lingering = linger(worker, socket, Linger::SHORT);
+        drop(timeout(settings.limits.handshake_deadline, lingering).await);
     }
 }

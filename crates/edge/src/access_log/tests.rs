@@ -32,7 +32,7 @@ fn record(target: &[u8]) -> Record {
         outlet: OutletKind::UserSpace,
         request_number: 3,
         stream: None,
-        site: Some("video.example".into()),
+        site: Some(Text::cut(b"video.example", 64)),
         cache: Some("hit"),
         short: None,
     }

@@ -109,10 +109,10 @@ async fn drive_whole(
 ) {
     let head = Part::Owned(head);
     let (parts, stream): (Parts, _) = match body {
-        Body::Empty => (Parts::from_iter([head]), None),
+        Body::None | Body::Empty | Body::Withheld(_) => (Parts::from_iter([head]), None),
         Body::Part(part) => (Parts::from_iter([head, part]), None),
         Body::Parts(parts) => (std::iter::once(head).chain(parts).collect(), None),
-        Body::Stream(mut stream) => {
+        Body::Stream(_, mut stream) => {
             let first = &mut stream.0;
             let content = carrier.frame(std::mem::take(&mut first.parts), first.length);
             (std::iter::once(head).chain(content).collect(), Some(stream))

@@ -1,11 +1,10 @@
 //! Counters and access log of responses.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::limits;
-use penstock_content::Site;
+use penstock_content::SiteNumber;
 use penstock_http::{HttpVersion, Request};
 use penstock_tls::Ja4;
 
@@ -25,7 +24,7 @@ pub(crate) struct Answered {
     pub(crate) head_bytes: u64,
     pub(crate) cache: Option<&'static str>,
     /// The site that answered.
-    pub(crate) site: Option<Arc<Site>>,
+    pub(crate) site: Option<SiteNumber>,
 }
 
 /// The connection, and the stream if it has several, that carried a response.
@@ -89,7 +88,7 @@ impl Recording {
         answered: &Answered,
         settings: &Settings,
     ) -> Self {
-        let Answered { status, started, early, head_bytes, cache, ref site } = *answered;
+        let Answered { status, started, early, head_bytes, cache, site } = *answered;
         let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
         let log = settings.access_log.as_ref().map(|_| {
             Box::new(Record {
@@ -106,7 +105,7 @@ impl Recording {
                 },
                 early_data: early,
                 cache,
-                site: site.as_ref().map(|site| Arc::clone(site.name())),
+                site: site.map(|number| text(settings.sites.name(number))),
                 ..of_carrier(carrier, status)
             })
         });

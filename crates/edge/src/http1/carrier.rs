@@ -1,12 +1,16 @@
-//! An HTTP/1 connection as the carrier of one response.
+//! An HTTP/1 connection as the carrier of one response and of its request's body.
 
+use std::rc::Rc;
 use std::time::Instant;
 
+use penstock_config::limits;
 use penstock_egress::{Part, Parts, SendError, Step, Transmission};
+use penstock_http::body::{BodyDecoder, Decoded};
+use penstock_http::{BodyFraming, Method, Rejection, Request, response};
 use tokio::time::sleep_until;
 
-use crate::carrier::Carrier;
-use crate::clients::{ClientBudget, departure};
+use crate::carrier::{Carrier, Sent, send};
+use crate::clients::{BodyPiece, ClientBody, ClientBudget, Upload, departure};
 use crate::connection::{Connection, ReadOutcome, UNEXPECTED_MESSAGE, drop_untaken, untaken_bytes};
 use crate::metrics::ShortReason;
 use crate::settings::Settings;
@@ -21,16 +25,36 @@ pub(super) struct Http1Carrier<'c> {
     pub(super) is_last: bool,
     /// The client's time to take the whole response.
     pub(super) budget: ClientBudget,
+    /// An upload that goes on until the response has been sent.
+    upload: Option<Box<Upload>>,
 }
 
 impl<'c> Http1Carrier<'c> {
     pub(super) fn new(connection: &'c mut Connection, settings: &'c Settings, chunked: bool) -> Self {
         let budget = ClientBudget::to_take(&settings.limits);
-        Self { connection, settings, chunked, is_last: false, budget }
+        let upload = connection.upload.take();
+        Self { connection, settings, chunked, is_last: false, budget, upload }
+    }
+
+    /// Sends the rest of the request's body on.
+    async fn upload(&mut self) -> Option<ShortReason> {
+        let Some(upload) = &mut self.upload else { return None };
+        let socket = Rc::clone(&self.connection.socket);
+        let mut body = Http1Body::rest(self.connection, self.settings);
+        let sent = tokio::select! {
+            biased;
+            sent = upload.run_beside_response(&mut body) => sent,
+            () = departure(&socket) => Err(ShortReason::ClientClosed),
+        };
+        self.upload = None;
+        sent.err()
     }
 
     /// Waits until the socket is readable, if more may be read; else forever.
     async fn client_speaks(&mut self) -> Option<ShortReason> {
+        if self.upload.is_some() {
+            return Box::pin(self.upload()).await;
+        }
         if !self.connection.may_read(self.settings) {
             std::future::pending::<()>().await;
         }
@@ -42,7 +66,7 @@ impl<'c> Http1Carrier<'c> {
 
     /// The same; if no more may be read, waits until the client has left.
     async fn client_speaks_or_leaves(&mut self) -> Option<ShortReason> {
-        if self.connection.may_read(self.settings) {
+        if self.upload.is_some() || self.connection.may_read(self.settings) {
             return self.client_speaks().await;
         }
         departure(&self.connection.socket).await;
@@ -96,7 +120,7 @@ impl Carrier for Http1Carrier<'_> {
     }
 
     async fn wait_until_writable(&mut self, sent: u64) -> Option<ShortReason> {
-        let socket = std::rc::Rc::clone(&self.connection.socket);
+        let socket = Rc::clone(&self.connection.socket);
         loop {
             let begun = Instant::now();
             let budgeted = self.budget.left().map(|left| begun + left);
@@ -156,5 +180,141 @@ fn read_while_sending(connection: &mut Connection) -> Option<ShortReason> {
             connection.set_closing_alert(alert);
             Some(ShortReason::ClientClosed)
         }
+    }
+}
+
+/// The body of the request that is being answered.
+pub(super) struct Http1Body<'c> {
+    connection: &'c mut Connection,
+    settings: &'c Settings,
+    unread: Unread,
+}
+
+/// What is known of a body before its first byte is read.
+#[derive(Clone, Copy)]
+struct Unread {
+    framing: BodyFraming,
+    /// Whether the client holds it back: the final response comes without `100 Continue`. The client may send the body or not,
+    /// so the connection ends behind the response (RFC 9110 §10.1.1).
+    is_held_back: bool,
+    /// Whether the method has a body by its meaning: the response says more than 413.
+    is_usual: bool,
+    /// When the request had come.
+    started: Instant,
+}
+
+impl<'c> Http1Body<'c> {
+    pub(super) fn new(
+        connection: &'c mut Connection,
+        request: &Request<'_>,
+        started: Instant,
+        settings: &'c Settings,
+    ) -> Self {
+        let unread = Unread {
+            framing: request.body(),
+            is_held_back: request.expect_continue() || request.has_unknown_expectation(),
+            is_usual: matches!(request.method(), Method::Other(_)),
+            started,
+        };
+        if unread.framing != BodyFraming::None {
+            connection.body = Some(BodyDecoder::new(unread.framing, settings.limits.body_bytes));
+        }
+        Self { connection, settings, unread }
+    }
+
+    /// What has not been read of it.
+    fn rest(connection: &'c mut Connection, settings: &'c Settings) -> Self {
+        let unread = Unread {
+            framing: BodyFraming::None,
+            is_held_back: false,
+            is_usual: true,
+            started: Instant::now(),
+        };
+        Self { connection, settings, unread }
+    }
+
+    async fn read_past(&mut self) -> Result<bool, Rejection> {
+        let Unread { framing, is_held_back, is_usual, started } = self.unread;
+        let most = if is_usual { u64::MAX } else { limits::DROPPED_BODY_BYTES };
+        let is_too_long =
+            is_usual && matches!(framing, BodyFraming::Length(length) if length > limits::DROPPED_BODY_BYTES);
+        self.connection.body = Some(BodyDecoder::new(framing, most));
+        if is_too_long || is_held_back {
+            return Ok(false);
+        }
+        let deadline = started + self.settings.limits.head_deadline;
+        let mut dropped = 0;
+        while dropped <= limits::DROPPED_BODY_BYTES {
+            let Connection { inbox, body, .. } = &mut *self.connection;
+            let Some(decoder) = body else { return Ok(true) };
+            let skipped = decoder.skip(inbox)?;
+            self.connection.drop_from_inbox(skipped.consumed);
+            if skipped.done {
+                self.connection.body = None;
+                return Ok(true);
+            }
+            dropped += skipped.consumed as u64;
+            if !self.connection.read_until(deadline).await {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl ClientBody for Http1Body<'_> {
+    async fn pass_over(&mut self) -> Result<bool, Rejection> {
+        match self.unread.framing {
+            BodyFraming::None => Ok(true),
+            // Boxed: few requests have a body.
+            BodyFraming::Length(_) | BodyFraming::Chunked => Box::pin(self.read_past()).await,
+        }
+    }
+
+    fn check(&mut self) -> Result<(), Rejection> {
+        self.connection.body.as_mut().map_or(Ok(()), |decoder| decoder.skip(&[]).map(drop))
+    }
+
+    async fn send_continue(&mut self) {
+        let interim = Transmission::new([Part::Owned(response::CONTINUE.to_vec())]);
+        let worker = Rc::clone(&self.connection.worker);
+        let mut sent = Sent { bytes: 0, first_byte: None, short: None };
+        let mut carrier = Http1Carrier::new(self.connection, self.settings, false);
+        send(&mut carrier, &worker, interim, &mut sent).await;
+    }
+
+    fn take(&mut self) -> Result<BodyPiece, Rejection> {
+        let mut content = Vec::new();
+        let Connection { inbox, body, .. } = &mut *self.connection;
+        let available = inbox.len().min(limits::PASSED_PIECE_BYTES);
+        let read = match body {
+            Some(decoder) => decoder.read(&inbox[..available], |bytes| content.extend_from_slice(bytes))?,
+            None => Decoded { consumed: 0, done: true },
+        };
+        if read.done {
+            *body = None;
+        }
+        self.connection.drop_from_inbox(read.consumed);
+        Ok(BodyPiece {
+            content,
+            received: read.consumed as u64,
+            is_last: read.done,
+            has_more: !self.connection.inbox.is_empty(),
+        })
+    }
+
+    /// TCP tells the client how much may come.
+    fn taken(&mut self, _bytes: usize) {}
+
+    async fn wait_for_more(&mut self, deadline: Instant) -> bool {
+        self.connection.read_until(deadline).await
+    }
+
+    async fn departed(&self) {
+        departure(&self.connection.socket).await;
+    }
+
+    fn go_on(&mut self, upload: Box<Upload>) {
+        self.connection.upload = Some(upload);
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn head_of(
         }
         (HttpVersion::Http11, true) | (HttpVersion::Http10, false) | (HttpVersion::Http2, _) => {}
     }
-    match (framing, response.length) {
+    match (framing, response.body.length()) {
         (ContentFraming::Length, ContentLength::Known(length)) => {
             head.content_length(length);
         }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{
-    Audience, Body, CacheStatus, ClientRequest, ContentLength, Fields, Handled, Response, handle,
-    page_without_request,
+    Audience, Body, CacheStatus, ClientRequest, ContentLength, Fields, Handled, HealthCheck, Response,
+    handle, page_without_request,
 };
 use penstock_egress::Transmission;
 use penstock_http::manifest::{Likeness, Manifest};
@@ -18,7 +18,7 @@ use super::detached::{Content, Detached, take_content};
 use super::slot::{Head, Slot, code_of};
 use super::stream::{Stream, StreamBody, StreamCarrier};
 use crate::carrier::{
-    Answered, NOTHING_SENT, Recording, Sent, Upload, drive, drive_rest, record, record_refusal,
+    Answered, BoundedBody, NOTHING_SENT, Recording, Sent, drive, drive_rest, record, record_refusal,
 };
 use crate::metrics::ShortReason;
 use crate::worker::CountedHere;
@@ -113,11 +113,13 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
     let (address, secure) = (shared.client, shared.tls.is_some());
     let client = ClientRequest { head: request, address, secure, early };
     let content = Rc::clone(&worker.content);
-    let body = StreamBody::new(stream, request.body(), settings.limits.body_bytes);
-    let mut upload = Upload::new(body, &worker, address, settings);
-    let handled = handle(&content, Audience::Clients(&settings.sites), client, &mut upload).await;
+    let body = StreamBody::new(stream, request, started, settings);
+    let mut body = BoundedBody::new(body, &worker, address, settings);
+    let health = shared.health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
+    let audience = Audience::Clients(&settings.sites, health);
+    let handled = handle(&content, audience, client, &mut body).await;
     // Held until the response has been sent: it comes from the origin as well.
-    let share = upload.share.take();
+    let share = body.share.take();
     if handled.refusal.is_some() {
         stream.with(Slot::drop_body);
     }
@@ -136,10 +138,10 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
 
 /// Sends a response to its end.
 async fn send(stream: &Stream, path: &str, response: Response) -> Sent {
-    let Response { status, fields, length, body, has_date, .. } = response;
+    let Response { status, fields, body, has_date, .. } = response;
+    let (length, end) = (body.length(), body.is_empty());
     let urgency = urgency(&fields, length, path);
     let length = known(length);
-    let end = matches!(body, Body::Empty) || length == Some(0);
     if let Some(urgency) = urgency {
         stream.with(|slot, protocol| protocol.set_default_urgency(slot.stream, urgency));
     }
@@ -169,7 +171,8 @@ fn detach(
     (transmission, chunks): Content,
 ) {
     let Opened { stream, settings, number, .. } = opened;
-    let Response { status, fields, length, has_date, .. } = response;
+    let Response { status, fields, body, has_date, .. } = response;
+    let length = body.length();
     let urgency = urgency(&fields, length, request.raw_path());
     let length = known(length);
     let transmission = transmission.filter(|transmission| transmission.remaining() > 0);
@@ -236,7 +239,7 @@ async fn answer_rejected(opened: &Opened, rejection: Rejection, started: Instant
     stream.with(Slot::drop_body);
     let mut page = page_without_request(rejection);
     if matches!(&opened.request, Incoming::Request { head, .. } if head.method() == "HEAD") {
-        page.body = Body::Empty;
+        page.body = Body::Withheld(known(page.body.length()));
     }
     let sent = send(stream, "", page).await;
     let status = rejection.status.code();

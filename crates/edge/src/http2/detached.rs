@@ -36,9 +36,9 @@ impl Detached {
 /// The content of a response that can be sent at once, and what keeps it in place.
 pub(super) type Content = (Option<Transmission>, Option<Box<(BodyChunk, ChunkSource)>>);
 
-/// Takes the content out of a response if it is small and can be sent without waiting for anything but the client.
+/// Takes the content out of a response, which keeps its length, if it is small and can be sent without waiting for anything but the client.
 pub(super) fn take_content(response: &mut Response, worker: &Worker, now: Instant) -> Option<Content> {
-    let is_small = match response.length {
+    let is_small = match response.body.length() {
         ContentLength::None => true,
         ContentLength::Known(length) => length <= limits::HTTP2_DETACHED_BYTES_MAX,
         ContentLength::Unknown => false,
@@ -48,10 +48,10 @@ pub(super) fn take_content(response: &mut Response, worker: &Worker, now: Instan
         return None;
     }
     let extent = match &response.body {
-        Body::Empty => return Some((None, None)),
+        Body::None | Body::Empty | Body::Withheld(_) => return Some((None, None)),
         Body::Part(Part::Extent(extent)) => Some(extent),
         Body::Part(Part::Owned(_) | Part::Shared(_) | Part::External(_)) => None,
-        Body::Stream(stream) => match &**stream {
+        Body::Stream(_, stream) => match &**stream {
             (BodyChunk { parts, .. }, rest) if rest.is_at_end() => match &parts[..] {
                 [Part::Extent(extent)] => Some(extent),
                 _ => return None,
@@ -64,10 +64,14 @@ pub(super) fn take_content(response: &mut Response, worker: &Worker, now: Instan
     if extent.is_some_and(|extent| !worker.residency.is_resident(extent, extent.len, now)) {
         return None;
     }
-    let (parts, stream) = match std::mem::replace(&mut response.body, Body::Empty) {
-        Body::Stream(mut stream) => (std::mem::take(&mut stream.0.parts), Some(stream)),
+    let withheld = match response.body.length() {
+        ContentLength::Known(length) => Some(length),
+        ContentLength::None | ContentLength::Unknown => None,
+    };
+    let (parts, stream) = match std::mem::replace(&mut response.body, Body::Withheld(withheld)) {
+        Body::Stream(_, mut stream) => (std::mem::take(&mut stream.0.parts), Some(stream)),
         Body::Part(part) => (Parts::from_iter([part]), None),
-        Body::Empty | Body::Parts(_) => (Parts::new(), None),
+        Body::None | Body::Empty | Body::Withheld(_) | Body::Parts(_) => (Parts::new(), None),
     };
     let mut transmission = Transmission::new(parts);
     if let Some(warm) = warm {

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
@@ -26,6 +27,7 @@ pub(super) struct Shared {
     pub(super) tls: Option<HandshakeFacts>,
     ja4: Option<Ja4>,
     client_certificate: Option<Box<str>>,
+    pub(super) health: Option<Arc<str>>,
     pub(super) outlet: Cell<OutletKind>,
     pub(super) state: RefCell<State>,
     /// Whether a task has changed the state, so that there may be something to send.
@@ -48,6 +50,7 @@ impl Shared {
             tls: connection.tls,
             ja4: connection.ja4,
             client_certificate: connection.client_certificate.clone(),
+            health: connection.health.clone(),
             outlet: Cell::new(connection.outlet_kind()),
             state: RefCell::new(state),
             is_changed: Cell::new(true),

@@ -2,20 +2,24 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
+use penstock_config::limits;
 use penstock_egress::{Parts, SendError, Step, Transmission};
-use penstock_http::{BodyFraming, Rejection, Status};
+use penstock_http::{BodyFraming, Rejection, Request, Status};
 use penstock_http2::{ErrorCode, ServerConnection, StreamId};
 use tokio::time::timeout_at;
 
 use super::detached::Detached;
 use super::slot::{Head, Pause, Slot};
 use super::state::{Shared, discard_files};
-use crate::carrier::{BodyPiece, Carrier, ClientBody};
+use crate::carrier::Carrier;
+use crate::clients::{BodyPiece, ClientBody, Upload};
 use crate::metrics::ShortReason;
+use crate::settings::Settings;
 
 /// A stream whose work has not ended. Dropping it ends the stream.
 pub(super) struct Stream {
@@ -23,6 +27,15 @@ pub(super) struct Stream {
     pub(super) id: StreamId,
     /// Whether the connection ends the stream.
     is_detached: Cell<bool>,
+    /// An upload that goes on while its response is sent, for the carrier of the response.
+    upload: Cell<Option<Box<UploadRest>>>,
+}
+
+/// What is left of an upload.
+struct UploadRest {
+    upload: Box<Upload>,
+    received: u64,
+    limit: u64,
 }
 
 impl Drop for Stream {
@@ -39,7 +52,7 @@ impl Drop for Stream {
 
 impl Stream {
     pub(super) fn new(shared: &Rc<Shared>, id: StreamId) -> Self {
-        Self { shared: Rc::clone(shared), id, is_detached: Cell::new(false) }
+        Self { shared: Rc::clone(shared), id, is_detached: Cell::new(false), upload: Cell::default() }
     }
 
     /// Leaves the response, and the end of the stream, to the task of the connection.
@@ -142,11 +155,34 @@ pub(super) struct StreamCarrier<'s> {
     stream: &'s Stream,
     /// What ended the last step behind the bytes that it sent.
     pause: Option<Pause>,
+    /// An upload that goes on until the response has been sent.
+    upload: Option<Box<(Box<Upload>, StreamBody<'s>)>>,
 }
 
 impl<'s> StreamCarrier<'s> {
     pub(super) fn new(stream: &'s Stream) -> Self {
-        Self { stream, pause: None }
+        let upload = stream.upload.take().map(|rest| {
+            let UploadRest { upload, received, limit } = *rest;
+            Box::new((upload, StreamBody::rest(stream, received, limit)))
+        });
+        Self { stream, pause: None, upload }
+    }
+
+    /// Waits for `coming`, and sends the rest of the request's body on meanwhile.
+    async fn beside_upload<T>(&mut self, coming: impl Future<Output = T>) -> T {
+        let Some(rest) = &mut self.upload else { return coming.await };
+        let mut coming = pin!(coming);
+        let (upload, body) = &mut **rest;
+        let sent = tokio::select! {
+            biased;
+            done = &mut coming => return done,
+            sent = Box::pin(upload.run_beside_response(body)) => sent,
+        };
+        self.upload = None;
+        if let Err(why) = sent {
+            self.stream.with(|slot, _| slot.fail(why));
+        }
+        coming.await
     }
 }
 
@@ -172,7 +208,8 @@ impl Carrier for StreamCarrier<'_> {
         if self.pause.is_none() {
             let before = transmission.remaining();
             self.stream.with(|slot, _| slot.begin(std::mem::take(transmission)));
-            let pause = self.stream.until(|slot| slot.pause.take()).await;
+            let stream = self.stream;
+            let pause = self.beside_upload(stream.until(|slot| slot.pause.take())).await;
             self.stream.with(|slot, _| *transmission = slot.transmission.take().unwrap_or_default());
             // Told by `wait_until_writable`.
             let Ok(pause) = pause else { return Ok(Step::Blocked) };
@@ -197,17 +234,22 @@ impl Carrier for StreamCarrier<'_> {
     async fn wait_until_writable(&mut self, _sent: u64) -> Option<ShortReason> {
         // Nothing to send, but its turn comes as soon as the windows and the socket take more.
         self.stream.with(|slot, _| slot.begin(Transmission::default()));
-        let turn = self.stream.until(|slot| slot.pause.take()).await;
+        let stream = self.stream;
+        let turn = self.beside_upload(stream.until(|slot| slot.pause.take())).await;
         self.stream.with(|slot, _| slot.transmission = None);
         turn.err()
     }
 
     async fn wait_for<T>(&mut self, coming: impl Future<Output = T>) -> Result<T, ShortReason> {
-        tokio::select! {
-            biased;
-            done = coming => Ok(done),
-            Err(short) = self.stream.until(|_| None::<()>) => Err(short),
-        }
+        let stream = self.stream;
+        let coming = async {
+            tokio::select! {
+                biased;
+                done = coming => Ok(done),
+                Err(short) = stream.until(|_| None::<()>) => Err(short),
+            }
+        };
+        self.beside_upload(coming).await
     }
 }
 
@@ -215,13 +257,60 @@ impl Carrier for StreamCarrier<'_> {
 pub(super) struct StreamBody<'s> {
     stream: &'s Stream,
     framing: BodyFraming,
+    /// Whether the client waits for the answer before it sends the body.
+    is_held_back: bool,
+    /// Until when a body that is not used is read past.
+    deadline: Instant,
     received: u64,
     limit: u64,
 }
 
 impl<'s> StreamBody<'s> {
-    pub(super) fn new(stream: &'s Stream, framing: BodyFraming, limit: u64) -> Self {
-        Self { stream, framing, received: 0, limit }
+    pub(super) fn new(
+        stream: &'s Stream,
+        request: &Request<'_>,
+        started: Instant,
+        settings: &Settings,
+    ) -> Self {
+        Self {
+            stream,
+            framing: request.body(),
+            is_held_back: request.expect_continue() || request.has_unknown_expectation(),
+            deadline: started + settings.limits.head_deadline,
+            received: 0,
+            limit: settings.limits.body_bytes,
+        }
+    }
+
+    /// What is left of a body that is sent on.
+    fn rest(stream: &'s Stream, received: u64, limit: u64) -> Self {
+        let (framing, deadline) = (BodyFraming::Chunked, Instant::now());
+        Self { stream, framing, is_held_back: false, deadline, received, limit }
+    }
+
+    /// Reads past a short body; a long one is dropped as it comes.
+    ///
+    /// # Errors
+    /// The body has broken off.
+    async fn read_past(&mut self) -> Result<(), Rejection> {
+        self.limit = limits::DROPPED_BODY_BYTES;
+        while self.check().is_ok() {
+            let piece = match self.take() {
+                Err(rejection) if rejection.status == Status::ContentTooLarge => break,
+                taken => taken?,
+            };
+            self.taken(piece.content.len());
+            if piece.is_last {
+                return Ok(());
+            }
+            if !piece.has_more && !self.wait_for_more(self.deadline).await {
+                // The next piece tells whether the stream has ended.
+                self.take()?;
+                break;
+            }
+        }
+        self.stream.with(Slot::drop_body);
+        Ok(())
     }
 }
 
@@ -232,8 +321,13 @@ const BROKEN_OFF: Rejection =
 
 impl ClientBody for StreamBody<'_> {
     async fn pass_over(&mut self) -> Result<bool, Rejection> {
-        if self.framing != BodyFraming::None {
-            self.stream.with(Slot::drop_body);
+        match self.framing {
+            BodyFraming::None => {}
+            _ if self.is_held_back => {
+                self.stream.with(Slot::drop_body);
+            }
+            // Boxed: few requests have a body.
+            BodyFraming::Length(_) | BodyFraming::Chunked => Box::pin(self.read_past()).await?,
         }
         Ok(true)
     }
@@ -277,5 +371,10 @@ impl ClientBody for StreamBody<'_> {
     async fn departed(&self) {
         // An error: the stream was reset, or its connection has ended.
         let _gone = self.stream.until(|_| None::<()>).await;
+    }
+
+    fn go_on(&mut self, upload: Box<Upload>) {
+        let Self { received, limit, .. } = *self;
+        self.stream.upload.set(Some(Box::new(UploadRest { upload, received, limit })));
     }
 }

@@ -18,12 +18,15 @@ use tokio::time::timeout_at;
 use crate::accept::accept;
 use crate::clients::AcceptQueue;
 use crate::metrics::Shard;
+use crate::server::sockets::ListenSocket;
 use crate::settings::Settings;
 use crate::worker::{Common, Listening, Worker, report};
 
 /// A command to a worker. The channel is unbounded, but only an operator's signals fill it.
 pub(crate) enum Command {
     Change(Change),
+    /// Goes on accepting, and ends each connection after its next response.
+    LameDuck,
     /// Ends once the last connection has, or at the deadline.
     Drain {
         deadline: Instant,
@@ -41,7 +44,7 @@ pub(crate) struct Change {
 /// A listener to accept on.
 pub(crate) struct Opened {
     pub(crate) address: SocketAddr,
-    pub(crate) socket: std::net::TcpListener,
+    pub(crate) socket: ListenSocket,
     pub(crate) listening: Listening,
 }
 
@@ -107,6 +110,7 @@ async fn run(
     let deadline = loop {
         match commands.recv().await {
             Some(Command::Change(change)) => listeners.change(&worker, change, &common),
+            Some(Command::LameDuck) => worker.begin_lame_duck(),
             Some(Command::Drain { deadline }) => break deadline,
             Some(Command::Stop) | None => break Instant::now(),
         }
@@ -125,7 +129,7 @@ async fn stop_command(commands: &mut UnboundedReceiver<Command>) {
     loop {
         match commands.recv().await {
             Some(Command::Stop) => return,
-            Some(Command::Change(_) | Command::Drain { .. }) => {}
+            Some(Command::Change(_) | Command::LameDuck | Command::Drain { .. }) => {}
             None => std::future::pending().await,
         }
     }
@@ -148,6 +152,7 @@ impl Listeners {
             self.0.remove(&address);
         }
         for Opened { address, socket, listening } in change.opened {
+            let ListenSocket::Tcp(socket) = socket;
             match AcceptQueue::new(socket) {
                 Ok(queue) => {
                     let (close, closing) = oneshot::channel();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use penstock_content::StoreError;
@@ -15,6 +16,8 @@ use crate::tls::KtlsUnavailable;
 pub enum StartError {
     /// A listener could not be opened.
     Listen(ListenError),
+    /// Another process gave a socket with an address that no listener has.
+    UnusedSocket(SocketAddr),
     /// The directory of a site could not be opened.
     Site(penstock_sys::root::RootError),
     /// The cache could not be opened.
@@ -49,6 +52,11 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Listen(error) => error.fmt(f),
+            Self::UnusedSocket(address) => write!(
+                f,
+                "the service manager gave a socket for {address} (LISTEN_FDS), which no listener has: write \
+                 `- address: {address}` under `listeners`, or remove it from the socket unit (ListenStream=)"
+            ),
             Self::Site(error) => write!(f, "cannot open the directory of a site: {error}"),
             Self::Cache(error) => error.fmt(f),
             Self::Tls(error) => error.fmt(f),
@@ -76,7 +84,9 @@ impl StartError {
             Self::RemoteKeys(source) | Self::Thread(source) => Some(source),
             Self::Cache(error) => error.system_error(),
             Self::Listen(error) => Some(&error.source),
-            Self::Site(_) | Self::Tls(_) | Self::Kernel(_) | Self::Randomness(_) => None,
+            Self::UnusedSocket(_) | Self::Site(_) | Self::Tls(_) | Self::Kernel(_) | Self::Randomness(_) => {
+                None
+            }
         }
     }
 }

@@ -62,6 +62,25 @@ fn a_response_for_one_client_is_never_shared() {
 }
 
 #[test]
+fn statuses_that_may_be_stored_without_a_lifetime_get_the_default_one() {
+    for (status, seconds) in [(200, 60), (203, 60), (204, 60), (300, 60), (301, 60), (308, 60)] {
+        assert_eq!(fresh(&response(status, "")), Some(seconds), "{status}");
+    }
+    for status in [404, 405, 410, 414, 501] {
+        assert_eq!(fresh(&response(status, "")), Some(1), "{status}");
+    }
+    assert_eq!(fresh(&response(599, "public")), None);
+}
+
+#[test]
+fn a_response_that_must_be_understood_is_for_one_client_if_its_status_is_unknown() {
+    let unknown = response(599, "max-age=60, must-understand").storage(SystemTime::UNIX_EPOCH, DEFAULT);
+    assert_eq!(unknown, Storage::Private);
+    assert_eq!(fresh(&response(599, "max-age=60")), Some(60));
+    assert_eq!(fresh(&response(404, "max-age=60, Must-Understand")), Some(60));
+}
+
+#[test]
 fn errors_are_for_waiting_requests_unless_their_origin_gives_a_lifetime() {
     assert_eq!(response(502, "").storage(SystemTime::UNIX_EPOCH, DEFAULT), Storage::Passing);
     assert_eq!(response(302, "").storage(SystemTime::UNIX_EPOCH, DEFAULT), Storage::Passing);

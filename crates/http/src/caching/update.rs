@@ -16,8 +16,15 @@ const OF_CONNECTION: [&[u8]; 10] = [
 
 /// Further fields that a 304 never changes: those that describe the stored body, the validator by which the stored response
 /// was selected (RFC 9111 §4.3.4), and Set-Cookie, which is for one client.
-const NOT_UPDATED: [&[u8]; 5] =
-    [b"content-encoding", b"content-length", b"content-range", b"etag", b"set-cookie"];
+const NOT_UPDATED: [&[u8]; 7] = [
+    b"content-digest",
+    b"content-encoding",
+    b"content-length",
+    b"content-md5",
+    b"content-range",
+    b"etag",
+    b"set-cookie",
+];
 
 /// Whether a field is of one connection or of a proxy: it is neither stored nor sent on.
 pub fn is_of_connection(name: impl AsRef<[u8]>) -> bool {
@@ -78,6 +85,8 @@ mod tests {
             "Content-Length: 0",
             "content-encoding: br",
             "content-range: bytes 0-1/2",
+            "Content-MD5: 1B2M2Y8AsgTpgAmY7PhCfg==",
+            "content-digest: sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:",
             "etag: W/\"1\"",
             "connection: close",
             "transfer-encoding: chunked",

@@ -12,11 +12,15 @@ const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
 fn outcome(method: &str, etag: &str, fields: &str) -> Precondition {
+    outcome_of(method, etag, true, fields)
+}
+
+fn outcome_of(method: &str, etag: &str, is_date_strong: bool, fields: &str) -> Precondition {
     let head = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
     let request = Request::parse(head.as_bytes(), &LIMITS).unwrap();
     // Last-Modified has whole seconds only, so the fraction must not count.
     let modified = UNIX_EPOCH + Duration::new(784_111_777, 900_000_000);
-    evaluate(&request, &Validators { etag, modified, is_date_strong: true })
+    evaluate(&request, &Validators { etag, modified, is_date_strong })
 }
 
 fn check(method: &str, fields: &str, expected: Precondition) {
@@ -120,6 +124,14 @@ fn if_range_lets_ranges_count_only_for_the_same_state() {
     }
     assert_eq!(outcome("GET", "W/\"abc\"", "If-Range: W/\"abc\"\r\n"), SERVE_WHOLE);
     check("HEAD", "Range: bytes=0-1\r\nIf-Range: \"abc\"\r\n", SERVE_WHOLE);
+}
+
+#[test]
+fn a_date_that_is_not_strong_lets_no_range_count_and_confirms_a_copy_all_the_same() {
+    let weak = |fields: &str| outcome_of("GET", "\"abc\"", false, fields);
+    assert_eq!(weak(&format!("If-Range: {SAME}\r\n")), SERVE_WHOLE);
+    assert_eq!(weak("If-Range: \"abc\"\r\n"), SERVE);
+    assert_eq!(weak(&format!("If-Modified-Since: {SAME}\r\n")), Precondition::NotModified);
 }
 
 #[test]

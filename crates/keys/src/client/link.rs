@@ -43,9 +43,8 @@ pub(super) struct Link {
     outbox: RefCell<Vec<u8>>,
     outbox_filled: Notify,
     received_at: Cell<Instant>,
-    /// Whether an operation has found that the server is silent.
-    stalled: Cell<bool>,
-    stalled_set: Notify,
+    /// Notified when an operation has found that the server is silent.
+    stalled: Notify,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,8 +82,7 @@ impl Link {
             outbox: RefCell::default(),
             outbox_filled: Notify::new(),
             received_at: Cell::new(Instant::now()),
-            stalled: Cell::new(false),
-            stalled_set: Notify::new(),
+            stalled: Notify::new(),
         }
     }
 
@@ -153,8 +151,7 @@ impl Link {
             Err(_) => {
                 if self.received_at.get() < sent_at {
                     // Nothing has come since: the server is stopped or cut off, and others need not find out as well.
-                    self.stalled.set(true);
-                    self.stalled_set.notify_waiters();
+                    self.stalled.notify_waiters();
                 }
                 Err(RemoteKeyError::TimedOut)
             }
@@ -254,7 +251,6 @@ impl Link {
 
     fn begin(&self) {
         self.outbox.borrow_mut().clear();
-        self.stalled.set(false);
         self.received_at.set(Instant::now());
         if self.phase.replace(Phase::Up) != Phase::Starting {
             tracing::info!("keyserver {} answers again", self.address);
@@ -358,7 +354,7 @@ impl Link {
         };
         tokio::select! {
             () = silent() => {}
-            () = self.stalled_set.notified() => {}
+            () = self.stalled.notified() => {}
         }
         "it has stopped to answer".to_owned()
     }

@@ -146,13 +146,12 @@ pub(super) async fn once(
 ) -> Outcome {
     if let Some(mut used) = route.take_used().await {
         match ask(worker, (&mut used.connection, used.address), request, reading).await {
-            // The server ended the idle connection before it saw the request (RFC 9112 §9.3.1, RFC 9113 §8.7).
-            Err(
-                LoadFailure::ClosedBeforeResponse
-                | LoadFailure::ResetBeforeResponse
-                | LoadFailure::RequestNotSent,
-            ) => {
-                worker.tally().retried += 1;
+            // The server may have ended the idle connection before it saw the request.
+            Err(failure) if may_be_sent_again(request, failure) => {
+                let mut tally = worker.tally();
+                tally.retried += 1;
+                tally.retried_resets += u64::from(failure == LoadFailure::ResetBeforeResponse);
+                drop(tally);
                 if let Route::Shared(shared) = route {
                     shared.forget(&used);
                 }
@@ -169,6 +168,16 @@ pub(super) async fn once(
         worker.note_handshake(open.address, open.connection.facts(), &report);
     }
     finish(worker, route, open, request, outcome).await
+}
+
+/// Whether a request that a kept connection did not answer may be sent again: if it was not sent completely, or if its
+/// method allows it (RFC 9110 §9.2.2, RFC 9112 §9.3.1, RFC 9113 §8.7). The server may have acted upon any other one.
+fn may_be_sent_again(request: &PreparedRequest, failure: LoadFailure) -> bool {
+    match failure {
+        LoadFailure::RequestNotSent => true,
+        LoadFailure::ClosedBeforeResponse | LoadFailure::ResetBeforeResponse => request.is_idempotent(),
+        _ => false,
+    }
 }
 
 async fn finish(

@@ -46,6 +46,7 @@ pub fn document(plan: &Plan, outcome: &RunResult) -> Value {
         "requests": tally.requests,
         "bytes": tally.bytes,
         "retried": tally.retried,
+        "retried_resets": tally.retried_resets,
         "unfinished": outcome.unfinished,
         "errors_total": tally.errors_total(),
         "errors": errors(tally),

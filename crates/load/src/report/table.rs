@@ -140,11 +140,13 @@ fn rates(text: &mut String, plan: &Plan, outcome: &RunResult) {
         row("connections", tally.connections, String::new());
     }
     if tally.requests > 0 || plan.mode != (LoadMode::Handshakes { request: false }) {
-        let retried = if tally.retried > 0 {
-            format!("{} sent again on a new connection", grouped(tally.retried))
-        } else {
-            String::new()
-        };
+        let mut retried = String::new();
+        if tally.retried > 0 {
+            _ = write!(retried, "{} sent again on a new connection", grouped(tally.retried));
+        }
+        if tally.retried_resets > 0 {
+            _ = write!(retried, ", {} of them after a reset", grouped(tally.retried_resets));
+        }
         row("requests", tally.requests, retried);
         row("bytes", tally.bytes, bits(tally.bytes, elapsed));
     }

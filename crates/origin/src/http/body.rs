@@ -30,6 +30,17 @@ pub struct BodySender {
     shared: Rc<BodyProgress>,
 }
 
+/// Space for one piece of a request's body.
+#[derive(Debug)]
+pub struct PieceSpace<'s>(mpsc::Permit<'s, Bytes>);
+
+impl PieceSpace<'_> {
+    /// Sends a piece.
+    pub fn send(self, piece: impl Into<Bytes>) {
+        self.0.send(piece.into());
+    }
+}
+
 /// The receiving end of a request's body, which goes with the request.
 #[derive(Debug)]
 pub struct RequestBody {
@@ -57,7 +68,15 @@ impl BodySender {
     /// # Errors
     /// The request has ended; its answer says how.
     pub async fn send(&self, piece: impl Into<Bytes>) -> Result<(), RequestEnded> {
-        self.pieces.send(piece.into()).await.map_err(|_| RequestEnded)
+        self.space().await.map(|space| space.send(piece))
+    }
+
+    /// Waits until there is space for the next piece.
+    ///
+    /// # Errors
+    /// The request has ended; its answer says how.
+    pub async fn space(&self) -> Result<PieceSpace<'_>, RequestEnded> {
+        self.pieces.reserve().await.map(PieceSpace).map_err(|_| RequestEnded)
     }
 
     /// Marks the end of the body.

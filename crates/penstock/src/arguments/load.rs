@@ -375,7 +375,7 @@ pub(crate) struct OutputOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
 
-    /// Exit with 1 if any operation failed.
+    /// Exit with 1 if any operation failed, or if the server reset a kept connection.
     #[arg(long)]
     pub(crate) strict: bool,
 

@@ -15,6 +15,7 @@ use crate::arguments::KeyserverArgs;
 use crate::console_limits::console_limits;
 use crate::control::{Control, Service};
 use crate::failure::Failure;
+use crate::ports::wait_while_in_use;
 use crate::{descriptors, logging, systemd, terminal};
 
 pub(crate) fn run(arguments: &KeyserverArgs) -> Result<(), Failure> {
@@ -29,6 +30,7 @@ pub(crate) fn run(arguments: &KeyserverArgs) -> Result<(), Failure> {
     // Signals first, so that none is lost during the start.
     let control = Control::new().map_err(Failure::machine("listen for signals"))?;
     logging::detach().map_err(Failure::machine("start a thread"))?;
+    wait_while_in_use(config.admin.iter().map(|admin| admin.address).chain([config.address]));
     let admin_socket = config.admin.as_ref().map(|admin| bind(admin, arguments)).transpose()?;
     let keyserver = Keyserver::start(&config).map_err(|error| start_failure(error, arguments))?;
     let keyserver = Arc::new(keyserver);

@@ -127,6 +127,12 @@ fn verdict(outcome: &RunResult, mode: LoadMode, output: &OutputOptions) -> Resul
         });
         return Err(Failure::Load(format!("{lack}{errors} failed: {}{why}", kinds.join(", "))));
     }
+    if output.strict && tally.retried_resets > 0 {
+        return Err(Failure::Load(format!(
+            "{} requests were sent again because the server had reset their connections",
+            tally.retried_resets
+        )));
+    }
     if is_in_vain && let LoadMode::Playback(_) = mode {
         return Err(Failure::Load(format!(
             "{lack}{} requests were answered; give viewers more time (--duration, --watch), or lower --start",

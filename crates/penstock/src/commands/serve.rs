@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{Admin, Config, Fault, Fleet};
-use penstock_edge::{Server, StartError};
+use penstock_edge::{ListenSocket, Server, StartError};
 use penstock_sys::machine::{Machine, TlsModule};
+use penstock_sys::socket::given_listeners;
 
 use crate::advice::{Circumstances, advise};
 use crate::arguments::ServeArgs;
 use crate::control::{Control, Service};
 use crate::failure::Failure;
+use crate::ports::wait_while_in_use;
 use crate::{descriptors, logging, privileges, self_signed, systemd, terminal};
 
 mod admin;
@@ -27,6 +29,8 @@ const DEFAULT_PORT: u16 = 8443;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     let config = configuration(arguments)?;
+    let given = given_listeners().map_err(Failure::machine("take the sockets of LISTEN_FDS"))?;
+    let given = given.into_iter().map(ListenSocket::Tcp).collect();
     descriptors::raise();
     if arguments.from.config.is_some() {
         descriptors::compare_with(&config);
@@ -39,8 +43,11 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     privileges::give_up(&config)?;
     logging::detach().map_err(Failure::machine("start a thread"))?;
     let log_pipe = log_pipe::hold(&config)?;
+    if arguments.from.config.is_some() {
+        wait_while_in_use(addresses(&config));
+    }
     let admin_socket = config.admin.as_ref().map(|admin| admin::bind(admin, &config)).transpose()?;
-    let server = Server::start(&config).map_err(|error| start_failure(error, &config))?;
+    let server = Server::start_on(&config, given).map_err(|error| start_failure(error, &config))?;
     drop(log_pipe);
     let server = Arc::new(server);
     let admin = match (admin_socket, &config.admin) {
@@ -81,6 +88,13 @@ fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
+/// Every address that the configuration listens on.
+fn addresses(config: &Config) -> impl Iterator<Item = SocketAddr> {
+    let admin = config.admin.iter().map(|admin| admin.address);
+    let nodes = config.cluster.iter().map(|cluster| cluster.listener.address);
+    admin.chain(nodes).chain(config.listeners.iter().map(|listener| listener.address))
+}
+
 /// Both loopback addresses unless others are given: `localhost` may mean either.
 fn listen_addresses(given: &[SocketAddr]) -> Vec<SocketAddr> {
     if !given.is_empty() {
@@ -106,7 +120,8 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
             Failure::of_start(fault, Some(&listen.source))
         }
         StartError::Kernel(_) => Failure::Config(vec![kernel_fault(error.to_string(), config)]),
-        StartError::Site(_)
+        StartError::UnusedSocket(_)
+        | StartError::Site(_)
         | StartError::RemoteKeys(_)
         | StartError::Cache(_)
         | StartError::Tls(_)
@@ -218,6 +233,23 @@ impl Service for Running {
             }
             Err(failure) => failure.to_string().lines().for_each(|line| tracing::error!("{line}")),
         }
+    }
+
+    fn begin_lame_duck(&mut self) -> Duration {
+        let longest = self.config.limits.lame_duck;
+        if longest.is_zero() || self.may_drain() {
+            return Duration::ZERO;
+        }
+        if let Some(admin) = &self.admin {
+            admin.set_draining();
+        }
+        self.server.lame_duck();
+        longest
+    }
+
+    fn may_drain(&self) -> bool {
+        let is_checked = self.admin.is_some() || self.config.listeners.iter().any(|one| one.health.is_some());
+        !is_checked && self.server.open_connections() == 0
     }
 
     fn drain(&mut self) -> Duration {

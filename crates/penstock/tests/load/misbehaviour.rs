@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -240,6 +242,55 @@ fn a_connection_that_the_server_ends_between_two_requests_is_no_failure() {
     assert_eq!((count(&report, "requests"), count(&report, "errors_total")), (4, 0), "{report:#}");
     assert_eq!(count(&report, "connections_opened"), 4);
     assert_eq!(count(&report, "retried"), 3);
+}
+
+/// Answers the first request of each connection, and ends the connection when it has read the second one.
+fn reads_the_second(how: fn(&TcpStream)) -> (Scripted, Arc<AtomicUsize>) {
+    let read = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&read);
+    let server = Scripted::start(move |mut stream, _| {
+        if read_request(&mut stream) {
+            counted.fetch_add(1, Ordering::SeqCst);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        }
+        if read_request(&mut stream) {
+            counted.fetch_add(1, Ordering::SeqCst);
+            how(&stream);
+        }
+    });
+    (server, read)
+}
+
+#[test]
+fn a_post_that_the_server_has_read_is_not_sent_again() {
+    for (is_reset, kind) in [(false, "closed_before_response"), (true, "reset_before_response")] {
+        for method in ["POST", "PATCH", "LOCK"] {
+            let (server, read) = reads_the_second(if is_reset { reset } else { |_| () });
+            let arguments = ["requests", "--requests", "10", "--connections", "1", "--method", method];
+            let report = report(&[&arguments[..], &[&server.url("http")]].concat());
+            assert_eq!(read.load(Ordering::SeqCst), 10, "{method}: each was read once");
+            let counts = ["requests", "retried", "errors_total"].map(|name| count(&report, name));
+            assert_eq!(counts, [5, 0, 5], "{method}: {report:#}");
+            assert_eq!(count(&report, &format!("errors.{kind}")), 5, "{method}: {report:#}");
+        }
+    }
+}
+
+#[test]
+fn requests_that_may_be_sent_twice_are_sent_again_and_resets_are_told() {
+    for method in ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"] {
+        let (server, _) = reads_the_second(reset);
+        let url = server.url("http");
+        let arguments = ["requests", "--requests", "4", "--connections", "1", "--method", method, &url];
+        let report = report(&arguments);
+        let names = ["requests", "errors_total", "retried", "retried_resets"];
+        assert_eq!(names.map(|name| count(&report, name)), [4, 0, 3, 3], "{method}: {report:#}");
+        load(&arguments).exits_with(0);
+        load(&[&arguments[..], &["--strict"]].concat()).exits_with(1);
+    }
+    let (server, _) = reads_the_second(|_| ());
+    load(&["requests", "--requests", "4", "--connections", "1", "--strict", &server.url("http")])
+        .exits_with(0);
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn an_upload_that_waits_for_100_continue_is_refused_at_once() {
 }
 
 #[test]
-fn an_upload_that_does_not_wait_is_refused_behind_its_body_or_before_its_end() {
+fn an_upload_that_does_not_wait_is_refused_behind_its_body_or_before_its_end_with_the_same_status() {
     let server = Setup::new().start();
     let film = server.directory().join("film.mp4");
     for size in [60_000, 110_000] {
@@ -384,7 +384,7 @@ fn pages_that_refuse_a_request_have_the_cors_fields_of_its_site() {
         .sites(&format!("- {{origin: {{http: [\"{}\"]}}, headers: {{cors: \"*\"}}}}", origin.url()))
         .limits("body_bytes: 10")
         .start();
-    let body = server.write("body", &"x".repeat(2000));
+    let body = server.write("body", "x".repeat(2000));
     for (status, args) in [("413", ["-H", "Expect:"]), ("417", ["-H", "Expect: magic"])] {
         for version in ["--http1.1", "--http2"] {
             let curl = Tool::curl(&server).arg(version).args(args).args(["-i", "-o", "-", "--data-binary"]);

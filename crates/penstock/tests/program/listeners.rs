@@ -1,10 +1,13 @@
 //! Listeners of all kinds: plain, behind a balancer, IPv6; and the line that each response leaves in the access log.
 
-use std::io::Write;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use penstock_testkit::{Certificates, Client, Setup, TlsOptions, Tool, until};
+use penstock_testkit::{Certificates, Client, Process, ReservedAddress, Setup, TlsOptions, Tool, until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const PROXY: &str = "proxy_protocol: true";
@@ -51,6 +54,54 @@ fn many_listeners_serve_at_the_same_time() {
         let listener = format!("listener=\"{}\"", server.listener(place));
         assert_eq!(metrics.sum("penstock_connections_total", &[&listener]), 1.0, "{listener}");
     }
+}
+
+/// Runs the program as systemd does for a socket unit: its parent opened this listener and keeps it open.
+fn socket_activated(listener: &TcpListener, options: &[&str]) -> Command {
+    // A shell, since only the process itself knows its number before the program runs.
+    const SCRIPT: &str = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", SCRIPT, "sh", penstock_testkit::program(), "serve", "--plain"]).args(options);
+    command.stdin(Stdio::from(OwnedFd::from(listener.try_clone().unwrap()))).stdout(Stdio::null());
+    command.stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_socket_of_the_service_manager_is_the_listener_with_its_address() {
+    let reserved = ReservedAddress::reserve();
+    let listener = reserved.listen();
+    let address = listener.local_addr().unwrap();
+    let root = penstock_testkit::disk_directory();
+    std::fs::write(root.path().join("a.txt"), "from the root").unwrap();
+    let (root, listen) = (root.path().to_str().unwrap(), address.to_string());
+    let options = ["--root", root, "--workers", "2", "--listen", &listen];
+    for _ in 0..2 {
+        let mut server = Process::spawn(&mut socket_activated(&listener, &options)).unwrap();
+        // Clients wait in the queue of the socket until the program serves, and while there is none.
+        for _ in 0..8 {
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("from the root"), "{answer}");
+        }
+        kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+        assert_eq!(server.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[test]
+fn a_socket_of_the_service_manager_without_a_listener_is_an_error_that_names_it() {
+    let reserved = ReservedAddress::reserve();
+    let listener = reserved.listen();
+    let root = penstock_testkit::disk_directory();
+    let options = ["--root", root.path().to_str().unwrap(), "--listen", "127.0.0.1:0"];
+    let ended = socket_activated(&listener, &options).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let remedy = format!("write `- address: {}` under `listeners`", listener.local_addr().unwrap());
+    assert!(said.contains(&remedy), "{said}");
+    assert_eq!(ended.status.code(), Some(2), "{said}");
 }
 
 #[test]

@@ -6,7 +6,8 @@ use penstock_http::{HeadLimits, Request};
 
 use crate::peers::LoopMember;
 
-use super::{Hop, fields, first_byte, pattern, purge_fields, value};
+use super::{Hop, fields, first_byte, pattern, value};
+use crate::nodes::purge_fields::purge_fields;
 
 /// The body of the fuzz target `peer_fields`: a request head of another node, or the value of one of its fields. What was
 /// read is the same after it was written, and no time is longer than the bound.

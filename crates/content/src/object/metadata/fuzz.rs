@@ -47,7 +47,7 @@ fn take_in(answer: &dyn OriginBody) {
     let (metadata, storage) = ObjectMetadata::read(answer, &asked, site(), BodyKind::Other, now);
     let mut head = Vec::new();
     let mut writer = HeadWriter::with_code(&mut head, metadata.status);
-    metadata.fields().write(&mut writer, None);
+    metadata.fields().write(&mut writer, &[]);
     writer.finish();
     let lines = head.strip_suffix(b"\r\n\r\n").expect("a head has an end");
     for line in lines.split(|byte| *byte == b'\n').skip(1) {

@@ -9,7 +9,7 @@ use crate::peers::is_internal;
 use crate::site::FreshnessBounds;
 
 /// Fields of one connection (RFC 9110 §7.6.1), and fields that this server writes.
-pub(super) const NOT_PASSED_ON: [&str; 18] = [
+pub(super) const NOT_PASSED_ON: [&str; 17] = [
     "accept-ranges",
     "age",
     "alt-svc",
@@ -17,7 +17,6 @@ pub(super) const NOT_PASSED_ON: [&str; 18] = [
     "cache-tag",
     "connection",
     "content-length",
-    "content-range",
     "keep-alive",
     "proxy-authenticate",
     "proxy-connection",
@@ -95,9 +94,14 @@ pub(super) fn tags(answer: &dyn OriginBody) -> String {
     all.join(" ")
 }
 
-/// The fields that go to the client unchanged, as lines.
+/// The fields that go to the client unchanged, as lines. Content-Range of a 206 is about the part that was fetched; that of
+/// another status is stored like any field (RFC 9111 §3.1).
 pub(super) fn lines(answer: &dyn OriginBody) -> Vec<u8> {
+    let is_part = answer.status() == 206;
     field_lines(answer.fields(), |name| {
-        NOT_PASSED_ON.contains(&name) || is_of_connection(name) || is_internal(name)
+        (is_part && name == "content-range")
+            || NOT_PASSED_ON.contains(&name)
+            || is_of_connection(name)
+            || is_internal(name)
     })
 }

@@ -172,7 +172,7 @@ mod tests {
     fn assert_read(parts: &Parts<'_>) {
         let texts = Texts::new(parts);
         let mut lines = Vec::new();
-        texts.lines().write(&mut HeadWriter::continuing(&mut lines), None);
+        texts.lines().write(&mut HeadWriter::continuing(&mut lines), &[]);
         assert_eq!(lines, parts.lines);
         assert_eq!(
             [texts.target(), texts.tags(), texts.content_type(), texts.etag(), &texts.modified()],

@@ -29,9 +29,12 @@ impl Http2Connection {
         let start = Instant::now();
         let scheme = if self.with_link(ClientConnection::is_tls) { Scheme::HTTPS } else { Scheme::HTTP };
         let head = request_head(request, scheme).ok_or(LoadFailure::RequestNotSent)?;
-        let response = async { self.send(head).await?.await };
+        let response = async {
+            let response = self.send(head).await.map_err(|error| self.not_sent(&error))?;
+            response.await.map_err(|error| self.failure(&error, false))
+        };
         let response = match timeout(exchange.timeout, response).await {
-            Ok(response) => response.map_err(|error| self.failure(&error, false))?,
+            Ok(response) => response?,
             Err(_) => return Err(LoadFailure::ResponseTimeout),
         };
         let first_byte = start.elapsed();
@@ -101,6 +104,16 @@ impl Http2Connection {
         }
     }
 
+    /// The kind of an error before the request was sent.
+    fn not_sent(&self, error: &h2::Error) -> LoadFailure {
+        match self.failure(error, false) {
+            LoadFailure::ClosedBeforeResponse | LoadFailure::ResetBeforeResponse => {
+                LoadFailure::RequestNotSent
+            }
+            failure => failure,
+        }
+    }
+
     /// The kind of an error. `begun` tells whether a part of the response has arrived.
     fn failure(&self, error: &h2::Error, begun: bool) -> LoadFailure {
         let alert = || self.with_link(ClientConnection::alert);
@@ -108,6 +121,8 @@ impl Http2Connection {
         match self.link.ended() {
             _ if error.is_reset() && error.is_remote() => LoadFailure::StreamReset(code),
             _ if error.is_go_away() && error.is_remote() && code != 0 => LoadFailure::GoAway(code),
+            // The server has not acted upon this stream: its GOAWAY names an earlier one as the last (RFC 9113 §6.8).
+            _ if error.is_go_away() && error.is_remote() && !begun => LoadFailure::RequestNotSent,
             _ if error.is_library() => LoadFailure::Http2Invalid,
             Some(LinkEnd::Reset) if begun => LoadFailure::BodyReset,
             Some(LinkEnd::Reset) => LoadFailure::ResetBeforeResponse,

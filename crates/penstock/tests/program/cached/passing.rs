@@ -182,6 +182,118 @@ fn an_answer_that_comes_before_the_body_ends_the_connection_behind_it() {
 }
 
 #[test]
+fn an_answer_of_unknown_length_that_is_empty_ends() {
+    let origin = Origin::start(|head, _, stream| {
+        let keeps = head.contains("/chunked");
+        let (framing, end) =
+            if keeps { ("Transfer-Encoding: chunked", "0\r\n\r\n") } else { ("Connection: close", "") };
+        write(stream, format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n{end}")) && keeps
+    });
+    for sites in [origin.sites(), origin.sites_with("cache: off")] {
+        let edge = Edge::before(&sites);
+        for target in ["/chunked", "/closed"] {
+            let mut client = Client::plain(&edge.server);
+            for method in ["POST", "PUT", "DELETE", "PATCH", "GET"] {
+                let what = format!("{method} {target}");
+                let request = format!("{what} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+                // The second response is read behind the end of the first.
+                client.send(request.repeat(2));
+                for _ in 0..2 {
+                    let response = client.response().unwrap_or_else(|error| panic!("{what}: {error}"));
+                    assert_eq!((response.status, response.text()), (200, ""), "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// Larger than all that the sockets on the way hold.
+const UPLOAD: usize = 24 << 20;
+
+/// Clients that send all of a body before they read, and curl, which does both, over HTTP/2.
+fn upload_everything(edge: &Edge, target: &str) -> Vec<(u16, Vec<u8>)> {
+    let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {UPLOAD}\r\n\r\n");
+    let upload = vec![b'u'; UPLOAD];
+    let mut answers = Vec::new();
+    let mut plain = Client::plain(&edge.server);
+    plain.send(&head);
+    plain.send(&upload);
+    answers.push(plain.response().unwrap());
+    let mut tls = Client::tls(&edge.server);
+    tls.send(&head);
+    tls.send(&upload);
+    answers.push(tls.response().unwrap());
+    let mut answers: Vec<_> = answers.into_iter().map(|answer| (answer.status, answer.body)).collect();
+    let curl = Tool::curl(&edge.server)
+        .args(["--http2", "-H", "Expect:", "-w", "%{stderr}%{http_code}", "--data-binary", "@-"])
+        .arg(edge.server.url(target))
+        .run_with_input(&upload)
+        .ok();
+    let status = curl.stderr.trim().parse().unwrap();
+    answers.push((status, curl.stdout));
+    answers
+}
+
+#[test]
+fn an_answer_before_the_end_of_an_upload_arrives_whole() {
+    let kept = std::sync::Mutex::new(Vec::new());
+    let refusal = vec![b'r'; 100_000];
+    let page = refusal.clone();
+    let origin = Origin::start(move |head, _, stream| {
+        stream.read_exact(&mut [0; 1000]).unwrap();
+        write(stream, "HTTP/1.1 403 Forbidden\r\nContent-Length: 100000\r\n\r\n");
+        if head.contains("/stops") {
+            // The connection stays open, and the rest of the request unread.
+            kept.lock().unwrap().push(stream.try_clone().unwrap());
+        }
+        for piece in page.chunks(4096) {
+            std::io::Write::write_all(stream, piece).unwrap();
+        }
+        if head.contains("/reads") {
+            drop(std::io::copy(stream, &mut std::io::sink()));
+        }
+        false
+    });
+    for sites in [origin.sites(), origin.sites_with("cache: off")] {
+        let edge = Edge::tuned(&sites, "4MiB", &["body_bytes: 64MiB"]);
+        for target in ["/reads", "/stops"] {
+            for (status, body) in upload_everything(&edge, target) {
+                assert_eq!((status, body.len()), (403, refusal.len()), "{target} of {sites}");
+                assert!(body == refusal);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_upload_goes_on_while_its_answer_comes() {
+    let origin = Origin::start(|_, _, stream| {
+        write(stream, format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", UPLOAD / 8));
+        let mut bytes = vec![0; 64 << 10];
+        for _ in 0..UPLOAD / bytes.len() {
+            stream.read_exact(&mut bytes).unwrap();
+            std::io::Write::write_all(stream, &bytes[..8 << 10]).unwrap();
+        }
+        false
+    });
+    for sites in [origin.sites(), origin.sites_with("cache: off")] {
+        let edge = Edge::tuned(&sites, "4MiB", &["body_bytes: 64MiB"]);
+        for (status, body) in upload_everything(&edge, "/echo") {
+            assert_eq!((status, body.len()), (200, UPLOAD / 8), "{sites}");
+        }
+    }
+}
+
+#[test]
+fn an_upload_that_a_directory_does_not_take_is_405_for_clients_that_send_it_all_first() {
+    let memory = penstock_testkit::memory_directory();
+    let edge = Edge { server: Setup::new().start(), memory };
+    for (status, body) in upload_everything(&edge, "/a") {
+        assert_eq!((status, &body[..3]), (405, &b"405"[..]));
+    }
+}
+
+#[test]
 fn only_listed_methods_are_passed_on_and_only_signed_requests() {
     let origin = echo();
     let edge = Edge::before(&format!("{}\n  methods: [PUT]\n  forwarded: forwarded", origin.sites()));

@@ -195,3 +195,45 @@ fn a_response_to_one_authorization_is_shared_only_if_its_origin_allows_it() {
         assert_eq!(origin.asked().len(), requests, "{fields}");
     }
 }
+
+#[test]
+fn an_origin_that_begins_to_vary_with_a_304_varies_from_then_on() {
+    let origin = Origin::start(move |head, number, stream| {
+        let vary = "ETag: \"v1\"\r\nVary: Accept-Language\r\nCache-Control: max-age=600\r\n";
+        let language = field(head, "accept-language").as_bytes();
+        match (number, field(head, "if-none-match")) {
+            (0, _) => answer(stream, "200 OK", "ETag: \"v1\"\r\nCache-Control: max-age=0\r\n", language),
+            (_, "") => answer(stream, "200 OK", vary, language),
+            _ => answer(stream, "304 Not Modified", vary, b""),
+        }
+    });
+    let edge = edge(&origin, "[Accept-Language]");
+    for language in ["en", "en", "de", "en", "de"] {
+        assert_eq!(get(&edge, &format!("Accept-Language: {language}\r\n")), language);
+    }
+}
+
+#[test]
+fn a_refusal_of_one_value_of_a_field_is_not_for_clients_with_another() {
+    let gate = Gate::closed();
+    let passing = gate.clone();
+    let origin = Origin::start(move |head, _, stream| match field(head, "user-agent") {
+        "evil" if passing.pass() => answer(stream, "403 Forbidden", "Cache-Control: max-age=600\r\n", b"bad"),
+        _ => answer(stream, "200 OK", "Cache-Control: max-age=600\r\n", b"good"),
+    });
+    let edge = edge(&origin, "[User-Agent]");
+    let mut first = Client::plain(&edge.server);
+    first.send("GET /a HTTP/1.1\r\nHost: localhost\r\nUser-Agent: evil\r\n\r\n");
+    until("the request of that client", || (!origin.asked().is_empty()).then_some(()));
+    let mut others: Vec<_> = (0..10).map(|_| Client::plain(&edge.server)).collect();
+    for (number, client) in others.iter_mut().enumerate() {
+        client.send(format!("GET /a HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {number}\r\n\r\n"));
+    }
+    gate.let_one_pass();
+    assert_eq!(first.response().unwrap().status, 403);
+    for client in &mut others {
+        assert_eq!(client.response().unwrap().text(), "good");
+    }
+    assert_eq!(get(&edge, "User-Agent: evil\r\n"), "good", "it is in the cache");
+    assert_eq!(origin.asked().len(), 2);
+}

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
@@ -104,6 +104,53 @@ fn a_running_response_finishes_while_draining_and_the_admin_port_is_free() {
     assert!(rest.len() > 64 << 20, "only {} bytes came", rest.len());
     server.line_with("stopped");
     assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn sigquit_and_sigint_stop_as_sigterm_does_and_at_once_without_a_connection_to_wait_for() {
+    let files = Files::new();
+    for signal in [Signal::QUIT, Signal::INT, Signal::TERM] {
+        let port = free_port();
+        let file = files.write("edge.yaml", &plain(port, "limits: {lame_duck: 1h}"));
+        let server = Running::start(program().args(["serve", "-c", &file]));
+        server.line_with("ready");
+        server.signal(signal);
+        server.line_with("draining");
+        server.line_with("stopped");
+        assert_eq!(server.exit_code(), Some(0), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_lame_duck_without_health_checks_ends_with_its_last_connection() {
+    let files = Files::new();
+    let port = free_port();
+    let file = files.write("edge.yaml", &plain(port, "limits: {lame_duck: 1h}"));
+    let server = Running::start(program().args(["serve", "-c", &file]));
+    server.line_with("ready");
+    let mut idle = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    server.signal(Signal::QUIT);
+    server.line_with("stopping: health checks fail");
+    let response = exchange(&mut idle, "/");
+    assert!(response.starts_with("HTTP/1.1 200") && response.ends_with("moving pictures\n"), "{response}");
+    drop(idle);
+    server.line_with("stopped");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn a_start_waits_for_ports_of_a_process_that_has_just_been_killed() {
+    let files = Files::new();
+    let (port, admin) = (free_port(), free_port());
+    let [taken, taken_admin] = [port, admin].map(|port| TcpListener::bind(("127.0.0.1", port)).unwrap());
+    let file = files.write("edge.yaml", &plain(port, &format!("admin: {{address: 127.0.0.1:{admin}}}")));
+    let server = Running::start(program().args(["serve", "-c", &file]));
+    server.line_with(&format!("127.0.0.1:{admin} is in use; waiting"));
+    drop(taken_admin);
+    server.line_with(&format!("127.0.0.1:{port} is in use; waiting"));
+    drop(taken);
+    server.line_with("ready");
+    assert!(get(&format!("127.0.0.1:{port}")).ends_with("moving pictures\n"));
 }
 
 #[test]

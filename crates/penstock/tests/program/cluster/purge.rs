@@ -146,15 +146,47 @@ fn a_node_that_was_cut_off_gets_the_purges_that_it_missed() {
     assert!(said.stderr.contains("edge3 did not confirm it"), "{}", said.stderr);
     assert!(is_at(one, 2) && is_at(two, 2));
     assert!(is_at(cut_off, 1), "it serves what it has");
-    assert_eq!((missed_purges(one, 2), missed_purges(two, 2)), (1.0, 1.0));
+    // Each knows the purge of the other too.
+    assert_eq!((missed_purges(one, 2), missed_purges(two, 2)), (2.0, 2.0));
     (0..3).for_each(|place| reload(place, &[]));
     for server in [one, two] {
         server.wait_for_log("edge3 has confirmed a purge that it had missed");
-        assert_eq!(missed_purges(server, 2), 0.0);
+        until("nothing to be missed", || (missed_purges(server, 2) == 0.0).then_some(()));
     }
     for server in &cluster.servers {
         assert!(is_at(server, 2), "nothing old is left");
     }
+}
+
+#[test]
+fn a_node_that_comes_back_gives_no_old_objects_to_others_although_the_purging_node_is_gone() {
+    let version = Arc::new(AtomicUsize::new(1));
+    let origin = versions(&version);
+    let mut cluster = Cluster::of(3, &origin);
+    let paths: Vec<String> = (0..24).map(|number| format!("/film/{number}")).collect();
+    let is_at = |server: &Server, expected| paths.iter().all(|path| version_at(server, path) == expected);
+    // Twice, so that each node keeps what it does not own.
+    for server in cluster.servers.iter().chain(&cluster.servers) {
+        assert!(is_at(server, 1));
+    }
+    let sites = origin.sites_with("peers: true");
+    let [one, two, away] = &mut cluster.servers[..] else { unreachable!() };
+    // It has its objects, and the others cannot reach it.
+    one.reload(&cluster.plan.setup_without(0, &sites, &[2]));
+    two.reload(&cluster.plan.setup_without(1, &sites, &[2]));
+    version.store(2, Ordering::SeqCst);
+    purge(one, &["--prefix", "/film/"]).exits_with(1);
+    assert_eq!(missed_purges(two, 2), 1.0, "the other node was told");
+    one.signal(Signal::STOP);
+    // The list of missed purges outlives a process.
+    two.start_again(Signal::KILL);
+    two.tolerate_warning("is out: ");
+    away.reload(&cluster.plan.setup_without(2, &sites, &[0, 1]));
+    two.reload(&cluster.plan.setup_without(1, &sites, &[0]));
+    assert!(is_at(two, 2), "it asks no node that has missed the purge");
+    two.wait_for_log("edge3 has confirmed a purge that it had missed");
+    assert!(is_at(away, 2) && is_at(two, 2));
+    one.signal(Signal::CONT);
 }
 
 #[test]

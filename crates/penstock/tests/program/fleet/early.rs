@@ -77,3 +77,31 @@ fn a_register_that_cannot_judge_makes_early_data_wait() {
     drop(fleet.store.name("penstock:*:strikes"));
     answered("before_start");
 }
+
+#[test]
+fn a_store_that_comes_back_from_an_older_snapshot_accepts_no_replay() {
+    let Some(mut fleet) = Fleet::start() else { return };
+    let server = fleet.edge("a", SHARED);
+    grow_old(&fleet);
+    assert_eq!(fleet.store.command(&["SAVE"]), "OK\n");
+    let session = session(&server);
+    let (mut client, tap) = connect_ahead(&server, &session, GET, 0);
+    assert_eq!(client.response().unwrap().text(), BODY);
+    until("the first", || (early(&server, "accepted", "none") == 1.0).then_some(()));
+    fleet.store.kill();
+    until("the loss", || (server.metrics().sum("penstock_fleet_up", &[]) == 0.0).then_some(()));
+    fleet.store.start_again();
+    until_connected(&server);
+    // The strike was in no snapshot. Until the edge knows that, it does not ask the store.
+    let mut replays = Vec::new();
+    until("the register to have begun again", || {
+        replays.push(tap.replay(&server));
+        let delayed = || ["no_answer", "before_start", "replayed"].map(|why| early(&server, "delayed", why));
+        until("the replay", || {
+            let accepted = early(&server, "accepted", "none") - 1.0;
+            (accepted + delayed().iter().sum::<f64>() == replays.len() as f64).then_some(())
+        });
+        assert_eq!(early(&server, "accepted", "none"), 1.0, "a replay was accepted");
+        (delayed()[1] > 0.0).then_some(())
+    });
+}

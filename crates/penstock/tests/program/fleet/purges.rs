@@ -209,6 +209,33 @@ fn an_edge_that_was_away_while_the_store_was_emptied_misses_no_purge_of_the_last
 }
 
 #[test]
+fn a_store_that_comes_back_from_an_older_snapshot_loses_no_purge() {
+    let Some(mut fleet) = Fleet::start() else { return };
+    let origin = counting();
+    let one = Edge::start(&fleet, "a", &origin);
+    let [mut other, third] = ["b", "c"].map(|name| Edge::start(&fleet, name, &origin));
+    // The snapshot has a purge.
+    assert_eq!(applied(&one.purge("url=/nothing")), (3, 3));
+    assert_eq!(fleet.store.command(&["SAVE"]), "OK\n");
+    let film = other.get("/film");
+    let kept = [&one, &other, &third].map(|edge| edge.get("/kept"));
+    other.kill();
+    assert_eq!(applied(&one.purge("url=/film")).0, 2);
+    fleet.store.kill();
+    one.server.expect_warning("fleet: the store came back without the last purges");
+    fleet.store.start_again();
+    until_connected(&one.server);
+    one.server.wait_for_log("fleet: the store came back without the last purges");
+    until("the purge in the store", || (operations(&one.server, "purge_write", "ok") >= 3.0).then_some(()));
+    other.start_again();
+    assert_ne!(other.get("/film"), film, "the purge that it missed was in no snapshot");
+    assert_eq!([&one, &other, &third].map(|edge| edge.get("/kept")), kept, "no edge purges everything");
+    for edge in [&one, &other, &third] {
+        assert_eq!(edge.count("penstock_fleet_purges_missed_total"), 0.0);
+    }
+}
+
+#[test]
 fn purges_that_this_fleet_did_not_seal_are_not_applied() {
     let Some(fleet) = Fleet::start() else { return };
     let origin = counting();

@@ -20,23 +20,26 @@ fn h2spec_finds_no_fault() {
         println!("NOT TESTED: the cases of h2spec; scripts/install-needs test builds it, given Go");
         return;
     }
-    // An origin that waits for bodies, and whose responses are not cached: what a site of files or a cache answers at once,
-    // it answers before the fault of the request has arrived.
+    // An origin whose responses are not cached, and a directory, which has its answers at once.
     let origin = crate::cached::passing::echo_with("Cache-Control: no-store\r\n");
-    let setup = Setup::new().listeners(&["tls: true", "protocols: [h2]"]);
-    let (_memory, server) = super::before(&origin, setup);
-    let tls = server.https().port().to_string();
-    let plain = server.http().port().to_string();
-    for options in [&["--port", &tls, "--tls", "--insecure"][..], &["--port", &plain]] {
-        // A response may leave before the fault of its request has arrived. What is a fault of the server fails each time.
-        let mut fault = None;
-        for _ in 0..3 {
-            fault = run(options).err();
-            if fault.is_none() {
-                break;
+    let listeners = || Setup::new().listeners(&["tls: true", "protocols: [h2]"]);
+    let (_memory, forwarding) = super::before(&origin, listeners());
+    let directory = listeners().start();
+    directory.write("index.html", "hello");
+    for server in [&forwarding, &directory] {
+        let tls = server.https().port().to_string();
+        let plain = server.http().port().to_string();
+        for options in [&["--port", &tls, "--tls", "--insecure"][..], &["--port", &plain]] {
+            // A response may leave before the fault of its request has arrived. What is a fault of the server fails each time.
+            let mut fault = None;
+            for _ in 0..3 {
+                fault = run(options).err();
+                if fault.is_none() {
+                    break;
+                }
             }
+            assert!(fault.is_none(), "{options:?}: {}", fault.unwrap_or_default());
         }
-        assert!(fault.is_none(), "{options:?}: {}", fault.unwrap_or_default());
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::Shutdown;
 
 use penstock_testkit::frames::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_WINDOW, PING, PREFACE, Peer, RST_STREAM, SETTINGS,
-    frame, get, request, window,
+    block, frame, get, request, window,
 };
 use penstock_testkit::origin::Origin;
 use penstock_testkit::{Client, Setup, until};
@@ -243,7 +243,9 @@ fn bodies_in_frames_of_one_byte_take_no_more_memory_than_their_bytes() {
     let open = || {
         let mut peer = Peer::tls(&server).open(&NO_WINDOW);
         for stream in [1, 3, 5, 7] {
-            peer.send(&frame(HEADERS, END_HEADERS, stream, &request("GET", "/1m.bin")));
+            // Too long to be waited for.
+            let head = [request("GET", "/1m.bin"), block(&[("content-length", "262144")])].concat();
+            peer.send(&frame(HEADERS, END_HEADERS, stream, &head));
             peer.expect(HEADERS);
         }
         peer

@@ -1,5 +1,6 @@
 //! Sites that relay without the cache: bytes, connections, the spread of requests.
 
+mod edges;
 mod faults;
 
 use std::fs;
@@ -331,7 +332,7 @@ fn a_server_sees_the_one_authority_that_the_rules_were_applied_to() {
         let sites = format!("- {{hosts: [public.example], origin: {{http: [\"{}\"]{cache}}}}}", origin.url());
         let server = Setup::new().workers(1).sites(&sites).start();
         let ask = |request: &str| {
-            let response = Client::plain(&server).request(request.to_owned());
+            let response = Client::plain(&server).request(request);
             (response.status, String::from_utf8(response.body).unwrap())
         };
         let post = "Host: vip.example\r\nContent-Length: 0\r\n\r\n";
