@@ -97,6 +97,7 @@ impl Exchange {
             }
         }
         self.join().await;
+        assert_eq!(self.model.borrow().wrong, Vec::<String>::new());
         self.asked + self.fixture.origin.requests()
     }
 
