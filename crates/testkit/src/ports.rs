@@ -1,12 +1,17 @@
 //! TCP ports of the tests, outside of the range from which the system chooses ports of outgoing connections.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
+/// How long a reserved port may be in use.
+const IN_USE_MAX: Duration = Duration::from_secs(10);
 /// The lowest port in use by tests.
 const FIRST: u32 = 10_000;
 
@@ -51,13 +56,22 @@ impl ReservedAddress {
         self.address
     }
 
-    /// Listens on it.
+    /// Listens on it. The socket that found the port free is also in a process that another thread starts just then, until that
+    /// runs its program; so a port in use is tried again for a while.
     ///
     /// # Panics
     /// If another program is listening on the port.
     #[must_use]
     pub fn listen(&self) -> TcpListener {
-        TcpListener::bind(self.address).expect("the reserved port is free")
+        let deadline = Instant::now() + IN_USE_MAX;
+        loop {
+            match TcpListener::bind(self.address) {
+                Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                bound => return bound.expect("the reserved port is free"),
+            }
+        }
     }
 }
 
