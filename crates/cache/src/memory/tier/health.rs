@@ -57,13 +57,14 @@ impl MemoryTier {
         if was_in_service && current.is_some_and(SliceFile::is_whole) {
             return;
         }
-        self.counts.reopened.fetch_add(u64::from(was_in_service), Ordering::Relaxed);
         // A failed attempt left an epoch without a file. In epoch 0 no slice is trusted.
         let next = if current.is_none() { epoch } else { epoch.checked_add(1).unwrap_or(0) };
         let is_usable =
             next > 0 && self.another_file().is_ok_and(|file| self.files[usize::from(next)].set(file).is_ok());
         self.in_service.store(is_usable, Ordering::Relaxed);
         self.epoch.store(next, Ordering::SeqCst);
+        // Last: who sees the count sees no slice of the old file.
+        self.counts.reopened.fetch_add(u64::from(was_in_service), Ordering::SeqCst);
         if let Some(old) = current.and_then(SliceFile::emptied_on_drop) {
             // On another thread: giving back gigabytes takes a while.
             self.drop_later(Box::new(old));
