@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use penstock_http::caching::is_of_connection;
 use penstock_http::{HttpVersion, Status};
 use penstock_origin::http::{Fetch, OriginError};
 
@@ -15,20 +16,8 @@ use crate::response::{Body, ChunkSource, Exchange, Fields, Response};
 use crate::site::HttpSite;
 use crate::site_table::Site;
 
-/// Fields of one connection (RFC 9110 §7.6.1), and those that each response has from this server.
-const NOT_PASSED_ON: [&str; 11] = [
-    "alt-svc",
-    "connection",
-    "content-length",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-connection",
-    "server",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+/// Fields that each response has from this server, and Alt-Svc, which names addresses of the origin.
+const NOT_PASSED_ON: [&str; 3] = ["alt-svc", "content-length", "server"];
 
 /// Relays the response of a server.
 pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &Arc<HttpSite>) -> Response {
@@ -98,7 +87,7 @@ pub(crate) async fn respond_with(
     head: &RelayedHead,
     mut body: RelayedBody,
 ) -> Response {
-    let lines = field_lines(&head.fields, |name| NOT_PASSED_ON.contains(&name));
+    let lines = field_lines(&head.fields, |name| NOT_PASSED_ON.contains(&name) || is_of_connection(name));
     let mut fields = Fields::new();
     let mut writer = fields.writer();
     writer.lines(&lines).field("Via", "1.1 penstock");

@@ -7,6 +7,8 @@ use penstock_cache::Describe;
 use penstock_config::{HttpOrigin, SiteCache};
 use penstock_http::{HeadWriter, OriginUrl};
 
+use penstock_http::caching::is_of_connection;
+
 use super::head::NOT_PASSED_ON;
 use super::{
     Arc, BodyKind, CacheRequest, Duration, Freshness, HttpSite, Instant, ObjectMetadata, OriginBody, Storage,
@@ -54,7 +56,7 @@ fn take_in(answer: &dyn OriginBody) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let colon = line.iter().position(|byte| *byte == b':').expect("a field has a name");
         let name = line[..colon].to_ascii_lowercase();
-        let is_ours = NOT_PASSED_ON.iter().any(|known| known.as_bytes() == name);
+        let is_ours = NOT_PASSED_ON.iter().any(|known| known.as_bytes() == name) || is_of_connection(name);
         assert!(!is_ours && !line.contains(&b'\r') && !line.contains(&0), "{}", line.escape_ascii());
     }
     let tags = metadata.tags();

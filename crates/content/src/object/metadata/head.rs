@@ -8,24 +8,16 @@ use crate::origins::{OriginBody, field_lines};
 use crate::peers::is_internal;
 use crate::site::FreshnessBounds;
 
-/// Fields of one connection (RFC 9110 §7.6.1), and fields that this server writes.
-pub(super) const NOT_PASSED_ON: [&str; 17] = [
+/// Fields that this server writes or reads for itself, and Alt-Svc, which names addresses of the origin.
+pub(super) const NOT_PASSED_ON: [&str; 9] = [
     "accept-ranges",
     "age",
     "alt-svc",
     "cache-status",
     "cache-tag",
-    "connection",
     "content-length",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-connection",
     "server",
     "surrogate-key",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
     "via",
 ];
 
