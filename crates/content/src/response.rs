@@ -68,6 +68,7 @@ pub enum Body {
 
 impl Body {
     /// The length that the head of the response announces.
+    #[inline]
     pub fn length(&self) -> ContentLength {
         match self {
             Self::None => ContentLength::None,
@@ -81,6 +82,7 @@ impl Body {
     }
 
     /// Whether the head of the response is all that is sent.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         match self {
             Self::None | Self::Empty | Self::Withheld(_) => true,

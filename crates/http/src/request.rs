@@ -31,8 +31,9 @@ pub struct Request<'h> {
     raw_target: &'h str,
     raw_path: Cow<'h, str>,
     query: Option<Cow<'h, str>>,
-    url_fault: Option<PathFault>,
-    file_path: Result<Path<'h>, PathFault>,
+    /// The path part of the target as it was sent. What it means is read where it is asked for: few requests need both
+    /// meanings.
+    sent_path: &'h str,
     authority: Authority<'h>,
     body: BodyFraming,
     keep_alive: bool,
@@ -67,13 +68,16 @@ impl<'h> Request<'h> {
 
     /// The file that is asked for, or why no file can have that name: answer 404 then, and keep the
     /// connection. As it was sent: a dot segment is no file name.
-    pub fn file_path(&self) -> Result<&Path<'h>, PathFault> {
-        self.file_path.as_ref().map_err(|&fault| fault)
+    ///
+    /// # Errors
+    /// Why no file can have that name.
+    pub fn file_path(&self) -> Result<Path<'h>, PathFault> {
+        Path::parse(self.sent_path)
     }
 
     /// What an origin is asked for: [`raw_path`](Self::raw_path), or why it can stand in no request.
     pub fn url_path(&self) -> Result<&str, PathFault> {
-        self.url_fault.map_or_else(|| Ok(self.raw_path()), Err)
+        path::url_fault(self.sent_path).map_or_else(|| Ok(self.raw_path()), Err)
     }
 
     /// The request target exactly as it was sent: for logs only, since equivalent targets differ in it.
@@ -102,8 +106,7 @@ impl<'h> Request<'h> {
         Request {
             raw_path: Cow::Borrowed(raw_path),
             query: query.map(Cow::Borrowed),
-            url_fault: path::url_fault(raw_path),
-            file_path: Path::parse(raw_path),
+            sent_path: raw_path,
             ..request
         }
     }

@@ -36,7 +36,7 @@ pub fn normalise(target: &str) -> Cow<'_, str> {
 /// and `%2F` stay as they are: they name other resources.
 pub fn normalise_path(path: &str) -> Cow<'_, str> {
     let normal = normalise(path);
-    let has_dots = memchr::memmem::find(normal.as_bytes(), b"/.").is_some();
+    let has_dots = normal.as_bytes().windows(2).any(|pair| pair == b"/.");
     if has_dots { Cow::Owned(without_dots(&normal)) } else { normal }
 }
 

@@ -49,7 +49,7 @@ impl FileRepresentation {
             index = asked.child(&site.index).map_err(|_| not_found())?;
             &index
         } else {
-            asked
+            &asked
         };
         // Names of files are UTF-8 here.
         let Ok(name) = std::str::from_utf8(path.as_bytes()) else { return Err(not_found()) };

@@ -8,9 +8,8 @@ use super::head::{METHOD_BYTES_MAX, request_line_start};
 use super::host::Authority;
 use super::known::KnownFields;
 use super::line::{BodyFraming, HttpVersion, Method};
-use super::path::url_fault;
 use super::target::TargetParts;
-use super::{Path, Request, diagnose, fields_in, target};
+use super::{Request, diagnose, fields_in, target};
 use crate::digits::decimal;
 use crate::{HeadLimits, Rejection, Status, uri};
 
@@ -134,8 +133,7 @@ fn assemble<'h>(
         raw_target: line.raw_target,
         raw_path,
         query,
-        url_fault: url_fault(target.path),
-        file_path: Path::parse(target.path),
+        sent_path: target.path,
         authority: target.authority.unwrap_or(authority),
         body,
         keep_alive,

@@ -194,7 +194,8 @@ fn a_path_that_no_file_can_have_is_still_a_request() {
 fn a_plain_path_is_borrowed_from_the_head() {
     let head = with_target("GET", "/live/seg1.m4s");
     let request = accepted(&head);
-    let path = request.file_path().unwrap().as_bytes().as_ptr_range();
+    let path = request.file_path().unwrap();
+    let path = path.as_bytes().as_ptr_range();
     let head = head.as_bytes().as_ptr_range();
     assert!(head.start < path.start && path.end < head.end);
 }
