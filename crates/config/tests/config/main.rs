@@ -6,6 +6,7 @@ mod caching;
 mod cluster;
 mod documents;
 mod extensions;
+mod files;
 mod fixture;
 mod fleet;
 mod meanings;
