@@ -32,10 +32,10 @@ pub use forwarding::Forwarded;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Admin, Cache, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls, Config,
+    Admin, Balance, Cache, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls, Config,
     ConfiguredCertificate, Cors, CorsOrigins, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers,
     Health, HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig,
-    Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts, RemoteKeyPlace, S3,
+    Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, RemoteKeyPlace, S3,
     SessionCache, Site, SiteCache, SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess,
     Uncached,
 };

@@ -26,7 +26,9 @@ pub use self::fleet::{Fleet, StorePlace, StoreUrl};
 pub use self::keys::{KeyserverAccess, RemoteKeyPlace, TokenAccess};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
-pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3, SpreadBy, Uncached};
+pub use self::origin::{
+    Balance, Health, HttpOrigin, Origin, OriginServer, OriginTimeouts, S3, SpreadBy, Uncached,
+};
 pub use self::site::{
     Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache,
 };

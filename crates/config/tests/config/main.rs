@@ -11,6 +11,7 @@ mod fixture;
 mod fleet;
 mod meanings;
 mod mistakes;
+mod origins;
 mod private_keys;
 mod proxy;
 mod structure_faults;
