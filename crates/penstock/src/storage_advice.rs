@@ -27,7 +27,7 @@ type Said = (String, String);
 
 /// The directory itself, or the nearest one above it that exists.
 fn existing(directory: &Path) -> &Path {
-    directory.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(Path::new("/"))
+    directory.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or_else(|| Path::new("/"))
 }
 
 /// A directory that this user cannot make or write.
