@@ -9,13 +9,14 @@ pub use tiers::check_space;
 
 use std::fmt;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::purge::{PurgeEffect, Purges, Subject};
 use penstock_cache::{Index, Key, Object, OpenedTiers, Tiers};
 use penstock_config::{Cache, limits};
 use penstock_metrics::Prefetches;
+use penstock_sys::lock::Unpoisoned;
 use tokio::sync::Semaphore;
 
 use crate::object::ObjectMetadata;
@@ -139,7 +140,7 @@ impl Store {
     }
 
     fn adoption(&self) -> MutexGuard<'_, Adoption> {
-        self.adoption.lock().unwrap_or_else(PoisonError::into_inner)
+        self.adoption.lock().unpoisoned()
     }
 
     /// Tells a successor that this process is about to end, so that it waits for the tiers instead of failing.

@@ -8,7 +8,7 @@ use std::collections::hash_map::RandomState;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,6 +18,7 @@ use penstock_egress::{PIPES_PER_WORKER, fast_low_water};
 use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::CLOSING_SOCKETS_MAX;
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::socket::{paces, set_unsent_low_water};
 use penstock_tls::tickets::TicketKeyring;
 use rustix::process::{Resource, getrlimit};
@@ -375,7 +376,7 @@ impl Server {
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.lock().unpoisoned()
     }
 }
 
@@ -495,7 +496,7 @@ fn paced_low_water(sockets: &[TcpListener], low_water: u32) -> Option<u32> {
 
 /// Follows the files of certificates for new connections; `None` without a TLS listener.
 fn follow_certificates(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Option<Follower>, StartError> {
-    let holdings = settings.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let holdings = settings.holdings.lock().unpoisoned().take();
     let Some(holdings) = holdings else { return Ok(None) };
     holdings.show(metrics);
     let Some(acceptor) = &settings.acceptor else { return Ok(None) };

@@ -5,12 +5,13 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
 use penstock_metrics::FleetReading;
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::traffic::Secret;
 use penstock_tls::circuit::{Circuit, CircuitLimits};
 use penstock_tls::early_data::SharedStrikes;
@@ -257,7 +258,7 @@ impl Fleet {
 
     /// Leaves the fleet: this edge is no longer missed. Nothing is shared afterwards.
     pub fn leave(&self) {
-        let Some((stop, thread)) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some((stop, thread)) = self.thread.lock().unpoisoned().take() else {
             return;
         };
         drop(stop);

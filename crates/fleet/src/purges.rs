@@ -10,10 +10,11 @@
 //! entries. Each edge then writes those of its own purges again that are gone, and applies the last minutes once more.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::SystemTime;
 
 use aws_lc_rs::rand;
+use penstock_sys::lock::Unpoisoned;
 use redis::{Pipeline, Value};
 
 use crate::counters::{Operation, Outcome};
@@ -154,7 +155,7 @@ impl Purges {
     }
 
     pub(crate) fn progress(&self) -> MutexGuard<'_, PurgeProgress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock().unpoisoned()
     }
 
     fn stream_name(&self) -> String {

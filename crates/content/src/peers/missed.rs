@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_cache::purge::{Pattern, Scope, UndeliveredPurge};
 use penstock_config::limits;
+use penstock_sys::lock::Unpoisoned;
 
 use crate::clock::Moment;
 
@@ -290,7 +291,7 @@ impl MissedPurges {
 
     /// The data is whole at every moment, so a panic elsewhere does not spoil it.
     fn lock(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        self.list.lock().unpoisoned()
     }
 }
 

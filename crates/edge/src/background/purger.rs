@@ -1,9 +1,10 @@
 //! Purges the cache of the settings in force, for operators and for other edges of the fleet.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use penstock_content::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, purge_cluster};
 use penstock_fleet::{PurgeSink, SharedPurge, SharedTarget};
+use penstock_sys::lock::Unpoisoned;
 
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -31,7 +32,7 @@ impl Purger {
 
     /// Purges by other settings from now on.
     pub(crate) fn change(&self, settings: &Arc<Settings>) {
-        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(settings);
+        *self.settings.lock().unpoisoned() = Arc::clone(settings);
     }
 
     /// Purges what is cached. Blocks until that is written down, and nodes have confirmed it or had time to.
@@ -39,7 +40,7 @@ impl Purger {
     /// # Errors
     /// See [`PurgeFailure`].
     pub(crate) fn purge(&self, order: &PurgeOrder, reach: Reach) -> Result<Purged, PurgeFailure> {
-        let settings = Arc::clone(&self.settings.lock().unwrap_or_else(PoisonError::into_inner));
+        let settings = Arc::clone(&self.settings.lock().unpoisoned());
         let Some(store) = &settings.store else { return Ok(Purged { objects: 0, cluster: None }) };
         let outcome = match (&settings.cluster, reach) {
             (Some(cluster), Reach::Cluster) => purge_cluster(store, order, &settings.sites, &cluster.peers),

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use penstock_cluster::{Member, Roster, SrvAnswer, UDP_ANSWER_BYTES, srv_answer, 
 use penstock_config::{ClusterNode, ClusterSource, limits};
 use penstock_content::Peers;
 use penstock_fleet::{Fleet, NodeEntry, NodeSink};
+use penstock_sys::lock::Unpoisoned;
 
 const ANSWER: Duration = Duration::from_secs(limits::CLUSTER_DNS_ANSWER_SECONDS);
 
@@ -111,7 +112,7 @@ impl NodeList {
 
     fn take_in(&self, members: impl IntoIterator<Item = Member>) {
         let now = Instant::now();
-        let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut roster = self.roster.lock().unpoisoned();
         roster.take_in(members.into_iter().filter(|member| self.is_fine(member)), now);
         let node = |Member { name, address, weight }| ClusterNode { name, address, weight };
         let nodes: Vec<ClusterNode> = roster.members().into_iter().map(node).collect();

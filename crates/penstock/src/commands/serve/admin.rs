@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use penstock_config::{Admin, Config, limits};
@@ -11,6 +11,7 @@ use penstock_console::{Backend, Console, Purge, PurgeError, PurgeTarget, Readine
 use penstock_edge::{
     ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, PurgeWhat, Server,
 };
+use penstock_sys::lock::Unpoisoned;
 
 use crate::console_limits::console_limits;
 use crate::failure::Failure;
@@ -52,7 +53,7 @@ impl AdminListener {
 
     /// Puts other names of the listener in force.
     pub(super) fn set_hosts(&self, hosts: Vec<String>) {
-        *self.backend.hosts.write().unwrap_or_else(PoisonError::into_inner) = hosts;
+        *self.backend.hosts.write().unpoisoned() = hosts;
     }
 
     /// Makes health checks fail from now on.
@@ -168,6 +169,6 @@ impl Backend for ServerBackend {
     }
 
     fn is_own_name(&self, name: &str) -> bool {
-        self.hosts.read().unwrap_or_else(PoisonError::into_inner).iter().any(|own| own == name)
+        self.hosts.read().unpoisoned().iter().any(|own| own == name)
     }
 }
