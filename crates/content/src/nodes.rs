@@ -8,6 +8,7 @@ mod purge_fields;
 
 pub use locate::locate;
 pub use peer_requests::PeerService;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use peer_requests::fuzz::fuzz_peer_fields;
 pub(crate) use peer_requests::respond_to_peer;

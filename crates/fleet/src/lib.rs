@@ -23,6 +23,7 @@ mod duty;
 mod edges;
 mod examine;
 mod fleet;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod link;
 mod look;
@@ -45,6 +46,7 @@ pub use duty::Intervals;
 pub use edges::EdgeStatus;
 pub use examine::examine;
 pub use fleet::{Fleet, FleetLimits, FleetOptions, PurgeReport};
+#[cfg(any(test, feature = "fuzz"))]
 pub use fuzz::fuzz_fleet_records;
 pub use look::{FleetKeyStatus, FleetView, look};
 pub use message::{SharedPurge, SharedTarget};

@@ -3,6 +3,7 @@
 //! They come on a listener of their own, whose clients have shown a certificate of the cluster's authority. What
 //! `penstock-` fields say is believed there and nowhere else.
 
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
 
 use std::rc::Rc;
