@@ -12,10 +12,12 @@ mod file;
 mod fuzz;
 mod list;
 mod pattern;
+mod target;
 mod undelivered;
 
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use fuzz::fuzz_purges;
 pub use list::{PurgeLimits, Purges};
-pub use pattern::{NotKept, Pattern, PurgeEffect, Scope, Subject};
+pub use pattern::{NotKept, Pattern, PurgeEffect, Subject};
+pub use target::{PurgeOrder, PurgeTarget};
 pub use undelivered::UndeliveredPurge;

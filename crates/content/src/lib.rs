@@ -63,7 +63,7 @@ pub use nodes::PeerService;
 #[doc(hidden)]
 pub use nodes::fuzz_peer_fields;
 pub use nodes::locate;
-pub use nodes::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, PurgedNodes};
+pub use nodes::{PurgeFailure, PurgeOrder, PurgeTarget, Purged, PurgedNodes};
 pub use nodes::{purge_cluster, repeat_missed_purges};
 pub use object::StoredObject;
 #[doc(hidden)]

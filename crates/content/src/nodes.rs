@@ -12,5 +12,6 @@ pub use peer_requests::PeerService;
 #[doc(hidden)]
 pub use peer_requests::fuzz::fuzz_peer_fields;
 pub(crate) use peer_requests::respond_to_peer;
-pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, PurgedNodes};
+pub use penstock_cache::purge::{PurgeOrder, PurgeTarget};
+pub use purge::{PurgeFailure, Purged, PurgedNodes};
 pub use purge_cluster::{purge_cluster, repeat_missed_purges};

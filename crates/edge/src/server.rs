@@ -27,7 +27,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::access_log::AccessLog;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
-use crate::background::{Purger, Reach, shared};
+use crate::background::{Purger, Reach};
 use crate::clients::{ConnectionCount, RecentClients};
 use crate::fleet;
 use crate::fleet::Membership;
@@ -355,7 +355,7 @@ impl Server {
             return outcome.map(|purged| (purged, None));
         }
         let fleet = self.tls_state.fleet.as_ref();
-        let report = fleet.map(|fleet| fleet.purge(&shared(order), patience));
+        let report = fleet.map(|fleet| fleet.purge(order, patience));
         outcome.map(|purged| (purged, report))
     }
 

@@ -49,7 +49,6 @@ pub use fleet::{Fleet, FleetLimits, FleetOptions, PurgeReport};
 #[cfg(any(test, feature = "fuzz"))]
 pub use fuzz::fuzz_fleet_records;
 pub use look::{FleetKeyStatus, FleetView, look};
-pub use message::{SharedPurge, SharedTarget};
 pub use nodes::{NodeEntry, NodeSink};
 pub use purges::{PurgeSink, PurgeStreamLimits};
 pub use store_facts::StoreFacts;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! penstock undelivered purges 1
-//! edge2,edge3 1767225600000000000 hard name 10.0.0.5:8080 /vod/a.mp4
+//! edge2,edge3 1767225600000000000 hard url 10.0.0.5:8080 /vod/a.mp4
 //! ```
 //!
 //! The file is replaced as a whole, and there is none while all are confirmed. What cannot be parsed counts as a purge of
@@ -86,14 +86,14 @@ fn parsed(text: &str) -> Option<Vec<UndeliveredPurge>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pattern::Scope;
+    use super::super::target::PurgeTarget;
     use super::*;
 
-    fn purge(scope: Scope, servers: &[&str]) -> UndeliveredPurge {
+    fn purge(target: PurgeTarget, servers: &[&str]) -> UndeliveredPurge {
         UndeliveredPurge {
             since: UNIX_EPOCH + Duration::from_nanos(1_767_225_600_000_000_007),
-            soft: matches!(scope, Scope::Tag(_)),
-            pattern: Pattern { place: Some("a place".to_owned()), scope },
+            soft: matches!(target, PurgeTarget::Tag(_)),
+            pattern: Pattern { place: Some("a place".to_owned()), target },
             servers: servers.iter().map(|name| (*name).to_owned()).collect(),
         }
     }
@@ -104,9 +104,9 @@ mod tests {
         let now = SystemTime::now();
         assert!(read(directory.path(), now).unwrap().is_empty());
         let list = [
-            purge(Scope::Name("/a b\n".to_owned()), &["edge2.example.com", "192.0.2.1"]),
-            purge(Scope::Tag("news".to_owned()), &[]),
-            purge(Scope::Everything, &["edge2"]),
+            purge(PurgeTarget::Url("/a b\n".to_owned()), &["edge2.example.com", "192.0.2.1"]),
+            purge(PurgeTarget::Tag("news".to_owned()), &[]),
+            purge(PurgeTarget::Everything, &["edge2"]),
         ];
         for written in [&list[..], &list[..1], &[], &[]] {
             write(directory.path(), written).unwrap();
@@ -120,7 +120,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let now = SystemTime::now();
         let path = directory.path().join(FILE_NAME);
-        write(directory.path(), &[purge(Scope::Everything, &["edge2"])]).unwrap();
+        write(directory.path(), &[purge(PurgeTarget::Everything, &["edge2"])]).unwrap();
         let whole = fs::read(&path).unwrap();
         for end in 0..whole.len() {
             fs::write(&path, &whole[..end]).unwrap();
@@ -130,7 +130,7 @@ mod tests {
             let expected = UndeliveredPurge {
                 since: now,
                 soft: false,
-                pattern: Pattern { place: None, scope: Scope::Everything },
+                pattern: Pattern { place: None, target: PurgeTarget::Everything },
                 servers: BTreeSet::new(),
             };
             assert_eq!(found, if is_shorter { vec![] } else { vec![expected] }, "{end} bytes");

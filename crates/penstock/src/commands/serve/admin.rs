@@ -7,10 +7,8 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use penstock_config::{Admin, Config, limits};
-use penstock_console::{Backend, Console, Purge, PurgeError, PurgeTarget, Readiness};
-use penstock_edge::{
-    ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, PurgeWhat, Server,
-};
+use penstock_console::{Backend, Console, PurgeError, Readiness};
+use penstock_edge::{ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, Server};
 use penstock_sys::lock::Unpoisoned;
 
 use crate::console_limits::console_limits;
@@ -138,18 +136,11 @@ impl Backend for ServerBackend {
         self.server.collector().chacha20().order(mode).map(shown).map_err(|unknown| unknown.to_string())
     }
 
-    fn purge(&self, purge: &Purge) -> Result<serde_json::Value, PurgeError> {
-        let what = match purge.target.clone() {
-            PurgeTarget::Url(url) => PurgeWhat::Url(url),
-            PurgeTarget::Prefix(prefix) => PurgeWhat::Prefix(prefix),
-            PurgeTarget::Tag(tag) => PurgeWhat::Tag(tag),
-            PurgeTarget::Everything => PurgeWhat::Everything,
-        };
-        let patience = if purge.confirm { limits::FLEET_CONFIRMATION_MILLISECONDS } else { 0 };
-        let order = PurgeOrder { what, soft: purge.soft };
-        match self.server.purge(&order, Duration::from_millis(patience)) {
+    fn purge(&self, order: &PurgeOrder, confirm: bool) -> Result<serde_json::Value, PurgeError> {
+        let patience = if confirm { limits::FLEET_CONFIRMATION_MILLISECONDS } else { 0 };
+        match self.server.purge(order, Duration::from_millis(patience)) {
             Ok((purged, report)) => {
-                let mut answer = serde_json::json!({"purged": purged.objects, "soft": purge.soft});
+                let mut answer = serde_json::json!({"purged": purged.objects, "soft": order.soft});
                 if let Some(nodes) = purged.cluster {
                     answer["cluster"] =
                         serde_json::json!({"confirmed": nodes.confirmed, "missing": nodes.missing});
