@@ -64,7 +64,7 @@ pub use nodes::PeerService;
 pub use nodes::fuzz_peer_fields;
 pub use nodes::locate;
 pub use nodes::{PurgeFailure, PurgeOrder, PurgeTarget, Purged, PurgedNodes};
-pub use nodes::{purge_cluster, repeat_missed_purges};
+pub use nodes::{catch_up, purge_cluster, repeat_missed_purges};
 pub use object::StoredObject;
 #[doc(hidden)]
 pub use object::contents;

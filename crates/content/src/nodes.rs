@@ -1,11 +1,13 @@
 //! Requests of other nodes, and orders to them: objects, purges.
 
+mod catch_up;
 mod locate;
 mod peer_requests;
 mod purge;
 mod purge_cluster;
 mod purge_fields;
 
+pub use catch_up::catch_up;
 pub use locate::locate;
 pub use peer_requests::PeerService;
 #[cfg(any(test, feature = "fuzz"))]

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Config, Listener, Origin, limits};
-use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged};
+use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged, catch_up};
 use penstock_egress::{PIPES_PER_WORKER, fast_low_water};
 use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
@@ -115,6 +115,9 @@ impl Server {
             fleet.follow_purges(Arc::clone(&purger) as Arc<dyn PurgeSink>, fleet::START);
         }
         let membership = follow_nodes(&settings, &tls_state, fleet::START).map_err(StartError::Thread)?;
+        if let (Some(store), Some(cluster)) = (&settings.store, &settings.cluster) {
+            catch_up(store, &cluster.peers);
+        }
         let common = common(config, &tls_state, &collector)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();

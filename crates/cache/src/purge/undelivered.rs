@@ -36,6 +36,34 @@ pub struct UndeliveredPurge {
     pub servers: BTreeSet<String>,
 }
 
+impl UndeliveredPurge {
+    /// A list as text: that of the file, also between machines.
+    pub fn write_list(list: &[Self]) -> String {
+        let mut text = format!("{FIRST_LINE}\n");
+        for Self { since, soft, pattern, servers } in list {
+            let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
+            let purge = Purge { at: nanoseconds_of(*since), soft: *soft, pattern: pattern.clone() };
+            text.push_str(&format!("{} {}", servers.join(","), line(&purge)));
+        }
+        text
+    }
+
+    /// Reads what [`Self::write_list`] wrote; `None` if that is of another version or damaged.
+    pub fn read_list(text: &str) -> Option<Vec<Self>> {
+        let mut lines = text.strip_suffix('\n')?.split('\n');
+        if lines.next() != Some(FIRST_LINE) {
+            return None;
+        }
+        let purge = |line: &str| {
+            let (servers, rest) = line.split_once(' ')?;
+            let Purge { at, soft, pattern } = parse(rest)?;
+            let servers = servers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            Some(Self { since: UNIX_EPOCH + Duration::from_nanos(at), soft, pattern, servers })
+        };
+        lines.map(purge).collect()
+    }
+}
+
 /// Reads the file of a directory; `now` is the time of what cannot be parsed.
 pub(super) fn read(directory: &Path, now: SystemTime) -> io::Result<Vec<UndeliveredPurge>> {
     let mut bytes = Vec::new();
@@ -44,8 +72,10 @@ pub(super) fn read(directory: &Path, now: SystemTime) -> io::Result<Vec<Undelive
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     }
-    let read =
-        str::from_utf8(&bytes).ok().filter(|text| text.len() as u64 <= FILE_BYTES_MAX).and_then(parsed);
+    let read = str::from_utf8(&bytes)
+        .ok()
+        .filter(|text| text.len() as u64 <= FILE_BYTES_MAX)
+        .and_then(UndeliveredPurge::read_list);
     Ok(read.unwrap_or_else(|| {
         let Purge { soft, pattern, .. } = everything(0);
         vec![UndeliveredPurge { since: now, soft, pattern, servers: BTreeSet::new() }]
@@ -61,27 +91,7 @@ pub(super) fn write(directory: &Path, purges: &[UndeliveredPurge]) -> io::Result
             _ => Err(error),
         });
     }
-    let mut text = format!("{FIRST_LINE}\n");
-    for UndeliveredPurge { since, soft, pattern, servers } in purges {
-        let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
-        let purge = Purge { at: nanoseconds_of(*since), soft: *soft, pattern: pattern.clone() };
-        text.push_str(&format!("{} {}", servers.join(","), line(&purge)));
-    }
-    replace(&path, &text)
-}
-
-fn parsed(text: &str) -> Option<Vec<UndeliveredPurge>> {
-    let mut lines = text.strip_suffix('\n')?.split('\n');
-    if lines.next() != Some(FIRST_LINE) {
-        return None;
-    }
-    let purge = |line: &str| {
-        let (servers, rest) = line.split_once(' ')?;
-        let Purge { at, soft, pattern } = parse(rest)?;
-        let servers = servers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        Some(UndeliveredPurge { since: UNIX_EPOCH + Duration::from_nanos(at), soft, pattern, servers })
-    };
-    lines.map(purge).collect()
+    replace(&path, &UndeliveredPurge::write_list(purges))
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub fn purge_cluster(
 }
 
 /// Takes over the purges that an earlier process with the same cache could not deliver.
-fn restore_missed(store: &Store, peers: &Peers) {
+pub(super) fn restore_missed(store: &Store, peers: &Peers) {
     let undelivered = store.purges.take_undelivered();
     if undelivered.is_empty() {
         return;

@@ -198,6 +198,14 @@ impl MissedPurges {
         list.purges.iter().map(undelivered).collect()
     }
 
+    /// The purges that a node has missed.
+    pub(crate) fn undelivered_to(&self, node: &str, now: Moment) -> Vec<UndeliveredPurge> {
+        let mut list = self.undelivered(now);
+        list.retain(|purge| purge.servers.contains(node));
+        list.iter_mut().for_each(|purge| purge.servers = [node.to_owned()].into());
+        list
+    }
+
     /// Claims the oldest purge that one of its nodes can confirm now; the caller repeats it and calls [`Self::repeated`].
     ///
     /// A purge of another node is claimed while that one is away: by the node that is first among the others, as
