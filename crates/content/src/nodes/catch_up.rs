@@ -4,7 +4,6 @@
 //! clients, so a process that begins with objects of an earlier one asks all other nodes at its start, and holds these
 //! objects back until one pass over the nodes has brought an answer, or [`PATIENCE`] has passed.
 
-use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +63,7 @@ pub(super) fn missed_by(node: &str, store: Option<&Arc<Store>>, peers: &Peers) -
     UndeliveredPurge::write_list(&peers.missed.undelivered_to(node, (clock.now(), clock.wall())))
 }
 
-fn apply(store: &Store, peers: &Peers, missed: HashSet<(Pattern, bool)>) {
+fn apply(store: &Store, peers: &Peers, missed: Vec<(Pattern, bool)>) {
     let clock = Clock::system();
     if missed.is_empty() {
         return;
@@ -79,7 +78,7 @@ fn apply(store: &Store, peers: &Peers, missed: HashSet<(Pattern, bool)>) {
 }
 
 /// The purges that the nodes name which answer; `None` if none does within [`PATIENCE`].
-fn ask(peers: &Peers) -> Option<HashSet<(Pattern, bool)>> {
+fn ask(peers: &Peers) -> Option<Vec<(Pattern, bool)>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().ok()?;
     let mut fetch = Fetch { bare: true, ..Fetch::get(ALIVE) };
     let own = HeaderValue::from_str(&escape(peers.own_name().as_bytes())).ok()?;
@@ -89,8 +88,14 @@ fn ask(peers: &Peers) -> Option<HashSet<(Pattern, bool)>> {
         loop {
             let answers = ask_each(&connections, peers, &fetch).await;
             if !answers.is_empty() {
-                let purges = answers.into_iter().flatten();
-                return purges.map(|purge| (purge.pattern, purge.soft)).collect();
+                // Several nodes name the same purges.
+                let mut purges = Vec::new();
+                for UndeliveredPurge { pattern, soft, .. } in answers.into_iter().flatten() {
+                    if !purges.contains(&(pattern.clone(), soft)) {
+                        purges.push((pattern, soft));
+                    }
+                }
+                return purges;
             }
             sleep(PAUSE).await;
         }
