@@ -27,6 +27,7 @@ mod users;
 
 pub use fault::Fault;
 pub use forwarding::Forwarded;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{

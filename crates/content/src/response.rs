@@ -204,16 +204,15 @@ fn line_with(lines: &[u8], start: &[u8]) -> Option<usize> {
 impl Response {
     /// A page that says no more than its status.
     pub(crate) fn page(status: Status) -> Self {
+        Self { status: status.code(), ..Self::text(status.body_text().to_owned()) }
+    }
+
+    /// 200 with a text.
+    pub(crate) fn text(text: String) -> Self {
         let mut fields = Fields::new();
         fields.writer().field("Content-Type", "text/plain; charset=utf-8");
-        let text = status.body_text().as_bytes();
-        Self {
-            status: status.code(),
-            fields,
-            body: Body::Part(Part::Owned(text.to_vec())),
-            has_date: false,
-            cache_status: None,
-        }
+        let body = Body::Part(Part::Owned(text.into_bytes()));
+        Self { status: Status::Ok.code(), fields, body, has_date: false, cache_status: None }
     }
 
     /// A response without content.
