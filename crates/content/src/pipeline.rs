@@ -91,8 +91,3 @@ pub(crate) async fn handle_client(
     finish(&exchange, &mut response);
     Handled { response, site: site.map(|site| site.number()), refusal }
 }
-
-/// The page for bytes that are no request.
-pub fn page_without_request(rejection: Rejection) -> Response {
-    Response::page(rejection.status)
-}

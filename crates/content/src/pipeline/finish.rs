@@ -2,26 +2,26 @@
 
 use crate::response::{Exchange, Response};
 
-/// The start of the names of all fields of CORS, as the lines of an origin have them.
+/// The start of the names of all fields of CORS.
 const CORS: &[u8] = b"access-control-";
-const HSTS: &[u8] = b"strict-transport-security:";
+const HSTS: &str = "Strict-Transport-Security";
 
 /// Adds the fields of the site. What the site says replaces what its origin says. Strict-Transport-Security goes to clients
 /// over TLS only (RFC 6797 §7.2).
 pub(super) fn finish(exchange: &Exchange<'_>, response: &mut Response) {
     let Some(site) = exchange.site else { return };
     let secure = exchange.client.secure;
+    let fields = &mut response.head.fields;
     if site.cors.is_some() {
-        response.fields.remove(CORS);
+        fields.remove(|name| name.get(..CORS.len()).is_some_and(|start| start.eq_ignore_ascii_case(CORS)));
     }
     if site.hsts.is_some() || !secure {
-        response.fields.remove(HSTS);
+        fields.remove(|name| name.eq_ignore_ascii_case(HSTS.as_bytes()));
     }
-    let mut head = response.fields.writer();
     if let Some(cors) = &site.cors {
-        cors.write(exchange.request, &site.allowed, &mut head);
+        cors.write(exchange.request, &site.allowed, fields);
     }
     if let (Some(policy), true) = (&site.hsts, secure) {
-        head.field("Strict-Transport-Security", policy);
+        fields.field(HSTS, policy);
     }
 }

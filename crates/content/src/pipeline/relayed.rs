@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use penstock_http::caching::is_of_connection;
-use penstock_http::{HttpVersion, Status};
+use penstock_http::{HttpVersion, ResponseHead, Status};
 use penstock_origin::http::{Fetch, OriginError};
 
 use crate::fault::{BodyError, FillFault, origin_status};
 use crate::fill::RelayedBody;
 use crate::origin::{client_request, name_client};
-use crate::origins::field_lines;
+use crate::origins::passed_fields;
 use crate::peers::passed_through;
-use crate::response::{Body, ChunkSource, Exchange, Fields, Response};
+use crate::response::{Body, ChunkSource, Exchange, Response};
 use crate::site::HttpSite;
 use crate::site_table::Site;
 
@@ -87,15 +87,14 @@ pub(crate) async fn respond_with(
     head: &RelayedHead,
     mut body: RelayedBody,
 ) -> Response {
-    let lines = field_lines(&head.fields, |name| NOT_PASSED_ON.contains(&name) || is_of_connection(name));
-    let mut fields = Fields::new();
-    let mut writer = fields.writer();
-    writer.lines(&lines).field("Via", "1.1 penstock");
-    let (status, has_date) = (head.status, head.fields.contains_key("date"));
+    let RelayedHead { status, announced, .. } = *head;
+    let mut fields =
+        passed_fields(&head.fields, |name| NOT_PASSED_ON.contains(&name) || is_of_connection(name));
+    fields.field("Via", "1.1 penstock");
+    let head = ResponseHead { status, fields };
     if matches!(status, 204 | 304) {
-        return Response { has_date, ..Response::without_content(status, fields) };
+        return Response::without_content(head);
     }
-    let announced = head.announced;
     let body = if exchange.wants_body() {
         match body.next(exchange.context).await {
             Ok(Some(first)) => Body::Stream(announced, Box::new((first, ChunkSource::Relayed(body)))),
@@ -106,5 +105,5 @@ pub(crate) async fn respond_with(
     } else {
         Body::Withheld(announced)
     };
-    Response { status, fields, body, has_date, cache_status: None }
+    Response { head, body, cache_status: None }
 }

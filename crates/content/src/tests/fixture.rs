@@ -12,7 +12,6 @@ use penstock_config::{
     SiteCache,
 };
 use penstock_egress::Part;
-use penstock_http::response::written_fields;
 use penstock_http::{HeadLimits, OriginUrl, Rejection, Request};
 use penstock_metrics::Metrics;
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
@@ -80,7 +79,6 @@ pub(super) struct Answer {
     /// Why the body ended too soon.
     pub(super) fault: Option<BodyError>,
     pub(super) cache_status: Option<CacheStatus>,
-    pub(super) has_date: bool,
     fields: Vec<(String, String)>,
 }
 
@@ -347,8 +345,9 @@ pub(super) fn allocations_of_response() -> u64 {
 /// Reads the body of a response.
 pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let fields =
-        written_fields(response.fields.lines()).map(|(name, value)| (text(name), text(value))).collect();
+    let head = &response.head;
+    let fields = head.fields.iter().map(|(name, value)| (text(name), text(value))).collect();
+    let status = head.status;
     let (mut body, mut fault) = (Vec::new(), None);
     let length = response.body.length();
     match response.body {
@@ -368,15 +367,7 @@ pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
             }
         }
     }
-    Answer {
-        status: response.status,
-        length,
-        body,
-        fault,
-        cache_status: response.cache_status,
-        has_date: response.has_date,
-        fields,
-    }
+    Answer { status, length, body, fault, cache_status: response.cache_status, fields }
 }
 
 fn append(body: &mut Vec<u8>, part: &Part) {

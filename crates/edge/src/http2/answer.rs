@@ -5,13 +5,12 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{
-    Audience, Body, CacheStatus, ClientRequest, ContentLength, Fields, Handled, HealthCheck, Response,
-    handle, page_without_request,
+    Audience, CacheStatus, ClientRequest, ContentLength, Handled, HealthCheck, Response, handle,
+    handle_rejected,
 };
 use penstock_egress::Transmission;
 use penstock_http::manifest::{Likeness, Manifest};
-use penstock_http::response::written_fields;
-use penstock_http::{BodyFraming, Rejection, Request, ValidatedHead};
+use penstock_http::{BodyFraming, Fields, Rejection, Request, ResponseHead, ValidatedHead};
 use penstock_http2::RequestHead;
 
 use super::detached::{Content, Detached, take_content};
@@ -125,7 +124,7 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
     }
     let Handled { mut response, site, .. } = handled;
     let cache = response.cache_status.map(CacheStatus::label);
-    let answered = Answered { status: response.status, started, early, head_bytes: 0, cache, site };
+    let answered = Answered { status: response.head.status, started, early, head_bytes: 0, cache, site };
     if share.is_none()
         && let Some(content) = take_content(&mut response, &worker, started)
     {
@@ -138,14 +137,14 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
 
 /// Sends a response to its end.
 async fn send(stream: &Stream, path: &str, response: Response) -> Sent {
-    let Response { status, fields, body, has_date, .. } = response;
+    let Response { head, body, .. } = response;
     let (length, end) = (body.length(), body.is_empty());
-    let urgency = urgency(&fields, length, path);
+    let urgency = urgency(&head.fields, length, path);
     let length = known(length);
     if let Some(urgency) = urgency {
         stream.with(|slot, protocol| protocol.set_default_urgency(slot.stream, urgency));
     }
-    stream.send_head(Head { status, fields: Some(fields), length, has_date, end });
+    stream.send_head(Head { head, length, end });
     let sent = if end {
         NOTHING_SENT
     } else {
@@ -171,15 +170,15 @@ fn detach(
     (transmission, chunks): Content,
 ) {
     let Opened { stream, settings, number, .. } = opened;
-    let Response { status, fields, body, has_date, .. } = response;
+    let Response { head, body, .. } = response;
     let length = body.length();
-    let urgency = urgency(&fields, length, request.raw_path());
+    let urgency = urgency(&head.fields, length, request.raw_path());
     let length = known(length);
     let transmission = transmission.filter(|transmission| transmission.remaining() > 0);
     let end = transmission.is_none();
     let (number, settings, started) = (*number, Rc::clone(settings), opened.started);
     let recording = Recording::begin(stream.shared.carrier(stream.id, number), request, answered, &settings);
-    let head = Head { status, fields: Some(fields), length, has_date, end };
+    let head = Head { head, length, end };
     stream.detach(
         head,
         transmission,
@@ -223,9 +222,7 @@ async fn end_stream(stream: &Stream, mut sent: Sent) -> Sent {
 /// §4.1 has 3 as the urgency of the others).
 fn urgency(fields: &Fields, length: ContentLength, path: &str) -> Option<u8> {
     let is_small = matches!(length, ContentLength::Known(length) if length <= limits::URGENT_BYTES_MAX);
-    let (_, kind) =
-        written_fields(fields.lines()).find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))?;
-    let kind = std::str::from_utf8(kind).ok()?;
+    let kind = std::str::from_utf8(fields.get("Content-Type")?).ok()?;
     match Manifest::likeness(kind, path) {
         Likeness::Named => Some(1),
         Likeness::Possible | Likeness::None => is_small.then_some(2),
@@ -235,19 +232,17 @@ fn urgency(fields: &Fields, length: ContentLength, path: &str) -> Option<u8> {
 /// Answers what is no request with a page that says no more than its status.
 async fn answer_rejected(opened: &Opened, rejection: Rejection, started: Instant) {
     let Opened { stream, number, settings, .. } = opened;
-    stream.shared.worker.shard.rejected(rejection.reason);
     stream.with(Slot::drop_body);
-    let mut page = page_without_request(rejection);
-    if matches!(&opened.request, Incoming::Request { head, .. } if head.method() == "HEAD") {
-        page.body = Body::Withheld(known(page.body.length()));
-    }
+    let is_head = matches!(&opened.request, Incoming::Request { head, .. } if head.method() == "HEAD");
+    let page = handle_rejected(&stream.shared.worker.content, rejection, is_head);
     let sent = send(stream, "", page).await;
     let status = rejection.status.code();
     record_refusal(stream.shared.carrier(stream.id, *number), status, started, &sent, settings);
 }
 
 async fn send_head_alone(stream: &Stream, status: u16) {
-    stream.send_head(Head { status, fields: None, length: Some(0), has_date: false, end: true });
+    let head = ResponseHead { status, fields: Fields::default() };
+    stream.send_head(Head { head, length: Some(0), end: true });
     // A client that has gone needs no answer.
     let _gone = stream.end().await;
 }

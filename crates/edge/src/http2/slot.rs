@@ -5,9 +5,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
-use penstock_content::Fields;
 use penstock_egress::{Available, FrameBatch, SendError, Transmission};
-use penstock_http::response::written_fields;
+use penstock_http::ResponseHead;
 use penstock_http2::{ErrorCode, Outgoing, ServerConnection, StreamId};
 use penstock_sys::file::Extent;
 
@@ -105,11 +104,8 @@ pub(super) enum Pause {
 
 /// The head of a response, before it is encoded.
 pub(super) struct Head {
-    pub(super) status: u16,
-    pub(super) fields: Option<Fields>,
+    pub(super) head: ResponseHead,
     pub(super) length: Option<u64>,
-    /// Whether the fields have the origin's Date.
-    pub(super) has_date: bool,
     /// Whether the stream ends with it.
     pub(super) end: bool,
 }
@@ -323,9 +319,9 @@ impl Head {
     ) {
         let mut digits = itoa::Buffer::new();
         let length = self.length.map_or("", |length| digits.format(length));
-        let lines = self.fields.as_ref().map_or(&[][..], Fields::lines);
+        let ResponseHead { status, fields } = &self.head;
         let mut text = [0; DATE_BYTES];
-        let date: &[u8] = if self.has_date {
+        let date: &[u8] = if fields.has("date") {
             &[]
         } else {
             worker.date.with_date(now, |date| {
@@ -337,8 +333,7 @@ impl Head {
         };
         let own = [(&b"date"[..], date), (b"server", b"penstock"), (b"content-length", length.as_bytes())];
         let own = own.into_iter().filter(|(_, value)| !value.is_empty());
-        let fields = own.chain(written_fields(lines));
-        let parts = [date, length.as_bytes(), lines];
-        protocol.head_of(stream, (self.status, &parts), fields, self.end, field_block);
+        let parts = [date, length.as_bytes(), fields.as_bytes()];
+        protocol.head_of(stream, (*status, &parts), own.chain(fields), self.end, field_block);
     }
 }
