@@ -29,6 +29,7 @@ mod variables;
 
 pub use fault::Fault;
 pub use forwarding::Forwarded;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{

@@ -155,6 +155,7 @@ fn parse<R: DeserializeOwned + Section, T>(
 ///
 /// # Panics
 /// When it is not.
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub fn fuzz_config(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };

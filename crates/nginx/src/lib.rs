@@ -10,6 +10,7 @@
 //! The crate opens no file: its caller finds those that a configuration includes, and knows which keys Penstock has.
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod http;
 mod listen;
@@ -24,6 +25,7 @@ mod server;
 mod units;
 mod yaml;
 
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::fuzz_nginx;
 pub use http::{Translation, translate};

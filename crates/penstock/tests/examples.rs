@@ -9,16 +9,18 @@ use std::process::{Command, Output};
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Directories that the examples name: each becomes a directory of the test.
-const ROOTS: [&str; 8] = [
+const ROOTS: [&str; 7] = [
     "/etc/penstock",
     "/srv/video",
     "/var/log/penstock",
     "/var/log/nginx",
     "/var/cache/nginx",
     "/run/penstock",
-    "/dev/shm/penstock",
     "/mnt/",
 ];
+
+/// The directory of memory tiers, which becomes one on tmpfs.
+const MEMORY: &str = "/dev/shm/penstock";
 
 /// Sizes of tiers that the file system of the test may not have.
 const SIZES: [&str; 4] = ["900GiB", "100GiB", "16GiB", "8GiB"];
@@ -77,7 +79,8 @@ fn penstock() -> Command {
 }
 
 fn check(example: &Path, directory: &Path) -> Output {
-    let mut text = fs::read_to_string(example).unwrap();
+    let memory = penstock_testkit::memory_directory();
+    let mut text = fs::read_to_string(example).unwrap().replace(MEMORY, memory.path().to_str().unwrap());
     for root in ROOTS {
         text = text.replace(root, &format!("{}{root}", directory.display()));
     }

@@ -155,7 +155,17 @@ fn facts<'r>(response: &'r Response, fields: &[&str]) -> (u16, Vec<Option<&'r st
         300..=399 => (fields.iter().filter(|name| !of_body.contains(name)).collect(), b""),
         _ => (Vec::new(), b""),
     };
-    (response.status, fields.into_iter().map(|name| response.field(name)).collect(), body)
+    (
+        response.status,
+        fields.into_iter().map(|name| response.field(name).map(without_own_host)).collect(),
+        body,
+    )
+}
+
+/// A reference to the site itself, without scheme and host, which nginx writes in front of a path.
+fn without_own_host(value: &str) -> &str {
+    let own = value.strip_prefix("http://www.example.com");
+    own.and_then(|rest| Some(&rest[rest.find('/')?..])).unwrap_or(value)
 }
 
 /// Sends the same requests to both.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use penstock_cluster::{Latency, Load};
@@ -12,6 +12,7 @@ use penstock_origin::http::{
     BalanceBy, HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings,
     ServerSettings,
 };
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::ClientIdentity;
 
 /// What a node asks another one for, to know whether it is alive.
@@ -105,7 +106,7 @@ impl Peer {
     }
 
     fn stalled_until(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.stalled_until.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stalled_until.lock().unpoisoned()
     }
 
     /// Whether it answers no requests for objects, although it says that it is alive.

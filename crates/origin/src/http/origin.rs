@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use hyper::header::HeaderMap;
 use penstock_http::OriginUrl;
+use penstock_sys::lock::Unpoisoned;
 
 use super::balance::{Balance, HealthChange, ServerOrder, TriedServers};
 use super::error::{OriginError, OriginFault};
@@ -293,5 +294,5 @@ fn is_of_server(error: OriginError) -> bool {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unpoisoned()
 }

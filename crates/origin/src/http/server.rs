@@ -1,9 +1,10 @@
 //! One server of an origin: its address, its TLS, and how many connections it may still get.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use penstock_http::OriginUrl;
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::Outbound;
 use tokio::sync::Semaphore;
 
@@ -81,10 +82,10 @@ impl Server {
 
     /// Why it failed last.
     pub(super) fn fault(&self) -> String {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault.lock().unpoisoned().clone()
     }
 
     pub(super) fn set_fault(&self, fault: String) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        *self.fault.lock().unpoisoned() = fault;
     }
 }
