@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(any(test, feature = "fuzz"))]
 use std::time::SystemTime;
 
 use penstock_tls::DefaultFor;
