@@ -74,7 +74,7 @@ pub(crate) async fn drive(carrier: &mut impl Carrier, worker: &Worker, head: Vec
     let is_whole = {
         // Pinned here: an async function keeps a future that it gets by value twice.
         let sending = pin!(drive_whole(carrier, worker, head, body, &mut sent));
-        worker.send_until_cut(sending).await
+        worker.send_unless_aborted(sending).await
     };
     if !is_whole {
         sent.short = Some(ShortReason::Drain);
@@ -92,7 +92,7 @@ pub(crate) async fn drive_rest(
     let mut sent = NOTHING_SENT;
     let is_whole = {
         let sending = pin!(drive_parts(carrier, worker, transmission, stream, &mut sent));
-        worker.send_until_cut(sending).await
+        worker.send_unless_aborted(sending).await
     };
     if !is_whole {
         sent.short = Some(ShortReason::Drain);

@@ -121,7 +121,7 @@ async fn run(
         _ = timeout_at(deadline.into(), worker.until_empty()) => {}
         () = stop_command(&mut commands) => {}
     }
-    worker.cut_responses().await;
+    worker.abort_responses().await;
 }
 
 /// Waits for the command to stop; pends forever if the channel is closed.
