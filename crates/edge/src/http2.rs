@@ -20,9 +20,9 @@ use tokio::time::sleep_until;
 
 use crate::carrier::{ConnectionFacts, SharedConnection, StallClock, StreamTasks, answer, attach};
 use crate::clients::{ClientBudget, IdleEntry};
-use crate::connection::{CLOSE_NOTIFY, Connection, Untaken};
+use crate::connection::{CLOSE_NOTIFY, Connection, Unacknowledged};
 use crate::metrics::{HttpLabel, ShortReason};
-use crate::worker::CountedHere;
+use crate::worker::LocalSettings;
 use protocol::Http2;
 
 /// Serves requests until client or server ends the connection, then closes it.
@@ -85,7 +85,7 @@ struct End(u8);
 struct Session {
     connection: Box<Connection>,
     shared: Rc<SharedConnection<Http2>>,
-    settings: CountedHere,
+    settings: LocalSettings,
     client: Client,
     /// Whether the socket takes no more.
     is_blocked: bool,
@@ -274,7 +274,7 @@ impl Session {
         if is_given_up {
             connection.give_up_place();
         } else {
-            connection.untaken = Some(Untaken::new(budget, sent, Instant::now()));
+            connection.unacknowledged = Some(Unacknowledged::new(budget, sent, Instant::now()));
         }
         connection.close(alert).await;
     }

@@ -31,7 +31,7 @@ use crate::server::sockets::{GivenSockets, OpenedSockets};
 use crate::server::thread::{Change, Command, Opened, spawn};
 use crate::settings::{Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
-use crate::worker::{Collector, Common, Listening, Parts, Purpose};
+use crate::worker::{CollectedParts, Collector, Common, Listening, Purpose};
 
 /// A running server.
 pub struct Server {
@@ -473,11 +473,13 @@ fn paced_low_water(sockets: &[ListenSocket], low_water: u32) -> Option<u32> {
 
 /// Follows the files of certificates for new connections; `None` without a TLS listener.
 fn follow_certificates(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Option<Follower>, StartError> {
-    let holdings = settings.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(holdings) = holdings else { return Ok(None) };
-    holdings.show(metrics);
+    let certificate_set = settings.certificate_set.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(certificate_set) = certificate_set else { return Ok(None) };
+    certificate_set.show(metrics);
     let Some(acceptor) = &settings.acceptor else { return Ok(None) };
-    Follower::start(holdings, Arc::clone(acceptor), Arc::clone(metrics)).map(Some).map_err(StartError::Thread)
+    Follower::start(certificate_set, Arc::clone(acceptor), Arc::clone(metrics))
+        .map(Some)
+        .map_err(StartError::Thread)
 }
 
 /// Follows the list of the cluster's nodes, if that comes from elsewhere. Waits at most for `patience` for the first one.
@@ -498,7 +500,7 @@ fn follow_nodes(
 }
 
 fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
-    collector.set_parts(Parts {
+    collector.set_parts(CollectedParts {
         origins: settings.sites.origins().cloned().collect(),
         peers: settings.cluster.as_ref().map(|cluster| Arc::clone(&cluster.peers)),
         cache: settings.store.clone(),

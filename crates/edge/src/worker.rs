@@ -7,7 +7,7 @@ mod for_tests;
 mod response_abort;
 
 pub use collect::Collector;
-pub(crate) use collect::{Parts, labels};
+pub(crate) use collect::{CollectedParts, labels};
 pub(crate) use common::Common;
 pub use common::descriptors_of_others;
 #[cfg(test)]
@@ -36,7 +36,7 @@ use crate::worker::date::DateCache;
 use crate::worker::response_abort::ResponseAbort;
 
 /// Settings whose references are counted by this worker alone, so that a request touches no other core's memory.
-pub(crate) type CountedHere = Rc<Arc<Settings>>;
+pub(crate) type LocalSettings = Rc<Arc<Settings>>;
 
 /// State that the connections of one worker share. It stays on its thread, so nothing in it is locked.
 pub(crate) struct Worker {
@@ -55,7 +55,7 @@ pub(crate) struct Worker {
     pub(crate) networks: Arc<Networks>,
     /// Forwarded requests of all workers by client network.
     pub(crate) forwarded: Arc<Networks>,
-    settings: RefCell<CountedHere>,
+    settings: RefCell<LocalSettings>,
     scratch: RefCell<Vec<u8>>,
     /// Open connections of all workers by client network.
     pub(crate) connected: Arc<Networks>,
@@ -186,7 +186,7 @@ impl Worker {
     }
 
     /// The settings in force.
-    pub(crate) fn settings(&self) -> CountedHere {
+    pub(crate) fn settings(&self) -> LocalSettings {
         Rc::clone(&self.settings.borrow())
     }
 

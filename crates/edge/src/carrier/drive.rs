@@ -283,12 +283,12 @@ async fn send_chunk(
 async fn wait_for_client(
     carrier: &mut impl Carrier,
     transmission: &mut Transmission,
-    held: Option<&mut Option<BodyChunk>>,
+    chunk: Option<&mut Option<BodyChunk>>,
     given_up: &mut u64,
     sent: u64,
 ) -> Option<ShortReason> {
-    let Some(held) = held else { return carrier.wait_until_writable(sent).await };
-    let Some(chunk) = held else { return carrier.wait_until_writable(sent).await };
+    let Some(leased) = chunk else { return carrier.wait_until_writable(sent).await };
+    let Some(chunk) = leased else { return carrier.wait_until_writable(sent).await };
     let mut writable = pin!(carrier.wait_until_writable(sent));
     tokio::select! {
         biased;
@@ -298,7 +298,7 @@ async fn wait_for_client(
     match transmission.give_up_body() {
         Some(bytes) => {
             *given_up += bytes;
-            *held = None;
+            *leased = None;
             writable.await
         }
         None => Some(ShortReason::TooSlow),

@@ -7,7 +7,7 @@ use penstock_http2::{ErrorCode, Shutdown};
 
 use super::{End, Goaway, IDLE_MEMORY, Session};
 use crate::clients::IdleEntry;
-use crate::connection::{CLOSE_NOTIFY, drop_untaken, untaken_bytes};
+use crate::connection::{CLOSE_NOTIFY, drop_unacknowledged, unacknowledged_bytes};
 use crate::metrics::{Refusal, ShortReason};
 
 impl Session {
@@ -51,8 +51,8 @@ impl Session {
         }
         if self.is_blocked && self.budget.left() == Some(Duration::ZERO) {
             let socket = &self.connection.socket;
-            if !self.budget.earn(self.sent.saturating_sub(untaken_bytes(socket))) {
-                drop_untaken(socket);
+            if !self.budget.earn(self.sent.saturating_sub(unacknowledged_bytes(socket))) {
+                drop_unacknowledged(socket);
                 self.shared.state.borrow_mut().fail_all(ShortReason::TooSlow, &self.shared);
                 self.is_given_up = true;
                 return Err(End(CLOSE_NOTIFY));

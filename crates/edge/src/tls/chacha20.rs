@@ -32,12 +32,12 @@ const BETWEEN_OBSERVATIONS: Duration = Duration::from_millis(900);
 pub struct ChaCha20Control {
     /// The value that handshakes read.
     switch: Arc<ChaCha20Switch>,
-    state: Mutex<State>,
+    state: Mutex<ChaCha20State>,
     switches: [AtomicU64; ChaCha20Cause::ALL.len()],
 }
 
 #[derive(Debug)]
-struct State {
+struct ChaCha20State {
     configured: ChaCha20,
     /// Holds until the next reload.
     ordered: Option<ChaCha20>,
@@ -71,7 +71,7 @@ impl std::error::Error for UnknownMode {}
 
 impl ChaCha20Control {
     pub(crate) fn new() -> Self {
-        let state = State {
+        let state = ChaCha20State {
             configured: ChaCha20::Client,
             ordered: None,
             pressure: Pressure::new(PRESSURE),
@@ -131,7 +131,7 @@ impl ChaCha20Control {
         std::array::from_fn(|cause| self.switches[cause].load(Relaxed))
     }
 
-    fn status_of(&self, state: &State) -> ChaCha20Status {
+    fn status_of(&self, state: &ChaCha20State) -> ChaCha20Status {
         ChaCha20Status {
             mode: state.mode(),
             ordered: state.ordered.is_some(),
@@ -139,7 +139,7 @@ impl ChaCha20Control {
         }
     }
 
-    fn decide(&self, state: &State, cause: ChaCha20Cause) {
+    fn decide(&self, state: &ChaCha20State, cause: ChaCha20Cause) {
         let last = state.wants_last();
         if last == self.switch.is_last() {
             return;
@@ -164,12 +164,12 @@ impl ChaCha20Control {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ChaCha20State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ChaCha20State {
     fn mode(&self) -> ChaCha20 {
         self.ordered.unwrap_or(self.configured)
     }
