@@ -39,9 +39,9 @@ pub(crate) struct Connection {
     pub(crate) client: SocketAddr,
     /// Parameters of the TLS session; `None` for plain HTTP.
     pub(crate) tls: Option<HandshakeFacts>,
-    /// The handshake, if the client has yet to finish it.
+    /// The handshake, if the client has not finished it.
     pub(crate) unfinished_handshake: Option<UnfinishedHandshake>,
-    /// JA4 fingerprint of the ClientHello, if the access log is to have it.
+    /// JA4 fingerprint of the ClientHello, if the access log records it.
     pub(crate) ja4: Option<Ja4>,
     /// The name in the certificate that the client has shown.
     pub(crate) client_certificate: Option<Box<str>>,

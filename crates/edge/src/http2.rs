@@ -156,9 +156,9 @@ impl Session {
     }
 
     /// The first of two GOAWAYs: requests that are under way still arrive (RFC 9113 §6.8).
-    fn announce_end(&mut self) {
+    fn begin_shutdown(&mut self) {
         if self.goaway == Goaway::None {
-            self.shared.state.borrow_mut().protocol.connection.shutdown(Shutdown::Announce);
+            self.shared.state.borrow_mut().protocol.connection.shutdown(Shutdown::Graceful);
             // To be sent before the connection can end.
             self.shared.set_changed();
             let due = Instant::now() + Duration::from_millis(limits::HTTP2_GOAWAY_MILLISECONDS);
@@ -202,7 +202,7 @@ impl Session {
         // A new connection has its first request answered: a client that got GOAWAY before would only connect again.
         let is_leaving = worker.is_draining() || (worker.is_leaving() && self.connection.requests > 0);
         if is_leaving || self.connection.outlet.ending().is_some() {
-            self.announce_end();
+            self.begin_shutdown();
         }
         if has_streams {
             self.idle = None;

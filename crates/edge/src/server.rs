@@ -31,7 +31,7 @@ use crate::server::sockets::{GivenSockets, OpenedSockets};
 use crate::server::thread::{Change, Command, Opened, spawn};
 use crate::settings::{Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
-use crate::worker::{CollectedParts, Collector, Common, Listening, Purpose};
+use crate::worker::{AllWorkers, CollectedParts, Collector, Listening, Purpose};
 
 /// A running server.
 pub struct Server {
@@ -121,7 +121,7 @@ impl Server {
             fleet.follow_purges(Arc::clone(&purger) as Arc<dyn PurgeSink>, fleet::START);
         }
         let membership = follow_nodes(&settings, &tls_state, fleet::START).map_err(StartError::Thread)?;
-        let common = Common::new(config, &tls_state, &collector).map_err(StartError::Thread)?;
+        let common = AllWorkers::new(config, &tls_state, &collector).map_err(StartError::Thread)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
         for written in listeners_of(config) {
@@ -262,7 +262,7 @@ impl Server {
     }
 
     /// A listener on a port that is open already (with other options, or on other interfaces) shares it until the
-    /// old one closes. Whether strangers are there as well cannot be told then.
+    /// old one closes. Whether another program has the port too cannot be checked then.
     fn open_for_reload(
         &self,
         written: (&Listener, Purpose),

@@ -1,15 +1,15 @@
 //! A worker: one thread, one core, one runtime. A connection stays on the worker that accepted it.
+mod all_workers;
 mod collect;
-mod common;
 mod date;
 #[cfg(test)]
 mod for_tests;
 mod response_abort;
 
+pub(crate) use all_workers::AllWorkers;
+pub use all_workers::descriptors_of_others;
 pub use collect::Collector;
 pub(crate) use collect::{CollectedParts, labels};
-pub(crate) use common::Common;
-pub use common::descriptors_of_others;
 #[cfg(test)]
 pub(crate) use for_tests::worker_for_tests;
 
@@ -128,7 +128,12 @@ fn open_files_limits(max_files: usize) -> OpenFilesLimits {
 }
 
 impl Worker {
-    pub(crate) fn new(number: usize, shard: Arc<Shard>, settings: Arc<Settings>, common: &Common) -> Self {
+    pub(crate) fn new(
+        number: usize,
+        shard: Arc<Shard>,
+        settings: Arc<Settings>,
+        common: &AllWorkers,
+    ) -> Self {
         let limits = settings.limits;
         let origins = Rc::new(Connections::default());
         let content = Context {
@@ -198,13 +203,13 @@ impl Worker {
         *self.settings.borrow_mut() = Rc::new(settings);
     }
 
-    /// Counts one more connection; `None` if there are as many as are allowed.
+    /// Counts one more connection; `None` at the limit of connections.
     pub(crate) fn try_count_connection(&self) -> Option<OpenConnection> {
         self.all_connections.try_enter(self.settings().limits.connections)
     }
 
-    /// Counts one more connection, after an idle connection of any worker has ended if there are as many as are allowed;
-    /// `None` if none is idle.
+    /// Counts one more connection. At the limit of connections, waits until an idle connection of any worker has ended; `None`
+    /// if no connection is idle.
     pub(crate) async fn count_connection(&self) -> Option<OpenConnection> {
         let most = self.settings().limits.connections;
         self.all_connections.enter(most, &self.idle).await
@@ -215,7 +220,7 @@ impl Worker {
         self.all_connections.evict_for_others(self.number, &self.idle).await;
     }
 
-    /// Whether so many handshakes are in flight as are allowed.
+    /// Whether the limit of handshakes in flight is reached.
     pub(crate) fn is_full_of_handshakes(&self) -> bool {
         self.handshakes.get() >= self.settings.borrow().limits.handshakes_in_flight
     }
@@ -326,7 +331,7 @@ const IDLE_ORIGIN: Duration = Duration::from_secs(limits::ORIGIN_IDLE_SECONDS);
 const IDLE_FILE: Duration = Duration::from_secs(limits::OPEN_FILE_IDLE_SECONDS);
 
 /// Looks after the other nodes of the cluster, and notes what they are told of this one.
-fn report_to_cluster(worker: &Worker, common: &Common) {
+fn report_to_cluster(worker: &Worker, common: &AllWorkers) {
     let settings = worker.settings();
     let Some(cluster) = &settings.cluster else { return };
     let busy = common.collector.busy_thousandths();
@@ -339,7 +344,7 @@ fn report_to_cluster(worker: &Worker, common: &Common) {
 
 /// Keeps the worker's gauges up to date.
 #[expect(clippy::infinite_loop, reason = "ended with its worker")]
-pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
+pub(crate) async fn report(worker: Rc<Worker>, common: AllWorkers) {
     let started = Instant::now();
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     loop {

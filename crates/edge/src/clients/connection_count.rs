@@ -1,4 +1,4 @@
-//! How many connections are open, in all workers, and how a new one gets in when there are as many as are allowed.
+//! How many connections are open, in all workers, and how a new one is accepted at the limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +47,8 @@ impl Counted for ConnectionCount {
 }
 
 impl ConnectionCount {
-    /// Counts the connections of so many workers within this many descriptors; `None` is no limit.
+    /// Counts the connections of `workers` workers. `descriptors` is the limit of the process, of which `files` are used for others;
+    /// `None` is no limit.
     pub(crate) fn new(workers: usize, descriptors: Option<u64>, files: usize) -> Self {
         Self {
             open: SharedCount::default(),
@@ -129,7 +130,7 @@ impl ConnectionCount {
     }
 }
 
-/// How many connections leave descriptors for so many files, the admin listener and the rest of the process.
+/// How many connections leave descriptors for `files` files, the admin listener and the rest of the process.
 fn connections_within(descriptors: Option<u64>, files: usize) -> usize {
     let Some(descriptors) = descriptors else { return usize::MAX };
     let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);

@@ -11,7 +11,7 @@ use crate::connection::{CLOSE_NOTIFY, drop_unacknowledged, unacknowledged_bytes}
 use crate::metrics::{Refusal, ShortReason};
 
 impl Session {
-    /// When something ends that does not end by itself.
+    /// When the next deadline of the connection is.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         let limits = &self.settings.limits;
         let state = self.shared.state.borrow();
@@ -30,7 +30,7 @@ impl Session {
         [idle, unfinished, blocked, stalled, early, goaway].into_iter().flatten().min()
     }
 
-    /// Ends what has reached its deadline.
+    /// Ends the streams, or the connection, that have reached their deadlines.
     pub(super) fn judge(&mut self, now: Instant) -> Result<(), End> {
         if self.idle.as_ref().is_some_and(IdleEntry::is_evicted) {
             self.connection.worker.shard.refused(Refusal::Evicted);

@@ -203,7 +203,7 @@ mod tests {
         Costs { aes_128_gcm: cost(aes), aes_256_gcm: cost(aes), chacha20_poly1305: cost(chacha20) }
     }
 
-    /// Observes a busy share for so many seconds.
+    /// Observes a busy share for `seconds` seconds.
     fn spend(control: &ChaCha20Control, from: &mut Instant, seconds: u64, busy: f64, costs: Costs) {
         for _ in 0..seconds {
             *from += Duration::from_secs(1);
