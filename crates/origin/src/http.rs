@@ -53,4 +53,6 @@ pub use origin::{HttpOrigin, ServerStatus};
 pub use relay::RelayedResponse;
 pub use response::OriginResponse;
 pub use server::ServerId;
-pub use settings::{HealthCheck, HealthLimits, MinimumRate, OriginLimits, OriginSettings, S3Bucket};
+pub use settings::{
+    BalanceBy, HealthCheck, HealthLimits, MinimumRate, OriginLimits, OriginSettings, S3Bucket, ServerSettings,
+};

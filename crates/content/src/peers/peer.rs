@@ -9,7 +9,8 @@ use penstock_cluster::{Latency, Load};
 use penstock_config::{Cluster, ClusterNode, limits};
 use penstock_http::OriginUrl;
 use penstock_origin::http::{
-    HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings,
+    BalanceBy, HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings,
+    ServerSettings,
 };
 use penstock_sys::lock::Unpoisoned;
 use penstock_tls::ClientIdentity;
@@ -195,7 +196,9 @@ fn settings(node: &ClusterNode, cluster: &Cluster) -> OriginSettings {
     // The name of a node that DNS names by its address is that of the URL.
     let host = node.name.parse::<IpAddr>().is_err().then(|| node.name.clone());
     OriginSettings {
-        servers: url.into_iter().map(|url| (url, 1)).collect(),
+        servers: url.into_iter().map(|url| ServerSettings::new(url, 1)).collect(),
+        balance: BalanceBy::Turns,
+        hidden_fields: Vec::new(),
         host,
         authorities: tls.map(|tls| tls.authorities.clone()),
         identity: tls.map(|tls| ClientIdentity::new(&tls.certificate)),

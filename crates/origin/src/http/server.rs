@@ -37,7 +37,7 @@ pub(super) struct Server {
     /// One permit for each connection that may still be opened.
     pub(super) free: Arc<Semaphore>,
     pub(super) waiting: AtomicUsize,
-    /// Responses of it that are being relayed.
+    /// Requests to it that are under way, up to the end of their responses.
     pub(super) active: AtomicUsize,
     /// Why it failed last, for the log.
     fault: Mutex<String>,
@@ -71,7 +71,7 @@ impl Server {
         settings: &OriginSettings,
         lookups: Option<&Arc<NameLookups>>,
     ) -> Self {
-        let known = settings.servers.iter().any(|(server, _)| server.is_same_server(url));
+        let known = settings.servers.iter().any(|server| server.url.is_same_server(url));
         let host = settings.host.clone().filter(|_| known);
         let server = Self::new(url, &OriginSettings { host, ..settings.clone() });
         match lookups {
