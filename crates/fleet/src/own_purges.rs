@@ -7,7 +7,6 @@ use penstock_cache::purge::{
 };
 
 use crate::position::{EntryId, Position};
-use crate::purges::PurgeStreamLimits;
 use crate::state::StateDirectory;
 
 /// The file with those that are not in the stream.
@@ -35,10 +34,11 @@ pub(crate) struct OwnPurges {
 }
 
 impl OwnPurges {
-    pub(crate) fn new(limits: &PurgeStreamLimits) -> Self {
-        let bytes = limits.own.saturating_mul(limits.purge_bytes + PURGE_BYTES);
-        let list = Deliveries::new(DeliveryLimits { purges: limits.own, bytes, kept: WAITS });
-        Self { list, text_bytes_max: limits.purge_bytes, last: 0, is_kept: false }
+    /// At most `purges`, each with a text of at most `text_bytes_max` bytes; more, or a longer one, become one of everything.
+    pub(crate) fn new(purges: usize, text_bytes_max: usize) -> Self {
+        let bytes = purges.saturating_mul(text_bytes_max + PURGE_BYTES);
+        let list = Deliveries::new(DeliveryLimits { purges, bytes, kept: WAITS });
+        Self { list, text_bytes_max, last: 0, is_kept: false }
     }
 
     /// Adds a purge; returns its number.
@@ -128,8 +128,6 @@ pub(crate) fn keep(state: &StateDirectory, text: &str) {
 mod tests {
     use super::*;
 
-    const LIMITS: PurgeStreamLimits =
-        PurgeStreamLimits { entries: 9, batch: 9, purge_bytes: 64, own: 2, own_seconds: 600 };
     const HERE: Position = Position { epoch: [1; 16], last: EntryId(5, 0) };
 
     fn tag(text: &str) -> PurgeOrder {
@@ -138,7 +136,7 @@ mod tests {
 
     #[test]
     fn purges_that_wait_for_the_store_are_bounded_and_none_is_lost() {
-        let mut own = OwnPurges::new(&LIMITS);
+        let mut own = OwnPurges::new(2, 64);
         let add = |own: &mut OwnPurges, text: &str| {
             own.add(&tag(text), Instant::now());
             own.list.iter().map(|one| one.pattern.target.text().to_owned()).collect::<Vec<_>>()
@@ -160,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_purge_that_the_store_has_lost_is_written_again_and_others_are_forgotten_in_time() {
-        let (mut own, now) = (OwnPurges::new(&LIMITS), Instant::now());
+        let (mut own, now) = (OwnPurges::new(2, 64), Instant::now());
         let numbers = ["a", "b"].map(|text| own.add(&tag(text), now));
         numbers.iter().for_each(|number| own.note_written(*number, HERE));
         assert_eq!((own.written().len(), own.next()), (2, None));
@@ -175,7 +173,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let state = StateDirectory::new(Some(directory.path().to_owned()), 4096);
         let process = || {
-            let mut own = OwnPurges::new(&LIMITS);
+            let mut own = OwnPurges::new(2, 64);
             own.restore(&state);
             own
         };

@@ -438,7 +438,7 @@ impl PurgeProgress {
             is_restarted: false,
             followed: 0,
             saved: 0,
-            own: OwnPurges::new(limits),
+            own: OwnPurges::new(limits.own, limits.purge_bytes),
             applied: 0,
             missed: 0,
         }
