@@ -157,7 +157,7 @@ impl Response {
     /// A page that says no more than its status.
     pub(crate) fn page(status: Status) -> Self {
         let mut head = ResponseHead::new(status.code());
-        head.fields.field("Content-Type", "text/plain; charset=utf-8");
+        head.fields.fixed("Content-Type", "text/plain; charset=utf-8");
         let text = status.body_text().as_bytes();
         Self { head, body: Body::Part(Part::Owned(text.to_vec())), cache_status: None }
     }
