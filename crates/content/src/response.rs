@@ -164,7 +164,7 @@ impl Response {
     /// 200 with a text.
     pub(crate) fn text(text: String) -> Self {
         let mut head = ResponseHead::new(Status::Ok.code());
-        head.fields.field("Content-Type", "text/plain; charset=utf-8");
+        head.fields.fixed("Content-Type", "text/plain; charset=utf-8");
         Self { head, body: Body::Part(Part::Owned(text.into_bytes())), cache_status: None }
     }
 

@@ -53,13 +53,12 @@ pub(crate) async fn serve(mut connection: Box<Connection>) -> Option<Box<Connect
                 return Some(connection);
             }
             Next::Head(head) => {
-                if !Box::pin(answer(&mut connection, &head, &settings)).await {
+                if !Box::pin(answer(&mut connection, Ok(&head), &settings)).await {
                     break CLOSE_NOTIFY;
                 }
             }
             Next::Refused(rejection) => {
-                let answered = answer_rejected(&mut connection, rejection, Instant::now(), &settings);
-                if !Box::pin(answered).await {
+                if !Box::pin(answer(&mut connection, Err(rejection), &settings)).await {
                     break CLOSE_NOTIFY;
                 }
             }
@@ -171,39 +170,60 @@ fn with_reason(connection: &Connection, rejection: Rejection) -> Rejection {
     }
 }
 
-/// Answers the request of this head; false if the connection is to be closed now.
-async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -> bool {
+/// Answers the request of a head, or bytes that are no request; false if the connection is to be closed now. Behind bytes that
+/// are no request the connection stays open if their end is beyond doubt: a new one costs more than an error page.
+async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, settings: &Settings) -> bool {
     let started = Instant::now();
+    let parsed = came.and_then(|head| parse(connection, head, settings));
+    let worker = Rc::clone(&connection.worker);
+    let (response, site, early, may_stay, share) = match &parsed {
+        Ok(request) => {
+            let head_bytes = came.map_or(0, <[u8]>::len);
+            let Some(early) = judge_early(connection, request, head_bytes).await else { return false };
+            let (address, secure) = (connection.client, connection.tls.is_some());
+            let client = ClientRequest { head: request, address, secure, early };
+            let health = connection.health.clone();
+            let health = health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
+            let audience = audience(connection.purpose, settings, health);
+            let body = Http1Body::new(connection, request, started, settings);
+            let mut body = BoundedBody::new(body, &worker, address, settings);
+            let handled = handle(&worker.content, audience, client, &mut body).await;
+            // The share is held until the response has been sent: it comes from the origin as well.
+            let (is_whole, share) = (body.is_whole && !handled.ends_connection(), body.share.take());
+            drop(body);
+            connection.has_read_last_request = is_whole && !request.keep_alive();
+            let Handled { response, site, .. } = handled;
+            (response, site, early, is_whole && request.keep_alive(), share)
+        }
+        Err(rejection) => {
+            (handle_rejected(&worker.content, *rejection, false), None, false, !rejection.close, None)
+        }
+    };
+    let (status, cache) = (response.head.status, response.cache_status.map(CacheStatus::label));
+    let version = parsed.as_ref().map_or(HttpVersion::Http11, Request::version);
+    let sent = respond(connection, response, version, may_stay, settings).await;
+    drop(share);
+    let carrier = CarriedBy::connection(connection);
+    match &parsed {
+        Ok(request) => {
+            let answered = Answered { status, started, early, head_bytes: sent.head_bytes, cache, site };
+            record(carrier, request, &answered, (&sent.sent, sent.now), settings);
+        }
+        Err(_) => record_refusal(carrier, status, started, &sent.sent, settings),
+    }
+    sent.stays
+}
+
+fn parse<'h>(
+    connection: &mut Connection,
+    head: &'h [u8],
+    settings: &Settings,
+) -> Result<Request<'h>, Rejection> {
     if connection.requests == 0 {
         connection.worker.shard.connection_speaks(HttpLabel::H1);
     }
     connection.requests += 1;
-    let request = match Request::parse(head, &settings.head) {
-        Ok(request) => request,
-        Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
-    };
-    let Some(early) = judge_early(connection, &request, head.len()).await else { return false };
-    let client =
-        ClientRequest { head: &request, address: connection.client, secure: connection.tls.is_some(), early };
-    let worker = Rc::clone(&connection.worker);
-    let health = connection.health.clone();
-    let health = health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
-    let audience = audience(connection.purpose, settings, health);
-    let body = Http1Body::new(connection, &request, started, settings);
-    let mut body = BoundedBody::new(body, &worker, client.address, settings);
-    let handled = handle(&worker.content, audience, client, &mut body).await;
-    // The share is held until the response has been sent: it comes from the origin as well.
-    let (is_whole, share) = (body.is_whole && !handled.ends_connection(), body.share.take());
-    drop(body);
-    let Handled { response, site, .. } = handled;
-    let may_stay = is_whole && may_stay(connection, &request, settings);
-    connection.has_read_last_request = is_whole && !request.keep_alive();
-    let (status, cache) = (response.head.status, response.cache_status.map(CacheStatus::label));
-    let sent = respond(connection, response, request.version(), may_stay, settings).await;
-    drop(share);
-    let answered = Answered { status, started, early, head_bytes: sent.head_bytes, cache, site };
-    record(CarriedBy::connection(connection), &request, &answered, (&sent.sent, sent.now), settings);
-    sent.stays
+    Request::parse(head, &settings.head)
 }
 
 /// What answers the requests of a connection.
@@ -238,8 +258,11 @@ async fn respond(
 ) -> Responded {
     let length = body.length();
     let framing = ContentFraming::of(length, version);
-    let keep_alive = may_stay && framing != ContentFraming::UntilClose;
     let worker = Rc::clone(&connection.worker);
+    let keep_alive = may_stay
+        && framing != ContentFraming::UntilClose
+        && !worker.is_leaving()
+        && connection.requests < settings.limits.requests_per_connection;
     let head = head_of(&worker, head, length, version, (framing, keep_alive));
     let head_bytes = head.len() as u64;
     let mut carrier = Http1Carrier::new(connection, settings, framing == ContentFraming::Chunked);
@@ -258,31 +281,6 @@ async fn respond(
     }
     let stays = keep_alive && sent.short.is_none();
     Responded { sent, head_bytes, now, stays }
-}
-
-/// Whether the connection may stay open behind this request.
-fn may_stay(connection: &Connection, request: &Request<'_>, settings: &Settings) -> bool {
-    request.keep_alive()
-        && !connection.worker.is_leaving()
-        && connection.requests < settings.limits.requests_per_connection
-}
-
-/// Answers a head that is not a valid request. The connection stays open if the end of the head is beyond doubt: a new
-/// connection costs more than an error page.
-async fn answer_rejected(
-    connection: &mut Connection,
-    rejection: Rejection,
-    started: Instant,
-    settings: &Settings,
-) -> bool {
-    let may_stay = !rejection.close
-        && !connection.worker.is_leaving()
-        && connection.requests < settings.limits.requests_per_connection;
-    let page = handle_rejected(&connection.worker.content, rejection, false);
-    let answered = respond(connection, page, HttpVersion::Http11, may_stay, settings).await;
-    let carrier = CarriedBy::connection(connection);
-    record_refusal(carrier, rejection.status.code(), started, &answered.sent, settings);
-    answered.stays
 }
 
 /// Whether the request counts as early, after waiting for the end of the handshake if the request has to wait. `None` if
@@ -314,7 +312,9 @@ mod tests {
             "{bytes} bytes for each connection, busy or not: is something large not boxed?"
         );
     }
-    fn size_of_answer<'c, F>(_: impl FnOnce(&'c mut Connection, &'c [u8], &'c Settings) -> F) -> usize {
+    fn size_of_answer<'c, F>(
+        _: impl FnOnce(&'c mut Connection, Result<&'c [u8], Rejection>, &'c Settings) -> F,
+    ) -> usize {
         size_of::<F>()
     }
 

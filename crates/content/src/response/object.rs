@@ -201,7 +201,7 @@ impl ObjectRepresentation {
             .text("Cache-Status", |value| {
                 self.cache_status.write_member(metadata.stored_state(&lifetime, now), value);
             })
-            .field("Via", "1.1 penstock");
+            .fixed("Via", "1.1 penstock");
         if let Requester::Peer(_) = self.requester {
             match metadata.is_stored() {
                 true => fields.field(peer_fields::FRESHNESS, peer_fields::freshness(&lifetime, now)),

@@ -238,7 +238,7 @@ impl Representation {
             }
         }
         if status == 200 && matches!(self, Self::Object(_)) && matches!(length, ContentLength::Known(_)) {
-            head.fields.field("Accept-Ranges", "bytes");
+            head.fields.fixed("Accept-Ranges", "bytes");
         }
         self.write_fields(exchange, &mut head, Some(content_type.as_deref()));
         Ok(Response { head, body, cache_status: None })
@@ -290,7 +290,8 @@ impl Representation {
         match self {
             Self::File(file) => {
                 if let Some(other) = content_type {
-                    fields.field("Content-Type", other.unwrap_or(file.content_type));
+                    let kind = other.unwrap_or(file.content_type);
+                    fields.text("Content-Type", |value| value.extend_from_slice(kind.as_bytes()));
                 }
                 file.write_fields(fields);
             }

@@ -36,20 +36,20 @@ pub(super) fn head_of(
     version: HttpVersion,
     (framing, keep_alive): (ContentFraming, bool),
 ) -> Vec<u8> {
-    let has_date = head.fields.has("Date");
+    let has_date = head.fields.has_date();
     head.into_http1(|own| {
         if !has_date {
             worker.date.with_date(Instant::now(), |date| {
-                own.field("Date", date);
+                own.text("Date", |out| out.extend_from_slice(date.as_bytes()));
             });
         }
-        own.field("Server", "penstock");
+        own.fixed("Server", "penstock");
         match (version, keep_alive) {
             (HttpVersion::Http10, true) => {
-                own.field("Connection", "keep-alive");
+                own.fixed("Connection", "keep-alive");
             }
             (HttpVersion::Http11, false) => {
-                own.field("Connection", "close");
+                own.fixed("Connection", "close");
             }
             (HttpVersion::Http11, true) | (HttpVersion::Http10, false) | (HttpVersion::Http2, _) => {}
         }
@@ -58,7 +58,7 @@ pub(super) fn head_of(
                 own.content_length(length);
             }
             (ContentFraming::Chunked, _) => {
-                own.field("Transfer-Encoding", "chunked");
+                own.fixed("Transfer-Encoding", "chunked");
             }
             (ContentFraming::Length | ContentFraming::UntilClose, _) => {}
         }

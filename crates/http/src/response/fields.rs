@@ -24,18 +24,20 @@ const LENGTH_BYTES: usize = size_of::<u16>();
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Fields {
     bytes: Vec<u8>,
+    /// Whether one of them is Date.
+    has_date: bool,
 }
 
 impl Fields {
     /// No fields, with space for those of a usual response.
     pub fn new() -> Self {
-        Self { bytes: Vec::with_capacity(HEAD_BYTES) }
+        Self { bytes: Vec::with_capacity(HEAD_BYTES), has_date: false }
     }
 
     /// Reads lines as [`to_lines`](Self::to_lines) writes them. `None` if they are not that, or if a name or value could not be
     /// sent (RFC 9110 §5.1, §5.5).
     pub fn from_lines(mut lines: &[u8]) -> Option<Self> {
-        let mut fields = Self { bytes: Vec::with_capacity(lines.len()) };
+        let mut fields = Self { bytes: Vec::with_capacity(lines.len()), has_date: false };
         while !lines.is_empty() {
             let (line, rest) = lines.split_at_checked(memchr::memchr(b'\n', lines)? + 1)?;
             let (name, value) = line.split_at_checked(memchr::memchr(b':', line)?)?;
@@ -81,6 +83,11 @@ impl Fields {
         self.get(name).is_some()
     }
 
+    /// Whether there is a Date.
+    pub fn has_date(&self) -> bool {
+        self.has_date
+    }
+
     /// Gives back memory that is not used.
     pub fn shrink_to_fit(&mut self) {
         self.bytes.shrink_to_fit();
@@ -97,11 +104,13 @@ impl Fields {
                 at = end;
             }
         }
+        self.has_date = self.has_date && self.has("Date");
     }
 
     /// Appends all of these fields.
     pub fn extend(&mut self, fields: &Self) -> &mut Self {
         self.bytes.extend_from_slice(&fields.bytes);
+        self.has_date |= fields.has_date;
         self
     }
 
@@ -129,6 +138,20 @@ impl Fields {
                 }
             }
         })
+    }
+
+    /// One field with a value of the program's own. It is copied without a look at its bytes.
+    #[inline(always)]
+    pub fn fixed(&mut self, name: &'static str, value: &'static str) -> &mut Self {
+        debug_assert!(!name.is_empty() && name.bytes().all(|byte| is_token(&byte)));
+        debug_assert!(value.bytes().all(|byte| is_text(&byte)) && !name.eq_ignore_ascii_case("date"));
+        if let (Ok(name_length), Ok(value_length)) = (u16::try_from(name.len()), u16::try_from(value.len())) {
+            self.bytes.extend_from_slice(&name_length.to_le_bytes());
+            self.bytes.extend_from_slice(name.as_bytes());
+            self.bytes.extend_from_slice(&value_length.to_le_bytes());
+            self.bytes.extend_from_slice(value.as_bytes());
+        }
+        self
     }
 
     /// One field whose value is text of the program's own, such as a number.
@@ -195,6 +218,7 @@ impl Fields {
         match u16::try_from(self.bytes.len() - value) {
             Ok(length) => {
                 self.bytes[value - LENGTH_BYTES..value].copy_from_slice(&length.to_le_bytes());
+                self.has_date |= name.eq_ignore_ascii_case(b"Date");
             }
             Err(_) => self.bytes.truncate(start),
         }
@@ -208,20 +232,16 @@ impl Fields {
 
     /// Continues a block of memory.
     pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
-        Self { bytes }
+        Self { bytes, has_date: false }
     }
 }
 
 /// Makes lines of HTTP/1 of fields, in place: each has its line end in front.
-pub(super) fn separate(mut fields: &mut [u8]) {
-    let length_of = |length: [u8; LENGTH_BYTES]| usize::from(u16::from_le_bytes(length));
-    while let Some((start, rest)) = fields.split_first_chunk_mut() {
-        let name = length_of(std::mem::replace(start, *b"\r\n"));
-        let Some((middle, rest)) = rest.get_mut(name..).and_then(<[u8]>::split_first_chunk_mut) else {
-            return;
-        };
-        let value = length_of(std::mem::replace(middle, *b": "));
-        fields = rest.get_mut(value..).unwrap_or_default();
+pub(super) fn separate(fields: &mut [u8]) {
+    let (mut at, mut separator, mut other) = (0, *b"\r\n", *b": ");
+    while let Some(length) = fields.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        at += LENGTH_BYTES + usize::from(u16::from_le_bytes(std::mem::replace(length, separator)));
+        std::mem::swap(&mut separator, &mut other);
     }
 }
 
@@ -261,7 +281,7 @@ impl<'f> IntoIterator for &'f Fields {
 
 impl Default for &Fields {
     fn default() -> Self {
-        static NONE: Fields = Fields { bytes: Vec::new() };
+        static NONE: Fields = Fields { bytes: Vec::new(), has_date: false };
         &NONE
     }
 }
@@ -332,6 +352,19 @@ mod tests {
         assert_eq!(texts(&fields), pairs(&[("b", "2"), ("AB", "4")]));
         fields.remove(|_| true);
         assert_eq!(fields, Fields::default());
+    }
+
+    #[test]
+    fn a_date_is_known_until_it_is_removed() {
+        let mut fields = Fields::new();
+        assert!(!fields.field("Dat", "1").field("Dates", "2").has_date());
+        let mut dated = Fields::new();
+        assert!(dated.parsed_field(b"date", [b"1", b""]).has_date() && fields.extend(&dated).has_date());
+        fields.field("DATE", "2");
+        fields.remove(|name| name == b"date");
+        assert!(fields.has_date());
+        fields.remove(|name| name == b"DATE");
+        assert!(!fields.has_date());
     }
 
     #[test]
