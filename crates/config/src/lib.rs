@@ -10,6 +10,7 @@
 //! The crate reads the files that a configuration names and opens no socket.
 #![forbid(unsafe_code)]
 
+mod accounts;
 pub mod certificate_files;
 mod fault;
 pub mod forwarding;
@@ -17,6 +18,7 @@ mod interpret;
 pub mod limits;
 mod load;
 mod model;
+mod networks;
 mod raw;
 mod reference;
 mod section;
@@ -25,17 +27,20 @@ mod syntax;
 mod units;
 mod users;
 
+pub use accounts::Accounts;
 pub use fault::Fault;
 pub use forwarding::Forwarded;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Admin, Cache, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls, Config,
-    ConfiguredCertificate, Cors, CorsOrigins, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers,
-    Health, HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig,
-    Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site,
-    SiteCache, SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached,
+    Access, AddressList, Admin, BasicAccess, Bounds, Cache, CertificateDirectory, ClientKind, Cluster,
+    ClusterNode, ClusterSource, ClusterTls, Config, ConfiguredCertificate, Cors, CorsOrigins, DiskTier,
+    DotFiles, EarlyData, EarlyRequests, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls,
+    KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin,
+    OriginTimeouts, Referers, RemoteKeyPlace, RequestRate, S3, SessionCache, Site, SiteCache, SiteLimits,
+    SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached,
 };
+pub use networks::NetworkSet;
 pub use reference::{keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
 pub use units::time;

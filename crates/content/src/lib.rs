@@ -76,6 +76,7 @@ pub use remembered::ObjectHeads;
 pub use response::ClientRequest;
 pub use response::{Body, ChunkSource, ContentLength, Fields, Response};
 pub use site::HttpSite;
+pub use site::{AccessRefusal, LimitReached, Permit};
 pub use site::KnownKeys;
 pub use site::signed_urls;
 pub use site_table::{Site, SiteNumber, SiteOrigin, SiteTable};

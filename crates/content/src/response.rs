@@ -22,6 +22,7 @@ use crate::cache_status::CacheStatus;
 use crate::context::Context;
 use crate::fault::BodyError;
 use crate::fill::{BodyChunk, BodyStream, RelayedBody};
+use crate::site::Permit;
 
 /// The answer to a request. A carrier (an HTTP/1 connection, a stream of HTTP/2) adds what belongs to the
 /// connection: Date, Server, framing.
@@ -36,6 +37,8 @@ pub struct Response {
     pub has_date: bool,
     /// How the cache handled the request; `None` if it was not asked.
     pub cache_status: Option<CacheStatus>,
+    /// Held until the response has been sent: it counts against the limits of its site.
+    pub permit: Permit,
 }
 
 /// Length of a response's content, in bytes.
@@ -213,11 +216,19 @@ impl Response {
             body: Body::Part(Part::Owned(text.to_vec())),
             has_date: false,
             cache_status: None,
+            permit: Permit::default(),
         }
     }
 
     /// A response without content.
     pub(crate) fn without_content(status: u16, fields: Fields) -> Self {
-        Self { status, fields, body: Body::None, has_date: false, cache_status: None }
+        Self {
+            status,
+            fields,
+            body: Body::None,
+            has_date: false,
+            cache_status: None,
+            permit: Permit::default(),
+        }
     }
 }

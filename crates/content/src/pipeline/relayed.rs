@@ -13,7 +13,7 @@ use crate::origin::{client_request, name_client};
 use crate::origins::field_lines;
 use crate::peers::passed_through;
 use crate::response::{Body, ChunkSource, Exchange, Fields, Response};
-use crate::site::HttpSite;
+use crate::site::{HttpSite, Permit};
 use crate::site_table::Site;
 
 /// Fields that each response has from this server, and Alt-Svc, which names addresses of the origin.
@@ -106,5 +106,5 @@ pub(crate) async fn respond_with(
     } else {
         Body::Withheld(announced)
     };
-    Response { status, fields, body, has_date, cache_status: None }
+    Response { status, fields, body, has_date, cache_status: None, permit: Permit::default() }
 }

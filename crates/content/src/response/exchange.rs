@@ -52,13 +52,22 @@ impl<'e> Exchange<'e> {
 
     /// The same with more fields.
     pub(crate) fn page_with(&self, status: Status, more: impl FnOnce(&mut HeadWriter<'_>)) -> Response {
+        self.page_of(status, 1, more)
+    }
+
+    /// A page that names the time after which another request may succeed, in seconds (RFC 9110 §10.2.3).
+    pub(crate) fn page_until(&self, status: Status, retry_after: u64) -> Response {
+        self.page_of(status, retry_after, |_| {})
+    }
+
+    fn page_of(&self, status: Status, retry_after: u64, more: impl FnOnce(&mut HeadWriter<'_>)) -> Response {
         let mut page = Response::page(status);
         let mut head = page.fields.writer();
         if let (Status::MethodNotAllowed, Some(site)) = (status, self.site) {
             head.field("Allow", &site.allowed);
         }
         if matches!(status, Status::ServiceUnavailable | Status::TooManyRequests) {
-            head.field("Retry-After", "1");
+            head.field("Retry-After", retry_after.to_string());
         }
         more(&mut head);
         if !self.wants_body() {

@@ -20,6 +20,7 @@ use crate::response::file::{FileBytes, FileRepresentation};
 use crate::response::object::{ObjectRepresentation, Waited};
 use crate::response::outdated::Outdated;
 use crate::response::{Body, ContentLength, Fields, Response};
+use crate::site::Permit;
 
 /// A representation that a request has selected.
 pub(crate) enum Representation {
@@ -245,7 +246,7 @@ impl Representation {
         }
         self.write_fields(exchange, &mut head, status, Some(content_type.as_deref()));
         let has_date = self.has_date();
-        Ok(Response { status, fields, body, has_date, cache_status: None })
+        Ok(Response { status, fields, body, has_date, cache_status: None, permit: Permit::default() })
     }
 
     /// Whether the representation has a Date of its origin.

@@ -107,6 +107,8 @@ pub(super) fn site(origin: Origin, change: impl FnOnce(&mut Site)) -> Site {
         methods: Vec::new(),
         forwarded: Forwarded::Off,
         signed_urls: None,
+        access: penstock_config::Access::default(),
+        limits: penstock_config::SiteLimits::default(),
         early_data: EarlyRequests::Allow,
         index: "index.html".to_owned(),
         headers: Headers::default(),

@@ -161,6 +161,7 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     let cache = response.cache_status.map(CacheStatus::label);
     let answered = Answered { status: response.status, started, early, head_bytes: 0, cache, site };
     if share.is_none()
+        && response.permit.is_empty()
         && let Some(content) = take_content(&mut response, &worker, started)
     {
         return detach(opened, request, response, &answered, content);

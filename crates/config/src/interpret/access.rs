@@ -1,0 +1,110 @@
+//! Who may use a site.
+
+use serde_saphyr::Spanned;
+
+use super::pem::warn_of_open_file;
+use super::reader::Reader;
+use crate::accounts::Accounts;
+use crate::limits;
+use crate::model::{Access, AddressList, BasicAccess, Referers};
+use crate::networks::{NetworkRange, NetworkSet};
+use crate::raw;
+use crate::section::{Texts, position};
+
+pub(super) fn access(raw: Option<&Spanned<raw::Access>>, reader: &mut Reader<'_>) -> Access {
+    let Some(section) = raw else { return Access::default() };
+    let raw = &section.value;
+    let allow = raw.allow.as_ref().map(|list| addresses("allow", list, reader));
+    if let (Some(list), true) =
+        (&raw.allow, allow.as_ref().is_some_and(|allow| *allow == AddressList::default()))
+    {
+        reader.warning(
+            position(list),
+            "allow: the list is empty, so no client may use the site",
+            "add a network",
+        );
+    }
+    Access {
+        allow,
+        deny: raw.deny.as_ref().map(|list| addresses("deny", list, reader)).unwrap_or_default(),
+        referers: raw.referers.as_ref().map(|list| referers(list, reader)),
+        basic: raw.basic.as_ref().and_then(|section| basic(section, reader)),
+    }
+}
+
+fn addresses(key: &str, list: &Texts, reader: &mut Reader<'_>) -> AddressList {
+    let (mut ranges, mut files) = (Vec::new(), Vec::new());
+    if list.value.len() > limits::ADDRESS_LIST_ENTRIES {
+        let what = format!("{key}: there are {} entries", list.value.len());
+        reader.fault(
+            position(list),
+            what,
+            format!("write at most {}, or a file", limits::ADDRESS_LIST_ENTRIES),
+        );
+    }
+    for text in &list.value {
+        if let Some(range) = NetworkRange::parse(&text.value) {
+            ranges.push(range);
+            continue;
+        }
+        let path = reader.path(text);
+        match NetworkSet::read(&path) {
+            Ok(networks) => files.push((path, networks)),
+            Err(why) => {
+                let what = format!("{key}: {} {why}", path.display());
+                let instead = "write a network such as 192.0.2.0/24, or a file with one a line";
+                reader.fault(position(text), what, instead);
+            }
+        }
+    }
+    AddressList { networks: NetworkSet::new(ranges), files }
+}
+
+fn referers(list: &Texts, reader: &mut Reader<'_>) -> Referers {
+    let mut referers = Referers::default();
+    for text in &list.value {
+        let name = text.value.to_ascii_lowercase();
+        let host = name.strip_prefix("*.").unwrap_or(&name);
+        let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:[]".contains(&byte);
+        if name == "none" {
+            referers.none = true;
+        } else if host.is_empty() || !host.bytes().all(fine) {
+            let what = format!("referers: `{}` is not a host", text.value.escape_debug());
+            reader.fault(position(text), what, "write such as player.example.com, *.example.com or none");
+        } else if host.len() < name.len() {
+            referers.under.push(format!(".{host}"));
+        } else {
+            referers.hosts.push(name);
+        }
+    }
+    referers
+}
+
+fn basic(section: &Spanned<raw::BasicAccess>, reader: &mut Reader<'_>) -> Option<BasicAccess> {
+    let raw = &section.value;
+    let Some(text) = &raw.file else {
+        reader.fault(position(section), "basic: it has no file", "add file: users.htpasswd");
+        return None;
+    };
+    let file = reader.path(text);
+    let realm = raw.realm.as_ref().map_or("Restricted", |text| text.value.as_str());
+    if let (Some(text), true) = (
+        &raw.realm,
+        realm.len() > 200 || realm.chars().any(|one| one.is_control() || one == '"' || one == '\\'),
+    ) {
+        reader.fault(
+            position(text),
+            "realm: it has quotes or control characters, or is long",
+            "write a short text",
+        );
+    }
+    warn_of_open_file("file", &file, text, reader);
+    match Accounts::read(&file) {
+        Ok(accounts) => Some(BasicAccess { file, accounts, realm: realm.to_owned() }),
+        Err(why) => {
+            let what = format!("file: {} {why}", file.display());
+            reader.fault(position(text), what, "write a file that htpasswd -B or argon2 made");
+            None
+        }
+    }
+}
