@@ -225,7 +225,7 @@ section! {
         /// Serve only URLs with a valid signature; see [caching.md](caching.md#signed-urls).
         signed_urls: Spanned<SignedUrls>, "section", "off";
         /// Who may use it, by address, referring page or password; see [access.md](access.md).
-        access: Spanned<Access>, "section", "all";
+        access: Spanned<Access>, "section", "no rules";
         /// How much of it clients may use; see [limits.md](limits.md).
         limits: Spanned<SiteLimits>, "section", "no limits";
         /// Requests that came as early data (0-RTT): `allow` answers them; `refuse` answers 425, and the client asks again.

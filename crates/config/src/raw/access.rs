@@ -8,11 +8,11 @@ section! {
     /// Who may use a site; see [access.md](access.md).
     Access {
         /// Who alone may use it: addresses, networks such as `192.0.2.0/24`, and files with one of these a line.
-        allow: Texts, "list of networks and files", "all";
+        allow: Texts, "list of networks and files", "all clients";
         /// Who may not, also if `allow` has the address.
-        deny: Texts, "list of networks and files", "none";
+        deny: Texts, "list of networks and files", "no clients";
         /// Hosts whose pages may use it, by the field Referer: `player.example`, `*.example.com` (any number of labels), and `none` for requests without the field.
-        referers: Texts, "list of hosts", "all";
+        referers: Texts, "list of hosts", "all pages";
         /// Names and passwords (RFC 7617).
         basic: Spanned<BasicAccess>, "section", "off";
     }
@@ -24,7 +24,7 @@ section! {
         /// A file with `NAME:HASH` a line, as `htpasswd -B` writes it: bcrypt or argon2. Followed.
         file: Text, "file", "required";
         /// What browsers show when they ask for the password.
-        realm: Text, "text", "Restricted";
+        realm: Text, "text", "the word Restricted";
     }
 }
 

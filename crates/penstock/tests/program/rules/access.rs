@@ -38,7 +38,7 @@ fn addresses_outside_of_the_allowed_networks_and_within_the_denied_ones_get_403(
 
 #[test]
 fn a_list_in_a_file_is_followed_and_rubbish_keeps_the_old_one_and_is_said_once() {
-    let server = Setup::new().start();
+    let server = setup("").start();
     server.write("a.mp4", "x");
     let list = server.directory().join("bad.txt");
     fs::write(&list, "192.0.2.1\n").unwrap();
@@ -80,7 +80,7 @@ fn only_pages_of_the_listed_hosts_may_use_the_site() {
 
 /// A site of files for the users of a file.
 fn with_users() -> Server {
-    let server = Setup::new().start();
+    let server = setup("").start();
     server.write("a.mp4", "x");
     users(&server, &format!("anna:{BCRYPT}\nbert:{ARGON2}\n"));
     server.reload(&setup("access: {basic: {file: users, realm: Films}}"));
