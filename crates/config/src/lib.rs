@@ -12,6 +12,7 @@
 
 mod accounts;
 pub mod certificate_files;
+mod countries;
 mod fault;
 pub mod forwarding;
 mod interpret;
@@ -28,13 +29,14 @@ mod units;
 mod users;
 
 pub use accounts::Accounts;
+pub use countries::{Countries, CountryCode};
 pub use fault::Fault;
 pub use forwarding::Forwarded;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
     Access, AddressList, Admin, BasicAccess, Bounds, Cache, CertificateDirectory, ClientKind, Cluster,
-    ClusterNode, ClusterSource, ClusterTls, Config, ConfiguredCertificate, Cors, CorsOrigins, DiskTier,
+    ClusterNode, ClusterSource, ClusterTls, Config, ConfiguredCertificate, CountryRules, Cors, CorsOrigins, DiskTier,
     DotFiles, EarlyData, EarlyRequests, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls,
     KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin,
     OriginTimeouts, Referers, RemoteKeyPlace, RequestRate, S3, SessionCache, Site, SiteCache, SiteLimits,

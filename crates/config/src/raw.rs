@@ -9,7 +9,7 @@ mod origin;
 
 use serde_saphyr::Spanned;
 
-pub(crate) use self::access::{Access, BasicAccess, RequestRate, SiteLimits};
+pub(crate) use self::access::{Access, BasicAccess, CountryAccess, RequestRate, SiteLimits};
 pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};

@@ -6,7 +6,8 @@ use super::pem::warn_of_open_file;
 use super::reader::Reader;
 use crate::accounts::Accounts;
 use crate::limits;
-use crate::model::{Access, AddressList, BasicAccess, Referers};
+use crate::countries::{Countries, CountryCode};
+use crate::model::{Access, AddressList, BasicAccess, CountryRules, Referers};
 use crate::networks::{NetworkRange, NetworkSet};
 use crate::raw;
 use crate::section::{Texts, position};
@@ -27,6 +28,7 @@ pub(super) fn access(raw: Option<&Spanned<raw::Access>>, reader: &mut Reader<'_>
     Access {
         allow,
         deny: raw.deny.as_ref().map(|list| addresses("deny", list, reader)).unwrap_or_default(),
+        countries: raw.countries.as_ref().and_then(|section| countries(section, reader)),
         referers: raw.referers.as_ref().map(|list| referers(list, reader)),
         basic: raw.basic.as_ref().and_then(|section| basic(section, reader)),
     }
@@ -58,6 +60,43 @@ fn addresses(key: &str, list: &Texts, reader: &mut Reader<'_>) -> AddressList {
         }
     }
     AddressList { networks: NetworkSet::new(ranges), files }
+}
+
+fn countries(section: &Spanned<raw::CountryAccess>, reader: &mut Reader<'_>) -> Option<CountryRules> {
+    let raw = &section.value;
+    let Some(text) = &raw.file else {
+        reader.fault(position(section), "countries: it has no file", "add file: GeoLite2-Country.mmdb");
+        return None;
+    };
+    if raw.allow.is_none() && raw.deny.is_none() {
+        reader.fault(position(section), "countries: it names none", "add allow: [DE] or deny: [XX]");
+    }
+    let allow = raw.allow.as_ref().map(|list| codes("allow", list, reader));
+    let deny = raw.deny.as_ref().map(|list| codes("deny", list, reader)).unwrap_or_default();
+    let file = reader.path(text);
+    match Countries::read(&file) {
+        Ok(database) => Some(CountryRules { file, database, allow, deny }),
+        Err(why) => {
+            let what = format!("file: {} {why}", file.display());
+            reader.fault(position(text), what, "write the path of a database of countries (.mmdb)");
+            None
+        }
+    }
+}
+
+fn codes(key: &str, list: &Texts, reader: &mut Reader<'_>) -> Vec<CountryCode> {
+    let mut codes = Vec::new();
+    for text in &list.value {
+        let upper = text.value.to_ascii_uppercase();
+        match <CountryCode>::try_from(upper.as_bytes()) {
+            Ok(code) if code.iter().all(u8::is_ascii_uppercase) => codes.push(code),
+            _ => {
+                let what = format!("{key}: `{}` is no code of a country", text.value.escape_debug());
+                reader.fault(position(text), what, "write two letters such as DE (ISO 3166-1)");
+            }
+        }
+    }
+    codes
 }
 
 fn referers(list: &Texts, reader: &mut Reader<'_>) -> Referers {

@@ -5,6 +5,9 @@ use super::MIB;
 /// Bytes of a file of networks.
 pub const ADDRESS_FILE_BYTES: u64 = 16 * MIB;
 
+/// Bytes of a database of countries, which is kept in memory.
+pub const COUNTRY_FILE_BYTES: u64 = 512 * MIB;
+
 /// Networks and files of one list.
 pub const ADDRESS_LIST_ENTRIES: usize = 10_000;
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::accounts::Accounts;
+use crate::countries::{Countries, CountryCode};
 use crate::networks::NetworkSet;
 
 /// Who may use a site.
@@ -13,6 +14,8 @@ pub struct Access {
     pub allow: Option<AddressList>,
     /// The addresses that may not.
     pub deny: AddressList,
+    /// The countries whose addresses may; `None` is all.
+    pub countries: Option<CountryRules>,
     /// The pages that may; `None` is all.
     pub referers: Option<Referers>,
     /// The users that may; `None` is all.
@@ -26,6 +29,19 @@ pub struct AddressList {
     pub networks: NetworkSet,
     /// Files, with what they had when the configuration was read.
     pub files: Vec<(PathBuf, NetworkSet)>,
+}
+
+/// Countries whose addresses may use a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountryRules {
+    /// The file of the database.
+    pub file: PathBuf,
+    /// What it had when the configuration was read.
+    pub database: Countries,
+    /// The countries that alone may; `None` is all.
+    pub allow: Option<Vec<CountryCode>>,
+    /// The countries that may not.
+    pub deny: Vec<CountryCode>,
 }
 
 /// Hosts whose pages may use a site.

@@ -11,10 +11,24 @@ section! {
         allow: Texts, "list of networks and files", "all clients";
         /// Who may not, also if `allow` has the address.
         deny: Texts, "list of networks and files", "no clients";
+        /// From which countries, by a database of MaxMind.
+        countries: Spanned<CountryAccess>, "section", "all countries";
         /// Hosts whose pages may use it, by the field Referer: `player.example`, `*.example.com` (any number of labels), and `none` for requests without the field.
         referers: Texts, "list of hosts", "all pages";
         /// Names and passwords (RFC 7617).
         basic: Spanned<BasicAccess>, "section", "off";
+    }
+}
+
+section! {
+    /// From which countries a site may be used; see [access.md](access.md#countries).
+    CountryAccess {
+        /// A database in the format of MaxMind, such as GeoLite2-Country.mmdb. Followed.
+        file: Text, "file", "required";
+        /// Countries that alone may use it, by their two letters. Addresses that the database does not know may not.
+        allow: Texts, "list of codes such as `DE`", "all countries";
+        /// Countries that may not.
+        deny: Texts, "list of codes such as `DE`", "no countries";
     }
 }
 

@@ -69,6 +69,7 @@ fn faults_of_access_and_limits_are_reported() {
             "access: {referers: [\"https://a.example\"]}",
             "referers: `https://a.example` is not a host; write such as player.example.com, *.example.com or none",
         ),
+        ("access: {countries: {deny: [XX]}}", "countries: it has no file; add file: GeoLite2-Country.mmdb"),
         ("access: {basic: {}}", "basic: it has no file; add file: users.htpasswd"),
         (
             "access: {basic: {file: plain.users}}",
@@ -85,6 +86,14 @@ fn faults_of_access_and_limits_are_reported() {
     ] {
         assert_eq!(fixture.faults(&site(lines)), [format!("edge.yaml:4: {fault}")], "{lines}");
     }
+}
+
+#[test]
+fn codes_of_countries_and_their_database_are_checked() {
+    let faults = Fixture::new().faults(&site("access: {countries: {file: ec.crt, deny: [XX, Germany]}}"));
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert!(faults.iter().any(|fault| fault.contains("deny: `Germany` is no code of a country")), "{faults:?}");
+    assert!(faults.iter().any(|fault| fault.contains("ec.crt is no database of MaxMind")), "{faults:?}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Refusal {
             Self::Expectation => Status::ExpectationFailed,
             Self::Early => Status::TooEarly,
             Self::Loop => Status::LoopDetected,
-            Self::Token(_) | Self::Access(AccessRefusal::Address | AccessRefusal::Referer) => {
+            Self::Token(_) | Self::Access(AccessRefusal::Address | AccessRefusal::Country | AccessRefusal::Referer) => {
                 Status::Forbidden
             }
             Self::Access(AccessRefusal::Credentials) => Status::Unauthorized,

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use penstock_config::{AddressList, NetworkSet, Referers};
+use penstock_config::{AddressList, Countries, CountryCode, CountryRules, NetworkSet, Referers};
 use penstock_origin::io_threads::IoThreads;
 
 use super::followed::Followed;
@@ -18,6 +18,7 @@ pub(crate) use passwords::VerifiedPasswords;
 pub(crate) struct Access {
     allow: Option<Addresses>,
     deny: Addresses,
+    countries: Option<CountryAccess>,
     referers: Option<Referers>,
     pub(crate) passwords: Option<Passwords>,
 }
@@ -27,6 +28,8 @@ pub(crate) struct Access {
 pub enum AccessRefusal {
     /// The address of the client.
     Address,
+    /// The country of the client.
+    Country,
     /// The page that refers to the site.
     Referer,
     /// There is no name with its password, or not the right ones.
@@ -40,6 +43,7 @@ impl AccessRefusal {
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Address => "address_denied",
+            Self::Country => "country_denied",
             Self::Referer => "referer_denied",
             Self::Credentials => "unauthorized",
             Self::Busy => "passwords_busy",
@@ -60,6 +64,7 @@ impl Access {
         Some(Self {
             allow: raw.allow.as_ref().map(|list| Addresses::new(list, now)),
             deny: Addresses::new(&raw.deny, now),
+            countries: raw.countries.as_ref().map(|rules| CountryAccess::new(rules, now)),
             referers: raw.referers.clone(),
             passwords: raw.basic.as_ref().map(|basic| Passwords::new(basic, verified, now)),
         })
@@ -69,7 +74,11 @@ impl Access {
     pub(crate) fn address(&self, client: IpAddr, io: &IoThreads, now: Instant) -> Result<(), AccessRefusal> {
         let denied = self.deny.contain(client, io, now);
         let allowed = self.allow.as_ref().is_none_or(|allow| allow.contain(client, io, now));
-        if denied || !allowed { Err(AccessRefusal::Address) } else { Ok(()) }
+        if denied || !allowed {
+            return Err(AccessRefusal::Address);
+        }
+        let is_fine = self.countries.as_ref().is_none_or(|rules| rules.admit(client, io, now));
+        if is_fine { Ok(()) } else { Err(AccessRefusal::Country) }
     }
 
     /// Whether the page of this Referer may use the site.
@@ -83,6 +92,30 @@ impl Access {
             }),
         };
         if is_fine { Ok(()) } else { Err(AccessRefusal::Referer) }
+    }
+}
+
+/// Countries whose addresses may use a site.
+#[derive(Debug)]
+struct CountryAccess {
+    database: Followed<Countries>,
+    allow: Option<Vec<CountryCode>>,
+    deny: Vec<CountryCode>,
+}
+
+impl CountryAccess {
+    fn new(raw: &CountryRules, now: Instant) -> Self {
+        let database = Followed::new(&raw.file, raw.database.clone(), Countries::read, now);
+        Self { database, allow: raw.allow.clone(), deny: raw.deny.clone() }
+    }
+
+    fn admit(&self, client: IpAddr, io: &IoThreads, now: Instant) -> bool {
+        match self.database.contents(io, now).of(client) {
+            Some(country) => {
+                !self.deny.contains(&country) && self.allow.as_ref().is_none_or(|allow| allow.contains(&country))
+            }
+            None => self.allow.is_none(),
+        }
     }
 }
 
@@ -132,6 +165,7 @@ mod tests {
         let rules = |none| Access {
             allow: None,
             deny: Addresses { networks: NetworkSet::default(), files: Vec::new() },
+            countries: None,
             referers: Some(Referers {
                 none,
                 hosts: vec!["player.example".to_owned(), "[2001:db8::1]".to_owned()],

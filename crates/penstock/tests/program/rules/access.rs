@@ -61,6 +61,25 @@ fn a_list_in_a_file_is_followed_and_rubbish_keeps_the_old_one_and_is_said_once()
 }
 
 #[test]
+fn addresses_of_other_countries_and_unknown_ones_get_403_as_the_lists_say() {
+    let server = setup("").start();
+    server.write("a.mp4", "x");
+    // Made by `mmdb_writer`: 192.0.2.0/24 is DE, 198.51.100.0/24 and 2001:db8:1::/48 XX, 2001:db8::/48 FR.
+    fs::write(server.directory().join("geo.mmdb"), include_bytes!("countries.mmdb")).unwrap();
+    for (rules, allowed) in [
+        ("deny: [xx]", [true, false, true, false, true]),
+        ("allow: [DE, FR]", [true, false, true, false, false]),
+        ("allow: [DE, XX], deny: [XX]", [true, false, false, false, false]),
+    ] {
+        server.reload(&setup(&format!("access: {{countries: {{file: geo.mmdb, {rules}}}}}")));
+        let addresses = ["192.0.2.9", "198.51.100.9", "2001:db8::9", "2001:db8:1::9", "203.0.113.1"];
+        let statuses = addresses.map(|address| get(&server, address, "").status);
+        assert_eq!(statuses, allowed.map(|allowed| if allowed { 200 } else { FORBIDDEN }), "{rules}");
+    }
+    server.counted("penstock_request_rejections_total", &["reason=\"country_denied\""], 9.0);
+}
+
+#[test]
 fn only_pages_of_the_listed_hosts_may_use_the_site() {
     let server = server("access: {referers: [player.example, \"*.cdn.example\"]}");
     server.write("a.mp4", "x");
