@@ -35,12 +35,13 @@ pub use forwarding::Forwarded;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Access, AddressList, Admin, BasicAccess, Bounds, Cache, CertificateDirectory, ClientKind, Cluster,
-    ClusterNode, ClusterSource, ClusterTls, Config, ConfiguredCertificate, CountryRules, Cors, CorsOrigins, DiskTier,
-    DotFiles, EarlyData, EarlyRequests, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls,
-    KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin,
-    OriginTimeouts, Referers, RemoteKeyPlace, RequestRate, S3, SessionCache, Site, SiteCache, SiteLimits,
-    SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached,
+    Access, AddressList, Admin, BasicAccess, Bounds, Cache, CertificateDirectory, CertificateName,
+    ClientKind, Cluster, ClusterNode, ClusterSource, ClusterTls, Config, ConfiguredCertificate, Cors,
+    CorsOrigins, CountryRules, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers, Health,
+    HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits,
+    Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts, Referers, RemoteKeyPlace, RequestRate, S3,
+    SessionCache, Site, SiteCache, SiteLimits, SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls,
+    TokenAccess, Uncached,
 };
 pub use networks::NetworkSet;
 pub use reference::{keyserver_reference, reference};

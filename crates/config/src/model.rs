@@ -22,7 +22,8 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
 pub use self::access::{
-    Access, AddressList, BasicAccess, Bounds, ClientKind, CountryRules, Referers, RequestRate, SiteLimits,
+    Access, AddressList, BasicAccess, Bounds, CertificateName, ClientKind, CountryRules, Referers,
+    RequestRate, SiteLimits,
 };
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};

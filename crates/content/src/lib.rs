@@ -14,7 +14,7 @@
 //! #     mut body: impl RequestBody,
 //! # ) {
 //! let address = (std::net::Ipv4Addr::LOCALHOST, 40_000).into();
-//! let client = ClientRequest { head: &head, address, secure: true, early: false };
+//! let client = ClientRequest { head: &head, address, secure: true, certificate: None, early: false };
 //! let handled = handle(&context, Audience::Clients(&sites, None), client, &mut body).await;
 //! if let Body::Part(part) = handled.response.body {
 //!     println!("{} with one part: {part:?}", handled.response.status);

@@ -182,8 +182,14 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
         Err(rejection) => return Box::pin(answer_rejected(connection, rejection, started, settings)).await,
     };
     let Some(early) = judge_early(connection, &request, head.len()).await else { return false };
-    let client =
-        ClientRequest { head: &request, address: connection.client, secure: connection.tls.is_some(), early };
+    let certificate = connection.client_certificate.clone();
+    let client = ClientRequest {
+        head: &request,
+        address: connection.client,
+        secure: connection.tls.is_some(),
+        certificate: certificate.as_deref(),
+        early,
+    };
     let worker = Rc::clone(&connection.worker);
     let health = connection.health.clone();
     let health = health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });

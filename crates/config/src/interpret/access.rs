@@ -5,9 +5,9 @@ use serde_saphyr::Spanned;
 use super::pem::warn_of_open_file;
 use super::reader::Reader;
 use crate::accounts::Accounts;
-use crate::limits;
 use crate::countries::{Countries, CountryCode};
-use crate::model::{Access, AddressList, BasicAccess, CountryRules, Referers};
+use crate::limits;
+use crate::model::{Access, AddressList, BasicAccess, CertificateName, CountryRules, Referers};
 use crate::networks::{NetworkRange, NetworkSet};
 use crate::raw;
 use crate::section::{Texts, position};
@@ -30,6 +30,7 @@ pub(super) fn access(raw: Option<&Spanned<raw::Access>>, reader: &mut Reader<'_>
         deny: raw.deny.as_ref().map(|list| addresses("deny", list, reader)).unwrap_or_default(),
         countries: raw.countries.as_ref().and_then(|section| countries(section, reader)),
         referers: raw.referers.as_ref().map(|list| referers(list, reader)),
+        certificates: raw.certificates.as_ref().map(|list| certificates(list, reader)),
         basic: raw.basic.as_ref().and_then(|section| basic(section, reader)),
     }
 }
@@ -117,6 +118,20 @@ fn referers(list: &Texts, reader: &mut Reader<'_>) -> Referers {
         }
     }
     referers
+}
+
+fn certificates(list: &Texts, reader: &mut Reader<'_>) -> Vec<CertificateName> {
+    let name = |text: &str| match text.strip_prefix('*') {
+        Some(end) => CertificateName::Ending(end.to_owned()),
+        None => CertificateName::Exact(text.to_owned()),
+    };
+    for text in &list.value {
+        if text.value.trim_start_matches('*').is_empty() {
+            let what = format!("certificates: `{}` is no name", text.value.escape_debug());
+            reader.fault(position(text), what, "write a name, or the end of names such as *.edge.example");
+        }
+    }
+    list.value.iter().map(|text| name(&text.value)).collect()
 }
 
 fn basic(section: &Spanned<raw::BasicAccess>, reader: &mut Reader<'_>) -> Option<BasicAccess> {

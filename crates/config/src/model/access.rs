@@ -18,6 +18,8 @@ pub struct Access {
     pub countries: Option<CountryRules>,
     /// The pages that may; `None` is all.
     pub referers: Option<Referers>,
+    /// The names of clients' certificates that may; `None` is all.
+    pub certificates: Option<Vec<CertificateName>>,
     /// The users that may; `None` is all.
     pub basic: Option<BasicAccess>,
 }
@@ -42,6 +44,25 @@ pub struct CountryRules {
     pub allow: Option<Vec<CountryCode>>,
     /// The countries that may not.
     pub deny: Vec<CountryCode>,
+}
+
+/// A name, or the end of names, of clients' certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateName {
+    /// This name.
+    Exact(String),
+    /// All names that end so, such as `.edge.example`.
+    Ending(String),
+}
+
+impl CertificateName {
+    /// Whether it is the name.
+    pub fn is_for(&self, name: &str) -> bool {
+        match self {
+            Self::Exact(exact) => exact == name,
+            Self::Ending(end) => name.len() > end.len() && name.ends_with(end.as_str()),
+        }
+    }
 }
 
 /// Hosts whose pages may use a site.

@@ -15,6 +15,8 @@ section! {
         countries: Spanned<CountryAccess>, "section", "all countries";
         /// Hosts whose pages may use it, by the field Referer: `player.example`, `*.example.com` (any number of labels), and `none` for requests without the field.
         referers: Texts, "list of hosts", "all pages";
+        /// Names of client certificates that may use it, as the access log has them: `player-7`, or the end of names as in `*.edge.example`. Needs `tls.client_certificates`.
+        certificates: Texts, "list of names", "all clients";
         /// Names and passwords (RFC 7617).
         basic: Spanned<BasicAccess>, "section", "off";
     }

@@ -92,7 +92,10 @@ fn faults_of_access_and_limits_are_reported() {
 fn codes_of_countries_and_their_database_are_checked() {
     let faults = Fixture::new().faults(&site("access: {countries: {file: ec.crt, deny: [XX, Germany]}}"));
     assert_eq!(faults.len(), 2, "{faults:?}");
-    assert!(faults.iter().any(|fault| fault.contains("deny: `Germany` is no code of a country")), "{faults:?}");
+    assert!(
+        faults.iter().any(|fault| fault.contains("deny: `Germany` is no code of a country")),
+        "{faults:?}"
+    );
     assert!(faults.iter().any(|fault| fault.contains("ec.crt is no database of MaxMind")), "{faults:?}");
 }
 

@@ -43,9 +43,13 @@ impl Refusal {
             Self::Expectation => Status::ExpectationFailed,
             Self::Early => Status::TooEarly,
             Self::Loop => Status::LoopDetected,
-            Self::Token(_) | Self::Access(AccessRefusal::Address | AccessRefusal::Country | AccessRefusal::Referer) => {
-                Status::Forbidden
-            }
+            Self::Token(_)
+            | Self::Access(
+                AccessRefusal::Address
+                | AccessRefusal::Country
+                | AccessRefusal::Certificate
+                | AccessRefusal::Referer,
+            ) => Status::Forbidden,
             Self::Access(AccessRefusal::Credentials) => Status::Unauthorized,
             Self::Access(AccessRefusal::Busy) => Status::ServiceUnavailable,
             Self::Limit(_) => Status::TooManyRequests,

@@ -19,6 +19,8 @@ pub struct ClientRequest<'r> {
     pub address: SocketAddr,
     /// Whether it came over TLS.
     pub secure: bool,
+    /// The name in the client's certificate; `None` if it has shown none.
+    pub certificate: Option<&'r str>,
     /// Whether it came as early data and may be a replay (RFC 8470).
     pub early: bool,
 }

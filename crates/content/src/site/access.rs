@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use penstock_config::{AddressList, Countries, CountryCode, CountryRules, NetworkSet, Referers};
+use penstock_config::{
+    AddressList, CertificateName, Countries, CountryCode, CountryRules, NetworkSet, Referers,
+};
 use penstock_origin::io_threads::IoThreads;
 
 use super::followed::Followed;
@@ -20,6 +22,7 @@ pub(crate) struct Access {
     deny: Addresses,
     countries: Option<CountryAccess>,
     referers: Option<Referers>,
+    certificates: Option<Vec<CertificateName>>,
     pub(crate) passwords: Option<Passwords>,
 }
 
@@ -32,6 +35,8 @@ pub enum AccessRefusal {
     Country,
     /// The page that refers to the site.
     Referer,
+    /// The client's certificate, or that there is none.
+    Certificate,
     /// There is no name with its password, or not the right ones.
     Credentials,
     /// Too many passwords wait to be verified.
@@ -45,6 +50,7 @@ impl AccessRefusal {
             Self::Address => "address_denied",
             Self::Country => "country_denied",
             Self::Referer => "referer_denied",
+            Self::Certificate => "certificate_denied",
             Self::Credentials => "unauthorized",
             Self::Busy => "passwords_busy",
         }
@@ -66,6 +72,7 @@ impl Access {
             deny: Addresses::new(&raw.deny, now),
             countries: raw.countries.as_ref().map(|rules| CountryAccess::new(rules, now)),
             referers: raw.referers.clone(),
+            certificates: raw.certificates.clone(),
             passwords: raw.basic.as_ref().map(|basic| Passwords::new(basic, verified, now)),
         })
     }
@@ -79,6 +86,13 @@ impl Access {
         }
         let is_fine = self.countries.as_ref().is_none_or(|rules| rules.admit(client, io, now));
         if is_fine { Ok(()) } else { Err(AccessRefusal::Country) }
+    }
+
+    /// Whether a client with a certificate of this name may use the site.
+    pub(crate) fn certificate(&self, name: Option<&str>) -> Result<(), AccessRefusal> {
+        let Some(names) = &self.certificates else { return Ok(()) };
+        let is_fine = name.is_some_and(|name| names.iter().any(|one| one.is_for(name)));
+        if is_fine { Ok(()) } else { Err(AccessRefusal::Certificate) }
     }
 
     /// Whether the page of this Referer may use the site.
@@ -112,7 +126,8 @@ impl CountryAccess {
     fn admit(&self, client: IpAddr, io: &IoThreads, now: Instant) -> bool {
         match self.database.contents(io, now).of(client) {
             Some(country) => {
-                !self.deny.contains(&country) && self.allow.as_ref().is_none_or(|allow| allow.contains(&country))
+                !self.deny.contains(&country)
+                    && self.allow.as_ref().is_none_or(|allow| allow.contains(&country))
             }
             None => self.allow.is_none(),
         }
@@ -161,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_the_listed_hosts_may_use_the_site_and_no_others() {
+    fn pages_and_certificates_that_are_listed_may_use_the_site_and_no_others() {
         let rules = |none| Access {
             allow: None,
             deny: Addresses { networks: NetworkSet::default(), files: Vec::new() },
@@ -171,6 +186,10 @@ mod tests {
                 hosts: vec!["player.example".to_owned(), "[2001:db8::1]".to_owned()],
                 under: vec![".cdn.example".to_owned()],
             }),
+            certificates: Some(vec![
+                CertificateName::Exact("player".to_owned()),
+                CertificateName::Ending(".edge.example".to_owned()),
+            ]),
             passwords: None,
         };
         for fine in [
@@ -195,6 +214,16 @@ mod tests {
             "https://",
         ] {
             assert_eq!(rules(true).referer(Some(wrong.as_bytes())), Err(AccessRefusal::Referer), "{wrong}");
+        }
+        for (name, is_fine) in [
+            (Some("player"), true),
+            (Some("a.edge.example"), true),
+            (Some(".edge.example"), false),
+            (Some("player2"), false),
+            (Some(""), false),
+            (None, false),
+        ] {
+            assert_eq!(rules(true).certificate(name).is_ok(), is_fine, "{name:?}");
         }
         assert_eq!(
             (rules(true).referer(None), rules(false).referer(None)),

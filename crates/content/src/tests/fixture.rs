@@ -334,7 +334,7 @@ fn parse(head: &str) -> Request<'_> {
 }
 
 fn client<'r>(request: &'r Request<'r>, early: bool) -> ClientRequest<'r> {
-    ClientRequest { head: request, address: (CLIENT, 40_000).into(), secure: true, early }
+    ClientRequest { head: request, address: (CLIENT, 40_000).into(), secure: true, certificate: None, early }
 }
 
 thread_local! {

@@ -21,6 +21,7 @@ pub(in crate::pipeline) async fn guard(
 ) -> Result<(), Refusal> {
     if let Some(access) = &site.access {
         access.address(client.address.ip(), &context.io, context.now()).map_err(Refusal::Access)?;
+        access.certificate(client.certificate).map_err(Refusal::Access)?;
         access.referer(single(client, "referer")).map_err(Refusal::Access)?;
     }
     if let Some(limits) = &site.limits {

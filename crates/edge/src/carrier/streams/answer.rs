@@ -144,7 +144,8 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     }
     let early = early == Early::Answer || request.came_early();
     let (address, secure) = (shared.facts.client, shared.facts.tls.is_some());
-    let client = ClientRequest { head: request, address, secure, early };
+    let certificate = shared.facts.client_certificate.as_deref();
+    let client = ClientRequest { head: request, address, secure, certificate, early };
     let content = Rc::clone(&worker.content);
     let body = StreamBody::new(stream, request, started, settings);
     let mut body = BoundedBody::new(body, &worker, address, settings);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use penstock_testkit::{Client, Server, Setup, Tool, until};
+use penstock_testkit::{Certificates, Client, Server, Tool, until};
 
 use super::{get, server, setup};
 
@@ -77,6 +77,30 @@ fn addresses_of_other_countries_and_unknown_ones_get_403_as_the_lists_say() {
         assert_eq!(statuses, allowed.map(|allowed| if allowed { 200 } else { FORBIDDEN }), "{rules}");
     }
     server.counted("penstock_request_rejections_total", &["reason=\"country_denied\""], 9.0);
+}
+
+#[test]
+fn only_clients_with_a_listed_certificate_may_use_the_site() {
+    let server = setup("").start();
+    server.write("a.mp4", "x");
+    for name in ["player", "a.edge.example", "other.example"] {
+        server.certificates().leaf(name, &[name], &rcgen::KeyPair::generate().unwrap());
+    }
+    let tls = "client_certificates: {ca: authority.crt, mode: optional}";
+    let rules = setup("access: {certificates: [player, \"*.edge.example\"]}");
+    server.reload(&rules.tls(&format!("{}\n{tls}", Certificates::yaml(&["ec"]))));
+    let status = |arguments: &[&str]| {
+        let curl = Tool::curl(&server).args(["-o", "/dev/null", "-w", "%{http_code}"]).args(arguments);
+        curl.arg(server.url("/a.mp4")).directory(server.directory()).run().ok().text()
+    };
+    for version in ["--http1.1", "--http2"] {
+        for (name, expected) in [("player", "200"), ("a.edge.example", "200"), ("other.example", "403")] {
+            let (certificate, key) = (format!("{name}.crt"), format!("{name}.key"));
+            assert_eq!(status(&[version, "--cert", &certificate, "--key", &key]), expected, "{name}");
+        }
+        assert_eq!(status(&[version]), "403");
+    }
+    assert_eq!(get(&server, "192.0.2.1", "").status, FORBIDDEN);
 }
 
 #[test]
