@@ -125,29 +125,40 @@ mod tests {
 
     #[test]
     fn addresses_are_found_in_their_networks_and_nowhere_else() {
-        let text = "# ours\n10.0.0.0/8\n10.1.2.0/24 # within\n192.0.2.7\n\n2001:db8::/32\n198.51.100.77/25\n";
+        let text = "# ours\n203.0.113.0/24\n203.0.113.64/26 # within\n192.0.2.7\n\n2001:db8::/32\n198.51.100.77/25\n";
         let set = NetworkSet::parse(text).unwrap();
-        for inside in
-            ["10.0.0.0", "10.255.255.255", "192.0.2.7", "::ffff:10.9.9.9", "2001:db8:ffff::1", "198.51.100.0"]
-        {
+        for inside in [
+            "203.0.113.0",
+            "203.0.113.255",
+            "192.0.2.7",
+            "::ffff:203.0.113.9",
+            "2001:db8:ffff::1",
+            "198.51.100.0",
+        ] {
             assert!(contains(&set, inside), "{inside}");
         }
         for outside in
-            ["9.255.255.255", "11.0.0.0", "192.0.2.6", "192.0.2.8", "2001:db9::", "198.51.100.128", "::1"]
+            ["203.0.112.255", "203.0.114.0", "192.0.2.6", "192.0.2.8", "2001:db9::", "198.51.100.128", "::1"]
         {
             assert!(!contains(&set, outside), "{outside}");
         }
-        assert!(!contains(&NetworkSet::default(), "10.0.0.1"));
+        assert!(!contains(&NetworkSet::default(), "192.0.2.1"));
         let all = NetworkSet::parse("0.0.0.0/0\n::/0").unwrap();
         assert!(contains(&all, "255.255.255.255") && contains(&all, "ffff::"));
     }
 
     #[test]
     fn what_is_no_network_is_named_with_its_line() {
-        for wrong in
-            ["10.0.0.0/33", "::/129", "10.0.0", "example.com", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8 x"]
-        {
-            let fault = NetworkSet::parse(&format!("10.0.0.1\n{wrong}\n")).unwrap_err();
+        for wrong in [
+            "192.0.2.0/33",
+            "::/129",
+            "192.0.2",
+            "example.com",
+            "192.0.2.0/",
+            "192.0.2.0/-1",
+            "192.0.2.0/24 x",
+        ] {
+            let fault = NetworkSet::parse(&format!("192.0.2.1\n{wrong}\n")).unwrap_err();
             assert!(fault.starts_with("line 2 is no address or network: `"), "{fault}");
         }
     }

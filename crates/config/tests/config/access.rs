@@ -18,8 +18,9 @@ const HASH: &str = "$2y$04$AIrXZjz8y39BrFE1T0k7fOEXEL1ehRJDyYSIiUTDJ5MBvlmWoT0Ce
 fn networks_come_from_the_list_and_from_files() {
     let fixture = Fixture::new();
     fs::write(fixture.path().join("bad.txt"), "# spammers\n192.0.2.0/24\n2001:db8:1::/48\n").unwrap();
-    let config =
-        fixture.read(&site("access: {allow: [10.0.0.0/8, \"::1\"], deny: [10.9.9.9, bad.txt]}")).unwrap();
+    let config = fixture
+        .read(&site("access: {allow: [203.0.113.0/24, \"::1\"], deny: [203.0.113.9, bad.txt]}"))
+        .unwrap();
     let access = &config.sites[0].access;
     let has = |address: &str| {
         let address = address.parse().unwrap();
@@ -28,7 +29,10 @@ fn networks_come_from_the_list_and_from_files() {
             deny.networks.contains(address) || deny.files.iter().any(|(_, all)| all.contains(address));
         (access.allow.as_ref().unwrap().networks.contains(address), denied)
     };
-    assert_eq!((has("10.1.1.1"), has("::1"), has("10.9.9.9")), ((true, false), (true, false), (true, true)));
+    assert_eq!(
+        (has("203.0.113.1"), has("::1"), has("203.0.113.9")),
+        ((true, false), (true, false), (true, true))
+    );
     assert_eq!((has("192.0.2.200"), has("2001:db8:1::9")), ((false, true), (false, true)));
     assert_eq!(access.deny.files[0].0, fixture.path().join("bad.txt"));
 }
@@ -56,8 +60,8 @@ fn faults_of_access_and_limits_are_reported() {
     write("plain.users", "anna:secret\n");
     for (lines, fault) in [
         (
-            "access: {deny: [10.0.0.0/40]}",
-            "deny: DIR/10.0.0.0/40 cannot be read (No such file or directory (os error 2)); write a network such as \
+            "access: {deny: [192.0.2.0/40]}",
+            "deny: DIR/192.0.2.0/40 cannot be read (No such file or directory (os error 2)); write a network such as \
              192.0.2.0/24, or a file with one a line",
         ),
         (
