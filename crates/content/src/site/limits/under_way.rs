@@ -9,7 +9,7 @@ pub(super) struct UnderWay(Mutex<HashMap<u128, u64>>);
 
 /// Responses that are counted as under way until this is dropped.
 #[derive(Debug, Default)]
-pub struct Permit([Option<Entry>; 2]);
+pub struct Permit(Vec<Entry>);
 
 /// One that is counted.
 #[derive(Debug)]
@@ -21,13 +21,11 @@ pub(super) struct Entry {
 impl Permit {
     /// Whether nothing is counted.
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(Option::is_none)
+        self.0.is_empty()
     }
 
     pub(super) fn push(&mut self, entry: Entry) {
-        if let Some(free) = self.0.iter_mut().find(|place| place.is_none()) {
-            *free = Some(entry);
-        }
+        self.0.push(entry);
     }
 }
 
