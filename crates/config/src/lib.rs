@@ -24,27 +24,31 @@ mod raw;
 mod reference;
 mod section;
 pub mod signing;
+mod sources;
 mod syntax;
 mod units;
 mod users;
+mod variables;
 
 pub use accounts::Accounts;
 pub use countries::{Countries, CountryCode};
 pub use fault::Fault;
 pub use forwarding::Forwarded;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Access, AddressList, Admin, BasicAccess, Bounds, Cache, CertificateDirectory, CertificateName,
+    Access, AddressList, Admin, Balance, BasicAccess, Bounds, Cache, CertificateDirectory, CertificateName,
     ClientKind, Cluster, ClusterNode, ClusterSource, ClusterTls, Config, ConfiguredCertificate, Cors,
     CorsOrigins, CountryRules, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers, Health,
     HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits,
-    Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts, Referers, RemoteKeyPlace, RequestRate, S3,
-    SessionCache, Site, SiteCache, SiteLimits, SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls,
-    TokenAccess, Uncached,
+    Listener, Log, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Referers, RemoteKeyPlace,
+    RequestRate, S3, SessionCache, Site, SiteCache, SiteLimits, SpreadBy, StorePlace, StoreUrl, StrikePlace,
+    Tickets, Tls, TokenAccess, Uncached,
 };
 pub use networks::NetworkSet;
-pub use reference::{keyserver_reference, reference};
+pub use reference::{has_key, keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
 pub use units::time;
 pub use users::User;
+pub use variables::Environment;

@@ -9,6 +9,8 @@
 
 mod admit;
 mod cached;
+#[cfg(test)]
+mod facts;
 mod finish;
 mod forwarded;
 mod relayed;
@@ -97,9 +99,4 @@ pub(crate) async fn handle_client(
     finish(&exchange, &mut response);
     response.permit = permit;
     Handled { response, site: site.map(|site| site.number()), refusal }
-}
-
-/// The page for bytes that are no request.
-pub fn page_without_request(rejection: Rejection) -> Response {
-    Response::page(rejection.status)
 }
