@@ -1,5 +1,6 @@
 //! Validates the raw form and turns it into the model.
 
+mod access;
 mod admin;
 mod bounds;
 mod cache;
@@ -24,6 +25,7 @@ mod private_keys;
 mod query;
 pub(crate) mod reader;
 mod signed_urls;
+mod site_limits;
 mod sites;
 mod tickets;
 mod tls;

@@ -10,13 +10,16 @@
 //! The crate reads the files that a configuration names and opens no socket.
 #![forbid(unsafe_code)]
 
+mod accounts;
 pub mod certificate_files;
+mod countries;
 mod fault;
 pub mod forwarding;
 mod interpret;
 pub mod limits;
 mod load;
 mod model;
+mod networks;
 mod raw;
 mod reference;
 mod section;
@@ -27,19 +30,23 @@ mod units;
 mod users;
 mod variables;
 
+pub use accounts::Accounts;
+pub use countries::{Countries, CountryCode};
 pub use fault::Fault;
 pub use forwarding::Forwarded;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Admin, Balance, Cache, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls, Config,
-    ConfiguredCertificate, Cors, CorsOrigins, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers,
-    Health, HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig,
-    Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, RemoteKeyPlace, S3,
-    SessionCache, Site, SiteCache, SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess,
-    Uncached,
+    Access, AddressList, Admin, Balance, BasicAccess, Bounds, Cache, CertificateDirectory, CertificateName,
+    ClientKind, Cluster, ClusterNode, ClusterSource, ClusterTls, Config, ConfiguredCertificate, Cors,
+    CorsOrigins, CountryRules, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers, Health,
+    HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits,
+    Listener, Log, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Referers, RemoteKeyPlace,
+    RequestRate, S3, SessionCache, Site, SiteCache, SiteLimits, SpreadBy, StorePlace, StoreUrl, StrikePlace,
+    Tickets, Tls, TokenAccess, Uncached,
 };
+pub use networks::NetworkSet;
 pub use reference::{has_key, keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
 pub use sources::{read_file, read_files};

@@ -4,6 +4,7 @@
 //! `limits:` and a field of [`Limits`](crate::Limits); the constant is its default. All others are fixed. Relations
 //! between limits are checked at compile time.
 
+mod access;
 mod bytes;
 mod cache;
 mod cluster;
@@ -14,6 +15,7 @@ mod origin;
 mod semantics;
 mod tls;
 
+pub use self::access::*;
 pub use self::bytes::*;
 pub use self::cache::*;
 pub use self::cluster::*;

@@ -14,8 +14,8 @@ use crate::interpret::keyserver::keyserver;
 use crate::interpret::reader::{Reader, check_directory};
 use crate::interpret::{INDEX, default_options, default_versions, interpret, worker_for_each_core};
 use crate::model::{
-    Cache, Config, ConfigSource, ConfiguredCertificate, DotFiles, EarlyRequests, Headers, HostPattern,
-    KeyserverConfig, Limits, Listener, Log, Origin, Site, SiteCache, Tls,
+    Access, Cache, Config, ConfigSource, ConfiguredCertificate, DotFiles, EarlyRequests, Headers,
+    HostPattern, KeyserverConfig, Limits, Listener, Log, Origin, Site, SiteCache, SiteLimits, Tls,
 };
 use crate::raw;
 use crate::section::Section;
@@ -101,6 +101,8 @@ impl Config {
                 methods: default_methods(),
                 forwarded: Forwarded::default(),
                 signed_urls: None,
+                access: Access::default(),
+                limits: SiteLimits::default(),
                 index: INDEX.to_owned(),
                 headers: Headers::default(),
             }],

@@ -3,6 +3,7 @@
 //! Users of a [`Config`] need not check again: addresses are addresses, keys belong to their certificates,
 //! directories existed when the file was read, and every limit lies in its range.
 
+mod access;
 mod cache;
 mod cluster;
 mod fleet;
@@ -20,6 +21,10 @@ use std::path::{Path, PathBuf};
 use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
+pub use self::access::{
+    Access, AddressList, BasicAccess, Bounds, CertificateName, ClientKind, CountryRules, Referers,
+    RequestRate, SiteLimits,
+};
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};

@@ -2,12 +2,14 @@
 //!
 //! `docs/configuration.md` is made from this file.
 
+mod access;
 mod cluster;
 mod keys;
 mod origin;
 
 use serde_saphyr::Spanned;
 
+pub(crate) use self::access::{Access, BasicAccess, CountryAccess, RequestRate, SiteLimits};
 pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
@@ -224,6 +226,10 @@ section! {
         forwarded: Text, "`x_forwarded`, `forwarded`, `off`", "x_forwarded";
         /// Serve only URLs with a valid signature; see [caching.md](caching.md#signed-urls).
         signed_urls: Spanned<SignedUrls>, "section", "off";
+        /// Who may use it, by address, referring page or password; see [access.md](access.md).
+        access: Spanned<Access>, "section", "no rules";
+        /// How much of it clients may use; see [limits.md](limits.md).
+        limits: Spanned<SiteLimits>, "section", "no limits";
         /// Requests that came as early data (0-RTT): `allow` answers them; `refuse` answers 425, and the client asks again.
         early_data: Text, "`allow`, `refuse`", "allow";
         /// Files of a directory whose path has a segment that begins with a dot, such as `.env` or `.git/config`: `deny` answers 404, `allow` serves them. `.well-known` is always served.

@@ -14,7 +14,7 @@
 //! #     mut body: impl RequestBody,
 //! # ) {
 //! let address = (std::net::Ipv4Addr::LOCALHOST, 40_000).into();
-//! let client = ClientRequest { head: &head, address, secure: true, early: false };
+//! let client = ClientRequest { head: &head, address, secure: true, certificate: None, early: false };
 //! let handled = handle(&context, Audience::Clients(&sites, None), client, &mut body).await;
 //! if let Body::Part(part) = handled.response.body {
 //!     println!("{} with one part: {part:?}", handled.response.head.status);
@@ -82,6 +82,7 @@ pub use response::{Body, ChunkSource, ContentLength, Response};
 pub use site::HttpSite;
 pub use site::KnownKeys;
 pub use site::signed_urls;
+pub use site::{AccessRefusal, LimitReached, Permit};
 pub use site_table::{Site, SiteNumber, SiteOrigin, SiteTable};
 pub use store::Store;
 pub use store::StoreError;

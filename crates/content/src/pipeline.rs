@@ -3,7 +3,7 @@
 //! | stage | decides | file |
 //! |---|---|---|
 //! | site | which site answers for the authority of the request | `SiteTable::find` |
-//! | admit | whether the request may be answered: loop, early data, token | `admit` |
+//! | admit | whether the request may be answered: address, page, limits, password (`admit::guard`), loop, early data, token | `admit` |
 //! | source | where the response comes from: the method and the origin of the site | `source`, then `cached`, `relayed` or `forwarded` |
 //! | finish | what the site puts on every response | `finish` |
 
@@ -23,10 +23,11 @@ use penstock_http::Rejection;
 
 use crate::context::Context;
 use crate::response::{ClientRequest, Exchange, Response};
+use crate::site::Permit;
 use crate::site_table::{SiteNumber, SiteTable};
 
 pub use admit::Refusal;
-use admit::admit;
+use admit::{admit, guard, refusal_page};
 pub(crate) use cached::{from_cache, from_object};
 use finish::finish;
 pub use request_body::RequestBody;
@@ -66,7 +67,12 @@ pub(crate) async fn handle_client(
     let mut exchange = Exchange::new(context, client, site.map(|site| &**site));
     let bare;
     let target;
-    let sourced = match site.ok_or(Refusal::NoSite) {
+    let mut permit = Permit::default();
+    let guarded = match site.ok_or(Refusal::NoSite) {
+        Ok(site) => guard(context, site, client, &mut permit).await.map(|()| site),
+        Err(refusal) => Err(refusal),
+    };
+    let sourced = match guarded {
         Err(refusal) => Err(refusal),
         Ok(site) => match admit(context, site, client) {
             Err(refusal) => Err(refusal),
@@ -87,9 +93,10 @@ pub(crate) async fn handle_client(
                 // The page says enough. A body that cannot be read past ends the connection.
                 let _is_unread = body.pass_over().await;
             }
-            (exchange.page(refusal.status()), Some(refusal))
+            (refusal_page(&exchange, refusal), Some(refusal))
         }
     };
     finish(&exchange, &mut response);
+    response.permit = permit;
     Handled { response, site: site.map(|site| site.number()), refusal }
 }

@@ -22,6 +22,7 @@ use crate::cache_status::CacheStatus;
 use crate::context::Context;
 use crate::fault::BodyError;
 use crate::fill::{BodyChunk, BodyStream, RelayedBody};
+use crate::site::Permit;
 
 /// The answer to a request. A carrier (an HTTP/1 connection, a stream of HTTP/2) adds what belongs to the
 /// connection: Date, Server, framing.
@@ -32,6 +33,8 @@ pub struct Response {
     pub body: Body,
     /// How the cache handled the request; `None` if it was not asked.
     pub cache_status: Option<CacheStatus>,
+    /// Held until the response has been sent: it counts against the limits of its site.
+    pub permit: Permit,
 }
 
 /// Length of a response's content, in bytes.
@@ -165,7 +168,12 @@ impl Response {
     pub(crate) fn text(text: String) -> Self {
         let mut head = ResponseHead::new(Status::Ok.code());
         head.fields.fixed("Content-Type", "text/plain; charset=utf-8");
-        Self { head, body: Body::Part(Part::Owned(text.into_bytes())), cache_status: None }
+        Self {
+            head,
+            body: Body::Part(Part::Owned(text.into_bytes())),
+            cache_status: None,
+            permit: Permit::default(),
+        }
     }
 
     /// Leaves out the content, whose length stays in the head (RFC 9110 §9.3.2).
@@ -179,7 +187,7 @@ impl Response {
 
     /// A response without content.
     pub(crate) fn without_content(head: ResponseHead) -> Self {
-        Self { head, body: Body::None, cache_status: None }
+        Self { head, body: Body::None, cache_status: None, permit: Permit::default() }
     }
 
     /// 204.

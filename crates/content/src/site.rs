@@ -1,20 +1,27 @@
 //! What the configuration of a site makes of a request: the key of an object, its variant, the token of a signed URL.
 
+mod access;
 mod cache_request;
 mod cors;
+mod followed;
 mod http_site;
 mod known_keys;
+mod limits;
 mod live;
 pub mod signed_urls;
 mod spread;
 mod successors;
 mod variants;
 
+pub use access::AccessRefusal;
+pub(crate) use access::{Access, VerifiedPasswords};
 pub(crate) use cache_request::{CacheRequest, OwnWords, RequestFields, split_target};
 pub(crate) use cors::Cors;
 pub use http_site::HttpSite;
 pub(crate) use http_site::Sharing;
 pub use known_keys::KnownKeys;
+pub use limits::{LimitReached, Permit};
+pub(crate) use limits::{Limits, Rates};
 pub(crate) use live::{BodyKind, FreshnessBounds};
 pub(crate) use signed_urls::without_cookie;
 pub(crate) use variants::{Variants, has_personal, is_same_variant, key_of, selecting};

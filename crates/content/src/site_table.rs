@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use penstock_config::{DotFiles, EarlyRequests, Forwarded, HostPattern, Hsts, Origin, SignedUrls, SiteCache};
 use penstock_origin::directory::Directory;
@@ -11,7 +12,7 @@ use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
 
 use crate::peers::Peers;
-use crate::site::{Cors, HttpSite};
+use crate::site::{Access, Cors, HttpSite, Limits, Rates, VerifiedPasswords};
 use crate::store::Store;
 
 /// One site, ready to serve.
@@ -27,6 +28,10 @@ pub struct Site {
     pub(crate) forwarded: Forwarded,
     /// Signatures that URLs must have.
     pub(crate) signed_urls: Option<SignedUrls>,
+    /// Who may use it; `None` is everyone.
+    pub(crate) access: Option<Access>,
+    /// How much of it may be used; `None` is no limit.
+    pub(crate) limits: Option<Limits>,
     /// Whether early data are answered with 425.
     pub(crate) refuses_early: bool,
     /// Whether files are served whose path has a segment that begins with a dot.
@@ -88,6 +93,10 @@ pub struct SiteTable {
     any: Option<Arc<Site>>,
     /// Sites whose objects the cluster shares, by their identity.
     shared: HashMap<String, Arc<Site>>,
+    /// Rates of requests to all sites.
+    rates: Arc<Rates>,
+    /// Passwords of the users of all sites.
+    passwords: Arc<VerifiedPasswords>,
 }
 
 /// The methods that every site knows.
@@ -116,10 +125,10 @@ fn cache_of(raw: &penstock_config::Site) -> Cow<'_, SiteCache> {
 }
 
 /// Whether OPTIONS is a question for the origin: it knows which other origins may read its responses, unless the site says
-/// so. A preflight has no cookie, so a site with tokens answers itself.
+/// so. A preflight has no cookie, so a site with tokens or passwords answers itself.
 fn asks_origin_for_options(raw: &penstock_config::Site) -> bool {
     let is_server = matches!(&raw.origin, Origin::Http(origin) if origin.s3.is_none());
-    is_server && raw.headers.cors.is_none() && raw.signed_urls.is_none()
+    is_server && raw.headers.cors.is_none() && raw.signed_urls.is_none() && raw.access.basic.is_none()
 }
 
 impl SiteTable {
@@ -135,6 +144,11 @@ impl SiteTable {
         peers: Option<&Arc<Peers>>,
     ) -> Result<Self, RootError> {
         let mut table = Self::default();
+        if let Some(previous) = previous {
+            // Reloads forget no client.
+            table.rates = Arc::clone(&previous.rates);
+            table.passwords = Arc::clone(&previous.passwords);
+        }
         for (number, raw) in sites.iter().enumerate() {
             table.names.push(raw.hosts.first().map(ToString::to_string).unwrap_or_default());
             let origin = match (&raw.origin, store) {
@@ -174,6 +188,8 @@ impl SiteTable {
                 methods,
                 forwarded: raw.forwarded,
                 signed_urls: raw.signed_urls.clone(),
+                access: Access::new(&raw.access, &table.passwords, Instant::now()),
+                limits: Limits::new(&raw.limits, number as u64, &table.rates),
                 refuses_early: raw.early_data == EarlyRequests::Refuse,
                 dot_files: raw.dot_files,
                 index: raw.index.clone(),
@@ -272,6 +288,8 @@ mod tests {
                 methods: Vec::new(),
                 forwarded: Forwarded::default(),
                 signed_urls: None,
+                access: penstock_config::Access::default(),
+                limits: penstock_config::SiteLimits::default(),
                 early_data: EarlyRequests::Allow,
                 dot_files: DotFiles::default(),
                 index: number.to_string(),

@@ -181,7 +181,9 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
             let head_bytes = came.map_or(0, <[u8]>::len);
             let Some(early) = judge_early(connection, request, head_bytes).await else { return false };
             let (address, secure) = (connection.client, connection.tls.is_some());
-            let client = ClientRequest { head: request, address, secure, early };
+            let certificate = connection.client_certificate.clone();
+            let client =
+                ClientRequest { head: request, address, secure, certificate: certificate.as_deref(), early };
             let health = connection.health.clone();
             let health = health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
             let audience = audience(connection.purpose, settings, health);

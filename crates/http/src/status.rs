@@ -43,6 +43,7 @@ statuses! {
     MovedPermanently = 301 "Moved Permanently",
     NotModified = 304 "Not Modified",
     BadRequest = 400 "Bad Request",
+    Unauthorized = 401 "Unauthorized",
     Forbidden = 403 "Forbidden",
     NotFound = 404 "Not Found",
     MethodNotAllowed = 405 "Method Not Allowed",

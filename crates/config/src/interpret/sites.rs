@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use serde_saphyr::Spanned;
 
+use super::access::access;
 use super::cache::site_cache;
 use super::cors::cors;
 use super::early_data::early_requests;
 use super::origins::origin;
 use super::reader::Reader;
 use super::signed_urls::signed_urls;
+use super::site_limits::site_limits;
 use crate::limits;
 use crate::model::{Cluster, DotFiles, Headers, HostPattern, Hsts, Origin, Site};
 use crate::raw;
@@ -63,6 +65,8 @@ fn site(
     let methods = super::forwarding::methods(raw.methods.as_ref(), reader);
     let forwarded = super::forwarding::forwarded(raw.forwarded.as_ref(), reader);
     let signed_urls = signed_urls(raw.signed_urls.as_ref(), reader);
+    let access = access(raw.access.as_ref(), reader);
+    let limits = site_limits(raw.limits.as_ref(), reader);
     let dot_files = dot_files(raw.dot_files.as_ref(), reader);
     Some(Site {
         hosts,
@@ -71,6 +75,8 @@ fn site(
         methods,
         forwarded,
         signed_urls,
+        access,
+        limits,
         early_data,
         dot_files,
         index,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use penstock_http::query::QueryRules;
 
+use super::access::{Access, SiteLimits};
 use super::origin::Origin;
 use crate::forwarding::Forwarded;
 use crate::limits;
@@ -44,6 +45,10 @@ pub struct Site {
     pub forwarded: Forwarded,
     /// Signatures that URLs have to have; `None` if they need none.
     pub signed_urls: Option<SignedUrls>,
+    /// Who may use it.
+    pub access: Access,
+    /// How much of it may be used.
+    pub limits: SiteLimits,
     /// Whether it answers what came as early data.
     pub early_data: EarlyRequests,
     /// Whether it serves files that begin with a dot.

@@ -1,6 +1,7 @@
 //! The meaning of configurations and the faults of wrong ones, through the crate's public interface.
 #![expect(clippy::unwrap_used, reason = "in a test it is the assertion")]
 
+mod access;
 mod arbitrary;
 mod caching;
 mod cluster;

@@ -1,11 +1,16 @@
 //! Admit: whether a request may be answered. Each rule is a function from facts to `Result<(), Refusal>`.
 
+mod guard;
+
 use penstock_http::{Method, Rejection, Status};
 
 use crate::context::Context;
 use crate::response::ClientRequest;
 use crate::site::signed_urls::{self, Bare};
+use crate::site::{AccessRefusal, LimitReached};
 use crate::site_table::Site;
+
+pub(super) use guard::{guard, refusal_page};
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +25,10 @@ pub enum Refusal {
     Loop,
     /// The URL is not signed as the site demands.
     Token(signed_urls::Refusal),
+    /// The client may not use the site.
+    Access(AccessRefusal),
+    /// The client, or all of them together, use the site too much.
+    Limit(LimitReached),
     /// The request came for a cluster, and there is none.
     NoCluster,
     /// The body of the request, or its client.
@@ -34,7 +43,16 @@ impl Refusal {
             Self::Expectation => Status::ExpectationFailed,
             Self::Early => Status::TooEarly,
             Self::Loop => Status::LoopDetected,
-            Self::Token(_) => Status::Forbidden,
+            Self::Token(_)
+            | Self::Access(
+                AccessRefusal::Address
+                | AccessRefusal::Country
+                | AccessRefusal::Certificate
+                | AccessRefusal::Referer,
+            ) => Status::Forbidden,
+            Self::Access(AccessRefusal::Credentials) => Status::Unauthorized,
+            Self::Access(AccessRefusal::Busy) => Status::ServiceUnavailable,
+            Self::Limit(_) => Status::TooManyRequests,
             Self::Body(rejection) => rejection.status,
         }
     }
@@ -46,6 +64,8 @@ impl Refusal {
             Self::Body(rejection) => Some(rejection.reason),
             Self::NoCluster => Some("no_cluster"),
             Self::Expectation => Some("unknown_expectation"),
+            Self::Access(refusal) => Some(refusal.label()),
+            Self::Limit(limit) => Some(limit.label),
             Self::NoSite | Self::Early | Self::Loop | Self::Token(_) => None,
         }
     }

@@ -13,7 +13,7 @@ use crate::origin::{client_request, name_client};
 use crate::origins::passed_fields;
 use crate::peers::passed_through;
 use crate::response::{Body, ChunkSource, Exchange, Response};
-use crate::site::HttpSite;
+use crate::site::{HttpSite, Permit};
 use crate::site_table::Site;
 
 /// Fields that each response has from this server, and Alt-Svc, which names addresses of the origin.
@@ -105,7 +105,7 @@ pub(crate) async fn respond_with(
     } else {
         Body::Withheld(announced)
     };
-    Response { head, body, cache_status: None }
+    Response { head, body, cache_status: None, permit: Permit::default() }
 }
 
 #[cfg(test)]

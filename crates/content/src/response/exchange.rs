@@ -19,6 +19,8 @@ pub struct ClientRequest<'r> {
     pub address: SocketAddr,
     /// Whether it came over TLS.
     pub secure: bool,
+    /// The name in the client's certificate; `None` if it has shown none.
+    pub certificate: Option<&'r str>,
     /// Whether it came as early data and may be a replay (RFC 8470).
     pub early: bool,
 }
@@ -52,13 +54,22 @@ impl<'e> Exchange<'e> {
 
     /// The same with more fields.
     pub(crate) fn page_with(&self, status: Status, more: impl FnOnce(&mut Fields)) -> Response {
+        self.page_of(status, 1, more)
+    }
+
+    /// A page that names the time after which another request may succeed, in seconds (RFC 9110 §10.2.3).
+    pub(crate) fn page_until(&self, status: Status, retry_after: u64) -> Response {
+        self.page_of(status, retry_after, |_| {})
+    }
+
+    fn page_of(&self, status: Status, retry_after: u64, more: impl FnOnce(&mut Fields)) -> Response {
         let mut page = Response::page(status);
         let fields = &mut page.head.fields;
         if let (Status::MethodNotAllowed, Some(site)) = (status, self.site) {
             fields.field("Allow", &site.allowed);
         }
         if matches!(status, Status::ServiceUnavailable | Status::TooManyRequests) {
-            fields.field("Retry-After", "1");
+            fields.field("Retry-After", retry_after.to_string());
         }
         more(fields);
         if !self.wants_body() {

@@ -20,6 +20,7 @@ use crate::response::file::{FileBytes, FileRepresentation};
 use crate::response::object::{ObjectRepresentation, Waited};
 use crate::response::outdated::Outdated;
 use crate::response::{Body, ContentLength, Response};
+use crate::site::Permit;
 
 /// A representation that a request has selected.
 pub(crate) enum Representation {
@@ -241,7 +242,7 @@ impl Representation {
             head.fields.fixed("Accept-Ranges", "bytes");
         }
         self.write_fields(exchange, &mut head, Some(content_type.as_deref()));
-        Ok(Response { head, body, cache_status: None })
+        Ok(Response { head, body, cache_status: None, permit: Permit::default() })
     }
 
     fn status(&self) -> u16 {

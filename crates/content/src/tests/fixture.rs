@@ -105,6 +105,8 @@ pub(crate) fn site(origin: Origin, change: impl FnOnce(&mut Site)) -> Site {
         methods: Vec::new(),
         forwarded: Forwarded::Off,
         signed_urls: None,
+        access: penstock_config::Access::default(),
+        limits: penstock_config::SiteLimits::default(),
         early_data: EarlyRequests::Allow,
         index: "index.html".to_owned(),
         headers: Headers::default(),
@@ -330,7 +332,7 @@ pub(crate) fn parse(head: &str) -> Request<'_> {
 }
 
 pub(crate) fn client<'r>(request: &'r Request<'r>, early: bool) -> ClientRequest<'r> {
-    ClientRequest { head: request, address: (CLIENT, 40_000).into(), secure: true, early }
+    ClientRequest { head: request, address: (CLIENT, 40_000).into(), secure: true, certificate: None, early }
 }
 
 thread_local! {

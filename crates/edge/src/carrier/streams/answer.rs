@@ -143,7 +143,8 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     }
     let early = early == Early::Answer || request.came_early();
     let (address, secure) = (shared.facts.client, shared.facts.tls.is_some());
-    let client = ClientRequest { head: request, address, secure, early };
+    let certificate = shared.facts.client_certificate.as_deref();
+    let client = ClientRequest { head: request, address, secure, certificate, early };
     let content = Rc::clone(&worker.content);
     let body = StreamBody::new(stream, request, started, settings);
     let mut body = BoundedBody::new(body, &worker, address, settings);
@@ -160,6 +161,7 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     let cache = response.cache_status.map(CacheStatus::label);
     let answered = Answered { status: response.head.status, started, early, head_bytes: 0, cache, site };
     if share.is_none()
+        && response.permit.is_empty()
         && let Some(content) = take_content(&mut response, &worker, started)
     {
         return detach(opened, request, response, &answered, content);

@@ -1,0 +1,149 @@
+//! Files of names and passwords, as `htpasswd -B` writes them. A password is stored as a hash that takes long to compute.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::limits;
+
+/// Hashes of passwords by name.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Accounts(BTreeMap<String, String>);
+
+/// Without the hashes.
+impl fmt::Debug for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Accounts").field(&self.0.len()).finish()
+    }
+}
+
+impl Accounts {
+    /// Reads a file with `NAME:HASH` a line; `#` begins a line of comment. Of two lines with one name the first counts.
+    ///
+    /// # Errors
+    /// Why the file is no such list, with the number of the line. Says nothing of its contents.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let mut text = String::new();
+        let file = File::open(path).map_err(|error| format!("cannot be read ({error})"))?;
+        if !file.metadata().is_ok_and(|found| found.is_file()) {
+            return Err("is not a regular file".to_owned());
+        }
+        let read = file.take(limits::ACCOUNT_FILE_BYTES + 1).read_to_string(&mut text);
+        read.map_err(|error| format!("cannot be read ({error})"))?;
+        if text.len() as u64 > limits::ACCOUNT_FILE_BYTES {
+            return Err(format!("is larger than {} KiB", limits::ACCOUNT_FILE_BYTES >> 10));
+        }
+        Self::parse(&text)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut accounts = BTreeMap::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let number = number + 1;
+            let Some((name, hash)) = line.split_once(':') else {
+                return Err(format!("has no `NAME:HASH` in line {number}"));
+            };
+            let hash = hash.split(':').next().unwrap_or_default();
+            is_fine(hash).map_err(|why| format!("has in line {number} {why}"))?;
+            if name.is_empty() {
+                return Err(format!("has no name in line {number}"));
+            }
+            accounts.entry(name.to_owned()).or_insert_with(|| hash.to_owned());
+        }
+        if accounts.is_empty() || accounts.len() > limits::ACCOUNTS {
+            return Err(format!("has {} names; 1 to {} are possible", accounts.len(), limits::ACCOUNTS));
+        }
+        Ok(Self(accounts))
+    }
+
+    /// The hash of a name.
+    pub fn hash_of(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The hash of some name: a password of an unknown one is compared with it, so that both take the same time.
+    pub fn any_hash(&self) -> &str {
+        self.0.values().next().map_or("", String::as_str)
+    }
+}
+
+/// Whether a hash is of a kind that is known, and bounded in what it costs.
+fn is_fine(hash: &str) -> Result<(), String> {
+    let mut parts = hash.split('$').skip(1);
+    match parts.next() {
+        Some("2y" | "2a" | "2b" | "2x") => {
+            let cost = parts.next().and_then(|cost| cost.parse::<u32>().ok());
+            match cost {
+                Some(cost) if (4..=limits::BCRYPT_COST_MAX).contains(&cost) && hash.len() == 60 => Ok(()),
+                Some(cost) if cost > limits::BCRYPT_COST_MAX => Err(format!(
+                    "a bcrypt hash of cost {cost}; at most {} is possible",
+                    limits::BCRYPT_COST_MAX
+                )),
+                _ => Err("a broken bcrypt hash".to_owned()),
+            }
+        }
+        Some("argon2id" | "argon2i" | "argon2d") => {
+            let costs = parts.find(|part| part.starts_with("m=")).unwrap_or_default();
+            let cost = |key: &str| {
+                costs
+                    .split(',')
+                    .find_map(|cost| cost.strip_prefix(key)?.parse::<u32>().ok())
+                    .unwrap_or(u32::MAX)
+            };
+            if cost("m=") > limits::ARGON2_KIB_MAX
+                || cost("t=") > limits::ARGON2_PASSES_MAX
+                || cost("p=") > 16
+            {
+                return Err(format!(
+                    "an argon2 hash that costs more than m={},t={},p=16",
+                    limits::ARGON2_KIB_MAX,
+                    limits::ARGON2_PASSES_MAX
+                ));
+            }
+            Ok(())
+        }
+        _ => Err("a hash that is neither bcrypt (htpasswd -B) nor argon2".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BCRYPT: &str = "$2y$04$AIrXZjz8y39BrFE1T0k7fOEXEL1ehRJDyYSIiUTDJ5MBvlmWoT0Ce";
+
+    #[test]
+    fn names_have_their_hashes_and_the_first_of_two_counts() {
+        let text = format!(
+            "# users\nanna:{BCRYPT}\n\nbert:$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA\nanna:x$y\n"
+        );
+        assert!(Accounts::parse(&text).is_err(), "the last line has no hash");
+        let accounts = Accounts::parse(text.trim_end_matches("anna:x$y\n")).unwrap();
+        assert_eq!((accounts.hash_of("anna"), accounts.hash_of("carl")), (Some(BCRYPT), None));
+        assert!(!format!("{accounts:?}").contains('$'));
+    }
+
+    #[test]
+    fn hashes_that_are_weak_broken_or_dear_are_refused_and_not_shown() {
+        let dear = BCRYPT.replace("$04$", "$15$");
+        for (hash, why) in [
+            ("$apr1$abc$def", "neither bcrypt (htpasswd -B) nor argon2"),
+            ("{SHA}fEqNCco3Yq9h5ZUglD3CZJT4lBs=", "neither"),
+            ("plain", "neither"),
+            ("$2y$04$short", "broken"),
+            (dear.as_str(), "cost 15; at most 14"),
+            ("$argon2id$v=19$m=1048576,t=2,p=1$c2FsdA$aGFzaA", "costs more than m=65536"),
+        ] {
+            let fault = Accounts::parse(&format!("anna:{hash}\n")).unwrap_err();
+            assert!(fault.contains("line 1") && fault.contains(why), "{fault}");
+            assert!(!fault.contains(hash), "{fault}");
+        }
+        assert!(Accounts::parse("# nothing\n").is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! The country of an address, by a database in the format of MaxMind.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use maxminddb::{Reader, path};
+
+use crate::limits;
+
+/// Two letters (ISO 3166-1 alpha-2), in upper case.
+pub type CountryCode = [u8; 2];
+
+/// A database of countries.
+#[derive(Clone)]
+pub struct Countries(Arc<Reader<Vec<u8>>>);
+
+impl fmt::Debug for Countries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Countries").field(&self.0.metadata().database_type).finish()
+    }
+}
+
+/// Whether both are one copy of one database.
+impl PartialEq for Countries {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Countries {}
+
+impl Countries {
+    /// Reads a database.
+    ///
+    /// # Errors
+    /// Why the file is none.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let file = File::open(path).map_err(|error| format!("cannot be read ({error})"))?;
+        if !file.metadata().is_ok_and(|found| found.is_file()) {
+            return Err("is not a regular file".to_owned());
+        }
+        let mut bytes = Vec::new();
+        let read = file.take(limits::COUNTRY_FILE_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|error| format!("cannot be read ({error})"))?;
+        if bytes.len() as u64 > limits::COUNTRY_FILE_BYTES {
+            return Err(format!("is larger than {} MiB", limits::COUNTRY_FILE_BYTES >> 20));
+        }
+        let reader = Reader::from_source(bytes);
+        reader
+            .map(|reader| Self(Arc::new(reader)))
+            .map_err(|error| format!("is no database of MaxMind ({error})"))
+    }
+
+    /// The country of an address; `None` if the database does not know it.
+    pub fn of(&self, address: IpAddr) -> Option<CountryCode> {
+        let found = self.0.lookup(address.to_canonical()).ok()?;
+        let code: Option<&str> = found.decode_path(&path!["country", "iso_code"]).ok()?;
+        code?.as_bytes().try_into().ok()
+    }
+}

@@ -1,0 +1,97 @@
+//! How much of a site may be used.
+
+use std::time::Duration;
+
+use serde_saphyr::Spanned;
+
+use super::reader::Reader;
+use crate::limits;
+use crate::model::{Bounds, ClientKind, RequestRate, SiteLimits};
+use crate::raw;
+use crate::section::{Text, WordOr, position};
+
+pub(super) fn site_limits(raw: Option<&Spanned<raw::SiteLimits>>, reader: &mut Reader<'_>) -> SiteLimits {
+    let Some(section) = raw else { return SiteLimits::default() };
+    let raw = &section.value;
+    let client = match raw.client.as_ref().map(|text| (text, text.value.as_str())) {
+        None | Some((_, "address")) => ClientKind::Address,
+        Some((_, "network")) => ClientKind::Network,
+        Some((text, other)) => {
+            let what = format!("client: `{}` is unknown", other.escape_debug());
+            reader.fault(position(text), what, "write address or network");
+            ClientKind::Address
+        }
+    };
+    let each = bounds(raw.requests.as_ref(), raw.connections.as_ref(), reader);
+    let all = raw.all.as_ref().map(|all| &all.value);
+    let all = all
+        .map_or_else(Bounds::default, |all| bounds(all.requests.as_ref(), all.connections.as_ref(), reader));
+    SiteLimits { client, each, all }
+}
+
+fn bounds(
+    requests: Option<&Spanned<WordOr<raw::RequestRate>>>,
+    connections: Option<&Text>,
+    reader: &mut Reader<'_>,
+) -> Bounds {
+    let range = 1..=limits::SITE_CONNECTIONS_MAX;
+    let connections = connections.map(|text| reader.number("connections", Some(text), &range, 1));
+    Bounds { requests: requests.and_then(|requests| rate(requests, reader)), connections }
+}
+
+fn rate(raw: &Spanned<WordOr<raw::RequestRate>>, reader: &mut Reader<'_>) -> Option<RequestRate> {
+    let (text, burst) = match &raw.value {
+        WordOr::Word(word) => (Text::new(word.clone(), raw.referenced, raw.defined), None),
+        WordOr::Section(section) => match &section.rate {
+            Some(text) => (text.clone(), section.burst.as_ref()),
+            None => {
+                reader.fault(position(raw), "requests: it has no rate", "add rate: 50/s");
+                return None;
+            }
+        },
+    };
+    let Some((interval, per_second)) = interval(&text.value) else {
+        let what = format!("requests: `{}` is not a rate", text.value.escape_debug());
+        let most = limits::RATE_PER_SECOND_MAX;
+        reader.fault(
+            position(&text),
+            what,
+            format!("write one such as 50/s, 100/m or 1000/h, up to {most}/s"),
+        );
+        return None;
+    };
+    let range = 1..=limits::RATE_BURST_MAX;
+    Some(RequestRate { interval, burst: reader.number("burst", burst, &range, per_second.max(1)) })
+}
+
+/// The time for one request, and the requests of one second.
+fn interval(text: &str) -> Option<(Duration, u32)> {
+    let (count, unit) = text.split_once('/')?;
+    let seconds = match unit.trim() {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return None,
+    };
+    let count = count.trim().parse::<u64>().ok().filter(|count| *count > 0)?;
+    let fits = count <= limits::RATE_PER_SECOND_MAX * seconds;
+    let per_second = u32::try_from(count / seconds).ok()?;
+    fits.then(|| (Duration::from_nanos(1_000_000_000 * seconds / count), per_second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_requests_in_a_second_a_minute_or_an_hour() {
+        let nanoseconds = |text| interval(text).map(|(time, per_second)| (time.as_nanos(), per_second));
+        assert_eq!(nanoseconds("50/s"), Some((20_000_000, 50)));
+        assert_eq!(nanoseconds("90/m"), Some((666_666_666, 1)));
+        assert_eq!(nanoseconds("1 / h"), Some((3_600_000_000_000, 0)));
+        assert_eq!(nanoseconds("1000000/s"), Some((1000, 1_000_000)));
+        for wrong in ["", "50", "0/s", "-1/s", "1.5/s", "50/d", "1000001/s", "99999999999999999999/s"] {
+            assert_eq!(nanoseconds(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Bounds of the rules that say who may use a site, and how much.
+
+use super::MIB;
+
+/// Bytes of a file of networks.
+pub const ADDRESS_FILE_BYTES: u64 = 16 * MIB;
+
+/// Bytes of a database of countries, which is kept in memory.
+pub const COUNTRY_FILE_BYTES: u64 = 512 * MIB;
+
+/// Networks and files of one list.
+pub const ADDRESS_LIST_ENTRIES: usize = 10_000;
+
+/// How long a file that a site follows is used before a request has its time of change looked at.
+pub const FOLLOWED_FILE_MILLISECONDS: u64 = 2000;
+
+/// Entries of one set of the table of rates, of which the one that is free first gives way.
+pub const RATE_WAYS: usize = 8;
+
+/// Sets of the table of rates of all sites: 4 MiB of 16 bytes for each entry.
+pub const RATE_SETS: usize = 32_768;
+
+/// The most requests that a rate may allow at once.
+pub const RATE_BURST_MAX: u64 = 1_000_000;
+
+/// The most requests in a second that a rate may allow.
+pub const RATE_PER_SECOND_MAX: u64 = 1_000_000;
+
+/// The most responses under way that a limit of a site may allow.
+pub const SITE_CONNECTIONS_MAX: u64 = 10_000_000;
+
+/// Bytes of a file of names and passwords.
+pub const ACCOUNT_FILE_BYTES: u64 = MIB;
+
+/// Names in a file of names and passwords.
+pub const ACCOUNTS: usize = 10_000;
+
+/// The most that `bcrypt` may cost: 2^14 rounds take a second.
+pub const BCRYPT_COST_MAX: u32 = 14;
+
+/// The most memory that `argon2` may take, in KiB.
+pub const ARGON2_KIB_MAX: u32 = 64 * 1024;
+
+/// The most passes of `argon2`.
+pub const ARGON2_PASSES_MAX: u32 = 16;
+
+/// Passwords of all sites that are being verified or wait for it; further requests get 503.
+pub const PASSWORDS_QUEUED: usize = 32;
+
+/// Passwords that were right and are remembered, so that only the first request of a client pays for the verification.
+pub const PASSWORDS_REMEMBERED: usize = 4096;

@@ -1,0 +1,79 @@
+//! The raw form of the rules that say who may use a site, and how much.
+
+use serde_saphyr::Spanned;
+
+use crate::section::{Text, Texts, WordOr, section};
+
+section! {
+    /// Who may use a site; see [access.md](access.md).
+    Access {
+        /// Who alone may use it: addresses, networks such as `192.0.2.0/24`, and files with one of these a line.
+        allow: Texts, "list of networks and files", "all clients";
+        /// Who may not, also if `allow` has the address.
+        deny: Texts, "list of networks and files", "no clients";
+        /// From which countries, by a database of MaxMind.
+        countries: Spanned<CountryAccess>, "section", "all countries";
+        /// Hosts whose pages may use it, by the field Referer: `player.example`, `*.example.com` (any number of labels), and `none` for requests without the field.
+        referers: Texts, "list of hosts", "all pages";
+        /// Names of client certificates that may use it, as the access log has them: `player-7`, or the end of names as in `*.edge.example`. Needs `tls.client_certificates`.
+        certificates: Texts, "list of names", "all clients";
+        /// Names and passwords (RFC 7617).
+        basic: Spanned<BasicAccess>, "section", "off";
+    }
+}
+
+section! {
+    /// From which countries a site may be used; see [access.md](access.md#countries).
+    CountryAccess {
+        /// A database in the format of MaxMind, such as GeoLite2-Country.mmdb. Followed.
+        file: Text, "file", "required";
+        /// Countries that alone may use it, by their two letters. Addresses that the database does not know may not.
+        allow: Texts, "list of codes such as `DE`", "all countries";
+        /// Countries that may not.
+        deny: Texts, "list of codes such as `DE`", "no countries";
+    }
+}
+
+section! {
+    /// Names and passwords of the users of a site; see [access.md](access.md#passwords).
+    BasicAccess {
+        /// A file with `NAME:HASH` a line, as `htpasswd -B` writes it: bcrypt or argon2. Followed.
+        file: Text, "file", "required";
+        /// What browsers show when they ask for the password.
+        realm: Text, "text", "the word Restricted";
+    }
+}
+
+section! {
+    /// How much of a site its clients may use; see [limits.md](limits.md).
+    SiteLimits {
+        /// What counts as one client: an `address` (IPv6: its /64), or its `network` (/24 of IPv4, /56 of IPv6).
+        client: Text, "`address`, `network`", "address";
+        /// Requests of one client, such as `50/s`; above it the answer is 429.
+        requests: Spanned<WordOr<RequestRate>>, "rate or section", "no limit";
+        /// Responses of one client that are under way; above it the answer is 429.
+        connections: Text, "number", "no limit";
+        /// The same for all clients of the site together.
+        all: Spanned<AllLimits>, "section", "no limits";
+    }
+}
+
+section! {
+    /// How much of a site all clients together may use.
+    AllLimits {
+        /// Requests, such as `5000/s`; above it the answer is 429.
+        requests: Spanned<WordOr<RequestRate>>, "rate or section", "no limit";
+        /// Responses under way; above it the answer is 429.
+        connections: Text, "number", "no limit";
+    }
+}
+
+section! {
+    /// A rate of requests.
+    RequestRate {
+        /// Requests in a second, a minute or an hour: `50/s`, `100/m`, `1000/h`.
+        rate: Text, "rate", "required";
+        /// Requests that may come at once before the rate counts.
+        burst: Text, "number", "the requests of one second, at least 1";
+    }
+}

@@ -1,0 +1,61 @@
+//! Whether a client may use a site now: its address, the page that refers to it, the limits of the site, its password. A site
+//! without such rules costs two comparisons.
+
+use penstock_http::Method;
+
+use super::Refusal;
+use crate::context::Context;
+use crate::response::{ClientRequest, Exchange, Response};
+use crate::site::{AccessRefusal, Permit};
+use crate::site_table::Site;
+
+/// Applies the rules in the order of what they cost. `permit` counts the request until its response has been sent.
+///
+/// # Errors
+/// The first rule that refuses the request.
+pub(in crate::pipeline) async fn guard(
+    context: &Context,
+    site: &Site,
+    client: ClientRequest<'_>,
+    permit: &mut Permit,
+) -> Result<(), Refusal> {
+    if let Some(access) = &site.access {
+        access.address(client.address.ip(), &context.io, context.now()).map_err(Refusal::Access)?;
+        access.certificate(client.certificate).map_err(Refusal::Access)?;
+        access.referer(single(client, "referer")).map_err(Refusal::Access)?;
+    }
+    if let Some(limits) = &site.limits {
+        *permit = limits.admit(client.address.ip(), context.now()).map_err(Refusal::Limit)?;
+    }
+    let passwords = site.access.as_ref().and_then(|access| access.passwords.as_ref());
+    // A CORS preflight carries no password.
+    if let Some(passwords) = passwords.filter(|_| client.head.method() != Method::Options) {
+        let authorization = single(client, "authorization");
+        // Boxed: most sites have none.
+        let admitted = Box::pin(passwords.admit(authorization, &context.io, context.now()));
+        admitted.await.map_err(Refusal::Access)?;
+    }
+    Ok(())
+}
+
+/// The page for a refused request.
+pub(in crate::pipeline) fn refusal_page(exchange: &Exchange<'_>, refusal: Refusal) -> Response {
+    let status = refusal.status();
+    let passwords = exchange.site.and_then(|site| site.access.as_ref()?.passwords.as_ref());
+    match (refusal, passwords) {
+        (Refusal::Access(AccessRefusal::Credentials), Some(passwords)) => {
+            exchange.page_with(status, |head| {
+                head.field("WWW-Authenticate", &passwords.challenge);
+            })
+        }
+        (Refusal::Limit(limit), _) => exchange.page_until(status, limit.retry_after),
+        _ => exchange.page(status),
+    }
+}
+
+/// The value of a field that a request has once. An empty one stands for several, which no rule takes.
+fn single<'r>(client: ClientRequest<'r>, name: &str) -> Option<&'r [u8]> {
+    let mut values = client.head.values(name);
+    let first = values.next()?;
+    Some(if values.next().is_some() { b"" } else { first })
+}

@@ -1,0 +1,65 @@
+//! Responses under way by client. The table has only clients that have any, so it is bounded by their number.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Counts by client. Workers share it: a lock is held for one look at the table.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay(Mutex<HashMap<u128, u64>>);
+
+/// Responses that are counted as under way until this is dropped.
+#[derive(Debug, Default)]
+pub struct Permit(Vec<Entry>);
+
+/// One that is counted.
+#[derive(Debug)]
+pub(super) struct Entry {
+    table: Arc<UnderWay>,
+    client: u128,
+}
+
+impl Permit {
+    /// Whether nothing is counted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.0.push(entry);
+    }
+}
+
+impl UnderWay {
+    /// Counts one more of a client; `None` if it has `most` already.
+    pub(super) fn enter(self: &Arc<Self>, client: u128, most: u64) -> Option<Entry> {
+        let mut counts = self.counts();
+        let count = counts.entry(client).or_insert(0);
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        drop(counts);
+        Some(Entry { table: Arc::clone(self), client })
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.counts().is_empty()
+    }
+
+    fn counts(&self) -> MutexGuard<'_, HashMap<u128, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut counts = self.table.counts();
+        if let Some(count) = counts.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.client);
+            }
+        }
+    }
+}
