@@ -95,7 +95,7 @@ log: {access: access.jsonl}
     assert_eq!(listener.address, "[::1]:8443".parse().unwrap());
     assert!(listener.tls && listener.proxy_protocol);
     assert_eq!(listener.health.as_deref(), Some("/up.txt"));
-    assert_eq!(listener.protocols, HttpVersions { h1: false, h2: true });
+    assert_eq!(listener.protocols, HttpVersions { h1: false, h2: true, h3: false });
     assert_eq!(listener.socket.send_buffer, Some(4 * 1024 * 1024));
     assert_eq!(listener.socket.receive_buffer, Some(64 * 1024));
     assert_eq!(listener.socket.unsent_low_water, None);

@@ -212,7 +212,7 @@ fn take_over(
     let mut connection =
         Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, Some(facts));
     connection.unfinished_handshake = unfinished;
-    connection.versions = HttpVersions { h1: !http2, h2: http2 };
+    connection.versions = HttpVersions { h1: !http2, h2: http2, h3: false };
     connection.ja4 = ja4;
     connection.client_certificate = client_certificate.map(String::into_boxed_str);
     Some(connection)
