@@ -27,7 +27,7 @@ use crate::clients::ConnectionCount;
 use crate::fleet;
 use crate::fleet::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
-use crate::server::sockets::GivenSockets;
+use crate::server::sockets::{GivenSockets, open_quic};
 use crate::server::thread::{Change, Command, Opened, spawn};
 use crate::settings::{Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
@@ -417,11 +417,17 @@ fn open_everywhere(
     let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
     let id = metrics.listener(&address.to_string(), protocol);
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
+    let mut quic = match versions.h3 {
+        true => Some(open_quic(address, openings.len(), is_new)?),
+        false => None,
+    };
     for (opened, socket) in openings.iter_mut().zip(sockets) {
         // Each worker counts references of its own.
         let health = written.health.as_deref().map(Arc::from);
         let listening = Listening { id, tls, versions, proxy_protocol, purpose, health, paced_low_water };
-        opened.push(Opened { address, socket: ListenSocket::Tcp(socket), listening });
+        // Each worker has the socket of its own number.
+        let quic = quic.as_mut().map(|(sockets, key)| (sockets.remove(0), key.clone()));
+        opened.push(Opened { address, socket: ListenSocket::Tcp(socket), quic, listening });
     }
     Ok(Bound { written: written.clone(), purpose, address })
 }

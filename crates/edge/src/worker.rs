@@ -216,6 +216,18 @@ impl Worker {
         self.handshakes.get() >= self.settings.borrow().limits.handshakes_in_flight
     }
 
+    /// Whether so many handshakes are in flight that clients of QUIC have to prove their addresses first.
+    pub(crate) fn wants_retry(&self) -> bool {
+        let most = self.settings.borrow().limits.handshakes_in_flight;
+        self.handshakes.get() >= most.saturating_mul(limits::RETRY_PERCENT) / 100
+    }
+
+    /// The number of this worker and of all workers.
+    pub(crate) fn place(&self) -> (u16, u16) {
+        let bounded = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        (bounded(self.number), bounded(self.workers))
+    }
+
     /// The handshakes that one client network may have in flight on this worker; zero is no limit. A network never holds
     /// more places than are free, so it cannot take the last ones from other networks.
     pub(crate) fn handshakes_per_network(&self) -> usize {

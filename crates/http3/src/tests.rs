@@ -151,6 +151,7 @@ impl Server {
 struct Client {
     quic: quiche::Connection,
     http: Option<h3::Connection>,
+    /// Its address as the server sees it. A NAT may change it.
     address: SocketAddr,
     content: Vec<u8>,
     finished: Vec<u64>,
@@ -168,7 +169,7 @@ impl Client {
     }
 
     fn receive(&mut self, datagram: &mut [u8]) {
-        let info = quiche::RecvInfo { from: server_address(), to: self.address };
+        let info = quiche::RecvInfo { from: server_address(), to: client_address() };
         drop(self.quic.recv(datagram, info).map_err(|_| ()));
         if self.quic.is_established() && self.http.is_none() {
             let config = h3::Config::new().unwrap();
@@ -243,15 +244,22 @@ impl Pair {
     fn until(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) {
         let give_up = Instant::now() + Duration::from_secs(60);
         while !is_done(self) {
-            assert!(Instant::now() < give_up, "{:?}", self.server.events);
+            assert!(
+                Instant::now() < give_up,
+                "{:?}, {} bytes of a body",
+                self.server.events,
+                self.server.received.len()
+            );
             let mut packet = [0; MAX_DATAGRAM_BYTES];
             while let Ok((length, _)) = self.client.quic.send(&mut packet) {
                 self.to_server.put(&packet[..length]);
             }
             self.server.send();
             while let Some((length, path)) = self.server.connection.packet(&mut packet) {
-                assert!(path.client == self.client.address || path.client == client_address());
-                self.to_client.put(&packet[..length]);
+                // What goes to an earlier address of the client is lost.
+                if path.client == self.client.address {
+                    self.to_client.put(&packet[..length]);
+                }
             }
             if self.to_server.queue.is_empty() && self.to_client.queue.is_empty() {
                 let timers = [self.client.quic.timeout_instant(), self.server.connection.deadline()];
@@ -382,12 +390,17 @@ fn a_client_that_stops_or_resets_a_stream_is_noticed() {
 
 #[test]
 fn a_connection_is_worn_long_before_its_keys_are() {
-    let mut pair = Pair::with(400_000, Weather::Fair, &Http3Limits { packets: 300, ..Http3Limits::default() });
-    assert!(!pair.server.connection.is_worn());
-    pair.download("/");
-    assert!(pair.server.connection.is_worn() && !pair.server.connection.is_worn_out());
-    pair.download("/");
-    assert!(pair.server.connection.is_worn_out());
+    let mut pair = Pair::with(10_000, Weather::Fair, &Http3Limits { packets: 100, ..Http3Limits::default() });
+    while !pair.server.connection.is_worn() {
+        assert!(!pair.server.connection.is_worn_out());
+        pair.download("/");
+    }
+    assert!(!pair.server.connection.is_worn_out());
+    while !pair.server.connection.is_worn_out() {
+        pair.download("/");
+    }
+    let [_, sent, ..] = pair.server.connection.counts();
+    assert!((150..250).contains(&sent), "{sent}");
 }
 
 #[test]

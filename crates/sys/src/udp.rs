@@ -71,6 +71,20 @@ pub fn bind(address: SocketAddr, buffer_bytes: usize) -> Result<UdpSocket, Liste
     Ok(socket.into())
 }
 
+/// Checks that no other program has the UDP port of `address`.
+///
+/// # Errors
+/// As [`bind`].
+pub fn probe_free(address: SocketAddr) -> Result<(), ListenError> {
+    let fail = |step| move |source| ListenError { address, step, source };
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).map_err(fail("socket"))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true).map_err(fail("IPV6_V6ONLY"))?;
+    }
+    socket.bind(&address.into()).map_err(fail("bind"))
+}
+
 fn set_option(socket: &impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
     let fd = socket.as_fd().as_raw_fd();

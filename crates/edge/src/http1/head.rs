@@ -22,7 +22,7 @@ impl ContentFraming {
     pub(super) fn of(length: ContentLength, version: HttpVersion) -> Self {
         match (length, version) {
             (ContentLength::None | ContentLength::Known(_), _) => Self::Length,
-            (ContentLength::Unknown, HttpVersion::Http11 | HttpVersion::Http2) => Self::Chunked,
+            (ContentLength::Unknown, HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::Http3) => Self::Chunked,
             (ContentLength::Unknown, HttpVersion::Http10) => Self::UntilClose,
         }
     }
@@ -47,7 +47,7 @@ pub(super) fn head_of(
         (HttpVersion::Http11, false) => {
             head.field("Connection", "close");
         }
-        (HttpVersion::Http11, true) | (HttpVersion::Http10, false) | (HttpVersion::Http2, _) => {}
+        (HttpVersion::Http11, true) | (HttpVersion::Http10, false) | (HttpVersion::Http2 | HttpVersion::Http3, _) => {}
     }
     match (framing, response.body.length()) {
         (ContentFraming::Length, ContentLength::Known(length)) => {

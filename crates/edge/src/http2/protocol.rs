@@ -5,7 +5,7 @@ use std::sync::Arc;
 use penstock_content::Fields;
 use penstock_egress::{FrameBatch, SendError, Transmission};
 use penstock_http::response::written_fields;
-use penstock_http::{BodyFraming, ValidatedHead};
+use penstock_http::{BodyFraming, HttpVersion, ValidatedHead};
 use penstock_http2::{ErrorCode, Http2Limits, Outgoing as Frames, RequestHead, ServerConnection, StreamId};
 
 use crate::carrier::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead, StreamRequestHead};
@@ -30,6 +30,7 @@ impl Http2 {
 impl StreamRequestHead for RequestHead {
     fn validated(&self, body: BodyFraming) -> ValidatedHead<'_> {
         ValidatedHead {
+            version: HttpVersion::Http2,
             method: self.method(),
             authority: self.authority(),
             path: self.path(),

@@ -34,7 +34,7 @@ const CALLS_PER_TURN: usize = 4;
 pub(crate) struct Endpoint {
     pub(super) outbox: Outbox,
     pub(super) worker: Rc<Worker>,
-    pub(super) listening: Listening,
+    listening: RefCell<Listening>,
     local: SocketAddr,
     key: IdKey,
     /// The number of this worker, and of all workers.
@@ -68,7 +68,7 @@ pub(super) struct Admitted {
 }
 
 impl Endpoint {
-    /// The endpoint of worker `place.0` among `place.1`. All workers share `key`.
+    /// The endpoint of a worker. All workers share `key`.
     ///
     /// # Errors
     /// The runtime cannot watch the socket.
@@ -77,17 +77,16 @@ impl Endpoint {
         socket: UdpSocket,
         listening: Listening,
         key: IdKey,
-        place: (u16, u16),
     ) -> io::Result<Rc<Self>> {
         let local = socket.local_addr()?;
         let socket = tokio::net::UdpSocket::from_std(socket)?;
         Ok(Rc::new(Self {
             outbox: Outbox::new(socket, local.ip().is_unspecified()),
             worker: Rc::clone(worker),
-            listening,
+            listening: RefCell::new(listening),
             local,
             key,
-            place,
+            place: worker.place(),
             config: RefCell::default(),
             connections: RefCell::default(),
             answers: RefCell::new(Answers { since: Instant::now(), count: 0 }),
@@ -117,6 +116,21 @@ impl Endpoint {
             }
             tokio::task::yield_now().await;
         }
+    }
+
+    /// The listener of new connections from now on.
+    pub(crate) fn set_listening(&self, listening: Listening) {
+        self.listening.replace(listening);
+    }
+
+    /// The path of health checks.
+    pub(super) fn health(&self) -> Option<Arc<str>> {
+        self.listening.borrow().health.clone()
+    }
+
+    /// Whether the endpoint takes no new connections.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.get()
     }
 
     /// Takes no new connections from now on.
@@ -268,7 +282,7 @@ impl Endpoint {
         self.know(initial.destination, &inbox);
         self.know(id, &inbox);
         let link = Link::new(self, inbox, vec![initial.destination, id]);
-        let presence = Presence::enter(Rc::clone(worker), self.listening.id, place);
+        let presence = Presence::enter(Rc::clone(worker), self.listening.borrow().id, place);
         let client = path.client;
         Some(Admitted { connection, link, acceptor, settings, client, presence, network, handshakes })
     }

@@ -95,7 +95,7 @@ impl Session {
             tls: Some(facts_of(&negotiated)),
             ja4: negotiated.ja4,
             client_certificate: negotiated.client_certificate.map(String::into_boxed_str),
-            health: link.endpoint.listening.health.clone(),
+            health: link.endpoint.health(),
         };
         let shared = SharedConnection::new(Rc::clone(worker), facts, OutletKind::Quic, protocol);
         Self {
@@ -317,7 +317,7 @@ impl Session {
         let connection = state.protocol.connection.borrow();
         // A new connection has its first request answered: a client that got GOAWAY before would only connect again.
         let is_leaving = worker.is_draining() || (worker.is_leaving() && self.requests > 0);
-        self.is_ending |= is_leaving || connection.is_worn();
+        self.is_ending |= is_leaving || connection.is_worn() || self.link.endpoint.is_closing();
         if has_streams || !connection.is_idle() {
             self.idle = None;
             self.idle_since = Instant::now();
@@ -417,9 +417,9 @@ impl Session {
         }
         let minimum_rate = self.settings.limits.minimum_rate;
         if self.stalled.judge(&mut state, minimum_rate, now) {
-            drop(state);
             self.shared.set_changed();
         }
+        drop(state);
         self.count_packets();
         Ok(())
     }

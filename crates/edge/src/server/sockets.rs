@@ -1,10 +1,13 @@
 //! Listening sockets: one for each worker, opened here or given by another process.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use penstock_config::Listener;
+use penstock_config::limits;
+use penstock_http3::IdKey;
 use penstock_sys::socket::{listen, probe_free, share};
+use penstock_sys::udp;
 
 use crate::settings::StartError;
 
@@ -21,6 +24,28 @@ impl ListenSocket {
             Self::Tcp(socket) => socket.local_addr(),
         }
     }
+}
+
+/// A UDP socket for each worker on the address of a listener that speaks HTTP/3, and the key of its tokens. The kernel gives each
+/// datagram to the worker that its connection id names.
+///
+/// # Errors
+/// See [`StartError::Listen`].
+pub(crate) fn open_quic(
+    address: SocketAddr,
+    workers: usize,
+    is_new: bool,
+) -> Result<(Vec<UdpSocket>, IdKey), StartError> {
+    if is_new {
+        udp::probe_free(address).map_err(StartError::Listen)?;
+    }
+    let open = |_| udp::bind(address, limits::UDP_BUFFER_BYTES).map_err(StartError::Listen);
+    let sockets = (0..workers).map(open).collect::<Result<Vec<UdpSocket>, StartError>>()?;
+    if let Some(first) = sockets.first() {
+        let count = u16::try_from(workers).unwrap_or(u16::MAX);
+        udp::steer_by_connection_id(first, count).map_err(StartError::Thread)?;
+    }
+    Ok((sockets, IdKey::random()))
 }
 
 /// Sockets that another process has opened for this server, and keeps open itself: they serve the listeners with their

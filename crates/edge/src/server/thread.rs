@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use penstock_http3::IdKey;
 use penstock_sys::close_together;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -17,6 +18,7 @@ use tokio::time::timeout_at;
 
 use crate::accept::accept;
 use crate::clients::AcceptQueue;
+use crate::http3::Endpoint;
 use crate::metrics::Shard;
 use crate::server::sockets::ListenSocket;
 use crate::settings::Settings;
@@ -45,6 +47,8 @@ pub(crate) struct Change {
 pub(crate) struct Opened {
     pub(crate) address: SocketAddr,
     pub(crate) socket: ListenSocket,
+    /// For HTTP/3.
+    pub(crate) quic: Option<(UdpSocket, IdKey)>,
     pub(crate) listening: Listening,
 }
 
@@ -140,24 +144,61 @@ async fn stop_command(commands: &mut UnboundedReceiver<Command>) {
 struct Listeners(BTreeMap<SocketAddr, Vec<Accepting>>);
 
 struct Accepting {
+    /// Of HTTP/3.
+    endpoint: Option<OpenEndpoint>,
     /// Dropping it closes the listener, after those in its queue have been taken in.
     close: oneshot::Sender<()>,
     task: TaskHandle<()>,
 }
 
+/// An endpoint of QUIC. Dropping it lets its connections end.
+struct OpenEndpoint(Rc<Endpoint>);
+
+impl Drop for OpenEndpoint {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Begins to receive on a UDP socket.
+fn receive(worker: &Rc<Worker>, (socket, key): (UdpSocket, IdKey), listening: &Listening) -> Option<OpenEndpoint> {
+    match Endpoint::new(worker, socket, listening.clone(), key) {
+        Ok(endpoint) => {
+            spawn_local(Rc::clone(&endpoint).receive());
+            Some(OpenEndpoint(endpoint))
+        }
+        Err(error) => {
+            tracing::error!(%error, "cannot watch a UDP socket; it is closed");
+            None
+        }
+    }
+}
+
 impl Listeners {
     fn change(&mut self, worker: &Rc<Worker>, change: Change, common: &Common) {
         worker.set_settings(change.settings, common.workers);
+        // A new listener on the same address goes on with the connections and the socket of the old one: the new sockets come
+        // behind the old ones in the order by which the kernel chooses.
+        let mut endpoints: BTreeMap<SocketAddr, OpenEndpoint> = BTreeMap::new();
         for address in change.closed {
-            self.0.remove(&address);
+            let closed = self.0.remove(&address).unwrap_or_default();
+            let of_quic = closed.into_iter().filter_map(|mut accepting| accepting.endpoint.take());
+            endpoints.extend(of_quic.map(|endpoint| (address, endpoint)));
         }
-        for Opened { address, socket, listening } in change.opened {
+        for Opened { address, socket, quic, listening } in change.opened {
             let ListenSocket::Tcp(socket) = socket;
+            let endpoint = quic.and_then(|quic| match endpoints.remove(&address) {
+                Some(endpoint) => {
+                    endpoint.0.set_listening(listening.clone());
+                    Some(endpoint)
+                }
+                None => receive(worker, quic, &listening),
+            });
             match AcceptQueue::new(socket) {
                 Ok(queue) => {
                     let (close, closing) = oneshot::channel();
                     let task = spawn_local(accept(Rc::clone(worker), queue, listening, closing));
-                    self.0.entry(address).or_default().push(Accepting { close, task });
+                    self.0.entry(address).or_default().push(Accepting { endpoint, close, task });
                 }
                 Err(error) => tracing::error!(%address, %error, "cannot watch a listener; it is closed"),
             }
@@ -165,8 +206,8 @@ impl Listeners {
     }
 
     async fn close_all(&mut self) {
-        for Accepting { close, task } in std::mem::take(&mut self.0).into_values().flatten() {
-            drop(close);
+        for Accepting { endpoint, close, task } in std::mem::take(&mut self.0).into_values().flatten() {
+            drop((endpoint, close));
             if task.await.is_err() {
                 tracing::error!("an accept loop panicked");
             }
