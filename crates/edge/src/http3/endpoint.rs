@@ -74,12 +74,12 @@ impl Endpoint {
     /// The runtime cannot watch the socket.
     pub(crate) fn new(
         worker: &Rc<Worker>,
-        socket: UdpSocket,
+        socket: &UdpSocket,
         listening: Listening,
         key: IdKey,
     ) -> io::Result<Rc<Self>> {
         let local = socket.local_addr()?;
-        let socket = tokio::net::UdpSocket::from_std(socket)?;
+        let socket = tokio::net::UdpSocket::from_std(socket.try_clone()?)?;
         Ok(Rc::new(Self {
             outbox: Outbox::new(socket, local.ip().is_unspecified()),
             worker: Rc::clone(worker),
@@ -153,8 +153,14 @@ impl Endpoint {
     fn take_one(self: &Rc<Self>, datagram: &mut [u8], path: NetworkPath) {
         match Datagram::parse(datagram) {
             Datagram::Known(id) => {
-                if !self.give(&id, datagram, path) {
+                if self.give(&id, datagram, path) {
+                    return;
+                }
+                if id.worker(self.place.1) == self.place.0 {
                     self.reset(&id, datagram, path);
+                } else {
+                    // The kernel chooses by another order while sockets of the group close.
+                    self.worker.shard.quic_dropped("other_worker");
                 }
             }
             Datagram::Initial(initial) => {

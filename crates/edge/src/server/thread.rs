@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use penstock_http3::IdKey;
 use penstock_sys::close_together;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -47,8 +46,6 @@ pub(crate) struct Change {
 pub(crate) struct Opened {
     pub(crate) address: SocketAddr,
     pub(crate) socket: ListenSocket,
-    /// For HTTP/3.
-    pub(crate) quic: Option<(UdpSocket, IdKey)>,
     pub(crate) listening: Listening,
 }
 
@@ -139,16 +136,11 @@ async fn stop_command(commands: &mut UnboundedReceiver<Command>) {
     }
 }
 
-/// The accept loops of one worker.
+/// The accept loops and endpoints of QUIC of one worker.
 #[derive(Default)]
-struct Listeners(BTreeMap<SocketAddr, Vec<Accepting>>);
-
-struct Accepting {
-    /// Of HTTP/3.
-    endpoint: Option<OpenEndpoint>,
-    /// Dropping it closes the listener, after those in its queue have been taken in.
-    close: oneshot::Sender<()>,
-    task: TaskHandle<()>,
+struct Listeners {
+    tcp: BTreeMap<SocketAddr, Vec<Accepting>>,
+    quic: BTreeMap<SocketAddr, Vec<OpenEndpoint>>,
 }
 
 /// An endpoint of QUIC. Dropping it lets its connections end.
@@ -160,54 +152,60 @@ impl Drop for OpenEndpoint {
     }
 }
 
-/// Begins to receive on a UDP socket.
-fn receive(worker: &Rc<Worker>, (socket, key): (UdpSocket, IdKey), listening: &Listening) -> Option<OpenEndpoint> {
-    match Endpoint::new(worker, socket, listening.clone(), key) {
-        Ok(endpoint) => {
-            spawn_local(Rc::clone(&endpoint).receive());
-            Some(OpenEndpoint(endpoint))
-        }
-        Err(error) => {
-            tracing::error!(%error, "cannot watch a UDP socket; it is closed");
-            None
-        }
-    }
+struct Accepting {
+    /// Dropping it closes the listener, after those in its queue have been taken in.
+    close: oneshot::Sender<()>,
+    task: TaskHandle<()>,
 }
 
 impl Listeners {
     fn change(&mut self, worker: &Rc<Worker>, change: Change, common: &Common) {
         worker.set_settings(change.settings, common.workers);
-        // A new listener on the same address goes on with the connections and the socket of the old one: the new sockets come
-        // behind the old ones in the order by which the kernel chooses.
-        let mut endpoints: BTreeMap<SocketAddr, OpenEndpoint> = BTreeMap::new();
+        let mut kept: Vec<(SocketAddr, OpenEndpoint)> = Vec::new();
         for address in change.closed {
-            let closed = self.0.remove(&address).unwrap_or_default();
-            let of_quic = closed.into_iter().filter_map(|mut accepting| accepting.endpoint.take());
-            endpoints.extend(of_quic.map(|endpoint| (address, endpoint)));
+            self.tcp.remove(&address);
+            kept.extend(self.quic.remove(&address).into_iter().flatten().map(|endpoint| (address, endpoint)));
         }
-        for Opened { address, socket, quic, listening } in change.opened {
-            let ListenSocket::Tcp(socket) = socket;
-            let endpoint = quic.and_then(|quic| match endpoints.remove(&address) {
-                Some(endpoint) => {
-                    endpoint.0.set_listening(listening.clone());
-                    Some(endpoint)
+        for Opened { address, socket, listening } in change.opened {
+            match socket {
+                ListenSocket::Tcp(socket) => match AcceptQueue::new(socket) {
+                    Ok(queue) => {
+                        let (close, closing) = oneshot::channel();
+                        let task = spawn_local(accept(Rc::clone(worker), queue, listening, closing));
+                        self.tcp.entry(address).or_default().push(Accepting { close, task });
+                    }
+                    Err(error) => tracing::error!(%address, %error, "cannot watch a listener; it is closed"),
+                },
+                ListenSocket::Udp(socket) => {
+                    // A new listener on the same address goes on with the socket and the connections of the old one.
+                    // The new socket is behind the old ones in the order in which the kernel counts them.
+                    let same = kept.iter().position(|(closed, _)| *closed == address);
+                    let endpoint = match same.map(|at| kept.swap_remove(at).1) {
+                        Some(endpoint) => {
+                            endpoint.0.set_listening(listening);
+                            endpoint
+                        }
+                        None => match Endpoint::new(worker, &socket, listening, common.id_key.clone()) {
+                            Ok(endpoint) => {
+                                spawn_local(Rc::clone(&endpoint).receive());
+                                OpenEndpoint(endpoint)
+                            }
+                            Err(error) => {
+                                tracing::error!(%address, %error, "cannot watch a UDP socket; it is closed");
+                                continue;
+                            }
+                        },
+                    };
+                    self.quic.entry(address).or_default().push(endpoint);
                 }
-                None => receive(worker, quic, &listening),
-            });
-            match AcceptQueue::new(socket) {
-                Ok(queue) => {
-                    let (close, closing) = oneshot::channel();
-                    let task = spawn_local(accept(Rc::clone(worker), queue, listening, closing));
-                    self.0.entry(address).or_default().push(Accepting { endpoint, close, task });
-                }
-                Err(error) => tracing::error!(%address, %error, "cannot watch a listener; it is closed"),
             }
         }
     }
 
     async fn close_all(&mut self) {
-        for Accepting { endpoint, close, task } in std::mem::take(&mut self.0).into_values().flatten() {
-            drop((endpoint, close));
+        self.quic.clear();
+        for Accepting { close, task } in std::mem::take(&mut self.tcp).into_values().flatten() {
+            drop(close);
             if task.await.is_err() {
                 tracing::error!("an accept loop panicked");
             }
