@@ -9,6 +9,8 @@
 
 mod admit;
 mod cached;
+#[cfg(test)]
+mod facts;
 mod finish;
 mod forwarded;
 mod relayed;

@@ -165,3 +165,158 @@ fn truthful(exchange: &Exchange<'_>, status: CacheStatus, object: &Object<Object
     };
     if status == CacheStatus::Hit && is_evicted() { CacheStatus::Miss } else { status }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::facts::Facts;
+    use crate::requester::Hop;
+    use crate::site_table::SiteOrigin;
+    use crate::tests::fixture::{SLICE, read, run};
+    use crate::tests::scripted::{FieldList, Reply};
+
+    const FRESH: FieldList<'static> = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
+    const PEER: Requester = Requester::Peer(Hop::Owner);
+
+    fn http(facts: &Facts) -> (&Arc<HttpSite>, &Arc<Store>) {
+        let SiteOrigin::Http(http, store) = &facts.site.origin else { panic!("the site has a cache") };
+        (http, store)
+    }
+
+    #[test]
+    fn segments_are_fetched_in_advance_for_clients_of_sites_that_say_so() {
+        run(async {
+            for (number, requester, expected) in [(0, None, false), (2, None, true), (2, Some(PEER), false)] {
+                let facts = Facts::cached(|site| site.cache.prefetch = number);
+                let asked = facts.ask("GET /x", "", async |asked| {
+                    asked.requester = requester.unwrap_or(asked.requester);
+                    prefetches(asked, http(&facts).0)
+                });
+                assert_eq!(asked.await, expected, "{number} {requester:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn all_of_an_object_is_wanted_without_a_range_and_by_nodes_that_begin_to_fetch_it() {
+        run(async {
+            let facts = Facts::cached(|_| {});
+            let (below, slice) = (SLICE - 1, SLICE);
+            for (line, range, by_client, by_peer) in [
+                ("GET /x", String::new(), true, true),
+                ("HEAD /x", String::new(), false, false),
+                ("GET /x", format!("Range: bytes=0-{slice}\r\n"), false, true),
+                ("GET /x", format!("Range: bytes=0-{below}\r\n"), false, false),
+                ("GET /x", format!("Range: bytes=1-{slice}\r\n"), false, false),
+                ("GET /x", "Range: bytes=0-\r\n".to_owned(), false, false),
+            ] {
+                let asked = facts.ask(line, &range, async |asked| {
+                    let client = wants_all(asked, &facts.fixture.store);
+                    asked.requester = PEER;
+                    (client, wants_all(asked, &facts.fixture.store))
+                });
+                assert_eq!(asked.await, (by_client, by_peer), "{line} {range}");
+            }
+        });
+    }
+
+    #[test]
+    fn another_node_is_told_why_there_is_no_object_and_a_client_is_not() {
+        run(async {
+            let facts = Facts::cached(|_| {});
+            for (status, fault) in [
+                (Status::BadRequest, OriginError::Unsendable.label()),
+                (Status::ServiceUnavailable, OriginError::Busy.label()),
+                (Status::TooManyRequests, ""),
+            ] {
+                let asked = facts.ask("GET /x", "", async |asked| {
+                    let client = refusal(asked, status);
+                    asked.requester = PEER;
+                    (client, refusal(asked, status))
+                });
+                let (client, peer) = asked.await;
+                let context = &facts.fixture.context;
+                let (client, peer) = (read(context, client).await, read(context, peer).await);
+                assert_eq!((client.status, client.field(FAULT)), (status.code(), String::new()));
+                assert_eq!((peer.status, peer.field(FAULT).as_str()), (status.code(), fault));
+            }
+        });
+    }
+
+    #[test]
+    fn what_a_lookup_finds_is_a_hit_or_comes_from_the_origin_once() {
+        run(async {
+            let facts = Facts::cached(|_| {});
+            facts.fixture.origin.reply(Reply::ok(FRESH, b"kept"));
+            let (site, store) = http(&facts);
+            for label in ["miss", "hit", "hit"] {
+                let response = facts.ask("GET /x", "", async |asked| from_cache(asked, site, store).await);
+                let answer = read(&facts.fixture.context, response.await).await;
+                assert_eq!(answer.summary(), (200, label, "kept".to_owned()));
+            }
+            assert_eq!(facts.fixture.origin.requests(), 1);
+        });
+    }
+
+    /// An object of two slices, the first of which may have been evicted.
+    async fn object_of(
+        facts: &Facts,
+        fields: FieldList<'_>,
+        is_evicted: bool,
+    ) -> Arc<Object<ObjectMetadata>> {
+        let whole = vec![7; 2 * SLICE];
+        facts.fixture.origin.reply(Reply::ok(fields, &whole));
+        assert_eq!(facts.fixture.get("GET /x", "").await.body, whole);
+        let (site, store) = http(facts);
+        let object = facts.ask("GET /x", "", async |asked| {
+            let moment = store.stamp(facts.fixture.context.clock.wall());
+            let request = site.request(&facts.fixture.context.known_keys, asked.request, false, moment);
+            find_fresh(store, site, &request, facts.fixture.context.now()).unwrap()
+        });
+        let object = object.await;
+        if is_evicted {
+            facts.fixture.origin.reply(Reply::ok(FRESH, &whole));
+            // More than the tier has space for.
+            for number in 0..64 {
+                facts.fixture.get(&format!("GET /{number}"), "").await;
+            }
+            assert_eq!(object.presence(0), Presence::Missing);
+        }
+        object
+    }
+
+    #[test]
+    fn a_hit_whose_first_bytes_were_evicted_is_a_miss_unless_a_part_is_asked_for() {
+        run(async {
+            for (is_evicted, range, expected) in [
+                (false, "", CacheStatus::Hit),
+                (true, "", CacheStatus::Miss),
+                (true, "Range: bytes=0-1\r\n", CacheStatus::Hit),
+            ] {
+                let facts = Facts::cached(|_| {});
+                let object = object_of(&facts, FRESH, is_evicted).await;
+                let status =
+                    facts.ask("GET /x", range, async |asked| truthful(asked, CacheStatus::Hit, &object));
+                assert_eq!(status.await, expected, "{is_evicted} {range}");
+            }
+        });
+    }
+
+    #[test]
+    fn an_object_lacks_slices_if_they_cannot_be_fetched_without_the_others() {
+        run(async {
+            const WEAK: FieldList<'static> = &[("cache-control", "max-age=60"), ("etag", "W/\"a\"")];
+            for (fields, is_evicted, range, expected) in [
+                (FRESH, true, "", false),
+                (WEAK, false, "", false),
+                (WEAK, true, "", true),
+                (WEAK, true, "Range: bytes=0-1\r\n", false),
+            ] {
+                let facts = Facts::cached(|_| {});
+                let object = object_of(&facts, fields, is_evicted).await;
+                let lacks = facts.ask("GET /x", range, async |asked| lacks_slices(asked, &object));
+                assert_eq!(lacks.await, expected, "{fields:?} {is_evicted} {range}");
+            }
+        });
+    }
+}
