@@ -37,7 +37,7 @@ use crate::site_table::{SiteOrigin, SiteTable};
 use crate::store::Store;
 
 /// Length of a slice.
-pub(super) const SLICE: usize = 64 * 1024;
+pub(crate) const SLICE: usize = 64 * 1024;
 /// A client of a network that is limited, unless the context says otherwise.
 const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// Slices of the memory tier.
@@ -52,7 +52,7 @@ pub(crate) fn run<F: Future<Output = ()>>(test: F) {
 }
 
 /// The same for tests whose files are opened by other threads, of which the clock does not know.
-pub(super) fn run_with_files<F: Future<Output = ()>>(test: F) {
+pub(crate) fn run_with_files<F: Future<Output = ()>>(test: F) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
     LocalSet::new().block_on(&runtime, test);
