@@ -36,7 +36,7 @@ pub use penstock_content::{
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
 pub use penstock_metrics as metrics;
-pub use server::{ListenSocket, Server};
+pub use server::{InheritedSockets, ListenSocket, Server};
 pub use settings::StartError;
 pub use tls::measure_limits;
 pub use tls::{ChaCha20Control, ChaCha20Status, UnknownMode};
