@@ -23,6 +23,7 @@ use crate::access_log::AccessLog;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
 use crate::background::{Purger, Reach, shared};
+use crate::carrier::alternative;
 use crate::clients::ConnectionCount;
 use crate::fleet;
 use crate::fleet::Membership;
@@ -454,8 +455,9 @@ fn open_everywhere(
         for socket in sockets {
             // Each worker counts references of its own.
             let health = written.health.as_deref().map(Arc::from);
+            let alt_svc = versions.h3.then(|| alternative(address.port()));
             let listening =
-                Listening { id, tls, versions, proxy_protocol, purpose, health, paced_low_water, backlog };
+                Listening { id, tls, versions, proxy_protocol, purpose, health, alt_svc, paced_low_water, backlog };
             opened.push(Opened { address, socket, listening });
         }
     }

@@ -94,6 +94,8 @@ pub(crate) struct Listening {
     pub(crate) purpose: Purpose,
     /// The path of health checks.
     pub(crate) health: Option<Arc<str>>,
+    /// Where the same is served over HTTP/3 (`Alt-Svc`, RFC 7838).
+    pub(crate) alt_svc: Option<Arc<str>>,
     /// `TCP_NOTSENT_LOWAT` in bytes, 0 for the system's, if the congestion control paces.
     pub(crate) paced_low_water: Option<u32>,
     /// Connections that wait to be accepted, at most, less one.

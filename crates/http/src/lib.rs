@@ -1,8 +1,8 @@
 //! The wire format of HTTP/1.1: bytes in, types out.
 //!
 //! [`head_length`] finds the end of a head, [`Request::parse`] turns it into a [`Request`] that cannot be wrong,
-//! [`conditional::evaluate`] and [`range::select`] decide which part of a representation answers it, and [`HeadWriter`]
-//! writes the head of the response. A [`Rejection`] names the status of a refused request.
+//! [`conditional::evaluate`] and [`range::select`] decide which part of a representation answers it, and
+//! [`ResponseHead`] is the head of the response. A [`Rejection`] names the status of a refused request.
 //!
 //! ```
 //! # use penstock_http::{HeadLimits, Request, head_length};
@@ -51,6 +51,6 @@ pub use limits::HeadLimits;
 pub use origin_url::{OriginUrl, OriginUrlFault};
 pub use rejection::Rejection;
 pub use request::{BodyFraming, HttpVersion, Method, Path, PathFault, Request, ValidatedHead, head_length};
-pub use response::HeadWriter;
+pub use response::{FieldIter, Fields, ResponseHead};
 pub use status::Status;
 pub use xml_duration::{nine_fraction_digits, xml_duration};

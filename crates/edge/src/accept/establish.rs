@@ -104,6 +104,7 @@ fn served_as(mut connection: Connection, listening: &Listening) -> Box<Connectio
     }
     connection.purpose = listening.purpose;
     connection.health = listening.health.clone();
+    connection.alt_svc = listening.alt_svc.clone();
     if let Some(low_water) = listening.paced_low_water {
         connection.outlet.follow_pacing(low_water);
     }

@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 
 use penstock_config::limits;
-use penstock_content::Fields;
 use penstock_egress::{SendError, Transmission};
-use penstock_http::response::written_fields;
+use penstock_http::ResponseHead;
 use penstock_http3::{HeadSent, Readiness, Schedule, ServerConnection, code};
 
 use crate::carrier::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead};
@@ -201,13 +200,13 @@ impl Multiplexer for Http3 {
 
     fn put_head(&mut self, stream: u64, head: &StreamHead, date: &[u8], _round: &mut Round<'_>) -> bool {
         let (mut status, mut length) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let status = status.format(head.status).as_bytes();
+        let ResponseHead { status: code, fields: of_response } = &head.response;
+        let status = status.format(*code).as_bytes();
         let length = head.length.map_or("", |bytes| length.format(bytes)).as_bytes();
-        let lines = head.fields.as_ref().map_or(&[][..], Fields::lines);
         let own = [(&b"date"[..], date), (b"server", b"penstock"), (b"content-length", length)];
         let mut fields: Vec<(Cow<'_, [u8]>, &[u8])> = vec![(Cow::Borrowed(b":status"), status)];
-        fields.extend(own.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (Cow::Borrowed(*name), *value)));
-        fields.extend(written_fields(lines).map(|(name, value)| (lower_case(name), value)));
+        let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+        fields.extend(own.chain(of_response).map(|(name, value)| (lower_case(name), value)));
         let (urgency, incremental) = self.schedule.priority(stream);
         let has_interim = self.request(stream).is_some_and(|request| request.has_interim);
         let connection = self.connection.get_mut();

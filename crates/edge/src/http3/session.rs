@@ -96,6 +96,7 @@ impl Session {
             ja4: negotiated.ja4,
             client_certificate: negotiated.client_certificate.map(String::into_boxed_str),
             health: link.endpoint.health(),
+            alt_svc: None,
         };
         let shared = SharedConnection::new(Rc::clone(worker), facts, OutletKind::Quic, protocol);
         Self {

@@ -177,7 +177,7 @@ impl Multiplexer for Scripted {
 
     fn put_head(&mut self, stream: u64, head: &StreamHead, date: &[u8], batch: &mut ScriptedBatch) -> bool {
         let has_date = date.ends_with(b"GMT");
-        self.put(stream, Frame::Head { status: head.status, length: head.length, has_date }, batch)
+        self.put(stream, Frame::Head { status: head.response.status, length: head.length, has_date }, batch)
     }
 
     fn content_bytes_max(&self, stream: u64, _batch: &ScriptedBatch) -> usize {
@@ -320,7 +320,7 @@ fn bytes(length: usize) -> Vec<u8> {
 
 fn shared(worker: &Rc<Worker>, protocol: Scripted) -> Rc<SharedConnection<Scripted>> {
     let client = SocketAddr::from(([192, 0, 2, 1], 50_000));
-    let facts = ConnectionFacts { client, tls: None, ja4: None, client_certificate: None, health: None };
+    let facts = ConnectionFacts { client, tls: None, ja4: None, client_certificate: None, health: None, alt_svc: None };
     Rc::new(SharedConnection::new(Rc::clone(worker), facts, OutletKind::Plain, protocol))
 }
 
