@@ -456,8 +456,17 @@ fn open_everywhere(
             // Each worker counts references of its own.
             let health = written.health.as_deref().map(Arc::from);
             let alt_svc = versions.h3.then(|| alternative(address.port()));
-            let listening =
-                Listening { id, tls, versions, proxy_protocol, purpose, health, alt_svc, paced_low_water, backlog };
+            let listening = Listening {
+                id,
+                tls,
+                versions,
+                proxy_protocol,
+                purpose,
+                health,
+                alt_svc,
+                paced_low_water,
+                backlog,
+            };
             opened.push(Opened { address, socket, listening });
         }
     }

@@ -35,6 +35,9 @@ const DATA_HEADER_BYTES: usize = 1 + 4;
 /// This server's control stream: its first unidirectional one (RFC 9000 §2.1).
 const CONTROL_STREAM: u64 = 3;
 
+/// More finished requests than this are looked through for those that the client has acknowledged.
+const UNSETTLED: usize = 64;
+
 /// Datagrams of a full train. Content waits until the congestion window lets so many leave together.
 const TRAIN_DATAGRAMS: usize = 44;
 
@@ -114,6 +117,8 @@ pub struct ServerConnection {
     http_config: Rc<h3::Config>,
     /// Requests whose work has not ended.
     open: BTreeSet<u64>,
+    /// Requests whose work has ended while their streams had not.
+    unsettled: Vec<u64>,
     /// One more than the number of the last request.
     next_request: u64,
     packets: u64,
@@ -163,6 +168,7 @@ impl ServerConnection {
             http: None,
             http_config: Rc::clone(&config.http),
             open: BTreeSet::new(),
+            unsettled: Vec::new(),
             next_request: 0,
             packets: 0,
             packets_max: config.packets,
@@ -207,7 +213,11 @@ impl ServerConnection {
                 h3::Event::Headers { list, more_frames } => {
                     if self.open.insert(stream) {
                         self.next_request = self.next_request.max(stream + 4);
-                        return Some(StreamEvent::Request { stream, fields: Fields(list), end: !more_frames });
+                        return Some(StreamEvent::Request {
+                            stream,
+                            fields: Fields(list),
+                            end: !more_frames,
+                        });
                     }
                     // Trailers.
                 }
@@ -285,14 +295,14 @@ impl ServerConnection {
     }
 
     /// Bytes that windows of the client and congestion let the stream send.
-    pub fn room(&mut self, stream: u64) -> usize {
+    pub fn space(&mut self, stream: u64) -> usize {
         self.quic.stream_capacity(stream).unwrap_or(0)
     }
 
     /// Bytes that congestion, and the client's window of the connection, let all streams send.
-    pub fn shared_room(&mut self) -> usize {
+    pub fn shared_space(&mut self) -> usize {
         // The control stream sends next to nothing.
-        self.room(CONTROL_STREAM)
+        self.space(CONTROL_STREAM)
     }
 
     /// Whether the client takes no more of this stream.
@@ -303,14 +313,18 @@ impl ServerConnection {
     /// The most bytes of content that the stream takes now. 0 also if so little is free that a train of datagrams would not
     /// be full; see [`send_little`](Self::send_little).
     pub fn content_bytes_max(&mut self, stream: u64) -> usize {
-        let room = self.room(stream);
-        if room < self.train_bytes && !self.may_send_little { 0 } else { room.saturating_sub(DATA_HEADER_BYTES) }
+        let space = self.space(stream);
+        if space < self.train_bytes && !self.may_send_little {
+            0
+        } else {
+            space.saturating_sub(DATA_HEADER_BYTES)
+        }
     }
 
     /// Whether the stream would take something that fills no train.
     pub fn is_held_back(&mut self, stream: u64) -> bool {
-        let room = self.room(stream);
-        room > DATA_HEADER_BYTES && room < self.train_bytes && !self.may_send_little
+        let space = self.space(stream);
+        space > DATA_HEADER_BYTES && space < self.train_bytes && !self.may_send_little
     }
 
     /// Lets content leave until packets are received, even if it fills no train.
@@ -340,7 +354,15 @@ impl ServerConnection {
     /// The work for a request has ended: what still comes of it is not read. A response that was not sent to its end has to be
     /// reset before.
     pub fn finished(&mut self, stream: u64) {
-        if self.open.remove(&stream) && !self.quic.stream_finished(stream) {
+        if !self.open.remove(&stream) {
+            return;
+        }
+        self.unsettled.push(stream);
+        if self.unsettled.len() > UNSETTLED {
+            // Most have been acknowledged.
+            self.is_settled();
+        }
+        if !self.quic.stream_finished(stream) {
             let _gone = self.quic.stream_shutdown(stream, quiche::Shutdown::Read, code::NO_ERROR);
         }
     }
@@ -401,6 +423,16 @@ impl ServerConnection {
         self.quic.is_established()
     }
 
+    /// Whether the client has acknowledged the responses of all requests whose work has ended.
+    pub fn is_settled(&mut self) -> bool {
+        let Self { quic, unsettled, .. } = self;
+        // The library forgets a stream when both sides have its end.
+        unsettled.retain(|stream| {
+            !matches!(quic.stream_capacity(*stream), Err(quiche::Error::InvalidStreamState(_)))
+        });
+        unsettled.is_empty()
+    }
+
     /// Whether there is no request whose work has not ended.
     pub fn is_idle(&self) -> bool {
         self.open.is_empty()
@@ -421,7 +453,8 @@ impl ServerConnection {
         if !(self.quic.is_closed() || self.quic.is_draining()) {
             return None;
         }
-        let of = |reason, error: &quiche::ConnectionError| ConnectionEnd { reason, code: Some(error.error_code) };
+        let of =
+            |reason, error: &quiche::ConnectionError| ConnectionEnd { reason, code: Some(error.error_code) };
         Some(match (self.quic.is_timed_out(), self.quic.peer_error(), self.quic.local_error()) {
             (true, _, _) => ConnectionEnd { reason: "idle", code: None },
             (_, Some(error), _) => of("closed_by_client", error),

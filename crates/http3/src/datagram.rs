@@ -15,6 +15,8 @@ const LONG_HEADER: u8 = 0x80;
 pub enum Datagram {
     /// The connection with this id, or none.
     Known(ConnectionId),
+    /// The same, while its handshake lasts.
+    Handshake(ConnectionId),
     /// The connection with its id, or a new one.
     Initial(Initial),
     /// A client of another version: [`version_negotiation`] answers it.
@@ -69,12 +71,18 @@ impl Datagram {
                 version: header.version,
                 can_begin,
             }),
-            quiche::Type::Handshake | quiche::Type::ZeroRTT | quiche::Type::Short => Self::Known(destination),
+            quiche::Type::Handshake | quiche::Type::ZeroRTT | quiche::Type::Short => {
+                Self::Handshake(destination)
+            }
         }
     }
 }
 
 /// Writes the versions that this server speaks (RFC 9000 §17.2.1); returns the length.
-pub fn version_negotiation(destination: &ConnectionId, source: &ConnectionId, out: &mut [u8]) -> Option<usize> {
+pub fn version_negotiation(
+    destination: &ConnectionId,
+    source: &ConnectionId,
+    out: &mut [u8],
+) -> Option<usize> {
     quiche::negotiate_version(&source.quic(), &destination.quic(), out).ok()
 }

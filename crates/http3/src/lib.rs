@@ -34,7 +34,9 @@ mod limits;
 mod schedule;
 mod token;
 
-pub use connection::{ConnectionEnd, Fields, HeadSent, NetworkPath, ServerConnection, StreamEvent, StreamGone, code};
+pub use connection::{
+    ConnectionEnd, Fields, HeadSent, NetworkPath, ServerConnection, StreamEvent, StreamGone, code,
+};
 pub use datagram::{Datagram, Initial, MAX_DATAGRAM_BYTES, version_negotiation};
 pub use id::{CONNECTION_ID_BYTES, ConnectionId};
 pub use limits::{Http3Limits, QuicConfig};

@@ -86,12 +86,14 @@ impl Schedule {
     /// Urgency and whether the stream is incremental.
     pub fn priority(&self, stream: u64) -> (u8, bool) {
         let found = self.entries.binary_search_by_key(&stream, |entry| entry.stream);
-        found.map_or((DEFAULT_URGENCY, false), |at| (self.entries[at].urgency(), self.entries[at].incremental))
+        found
+            .map_or((DEFAULT_URGENCY, false), |at| (self.entries[at].urgency(), self.entries[at].incremental))
     }
 
-    /// Whether a stream has something to send.
-    pub fn has_ready(&self) -> bool {
-        self.entries.iter().any(|entry| entry.readiness != Readiness::Nothing)
+    /// The streams that have content to send.
+    pub fn with_content(&self) -> impl Iterator<Item = u64> {
+        let ready = self.entries.iter().filter(|entry| entry.readiness == Readiness::Content);
+        ready.map(|entry| entry.stream)
     }
 
     /// The next stream among those that have something to send and for which `may_send`. Its turn ends with this call.
@@ -161,7 +163,7 @@ mod tests {
         schedule.update(0, Some(9), false);
         assert_eq!(schedule.priority(0), (7, false));
         schedule.set(0, Readiness::Nothing);
-        assert!(turns(&mut schedule, 1).is_empty() && !schedule.has_ready());
+        assert!(turns(&mut schedule, 1).is_empty() && schedule.with_content().next().is_none());
     }
 
     #[test]

@@ -79,7 +79,13 @@ impl IdKey {
     }
 
     /// A Retry with the id `new` for the client at `client`, to be sent at `now`, in seconds of any clock.
-    pub fn retry(&self, initial: &Initial, new: &ConnectionId, client: SocketAddr, now: u64) -> Option<Vec<u8>> {
+    pub fn retry(
+        &self,
+        initial: &Initial,
+        new: &ConnectionId,
+        client: SocketAddr,
+        now: u64,
+    ) -> Option<Vec<u8>> {
         let mac = self.retry_mac(&initial.destination, new, client, now)?;
         let token = [&now.to_be_bytes()[..], &mac, initial.destination.as_bytes()].concat();
         let mut packet = vec![0; 64 + token.len() + 3 * 20];
@@ -124,7 +130,8 @@ mod tests {
     use super::*;
 
     fn initial(destination: &[u8], token: Vec<u8>) -> Initial {
-        let (destination, source) = (ConnectionId::new(destination).unwrap(), ConnectionId::new(b"client").unwrap());
+        let (destination, source) =
+            (ConnectionId::new(destination).unwrap(), ConnectionId::new(b"client").unwrap());
         Initial { destination, source, token, version: quiche::PROTOCOL_VERSION, can_begin: true }
     }
 

@@ -85,7 +85,12 @@ pub fn probe_free(address: SocketAddr) -> Result<(), ListenError> {
     socket.bind(&address.into()).map_err(fail("bind"))
 }
 
-fn set_option(socket: &impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+fn set_option(
+    socket: &impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the descriptor is open, and the pointer is valid for `length` bytes.
@@ -148,7 +153,8 @@ impl Inlet {
         }
         let fd = socket.as_fd().as_raw_fd();
         let count = receive_many(fd, &mut headers)?;
-        let messages = self.slab.chunks_exact_mut(MESSAGE_BYTES).zip(&headers).zip(names.iter().zip(&controls));
+        let messages =
+            self.slab.chunks_exact_mut(MESSAGE_BYTES).zip(&headers).zip(names.iter().zip(&controls));
         for ((buffer, header), (name, control)) in messages.take(count) {
             let length = (header.msg_len as usize).min(buffer.len());
             let Some(from) = read_address(name) else { continue };
@@ -167,10 +173,10 @@ impl Inlet {
 }
 
 fn receive_many(fd: RawFd, headers: &mut [libc::mmsghdr]) -> io::Result<usize> {
-    let room = libc::c_uint::try_from(headers.len()).unwrap_or(0);
+    let space = libc::c_uint::try_from(headers.len()).unwrap_or(0);
     // SAFETY: each header names memory of this call's caller with its length, which the kernel writes and nothing else uses.
     let count =
-        unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), room, libc::MSG_DONTWAIT, ptr::null_mut()) };
+        unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), space, libc::MSG_DONTWAIT, ptr::null_mut()) };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 

@@ -138,7 +138,9 @@ mod tests {
 
     #[test]
     fn the_versions_survive_their_bits() {
-        for (h1, h2, h3) in [(false, true, false), (true, false, true), (true, true, false), (false, false, true)] {
+        for (h1, h2, h3) in
+            [(false, true, false), (true, false, true), (true, true, false), (false, false, true)]
+        {
             let versions = HttpVersions { h1, h2, h3 };
             assert_eq!(HttpVersions::of_bits(versions.bits()), versions);
         }

@@ -96,8 +96,7 @@ impl<'l> QuicHandshake<'l> {
         let started = Instant::now();
         let result = call(connection);
         self.busy += started.elapsed();
-        let is_left =
-            signing::progress(connection.as_mut()).is_some_and(HandshakeProgress::has_permit);
+        let is_left = signing::progress(connection.as_mut()).is_some_and(HandshakeProgress::has_permit);
         if let Some(permit) = permit.filter(|_| !is_left) {
             permit.consume();
         }
@@ -141,7 +140,12 @@ impl<'l> QuicHandshake<'l> {
     }
 
     /// Facts and times of a finished handshake that took `total`.
-    pub fn finished(&self, acceptor: &Acceptor, connection: &SslRef, total: Duration) -> (Negotiated, Timing) {
+    pub fn finished(
+        &self,
+        acceptor: &Acceptor,
+        connection: &SslRef,
+        total: Duration,
+    ) -> (Negotiated, Timing) {
         let mut facts = facts_of(connection, EarlyDataOutcome::None);
         facts.client_certificate = acceptor.name_of_client(connection);
         let mut timing = self.timing;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use penstock_sys::socket::ListenOptions;
+use penstock_sys::traffic::ProtocolVersion;
 use penstock_tls::HttpVersions;
 use serde_saphyr::Spanned;
 
@@ -31,6 +32,7 @@ pub(crate) fn default_options() -> ListenOptions {
 pub(super) fn listeners(
     root: &raw::Root,
     admin: Option<&(Admin, Position)>,
+    newest: ProtocolVersion,
     reader: &mut Reader<'_>,
 ) -> (Vec<Listener>, Vec<(SocketAddr, Position)>) {
     let sections = root.listeners.as_ref().map_or(&[][..], |list| &list.value);
@@ -44,6 +46,13 @@ pub(super) fn listeners(
         let Some(listener) = listener(section, reader) else { continue };
         let here = section.value.address.as_ref().map_or_else(|| position(section), position);
         claim("address", listener.address, here, &mut taken, reader);
+        if let Some(list) = section.value.protocols.as_ref()
+            && listener.protocols.h3
+            && newest != ProtocolVersion::Tls13
+        {
+            let instead = "add \"1.3\" to tls.versions, or leave h3 out";
+            reader.fault(position(list), "protocols: h3 needs TLS 1.3", instead);
+        }
         listeners.push(listener);
         require_certificate(section.value.tls.as_ref(), root, reader);
     }

@@ -22,7 +22,9 @@ impl ContentFraming {
     pub(super) fn of(length: ContentLength, version: HttpVersion) -> Self {
         match (length, version) {
             (ContentLength::None | ContentLength::Known(_), _) => Self::Length,
-            (ContentLength::Unknown, HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::Http3) => Self::Chunked,
+            (ContentLength::Unknown, HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::Http3) => {
+                Self::Chunked
+            }
             (ContentLength::Unknown, HttpVersion::Http10) => Self::UntilClose,
         }
     }

@@ -163,6 +163,11 @@ impl Endpoint {
                     self.worker.shard.quic_dropped("other_worker");
                 }
             }
+            Datagram::Handshake(id) => {
+                if !self.give(&id, datagram, path) {
+                    self.worker.shard.quic_dropped("unknown_connection");
+                }
+            }
             Datagram::Initial(initial) => {
                 if !self.give(&initial.destination, datagram, path) {
                     self.begin(&initial, datagram, path);
@@ -225,7 +230,7 @@ impl Endpoint {
         }
         match self.admit(initial, origin, path) {
             Some(admitted) => {
-                // A new inbox has room for one datagram.
+                // A new inbox has space for one datagram.
                 admitted.link.inbox.add(datagram, path);
                 penstock_content::spawn(session::serve(Box::new(admitted)));
             }
@@ -266,9 +271,10 @@ impl Endpoint {
         let share = worker.handshakes_per_network();
         let share = if is_proven { share } else { share.div_ceil(2) };
         let most = settings.limits.connections_per_network;
-        let entered = worker.networks.enter(client, share).and_then(|handshakes| {
-            worker.connected.enter(client, most).map(|network| (network, handshakes))
-        });
+        let entered = worker
+            .networks
+            .enter(client, share)
+            .and_then(|handshakes| worker.connected.enter(client, most).map(|network| (network, handshakes)));
         let Ok((network, handshakes)) = entered else {
             refused(Refusal::Network);
             return None;
@@ -303,7 +309,8 @@ impl Endpoint {
         let mut kept = self.config.borrow_mut();
         if !matches!(&*kept, Some((of, _)) if Arc::ptr_eq(of, acceptor)) {
             let context = acceptor.quic_context();
-            let context = context.map_err(|error| tracing::error!(%error, "no connections over QUIC")).ok()?;
+            let context =
+                context.map_err(|error| tracing::error!(%error, "no connections over QUIC")).ok()?;
             let config = QuicConfig::new(context, &limits_of(settings))?;
             *kept = Some((Arc::clone(acceptor), config));
         }

@@ -16,12 +16,12 @@ const PIECE_BYTES: usize = 64 * 1024;
 
 /// The protocol of one connection.
 pub(super) struct Http3 {
-    /// Asking for room counts as a change.
+    /// Asking for space counts as a change.
     pub(super) connection: RefCell<ServerConnection>,
     pub(super) schedule: Schedule,
     /// In the order of their numbers.
     requests: Vec<OpenRequest>,
-    /// Requests whose head, or end, has found too little room since packets were received.
+    /// Requests whose head, or end, has found too little space since packets were received.
     blocked: Vec<u64>,
 }
 
@@ -48,7 +48,12 @@ pub(super) struct Round<'r> {
 
 impl Http3 {
     pub(super) fn new(connection: ServerConnection) -> Self {
-        Self { connection: RefCell::new(connection), schedule: Schedule::default(), requests: Vec::new(), blocked: Vec::new() }
+        Self {
+            connection: RefCell::new(connection),
+            schedule: Schedule::default(),
+            requests: Vec::new(),
+            blocked: Vec::new(),
+        }
     }
 
     /// Called after packets were received, or timers followed.
@@ -105,7 +110,7 @@ impl Http3 {
     /// Whether content waits until it fills a train of datagrams.
     pub(super) fn is_held_back(&self) -> bool {
         let mut connection = self.connection.borrow_mut();
-        self.requests.iter().any(|request| !request.is_ended && connection.is_held_back(request.stream))
+        self.schedule.with_content().any(|stream| connection.is_held_back(stream))
     }
 
     fn end(&mut self, stream: u64) {
@@ -239,7 +244,7 @@ impl Multiplexer for Http3 {
         let sent = self.connection.get_mut().send_content(stream, round.scratch, end);
         let taken = sent.map_err(|_gone| SendError::Gone)?;
         if taken < length {
-            // The library takes what it had room for.
+            // The library takes what it had space for.
             return Err(SendError::Internal);
         }
         round.left = round.left.saturating_sub(taken);
@@ -259,7 +264,7 @@ impl Multiplexer for Http3 {
 
     fn stalled(&self, stream: u64) -> Option<Stalled> {
         let mut connection = self.connection.borrow_mut();
-        match (connection.room(stream), connection.shared_room()) {
+        match (connection.space(stream), connection.shared_space()) {
             (0, 0) => Some(Stalled::Connection),
             (0, _) => Some(Stalled::Stream),
             _ => None,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_http2::{HeadFault, PriorityParameters};
-use penstock_http3::{Fields, StreamEvent, code};
+use penstock_http3::{Fields, ServerConnection, StreamEvent, code};
 use penstock_metrics::QuicPackets;
 use penstock_tls::Negotiated;
 use tokio::task::coop::consume_budget;
@@ -34,8 +34,7 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
     let in_flight = HandshakeInFlight::enter(&worker, true);
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     // Boxed, and dropped before the first request: a connection must not carry its handshake.
-    let shaking =
-        Box::pin(handshake(&mut link, &mut connection, &worker, &acceptor, (client, deadline)));
+    let shaking = Box::pin(handshake(&mut link, &mut connection, &worker, &acceptor, (client, deadline)));
     let negotiated = shaking.await;
     drop((in_flight, handshakes, acceptor, settings));
     if let Some(negotiated) = negotiated {
@@ -52,6 +51,9 @@ const IDLE_MEMORY: Duration = Duration::from_millis(limits::HTTP2_IDLE_MEMORY_MI
 
 /// How long the client may still send requests after GOAWAY, which were under way.
 const GOAWAY: Duration = Duration::from_millis(limits::HTTP2_GOAWAY_MILLISECONDS);
+
+/// How often a connection that is always busy looks at deadlines.
+const JUDGE: Duration = Duration::from_secs(1);
 
 thread_local! {
     // Where content is copied to from its file, on its way to QUIC.
@@ -71,6 +73,9 @@ struct Session {
     train_due: Option<Instant>,
     /// Since when there is no stream.
     idle_since: Instant,
+    /// Whether there are no streams.
+    is_quiet: bool,
+    /// Set if the client has acknowledged all responses as well.
     idle: Option<IdleEntry>,
     holds_memory: bool,
     /// Whether the connection is to end after its requests, and since when the client knows.
@@ -78,6 +83,8 @@ struct Session {
     told: Option<Instant>,
     /// Whether the client opens no more streams.
     has_client_left: bool,
+    /// When deadlines were last looked at.
+    judged: Instant,
     /// What was counted of its packets.
     counted: [u64; 4],
 }
@@ -107,11 +114,13 @@ impl Session {
             stalled: StallClock::default(),
             train_due: None,
             idle_since: Instant::now(),
+            is_quiet: false,
             idle: None,
             holds_memory: true,
             is_ending: false,
             told: None,
             has_client_left: false,
+            judged: Instant::now(),
             counted: [0; 4],
         }
     }
@@ -122,8 +131,10 @@ impl Session {
         let mut has_received = true;
         let end = loop {
             has_received |= self.receive();
+            self.follow_timers(Instant::now());
             if has_received {
-                let follow = |context: &mut Context<'_>| self.follow(&mut |opened| tasks.start(opened, context));
+                let follow =
+                    |context: &mut Context<'_>| self.follow(&mut |opened| tasks.start(opened, context));
                 if let Err(End(code)) = now_with(follow).await {
                     break Some(code);
                 }
@@ -133,20 +144,27 @@ impl Session {
             if self.shared.state.borrow().protocol.connection.borrow().end().is_some() {
                 break None;
             }
-            if std::mem::take(&mut has_received) {
-                consume_budget().await;
+            let now = Instant::now();
+            let is_busy = std::mem::take(&mut has_received) || has_sent;
+            if is_busy && now < self.judged + JUDGE {
+                // Other connections of this worker get their turn.
+                if has_sent {
+                    tokio::task::yield_now().await
+                } else {
+                    consume_budget().await
+                }
                 continue;
             }
-            if has_sent {
-                // Other connections of this worker get their turn between two trains.
-                tokio::task::yield_now().await;
-                continue;
-            }
+            self.judged = now;
             now_with(|context| attach(&self.shared, &mut |opened| tasks.start(opened, context))).await;
             if self.is_over(!tasks.is_empty()) {
                 break Some(code::NO_ERROR);
             }
-            self.wait(&mut tasks).await;
+            if !is_busy {
+                self.wait(&mut tasks).await;
+            }
+            // The reader of a body may have used what was read.
+            has_received = self.read_bodies();
             if let Err(End(code)) = self.judge(Instant::now()) {
                 break Some(code);
             }
@@ -256,7 +274,7 @@ impl Session {
         drop(state);
         self.settings = self.shared.worker.settings();
         self.requests += 1;
-        (self.idle, self.idle_since) = (None, now);
+        (self.idle, self.idle_since, self.is_quiet) = (None, now, false);
         let is_whole = end || matches!(request, Incoming::Rejected { .. });
         let numbered = (self.requests, &self.settings);
         open(OpenedStream::new(&self.shared, stream, (request, is_whole), numbered, now));
@@ -315,31 +333,42 @@ impl Session {
     fn is_over(&mut self, has_streams: bool) -> bool {
         let worker = &self.shared.worker;
         let state = self.shared.state.borrow();
-        let connection = state.protocol.connection.borrow();
+        let mut connection = state.protocol.connection.borrow_mut();
         // A new connection has its first request answered: a client that got GOAWAY before would only connect again.
         let is_leaving = worker.is_draining() || (worker.is_leaving() && self.requests > 0);
         self.is_ending |= is_leaving || connection.is_worn() || self.link.endpoint.is_closing();
         if has_streams || !connection.is_idle() {
-            self.idle = None;
+            (self.idle, self.is_quiet) = (None, false);
             self.idle_since = Instant::now();
             return connection.is_worn_out();
+        }
+        self.is_quiet = true;
+        // What the client has not acknowledged may have to be sent again.
+        if !connection.is_settled() {
+            return false;
+        }
+        if self.idle.is_none() {
+            self.idle = Some(worker.idle.enter());
+            self.holds_memory = true;
         }
         if self.is_ending && self.told.is_none() {
             self.shared.set_changed();
         }
-        let is_told = self.told.is_some_and(|told| told.elapsed() >= GOAWAY);
-        self.link.unsent.is_none() && (self.has_client_left || is_told || worker.is_draining() && self.told.is_some())
+        let is_told = self.told.is_some_and(|told| told.elapsed() >= goaway_wait(worker, &connection));
+        self.link.unsent.is_none() && (self.has_client_left || is_told)
     }
 
     /// When something ends that does not end by itself.
     fn deadline(&self) -> Option<Instant> {
         let state = self.shared.state.borrow();
         let limits = &self.settings.limits;
-        let kept_for = if self.holds_memory { IDLE_MEMORY } else { limits.idle_timeout };
-        let idle = self.idle.is_some().then(|| self.idle_since + kept_for.min(limits.idle_timeout));
+        let frees_memory = self.idle.is_some() && self.holds_memory;
+        let kept_for = if frees_memory { IDLE_MEMORY } else { limits.idle_timeout };
+        let idle = self.is_quiet.then(|| self.idle_since + kept_for.min(limits.idle_timeout));
         let check = Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS);
         let stalled = state.stall_left().map(|left| Instant::now() + left.min(check));
-        let told = self.told.filter(|_| self.idle.is_some()).map(|told| told + GOAWAY);
+        let wait = goaway_wait(&self.shared.worker, &state.protocol.connection.borrow());
+        let told = self.told.filter(|_| self.idle.is_some()).map(|told| told + wait);
         let quic = state.protocol.connection.borrow().deadline();
         [idle, stalled, told, quic, self.train_due].into_iter().flatten().min()
     }
@@ -347,10 +376,6 @@ impl Session {
     /// Waits until the client, a stream or a deadline needs attention.
     async fn wait<F: Future<Output = ()>, M>(&mut self, tasks: &mut StreamTasks<F, M>) {
         let begun = Instant::now();
-        if tasks.is_empty() && self.idle.is_none() {
-            self.idle = Some(self.shared.worker.idle.enter());
-            self.holds_memory = true;
-        }
         if self.idle.is_some() && self.holds_memory && begun >= self.idle_since + IDLE_MEMORY {
             self.shared.state.borrow_mut().release_memory();
             tasks.release_memory();
@@ -393,19 +418,8 @@ impl Session {
         }
     }
 
-    /// Ends what has reached its deadline, and follows the timers of QUIC.
-    fn judge(&mut self, now: Instant) -> Result<(), End> {
-        if self.idle.as_ref().is_some_and(IdleEntry::is_evicted) {
-            self.shared.worker.shard.refused(Refusal::Evicted);
-            return Err(End(code::NO_ERROR));
-        }
-        if self.idle.is_some() && now >= self.idle_since + self.settings.limits.idle_timeout {
-            return Err(End(code::NO_ERROR));
-        }
-        // The reader of a body may have used what was read.
-        if self.read_bodies() {
-            self.shared.set_changed();
-        }
+    /// Follows the timers of QUIC, and lets content leave that waits for a full train.
+    fn follow_timers(&mut self, now: Instant) {
         let mut state = self.shared.state.borrow_mut();
         let due = state.protocol.connection.get_mut().deadline();
         if due.is_some_and(|due| now >= due) {
@@ -416,6 +430,18 @@ impl Session {
             self.train_due = None;
             state.protocol.connection.get_mut().send_little();
         }
+    }
+
+    /// Ends what has reached its deadline.
+    fn judge(&mut self, now: Instant) -> Result<(), End> {
+        if self.idle.as_ref().is_some_and(IdleEntry::is_evicted) {
+            self.shared.worker.shard.refused(Refusal::Evicted);
+            return Err(End(code::NO_ERROR));
+        }
+        if self.is_quiet && now >= self.idle_since + self.settings.limits.idle_timeout {
+            return Err(End(code::NO_ERROR));
+        }
+        let mut state = self.shared.state.borrow_mut();
         let minimum_rate = self.settings.limits.minimum_rate;
         if self.stalled.judge(&mut state, minimum_rate, now) {
             self.shared.set_changed();
@@ -451,6 +477,13 @@ impl Session {
         self.shared.worker.shard.quic_ended(reason);
         self.count_packets();
     }
+}
+
+/// How long requests may still arrive that were under way when the client was told of the end. A drain waits no longer than
+/// they need.
+fn goaway_wait(worker: &Worker, connection: &ServerConnection) -> Duration {
+    let under_way = 2 * connection.round_trip().unwrap_or(GOAWAY);
+    if worker.is_draining() { under_way.min(GOAWAY) } else { GOAWAY }
 }
 
 /// Calls `f` with the context of the task.

@@ -276,7 +276,9 @@ impl<'h> FieldValues<'h> {
         let Some(value) = self.host else {
             return match version {
                 HttpVersion::Http10 => Ok(Authority::default()),
-                HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::Http3 => Err(Rejection::malformed("no_host")),
+                HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::Http3 => {
+                    Err(Rejection::malformed("no_host"))
+                }
             };
         };
         std::str::from_utf8(value).ok().and_then(Authority::parse).ok_or(Rejection::malformed("host"))

@@ -2,7 +2,7 @@
 
 use crate::metric::{Kind, Metric, open};
 
-const NAMES: &str = "a fixed set of short names; see [http3.md](http3.md#bounds)";
+const NAMES: &str = "a fixed set of short names; see [http3.md](http3.md#watching-it)";
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {

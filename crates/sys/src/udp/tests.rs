@@ -38,7 +38,10 @@ fn a_train_arrives_as_the_datagrams_that_it_was_made_of() {
         let datagrams = all(&mut inlet, &server, bytes.len());
         assert_eq!(datagrams.len(), 17);
         assert!(datagrams[..16].iter().all(|(_, _, datagram)| datagram.len() == 1200));
-        assert_eq!(datagrams.iter().flat_map(|(_, _, datagram)| datagram.clone()).collect::<Vec<u8>>(), bytes);
+        assert_eq!(
+            datagrams.iter().flat_map(|(_, _, datagram)| datagram.clone()).collect::<Vec<u8>>(),
+            bytes
+        );
         let client_address = client.local_addr().unwrap();
         assert!(datagrams.iter().all(|(from, to, _)| *from == client_address && *to == local));
         // The answer comes from the address that the client has sent to.

@@ -320,7 +320,14 @@ fn bytes(length: usize) -> Vec<u8> {
 
 fn shared(worker: &Rc<Worker>, protocol: Scripted) -> Rc<SharedConnection<Scripted>> {
     let client = SocketAddr::from(([192, 0, 2, 1], 50_000));
-    let facts = ConnectionFacts { client, tls: None, ja4: None, client_certificate: None, health: None, alt_svc: None };
+    let facts = ConnectionFacts {
+        client,
+        tls: None,
+        ja4: None,
+        client_certificate: None,
+        health: None,
+        alt_svc: None,
+    };
     Rc::new(SharedConnection::new(Rc::clone(worker), facts, OutletKind::Plain, protocol))
 }
 

@@ -93,6 +93,7 @@ class Client(QuicConnectionProtocol):
         transport, _ = await loop.create_datagram_endpoint(lambda: Relay(self), sock=sock)
         self._transport = transport
         old.close()
+        self._quic.send_ping(7)
         self.transmit()
 
 

@@ -24,7 +24,7 @@ fn files_heads_ranges_and_errors_come_as_over_tcp() {
 
     let logged = server.logged("/clip.mp4");
     assert_eq!((&logged["protocol"], &logged["outlet"]), (&"h3".into(), &"quic".into()));
-    assert_eq!((&logged["tls_version"], logged["status"].as_u64()), (&"TLSv1.3".into(), Some(200)));
+    assert_eq!((&logged["tls"]["version"], logged["status"].as_u64()), (&"TLSv1.3".into(), Some(200)));
     server.counted("penstock_http_connections_total", &["version=\"h3\""], 1.0);
     server.counted("penstock_http_requests_total", &["version=\"h3\""], 4.0);
     server.counted("penstock_http3_streams", &[], 0.0);
@@ -93,7 +93,7 @@ fn a_client_that_stops_a_response_is_logged_and_its_connection_goes_on() {
     let exchange = fetch(&server, "stop=100000", &["GET /long.mp4", "GET /small.txt"]);
     assert_eq!(&*exchange.responses[1].content, b"hello");
     let logged = server.logged("/long.mp4");
-    assert_eq!(logged["short"], "client_closed");
+    assert_eq!(logged["outcome"], "client_closed");
     assert!(logged["body_bytes"].as_u64().unwrap() < 30_000_000);
     server.counted("penstock_http3_resets_total", &["cause=\"client\""], 1.0);
 }
