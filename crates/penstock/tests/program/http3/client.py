@@ -3,7 +3,7 @@
 Environment: OPTIONS, a list divided by spaces:
   name=HOST        server name and authority
   at_once          all requests at once, on one connection
-  rebind=BYTES     another source port after so many bytes of content
+  rebind=N         another source port before request N
   key_update=BYTES another generation of keys after so many bytes
   stop=BYTES       stops the first stream after so many bytes
   session=FILE     keeps the session ticket in a file, and resumes with the one that is there
@@ -72,8 +72,6 @@ class Client(QuicConnectionProtocol):
             elif isinstance(http, DataReceived):
                 response[1] += http.data
                 self.total += len(http.data)
-            if self.reached("rebind"):
-                asyncio.ensure_future(self.rebind())
             if self.reached("key_update"):
                 self._quic.request_key_update()
             if self.reached("stop"):
@@ -124,6 +122,8 @@ async def main():
         pending = []
         for number, (method, path, *body) in enumerate(requests):
             body = open(body[0], "rb").read() if body else None
+            if options.get("rebind") == str(number):
+                await client.rebind()
             priority = options.get("priority", "")
             priority = priority.split(":")[1] if priority.startswith(f"{number}:") else None
             done = client.request(method, path, body, priority)
