@@ -59,14 +59,18 @@ pub use handle::{Audience, handle, handle_rejected};
 pub use health::HealthCheck;
 pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
 pub use nodes::PeerService;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use nodes::fuzz_peer_fields;
 pub use nodes::locate;
-pub use nodes::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, PurgedNodes};
-pub use nodes::{purge_cluster, repeat_missed_purges};
+pub use nodes::{PurgeFailure, PurgeOrder, PurgeTarget, Purged, PurgedNodes};
+pub use nodes::{catch_up, purge_cluster, repeat_missed_purges};
 pub use object::StoredObject;
 #[doc(hidden)]
-pub use object::{contents, fuzz_description, fuzz_origin_response};
+pub use object::contents;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub use object::{fuzz_description, fuzz_origin_response};
 pub use origins::{Fetched, LocalFuture, OriginBody, Origins, PeerObject};
 pub use peers::{Peer, PeerOutcome, PeerStatus, Peers};
 pub use pipeline::{Handled, Refusal, RequestBody};

@@ -156,10 +156,16 @@ impl ChunkSource {
 impl Response {
     /// A page that says no more than its status.
     pub(crate) fn page(status: Status) -> Self {
-        let mut head = ResponseHead::new(status.code());
+        let mut response = Self::text(status.body_text().to_owned());
+        response.head.status = status.code();
+        response
+    }
+
+    /// 200 with a text.
+    pub(crate) fn text(text: String) -> Self {
+        let mut head = ResponseHead::new(Status::Ok.code());
         head.fields.field("Content-Type", "text/plain; charset=utf-8");
-        let text = status.body_text().as_bytes();
-        Self { head, body: Body::Part(Part::Owned(text.to_vec())), cache_status: None }
+        Self { head, body: Body::Part(Part::Owned(text.into_bytes())), cache_status: None }
     }
 
     /// Leaves out the content, whose length stays in the head (RFC 9110 §9.3.2).

@@ -1,11 +1,13 @@
 //! The work of the fleet's thread: it connects, follows the stream of purges, and renews what this edge shares.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use penstock_sys::lock::Unpoisoned;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+use crate::census::Census;
 use crate::connect::{StoreAddress, StoreLogin, connect};
 use crate::counters::Operation;
 use crate::edges::Edges;
@@ -59,11 +61,11 @@ impl Milestones {
     /// Waits until `is_done`; returns what was reached by then or after `patience`.
     pub(crate) fn wait(&self, patience: Duration, is_done: impl Fn(&Reached) -> bool) -> Reached {
         let waited = self.changed.wait_timeout_while(self.lock(), patience, |reached| !is_done(reached));
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        *waited.unpoisoned().0
     }
 
     fn lock(&self) -> MutexGuard<'_, Reached> {
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reached.lock().unpoisoned()
     }
 }
 
@@ -74,6 +76,7 @@ pub(crate) struct Parts {
     pub(crate) tickets: Arc<SharedTickets>,
     pub(crate) strikes: Arc<FleetStrikes>,
     pub(crate) edges: Arc<Edges>,
+    pub(crate) census: Census,
     pub(crate) milestones: Milestones,
 }
 
@@ -162,6 +165,7 @@ async fn rounds(parts: &Parts, intervals: Intervals, outage: &mut Outage) -> Los
             let compared = parts.tickets.round().await;
             parts.purges.write_own().await;
             renew(parts).await;
+            parts.census.round().await;
             let nodes = parts.edges.tell_nodes().await;
             parts.milestones.note(|reached| {
                 reached.tickets |= compared;
@@ -175,7 +179,7 @@ async fn rounds(parts: &Parts, intervals: Intervals, outage: &mut Outage) -> Los
 /// what an emptied store loses.
 async fn begin_again(parts: &Parts) {
     tracing::debug!("fleet: the purges and the list of edges in the store are written anew");
-    let names = [parts.purges.names().as_slice(), &[parts.edges.list_name()]].concat();
+    let names = [parts.purges.names().as_slice(), &[parts.edges.list_name(), Census::list_name()]].concat();
     parts.link.remove(Operation::PurgeRead, &names).await;
 }
 

@@ -39,12 +39,14 @@ pub mod types;
 pub mod uri;
 
 mod digits;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod list;
 mod rejection;
 mod xml_duration;
 
 pub use encoding::Encoding;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_fields, fuzz_manifest, fuzz_request_head, fuzz_url};
 pub use limits::HeadLimits;

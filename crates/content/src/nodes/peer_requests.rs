@@ -3,6 +3,7 @@
 //! They come on a listener of their own, whose clients have shown a certificate of the cluster's authority. What
 //! `penstock-` fields say is believed there and nowhere else.
 
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
 
 use std::rc::Rc;
@@ -17,6 +18,7 @@ use crate::cached::{LookupResult, find_fresh};
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fill::slices_of;
+use crate::nodes::catch_up::missed_by;
 use crate::nodes::purge_cluster::learn_missed;
 use crate::nodes::purge_fields::{missing_nodes, pattern, value};
 use crate::peers::peer_fields as fields;
@@ -49,7 +51,12 @@ pub(crate) async fn respond_to_peer(
     let exchange = Exchange::new(context, client, None);
     let request = client.head;
     let mut response = match (request.method(), value(request, fields::SITE)) {
-        (Method::Get, None) if request.raw_path() == ALIVE => Response::no_content(),
+        (Method::Get, None) if request.raw_path() == ALIVE => {
+            match value(request, fields::PURGES_OF).and_then(fields::unescape) {
+                Some(node) => Response::text(missed_by(&node, service.store, service.peers)),
+                None => Response::no_content(),
+            }
+        }
         (Method::Get | Method::Head, Some(site)) => object(exchange, service, site).await,
         (Method::Other(_), Some(site)) => forget(&exchange, service, site),
         (Method::Other(_), None) if value(request, fields::PURGE).is_some() => {

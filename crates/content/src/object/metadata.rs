@@ -1,5 +1,6 @@
 //! The metadata of an object: the head of the response it came with, and until when it is fresh.
 
+#[cfg(feature = "fuzz")]
 pub(crate) mod fuzz;
 mod head;
 mod packed_lines;
@@ -13,7 +14,7 @@ mod weight;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use once_cell::race::OnceBox;
 use penstock_config::limits;

@@ -1,7 +1,7 @@
 //! Bodies of fuzz targets: metadata from an origin's response, and metadata from an earlier process.
 
 use std::sync::OnceLock;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use penstock_cache::Describe;
 use penstock_config::{HttpOrigin, SiteCache};
@@ -12,7 +12,7 @@ use penstock_http::caching::is_of_connection;
 use super::head::NOT_PASSED_ON;
 use super::{
     Arc, BodyKind, CacheRequest, Duration, Freshness, HttpSite, Instant, ObjectMetadata, OriginBody, Storage,
-    StoredObject, SystemTime,
+    StoredObject,
 };
 
 const KEY: [u8; 16] = [9; 16];
