@@ -13,4 +13,25 @@ mod protocol;
 mod request;
 mod session;
 
+use std::io;
+use std::net::UdpSocket;
+use std::rc::Rc;
+
+use penstock_http3::IdKey;
+
+use crate::worker::{Listening, Worker};
+
 pub(crate) use endpoint::Endpoint;
+
+/// The endpoint of a listener on one worker. All workers share `key`.
+///
+/// # Errors
+/// The runtime cannot watch the socket.
+pub(crate) fn endpoint(
+    worker: &Rc<Worker>,
+    socket: &UdpSocket,
+    listening: Listening,
+    key: IdKey,
+) -> io::Result<Rc<Endpoint>> {
+    Endpoint::new(worker, socket, listening, key, |admitted| Box::pin(session::serve(admitted)))
+}

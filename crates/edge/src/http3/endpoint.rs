@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,9 +21,7 @@ use tokio::io::Interest;
 use tokio::sync::Notify;
 
 use super::inbox::Inbox;
-use super::link::Link;
 use super::outbox::Outbox;
-use super::session;
 use crate::metrics::Refusal;
 use crate::settings::Settings;
 use crate::worker::{Listening, Presence, Worker};
@@ -37,6 +36,8 @@ pub(crate) struct Endpoint {
     listening: RefCell<Listening>,
     local: SocketAddr,
     key: IdKey,
+    /// Makes the task of a connection.
+    serve: fn(Box<Admitted>) -> Serving,
     /// The number of this worker, and of all workers.
     place: (u16, u16),
     config: RefCell<Option<(Arc<Acceptor>, QuicConfig)>>,
@@ -54,10 +55,16 @@ struct Answers {
     count: u32,
 }
 
+/// The task of a connection.
+pub(super) type Serving = Pin<Box<dyn Future<Output = ()>>>;
+
 /// A connection that begins, with its places among those that are bounded.
 pub(super) struct Admitted {
+    pub(super) endpoint: Rc<Endpoint>,
     pub(super) connection: ServerConnection,
-    pub(super) link: Link,
+    pub(super) inbox: Rc<Inbox>,
+    /// The ids by which datagrams find the inbox.
+    pub(super) ids: Vec<ConnectionId>,
     pub(super) acceptor: Arc<Acceptor>,
     pub(super) settings: Arc<Settings>,
     pub(super) client: SocketAddr,
@@ -72,11 +79,12 @@ impl Endpoint {
     ///
     /// # Errors
     /// The runtime cannot watch the socket.
-    pub(crate) fn new(
+    pub(super) fn new(
         worker: &Rc<Worker>,
         socket: &UdpSocket,
         listening: Listening,
         key: IdKey,
+        serve: fn(Box<Admitted>) -> Serving,
     ) -> io::Result<Rc<Self>> {
         let local = socket.local_addr()?;
         let socket = tokio::net::UdpSocket::from_std(socket.try_clone()?)?;
@@ -86,6 +94,7 @@ impl Endpoint {
             listening: RefCell::new(listening),
             local,
             key,
+            serve,
             place: worker.place(),
             config: RefCell::default(),
             connections: RefCell::default(),
@@ -231,8 +240,8 @@ impl Endpoint {
         match self.admit(initial, origin, path) {
             Some(admitted) => {
                 // A new inbox has space for one datagram.
-                admitted.link.inbox.add(datagram, path);
-                penstock_content::spawn(session::serve(Box::new(admitted)));
+                admitted.inbox.add(datagram, path);
+                penstock_content::spawn((self.serve)(Box::new(admitted)));
             }
             // The network of an address that is not proven may be innocent: proven ones have places beside it.
             None if origin.is_none() => self.retry(initial, path, now),
@@ -293,10 +302,21 @@ impl Endpoint {
         let inbox = Rc::new(Inbox::default());
         self.know(initial.destination, &inbox);
         self.know(id, &inbox);
-        let link = Link::new(self, inbox, vec![initial.destination, id]);
         let presence = Presence::enter(Rc::clone(worker), self.listening.borrow().id, place);
-        let client = path.client;
-        Some(Admitted { connection, link, acceptor, settings, client, presence, network, handshakes })
+        let (client, ids) = (path.client, vec![initial.destination, id]);
+        let endpoint = Rc::clone(self);
+        Some(Admitted {
+            endpoint,
+            connection,
+            inbox,
+            ids,
+            acceptor,
+            settings,
+            client,
+            presence,
+            network,
+            handshakes,
+        })
     }
 
     /// Calls `accept` with the settings of QUIC for this acceptor.

@@ -22,8 +22,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(endpoint: &Rc<Endpoint>, inbox: Rc<Inbox>, ids: Vec<ConnectionId>) -> Self {
-        Self { endpoint: Rc::clone(endpoint), inbox, unsent: None, sent: 0, ids }
+    pub(super) fn new(endpoint: Rc<Endpoint>, inbox: Rc<Inbox>, ids: Vec<ConnectionId>) -> Self {
+        Self { endpoint, inbox, unsent: None, sent: 0, ids }
     }
 
     /// Sends what the connection has, about `most` bytes. Returns whether there was anything.

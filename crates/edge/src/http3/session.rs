@@ -28,8 +28,19 @@ use crate::worker::{CountedHere, HandshakeInFlight, Worker};
 
 /// Performs the handshake, then serves requests until client or server ends the connection.
 pub(super) async fn serve(admitted: Box<Admitted>) {
-    let Admitted { mut connection, mut link, acceptor, settings, client, presence, network, handshakes } =
-        *admitted;
+    let Admitted {
+        endpoint,
+        mut connection,
+        inbox,
+        ids,
+        acceptor,
+        settings,
+        client,
+        presence,
+        network,
+        handshakes,
+    } = *admitted;
+    let mut link = Link::new(endpoint, inbox, ids);
     let worker = Rc::clone(&link.endpoint.worker);
     let in_flight = HandshakeInFlight::enter(&worker, true);
     let deadline = Instant::now() + settings.limits.handshake_deadline;

@@ -17,7 +17,7 @@ use tokio::time::timeout_at;
 
 use crate::accept::accept;
 use crate::clients::AcceptQueue;
-use crate::http3::Endpoint;
+use crate::http3::{self, Endpoint};
 use crate::metrics::Shard;
 use crate::server::sockets::ListenSocket;
 use crate::settings::Settings;
@@ -185,7 +185,7 @@ impl Listeners {
                             endpoint.0.set_listening(listening);
                             endpoint
                         }
-                        None => match Endpoint::new(worker, &socket, listening, common.id_key.clone()) {
+                        None => match http3::endpoint(worker, &socket, listening, common.id_key.clone()) {
                             Ok(endpoint) => {
                                 spawn_local(Rc::clone(&endpoint).receive());
                                 OpenEndpoint(endpoint)

@@ -15,12 +15,19 @@ pub(super) struct RawAddress {
     scope: u32,
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the constants are small")]
 const V4: u16 = libc::AF_INET as u16;
+#[expect(clippy::cast_possible_truncation, reason = "the constants are small")]
 const V6: u16 = libc::AF_INET6 as u16;
+
+#[expect(clippy::cast_possible_truncation, reason = "an address has few bytes")]
+const V4_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+#[expect(clippy::cast_possible_truncation, reason = "an address has few bytes")]
+const V6_BYTES: libc::socklen_t = size_of::<RawAddress>() as libc::socklen_t;
 
 impl RawAddress {
     /// Bytes of the longest address.
-    pub(super) const LENGTH: libc::socklen_t = size_of::<Self>() as libc::socklen_t;
+    pub(super) const LENGTH: libc::socklen_t = V6_BYTES;
 
     pub(super) fn of(address: SocketAddr) -> Self {
         let port = address.port().to_be_bytes();
@@ -40,7 +47,7 @@ impl RawAddress {
 
     /// Bytes that the system reads.
     pub(super) fn length(&self) -> libc::socklen_t {
-        if self.family == V4 { size_of::<libc::sockaddr_in>() as libc::socklen_t } else { Self::LENGTH }
+        if self.family == V4 { V4_BYTES } else { Self::LENGTH }
     }
 }
 

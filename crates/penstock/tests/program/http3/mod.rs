@@ -39,8 +39,6 @@ struct Response {
 struct Exchange {
     responses: Vec<Response>,
     resumed: bool,
-    /// The error code of CONNECTION_CLOSE, if that came.
-    ended: Option<u64>,
 }
 
 /// Sends requests (`METHOD PATH [FILE]`) on one connection to `localhost`, or to the `name=` of the options.
@@ -62,6 +60,5 @@ fn fetch(server: &Server, options: &str, requests: &[&str]) -> Exchange {
         let content = std::fs::read(format!("{}.{number}", out.display())).unwrap();
         Response { status: status.to_owned(), fields, content }
     });
-    let (resumed, ended) = (session["resumed"] == true, session["ended"].as_u64());
-    Exchange { responses: responses.collect(), resumed, ended }
+    Exchange { responses: responses.collect(), resumed: session["resumed"] == true }
 }
