@@ -89,15 +89,23 @@ struct Session {
     /// Set if the client has acknowledged all responses as well.
     idle: Option<IdleEntry>,
     holds_memory: bool,
-    /// Whether the connection is to end after its requests, and since when the client knows.
-    is_ending: bool,
-    told: Option<Instant>,
+    goaway: Goaway,
     /// Whether the client opens no more streams.
     has_client_left: bool,
     /// When deadlines were last looked at.
     judged: Instant,
     /// What was counted of its packets.
     counted: [u64; 4],
+}
+
+/// How far the client was told that the connection ends after its requests (RFC 9114 §5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goaway {
+    None,
+    /// It is to be told.
+    Due,
+    /// It was told at that time.
+    Sent(Instant),
 }
 
 impl Session {
@@ -128,8 +136,7 @@ impl Session {
             is_quiet: false,
             idle: None,
             holds_memory: true,
-            is_ending: false,
-            told: None,
+            goaway: Goaway::None,
             has_client_left: false,
             judged: Instant::now(),
             counted: [0; 4],
@@ -289,7 +296,9 @@ impl Session {
         let is_whole = end || matches!(request, Incoming::Rejected { .. });
         let numbered = (self.requests, &self.settings);
         open(OpenedStream::new(&self.shared, stream, (request, is_whole), numbered, now));
-        self.is_ending |= self.requests >= self.settings.limits.requests_per_connection;
+        if self.requests >= self.settings.limits.requests_per_connection && self.goaway == Goaway::None {
+            self.goaway = Goaway::Due;
+        }
         Ok(())
     }
 
@@ -324,8 +333,8 @@ impl Session {
         }
         let shared = &self.shared;
         let mut state = shared.state.borrow_mut();
-        if self.is_ending && self.told.is_none() && state.protocol.connection.get_mut().announce_end() {
-            self.told = Some(now);
+        if self.goaway == Goaway::Due && state.protocol.connection.get_mut().announce_end() {
+            self.goaway = Goaway::Sent(now);
         }
         SCRATCH.with_borrow_mut(|scratch| {
             let mut round = Round { scratch, left: limits::HTTP3_TURN_BYTES };
@@ -347,7 +356,10 @@ impl Session {
         let mut connection = state.protocol.connection.borrow_mut();
         // A new connection has its first request answered: a client that got GOAWAY before would only connect again.
         let is_leaving = worker.is_draining() || (worker.is_leaving() && self.requests > 0);
-        self.is_ending |= is_leaving || connection.is_worn() || self.link.endpoint.is_closing();
+        let is_ending = is_leaving || connection.is_worn() || self.link.endpoint.is_closing();
+        if is_ending && self.goaway == Goaway::None {
+            self.goaway = Goaway::Due;
+        }
         if has_streams || !connection.is_idle() {
             (self.idle, self.is_quiet) = (None, false);
             self.idle_since = Instant::now();
@@ -362,10 +374,13 @@ impl Session {
             self.idle = Some(worker.idle.enter());
             self.holds_memory = true;
         }
-        if self.is_ending && self.told.is_none() {
+        if self.goaway == Goaway::Due {
             self.shared.set_changed();
         }
-        let is_told = self.told.is_some_and(|told| told.elapsed() >= goaway_wait(worker, &connection));
+        let is_told = match self.goaway {
+            Goaway::Sent(at) => at.elapsed() >= goaway_wait(worker, &connection),
+            Goaway::None | Goaway::Due => false,
+        };
         self.link.unsent.is_none() && (self.has_client_left || is_told)
     }
 
@@ -379,7 +394,10 @@ impl Session {
         let check = Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS);
         let stalled = state.stall_left().map(|left| Instant::now() + left.min(check));
         let wait = goaway_wait(&self.shared.worker, &state.protocol.connection.borrow());
-        let told = self.told.filter(|_| self.idle.is_some()).map(|told| told + wait);
+        let told = match self.goaway {
+            Goaway::Sent(at) if self.idle.is_some() => Some(at + wait),
+            _ => None,
+        };
         let quic = state.protocol.connection.borrow().deadline();
         [idle, stalled, told, quic, self.train_due].into_iter().flatten().min()
     }
@@ -423,7 +441,7 @@ impl Session {
             () = goes_on => {}
             () = link.inbox.arrived() => {}
             _ = link.endpoint.outbox.socket().writable(), if link.unsent.is_some() => {}
-            () = shared.worker.phase_changed(), if !self.is_ending => {}
+            () = shared.worker.phase_changed(), if self.goaway == Goaway::None => {}
             () = evicted => {}
             () = until_deadline => {}
         }
