@@ -21,7 +21,7 @@ use crate::http3::{self, Endpoint};
 use crate::metrics::Shard;
 use crate::server::sockets::ListenSocket;
 use crate::settings::Settings;
-use crate::worker::{Common, Listening, Worker, report};
+use crate::worker::{AllWorkers, Listening, Worker, report};
 
 /// A command to a worker. The channel is unbounded, but only an operator's signals fill it.
 pub(crate) enum Command {
@@ -67,7 +67,7 @@ pub(crate) fn spawn(
     core: Option<usize>,
     shard: Arc<Shard>,
     first: Change,
-    common: Common,
+    common: AllWorkers,
 ) -> io::Result<(UnboundedSender<Command>, JoinHandle<()>)> {
     let (sender, commands) = unbounded_channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -96,7 +96,7 @@ async fn run(
     number: usize,
     shard: Arc<Shard>,
     first: Change,
-    common: Common,
+    common: AllWorkers,
     mut commands: UnboundedReceiver<Command>,
 ) {
     let worker = Rc::new(Worker::new(number, shard, Arc::clone(&first.settings), &common));
@@ -122,7 +122,7 @@ async fn run(
         _ = timeout_at(deadline.into(), worker.until_empty()) => {}
         () = stop_command(&mut commands) => {}
     }
-    worker.cut_responses().await;
+    worker.abort_responses().await;
 }
 
 /// Waits for the command to stop; pends forever if the channel is closed.
@@ -159,7 +159,7 @@ struct Accepting {
 }
 
 impl Listeners {
-    fn change(&mut self, worker: &Rc<Worker>, change: Change, common: &Common) {
+    fn change(&mut self, worker: &Rc<Worker>, change: Change, common: &AllWorkers) {
         worker.set_settings(change.settings, common.workers);
         let mut kept: Vec<(SocketAddr, OpenEndpoint)> = Vec::new();
         for address in change.closed {

@@ -19,7 +19,7 @@ use crate::worker::collect::Collector;
 
 /// State that all workers share.
 #[derive(Clone)]
-pub(crate) struct Common {
+pub(crate) struct AllWorkers {
     pub(crate) io: Arc<IoThreads>,
     pub(crate) compressed: Arc<CompressedManifests>,
     pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
@@ -37,7 +37,7 @@ pub(crate) struct Common {
     pub(crate) id_key: IdKey,
 }
 
-impl Common {
+impl AllWorkers {
     /// Empty state, and the I/O threads.
     ///
     /// # Errors
