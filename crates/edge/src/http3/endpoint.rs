@@ -15,6 +15,7 @@ use penstock_http3::{
     ConnectionId, Datagram, Http3Limits, IdKey, Initial, NetworkPath, QuicConfig, RetryOrigin,
     ServerConnection, version_negotiation,
 };
+use penstock_sys::CountGuard;
 use penstock_sys::udp::{Arrival, Inlet};
 use penstock_tls::Acceptor;
 use tokio::io::Interest;
@@ -24,7 +25,7 @@ use super::inbox::Inbox;
 use super::outbox::Outbox;
 use crate::metrics::Refusal;
 use crate::settings::Settings;
-use crate::worker::{Listening, Presence, Worker};
+use crate::worker::{Listening, Worker, WorkerConnection};
 
 /// Calls that receive before other tasks get their turn.
 const CALLS_PER_TURN: usize = 4;
@@ -68,7 +69,7 @@ pub(super) struct Admitted {
     pub(super) acceptor: Arc<Acceptor>,
     pub(super) settings: Arc<Settings>,
     pub(super) client: SocketAddr,
-    pub(super) presence: Presence,
+    pub(super) counted: CountGuard<WorkerConnection>,
     /// Among the connections of the client's network, and its handshakes.
     pub(super) network: NetworkEntry,
     pub(super) handshakes: NetworkEntry,
@@ -288,7 +289,7 @@ impl Endpoint {
             refused(Refusal::Network);
             return None;
         };
-        let Some(place) = worker.take_place() else {
+        let Some(open) = worker.try_count_connection() else {
             // The client sends its packet again. An idle connection has ended then, if there is one.
             worker.idle.evict_longest();
             refused(Refusal::Limit);
@@ -302,7 +303,7 @@ impl Endpoint {
         let inbox = Rc::new(Inbox::default());
         self.know(initial.destination, &inbox);
         self.know(id, &inbox);
-        let presence = Presence::enter(Rc::clone(worker), self.listening.borrow().id, place);
+        let counted = WorkerConnection::count(worker, self.listening.borrow().id, open);
         let (client, ids) = (path.client, vec![initial.destination, id]);
         let endpoint = Rc::clone(self);
         Some(Admitted {
@@ -313,7 +314,7 @@ impl Endpoint {
             acceptor,
             settings,
             client,
-            presence,
+            counted,
             network,
             handshakes,
         })

@@ -24,7 +24,7 @@ use crate::carrier::{
 };
 use crate::clients::IdleEntry;
 use crate::metrics::{HttpLabel, OutletKind, Refusal, ShortReason};
-use crate::worker::{CountedHere, HandshakeInFlight, Worker};
+use crate::worker::{LocalSettings, Worker};
 
 /// Performs the handshake, then serves requests until client or server ends the connection.
 pub(super) async fn serve(admitted: Box<Admitted>) {
@@ -36,13 +36,13 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
         acceptor,
         settings,
         client,
-        presence,
+        counted,
         network,
         handshakes,
     } = *admitted;
     let mut link = Link::new(endpoint, inbox, ids);
     let worker = Rc::clone(&link.endpoint.worker);
-    let in_flight = HandshakeInFlight::enter(&worker, true);
+    let in_flight = worker.handshakes.enter();
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     // Boxed, and dropped before the first request: a connection must not carry its handshake.
     let shaking = Box::pin(handshake(&mut link, &mut connection, &worker, &acceptor, (client, deadline)));
@@ -54,7 +54,7 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
         let session = Session::new(link, &worker, Http3::new(connection), negotiated, client);
         Box::pin(session.run()).await;
     }
-    drop((network, presence));
+    drop((network, counted));
 }
 
 /// How long an idle connection keeps memory for the next requests.
@@ -77,7 +77,7 @@ struct End(u64);
 struct Session {
     link: Link,
     shared: Rc<SharedConnection<Http3>>,
-    settings: CountedHere,
+    settings: LocalSettings,
     requests: u64,
     stalled: StallClock,
     /// When content leaves that does not fill a train.
@@ -359,6 +359,8 @@ impl Session {
         let is_ending = is_leaving || connection.is_worn() || self.link.endpoint.is_closing();
         if is_ending && self.goaway == Goaway::None {
             self.goaway = Goaway::Due;
+            // Sent at once, or when the client has made space for it.
+            self.shared.set_changed();
         }
         if has_streams || !connection.is_idle() {
             (self.idle, self.is_quiet) = (None, false);
@@ -373,9 +375,6 @@ impl Session {
         if self.idle.is_none() {
             self.idle = Some(worker.idle.enter());
             self.holds_memory = true;
-        }
-        if self.goaway == Goaway::Due {
-            self.shared.set_changed();
         }
         let is_told = match self.goaway {
             Goaway::Sent(at) => at.elapsed() >= goaway_wait(worker, &connection),
