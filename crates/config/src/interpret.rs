@@ -53,7 +53,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let user = root.user.as_ref().and_then(|text| user(text, reader));
     let tls = tls::tls(root.tls.as_ref(), reader);
     let admin = admin::admin(root.admin.as_ref(), reader);
-    let (listeners, mut addresses) = listeners::listeners(root, admin.as_ref(), reader);
+    let (listeners, mut addresses) = listeners::listeners(root, admin.as_ref(), tls.newest, reader);
     let cluster = cluster::cluster(root.cluster.as_ref(), root.fleet.is_some(), &mut addresses, reader);
     let fleet = fleet::fleet(root.fleet.as_ref(), &listeners, reader);
     fleet::require(&tls, root.tls.as_ref(), root.fleet.is_some(), reader);

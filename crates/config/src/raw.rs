@@ -54,8 +54,8 @@ section! {
         address: Text, "IP:port", "required";
         /// HTTPS; without it plain HTTP.
         tls: Text, "`true`, `false`", "false";
-        /// Versions of HTTP: `h1` is HTTP/1.0 and HTTP/1.1, `h2` HTTP/2. A client of HTTPS agrees on one by ALPN, and the server prefers HTTP/2. On plain HTTP a client of HTTP/2 has to know that it is spoken; see [http2.md](http2.md).
-        protocols: Texts, "list of `h1`, `h2`", "both with `tls: true`, otherwise `[h1]`";
+        /// Versions of HTTP: `h1` is HTTP/1.0 and HTTP/1.1, `h2` HTTP/2. A client of HTTPS agrees on one by ALPN, and the server prefers HTTP/2. On plain HTTP a client of HTTP/2 has to know that it is spoken; see [http2.md](http2.md). `h3` is HTTP/3 over UDP, with `tls: true` and beside `h1` or `h2`; see [http3.md](http3.md).
+        protocols: Texts, "list of `h1`, `h2`, `h3`", "h1 and h2 with `tls: true`, otherwise `[h1]`";
         /// SO_SNDBUF; 0 leaves it to the kernel's autotuning.
         send_buffer: Text, "size", "0";
         /// SO_RCVBUF; 0 leaves it to the kernel's autotuning.

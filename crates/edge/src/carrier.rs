@@ -1,11 +1,13 @@
 //! One request and its response on a connection or stream: receiving the body, sending, recording.
 
+mod alternative;
 mod drive;
 mod multiplexer;
 mod record;
 mod streams;
 mod upload;
 
+pub(crate) use alternative::{alternative, name_alternative};
 pub(crate) use drive::{Carrier, Sent, drive, send};
 pub(crate) use multiplexer::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead, StreamRequestHead};
 pub(crate) use record::{Answered, CarriedBy, record, record_refusal};

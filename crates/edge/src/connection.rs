@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     pub(crate) purpose: Purpose,
     /// The path of health checks on that listener.
     pub(crate) health: Option<Arc<str>>,
+    /// Where the same is served over HTTP/3.
+    pub(crate) alt_svc: Option<Arc<str>>,
     /// The body of the request that is being answered, until its end has been read.
     pub(crate) body: Option<BodyDecoder>,
     /// An upload that goes on while its response is sent, for the carrier of the response.
@@ -116,6 +118,7 @@ impl Connection {
             versions: HttpVersions::H1,
             purpose: Purpose::Clients,
             health: None,
+            alt_svc: None,
             body: None,
             upload: None,
             requests: 0,

@@ -15,7 +15,9 @@ use penstock_http2::PREFACE;
 use penstock_sys::end_of_round;
 use tokio::task::coop::consume_budget;
 
-use crate::carrier::{Answered, BoundedBody, CarriedBy, Sent, drive, record, record_refusal};
+use crate::carrier::{
+    Answered, BoundedBody, CarriedBy, Sent, drive, name_alternative, record, record_refusal,
+};
 use crate::clients::IdleEntry;
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE, Unacknowledged};
 use crate::metrics::{HttpLabel, Refusal, ShortReason};
@@ -176,7 +178,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     let started = Instant::now();
     let parsed = came.and_then(|head| parse(connection, head, settings));
     let worker = Rc::clone(&connection.worker);
-    let (response, site, early, may_stay, share) = match &parsed {
+    let (mut response, site, early, may_stay, share) = match &parsed {
         Ok(request) => {
             let head_bytes = came.map_or(0, <[u8]>::len);
             let Some(early) = judge_early(connection, request, head_bytes).await else { return false };
@@ -201,6 +203,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
             (handle_rejected(&worker.content, *rejection, false), None, false, !rejection.close, None)
         }
     };
+    name_alternative(&mut response.head.fields, connection.alt_svc.as_deref());
     let (status, cache) = (response.head.status, response.cache_status.map(CacheStatus::label));
     let version = parsed.as_ref().map_or(HttpVersion::Http11, Request::version);
     let sent = respond(connection, response, version, may_stay, settings).await;

@@ -134,6 +134,7 @@ impl Session {
             ja4: connection.ja4,
             client_certificate: connection.client_certificate.clone(),
             health: connection.health.clone(),
+            alt_svc: connection.alt_svc.clone(),
         };
         let (worker, protocol) = (Rc::clone(&connection.worker), Http2::new(&settings.http2));
         let shared = Rc::new(SharedConnection::new(worker, facts, connection.outlet_kind(), protocol));

@@ -24,6 +24,7 @@ mod connection;
 mod fleet;
 mod http1;
 mod http2;
+mod http3;
 mod server;
 mod settings;
 mod tls;

@@ -24,6 +24,7 @@ use crate::access_log::AccessLog;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
 use crate::background::{Purger, Reach};
+use crate::carrier::alternative;
 use crate::clients::ConnectionCount;
 use crate::fleet;
 use crate::fleet::Membership;
@@ -451,9 +452,14 @@ fn open_everywhere(
     metrics: &Metrics,
     openings: &mut [Vec<Opened>],
 ) -> Result<Bound, StartError> {
-    let OpenedSockets { address, of_workers } = given.open_tcp(written, openings.len(), is_new)?;
-    let sockets: Vec<ListenSocket> = of_workers.iter().flatten().cloned().collect();
+    let OpenedSockets { address, mut of_workers } = given.open_tcp(written, openings.len(), is_new)?;
+    let mut sockets: Vec<ListenSocket> = of_workers.iter().flatten().cloned().collect();
     let paced_low_water = paced_low_water(&sockets, written.socket.unsent_low_water.unwrap_or(0));
+    if written.protocols.h3 {
+        let udp = given.open_udp(address, openings.len(), is_new)?;
+        sockets.extend(udp.iter().flatten().cloned());
+        of_workers.iter_mut().zip(udp).for_each(|(of_worker, udp)| of_worker.extend(udp));
+    }
     let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
     let id = metrics.listener(&address.to_string(), protocol);
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
@@ -462,8 +468,18 @@ fn open_everywhere(
         for socket in sockets {
             // Each worker counts references of its own.
             let health = written.health.as_deref().map(Arc::from);
-            let listening =
-                Listening { id, tls, versions, proxy_protocol, purpose, health, paced_low_water, backlog };
+            let alt_svc = versions.h3.then(|| alternative(address.port()));
+            let listening = Listening {
+                id,
+                tls,
+                versions,
+                proxy_protocol,
+                purpose,
+                health,
+                alt_svc,
+                paced_low_water,
+                backlog,
+            };
             opened.push(Opened { address, socket, listening });
         }
     }

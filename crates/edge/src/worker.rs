@@ -96,6 +96,8 @@ pub(crate) struct Listening {
     pub(crate) purpose: Purpose,
     /// The path of health checks.
     pub(crate) health: Option<Arc<str>>,
+    /// Where the same is served over HTTP/3 (`Alt-Svc`, RFC 7838).
+    pub(crate) alt_svc: Option<Arc<str>>,
     /// `TCP_NOTSENT_LOWAT` in bytes, 0 for the system's, if the congestion control paces.
     pub(crate) paced_low_water: Option<u32>,
     /// Connections that wait to be accepted, at most, less one.
@@ -223,6 +225,18 @@ impl Worker {
     /// Whether the limit of handshakes in flight is reached.
     pub(crate) fn is_full_of_handshakes(&self) -> bool {
         self.handshakes.get() >= self.settings.borrow().limits.handshakes_in_flight
+    }
+
+    /// Whether so many handshakes are in flight that clients of QUIC have to prove their addresses first.
+    pub(crate) fn wants_retry(&self) -> bool {
+        let most = self.settings.borrow().limits.handshakes_in_flight;
+        self.handshakes.get() >= most.saturating_mul(limits::RETRY_PERCENT) / 100
+    }
+
+    /// The number of this worker and of all workers.
+    pub(crate) fn place(&self) -> (u16, u16) {
+        let bounded = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        (bounded(self.number), bounded(self.workers))
     }
 
     /// The handshakes that one client network may have in flight on this worker; zero is no limit. A network never holds

@@ -54,6 +54,6 @@ pub use event::{StreamEvent, StreamId};
 #[doc(hidden)]
 pub use fuzz::{fuzz_h2_frames, fuzz_h2_sequence, fuzz_hpack};
 pub use limits::{FloodLimits, Http2Limits};
-pub use priority::Priority;
-pub use request_head::RequestHead;
+pub use priority::{Priority, PriorityParameters};
+pub use request_head::{HeadFault, RequestHead};
 pub use streams::Outgoing;

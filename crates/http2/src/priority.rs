@@ -25,9 +25,11 @@ impl Default for Priority {
 
 /// What a client said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PriorityParameters {
-    pub(crate) urgency: Option<u8>,
-    pub(crate) incremental: bool,
+pub struct PriorityParameters {
+    /// 0 to 7; `None` if it said nothing.
+    pub urgency: Option<u8>,
+    /// Whether it can use parts of the response.
+    pub incremental: bool,
 }
 
 impl PriorityParameters {
@@ -46,7 +48,7 @@ impl PriorityParameters {
     }
 
     /// The parameters of one field.
-    pub(crate) fn parse(field: &[u8]) -> Self {
+    pub fn parse(field: &[u8]) -> Self {
         let mut parameters = Self::default();
         parameters.read(field);
         parameters

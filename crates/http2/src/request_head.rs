@@ -5,7 +5,11 @@ mod builder;
 use std::ops::Range;
 use std::rc::Rc;
 
-pub(crate) use builder::{FieldSection, HeadBuilder, HeadFault};
+pub use builder::HeadFault;
+pub(crate) use builder::{FieldSection, HeadBuilder};
+
+use crate::limits::Http2Limits;
+use crate::priority::PriorityParameters;
 
 /// A request head that passed every check of RFC 9113 §8.2 and §8.3. A clone shares its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +39,22 @@ impl CommonHead {
 }
 
 impl RequestHead {
+    /// The head of a request with these fields, and the priority that they ask for. The rules of HTTP/3 are the same (RFC 9114
+    /// §4.2, §4.3).
+    ///
+    /// # Errors
+    /// See [`HeadFault`].
+    pub fn from_fields<'f>(
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        limits: &Http2Limits,
+    ) -> Result<(Self, PriorityParameters), HeadFault> {
+        let mut builder = HeadBuilder::new(FieldSection::Head, limits);
+        for (name, value) in fields {
+            builder.field(name, value);
+        }
+        builder.into_head()
+    }
+
     /// The same head with another path, which was checked.
     pub(crate) fn with_path(&self, path: &str) -> Self {
         let path = if path == &*self.path { Rc::clone(&self.path) } else { path.into() };

@@ -80,6 +80,8 @@ labels! {
         H1 = "h1",
         /// HTTP/2.
         H2 = "h2",
+        /// HTTP/3.
+        H3 = "h3",
     }
 }
 
@@ -416,6 +418,8 @@ labels! {
         UserSpace = "user_space",
         /// TLS records sealed by the kernel.
         Kernel = "kernel",
+        /// Packets of QUIC sealed by this process.
+        Quic = "quic",
     }
 }
 

@@ -64,4 +64,4 @@ pub use readings::{
 };
 pub use reference::reference;
 pub use registry::Metrics;
-pub use shard::Shard;
+pub use shard::{QuicPackets, Shard};

@@ -2,6 +2,7 @@
 
 mod handshakes;
 mod http2;
+mod http3;
 
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::labels::{
 use crate::limits;
 
 pub(crate) use http2::Http2Counters;
+pub(crate) use http3::Http3Counters;
+pub use http3::QuicPackets;
 
 /// The counters of one worker.
 ///
@@ -51,6 +54,7 @@ pub struct Shard {
     pub(crate) requests_by_version: [Counter; HttpLabel::ALL.len()],
     pub(crate) connections_by_version: [Counter; HttpLabel::ALL.len()],
     pub(crate) http2: Http2Counters,
+    pub(crate) http3: Http3Counters,
     pub(crate) rejections: CounterVec<&'static str>,
     pub(crate) request_time: Histogram,
     pub(crate) first_byte_time: Histogram,
@@ -122,6 +126,7 @@ impl Shard {
             requests_by_version: Default::default(),
             connections_by_version: Default::default(),
             http2: Http2Counters::default(),
+            http3: Http3Counters::default(),
             rejections: CounterVec::default(),
             request_time: Histogram::default(),
             first_byte_time: Histogram::default(),

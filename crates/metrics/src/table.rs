@@ -10,6 +10,7 @@ mod extensions;
 mod files;
 mod fleet;
 mod http2;
+mod http3;
 mod keys;
 mod live;
 mod process;
@@ -41,6 +42,7 @@ pub(crate) static TABLE: &[Section] = &[
     Section { title: "Fleet", metrics: fleet::METRICS },
     Section { title: "Requests", metrics: requests::METRICS },
     Section { title: "HTTP/2", metrics: http2::METRICS },
+    Section { title: "HTTP/3", metrics: http3::METRICS },
     Section { title: "Bytes out", metrics: egress::METRICS },
     Section { title: "Files", metrics: files::METRICS },
     Section { title: "Cache and origins", metrics: cache::METRICS },

@@ -15,7 +15,7 @@ use crate::metric::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
     CertificateExpiry, Direction, FileCounts, HandshakeFacts, HttpLabel, LastResponse, ListenerId, LogLoss,
-    Method, Metrics, OutletKind, Protocol, Readings, Refusal, ReloadOutcome, Shard, ShortReason,
+    Method, Metrics, OutletKind, Protocol, QuicPackets, Readings, Refusal, ReloadOutcome, Shard, ShortReason,
     StapleReading, TicketKeysReading, TicketOutcome, Timing, limits,
 };
 
@@ -61,6 +61,14 @@ fn count_all(shard: &Shard, listener: ListenerId) {
     shard.stream_refused("streams");
     shard.stalled(3);
     shard.http2_error("ping_flood");
+    shard.http3_stream_opened();
+    shard.http3_stream_opened();
+    shard.http3_stream_closed();
+    shard.http3_stream_reset("client");
+    shard.quic_ended("idle");
+    shard.quic_answered("retry");
+    shard.quic_dropped("inbox");
+    shard.quic_packets(&QuicPackets { received: 1, sent: 2, lost: 3, migrations: 4 });
     shard.cached("hit");
     shard.signed_url("accepted");
     shard.manifest("hls");
@@ -199,6 +207,15 @@ fn the_counters_of_all_workers_are_summed() {
         ("penstock_http2_streams_refused_total", &[("reason", "streams")], 2.0),
         ("penstock_http2_flow_control_stalls_total", &[], 6.0),
         ("penstock_http2_connection_errors_total", &[("reason", "ping_flood")], 2.0),
+        ("penstock_http3_streams", &[], 2.0),
+        ("penstock_http3_resets_total", &[("cause", "client")], 2.0),
+        ("penstock_quic_connection_ends_total", &[("reason", "idle")], 2.0),
+        ("penstock_quic_answered_datagrams_total", &[("answer", "retry")], 2.0),
+        ("penstock_quic_dropped_datagrams_total", &[("reason", "inbox")], 2.0),
+        ("penstock_quic_packets_received_total", &[], 2.0),
+        ("penstock_quic_packets_sent_total", &[], 4.0),
+        ("penstock_quic_packets_lost_total", &[], 6.0),
+        ("penstock_quic_migrations_total", &[], 8.0),
         ("penstock_request_seconds_count", &[], 4.0),
         ("penstock_request_seconds_sum", &[], 4.00001),
         ("penstock_time_to_first_byte_seconds_count", &[], 2.0),

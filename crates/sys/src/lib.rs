@@ -24,6 +24,7 @@ pub mod send;
 pub mod socket;
 pub mod ssl;
 pub mod traffic;
+pub mod udp;
 pub mod watch;
 
 pub use closing::{CLOSING_SOCKETS_MAX, close_together};

@@ -13,6 +13,7 @@ mod sessions;
 mod steps;
 mod stopwatch;
 mod suites;
+mod suspension;
 mod ticket_key;
 mod tickets;
 
@@ -44,6 +45,7 @@ pub use suites::{
     has_aead_cipher, set_signing_preferences, set_tls12_suites, set_tls12_suites_of_context,
     set_tls13_suites, set_tls13_suites_of_context,
 };
+pub use suspension::{Suspension, is_quic, refuse_early_data, suspension};
 pub use ticket_key::{FoundKey, TICKET_NAME_BYTES, TicketKey, TicketKeyLookup, TicketKeys, TicketNotes};
 pub use tickets::{set_session_lifetime, set_ticket_keys};
 

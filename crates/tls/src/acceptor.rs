@@ -23,6 +23,9 @@ use crate::signing;
 pub struct Acceptor {
     context: SslContext,
     certificate_store: Arc<CertificateStore>,
+    selector: Arc<ContextSelector>,
+    /// Settings of contexts for QUIC, without certificates.
+    quic_settings: AcceptorSettings,
     client_hello_bytes_max: usize,
     session_storage: Option<SessionStorage>,
     early_data: Option<EarlyDataPolicy>,
@@ -47,12 +50,17 @@ impl Acceptor {
         let session_storage = settings.session_storage.clone();
         let early_data = settings.early_data.clone();
         let client_certificates = settings.client_certificates.clone();
-        let selector = ContextSelector::new(settings)?;
+        let quic_settings =
+            AcceptorSettings { certificates: Vec::new(), early_data: None, legacy: None, ..settings.clone() };
+        let selector = Arc::new(ContextSelector::new(settings)?);
         let certificate_store = Arc::clone(selector.certificate_store());
-        entry.set_select_certificate_callback(move |hello| selector.select(hello));
+        let selects = Arc::clone(&selector);
+        entry.set_select_certificate_callback(move |hello| selects.select(hello));
         Ok(Self {
             context: entry.build(),
             certificate_store,
+            selector,
+            quic_settings,
             client_hello_bytes_max,
             session_storage,
             early_data,
@@ -81,17 +89,30 @@ impl Acceptor {
     /// The library's state of a new connection.
     pub(crate) fn new_connection(&self, versions: HttpVersions) -> Result<Ssl, ErrorStack> {
         let mut ssl = Ssl::new(&self.context)?;
-        ssl::attach_notes(&mut ssl);
-        if let Some(notes) = ssl::notes(&ssl) {
+        self.prepare(&mut ssl, versions);
+        Ok(ssl)
+    }
+
+    /// Prepares the library's state of a new connection.
+    pub(crate) fn prepare(&self, ssl: &mut SslRef, versions: HttpVersions) {
+        ssl::attach_notes(ssl);
+        if let Some(notes) = ssl::notes(ssl) {
             notes.set_protocols(versions.bits());
         }
-        ssl::begin_client_hello(&mut ssl, self.client_hello_bytes_max);
-        signing::attach_progress(&mut ssl);
+        ssl::begin_client_hello(ssl, self.client_hello_bytes_max);
+        signing::attach_progress(ssl);
         if self.session_storage.is_some() {
-            session_store::attach_query(&mut ssl);
+            session_store::attach_query(ssl);
         }
-        ssl::shed_handshake_config(&mut ssl);
-        Ok(ssl)
+        ssl::shed_handshake_config(ssl);
+    }
+
+    pub(crate) fn selector(&self) -> Arc<ContextSelector> {
+        Arc::clone(&self.selector)
+    }
+
+    pub(crate) fn quic_settings(&self) -> &AcceptorSettings {
+        &self.quic_settings
     }
 
     /// The policy for early data.

@@ -7,26 +7,33 @@ pub struct HttpVersions {
     pub h1: bool,
     /// HTTP/2.
     pub h2: bool,
+    /// HTTP/3, over QUIC.
+    pub h3: bool,
 }
 
 impl HttpVersions {
     /// HTTP/1 alone.
-    pub const H1: Self = Self { h1: true, h2: false };
+    pub const H1: Self = Self { h1: true, h2: false, h3: false };
     /// HTTP/1 and HTTP/2.
-    pub const H1_AND_H2: Self = Self { h1: true, h2: true };
+    pub const H1_AND_H2: Self = Self { h1: true, h2: true, h3: false };
+    /// HTTP/3 alone.
+    pub const H3: Self = Self { h1: false, h2: false, h3: true };
 
     /// The versions as bits, for the library's callbacks.
     pub(crate) fn bits(self) -> u8 {
-        u8::from(self.h1) | u8::from(self.h2) << 1
+        u8::from(self.h1) | u8::from(self.h2) << 1 | u8::from(self.h3) << 2
     }
 
     pub(crate) fn of_bits(bits: u8) -> Self {
-        Self { h1: bits & 1 != 0, h2: bits & 2 != 0 }
+        Self { h1: bits & 1 != 0, h2: bits & 2 != 0, h3: bits & 4 != 0 }
     }
 }
 
 /// Name of HTTP/2 over TLS (RFC 9113 §3.2).
 pub(crate) const H2: &[u8] = b"h2";
+
+/// Name of HTTP/3 (RFC 9114 §3.1).
+const H3: &[u8] = b"h3";
 
 /// Decision about an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +55,7 @@ pub(crate) fn choose(offered: &[u8], spoken: HttpVersions) -> AlpnDecision<'_> {
     let mut foreign = false;
     for name in names(offered) {
         match name {
+            H3 if spoken.h3 => return AlpnDecision::Agreed(name),
             H2 if spoken.h2 => return AlpnDecision::Agreed(name),
             b"http/1.1" if spoken.h1 => h1 = Some(name),
             _ => {}
@@ -115,16 +123,25 @@ mod tests {
 
     #[test]
     fn a_listener_without_http_1_agrees_on_http_2_or_nothing() {
-        let spoken = HttpVersions { h1: false, h2: true };
+        let spoken = HttpVersions { h1: false, h2: true, h3: false };
         assert_eq!(choose(&list(&[b"http/1.1", H2]), spoken), AlpnDecision::Agreed(H2));
         assert_eq!(choose(&list(&[b"http/1.1"]), spoken), AlpnDecision::Foreign);
         assert_eq!(choose(&list(&[b"http/1.0"]), spoken), AlpnDecision::Foreign);
     }
 
     #[test]
+    fn http_3_is_agreed_on_over_quic_alone() {
+        assert_eq!(choose(&list(&[b"h3-29", H3]), HttpVersions::H3), AlpnDecision::Agreed(H3));
+        assert_eq!(choose(&list(&[H2, b"http/1.1"]), HttpVersions::H3), AlpnDecision::Foreign);
+        assert_eq!(choose(&list(&[b"hq-interop"]), HttpVersions::H3), AlpnDecision::Foreign);
+    }
+
+    #[test]
     fn the_versions_survive_their_bits() {
-        for (h1, h2) in [(false, true), (true, false), (true, true)] {
-            let versions = HttpVersions { h1, h2 };
+        for (h1, h2, h3) in
+            [(false, true, false), (true, false, true), (true, true, false), (false, false, true)]
+        {
+            let versions = HttpVersions { h1, h2, h3 };
             assert_eq!(HttpVersions::of_bits(versions.bits()), versions);
         }
     }

@@ -107,7 +107,8 @@ pub(crate) fn base_context(settings: &AcceptorSettings) -> Result<SslContextBuil
 /// the suite has been chosen.
 fn spoken(ssl: &SslRef) -> HttpVersions {
     let versions = ssl::notes(ssl).map_or(HttpVersions::H1, |notes| HttpVersions::of_bits(notes.protocols()));
-    HttpVersions { h2: versions.h2 && ssl::has_aead_cipher(ssl), ..versions }
+    let is_quic = ssl::is_quic(ssl);
+    HttpVersions { h2: versions.h2 && ssl::has_aead_cipher(ssl), h3: versions.h3 && is_quic, ..versions }
 }
 
 /// The context of connections that show this certificate.

@@ -63,7 +63,7 @@ impl ContextSelector {
             return Ok(());
         }
         if let Some(progress) = signing::progress(hello.ssl()).filter(|_| self.ja4) {
-            progress.note_ja4(hello.as_bytes());
+            progress.note_ja4(hello.as_bytes(), ssl::is_quic(hello.ssl()));
         }
         let find = |number: u16| hello.get_extension(number.into());
         let name = hello.servername(NameType::HOST_NAME);
@@ -97,6 +97,10 @@ impl ContextSelector {
         let ssl = hello.ssl_mut();
         let prepare = || {
             ssl.set_ssl_context(&context)?;
+            if ssl::is_quic(ssl) {
+                // The context of a certificate takes early data where TCP does.
+                ssl::refuse_early_data(ssl);
+            }
             ssl::set_session_context(ssl, &sessions)?;
             if let Some(groups) = groups {
                 ssl.set_curves_list(&groups::names(&groups))?;

@@ -64,7 +64,7 @@ pub fn fuzz_client_hello(input: &[u8]) {
     assert!(hello::offers_resumption(rest.get(), extension) || ticket.is_empty());
     assert!(hello::offers_resumption(rest.get(), |number| (number == 41).then_some(&[][..])));
 
-    if let Some(fingerprint) = Ja4::of(rest.get()) {
+    if let Some(fingerprint) = Ja4::of(rest.get(), false) {
         let text = fingerprint.as_str();
         assert!(text.len() == 36 && text.is_ascii(), "{text}");
     }

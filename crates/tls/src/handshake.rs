@@ -129,7 +129,8 @@ async fn drive(
                 continue;
             }
             ErrorCode::PENDING_CERTIFICATE | ErrorCode::WANT_PRIVATE_KEY_OPERATION => {
-                let (permit, duration) = limiter.acquire(socket, network).await.map_err(without_permit)?;
+                let (permit, duration) =
+                    limiter.acquire(Some(socket), network).await.map_err(without_permit)?;
                 timing.queued += duration;
                 paused_for(ongoing.ssl(), duration);
                 waited_for = Some(permit);

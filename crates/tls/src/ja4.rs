@@ -16,11 +16,11 @@ const LENGTH: usize = 10 + 1 + HASH_LENGTH + 1 + HASH_LENGTH;
 const HASH_LENGTH: usize = 12;
 
 impl Ja4 {
-    /// The fingerprint of a ClientHello over TCP: the message without its header. `None` if it is cut short.
-    pub fn of(hello: &[u8]) -> Option<Self> {
+    /// The fingerprint of a ClientHello over TCP or QUIC: the message without its header. `None` if it is cut short.
+    pub fn of(hello: &[u8], is_quic: bool) -> Option<Self> {
         let hello = HelloFields::read(hello)?;
         let mut readable = String::with_capacity(LENGTH);
-        readable.push('t');
+        readable.push(if is_quic { 'q' } else { 't' });
         readable.push_str(hello.version());
         readable.push(if hello.extension(SERVER_NAME).is_some() { 'd' } else { 'i' });
         readable.push_str(&format!("{:02}", hello.suites.len().min(99)));
@@ -212,7 +212,7 @@ mod tests {
     };
 
     fn ja4(made: &Made<'_>) -> String {
-        Ja4::of(&made.bytes()).unwrap().as_str().to_owned()
+        Ja4::of(&made.bytes(), false).unwrap().as_str().to_owned()
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
     fn a_hello_that_is_cut_anywhere_has_no_fingerprint_and_never_panics() {
         let whole = CHROME.bytes();
         for length in 0..whole.len() {
-            let cut = Ja4::of(&whole[..length]);
+            let cut = Ja4::of(&whole[..length], false);
             // Cut at the start of the extensions, it looks like a hello without any.
             assert!(cut.is_none() || cut.unwrap().as_str().contains("i1500"), "{length}: {cut:?}");
         }

@@ -251,8 +251,8 @@ impl HandshakeProgress {
     }
 
     /// Computes the fingerprint of the first ClientHello; later calls do nothing.
-    pub(crate) fn note_ja4(&self, hello: &[u8]) {
-        self.ja4.get_or_init(|| Ja4::of(hello));
+    pub(crate) fn note_ja4(&self, hello: &[u8], is_quic: bool) {
+        self.ja4.get_or_init(|| Ja4::of(hello, is_quic));
     }
 
     /// Ends the handshake with the alert `protocol_version`.

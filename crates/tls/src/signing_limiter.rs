@@ -114,11 +114,11 @@ impl SigningLimiter {
         self.available.try_acquire().ok().map(|permit| Permit { limiter: self, permit, counted: false })
     }
 
-    /// Waits for a permit. Returns it with the time waited. `network` names the client's network among those that share the
+    /// Waits for a permit. Returns it with the time waited. A client that has left its `socket` gets none. `network` names the client's network among those that share the
     /// rate; a handshake without one is limited by the rate alone.
     pub(crate) async fn acquire(
         &self,
-        socket: &ConnectedSocket,
+        socket: Option<&ConnectedSocket>,
         network: Option<u64>,
     ) -> Result<(Permit<'_>, Duration), SigningRefusal> {
         let started = Instant::now();
@@ -136,7 +136,7 @@ impl SigningLimiter {
         // The semaphore is never closed, so the error cannot occur.
         let permit = self.available.acquire().await.map_err(|_| SigningRefusal::Disconnected)?;
         drop(queued);
-        if is_disconnected(socket) {
+        if socket.is_some_and(is_disconnected) {
             return Err(SigningRefusal::Disconnected);
         }
         Ok((Permit { limiter: self, permit, counted: decision.is_some() }, started.elapsed()))
@@ -238,7 +238,7 @@ mod tests {
             for number in 0..5 {
                 let (limiter, events, socket) = (Rc::clone(&limiter), Rc::clone(&events), Rc::clone(&socket));
                 waiting.push(spawn_local(async move {
-                    let (permit, _) = limiter.acquire(&socket, None).await.expect("the client stays");
+                    let (permit, _) = limiter.acquire(Some(&socket), None).await.expect("the client stays");
                     permit.consume();
                     events.borrow_mut().push(number);
                 }));
@@ -282,9 +282,9 @@ mod tests {
             let taken = limiter.try_acquire().expect("the first round has one");
             let (first, second) = (Rc::clone(&limiter), Rc::clone(&limiter));
             let socket = Rc::clone(&left_behind);
-            let first = spawn_local(async move { first.acquire(&socket, None).await.map(drop) });
+            let first = spawn_local(async move { first.acquire(Some(&socket), None).await.map(drop) });
             let second = spawn_local(async move {
-                second.acquire(&served, None).await.map(|(permit, _)| permit.consume())
+                second.acquire(Some(&served), None).await.map(|(permit, _)| permit.consume())
             });
             yield_now().await;
             drop(leaves);
@@ -309,7 +309,7 @@ mod tests {
             for _ in 0..100 {
                 match limiter.try_acquire() {
                     Some(permit) => permit.consume(),
-                    None => match limiter.acquire(&socket, None).await {
+                    None => match limiter.acquire(Some(&socket), None).await {
                         Ok((permit, _)) => permit.consume(),
                         Err(why) => {
                             assert_eq!(why, SigningRefusal::RateLimited);
@@ -346,7 +346,7 @@ mod tests {
             let (_client, socket) = pair();
             let taken = limiter.try_acquire().expect("the first round has one");
             let waiter = Rc::clone(&limiter);
-            let waiter = spawn_local(async move { waiter.acquire(&socket, None).await.map(drop) });
+            let waiter = spawn_local(async move { waiter.acquire(Some(&socket), None).await.map(drop) });
             yield_now().await;
             assert_eq!(limiter.waiting(), 1);
             waiter.abort();

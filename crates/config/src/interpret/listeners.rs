@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use penstock_sys::socket::ListenOptions;
+use penstock_sys::traffic::ProtocolVersion;
 use penstock_tls::HttpVersions;
 use serde_saphyr::Spanned;
 
@@ -31,6 +32,7 @@ pub(crate) fn default_options() -> ListenOptions {
 pub(super) fn listeners(
     root: &raw::Root,
     admin: Option<&(Admin, Position)>,
+    newest: ProtocolVersion,
     reader: &mut Reader<'_>,
 ) -> (Vec<Listener>, Vec<(SocketAddr, Position)>) {
     let sections = root.listeners.as_ref().map_or(&[][..], |list| &list.value);
@@ -44,6 +46,13 @@ pub(super) fn listeners(
         let Some(listener) = listener(section, reader) else { continue };
         let here = section.value.address.as_ref().map_or_else(|| position(section), position);
         claim("address", listener.address, here, &mut taken, reader);
+        if let Some(list) = section.value.protocols.as_ref()
+            && listener.protocols.h3
+            && newest != ProtocolVersion::Tls13
+        {
+            let instead = "add \"1.3\" to tls.versions, or leave h3 out";
+            reader.fault(position(list), "protocols: h3 needs TLS 1.3", instead);
+        }
         listeners.push(listener);
         require_certificate(section.value.tls.as_ref(), root, reader);
     }
@@ -91,9 +100,31 @@ fn listener(section: &Spanned<raw::Listener>, reader: &mut Reader<'_>) -> Option
     let tls = reader.flag("tls", raw.tls.as_ref(), false);
     let protocols = protocols(raw.protocols.as_ref(), tls, reader);
     let proxy_protocol = reader.flag("proxy_protocol", raw.proxy_protocol.as_ref(), false);
+    if let Some(list) = raw.protocols.as_ref().filter(|_| protocols.h3) {
+        check_http3(list, (tls, proxy_protocol, protocols), reader);
+    }
     let health = raw.health.as_ref().and_then(|text| health(text, reader));
     let socket = options(raw, reader);
     Some(Listener { address: address?, tls, protocols, proxy_protocol, health, socket })
+}
+
+/// HTTP/3 needs TLS, and clients learn of it by TCP (`Alt-Svc`).
+fn check_http3(
+    list: &Texts,
+    (tls, proxy_protocol, protocols): (bool, bool, HttpVersions),
+    reader: &mut Reader<'_>,
+) {
+    if !tls {
+        reader.fault(position(list), "protocols: h3 needs TLS", "write tls: true, or leave h3 out");
+    }
+    if proxy_protocol {
+        let instead = "leave out h3, or proxy_protocol";
+        reader.fault(position(list), "protocols: h3 has no PROXY header", instead);
+    }
+    if !(protocols.h1 || protocols.h2) {
+        let instead = "write [h1, h2, h3]";
+        reader.fault(position(list), "protocols: h3 alone is found by no client", instead);
+    }
 }
 
 /// A path of health checks, which has no query.
@@ -115,16 +146,18 @@ pub(crate) fn default_versions(tls: bool) -> HttpVersions {
 fn protocols(list: Option<&Texts>, tls: bool, reader: &mut Reader<'_>) -> HttpVersions {
     let usual = default_versions(tls);
     let Some(list) = list else { return usual };
-    let mut found = HttpVersions { h1: false, h2: false };
+    let mut found = HttpVersions { h1: false, h2: false, h3: false };
     for text in &list.value {
         let version = match text.value.as_str() {
             "h1" => &mut found.h1,
             "h2" => &mut found.h2,
+            "h3" => &mut found.h3,
             other => {
                 let near = match other {
                     "http/1.1" | "http1" | "HTTP/1.1" => "write h1",
                     "http2" | "http/2" | "h2c" | "HTTP/2" => "write h2",
-                    _ => "write h1 or h2",
+                    "http3" | "http/3" | "HTTP/3" | "quic" => "write h3",
+                    _ => "write h1, h2 or h3",
                 };
                 reader.fault(position(text), format!("protocols: `{other}` is unknown"), near);
                 continue;
@@ -138,7 +171,7 @@ fn protocols(list: Option<&Texts>, tls: bool, reader: &mut Reader<'_>) -> HttpVe
     if list.value.is_empty() {
         reader.fault(position(list), "protocols: the list is empty", "write [h1, h2]");
     }
-    if found.h1 || found.h2 { found } else { usual }
+    if found.h1 || found.h2 || found.h3 { found } else { usual }
 }
 
 fn options(raw: &raw::Listener, reader: &mut Reader<'_>) -> ListenOptions {

@@ -53,6 +53,8 @@ fn listeners_with_tls_speak_both_versions_and_plain_ones_the_first() {
         ("false", "", HttpVersions::H1),
         ("true", "protocols: [h1], ", HttpVersions::H1),
         ("false", "protocols: [h2, h1], ", HttpVersions::H1_AND_H2),
+        ("true", "protocols: [h1, h3], ", HttpVersions { h1: true, h2: false, h3: true }),
+        ("true", "protocols: [h1, h2, h3], ", HttpVersions { h1: true, h2: true, h3: true }),
     ] {
         let text = format!(
             "listeners: [{{address: 127.0.0.1:8443, {protocols}tls: {tls}}}]\n\
@@ -95,7 +97,7 @@ log: {access: access.jsonl}
     assert_eq!(listener.address, "[::1]:8443".parse().unwrap());
     assert!(listener.tls && listener.proxy_protocol);
     assert_eq!(listener.health.as_deref(), Some("/up.txt"));
-    assert_eq!(listener.protocols, HttpVersions { h1: false, h2: true });
+    assert_eq!(listener.protocols, HttpVersions { h1: false, h2: true, h3: false });
     assert_eq!(listener.socket.send_buffer, Some(4 * 1024 * 1024));
     assert_eq!(listener.socket.receive_buffer, Some(64 * 1024));
     assert_eq!(listener.socket.unsent_low_water, None);

@@ -47,6 +47,30 @@ fn wrong_units_and_ranges_name_the_key() {
 }
 
 #[test]
+fn http_3_needs_a_version_that_names_it_and_knows_no_proxy_header() {
+    let fixture = Fixture::new();
+    for (listener, fault) in [
+        ("protocols: [h3]", "protocols: h3 alone is found by no client; write [h1, h2, h3]"),
+        (
+            "protocols: [h1, h3], proxy_protocol: true",
+            "protocols: h3 has no PROXY header; leave out h3, or proxy_protocol",
+        ),
+    ] {
+        let text = format!(
+            "listeners: [{{address: 127.0.0.1:8443, tls: true, {listener}}}]\n\
+             tls: {{certificates: [{{chain: ec.crt, key: ec.key}}]}}\n\
+             sites: [{{origin: {{directory: video}}}}]\n"
+        );
+        assert_eq!(fixture.faults(&text), [format!("edge.yaml:1: {fault}")], "{listener}");
+    }
+    let old = "listeners: [{address: 127.0.0.1:8443, tls: true, protocols: [h1, h3]}]\n\
+               tls: {certificates: [{chain: ec.crt, key: ec.key}], versions: [\"1.2\"]}\n\
+               sites: [{origin: {directory: video}}]\n";
+    let fault = "edge.yaml:1: protocols: h3 needs TLS 1.3; add \"1.3\" to tls.versions, or leave h3 out";
+    assert_eq!(fixture.faults(old), [fault]);
+}
+
+#[test]
 fn protocols_are_told_how_to_be_written() {
     let fixture = Fixture::new();
     for (protocols, fault) in [
@@ -54,7 +78,9 @@ fn protocols_are_told_how_to_be_written() {
         ("[h1, h1]", "protocols: h1 is listed twice; keep one of them"),
         ("[http/1.1]", "protocols: `http/1.1` is unknown; write h1"),
         ("[h1, h2c]", "protocols: `h2c` is unknown; write h2"),
-        ("[h3]", "protocols: `h3` is unknown; write h1 or h2"),
+        ("[h1, h4]", "protocols: `h4` is unknown; write h1, h2 or h3"),
+        ("[h1, http/3]", "protocols: `http/3` is unknown; write h3"),
+        ("[h1, h3]", "protocols: h3 needs TLS; write tls: true, or leave h3 out"),
     ] {
         let text = format!(
             "listeners: [{{address: 127.0.0.1:8080, protocols: {protocols}}}]\nsites: [{{origin: {{directory: video}}}}]\n"

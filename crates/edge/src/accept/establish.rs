@@ -104,6 +104,7 @@ fn served_as(mut connection: Connection, listening: &Listening) -> Box<Connectio
     }
     connection.purpose = listening.purpose;
     connection.health = listening.health.clone();
+    connection.alt_svc = listening.alt_svc.clone();
     if let Some(low_water) = listening.paced_low_water {
         connection.outlet.follow_pacing(low_water);
     }
@@ -212,7 +213,7 @@ fn take_over(
     let mut connection =
         Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, Some(facts));
     connection.unfinished_handshake = unfinished;
-    connection.versions = HttpVersions { h1: !http2, h2: http2 };
+    connection.versions = HttpVersions { h1: !http2, h2: http2, h3: false };
     connection.ja4 = ja4;
     connection.client_certificate = client_certificate.map(String::into_boxed_str);
     Some(connection)

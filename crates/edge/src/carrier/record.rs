@@ -101,6 +101,7 @@ impl Recording {
                     HttpVersion::Http10 => "HTTP/1.0",
                     HttpVersion::Http11 => "HTTP/1.1",
                     HttpVersion::Http2 => "h2",
+                    HttpVersion::Http3 => "h3",
                 },
                 early_data: early,
                 cache,

@@ -22,7 +22,9 @@ impl ContentFraming {
     pub(super) fn of(length: ContentLength, version: HttpVersion) -> Self {
         match (length, version) {
             (ContentLength::None | ContentLength::Known(_), _) => Self::Length,
-            (ContentLength::Unknown, HttpVersion::Http11 | HttpVersion::Http2) => Self::Chunked,
+            (ContentLength::Unknown, HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::Http3) => {
+                Self::Chunked
+            }
             (ContentLength::Unknown, HttpVersion::Http10) => Self::UntilClose,
         }
     }
@@ -51,7 +53,9 @@ pub(super) fn head_of(
             (HttpVersion::Http11, false) => {
                 own.fixed("Connection", "close");
             }
-            (HttpVersion::Http11, true) | (HttpVersion::Http10, false) | (HttpVersion::Http2, _) => {}
+            (HttpVersion::Http11, true)
+            | (HttpVersion::Http10, false)
+            | (HttpVersion::Http2 | HttpVersion::Http3, _) => {}
         }
         match (framing, length) {
             (ContentFraming::Length, ContentLength::Known(length)) => {

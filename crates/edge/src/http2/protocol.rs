@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use penstock_egress::{FrameBatch, SendError, Transmission};
-use penstock_http::{BodyFraming, ResponseHead, ValidatedHead};
+use penstock_http::{BodyFraming, HttpVersion, ResponseHead, ValidatedHead};
 use penstock_http2::{ErrorCode, Http2Limits, Outgoing as Frames, RequestHead, ServerConnection, StreamId};
 
 use crate::carrier::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead, StreamRequestHead};
@@ -28,6 +28,7 @@ impl Http2 {
 impl StreamRequestHead for RequestHead {
     fn validated(&self, body: BodyFraming) -> ValidatedHead<'_> {
         ValidatedHead {
+            version: HttpVersion::Http2,
             method: self.method(),
             authority: self.authority(),
             path: self.path(),

@@ -5,8 +5,9 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use penstock_config::Listener;
+use penstock_config::{Listener, limits};
 use penstock_sys::socket::{ListenError, adopt, listen, probe_free};
+use penstock_sys::udp;
 
 use crate::settings::StartError;
 
@@ -162,6 +163,29 @@ impl GivenSockets {
         };
         let open = |address| listen(address, options).map(ListenSocket::from);
         self.open((written.address, Transport::Tcp), workers, reuse, open)
+    }
+
+    /// Opens the UDP sockets of a listener that speaks HTTP/3. The kernel gives each datagram to the worker that its connection id
+    /// names. `is_new` ones are opened only if no other program has the port.
+    ///
+    /// # Errors
+    /// See [`StartError::Listen`].
+    pub(crate) fn open_udp(
+        &self,
+        address: SocketAddr,
+        workers: usize,
+        is_new: bool,
+    ) -> Result<Vec<Vec<ListenSocket>>, StartError> {
+        if self.at(address, Transport::Udp).is_empty() && is_new {
+            udp::probe_free(address).map_err(StartError::Listen)?;
+        }
+        let open = |address| udp::bind(address, limits::UDP_BUFFER_BYTES).map(ListenSocket::from);
+        let opened = self.open((address, Transport::Udp), workers, |_| Ok(()), open)?;
+        if let Some(socket) = opened.of_workers.first().and_then(|sockets| sockets.first()) {
+            let count = u16::try_from(workers).unwrap_or(u16::MAX);
+            udp::steer_by_connection_id(socket, count).map_err(StartError::Thread)?;
+        }
+        Ok(opened.of_workers)
     }
 
     /// Sockets of one address for all workers. Inherited sockets are all used, however many there are: connections may wait in

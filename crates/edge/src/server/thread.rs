@@ -17,6 +17,7 @@ use tokio::time::timeout_at;
 
 use crate::accept::accept;
 use crate::clients::AcceptQueue;
+use crate::http3::{self, Endpoint};
 use crate::metrics::Shard;
 use crate::server::sockets::ListenSocket;
 use crate::settings::Settings;
@@ -135,9 +136,21 @@ async fn stop_command(commands: &mut UnboundedReceiver<Command>) {
     }
 }
 
-/// The accept loops of one worker.
+/// The accept loops and endpoints of QUIC of one worker.
 #[derive(Default)]
-struct Listeners(BTreeMap<SocketAddr, Vec<Accepting>>);
+struct Listeners {
+    tcp: BTreeMap<SocketAddr, Vec<Accepting>>,
+    quic: BTreeMap<SocketAddr, Vec<OpenEndpoint>>,
+}
+
+/// An endpoint of QUIC. Dropping it lets its connections end.
+struct OpenEndpoint(Rc<Endpoint>);
+
+impl Drop for OpenEndpoint {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
 
 struct Accepting {
     /// Dropping it closes the listener, after those in its queue have been taken in.
@@ -148,27 +161,50 @@ struct Accepting {
 impl Listeners {
     fn change(&mut self, worker: &Rc<Worker>, change: Change, common: &AllWorkers) {
         worker.set_settings(change.settings, common.workers);
+        let mut kept: Vec<(SocketAddr, OpenEndpoint)> = Vec::new();
         for address in change.closed {
-            self.0.remove(&address);
+            self.tcp.remove(&address);
+            kept.extend(self.quic.remove(&address).into_iter().flatten().map(|endpoint| (address, endpoint)));
         }
         for Opened { address, socket, listening } in change.opened {
-            let ListenSocket::Tcp(socket) = socket else {
-                tracing::error!(%address, "no protocol of this server is spoken over UDP");
-                continue;
-            };
-            match AcceptQueue::new(socket) {
-                Ok(queue) => {
-                    let (close, closing) = oneshot::channel();
-                    let task = spawn_local(accept(Rc::clone(worker), queue, listening, closing));
-                    self.0.entry(address).or_default().push(Accepting { close, task });
+            match socket {
+                ListenSocket::Tcp(socket) => match AcceptQueue::new(socket) {
+                    Ok(queue) => {
+                        let (close, closing) = oneshot::channel();
+                        let task = spawn_local(accept(Rc::clone(worker), queue, listening, closing));
+                        self.tcp.entry(address).or_default().push(Accepting { close, task });
+                    }
+                    Err(error) => tracing::error!(%address, %error, "cannot watch a listener; it is closed"),
+                },
+                ListenSocket::Udp(socket) => {
+                    // A new listener on the same address goes on with the socket and the connections of the old one.
+                    // The new socket is behind the old ones in the order in which the kernel counts them.
+                    let same = kept.iter().position(|(closed, _)| *closed == address);
+                    let endpoint = match same.map(|at| kept.swap_remove(at).1) {
+                        Some(endpoint) => {
+                            endpoint.0.set_listening(listening);
+                            endpoint
+                        }
+                        None => match http3::endpoint(worker, &socket, listening, common.id_key.clone()) {
+                            Ok(endpoint) => {
+                                spawn_local(Rc::clone(&endpoint).receive());
+                                OpenEndpoint(endpoint)
+                            }
+                            Err(error) => {
+                                tracing::error!(%address, %error, "cannot watch a UDP socket; it is closed");
+                                continue;
+                            }
+                        },
+                    };
+                    self.quic.entry(address).or_default().push(endpoint);
                 }
-                Err(error) => tracing::error!(%address, %error, "cannot watch a listener; it is closed"),
             }
         }
     }
 
     async fn close_all(&mut self) {
-        for Accepting { close, task } in std::mem::take(&mut self.0).into_values().flatten() {
+        self.quic.clear();
+        for Accepting { close, task } in std::mem::take(&mut self.tcp).into_values().flatten() {
             drop(close);
             if task.await.is_err() {
                 tracing::error!("an accept loop panicked");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use penstock_config::{Config, Origin, limits};
 use penstock_content::{CompressedManifests, Networks};
 use penstock_egress::PIPES_PER_WORKER;
+use penstock_http3::IdKey;
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::CLOSING_SOCKETS_MAX;
 use rustix::process::{Resource, getrlimit};
@@ -32,6 +33,8 @@ pub(crate) struct AllWorkers {
     pub(crate) collector: Arc<Collector>,
     /// Origin of the workers' monotonic time.
     pub(crate) start: Instant,
+    /// For connection ids of QUIC.
+    pub(crate) id_key: IdKey,
 }
 
 impl AllWorkers {
@@ -68,6 +71,7 @@ impl AllWorkers {
             tls_state: tls_state.clone(),
             collector: Arc::clone(collector),
             start: Instant::now(),
+            id_key: IdKey::random(),
         })
     }
 }

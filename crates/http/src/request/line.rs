@@ -34,6 +34,8 @@ pub enum HttpVersion {
     Http11,
     /// HTTP/2
     Http2,
+    /// HTTP/3
+    Http3,
 }
 
 /// How the body that follows the head is delimited (RFC 9112 §6.3).

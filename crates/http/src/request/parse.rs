@@ -59,9 +59,11 @@ impl<'h> Request<'h> {
     }
 }
 
-/// The parts of a request head that a framing layer has validated (RFC 9113 §8.3).
+/// The parts of a request head that a framing layer has validated (RFC 9113 §8.3, RFC 9114 §4.3).
 #[derive(Clone, Copy, Debug)]
 pub struct ValidatedHead<'h> {
+    /// The version of HTTP.
+    pub version: HttpVersion,
     /// `:method`
     pub method: &'h str,
     /// `:authority`, or Host in its place.
@@ -94,7 +96,7 @@ impl<'h> Request<'h> {
         }
         let authority =
             Authority::parse(head.authority).ok_or_else(|| refused(Status::BadRequest, "host"))?;
-        let line = RequestLine { method, raw_target, version: HttpVersion::Http2 };
+        let line = RequestLine { method, raw_target, version: head.version };
         let routing = Routing { body: head.body, target, authority };
         Ok(assemble(&line, FieldValues::of_lines(head.lines), routing, head.lines))
     }
@@ -274,7 +276,9 @@ impl<'h> FieldValues<'h> {
         let Some(value) = self.host else {
             return match version {
                 HttpVersion::Http10 => Ok(Authority::default()),
-                HttpVersion::Http11 | HttpVersion::Http2 => Err(Rejection::malformed("no_host")),
+                HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::Http3 => {
+                    Err(Rejection::malformed("no_host"))
+                }
             };
         };
         std::str::from_utf8(value).ok().and_then(Authority::parse).ok_or(Rejection::malformed("host"))

@@ -523,7 +523,8 @@ fn validated(head: &str) -> ValidatedHead<'_> {
     let mut parts = line.split(' ');
     let (method, path) = (parts.next().unwrap(), parts.next());
     let authority = lines.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
-    ValidatedHead { method, authority, path, lines: lines.as_bytes(), body: BodyFraming::None }
+    let (version, lines) = (HttpVersion::Http2, lines.as_bytes());
+    ValidatedHead { version, method, authority, path, lines, body: BodyFraming::None }
 }
 
 #[test]
@@ -548,7 +549,8 @@ fn a_validated_head_is_the_same_request_as_its_lines() {
 fn a_validated_head_that_is_no_request_is_refused_without_closing() {
     let of = |method, authority, path, lines| {
         let body = BodyFraming::Length(1);
-        Request::from_validated(&ValidatedHead { method, authority, path, lines, body }, &LIMITS)
+        let head = ValidatedHead { version: HttpVersion::Http3, method, authority, path, lines, body };
+        Request::from_validated(&head, &LIMITS)
     };
     let long = "/".repeat(9000);
     for (refused, status) in [

@@ -28,9 +28,14 @@ pub(crate) enum FieldSection {
 
 /// Why a field section is not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeadFault {
+pub enum HeadFault {
     /// It exceeds a bound, for which HTTP has a status.
-    TooLarge { status: u16, reason: &'static str },
+    TooLarge {
+        /// The status.
+        status: u16,
+        /// The bound.
+        reason: &'static str,
+    },
     /// It is malformed (RFC 9113 §8.1.1).
     Malformed(&'static str),
     /// It exceeds the bound so far that the connection ends.

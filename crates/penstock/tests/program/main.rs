@@ -18,6 +18,7 @@ mod handshake_policy;
 mod handshakes;
 mod http;
 mod http2;
+mod http3;
 mod listeners;
 mod loops;
 mod operation;

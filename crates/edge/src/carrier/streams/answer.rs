@@ -17,6 +17,7 @@ use super::detached::{Content, Detached, take_content};
 use super::handle::StreamHandle;
 use super::open_streams::SharedConnection;
 use super::stream_carrier::StreamCarrier;
+use crate::carrier::alternative::name_alternative;
 use crate::carrier::drive::{NOTHING_SENT, Sent, drive, drive_rest};
 use crate::carrier::multiplexer::{Multiplexer, StreamCount, StreamHead, StreamRequestHead};
 use crate::carrier::record::{Answered, Recording, record, record_refusal};
@@ -158,6 +159,7 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
         stream.drop_body();
     }
     let Handled { mut response, site, .. } = handled;
+    name_alternative(&mut response.head.fields, shared.facts.alt_svc.as_deref());
     let cache = response.cache_status.map(CacheStatus::label);
     let answered = Answered { status: response.head.status, started, early, head_bytes: 0, cache, site };
     if share.is_none()

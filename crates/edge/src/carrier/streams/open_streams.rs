@@ -28,6 +28,8 @@ pub(crate) struct ConnectionFacts {
     pub(crate) client_certificate: Option<Box<str>>,
     /// The path of health checks of its listener.
     pub(crate) health: Option<Arc<str>>,
+    /// Where the same is served over HTTP/3, for connections of other versions.
+    pub(crate) alt_svc: Option<Arc<str>>,
 }
 
 /// What the task of a connection and the tasks of its streams share.

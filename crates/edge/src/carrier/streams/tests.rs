@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::Config;
 use penstock_egress::{SendError, Transmission};
-use penstock_http::{BodyFraming, ValidatedHead};
+use penstock_http::{BodyFraming, HttpVersion, ValidatedHead};
 use tokio::task::LocalSet;
 
 use super::{
@@ -35,7 +35,8 @@ struct ScriptedHead {
 impl StreamRequestHead for ScriptedHead {
     fn validated(&self, body: BodyFraming) -> ValidatedHead<'_> {
         let Self { method, path, lines } = self;
-        ValidatedHead { method, authority: "example.com", path: Some(path), lines: lines.as_bytes(), body }
+        let (version, lines) = (HttpVersion::Http2, lines.as_bytes());
+        ValidatedHead { version, method, authority: "example.com", path: Some(path), lines, body }
     }
 
     fn method(&self) -> &str {
@@ -320,7 +321,14 @@ fn bytes(length: usize) -> Vec<u8> {
 
 fn shared(worker: &Rc<Worker>, protocol: Scripted) -> Rc<SharedConnection<Scripted>> {
     let client = SocketAddr::from(([192, 0, 2, 1], 50_000));
-    let facts = ConnectionFacts { client, tls: None, ja4: None, client_certificate: None, health: None };
+    let facts = ConnectionFacts {
+        client,
+        tls: None,
+        ja4: None,
+        client_certificate: None,
+        health: None,
+        alt_svc: None,
+    };
     Rc::new(SharedConnection::new(Rc::clone(worker), facts, OutletKind::Plain, protocol))
 }
 

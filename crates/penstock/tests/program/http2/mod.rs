@@ -18,7 +18,7 @@ fn setup() -> Setup {
 }
 
 /// The directory of a memory tier, which has to outlive its server, and a server in front of an origin.
-fn before(origin: &Origin, setup: Setup) -> (TempDir, Server) {
+pub(crate) fn before(origin: &Origin, setup: Setup) -> (TempDir, Server) {
     let memory = penstock_testkit::memory_directory();
     let cache = format!("cache: {{memory: {{directory: {}, size: 32MiB}}}}", memory.path().display());
     let server = setup.sites(&origin.sites()).section(&cache).start();

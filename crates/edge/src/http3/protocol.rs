@@ -1,0 +1,315 @@
+//! HTTP/3 as a protocol that carries many responses at once.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+use penstock_config::limits;
+use penstock_egress::{SendError, Transmission};
+use penstock_http::ResponseHead;
+use penstock_http3::{HeadSent, Readiness, Schedule, ServerConnection, code};
+
+use crate::carrier::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead};
+use crate::metrics::{HttpLabel, Shard, ShortReason};
+
+/// Content that one call gives to QUIC.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// The protocol of one connection.
+pub(super) struct Http3 {
+    /// Asking for space counts as a change.
+    pub(super) connection: RefCell<ServerConnection>,
+    pub(super) schedule: Schedule,
+    /// In the order of their numbers.
+    requests: Vec<OpenRequest>,
+    /// Requests whose head, or end, has found too little space since packets were received.
+    blocked: Vec<u64>,
+}
+
+/// A request whose work has not ended.
+struct OpenRequest {
+    stream: u64,
+    /// Whether `100 Continue` was sent.
+    has_interim: bool,
+    /// Whether the end of the response was sent, or the response was reset.
+    is_ended: bool,
+    /// Whether content has come that was not read.
+    is_readable: bool,
+    /// Bytes of content that were read and not used yet.
+    held: usize,
+}
+
+/// What one round gives to QUIC.
+pub(super) struct Round<'r> {
+    /// Where content is copied to from its file.
+    pub(super) scratch: &'r mut Vec<u8>,
+    /// Bytes of content that may still be given.
+    pub(super) left: usize,
+}
+
+impl Http3 {
+    pub(super) fn new(connection: ServerConnection) -> Self {
+        Self {
+            connection: RefCell::new(connection),
+            schedule: Schedule::default(),
+            requests: Vec::new(),
+            blocked: Vec::new(),
+        }
+    }
+
+    /// Called after packets were received, or timers followed.
+    pub(super) fn received(&mut self) {
+        self.blocked.clear();
+        self.connection.get_mut().send_trains();
+    }
+
+    fn request(&mut self, stream: u64) -> Option<&mut OpenRequest> {
+        let position = self.requests.binary_search_by_key(&stream, |request| request.stream).ok()?;
+        self.requests.get_mut(position)
+    }
+
+    /// Adds a request, with the priority that the client asks for.
+    pub(super) fn add(&mut self, stream: u64, urgency: Option<u8>, incremental: bool) {
+        if let Err(position) = self.requests.binary_search_by_key(&stream, |request| request.stream) {
+            let (has_interim, is_ended, is_readable) = (false, false, false);
+            let added = OpenRequest { stream, has_interim, is_ended, is_readable, held: 0 };
+            self.requests.insert(position, added);
+            self.schedule.add(stream, urgency, incremental);
+        }
+    }
+
+    /// Notes that content has come.
+    pub(super) fn set_readable(&mut self, stream: u64) {
+        if let Some(request) = self.request(stream) {
+            request.is_readable = true;
+        }
+    }
+
+    /// Reads a piece of content of a request whose reader has used most of what was read before.
+    pub(super) fn read(&mut self) -> Option<(u64, Vec<u8>)> {
+        let Self { connection, requests, .. } = self;
+        for request in requests {
+            if request.is_readable && request.held < limits::HTTP3_BODY_BYTES {
+                let bytes = connection.borrow_mut().read(request.stream, PIECE_BYTES / 4);
+                if !bytes.is_empty() {
+                    request.held += bytes.len();
+                    return Some((request.stream, bytes));
+                }
+                request.is_readable = false;
+            }
+        }
+        None
+    }
+
+    /// A request whose response the client no longer takes.
+    pub(super) fn stopped(&self) -> Option<u64> {
+        let mut connection = self.connection.borrow_mut();
+        let mut open = self.requests.iter().filter(|request| !request.is_ended);
+        open.find(|request| connection.is_stopped(request.stream)).map(|request| request.stream)
+    }
+
+    /// Whether content waits until it fills a train of datagrams.
+    pub(super) fn is_held_back(&self) -> bool {
+        let mut connection = self.connection.borrow_mut();
+        self.schedule.with_content().any(|stream| connection.is_held_back(stream))
+    }
+
+    fn end(&mut self, stream: u64) {
+        if let Some(request) = self.request(stream) {
+            request.is_ended = true;
+        }
+        self.schedule.set(stream, Readiness::Nothing);
+    }
+
+    /// Passes a stream over until packets are received, unless it has taken what it was given. One that is gone is found by
+    /// [`Self::stopped`].
+    fn block_unless(&mut self, stream: u64, is_taken: bool) -> bool {
+        if !is_taken {
+            self.blocked.push(stream);
+        }
+        is_taken
+    }
+
+    fn use_up(&mut self, stream: u64, bytes: usize) {
+        if let Some(request) = self.request(stream) {
+            request.held = request.held.saturating_sub(bytes);
+        }
+    }
+}
+
+impl Multiplexer for Http3 {
+    const VERSION: HttpLabel = HttpLabel::H3;
+
+    type StreamId = u64;
+
+    type RequestHead = super::request::RequestHead;
+
+    type Batch<'b> = Round<'b>;
+
+    fn count(shard: &Shard, count: StreamCount) {
+        match count {
+            StreamCount::Opened => shard.http3_stream_opened(),
+            StreamCount::Closed => shard.http3_stream_closed(),
+            StreamCount::Reset(cause) => shard.http3_stream_reset(cause),
+        }
+    }
+
+    fn number(stream: u64) -> u64 {
+        stream
+    }
+
+    fn set_outgoing(&mut self, stream: u64, outgoing: Outgoing) {
+        let is_ended = self.request(stream).is_none_or(|request| request.is_ended);
+        let readiness = match outgoing {
+            _ if is_ended => Readiness::Nothing,
+            Outgoing::Nothing => Readiness::Nothing,
+            Outgoing::Frames => Readiness::Frames,
+            Outgoing::Content => Readiness::Content,
+        };
+        self.schedule.set(stream, readiness);
+    }
+
+    fn set_default_urgency(&mut self, stream: u64, urgency: u8) {
+        self.schedule.set_default_urgency(stream, urgency);
+    }
+
+    fn set_response(&mut self, stream: u64, urgency: Option<u8>, outgoing: Outgoing) {
+        if let Some(urgency) = urgency {
+            self.schedule.set_default_urgency(stream, urgency);
+        }
+        self.set_outgoing(stream, outgoing);
+    }
+
+    /// The connection's own frames are QUIC's.
+    fn put_control(&mut self, _round: &mut Round<'_>) {}
+
+    fn next_stream(&mut self, round: &Round<'_>) -> Option<u64> {
+        if round.left == 0 {
+            return None;
+        }
+        let Self { connection, schedule, blocked, .. } = self;
+        let connection = connection.get_mut();
+        schedule.next(|stream, readiness| match readiness {
+            Readiness::Nothing => false,
+            Readiness::Frames => !blocked.contains(&stream),
+            Readiness::Content => connection.content_bytes_max(stream) > 0,
+        })
+    }
+
+    fn put_continue(&mut self, stream: u64, _round: &mut Round<'_>) -> bool {
+        let sent = self.connection.get_mut().send_head(stream, &[(b":status", b"100")], false);
+        if let (HeadSent::Yes, Some(request)) = (sent, self.request(stream)) {
+            request.has_interim = true;
+        }
+        self.block_unless(stream, sent == HeadSent::Yes)
+    }
+
+    fn put_head(&mut self, stream: u64, head: &StreamHead, date: &[u8], _round: &mut Round<'_>) -> bool {
+        let (mut status, mut length) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let ResponseHead { status: code, fields: of_response } = &head.response;
+        let status = status.format(*code).as_bytes();
+        let length = head.length.map_or("", |bytes| length.format(bytes)).as_bytes();
+        let own = [(&b"date"[..], date), (b"server", b"penstock"), (b"content-length", length)];
+        let mut fields: Vec<(Cow<'_, [u8]>, &[u8])> = vec![(Cow::Borrowed(b":status"), status)];
+        let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+        fields.extend(own.chain(of_response).map(|(name, value)| (lower_case(name), value)));
+        let (urgency, incremental) = self.schedule.priority(stream);
+        let has_interim = self.request(stream).is_some_and(|request| request.has_interim);
+        let connection = self.connection.get_mut();
+        let sent = if has_interim {
+            connection.send_later_head(stream, &fields, head.end)
+        } else {
+            connection.send_head(stream, &fields, head.end)
+        };
+        connection.set_priority(stream, urgency, incremental);
+        if sent == HeadSent::Yes && head.end {
+            self.end(stream);
+        }
+        self.block_unless(stream, sent == HeadSent::Yes)
+    }
+
+    fn content_bytes_max(&self, stream: u64, round: &Round<'_>) -> usize {
+        self.connection.borrow_mut().content_bytes_max(stream).min(round.left).min(PIECE_BYTES)
+    }
+
+    fn put_content(
+        &mut self,
+        stream: u64,
+        transmission: &mut Transmission,
+        length: usize,
+        end: bool,
+        round: &mut Round<'_>,
+    ) -> Result<usize, SendError> {
+        round.scratch.clear();
+        transmission.copy_next(length, round.scratch)?;
+        let sent = self.connection.get_mut().send_content(stream, round.scratch, end);
+        let taken = sent.map_err(|_gone| SendError::Gone)?;
+        if taken < length {
+            // The library takes what it had space for.
+            return Err(SendError::Internal);
+        }
+        round.left = round.left.saturating_sub(taken);
+        if end {
+            self.end(stream);
+        }
+        Ok(taken)
+    }
+
+    fn put_end(&mut self, stream: u64, _round: &mut Round<'_>) -> bool {
+        let is_sent = self.connection.get_mut().send_end(stream).unwrap_or(false);
+        if is_sent {
+            self.end(stream);
+        }
+        self.block_unless(stream, is_sent)
+    }
+
+    fn stalled(&self, stream: u64) -> Option<Stalled> {
+        let mut connection = self.connection.borrow_mut();
+        match (connection.space(stream), connection.shared_space()) {
+            (0, 0) => Some(Stalled::Connection),
+            (0, _) => Some(Stalled::Stream),
+            _ => None,
+        }
+    }
+
+    fn reset(&mut self, stream: u64, why: ShortReason) {
+        let code = match why {
+            ShortReason::TooSlow | ShortReason::Drain | ShortReason::ClientClosed => code::REQUEST_CANCELLED,
+            _ => code::INTERNAL_ERROR,
+        };
+        self.connection.get_mut().reset(stream, code);
+        self.end(stream);
+    }
+
+    fn finished(&mut self, stream: u64) {
+        if self.request(stream).is_some_and(|request| !request.is_ended) {
+            self.connection.get_mut().reset(stream, code::REQUEST_CANCELLED);
+        }
+        self.connection.get_mut().finished(stream);
+        self.requests.retain(|request| request.stream != stream);
+        self.schedule.remove(stream);
+    }
+
+    fn release(&mut self, stream: u64, bytes: usize) {
+        self.use_up(stream, bytes);
+    }
+
+    fn discard(&mut self, stream: u64, bytes: usize) {
+        self.use_up(stream, bytes);
+    }
+
+    fn release_memory(&mut self) {
+        self.schedule.shrink();
+        if self.requests.is_empty() {
+            self.requests = Vec::new();
+        }
+    }
+}
+
+/// A field name as HTTP/3 has it (RFC 9114 §4.2).
+fn lower_case(name: &[u8]) -> Cow<'_, [u8]> {
+    if name.iter().any(u8::is_ascii_uppercase) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    }
+}

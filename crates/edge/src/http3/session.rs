@@ -1,0 +1,521 @@
+//! The task of one connection.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use penstock_config::limits;
+use penstock_http2::{HeadFault, PriorityParameters};
+use penstock_http3::{Fields, ServerConnection, StreamEvent, code};
+use penstock_metrics::QuicPackets;
+use penstock_tls::Negotiated;
+use tokio::task::coop::consume_budget;
+use tokio::time::sleep_until;
+
+use super::endpoint::Admitted;
+use super::handshake::{facts_of, handshake};
+use super::link::Link;
+use super::protocol::{Http3, Round};
+use super::request::RequestHead;
+use crate::carrier::{
+    ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, answer, attach,
+};
+use crate::clients::IdleEntry;
+use crate::metrics::{HttpLabel, OutletKind, Refusal, ShortReason};
+use crate::worker::{LocalSettings, Worker};
+
+/// Performs the handshake, then serves requests until client or server ends the connection.
+pub(super) async fn serve(admitted: Box<Admitted>) {
+    let Admitted {
+        endpoint,
+        mut connection,
+        inbox,
+        ids,
+        acceptor,
+        settings,
+        client,
+        counted,
+        network,
+        handshakes,
+    } = *admitted;
+    let mut link = Link::new(endpoint, inbox, ids);
+    let worker = Rc::clone(&link.endpoint.worker);
+    let in_flight = worker.handshakes.enter();
+    let deadline = Instant::now() + settings.limits.handshake_deadline;
+    // Boxed, and dropped before the first request: a connection must not carry its handshake.
+    let shaking = Box::pin(handshake(&mut link, &mut connection, &worker, &acceptor, (client, deadline)));
+    let negotiated = shaking.await;
+    drop((in_flight, handshakes, acceptor, settings));
+    if let Some(negotiated) = negotiated {
+        worker.shard.connection_speaks(HttpLabel::H3);
+        worker.shard.egress(OutletKind::Quic, "quic");
+        let session = Session::new(link, &worker, Http3::new(connection), negotiated, client);
+        Box::pin(session.run()).await;
+    }
+    drop((network, counted));
+}
+
+/// How long an idle connection keeps memory for the next requests.
+const IDLE_MEMORY: Duration = Duration::from_millis(limits::HTTP2_IDLE_MEMORY_MILLISECONDS);
+
+/// How long the client may still send requests after GOAWAY, which were under way.
+const GOAWAY: Duration = Duration::from_millis(limits::HTTP2_GOAWAY_MILLISECONDS);
+
+/// How often a connection that is always busy looks at deadlines.
+const JUDGE: Duration = Duration::from_secs(1);
+
+thread_local! {
+    // Where content is copied to from its file, on its way to QUIC.
+    static SCRATCH: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// The end of a connection, with the error code for the client.
+struct End(u64);
+
+struct Session {
+    link: Link,
+    shared: Rc<SharedConnection<Http3>>,
+    settings: LocalSettings,
+    requests: u64,
+    stalled: StallClock,
+    /// When content leaves that does not fill a train.
+    train_due: Option<Instant>,
+    /// Since when there is no stream.
+    idle_since: Instant,
+    /// Whether there are no streams.
+    is_quiet: bool,
+    /// Set if the client has acknowledged all responses as well.
+    idle: Option<IdleEntry>,
+    holds_memory: bool,
+    goaway: Goaway,
+    /// Whether the client opens no more streams.
+    has_client_left: bool,
+    /// When deadlines were last looked at.
+    judged: Instant,
+    /// What was counted of its packets.
+    counted: [u64; 4],
+}
+
+/// How far the client was told that the connection ends after its requests (RFC 9114 §5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goaway {
+    None,
+    /// It is to be told.
+    Due,
+    /// It was told at that time.
+    Sent(Instant),
+}
+
+impl Session {
+    fn new(
+        link: Link,
+        worker: &Rc<Worker>,
+        protocol: Http3,
+        negotiated: Negotiated,
+        client: SocketAddr,
+    ) -> Self {
+        let facts = ConnectionFacts {
+            client,
+            tls: Some(facts_of(&negotiated)),
+            ja4: negotiated.ja4,
+            client_certificate: negotiated.client_certificate.map(String::into_boxed_str),
+            health: link.endpoint.health(),
+            alt_svc: None,
+        };
+        let shared = SharedConnection::new(Rc::clone(worker), facts, OutletKind::Quic, protocol);
+        Self {
+            link,
+            shared: Rc::new(shared),
+            settings: worker.settings(),
+            requests: 0,
+            stalled: StallClock::default(),
+            train_due: None,
+            idle_since: Instant::now(),
+            is_quiet: false,
+            idle: None,
+            holds_memory: true,
+            goaway: Goaway::None,
+            has_client_left: false,
+            judged: Instant::now(),
+            counted: [0; 4],
+        }
+    }
+
+    async fn run(mut self) {
+        let mut tasks = StreamTasks::new(answer::<Http3>);
+        // What came with the end of the handshake.
+        let mut has_received = true;
+        let end = loop {
+            has_received |= self.receive();
+            self.follow_timers(Instant::now());
+            if has_received {
+                let follow =
+                    |context: &mut Context<'_>| self.follow(&mut |opened| tasks.start(opened, context));
+                if let Err(End(code)) = now_with(follow).await {
+                    break Some(code);
+                }
+            }
+            now_with(|context| tasks.run(context)).await;
+            let has_sent = self.send();
+            if self.shared.state.borrow().protocol.connection.borrow().end().is_some() {
+                break None;
+            }
+            let now = Instant::now();
+            let is_busy = std::mem::take(&mut has_received) || has_sent;
+            if is_busy && now < self.judged + JUDGE {
+                // Other connections of this worker get their turn.
+                if has_sent {
+                    tokio::task::yield_now().await
+                } else {
+                    consume_budget().await
+                }
+                continue;
+            }
+            self.judged = now;
+            now_with(|context| attach(&self.shared, &mut |opened| tasks.start(opened, context))).await;
+            if self.is_over(!tasks.is_empty()) {
+                break Some(code::NO_ERROR);
+            }
+            if !is_busy {
+                self.wait(&mut tasks).await;
+            }
+            // The reader of a body may have used what was read.
+            has_received = self.read_bodies();
+            if let Err(End(code)) = self.judge(Instant::now()) {
+                break Some(code);
+            }
+        };
+        self.close(tasks, end).await;
+    }
+
+    /// Gives what has come to the connection. Returns whether there was anything.
+    fn receive(&mut self) -> bool {
+        let mut state = self.shared.state.borrow_mut();
+        let connection = state.protocol.connection.get_mut();
+        let has_any = self.link.inbox.take(|datagram, path| connection.receive(datagram, path));
+        if has_any {
+            self.link.renew_ids(connection);
+            state.protocol.received();
+            self.train_due = None;
+        }
+        has_any
+    }
+
+    /// Follows the events of what was received.
+    fn follow(&mut self, open: &mut impl FnMut(OpenedStream<Http3>)) -> Result<(), End> {
+        let now = Instant::now();
+        loop {
+            let event = self.shared.state.borrow_mut().protocol.connection.get_mut().next_event();
+            let Some(event) = event else {
+                // Reading can bring the next event: the end of a body.
+                if self.read_bodies() {
+                    continue;
+                }
+                break;
+            };
+            self.follow_one(event, now, open)?;
+        }
+        loop {
+            let stopped = self.shared.state.borrow().protocol.stopped();
+            let Some(stream) = stopped else { return Ok(()) };
+            self.reset_by_client(stream, now);
+        }
+    }
+
+    fn reset_by_client(&self, stream: u64, now: Instant) {
+        self.shared.worker.shard.http3_stream_reset("client");
+        let mut state = self.shared.state.borrow_mut();
+        crate::carrier::Multiplexer::reset(&mut state.protocol, stream, ShortReason::ClientClosed);
+        state.reset_by_client(stream, &self.shared, now);
+    }
+
+    fn follow_one(
+        &mut self,
+        event: StreamEvent,
+        now: Instant,
+        open: &mut impl FnMut(OpenedStream<Http3>),
+    ) -> Result<(), End> {
+        match event {
+            StreamEvent::Request { stream, fields, end } => {
+                return self.follow_request(stream, &fields, end, now, open);
+            }
+            StreamEvent::Content(stream) => self.shared.state.borrow_mut().protocol.set_readable(stream),
+            StreamEvent::End(stream) => self.shared.state.borrow_mut().received_end(stream),
+            StreamEvent::Reset(stream, _) => self.reset_by_client(stream, now),
+            StreamEvent::Priority(stream, value) => {
+                let PriorityParameters { urgency, incremental } = PriorityParameters::parse(&value);
+                let mut state = self.shared.state.borrow_mut();
+                state.protocol.schedule.update(stream, urgency, incremental);
+                let (urgency, incremental) = state.protocol.schedule.priority(stream);
+                state.protocol.connection.get_mut().set_priority(stream, urgency, incremental);
+            }
+            StreamEvent::GoAway => self.has_client_left = true,
+        }
+        Ok(())
+    }
+
+    fn follow_request(
+        &mut self,
+        stream: u64,
+        fields: &Fields,
+        end: bool,
+        now: Instant,
+        open: &mut impl FnMut(OpenedStream<Http3>),
+    ) -> Result<(), End> {
+        let read = penstock_http2::RequestHead::from_fields(fields.iter(), &self.settings.http2);
+        let shard = &self.shared.worker.shard;
+        let (request, priority) = match read {
+            Ok((head, priority)) => {
+                let head = RequestHead(head);
+                (Incoming::Request { head, has_body: !end, early: Early::No }, priority)
+            }
+            Err(HeadFault::TooLarge { status, reason }) => {
+                (Incoming::Rejected { status, reason }, PriorityParameters::default())
+            }
+            Err(HeadFault::Malformed(reason)) => {
+                shard.http3_stream_reset(reason);
+                return self.refuse(stream, code::MESSAGE_ERROR);
+            }
+            Err(HeadFault::Flood) => {
+                shard.http3_stream_reset("field_section_flood");
+                return Err(End(code::EXCESSIVE_LOAD));
+            }
+        };
+        let mut state = self.shared.state.borrow_mut();
+        if state.protocol.connection.get_mut().is_too_late(stream) {
+            drop(state);
+            return self.refuse(stream, code::REQUEST_REJECTED);
+        }
+        state.protocol.add(stream, priority.urgency, priority.incremental);
+        drop(state);
+        self.settings = self.shared.worker.settings();
+        self.requests += 1;
+        (self.idle, self.idle_since, self.is_quiet) = (None, now, false);
+        let is_whole = end || matches!(request, Incoming::Rejected { .. });
+        let numbered = (self.requests, &self.settings);
+        open(OpenedStream::new(&self.shared, stream, (request, is_whole), numbered, now));
+        if self.requests >= self.settings.limits.requests_per_connection && self.goaway == Goaway::None {
+            self.goaway = Goaway::Due;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, stream: u64, code: u64) -> Result<(), End> {
+        let mut state = self.shared.state.borrow_mut();
+        let connection = state.protocol.connection.get_mut();
+        connection.reset(stream, code);
+        connection.finished(stream);
+        Ok(())
+    }
+
+    /// Gives content of requests to its readers, as far as they have used what came before. Returns whether there was any.
+    fn read_bodies(&self) -> bool {
+        let mut state = self.shared.state.borrow_mut();
+        let mut has_any = false;
+        while let Some((stream, bytes)) = state.protocol.read() {
+            state.received(stream, bytes, false);
+            has_any = true;
+        }
+        has_any
+    }
+
+    /// Gives QUIC what streams have to send, and the socket what QUIC has. Returns whether there was anything.
+    fn send(&mut self) -> bool {
+        let now = Instant::now();
+        self.shared.take_changed();
+        if self.link.unsent.is_some() {
+            self.link.flush_unsent();
+            if self.link.unsent.is_some() {
+                return false;
+            }
+        }
+        let shared = &self.shared;
+        let mut state = shared.state.borrow_mut();
+        if self.goaway == Goaway::Due && state.protocol.connection.get_mut().announce_end() {
+            self.goaway = Goaway::Sent(now);
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut round = Round { scratch, left: limits::HTTP3_TURN_BYTES };
+            state.fill(&mut round, shared, now);
+        });
+        let sent = self.link.sent;
+        self.link.flush(state.protocol.connection.get_mut(), limits::HTTP3_TURN_BYTES);
+        let sent = self.link.sent - sent;
+        if sent > 0 {
+            shared.worker.shard.sent(OutletKind::Quic, sent);
+        }
+        sent > 0
+    }
+
+    /// Whether nothing is left to do.
+    fn is_over(&mut self, has_streams: bool) -> bool {
+        let worker = &self.shared.worker;
+        let state = self.shared.state.borrow();
+        let mut connection = state.protocol.connection.borrow_mut();
+        // A new connection has its first request answered: a client that got GOAWAY before would only connect again.
+        let is_leaving = worker.is_draining() || (worker.is_leaving() && self.requests > 0);
+        let is_ending = is_leaving || connection.is_worn() || self.link.endpoint.is_closing();
+        if is_ending && self.goaway == Goaway::None {
+            self.goaway = Goaway::Due;
+            // Sent at once, or when the client has made space for it.
+            self.shared.set_changed();
+        }
+        if has_streams || !connection.is_idle() {
+            (self.idle, self.is_quiet) = (None, false);
+            self.idle_since = Instant::now();
+            return connection.is_worn_out();
+        }
+        self.is_quiet = true;
+        // What the client has not acknowledged may have to be sent again.
+        if !connection.is_settled() {
+            return false;
+        }
+        if self.idle.is_none() {
+            self.idle = Some(worker.idle.enter());
+            self.holds_memory = true;
+        }
+        let is_told = match self.goaway {
+            Goaway::Sent(at) => at.elapsed() >= goaway_wait(worker, &connection),
+            Goaway::None | Goaway::Due => false,
+        };
+        self.link.unsent.is_none() && (self.has_client_left || is_told)
+    }
+
+    /// When something ends that does not end by itself.
+    fn deadline(&self) -> Option<Instant> {
+        let state = self.shared.state.borrow();
+        let limits = &self.settings.limits;
+        let frees_memory = self.idle.is_some() && self.holds_memory;
+        let kept_for = if frees_memory { IDLE_MEMORY } else { limits.idle_timeout };
+        let idle = self.is_quiet.then(|| self.idle_since + kept_for.min(limits.idle_timeout));
+        let check = Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS);
+        let stalled = state.stall_left().map(|left| Instant::now() + left.min(check));
+        let wait = goaway_wait(&self.shared.worker, &state.protocol.connection.borrow());
+        let told = match self.goaway {
+            Goaway::Sent(at) if self.idle.is_some() => Some(at + wait),
+            _ => None,
+        };
+        let quic = state.protocol.connection.borrow().deadline();
+        [idle, stalled, told, quic, self.train_due].into_iter().flatten().min()
+    }
+
+    /// Waits until the client, a stream or a deadline needs attention.
+    async fn wait<F: Future<Output = ()>, M>(&mut self, tasks: &mut StreamTasks<F, M>) {
+        let begun = Instant::now();
+        if self.idle.is_some() && self.holds_memory && begun >= self.idle_since + IDLE_MEMORY {
+            self.shared.state.borrow_mut().release_memory();
+            tasks.release_memory();
+            self.link.inbox.release_memory();
+            self.holds_memory = false;
+        }
+        let blocked = {
+            let mut state = self.shared.state.borrow_mut();
+            if self.train_due.is_none() && state.protocol.is_held_back() {
+                self.train_due = Some(begun + Duration::from_millis(limits::HTTP3_TRAIN_MILLISECONDS));
+            }
+            state.pause_blocked(begun)
+        };
+        let deadline = self.deadline().into_iter().chain(blocked).min();
+        let (link, shared) = (&self.link, &self.shared);
+        let goes_on = poll_fn(|context| {
+            let any = tasks.run(context);
+            if shared.take_changed() || any { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let evicted = async {
+            match &self.idle {
+                Some(idle) => idle.woken().await,
+                None => std::future::pending().await,
+            }
+        };
+        let until_deadline = async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = goes_on => {}
+            () = link.inbox.arrived() => {}
+            _ = link.endpoint.outbox.socket().writable(), if link.unsent.is_some() => {}
+            () = shared.worker.phase_changed(), if self.goaway == Goaway::None => {}
+            () = evicted => {}
+            () = until_deadline => {}
+        }
+    }
+
+    /// Follows the timers of QUIC, and lets content leave that waits for a full train.
+    fn follow_timers(&mut self, now: Instant) {
+        let mut state = self.shared.state.borrow_mut();
+        let due = state.protocol.connection.get_mut().deadline();
+        if due.is_some_and(|due| now >= due) {
+            state.protocol.connection.get_mut().on_timeout();
+            state.protocol.received();
+        }
+        if self.train_due.is_some_and(|due| now >= due) {
+            self.train_due = None;
+            state.protocol.connection.get_mut().send_little();
+        }
+    }
+
+    /// Ends what has reached its deadline.
+    fn judge(&mut self, now: Instant) -> Result<(), End> {
+        if self.idle.as_ref().is_some_and(IdleEntry::is_evicted) {
+            self.shared.worker.shard.refused(Refusal::Evicted);
+            return Err(End(code::NO_ERROR));
+        }
+        if self.is_quiet && now >= self.idle_since + self.settings.limits.idle_timeout {
+            return Err(End(code::NO_ERROR));
+        }
+        let mut state = self.shared.state.borrow_mut();
+        let minimum_rate = self.settings.limits.minimum_rate;
+        if self.stalled.judge(&mut state, minimum_rate, now) {
+            self.shared.set_changed();
+        }
+        drop(state);
+        self.count_packets();
+        Ok(())
+    }
+
+    fn count_packets(&mut self) {
+        let counts = self.shared.state.borrow().protocol.connection.borrow().counts();
+        let [received, sent, lost, migrations] =
+            std::array::from_fn(|at| counts[at].saturating_sub(self.counted[at]));
+        self.counted = counts;
+        self.shared.worker.shard.quic_packets(&QuicPackets { received, sent, lost, migrations });
+    }
+
+    /// Ends what is left of the streams, and the connection. `code` is for the client, unless the connection has ended.
+    async fn close<F: Future<Output = ()>, M>(mut self, mut tasks: StreamTasks<F, M>, code: Option<u64>) {
+        self.shared.state.borrow_mut().fail_all(ShortReason::ClientClosed, &self.shared);
+        // Those that wait for an origin are dropped.
+        now_with(|context| tasks.run(context)).await;
+        drop(tasks);
+        let reason = {
+            let mut state = self.shared.state.borrow_mut();
+            let connection = state.protocol.connection.get_mut();
+            if let Some(code) = code {
+                connection.close(code);
+                self.link.flush(connection, limits::HTTP3_TURN_BYTES);
+            }
+            connection.end().map_or("closed", |end| end.reason)
+        };
+        self.shared.worker.shard.quic_ended(reason);
+        self.count_packets();
+    }
+}
+
+/// How long requests may still arrive that were under way when the client was told of the end. A drain waits no longer than
+/// they need.
+fn goaway_wait(worker: &Worker, connection: &ServerConnection) -> Duration {
+    let under_way = 2 * connection.round_trip().unwrap_or(GOAWAY);
+    if worker.is_draining() { under_way.min(GOAWAY) } else { GOAWAY }
+}
+
+/// Calls `f` with the context of the task.
+async fn now_with<T>(f: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    let mut f = Some(f);
+    poll_fn(|context| f.take().map_or(Poll::Pending, |f| Poll::Ready(f(context)))).await
+}

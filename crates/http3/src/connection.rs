@@ -1,0 +1,509 @@
+//! One connection: QUIC, and HTTP/3 on it.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use boring::ssl::SslRef;
+use quiche::h3::{self, NameValue};
+
+use crate::datagram::MAX_DATAGRAM_BYTES;
+use crate::id::ConnectionId;
+use crate::limits::QuicConfig;
+use crate::token::RetryOrigin;
+
+/// Error codes of HTTP/3 (RFC 9114 §8.1).
+pub mod code {
+    /// No error.
+    pub const NO_ERROR: u64 = 0x100;
+    /// An error of this server.
+    pub const INTERNAL_ERROR: u64 = 0x102;
+    /// The client causes too much load.
+    pub const EXCESSIVE_LOAD: u64 = 0x107;
+    /// The request was not processed.
+    pub const REQUEST_REJECTED: u64 = 0x10b;
+    /// The response is no longer sent.
+    pub const REQUEST_CANCELLED: u64 = 0x10c;
+    /// The request is malformed.
+    pub const MESSAGE_ERROR: u64 = 0x10e;
+}
+
+/// Bytes of a DATA frame's header: a type, and a length below 2^30.
+const DATA_HEADER_BYTES: usize = 1 + 4;
+
+/// This server's control stream: its first unidirectional one (RFC 9000 §2.1).
+const CONTROL_STREAM: u64 = 3;
+
+/// More finished requests than this are looked through for those that the client has acknowledged.
+const UNSETTLED: usize = 64;
+
+/// Datagrams of a full train. Content waits until the congestion window lets so many leave together.
+const TRAIN_DATAGRAMS: usize = 44;
+
+/// A path: this server's address and the client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkPath {
+    /// This server's.
+    pub local: SocketAddr,
+    /// The client's.
+    pub client: SocketAddr,
+}
+
+/// What has happened on a stream.
+#[derive(Debug)]
+pub enum StreamEvent {
+    /// A request.
+    Request {
+        /// Its stream.
+        stream: u64,
+        /// Its fields. They are checked for nothing but their size.
+        fields: Fields,
+        /// Whether no body follows.
+        end: bool,
+    },
+    /// Content of a request, for [`ServerConnection::read`].
+    Content(u64),
+    /// A request has ended.
+    End(u64),
+    /// The client has reset a stream, with an error code.
+    Reset(u64, u64),
+    /// The client asks for another priority of a stream.
+    Priority(u64, Vec<u8>),
+    /// The client opens no more streams.
+    GoAway,
+}
+
+/// The fields of a request in the order in which they came.
+#[derive(Debug)]
+pub struct Fields(Vec<h3::Header>);
+
+impl Fields {
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|field| (field.name(), field.value()))
+    }
+}
+
+/// Whether the stream has taken a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadSent {
+    /// It has.
+    Yes,
+    /// It takes none at the moment.
+    Later,
+    /// It is gone.
+    Gone,
+}
+
+/// The client takes no more of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamGone;
+
+/// How a connection has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionEnd {
+    /// A label for counters.
+    pub reason: &'static str,
+    /// The error code, if there is one.
+    pub code: Option<u64>,
+}
+
+/// The server's side of one connection.
+pub struct ServerConnection {
+    quic: quiche::Connection,
+    /// `None` until the handshake lets this side send.
+    http: Option<h3::Connection>,
+    http_config: Rc<h3::Config>,
+    /// Requests whose work has not ended.
+    open: BTreeSet<u64>,
+    /// Requests whose work has ended while their streams had not.
+    unsettled: Vec<u64>,
+    /// One more than the number of the last request.
+    next_request: u64,
+    packets: u64,
+    packets_max: u64,
+    migrations: u64,
+    /// Whether content need not fill a train now.
+    may_send_little: bool,
+    /// What of the congestion window has to be free for content.
+    train_bytes: usize,
+    goaway: Option<u64>,
+}
+
+impl std::fmt::Debug for ServerConnection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerConnection").field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+impl AsMut<SslRef> for ServerConnection {
+    fn as_mut(&mut self) -> &mut SslRef {
+        self.quic.as_mut()
+    }
+}
+
+impl ServerConnection {
+    /// A connection of a client whose first packet [`receive`](Self::receive) gets next. `reset_token` is that of `id`.
+    /// `None` if the library has no memory.
+    pub fn accept(
+        config: &mut QuicConfig,
+        (id, reset_token): (ConnectionId, u128),
+        origin: Option<RetryOrigin>,
+        NetworkPath { local, client }: NetworkPath,
+    ) -> Option<Self> {
+        config.quic.set_stateless_reset_token(Some(reset_token));
+        let accepted = match &origin {
+            None => quiche::accept(&id.quic(), None, local, client, &mut config.quic),
+            Some(origin) => {
+                let ids = quiche::RetryConnectionIds {
+                    original_destination_cid: &origin.original.quic(),
+                    retry_source_cid: &origin.retried.quic(),
+                };
+                quiche::accept_with_retry(&id.quic(), ids, local, client, &mut config.quic)
+            }
+        };
+        Some(Self {
+            quic: accepted.ok()?,
+            http: None,
+            http_config: Rc::clone(&config.http),
+            open: BTreeSet::new(),
+            unsettled: Vec::new(),
+            next_request: 0,
+            packets: 0,
+            packets_max: config.packets,
+            migrations: 0,
+            may_send_little: false,
+            train_bytes: 0,
+            goaway: None,
+        })
+    }
+
+    /// Takes one datagram, which is decrypted in place. One that is no packet of this connection changes nothing.
+    pub fn receive(&mut self, bytes: &mut [u8], NetworkPath { local, client }: NetworkPath) {
+        // An error has ended the connection, which its state tells, or concerns this datagram alone.
+        let _told_by_state = self.quic.recv(bytes, quiche::RecvInfo { from: client, to: local });
+        while let Some(event) = self.quic.path_event_next() {
+            match event {
+                // The client may have no more than one address at a time that it is sent to without proof.
+                quiche::PathEvent::New(local, client) => {
+                    let _without_id = self.quic.probe_path(local, client);
+                }
+                quiche::PathEvent::PeerMigrated(..) => self.migrations += 1,
+                _ => {}
+            }
+        }
+        self.begin_http();
+    }
+
+    /// Begins HTTP/3 as soon as this side may send.
+    fn begin_http(&mut self) {
+        if self.http.is_none() && self.quic.is_established() {
+            self.http = h3::Connection::with_transport(&mut self.quic, &self.http_config).ok();
+        }
+    }
+
+    /// The next event of what was received.
+    pub fn next_event(&mut self) -> Option<StreamEvent> {
+        loop {
+            let http = self.http.as_mut()?;
+            // An error has closed the connection.
+            let (stream, event) = http.poll(&mut self.quic).ok()?;
+            match event {
+                h3::Event::Headers { list, more_frames } => {
+                    if self.open.insert(stream) {
+                        self.next_request = self.next_request.max(stream + 4);
+                        return Some(StreamEvent::Request {
+                            stream,
+                            fields: Fields(list),
+                            end: !more_frames,
+                        });
+                    }
+                    // Trailers.
+                }
+                h3::Event::Data => return Some(StreamEvent::Content(stream)),
+                h3::Event::Finished if self.open.contains(&stream) => return Some(StreamEvent::End(stream)),
+                h3::Event::Reset(code) if self.open.contains(&stream) => {
+                    return Some(StreamEvent::Reset(stream, code));
+                }
+                h3::Event::PriorityUpdate => {
+                    if let Ok(value) = http.take_last_priority_update(stream) {
+                        return Some(StreamEvent::Priority(stream, value));
+                    }
+                }
+                h3::Event::GoAway => return Some(StreamEvent::GoAway),
+                h3::Event::Finished | h3::Event::Reset(_) => {}
+            }
+        }
+    }
+
+    /// Takes up to `most` bytes of the content of a request. The client may send as many again.
+    pub fn read(&mut self, stream: u64, most: usize) -> Vec<u8> {
+        let Some(http) = self.http.as_mut() else { return Vec::new() };
+        let mut bytes = vec![0; most];
+        let count = http.recv_body(&mut self.quic, stream, &mut bytes).unwrap_or(0);
+        bytes.truncate(count);
+        bytes
+    }
+
+    /// Sends the head of a response, and the end of the stream if `end` is set. The first field is `:status`.
+    pub fn send_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        stream: u64,
+        fields: &[(N, V)],
+        end: bool,
+    ) -> HeadSent {
+        let Some(http) = self.http.as_mut() else { return HeadSent::Gone };
+        head_sent(http.send_response(&mut self.quic, stream, fields, end))
+    }
+
+    /// Sends the head of a response behind an interim one.
+    pub fn send_later_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        stream: u64,
+        fields: &[(N, V)],
+        end: bool,
+    ) -> HeadSent {
+        let Some(http) = self.http.as_mut() else { return HeadSent::Gone };
+        head_sent(http.send_additional_headers(&mut self.quic, stream, fields, false, end))
+    }
+
+    /// Sends content, and the end of the stream if `end` is set and all of it is taken. Returns how many bytes were.
+    ///
+    /// # Errors
+    /// The client takes no more of this stream.
+    pub fn send_content(&mut self, stream: u64, content: &[u8], end: bool) -> Result<usize, StreamGone> {
+        let http = self.http.as_mut().ok_or(StreamGone)?;
+        match http.send_body(&mut self.quic, stream, content, end) {
+            Ok(count) => Ok(count),
+            Err(h3::Error::Done | h3::Error::StreamBlocked) => Ok(0),
+            Err(_) => Err(StreamGone),
+        }
+    }
+
+    /// Ends a stream. Returns whether it has taken the end.
+    ///
+    /// # Errors
+    /// The client takes no more of this stream.
+    pub fn send_end(&mut self, stream: u64) -> Result<bool, StreamGone> {
+        let http = self.http.as_mut().ok_or(StreamGone)?;
+        match http.send_body(&mut self.quic, stream, &[], true) {
+            Ok(_) => Ok(true),
+            Err(h3::Error::Done | h3::Error::StreamBlocked) => Ok(false),
+            Err(_) => Err(StreamGone),
+        }
+    }
+
+    /// Bytes that windows of the client and congestion let the stream send.
+    pub fn space(&mut self, stream: u64) -> usize {
+        self.quic.stream_capacity(stream).unwrap_or(0)
+    }
+
+    /// Bytes that congestion, and the client's window of the connection, let all streams send.
+    pub fn shared_space(&mut self) -> usize {
+        // The control stream sends next to nothing.
+        self.space(CONTROL_STREAM)
+    }
+
+    /// Whether the client takes no more of this stream.
+    pub fn is_stopped(&mut self, stream: u64) -> bool {
+        matches!(self.quic.stream_capacity(stream), Err(quiche::Error::StreamStopped(_)))
+    }
+
+    /// The most bytes of content that the stream takes now. 0 also if so little is free that a train of datagrams would not
+    /// be full; see [`send_little`](Self::send_little).
+    pub fn content_bytes_max(&mut self, stream: u64) -> usize {
+        let space = self.space(stream);
+        if space < self.train_bytes && !self.may_send_little {
+            0
+        } else {
+            space.saturating_sub(DATA_HEADER_BYTES)
+        }
+    }
+
+    /// Whether the stream would take something that fills no train.
+    pub fn is_held_back(&mut self, stream: u64) -> bool {
+        let space = self.space(stream);
+        space > DATA_HEADER_BYTES && space < self.train_bytes && !self.may_send_little
+    }
+
+    /// Lets content leave until packets are received, even if it fills no train.
+    pub fn send_little(&mut self) {
+        self.may_send_little = true;
+    }
+
+    /// Content that leaves from now on fills trains of datagrams. Called after packets were received: to send on each
+    /// acknowledgement what it allows makes many trains of one datagram.
+    pub fn send_trains(&mut self) {
+        self.may_send_little = false;
+        let window = self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.cwnd);
+        // While the rest of the window is under way, its acknowledgements are to come.
+        self.train_bytes = (window / 4).min(TRAIN_DATAGRAMS * MAX_DATAGRAM_BYTES);
+    }
+
+    /// Sets urgency and kind of a stream for what the library has taken (RFC 9218 §4).
+    pub fn set_priority(&mut self, stream: u64, urgency: u8, incremental: bool) {
+        let _gone = self.quic.stream_priority(stream, urgency, incremental);
+    }
+
+    /// Resets a response that ends early.
+    pub fn reset(&mut self, stream: u64, code: u64) {
+        let _gone = self.quic.stream_shutdown(stream, quiche::Shutdown::Write, code);
+    }
+
+    /// The work for a request has ended: what still comes of it is not read. A response that was not sent to its end has to be
+    /// reset before.
+    pub fn finished(&mut self, stream: u64) {
+        if !self.open.remove(&stream) {
+            return;
+        }
+        self.unsettled.push(stream);
+        if self.unsettled.len() > UNSETTLED {
+            // Most have been acknowledged.
+            self.is_settled();
+        }
+        if !self.quic.stream_finished(stream) {
+            let _gone = self.quic.stream_shutdown(stream, quiche::Shutdown::Read, code::NO_ERROR);
+        }
+    }
+
+    /// Whether the client was told which requests are still answered.
+    pub fn has_announced_end(&self) -> bool {
+        self.goaway.is_some()
+    }
+
+    /// Tells the client which requests are still answered (RFC 9114 §5.2): all that have come. Returns false if that has to be
+    /// tried again.
+    pub fn announce_end(&mut self) -> bool {
+        let Some(http) = self.http.as_mut().filter(|_| self.goaway.is_none()) else {
+            return self.goaway.is_some();
+        };
+        if http.send_goaway(&mut self.quic, self.next_request).is_err() {
+            return false;
+        }
+        self.goaway = Some(self.next_request);
+        true
+    }
+
+    /// Whether a request came too late for the GOAWAY that was sent.
+    pub fn is_too_late(&self, stream: u64) -> bool {
+        self.goaway.is_some_and(|first| stream >= first)
+    }
+
+    /// Ends the connection with an error code of HTTP/3. The next packet tells the client.
+    pub fn close(&mut self, code: u64) {
+        let _gone = self.quic.close(true, code, b"");
+    }
+
+    /// Ends the connection before HTTP/3 has begun, with an error code of QUIC (RFC 9000 §20.1).
+    pub fn refuse(&mut self, code: u64) {
+        let _gone = self.quic.close(false, code, b"");
+    }
+
+    /// Writes the next datagram, if there is one to send; returns its length and where it goes.
+    pub fn packet(&mut self, out: &mut [u8]) -> Option<(usize, NetworkPath)> {
+        let (length, info) = self.quic.send(out).ok()?;
+        self.packets += 1;
+        self.begin_http();
+        Some((length, NetworkPath { local: info.from, client: info.to }))
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.quic.timeout_instant()
+    }
+
+    /// Follows timers that are due: losses, acknowledgements, the idle timeout.
+    pub fn on_timeout(&mut self) {
+        self.quic.on_timeout();
+    }
+
+    /// Whether the handshake is complete.
+    pub fn is_established(&self) -> bool {
+        self.quic.is_established()
+    }
+
+    /// Whether the client has acknowledged the responses of all requests whose work has ended.
+    pub fn is_settled(&mut self) -> bool {
+        let Self { quic, unsettled, .. } = self;
+        // The library forgets a stream when both sides have its end.
+        unsettled.retain(|stream| {
+            !matches!(quic.stream_capacity(*stream), Err(quiche::Error::InvalidStreamState(_)))
+        });
+        unsettled.is_empty()
+    }
+
+    /// Whether there is no request whose work has not ended.
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Whether the connection has sent so many packets that it has to end soon.
+    pub fn is_worn(&self) -> bool {
+        self.packets >= self.packets_max
+    }
+
+    /// Whether it has sent so many that it has to end now.
+    pub fn is_worn_out(&self) -> bool {
+        self.packets >= self.packets_max + self.packets_max / 2
+    }
+
+    /// How the connection has ended, if it has: nothing more is received or sent.
+    pub fn end(&self) -> Option<ConnectionEnd> {
+        if !(self.quic.is_closed() || self.quic.is_draining()) {
+            return None;
+        }
+        let of =
+            |reason, error: &quiche::ConnectionError| ConnectionEnd { reason, code: Some(error.error_code) };
+        Some(match (self.quic.is_timed_out(), self.quic.peer_error(), self.quic.local_error()) {
+            (true, _, _) => ConnectionEnd { reason: "idle", code: None },
+            (_, Some(error), _) => of("closed_by_client", error),
+            (_, _, Some(error)) => of("closed", error),
+            (false, None, None) => ConnectionEnd { reason: "lost", code: None },
+        })
+    }
+
+    /// The error that this side closes the connection with, if it does: of QUIC, or of TLS from 0x100 on.
+    pub fn local_error(&self) -> Option<u64> {
+        self.quic.local_error().map(|error| error.error_code)
+    }
+
+    /// How many more ids the client takes, for migration.
+    pub fn ids_wanted(&self) -> usize {
+        if self.quic.is_established() { self.quic.scids_left() } else { 0 }
+    }
+
+    /// Gives the client another id, with the token of its stateless reset. Returns whether it was taken.
+    pub fn add_id(&mut self, id: &ConnectionId, reset_token: u128) -> bool {
+        self.quic.new_scid(&id.quic(), reset_token, false).is_ok()
+    }
+
+    /// The next id that the client has given up.
+    pub fn retired_id(&mut self) -> Option<ConnectionId> {
+        self.quic.retired_scid_next().and_then(|id| ConnectionId::new(&id))
+    }
+
+    /// The client's address in use.
+    pub fn client(&self) -> Option<SocketAddr> {
+        self.quic.path_stats().find(|path| path.active).map(|path| path.peer_addr)
+    }
+
+    /// Packets received, sent and lost, and how often the client went to another address.
+    pub fn counts(&self) -> [u64; 4] {
+        let stats = self.quic.stats();
+        [stats.recv as u64, stats.sent as u64, stats.lost as u64, self.migrations]
+    }
+
+    /// The round-trip time.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.quic.path_stats().find(|path| path.active).map(|path| path.rtt)
+    }
+}
+
+fn head_sent(result: Result<(), h3::Error>) -> HeadSent {
+    match result {
+        Ok(()) => HeadSent::Yes,
+        Err(h3::Error::StreamBlocked | h3::Error::Done) => HeadSent::Later,
+        Err(_) => HeadSent::Gone,
+    }
+}

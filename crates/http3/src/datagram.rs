@@ -1,0 +1,88 @@
+//! What a datagram is for, before a connection has looked at it (RFC 8999, RFC 9000 §17).
+
+use crate::id::{CONNECTION_ID_BYTES, ConnectionId};
+
+/// The longest datagram that this server sends: what fits into an Ethernet frame with IPv6.
+pub const MAX_DATAGRAM_BYTES: usize = 1452;
+
+/// The shortest datagram that may begin a connection (RFC 9000 §14.1).
+const INITIAL_BYTES_MIN: usize = 1200;
+
+const LONG_HEADER: u8 = 0x80;
+
+/// What a datagram is for.
+#[derive(Debug)]
+pub enum Datagram {
+    /// The connection with this id, or none.
+    Known(ConnectionId),
+    /// The same, while its handshake lasts.
+    Handshake(ConnectionId),
+    /// The connection with its id, or a new one.
+    Initial(Initial),
+    /// A client of another version: [`version_negotiation`] answers it.
+    OtherVersion {
+        /// The id that the client has sent to.
+        destination: ConnectionId,
+        /// The client's id.
+        source: ConnectionId,
+    },
+    /// Nothing that this server answers.
+    Ignored,
+}
+
+/// The first packet of a client.
+#[derive(Debug)]
+pub struct Initial {
+    /// The id that the client has sent to.
+    pub destination: ConnectionId,
+    /// The client's id.
+    pub source: ConnectionId,
+    /// The token of an earlier Retry; empty without one.
+    pub token: Vec<u8>,
+    pub(crate) version: u32,
+    /// Whether it is long enough to begin a connection.
+    pub can_begin: bool,
+}
+
+impl Datagram {
+    /// Reads what every version of QUIC shares, and the token of an Initial. `bytes` stay as they are.
+    pub fn parse(bytes: &mut [u8]) -> Self {
+        let Some(&first) = bytes.first() else { return Self::Ignored };
+        if first & LONG_HEADER == 0 {
+            let id = bytes.get(1..=CONNECTION_ID_BYTES).and_then(ConnectionId::new);
+            return id.map_or(Self::Ignored, Self::Known);
+        }
+        let length = bytes.len();
+        // A version that is not known has ids of up to 255 bytes, which nothing here answers.
+        let Ok(header) = quiche::Header::from_slice(bytes, CONNECTION_ID_BYTES) else { return Self::Ignored };
+        let ids = (ConnectionId::new(&header.dcid), ConnectionId::new(&header.scid));
+        let (Some(destination), Some(source)) = ids else { return Self::Ignored };
+        let can_begin = length >= INITIAL_BYTES_MIN;
+        match header.ty {
+            quiche::Type::VersionNegotiation | quiche::Type::Retry => Self::Ignored,
+            _ if !quiche::version_is_supported(header.version) => {
+                // A short datagram would be amplified.
+                if can_begin { Self::OtherVersion { destination, source } } else { Self::Ignored }
+            }
+            quiche::Type::Initial => Self::Initial(Initial {
+                destination,
+                source,
+                token: header.token.unwrap_or_default(),
+                version: header.version,
+                can_begin,
+            }),
+            quiche::Type::Handshake | quiche::Type::ZeroRTT | quiche::Type::Short => {
+                Self::Handshake(destination)
+            }
+        }
+    }
+}
+
+/// Writes the versions that this server speaks (RFC 9000 §17.2.1); returns the length.
+pub fn version_negotiation(
+    destination: &ConnectionId,
+    source: &ConnectionId,
+    out: &mut [u8],
+) -> Option<usize> {
+    quiche::negotiate_version(&source.quic(), &destination.quic(), out).ok()
+}

@@ -1,0 +1,64 @@
+//! HTTP/3 as a client of another author sees it: aioquic, through a small client (`client.py`).
+
+mod addresses;
+mod clients;
+mod handshakes;
+
+use std::path::Path;
+
+use penstock_testkit::{Server, Setup, Tool};
+use serde_json::Value;
+
+/// The Python of an environment with aioquic, which `scripts/install-needs test` makes.
+const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/quic/bin/python3");
+
+const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/http3/client.py");
+
+/// The usual server with HTTP/3 on its listener with TLS.
+fn setup() -> Setup {
+    Setup::new().listeners(&["tls: true, protocols: [h1, h2, h3]", ""])
+}
+
+/// Whether there is a client; says so if there is none.
+fn has_client() -> bool {
+    let has = Path::new(PYTHON).exists();
+    if !has {
+        println!("NOT TESTED: HTTP/3 with aioquic; scripts/install-needs test installs it");
+    }
+    has
+}
+
+/// What came for one request.
+struct Response {
+    status: String,
+    fields: Value,
+    content: Vec<u8>,
+}
+
+/// What came on one connection.
+struct Exchange {
+    responses: Vec<Response>,
+    resumed: bool,
+}
+
+/// Sends requests (`METHOD PATH [FILE]`) on one connection to `localhost`, or to the `name=` of the options.
+fn fetch(server: &Server, options: &str, requests: &[&str]) -> Exchange {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path().join("out");
+    let address = server.https();
+    let client = Tool::new(PYTHON).arg(CLIENT).arg(server.certificates().authority());
+    let client = client.args([address.ip().to_string(), address.port().to_string()]).args(requests);
+    let finished = client.env("OPTIONS", options).env("OUT", &out).run().ok();
+    let text = finished.text();
+    let mut lines: Vec<(&str, Value)> = text
+        .lines()
+        .map(|line| line.split_once(' ').expect("a status and fields"))
+        .map(|(status, fields)| (status, serde_json::from_str(fields).unwrap()))
+        .collect();
+    let (_, session) = lines.pop().expect("the session comes last");
+    let responses = lines.into_iter().enumerate().map(|(number, (status, fields))| {
+        let content = std::fs::read(format!("{}.{number}", out.display())).unwrap();
+        Response { status: status.to_owned(), fields, content }
+    });
+    Exchange { responses: responses.collect(), resumed: session["resumed"] == true }
+}
