@@ -122,8 +122,30 @@ pub fn normalised<'v>(name: &str, values: impl Iterator<Item = &'v [u8]>) -> Opt
         "accept-encoding" => CODINGS.into_iter().filter(|coding| accepts(elements(), coding)).collect(),
         _ => elements().filter(|element| !element.is_empty()).collect(),
     };
-    let value = parts.join(", ");
+    let value = match name {
+        "accept-language" => parts.into_iter().map(cased_language).collect::<Vec<_>>().join(", "),
+        _ => parts.join(", "),
+    };
     (!value.is_empty() && value.len() <= BYTES_MAX).then_some(value)
+}
+
+/// A member of Accept-Language with its tag in the case that RFC 5646 §2.1.1 recommends: `EN-latn-us` becomes `en-Latn-US`.
+/// Tags that differ in case mean the same.
+fn cased_language(member: &str) -> String {
+    let (range, weight) = member.split_at(member.find(';').unwrap_or(member.len()));
+    // A language, or what follows the `x` of a private use.
+    let mut is_lowercase = true;
+    let subtags = range.split('-').map(|subtag| {
+        let mut cased = subtag.to_ascii_lowercase();
+        match cased.len() {
+            2 if !is_lowercase => cased.make_ascii_uppercase(),
+            4 if !is_lowercase && cased.is_ascii() => cased[..1].make_ascii_uppercase(),
+            _ => {}
+        }
+        is_lowercase = cased.len() == 1;
+        cased
+    });
+    subtags.collect::<Vec<_>>().join("-") + weight
 }
 
 /// Whether a member of Vary is `*`: then no later request matches the response (RFC 9111 §4.1).
@@ -273,6 +295,8 @@ impl<'r> Response<'r> {
     fn is_for_one_client(&self) -> bool {
         let Directives { no_store, private, must_understand, .. } = self.directives;
         let unknown = must_understand && !self.is_understood();
+        // For caches that know the status, `no-store` beside it is for others (RFC 9111 §5.2.2.3).
+        let no_store = no_store && !must_understand;
         // 425 is about how one client asked (RFC 8470 §5.2).
         no_store || private || unknown || self.sets_cookie || self.varies_by_everything || self.status == 425
     }

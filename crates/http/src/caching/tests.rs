@@ -78,6 +78,10 @@ fn a_response_that_must_be_understood_is_for_one_client_if_its_status_is_unknown
     assert_eq!(unknown, Storage::Private);
     assert_eq!(fresh(&response(599, "max-age=60")), Some(60));
     assert_eq!(fresh(&response(404, "max-age=60, Must-Understand")), Some(60));
+    // For caches that do not know the directive there is `no-store` beside it.
+    assert_eq!(fresh(&response(404, "max-age=60, no-store, must-understand")), Some(60));
+    let unknown = response(599, "max-age=60, no-store, must-understand");
+    assert_eq!(unknown.storage(SystemTime::UNIX_EPOCH, DEFAULT), Storage::Private);
 }
 
 #[test]
@@ -159,6 +163,24 @@ fn codings_that_a_client_refuses_are_in_no_normal_form() {
     assert_eq!(form(&["X-GZIP"]).as_deref(), Some("gzip"));
     assert_eq!(form(&["gzip;q=0.1", "br"]).as_deref(), Some("br, gzip"));
     assert_eq!(form(&["*, br;q=0"]).as_deref(), Some("gzip, zstd"));
+}
+
+#[test]
+fn languages_that_differ_in_case_have_one_form() {
+    let form = |value: &str| normalised("accept-language", [value.as_bytes()].into_iter());
+    for (value, cased) in [
+        ("EN", "en"),
+        ("en-us,De ;Q=0.5", "en-US, de ;Q=0.5"),
+        ("zh-hANT-tw", "zh-Hant-TW"),
+        ("EN-x-AB-abcd", "en-x-ab-Abcd"),
+        ("*", "*"),
+        ("de, en", "de, en"),
+        ("a-\u{20ac}b", "a-\u{20ac}b"),
+    ] {
+        assert_eq!(form(value).as_deref(), Some(cased), "{value}");
+        assert_eq!(form(cased).as_deref(), Some(cased), "{value}");
+    }
+    assert_eq!(normalised("foo", [&b"EN-us"[..]].into_iter()).as_deref(), Some("EN-us"));
 }
 
 #[test]
