@@ -30,7 +30,7 @@ use crate::site::variants;
 #[derive(Debug)]
 pub struct HttpSite {
     origin: Arc<HttpOrigin>,
-    /// Distinguishes the objects of one origin from those of another.
+    /// Distinguishes the objects of one origin, asked with certain fields of clients, from those of another.
     pub(crate) name: String,
     lifetimes: DefaultLifetimes,
     /// Request fields that go to the origin, in lowercase letters.
@@ -107,6 +107,10 @@ impl HttpSite {
             Some(sharing) => LoopMember::of_node(sharing.peers.own_name()),
             None => LoopMember::of_site(&name),
         };
+        if !cache.vary.is_empty() {
+            // Asked with other fields, an origin selects other variants.
+            name = format!("{name} {}", cache.vary.join(","));
+        }
         Arc::new(Self {
             loop_member,
             sharing,

@@ -317,9 +317,9 @@ async fn open(
 }
 
 /// The response to a head as it stands.
-pub(super) async fn open_head(context: &Rc<Context>, sites: &SiteTable, head: &str) -> Response {
+pub(super) async fn open_head(context: &Rc<Context>, sites: &SiteTable, head: &str, early: bool) -> Response {
     let request = parse(head);
-    handle(context, Audience::Clients(sites, None), client(&request, false), &mut Bodiless).await.response
+    handle(context, Audience::Clients(sites, None), client(&request, early), &mut Bodiless).await.response
 }
 
 fn head(line: &str, fields: &str) -> String {
