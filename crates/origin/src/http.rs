@@ -26,6 +26,7 @@ mod fetch;
 mod framing;
 mod fuzz;
 mod health_checks;
+mod interim;
 mod lookup;
 mod origin;
 mod pool;
@@ -47,6 +48,7 @@ pub use fetch::{Fetch, Method};
 pub use framing::Framing;
 #[doc(hidden)]
 pub use fuzz::fuzz_response;
+pub use interim::{InterimHead, InterimHeads};
 pub use origin::{HttpOrigin, ServerStatus};
 pub use relay::RelayedResponse;
 pub use response::OriginResponse;

@@ -93,8 +93,7 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
     match (fetched, substitute) {
         (fetched, Some(object)) => {
             metrics.origin(fetched.err().map_or("server_error", OriginError::label));
-            let marked = |words: OwnWords| words.early || words.loops.is_some();
-            match lookup.own_words(&[]).is_some_and(marked) {
+            match lookup.own_words(&[]).is_some_and(|words| words.is_marked()) {
                 true => claim.give_to_first(object, CacheStatus::StaleIfError),
                 false => claim.share(object, CacheStatus::StaleIfError),
             }
@@ -119,7 +118,7 @@ struct ObjectRequests {
 impl ObjectRequests {
     fn new(lookup: &Lookup, stale: Option<&Stored>) -> Self {
         let first = object_request(lookup, stale);
-        let whole = Fetch { range: None, ..first.clone() };
+        let whole = Fetch { range: None, interim: None, ..first.clone() };
         Self { first, whole }
     }
 
@@ -147,6 +146,7 @@ fn object_request(lookup: &Lookup, stale: Option<&Stored>) -> Fetch {
         range: (!whole).then(|| (0, first_bytes(lookup) - 1)),
         known: stale.and_then(|object| object.description().condition()),
         preferred: stale.and_then(|object| object.description().server()),
+        interim: lookup.interim.clone(),
         ..Fetch::get(target)
     };
     forward_fields(&request.fields, &mut fetch);
@@ -193,12 +193,18 @@ async fn ask_for_object<'f>(
 }
 
 /// The words of the client that a response may be about. A status that says something of the target is not about
-/// fields that the origin does not name in Vary: those that RFC 9110 §15.1 lets caches store without a lifetime.
+/// fields that the origin does not name in Vary: those that RFC 9110 §15.1 lets caches store without a lifetime, and other
+/// redirections for which the origin names one.
 fn words_of_answer(lookup: &Lookup, answer: &ObjectMetadata) -> Option<OwnWords> {
     let words = lookup.own_words(answer.varies_by())?;
+    let is_about_target = match answer.status {
+        300 | 301 | 308 | 404 | 405 | 410 | 414 | 501 => true,
+        302 | 303 | 307 => answer.is_stored(),
+        _ => false,
+    };
     match answer.status {
         200..300 => None,
-        300 | 301 | 308 | 404 | 405 | 410 | 414 | 501 if !words.early && words.loops.is_none() => None,
+        _ if is_about_target && !words.is_marked() => None,
         _ => Some(words),
     }
 }

@@ -117,6 +117,7 @@ fn lookup(
         loops: passed_through(exchange.request),
         in_advance: false,
         wants_all: wants_all(exchange, store),
+        interim: exchange.interim(),
     }
 }
 

@@ -21,6 +21,13 @@ pub trait RequestBody {
     /// Asks the client for a body that it holds back (RFC 9110 §10.1.1).
     fn send_continue(&mut self) -> impl Future<Output = ()>;
 
+    /// Sends an interim response: its status, and its fields as lines. Called before the response only. A client that does not
+    /// take it in time leaves the connection as one that does not take its response.
+    fn send_interim(&mut self, status: u16, lines: Vec<u8>) -> impl Future<Output = ()> {
+        let _unsent = (status, lines);
+        async {}
+    }
+
     /// Gives the origin's end of the body, for [`send`](Self::send).
     fn begin(&mut self, origin: BodySender);
 

@@ -3,8 +3,12 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use penstock_http::caching::is_of_connection;
 use penstock_http::{Method, Rejection, Status};
+use penstock_origin::http::InterimHead;
 
+use crate::origins::field_lines;
+use crate::peers::is_internal;
 use crate::pipeline::cached::from_cache;
 use crate::pipeline::forwarded::forward;
 use crate::pipeline::relayed::relay_response;
@@ -38,13 +42,19 @@ pub(super) async fn source(
     let response = match source_of(exchange, site) {
         Source::Read => {
             body.pass_over().await?;
-            let reading = pin!(read(exchange, site));
-            return tokio::select! {
-                biased;
-                response = reading => Ok(response),
-                // Boxed when it is first waited for: most responses are there at once.
-                gone = async { Box::pin(body.departed()).await } => Err(gone),
-            };
+            let mut reading = pin!(read(exchange, site));
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    response = &mut reading => return Ok(response),
+                    // Boxed when it is first waited for: most responses are there at once.
+                    event = async { Box::pin(next_event(exchange, body)).await } => event,
+                };
+                let InterimHead { status, fields } = event?;
+                // Not beside the response: what has begun is sent to its end.
+                let lines = field_lines(&fields, |name| is_of_connection(name) || is_internal(name));
+                body.send_interim(status, lines).await;
+            }
         }
         Source::Forwarded(http, store) => {
             return Box::pin(forward(exchange, site, http, store, body)).await;
@@ -55,6 +65,18 @@ pub(super) async fn source(
     // The response does not depend on the body. One that cannot be read past ends the connection.
     let _is_unread = body.pass_over().await;
     Ok(response)
+}
+
+/// Waits for an interim response.
+///
+/// # Errors
+/// The client has left.
+async fn next_event(exchange: &Exchange<'_>, body: &impl RequestBody) -> Result<InterimHead, Rejection> {
+    tokio::select! {
+        biased;
+        gone = body.departed() => Err(gone),
+        interim = exchange.next_interim() => Ok(interim),
+    }
 }
 
 fn source_of<'s>(exchange: &Exchange<'_>, site: &'s Site) -> Source<'s> {

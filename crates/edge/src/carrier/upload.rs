@@ -58,6 +58,10 @@ impl<B: ClientBody> RequestBody for BoundedBody<'_, B> {
         self.body.send_continue().await;
     }
 
+    async fn send_interim(&mut self, status: u16, lines: Vec<u8>) {
+        self.body.send_interim(status, lines).await;
+    }
+
     fn begin(&mut self, origin: BodySender) {
         self.upload = Some(Box::new(Upload::new(origin, &self.settings.limits)));
     }

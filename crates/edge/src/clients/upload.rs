@@ -27,6 +27,9 @@ pub(crate) trait ClientBody {
     /// Asks the client for the body that it holds back (RFC 9110 §10.1.1).
     async fn send_continue(&mut self);
 
+    /// Sends an interim response: its status, and its fields as lines (RFC 9110 §15.2).
+    async fn send_interim(&mut self, status: u16, lines: Vec<u8>);
+
     /// Takes what has come.
     ///
     /// # Errors

@@ -26,8 +26,8 @@ pub(super) const FRAME_HEADER_BYTES: usize = 9;
 /// One stream.
 pub(super) struct Slot {
     pub(super) stream: StreamId,
-    /// Whether `100 Continue` is to be sent.
-    pub(super) interim: bool,
+    /// Interim responses to be sent: status, and fields as lines.
+    pub(super) interim: VecDeque<(u16, Vec<u8>)>,
     /// The head of the response, until it is sent.
     pub(super) head: Option<Head>,
     /// What is being sent.
@@ -118,7 +118,7 @@ impl Slot {
     pub(super) fn new(stream: StreamId, budget: ClientBudget, is_body_whole: bool) -> Self {
         Self {
             stream,
-            interim: false,
+            interim: VecDeque::new(),
             head: None,
             transmission: None,
             pause: None,
@@ -160,7 +160,7 @@ impl Slot {
     /// Ends the stream. Nothing more is sent for it.
     pub(super) fn fail(&mut self, why: ShortReason) {
         self.short.get_or_insert(why);
-        self.interim = false;
+        self.interim.clear();
         self.head = None;
         self.end = false;
         self.wake();
@@ -201,7 +201,7 @@ impl Slot {
 
     /// What is to be sent next.
     pub(super) fn outgoing(&self) -> Outgoing {
-        if self.interim || self.head.is_some() || (self.end && self.transmission.is_none()) {
+        if !self.interim.is_empty() || self.head.is_some() || (self.end && self.transmission.is_none()) {
             Outgoing::Frames
         } else if self.is_sending() {
             Outgoing::Data
@@ -228,9 +228,9 @@ impl Slot {
         worker: &Worker,
         (field_block, batch_number, now): (&mut Vec<u8>, u64, Instant),
     ) {
-        if std::mem::take(&mut self.interim) {
+        if let Some((status, lines)) = self.interim.pop_front() {
             field_block.clear();
-            protocol.head(self.stream, 100, [], false, field_block);
+            protocol.head(self.stream, status, written_fields(&lines), false, field_block);
             batch.put(field_block);
         } else if let Some(head) = self.head.take() {
             self.first_byte.get_or_insert(now);

@@ -314,6 +314,9 @@ impl<'s> StreamBody<'s> {
     }
 }
 
+/// Interim responses of a stream that wait for the client at most.
+const INTERIM_MAX: usize = 4;
+
 const TOO_LARGE: Rejection =
     Rejection { status: Status::ContentTooLarge, reason: "body_too_large", close: false };
 const BROKEN_OFF: Rejection =
@@ -338,7 +341,19 @@ impl ClientBody for StreamBody<'_> {
     }
 
     async fn send_continue(&mut self) {
-        self.stream.with(|slot, _| slot.interim = slot.short.is_none() && !slot.body.is_whole);
+        self.stream.with(|slot, _| {
+            if slot.short.is_none() && !slot.body.is_whole {
+                slot.interim.push_back((100, Vec::new()));
+            }
+        });
+    }
+
+    async fn send_interim(&mut self, status: u16, lines: Vec<u8>) {
+        self.stream.with(|slot, _| {
+            if slot.short.is_none() && slot.interim.len() < INTERIM_MAX {
+                slot.interim.push_back((status, lines));
+            }
+        });
     }
 
     fn take(&mut self) -> Result<BodyPiece, Rejection> {

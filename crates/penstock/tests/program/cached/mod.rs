@@ -11,6 +11,7 @@ mod fills;
 mod freshness;
 mod half_close;
 mod hits;
+mod interim;
 mod lies;
 mod live;
 pub(crate) mod low_latency;
