@@ -18,8 +18,8 @@ use crate::interpret::reader::{Reader, check_directory};
 use crate::interpret::{INDEX, default_options, default_versions, interpret, worker_for_each_core};
 use crate::limits::CONFIG_FILE_BYTES;
 use crate::model::{
-    Cache, Config, ConfigSource, ConfiguredCertificate, DotFiles, EarlyRequests, Headers, HostPattern,
-    KeyserverConfig, Limits, Listener, Log, Origin, Site, SiteCache, Tls,
+    Cache, CachePolicy, Config, ConfigSource, ConfiguredCertificate, DotFiles, EarlyRequests, Headers,
+    HostPattern, KeyserverConfig, Limits, Listener, Log, Origin, Site, Tls,
 };
 use crate::syntax;
 use crate::units::Size;
@@ -98,7 +98,7 @@ impl Config {
                 dot_files: DotFiles::default(),
                 hosts: vec![HostPattern::Any],
                 origin: Origin::Directory(directory),
-                cache: SiteCache::default(),
+                cache: CachePolicy::default(),
                 methods: default_methods(),
                 forwarded: Forwarded::default(),
                 signed_urls: None,

@@ -28,7 +28,8 @@ pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
 pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3, SpreadBy, Uncached};
 pub use self::site::{
-    Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache,
+    Bypass, CachePolicy, Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site,
+    StatusTimes,
 };
 pub use self::tls::{
     CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,

@@ -174,8 +174,14 @@ pub struct Response<'r> {
 }
 
 /// Lifetimes of responses whose origin names none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefaultLifetimes {
+    /// Of this response, whatever its status is; `None` if its status decides.
+    pub of_status: Option<Duration>,
+    /// Whether the directives and Expires of the origin do not count.
+    pub ignore_origin: bool,
+    /// How long behind its freshness anything is used while a newer version is fetched.
+    pub stale_while_revalidate: Duration,
     /// Of a 200, 203, 204 or 300, and of redirections that are permanent.
     pub found: Duration,
     /// Of a 404, 405, 410, 414 or 501.
@@ -257,11 +263,16 @@ impl<'r> Response<'r> {
     /// The age of a response is what its Age says. A Date in the past adds nothing to it (`apparent_age`), which §4.2.3
     /// leaves to the cache: that is for paths with caches that do not write Age, and a clock that is behind is more common.
     pub fn storage(&self, now: SystemTime, default: DefaultLifetimes) -> Storage {
+        if default.ignore_origin {
+            let silent = Self { directives: Directives::default(), expires: None, ..*self };
+            return silent.storage(now, DefaultLifetimes { ignore_origin: false, ..default });
+        }
         let directives = &self.directives;
         if self.is_for_one_client() {
             return Storage::Private;
         }
         let usual = match self.status {
+            _ if default.of_status.is_some() => default.of_status,
             200 | 203 | 204 | 300 | 301 | 308 => Some(default.found),
             404 | 405 | 410 | 414 | 501 => Some(default.missing),
             _ => None,
@@ -280,15 +291,19 @@ impl<'r> Response<'r> {
             false => extra,
         };
         // `s-maxage` implies `proxy-revalidate` (§5.2.2.10): only the origin itself can allow stale use then.
-        let default_stale = match directives.s_maxage {
+        let default_stale = |default| match directives.s_maxage {
             Some(_) => Duration::ZERO,
-            None => default.stale_if_error,
+            None => default,
         };
         Storage::Shared(Lifetime {
             fresh: total.saturating_sub(age),
             age,
-            stale_while_revalidate: beyond(directives.stale_while_revalidate.unwrap_or_default()),
-            stale_if_error: beyond(directives.stale_if_error.unwrap_or(default_stale)),
+            stale_while_revalidate: beyond(
+                directives.stale_while_revalidate.unwrap_or(default_stale(default.stale_while_revalidate)),
+            ),
+            stale_if_error: beyond(
+                directives.stale_if_error.unwrap_or(default_stale(default.stale_if_error)),
+            ),
         })
     }
 

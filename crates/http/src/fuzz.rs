@@ -124,7 +124,12 @@ fn has_open_quote(line: &[u8]) -> bool {
 fn storage(response: &Response<'_>) {
     const HOUR: Duration = Duration::from_secs(3600);
     let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-    let default = DefaultLifetimes { found: HOUR, missing: HOUR / 60, stale_if_error: HOUR };
+    let default = DefaultLifetimes {
+        found: HOUR,
+        missing: HOUR / 60,
+        stale_if_error: HOUR,
+        ..DefaultLifetimes::default()
+    };
     let said = &response.directives;
     let is_forbidden = said.private || (said.no_store && !said.must_understand);
     match response.storage(now, default) {

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use penstock_cache::{Object, ObjectClaim};
 use penstock_cluster::BLOCK_BYTES;
 use penstock_http::caching::Storage;
-use penstock_origin::http::{Fetch, OriginError};
+use penstock_origin::http::{Fetch, OriginError, OriginFault};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -86,7 +87,13 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
     };
     let failed = fetched.as_ref().map_or(true, |response| response.head.status() >= 500);
     let known = stale.as_ref().or(unshared.as_ref());
-    let substitute = known.filter(|object| failed && object.description().may_replace_an_error(now.0));
+    let is_down = match &fetched {
+        Ok(response) => matches!(response.head.status(), 502..=504),
+        Err(error) => error.fault() == OriginFault::Server,
+    };
+    let grace = if is_down { lookup.site.grace() } else { Duration::ZERO };
+    let substitute =
+        known.filter(|object| failed && object.description().may_replace_a_failure(grace, now.0));
     if let (Some(object), None) = (&unshared, substitute) {
         lookup.store.index.forget_version(object.key(), object);
     }

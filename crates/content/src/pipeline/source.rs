@@ -7,6 +7,7 @@ use penstock_http::caching::is_of_connection;
 use penstock_http::{Method, Rejection, Status};
 use penstock_origin::http::InterimHead;
 
+use crate::cache_status::CacheStatus;
 use crate::origins::field_lines;
 use crate::peers::is_internal;
 use crate::pipeline::cached::from_cache;
@@ -43,18 +44,20 @@ pub(super) async fn source(
         Source::Read => {
             body.pass_over().await?;
             let mut reading = pin!(read(exchange, site));
-            loop {
+            let response = loop {
                 let event = tokio::select! {
                     biased;
-                    response = &mut reading => return Ok(response),
+                    response = &mut reading => break response,
                     // Boxed when it is first waited for: most responses are there at once.
                     event = async { Box::pin(next_event(exchange, body)).await } => event,
                 };
-                let InterimHead { status, fields } = event?;
                 // Not beside the response: what has begun is sent to its end.
-                let lines = field_lines(&fields, |name| is_of_connection(name) || is_internal(name));
-                body.send_interim(status, lines).await;
+                Box::pin(send_interim(event?, body)).await;
+            };
+            while let Some(interim) = exchange.take_interim() {
+                Box::pin(send_interim(interim, body)).await;
             }
+            return Ok(response);
         }
         Source::Forwarded(http, store) => {
             return Box::pin(forward(exchange, site, http, store, body)).await;
@@ -65,6 +68,12 @@ pub(super) async fn source(
     // The response does not depend on the body. One that cannot be read past ends the connection.
     let _is_unread = body.pass_over().await;
     Ok(response)
+}
+
+/// Sends an interim response without the fields of its connection.
+async fn send_interim(interim: InterimHead, body: &mut impl RequestBody) {
+    let lines = field_lines(&interim.fields, |name| is_of_connection(name) || is_internal(name));
+    body.send_interim(interim.status, lines).await;
 }
 
 /// Waits for an interim response.
@@ -117,6 +126,13 @@ async fn read(exchange: &Exchange<'_>, site: &Site) -> Response {
         }
         // Boxed, as all that waits for an origin: most responses do not.
         SiteOrigin::Relayed(origin) => Box::pin(relay_response(exchange, site, origin)).await,
+        SiteOrigin::Http(origin, _) if origin.bypasses(exchange.request) => {
+            let mut response = Box::pin(relay_response(exchange, site, origin)).await;
+            response.fields.writer().field("Cache-Status", "penstock; fwd=bypass");
+            exchange.context.metrics.cached(CacheStatus::Bypass.label());
+            response.cache_status = Some(CacheStatus::Bypass);
+            response
+        }
         SiteOrigin::Http(origin, store) => from_cache(exchange, origin, store).await,
     }
 }

@@ -51,6 +51,11 @@ impl<'e> Exchange<'e> {
         takes_them.then(|| self.interim.get_or_init(InterimHeads::default).clone())
     }
 
+    /// The next interim response, if there is one already.
+    pub(crate) fn take_interim(&self) -> Option<InterimHead> {
+        self.interim.get()?.take()
+    }
+
     /// Waits for the next interim response; without end if no origin is asked.
     pub(crate) async fn next_interim(&self) -> InterimHead {
         match self.interim.get() {

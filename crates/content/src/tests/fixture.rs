@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{
-    Cache, DotFiles, EarlyRequests, Forwarded, Headers, HostPattern, HttpOrigin, MemoryTier, Origin, Site,
-    SiteCache,
+    Cache, CachePolicy, DotFiles, EarlyRequests, Forwarded, Headers, HostPattern, HttpOrigin, MemoryTier,
+    Origin, Site,
 };
 use penstock_egress::Part;
 use penstock_http::response::written_fields;
@@ -103,7 +103,7 @@ pub(super) fn site(origin: Origin, change: impl FnOnce(&mut Site)) -> Site {
     let mut site = Site {
         hosts: vec![HostPattern::Any],
         origin,
-        cache: SiteCache { prefetch: 0, ..SiteCache::default() },
+        cache: CachePolicy { prefetch: 0, ..CachePolicy::default() },
         methods: Vec::new(),
         forwarded: Forwarded::Off,
         signed_urls: None,

@@ -52,12 +52,16 @@ impl InterimHeads {
     /// The next response, as soon as there is one. A call that is dropped loses nothing.
     pub async fn next(&self) -> InterimHead {
         loop {
-            let next = self.heads().pop_front();
-            match next {
+            match self.take() {
                 Some(head) => return head,
                 None => self.0.arrived.notified().await,
             }
         }
+    }
+
+    /// The next response, if there is one already.
+    pub fn take(&self) -> Option<InterimHead> {
+        self.heads().pop_front()
     }
 
     fn heads(&self) -> MutexGuard<'_, VecDeque<InterimHead>> {

@@ -348,7 +348,9 @@ impl Model {
             audience: words.map_or(Audience::Shared, Audience::OfWords),
         };
         let made = self.new_representation(origin, path, asked, version);
-        let number = self.add(Representation { status, ..made });
+        // The answer to a request that says nothing of its client is for all.
+        let language = made.language.filter(|language| !language.is_empty());
+        let number = self.add(Representation { status, language, ..made });
         self.say(number, Duration::MAX);
         let (control, bytes) = (LIFETIMES[lifetime].0, self.all[number].bytes());
         let reply = Reply::new(status).with(&[("cache-control", control)]);

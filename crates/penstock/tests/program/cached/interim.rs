@@ -20,7 +20,7 @@ fn hinting(gate: &Gate) -> Origin {
 
 /// The sites that ask an origin: with the cache, and without it.
 fn sites(origin: &Origin) -> [String; 2] {
-    [origin.sites(), format!("{}\n  cache: off", origin.sites())]
+    [origin.sites(), format!("- origin: {{http: [\"{}\"], cache: off}}", origin.url())]
 }
 
 #[test]

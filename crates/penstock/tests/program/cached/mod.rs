@@ -19,6 +19,7 @@ mod own_words;
 mod packager;
 pub(crate) mod passing;
 mod paths;
+mod policy;
 mod purge;
 mod query;
 mod redirected;
