@@ -20,7 +20,7 @@ use crate::fill::{claim_missing, fill_object, may_go_past_cache, record_fault, s
 use crate::lifetime::Freshness;
 use crate::object::{ObjectMetadata, Validation, is_newer_playlist};
 use crate::origin::{
-    OriginResponse, Relay, Repeatable, Wanted, ask, count_answer, forward_fields, has_unknown_end, relay,
+    FetchedResponse, Relay, Repeatable, Wanted, ask, count_answer, forward_fields, has_unknown_end, relay,
     whole_length,
 };
 use crate::origins::OriginBody;
@@ -82,7 +82,7 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
         now = lookup.context.moment();
     }
     let fetched = match fetched {
-        Ok(answer) => OriginResponse::read_kind(answer, &lookup.request.target).await,
+        Ok(answer) => FetchedResponse::read_kind(answer, &lookup.request.target).await,
         Err(error) => Err(error),
     };
     let failed = fetched.as_ref().map_or(true, |response| response.head.status() >= 500);
@@ -219,7 +219,7 @@ fn words_of_answer(lookup: &Lookup, answer: &ObjectMetadata) -> Option<OwnWords>
 /// Makes an object of a response, gives it to those it is for, and fills it.
 async fn take_in(
     lookup: &Lookup,
-    mut response: OriginResponse<'_>,
+    mut response: FetchedResponse<'_>,
     claim: FetchClaim,
     status: CacheStatus,
     now: Moment,
@@ -285,7 +285,7 @@ async fn take_in(
         }
         return;
     }
-    announce(lookup, claim, &object, storage, status);
+    give_object(lookup, claim, &object, storage, status);
     if let Err(fault) = fill_object(context, response, &object, lookup.requester, fills).await {
         record_fault(context, store, &object, fault);
         if length.is_none() {
@@ -314,7 +314,7 @@ fn selected(lookup: &Lookup, head: &dyn OriginBody) -> CacheRequest<'static> {
     CacheRequest { key, ..lookup.request.clone() }
 }
 
-fn announce(lookup: &Lookup, claim: FetchClaim, object: &Stored, storage: Storage, status: CacheStatus) {
+fn give_object(lookup: &Lookup, claim: FetchClaim, object: &Stored, storage: Storage, status: CacheStatus) {
     let index = &lookup.store.index;
     let is_other_variant = *object.key() != lookup.request.key;
     if is_other_variant && matches!(storage, Storage::Shared(_)) && claim.is_current() {
