@@ -4,7 +4,6 @@ mod thread;
 
 pub use sockets::ListenSocket;
 
-use std::collections::hash_map::RandomState;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -12,22 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use penstock_config::{Config, Listener, Origin, limits};
+use penstock_config::{Config, Listener};
 use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged};
-use penstock_egress::{PIPES_PER_WORKER, fast_low_water};
+use penstock_egress::fast_low_water;
 use penstock_fleet::{PurgeReport, PurgeSink};
-use penstock_origin::io_threads::{IoLimits, IoThreads};
-use penstock_sys::CLOSING_SOCKETS_MAX;
 use penstock_sys::socket::{paces, set_unsent_low_water};
 use penstock_tls::tickets::TicketKeyring;
-use rustix::process::{Resource, getrlimit};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access_log::AccessLog;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
 use crate::background::{Purger, Reach, shared};
-use crate::clients::{ConnectionCount, RecentClients};
+use crate::clients::ConnectionCount;
 use crate::fleet;
 use crate::fleet::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
@@ -114,7 +110,7 @@ impl Server {
             fleet.follow_purges(Arc::clone(&purger) as Arc<dyn PurgeSink>, fleet::START);
         }
         let membership = follow_nodes(&settings, &tls_state, fleet::START).map_err(StartError::Thread)?;
-        let common = common(config, &tls_state, &collector)?;
+        let common = Common::new(config, &tls_state, &collector).map_err(StartError::Thread)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
         for written in listeners_of(config) {
@@ -289,7 +285,7 @@ impl Server {
     /// Closes the listeners, ends idle connections, and lets running responses finish within the drain deadline.
     ///
     /// A connection without a request yet gets its first response if the request comes within
-    /// [`limits::DRAIN_FIRST_REQUEST_SECONDS`] from its handshake on.
+    /// [`DRAIN_FIRST_REQUEST_SECONDS`](penstock_config::limits::DRAIN_FIRST_REQUEST_SECONDS) from its handshake on.
     pub fn drain(&self) {
         let control = self.control();
         // A successor finds free ports only after this.
@@ -379,39 +375,6 @@ impl Server {
     }
 }
 
-/// State that the workers will share.
-fn common(config: &Config, tls_state: &TlsState, collector: &Arc<Collector>) -> Result<Common, StartError> {
-    let workers = config.workers.get();
-    let io = IoThreads::start(IoLimits {
-        threads: limits::IO_THREADS,
-        queued: limits::IO_QUEUE,
-        queued_later: limits::READ_AHEAD_QUEUE,
-    });
-    Ok(Common {
-        io: Arc::new(io.map_err(StartError::Thread)?),
-        compressed: Arc::default(),
-        recent_clients: Arc::new(RecentClients::new(
-            limits::RECENT_CLIENTS,
-            Duration::from_secs(limits::RECENT_CLIENT_SECONDS),
-            RandomState::new(),
-            Instant::now(),
-        )),
-        forwarded: Arc::default(),
-        waits: Arc::default(),
-        fetches: Arc::default(),
-        connected: Arc::default(),
-        connections: Arc::new(ConnectionCount::new(
-            workers,
-            getrlimit(Resource::Nofile).current,
-            descriptors_of_others(config),
-        )),
-        workers,
-        tls_state: tls_state.clone(),
-        collector: Arc::clone(collector),
-        start: Instant::now(),
-    })
-}
-
 fn prepare(
     config: &Config,
     previous: Option<&Settings>,
@@ -425,22 +388,6 @@ fn prepare(
     let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
     let chacha20 = collector.chacha20().switch();
     Settings::prepare(config, previous, tickets, tls_state, sink, kernel, chacha20).map(Arc::new)
-}
-
-/// Descriptors of the pipes of one worker, which a site that relays opens.
-fn pipe_descriptors(config: &Config) -> usize {
-    if config.relays() { 2 * PIPES_PER_WORKER } else { 0 }
-}
-
-/// Descriptors that are not connections of clients: open files, pipes, sockets that wait to be closed, and connections to
-/// origins.
-pub fn descriptors_of_others(config: &Config) -> usize {
-    let of_worker = config.limits.open_files + pipe_descriptors(config) + CLOSING_SOCKETS_MAX;
-    let origins = config.sites.iter().filter_map(|site| match &site.origin {
-        Origin::Http(http) => Some(http.connections.saturating_mul(http.targets.len())),
-        Origin::Directory(_) => None,
-    });
-    origins.fold(of_worker.saturating_mul(config.workers.get()), usize::saturating_add)
 }
 
 fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {

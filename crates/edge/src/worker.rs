@@ -1,10 +1,17 @@
 //! A worker: one thread, one core, one runtime. A connection stays on the worker that accepted it.
 mod collect;
+mod common;
 mod cutter;
 mod date;
+#[cfg(test)]
+mod for_tests;
 
 pub use collect::Collector;
 pub(crate) use collect::{Parts, labels};
+pub(crate) use common::Common;
+pub use common::descriptors_of_others;
+#[cfg(test)]
+pub(crate) use for_tests::worker_for_tests;
 
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
@@ -13,9 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::{Limits, limits};
-use penstock_content::{
-    Clock, CompressedManifests, Context, FileHeads, KnownKeys, Networks, ObjectHeads, repeat_missed_purges,
-};
+use penstock_content::{Clock, Context, FileHeads, KnownKeys, Networks, ObjectHeads, repeat_missed_purges};
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
@@ -26,7 +31,6 @@ use tokio::sync::Notify;
 use crate::clients::{ConnectionCount, IdleConnections, Place, RecentClients};
 use crate::metrics::{ListenerId, Shard};
 use crate::settings::Settings;
-use crate::tls::TlsState;
 use crate::worker::cutter::Cutter;
 use crate::worker::date::DateCache;
 
@@ -100,24 +104,6 @@ pub(crate) enum Purpose {
     Clients,
     /// Other nodes of the cluster.
     Peers,
-}
-
-/// State that all workers share.
-#[derive(Clone)]
-pub(crate) struct Common {
-    pub(crate) io: Arc<IoThreads>,
-    pub(crate) compressed: Arc<CompressedManifests>,
-    pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
-    pub(crate) forwarded: Arc<Networks>,
-    pub(crate) waits: Arc<Networks>,
-    pub(crate) fetches: Arc<Networks>,
-    pub(crate) connected: Arc<Networks>,
-    pub(crate) connections: Arc<ConnectionCount>,
-    pub(crate) workers: usize,
-    pub(crate) tls_state: TlsState,
-    pub(crate) collector: Arc<Collector>,
-    /// Origin of the workers' monotonic time.
-    pub(crate) start: Instant,
 }
 
 const RESIDENCY: ResidencyLimits = ResidencyLimits {
