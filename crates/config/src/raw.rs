@@ -239,7 +239,7 @@ section! {
         /// Freshness of a 404, 405, 410, 414 or 501 without explicit freshness.
         missing_ttl: Text, "time", "1s";
         /// Freshness by status, for responses without explicit freshness: `{200: 1h, 404: 5s, 5xx: 1s}`. A status counts before its class. See [caching.md](caching.md#rules-of-a-site).
-        ttl: Pairs, "statuses with times", "`default_ttl` and `missing_ttl`";
+        ttl: Pairs, "statuses with times", "no statuses";
         /// Whether `Cache-Control`, `CDN-Cache-Control` and `Expires` of the origin do not count: `no-store` and `private` neither. See [caching.md](caching.md#rules-of-a-site).
         ignore_origin: Text, "`true`, `false`", "false";
         /// How long a stale response is sent while a newer one is fetched, if the origin does not say it (RFC 5861).

@@ -140,7 +140,7 @@ fn faults_of_rules_are_reported() {
             "ttl: {206: 1h}",
             "ttl: 206 is never stored as such; remove it: parts and confirmations belong to a 200",
         ),
-        ("ttl: {404: 1s, 404: 2s}", "ttl: 404 has a time already; remove one of them"),
+        ("ttl: {404: 1s, \"0404\": 2s}", "ttl: 0404 has a time already; remove one of them"),
         (
             "ttl: {404: soon}",
             "ttl: `soon` is not a time; write a whole number with ms, s, m, h or d, such as 30s",

@@ -219,7 +219,8 @@ mod tests {
     fn what_clients_get_fits_the_model_whatever_clients_origin_and_purges_do() {
         // A longer run has more inputs, and others: PENSTOCK_TEST_EXCHANGES=100000 PENSTOCK_TEST_EXCHANGES_SEED=2.
         let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ number("PENSTOCK_TEST_EXCHANGES_SEED").unwrap_or(0));
+        let mut numbers =
+            Numbers(0x9e37_79b9_7f4a_7c15 ^ number("PENSTOCK_TEST_EXCHANGES_SEED").unwrap_or(0));
         let inputs = number("PENSTOCK_TEST_EXCHANGES").unwrap_or(120);
         let steps: usize = (0..inputs).map(|_| fuzz_exchange(&numbers.input())).sum();
         assert!(steps > 2000, "{steps} steps");
