@@ -29,14 +29,14 @@ mod settings;
 mod tls;
 mod worker;
 
-pub use fleet::{examine_store, look_at_fleet};
+pub use fleet::{examine_store, locate, look_at_fleet};
 pub use penstock_content::{
     PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
-    contents, locate, signed_urls,
+    contents, signed_urls,
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
 pub use penstock_metrics as metrics;
-pub use server::{ListenSocket, Server};
+pub use server::{InheritedSockets, ListenSocket, Server};
 pub use settings::StartError;
 pub use tls::measure_limits;
 pub use tls::{ChaCha20Control, ChaCha20Status, UnknownMode};

@@ -96,6 +96,8 @@ pub(crate) struct Listening {
     pub(crate) health: Option<Arc<str>>,
     /// `TCP_NOTSENT_LOWAT` in bytes, 0 for the system's, if the congestion control paces.
     pub(crate) paced_low_water: Option<u32>,
+    /// Connections that wait to be accepted, at most, less one.
+    pub(crate) backlog: u32,
 }
 
 /// What a listener is for.
