@@ -291,19 +291,16 @@ impl<'r> Response<'r> {
             false => extra,
         };
         // `s-maxage` implies `proxy-revalidate` (§5.2.2.10): only the origin itself can allow stale use then.
-        let default_stale = |default| match directives.s_maxage {
-            Some(_) => Duration::ZERO,
-            None => default,
+        let stale = |said: Option<Duration>, default| match (said, directives.s_maxage) {
+            (Some(said), _) => beyond(said),
+            (None, Some(_)) => Duration::ZERO,
+            (None, None) => beyond(default),
         };
         Storage::Shared(Lifetime {
             fresh: total.saturating_sub(age),
             age,
-            stale_while_revalidate: beyond(
-                directives.stale_while_revalidate.unwrap_or(default_stale(default.stale_while_revalidate)),
-            ),
-            stale_if_error: beyond(
-                directives.stale_if_error.unwrap_or(default_stale(default.stale_if_error)),
-            ),
+            stale_while_revalidate: stale(directives.stale_while_revalidate, default.stale_while_revalidate),
+            stale_if_error: stale(directives.stale_if_error, default.stale_if_error),
         })
     }
 

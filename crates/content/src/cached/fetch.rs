@@ -85,15 +85,8 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
         Ok(answer) => FetchedResponse::read_kind(answer, &lookup.request.target).await,
         Err(error) => Err(error),
     };
-    let failed = fetched.as_ref().map_or(true, |response| response.head.status() >= 500);
     let known = stale.as_ref().or(unshared.as_ref());
-    let is_down = match &fetched {
-        Ok(response) => matches!(response.head.status(), 502..=504),
-        Err(error) => error.fault() == OriginFault::Server,
-    };
-    let grace = if is_down { lookup.site.grace() } else { Duration::ZERO };
-    let substitute =
-        known.filter(|object| failed && object.description().may_replace_a_failure(grace, now.0));
+    let substitute = known.filter(|object| may_stand_in(lookup, object, &fetched, now));
     if let (Some(object), None) = (&unshared, substitute) {
         lookup.store.index.forget_version(object.key(), object);
     }
@@ -114,6 +107,21 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
             take_in(lookup, response, claim, status, now).await;
         }
     }
+}
+
+/// Whether a stale object is sent in place of what its origin gave.
+fn may_stand_in(
+    lookup: &Lookup,
+    object: &Stored,
+    fetched: &Result<FetchedResponse<'_>, OriginError>,
+    now: Moment,
+) -> bool {
+    let (failed, is_down) = match fetched {
+        Ok(response) => (response.head.status() >= 500, matches!(response.head.status(), 502..=504)),
+        Err(error) => (true, error.fault() == OriginFault::Server),
+    };
+    let grace = if is_down { lookup.site.grace() } else { Duration::ZERO };
+    failed && object.description().may_replace_a_failure(grace, now.0)
 }
 
 /// The first request for an object, for a part or for all of it, and the one for all of it.

@@ -122,9 +122,8 @@ impl Exchange {
     async fn join(&mut self) {
         for client in self.open.drain(..) {
             // A panic of a client is a panic of the test.
-            match client.await.map_err(JoinError::try_into_panic) {
-                Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                Ok(()) | Err(Err(_)) => {}
+            if let Err(Ok(panic)) = client.await.map_err(JoinError::try_into_panic) {
+                std::panic::resume_unwind(panic);
             }
         }
     }
