@@ -21,23 +21,27 @@ mod raw;
 mod reference;
 mod section;
 pub mod signing;
+mod sources;
 mod syntax;
 mod units;
 mod users;
+mod variables;
 
 pub use fault::Fault;
 pub use forwarding::Forwarded;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Admin, Bypass, Cache, CachePolicy, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls,
-    Config, ConfiguredCertificate, Cors, CorsOrigins, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet,
-    Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient,
-    KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts, RemoteKeyPlace, S3,
-    SessionCache, Site, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess,
-    Uncached,
+    Admin, Balance, Bypass, Cache, CachePolicy, CertificateDirectory, Cluster, ClusterNode, ClusterSource,
+    ClusterTls, Config, ConfiguredCertificate, Cors, CorsOrigins, DiskTier, DotFiles, EarlyData,
+    EarlyRequests, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess,
+    KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginServer,
+    OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site, SpreadBy, StatusTimes, StorePlace, StoreUrl,
+    StrikePlace, Tickets, Tls, TokenAccess, Uncached,
 };
-pub use reference::{keyserver_reference, reference};
+pub use reference::{has_key, keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
 pub use units::time;
 pub use users::User;
+pub use variables::Environment;

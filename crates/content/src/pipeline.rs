@@ -9,6 +9,8 @@
 
 mod admit;
 mod cached;
+#[cfg(test)]
+mod facts;
 mod finish;
 mod forwarded;
 mod relayed;
@@ -90,9 +92,4 @@ pub(crate) async fn handle_client(
     };
     finish(&exchange, &mut response);
     Handled { response, site: site.map(|site| site.number()), refusal }
-}
-
-/// The page for bytes that are no request.
-pub fn page_without_request(rejection: Rejection) -> Response {
-    Response::page(rejection.status)
 }

@@ -10,7 +10,7 @@ mod exchange;
 mod fills;
 #[cfg(test)]
 mod find;
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod hit;
 #[cfg(test)]
@@ -31,7 +31,7 @@ mod relays;
 mod reloads;
 #[cfg(test)]
 mod respond;
-mod scripted;
+pub(crate) mod scripted;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]

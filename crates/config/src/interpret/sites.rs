@@ -102,7 +102,7 @@ fn hosts(
             Err((what, instead)) => reader.fault(here, format!("hosts: {what}"), instead),
             Ok(pattern) => match taken.get(&pattern) {
                 Some(first) => {
-                    let what = format!("hosts: `{text}` is already defined on line {}", first.line);
+                    let what = format!("hosts: `{text}` is already defined on {}", reader.line(*first, here));
                     reader.fault(here, what, "remove one of them or write another host");
                 }
                 None => {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use penstock_cache::purge::{NotKept, Pattern, Scope};
+use penstock_cache::purge::{NotKept, Pattern, PurgeOrder, PurgeTarget};
 use penstock_http::uri::{normalise, normalise_target};
 
 use crate::clock::Clock;
@@ -10,28 +10,6 @@ use crate::clock::Moment;
 use crate::site::{HttpSite, split_target};
 use crate::site_table::{SiteOrigin, SiteTable};
 use crate::store::Store;
-
-/// A purge, as an operator orders it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PurgeOrder {
-    /// The objects.
-    pub what: PurgeWhat,
-    /// Whether the objects only become stale: they may then be used while a newer version is fetched (RFC 5861).
-    pub soft: bool,
-}
-
-/// The objects of a purge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PurgeWhat {
-    /// The object at this URL; a path alone is that path on every site.
-    Url(String),
-    /// All objects whose URL begins so.
-    Prefix(String),
-    /// All objects with this tag, on every site.
-    Tag(String),
-    /// The whole cache.
-    Everything,
-}
 
 /// The other nodes of the cluster after a purge, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,7 +68,7 @@ impl Store {
         sites: &SiteTable,
         now: Moment,
     ) -> Result<Purged, PurgeFailure> {
-        let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
+        let pattern = pattern(&order.target, sites).map_err(PurgeFailure::Wrong)?;
         self.purge_pattern(&pattern, order.soft, now)
     }
 
@@ -118,15 +96,15 @@ impl Store {
 }
 
 /// The objects of a purge, by the names that they have in the cache.
-pub(crate) fn pattern(what: &PurgeWhat, sites: &SiteTable) -> Result<Pattern, String> {
-    let (url, is_prefix) = match what {
-        PurgeWhat::Tag(tag) if tag.is_empty() || tag.contains([' ', ',']) => {
+pub(crate) fn pattern(target: &PurgeTarget, sites: &SiteTable) -> Result<Pattern, String> {
+    let (url, is_prefix) = match target {
+        PurgeTarget::Tag(tag) if tag.is_empty() || tag.contains([' ', ',']) => {
             return Err(format!("`{tag}` is not one tag: purge several one by one"));
         }
-        PurgeWhat::Tag(tag) => return Ok(Pattern { place: None, scope: Scope::Tag(tag.clone()) }),
-        PurgeWhat::Everything => return Ok(Pattern { place: None, scope: Scope::Everything }),
-        PurgeWhat::Url(url) => (url, false),
-        PurgeWhat::Prefix(url) => (url, true),
+        PurgeTarget::Tag(tag) => return Ok(Pattern { place: None, target: PurgeTarget::Tag(tag.clone()) }),
+        PurgeTarget::Everything => return Ok(Pattern { place: None, target: PurgeTarget::Everything }),
+        PurgeTarget::Url(url) => (url, false),
+        PurgeTarget::Prefix(url) => (url, true),
     };
     let (host, target) = split(url)?;
     let site = host.map(|host| find(sites, host)).transpose()?;
@@ -134,15 +112,15 @@ pub(crate) fn pattern(what: &PurgeWhat, sites: &SiteTable) -> Result<Pattern, St
     let target = target.split('#').next().unwrap_or(target);
     let target = if is_prefix { normalise(target) } else { normalise_target(target) };
     let target = &*target;
-    let what = match (is_prefix, site) {
-        (true, _) => Scope::Prefix(target.to_owned()),
+    let target = match (is_prefix, site) {
+        (true, _) => PurgeTarget::Prefix(target.to_owned()),
         (false, Some(site)) => {
             let (path, query) = split_target(target);
-            Scope::Name(site.target(path, query).into_owned())
+            PurgeTarget::Url(site.target(path, query).into_owned())
         }
-        (false, None) => Scope::Name(target.to_owned()),
+        (false, None) => PurgeTarget::Url(target.to_owned()),
     };
-    Ok(Pattern { place: site.map(|site| site.name.clone()), scope: what })
+    Ok(Pattern { place: site.map(|site| site.name.clone()), target })
 }
 
 /// The host, if there is one, and the rest of the URL.

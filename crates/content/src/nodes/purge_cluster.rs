@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
-use penstock_cache::purge::{NotKept, Pattern};
+use penstock_cache::purge::{NotKept, Pattern, PurgeOrder};
 use penstock_config::limits;
 use penstock_origin::http::{Connections, Fetch, Method};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 
 use crate::clock::Clock;
-use crate::nodes::purge::{PurgeFailure, PurgeOrder, Purged, PurgedNodes, pattern};
+use crate::nodes::purge::{PurgeFailure, Purged, PurgedNodes, pattern};
 use crate::nodes::purge_fields::{missing_text, purge_fields};
 use crate::peers::peer_fields::PURGE_MISSING;
 use crate::peers::{ALIVE, MissedPurge, MissingNodes, Peer, Peers, nanoseconds};
@@ -43,7 +43,7 @@ pub fn purge_cluster(
     sites: &SiteTable,
     peers: &Peers,
 ) -> Result<Purged, PurgeFailure> {
-    let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
+    let pattern = pattern(&order.target, sites).map_err(PurgeFailure::Wrong)?;
     let ordered = nanoseconds(Clock::system().wall());
     let purge = Ordered { pattern: &pattern, soft: order.soft, number: ordered };
     let Rounds { objects, nodes, kept } = in_rounds(store, peers, &purge, Last::None);
@@ -54,7 +54,7 @@ pub fn purge_cluster(
 }
 
 /// Takes over the purges that an earlier process with the same cache could not deliver.
-fn restore_missed(store: &Store, peers: &Peers) {
+pub(super) fn restore_missed(store: &Store, peers: &Peers) {
     let undelivered = store.purges.take_undelivered();
     if undelivered.is_empty() {
         return;

@@ -4,12 +4,12 @@ use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use penstock_http::{HeadWriter, HttpVersion, Method, Request, Status};
+use penstock_http::{Fields, HttpVersion, Method, Request, Status};
 use penstock_origin::http::{InterimHead, InterimHeads};
 
 use crate::context::Context;
 use crate::requester::Requester;
-use crate::response::{Body, Fields, Response};
+use crate::response::Response;
 use crate::site_table::Site;
 
 /// A client's request and what the content path knows of its client.
@@ -75,28 +75,27 @@ impl<'e> Exchange<'e> {
     }
 
     /// The same with more fields.
-    pub(crate) fn page_with(&self, status: Status, more: impl FnOnce(&mut HeadWriter<'_>)) -> Response {
+    pub(crate) fn page_with(&self, status: Status, more: impl FnOnce(&mut Fields)) -> Response {
         let mut page = Response::page(status);
-        let mut head = page.fields.writer();
+        let fields = &mut page.head.fields;
         if let (Status::MethodNotAllowed, Some(site)) = (status, self.site) {
-            head.field("Allow", &site.allowed);
+            fields.field("Allow", &site.allowed);
         }
         if matches!(status, Status::ServiceUnavailable | Status::TooManyRequests) {
-            head.field("Retry-After", "1");
+            fields.field("Retry-After", "1");
         }
-        more(&mut head);
+        more(fields);
         if !self.wants_body() {
-            page.body = Body::Withheld(Some(status.body_text().len() as u64));
+            page.withhold_body();
         }
         page
     }
 
     /// The answer to OPTIONS.
     pub(crate) fn options(&self, site: &Site) -> Response {
-        let mut fields = Fields::new();
-        let mut head = fields.writer();
-        head.field("Allow", &site.allowed);
-        Response::without_content(Status::NoContent.code(), fields)
+        let mut response = Response::no_content();
+        response.head.fields.field("Allow", &site.allowed);
+        response
     }
 
     /// The redirect from a directory's name to the directory.

@@ -4,20 +4,17 @@
 //! heads, content, resets. The streams of such a connection are in [`streams`](super::streams); its task, which reads from
 //! the client and knows its deadlines, belongs to the protocol.
 
-use penstock_content::Fields;
 use penstock_egress::{SendError, Transmission};
-use penstock_http::{BodyFraming, ValidatedHead};
+use penstock_http::{BodyFraming, ResponseHead, ValidatedHead};
 
 use crate::metrics::{HttpLabel, Shard, ShortReason};
 
 /// The head of a response, before it is encoded.
 pub(crate) struct StreamHead {
-    pub(crate) status: u16,
-    pub(crate) fields: Option<Fields>,
+    /// Status and fields.
+    pub(crate) response: ResponseHead,
     /// For Content-Length.
     pub(crate) length: Option<u64>,
-    /// Whether the fields have the origin's Date.
-    pub(crate) has_date: bool,
     /// Whether the stream ends with it.
     pub(crate) end: bool,
 }
@@ -105,11 +102,11 @@ pub(crate) trait Multiplexer {
     /// `None` if there is none, or if the batch is full. The turn ends with this call.
     fn next_stream(&mut self, batch: &Self::Batch<'_>) -> Option<Self::StreamId>;
 
-    /// Puts an interim response: its status, and its fields as lines (RFC 9110 §15.2).
+    /// Puts an interim response (RFC 9110 §15.2).
     fn put_interim(
         &mut self,
         stream: Self::StreamId,
-        interim: (u16, &[u8]),
+        interim: &ResponseHead,
         batch: &mut Self::Batch<'_>,
     ) -> bool;
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use penstock_content::{NetworkEntry, NetworkFull, RequestBody};
-use penstock_http::{Rejection, Status};
+use penstock_http::{Rejection, ResponseHead, Status};
 use penstock_origin::http::BodySender;
 
 use crate::clients::{ClientBody, Upload};
@@ -58,8 +58,8 @@ impl<B: ClientBody> RequestBody for BoundedBody<'_, B> {
         self.body.send_continue().await;
     }
 
-    async fn send_interim(&mut self, status: u16, lines: Vec<u8>) {
-        self.body.send_interim(status, lines).await;
+    async fn send_interim(&mut self, head: ResponseHead) {
+        self.body.send_interim(head).await;
     }
 
     fn begin(&mut self, origin: BodySender) {

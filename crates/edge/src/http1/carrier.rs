@@ -6,7 +6,7 @@ use std::time::Instant;
 use penstock_config::limits;
 use penstock_egress::{Part, Parts, SendError, Step, Transmission};
 use penstock_http::body::{BodyDecoder, Decoded};
-use penstock_http::{BodyFraming, HeadWriter, Method, Rejection, Request, response};
+use penstock_http::{BodyFraming, Method, Rejection, Request, ResponseHead, response};
 use tokio::time::sleep_until;
 
 use crate::carrier::{Carrier, Sent, send};
@@ -288,12 +288,8 @@ impl ClientBody for Http1Body<'_> {
         self.send_head(response::CONTINUE.to_vec()).await;
     }
 
-    async fn send_interim(&mut self, status: u16, lines: Vec<u8>) {
-        let mut head = Vec::with_capacity(lines.len() + 32);
-        let mut writer = HeadWriter::with_code(&mut head, status);
-        writer.lines(&lines);
-        writer.finish();
-        self.send_head(head).await;
+    async fn send_interim(&mut self, head: ResponseHead) {
+        self.send_head(head.into_http1(|_| {})).await;
     }
 
     fn take(&mut self) -> Result<BodyPiece, Rejection> {

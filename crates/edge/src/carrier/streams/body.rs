@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use penstock_config::limits;
-use penstock_http::{BodyFraming, Rejection, Request, Status};
+use penstock_http::{BodyFraming, Rejection, Request, ResponseHead, Status};
 use tokio::time::timeout_at;
 
 use super::handle::{StreamHandle, UploadRest};
@@ -101,15 +101,15 @@ impl<M: Multiplexer> ClientBody for StreamBody<'_, M> {
     async fn send_continue(&mut self) {
         self.stream.with(|open, _| {
             if open.short.is_none() && !open.body.is_whole {
-                open.interim.push_back((100, Vec::new()));
+                open.interim.push_back(ResponseHead::new(100));
             }
         });
     }
 
-    async fn send_interim(&mut self, status: u16, lines: Vec<u8>) {
+    async fn send_interim(&mut self, head: ResponseHead) {
         self.stream.with(|open, _| {
             if open.short.is_none() && open.interim.len() < INTERIM_MAX {
-                open.interim.push_back((status, lines));
+                open.interim.push_back(head);
             }
         });
     }

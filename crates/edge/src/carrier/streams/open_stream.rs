@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_egress::{Available, SendError, Transmission};
+use penstock_http::ResponseHead;
 use penstock_sys::file::Extent;
 
 use super::detached::Detached;
@@ -21,8 +22,8 @@ const DATE_BYTES: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 /// One stream.
 pub(crate) struct OpenStream<M: Multiplexer> {
     pub(super) stream: M::StreamId,
-    /// Interim responses to be sent: status, and fields as lines.
-    pub(super) interim: VecDeque<(u16, Vec<u8>)>,
+    /// Interim responses to be sent.
+    pub(super) interim: VecDeque<ResponseHead>,
     /// The head of the response, until it is sent.
     pub(super) head: Option<StreamHead>,
     /// What is being sent.
@@ -207,8 +208,8 @@ impl<M: Multiplexer> OpenStream<M> {
         worker: &Worker,
         (batch_number, now): (u64, Instant),
     ) {
-        if let Some((status, lines)) = self.interim.front() {
-            if protocol.put_interim(self.stream, (*status, lines), batch) {
+        if let Some(interim) = self.interim.front() {
+            if protocol.put_interim(self.stream, interim, batch) {
                 self.interim.pop_front();
             }
         } else if let Some(head) = self.head.take() {
@@ -284,7 +285,7 @@ fn put_head<M: Multiplexer>(
     worker: &Worker,
     now: Instant,
 ) -> bool {
-    if head.has_date {
+    if head.response.fields.has("Date") {
         return protocol.put_head(stream, head, &[], batch);
     }
     let mut text = [0; DATE_BYTES];

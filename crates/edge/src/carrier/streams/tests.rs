@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::Config;
 use penstock_egress::{SendError, Transmission};
-use penstock_http::{BodyFraming, ValidatedHead};
+use penstock_http::{BodyFraming, ResponseHead, ValidatedHead};
 use tokio::task::LocalSet;
 
 use super::{
@@ -171,13 +171,13 @@ impl Multiplexer for Scripted {
         ready.min_by_key(|(id, one)| (one.urgency, **id)).map(|(id, _)| *id)
     }
 
-    fn put_interim(&mut self, stream: u64, _interim: (u16, &[u8]), batch: &mut ScriptedBatch) -> bool {
+    fn put_interim(&mut self, stream: u64, _interim: &ResponseHead, batch: &mut ScriptedBatch) -> bool {
         self.put(stream, Frame::Continue, batch)
     }
 
     fn put_head(&mut self, stream: u64, head: &StreamHead, date: &[u8], batch: &mut ScriptedBatch) -> bool {
         let has_date = date.ends_with(b"GMT");
-        self.put(stream, Frame::Head { status: head.status, length: head.length, has_date }, batch)
+        self.put(stream, Frame::Head { status: head.response.status, length: head.length, has_date }, batch)
     }
 
     fn content_bytes_max(&self, stream: u64, _batch: &ScriptedBatch) -> usize {

@@ -25,6 +25,7 @@ mod query;
 mod redirected;
 mod restart;
 mod secure;
+mod servers;
 mod signed;
 mod targets;
 pub(crate) mod unread;
