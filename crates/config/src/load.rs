@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use penstock_tls::DefaultFor;
 use penstock_tls::certificate::Certificate;
@@ -163,7 +162,7 @@ pub fn fuzz_config(input: &[u8]) {
     let (faults, right) = match Config::from_text_in(
         text,
         Path::new("/nowhere/fuzz.yaml"),
-        &Environment::at(SystemTime::UNIX_EPOCH),
+        &Environment::at(std::time::SystemTime::UNIX_EPOCH),
     ) {
         Ok(config) => {
             assert!(!config.listeners.is_empty() && !config.sites.is_empty());
