@@ -34,6 +34,8 @@ pub struct HttpSite {
     origin: Arc<HttpOrigin>,
     /// Distinguishes the objects of one origin, asked with certain fields of clients, from those of another.
     pub(crate) name: String,
+    /// Distinguishes the objects of one origin from those of another, for the choice of their node.
+    place: String,
     policy: CachePolicy,
     /// Request fields that go to the origin, in lowercase letters.
     forwarded: Arc<[String]>,
@@ -114,6 +116,7 @@ impl HttpSite {
             Some(sharing) => LoopMember::of_node(sharing.peers.own_name()),
             None => LoopMember::of_site(&name),
         };
+        let place = name.clone();
         if !cache.vary.is_empty() {
             // Asked with other fields, an origin selects other variants.
             name = format!("{name} {}", cache.vary.join(","));
@@ -128,6 +131,7 @@ impl HttpSite {
             keeps_host: origin.uncached.is_some() && origin.host.is_none(),
             origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
             name,
+            place,
             token_cookie: token_cookie.map(str::to_owned),
             forwards_origin_only: cache.vary == ["origin"],
             forwarded: cache.vary.clone().into(),
@@ -234,9 +238,9 @@ impl HttpSite {
         let (path, query) = split_target(target);
         let rest = query.filter(|query| query.contains("_HLS_")).and_then(|query| Delivery::take(query).ok());
         let key = match rest {
-            Some((_, rest)) if rest.is_empty() => variants::key_of(&self.name, path, &[], &[]),
-            Some((_, rest)) => variants::key_of(&self.name, &format!("{path}?{rest}"), &[], &[]),
-            None => variants::key_of(&self.name, target, &[], &[]),
+            Some((_, rest)) if rest.is_empty() => variants::key_of(&self.place, path, &[], &[]),
+            Some((_, rest)) => variants::key_of(&self.place, &format!("{path}?{rest}"), &[], &[]),
+            None => variants::key_of(&self.place, target, &[], &[]),
         };
         Route::new(key, byte)
     }
