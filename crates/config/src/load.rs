@@ -14,8 +14,8 @@ use crate::interpret::keyserver::keyserver;
 use crate::interpret::reader::{Reader, check_directory};
 use crate::interpret::{INDEX, default_options, default_versions, interpret, worker_for_each_core};
 use crate::model::{
-    Access, Cache, Config, ConfigSource, ConfiguredCertificate, DotFiles, EarlyRequests, Headers,
-    HostPattern, KeyserverConfig, Limits, Listener, Log, Origin, Site, SiteCache, SiteLimits, Tls,
+    Access, Cache, CachePolicy, Config, ConfigSource, ConfiguredCertificate, DotFiles, EarlyRequests,
+    Headers, HostPattern, KeyserverConfig, Limits, Listener, Log, Origin, Site, SiteLimits, Tls,
 };
 use crate::raw;
 use crate::section::Section;
@@ -97,7 +97,7 @@ impl Config {
                 dot_files: DotFiles::default(),
                 hosts: vec![HostPattern::Any],
                 origin: Origin::Directory(directory),
-                cache: SiteCache::default(),
+                cache: CachePolicy::default(),
                 methods: default_methods(),
                 forwarded: Forwarded::default(),
                 signed_urls: None,

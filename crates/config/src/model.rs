@@ -35,7 +35,8 @@ pub use self::origin::{
     Balance, Health, HttpOrigin, Origin, OriginServer, OriginTimeouts, S3, SpreadBy, Uncached,
 };
 pub use self::site::{
-    Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache,
+    Bypass, CachePolicy, Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site,
+    StatusTimes,
 };
 pub use self::tls::{
     CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,

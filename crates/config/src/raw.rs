@@ -13,7 +13,7 @@ pub(crate) use self::access::{Access, BasicAccess, CountryAccess, RequestRate, S
 pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
-use crate::section::{Sections, Text, Texts, WordOr, section};
+use crate::section::{Pairs, Sections, Text, Texts, WordOr, section};
 
 section! {
     /// The whole file.
@@ -246,12 +246,38 @@ section! {
         default_ttl: Text, "time", "60s";
         /// Freshness of a 404, 405, 410, 414 or 501 without explicit freshness.
         missing_ttl: Text, "time", "1s";
+        /// Freshness by status, for responses without explicit freshness: `{200: 1h, 404: 5s, 5xx: 1s}`. A status counts before its class. See [caching.md](caching.md#rules-of-a-site).
+        ttl: Pairs, "statuses with times", "no statuses";
+        /// Whether `Cache-Control`, `CDN-Cache-Control` and `Expires` of the origin do not count: `no-store` and `private` neither. See [caching.md](caching.md#rules-of-a-site).
+        ignore_origin: Text, "`true`, `false`", "false";
+        /// How long a stale response is sent while a newer one is fetched, if the origin does not say it (RFC 5861).
+        stale_while_revalidate: Text, "time", "0s";
+        /// How long a stale response stands in for a 5xx of the origin or for none, if the origin does not say it (RFC 5861).
+        stale_if_error: Text, "time", "0s";
+        /// How long a stale response stands in for an origin that is down, whatever it said: it gives no response, or a 502, 503 or 504.
+        grace: Text, "time", "0s";
+        /// Requests that go past the cache to the origin, as they came.
+        bypass: Spanned<Bypass>, "section", "no requests";
+        /// Cookies that go to the origin, and tell one variant from another; no others do.
+        cookies: Texts, "list of names", "no cookies";
         /// Fields of requests that go to the origin, such as `Accept-Encoding`; no others do. Answers are kept apart by those that Vary names; see [caching.md](caching.md#variants).
         vary: Texts, "list of names", "[]";
         /// Which parameters of the query tell one object from another: `all`, `ignore_all`, or a section. The origin is asked without the others.
         query: Spanned<WordOr<QueryRules>>, "`all`, `ignore_all` or section", "all";
         /// Segments of an HLS playlist that are fetched ahead when a viewer asks for one; 0 is off. See [live.md](live.md#prefetching).
         prefetch: Text, "number", "1";
+    }
+}
+
+section! {
+    /// Requests that go past the cache: those with any of these. Their responses are not stored.
+    Bypass {
+        /// Fields of the request.
+        fields: Texts, "list of names", "no fields";
+        /// Cookies.
+        cookies: Texts, "list of names", "no cookies";
+        /// Parameters of the query.
+        query: Texts, "list of names", "no parameters";
     }
 }
 

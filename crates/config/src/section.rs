@@ -20,6 +20,9 @@ pub(crate) type Text = Spanned<String>;
 /// A list of single values.
 pub(crate) type Texts = Spanned<Vec<Text>>;
 
+/// Values by keys that the file makes up, in its order.
+pub(crate) type Pairs = Spanned<PairList>;
+
 /// A list of sections.
 pub(crate) type Sections<S> = Spanned<Vec<Spanned<S>>>;
 
@@ -133,6 +136,48 @@ impl Shape for Texts {
 
     fn merge(&mut self, other: Self, key: &'static str, twice: &mut Vec<Twice>) {
         twice.push(Twice::of(key, self, &other));
+    }
+}
+
+impl Shape for Pairs {
+    fn settle(&mut self, expansion: &mut Expansion<'_>) {
+        set_file(self, expansion.file);
+        for (key, value) in &mut self.value.0 {
+            set_file(key, expansion.file);
+            value.settle(expansion);
+        }
+    }
+
+    fn merge(&mut self, other: Self, key: &'static str, twice: &mut Vec<Twice>) {
+        twice.push(Twice::of(key, self, &other));
+    }
+}
+
+/// Keys with their values.
+#[derive(Debug, Default)]
+pub(crate) struct PairList(pub(crate) Vec<(Text, Text)>);
+
+impl<'de> Deserialize<'de> for PairList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PairVisitor;
+
+        impl<'de> Visitor<'de> for PairVisitor {
+            type Value = PairList;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("keys with values")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PairList, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(PairList(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(PairVisitor)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::fault::FillFault;
 use crate::fill::write_body::{Fill, give_up, write_body, write_to_the_end};
 use crate::object::ObjectMetadata;
-use crate::origin::{OriginResponse, ask_for, part_request, wait_before_retry};
+use crate::origin::{FetchedResponse, ask_for, part_request, wait_before_retry};
 use crate::requester::Requester;
 use crate::store::Store;
 
@@ -32,7 +32,7 @@ use crate::store::Store;
 /// Why not all slices could be filled; the fault is recorded for their readers.
 pub(crate) async fn fill_object(
     context: &Context,
-    response: OriginResponse<'_>,
+    response: FetchedResponse<'_>,
     object: &Arc<Object<ObjectMetadata>>,
     requester: Requester,
     mut fills: VecDeque<Fill>,
@@ -134,7 +134,7 @@ async fn fill_from_origin(
         }
         fills.extend(claim_missing(object, number + 1..slices_of(slice_bytes, object.length())));
     }
-    write_body(context, OriginResponse::unread(answer), object, fills, from).await
+    write_body(context, FetchedResponse::unread(answer), object, fills, from).await
 }
 
 /// Bytes that the fills have yet to bring.

@@ -60,6 +60,11 @@ impl StoredLifetime {
         self.resident(now) < self.fresh.saturating_add(self.stale_if_error)
     }
 
+    /// Whether the object has been stale for less than `time`.
+    pub(crate) fn is_stale_for_less_than(&self, time: Duration, now: Instant) -> bool {
+        self.resident(now) < self.fresh.saturating_add(milliseconds(time))
+    }
+
     /// Value of Age (RFC 9111 §5.1), in seconds.
     pub(crate) fn age_seconds(&self, now: Instant) -> u64 {
         self.age.saturating_add(self.resident(now)) / 1000

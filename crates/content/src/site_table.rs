@@ -6,7 +6,9 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use penstock_config::{DotFiles, EarlyRequests, Forwarded, HostPattern, Hsts, Origin, SignedUrls, SiteCache};
+use penstock_config::{
+    CachePolicy, DotFiles, EarlyRequests, Forwarded, HostPattern, Hsts, Origin, SignedUrls,
+};
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
@@ -115,7 +117,7 @@ fn hsts_value(hsts: &Hsts) -> String {
 }
 
 /// The caching of a site. Origin goes to an origin that decides on CORS, and selects responses if that says so.
-fn cache_of(raw: &penstock_config::Site) -> Cow<'_, SiteCache> {
+fn cache_of(raw: &penstock_config::Site) -> Cow<'_, CachePolicy> {
     if raw.headers.cors.is_some() || raw.cache.vary.iter().any(|name| name == "origin") {
         return Cow::Borrowed(&raw.cache);
     }
@@ -284,7 +286,7 @@ mod tests {
             .map(|(number, hosts)| penstock_config::Site {
                 hosts: hosts.to_vec(),
                 origin: Origin::Directory(std::env::temp_dir()),
-                cache: SiteCache::default(),
+                cache: CachePolicy::default(),
                 methods: Vec::new(),
                 forwarded: Forwarded::default(),
                 signed_urls: None,

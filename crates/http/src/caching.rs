@@ -122,8 +122,30 @@ pub fn normalised<'v>(name: &str, values: impl Iterator<Item = &'v [u8]>) -> Opt
         "accept-encoding" => CODINGS.into_iter().filter(|coding| accepts(elements(), coding)).collect(),
         _ => elements().filter(|element| !element.is_empty()).collect(),
     };
-    let value = parts.join(", ");
+    let value = match name {
+        "accept-language" => parts.into_iter().map(cased_language).collect::<Vec<_>>().join(", "),
+        _ => parts.join(", "),
+    };
     (!value.is_empty() && value.len() <= BYTES_MAX).then_some(value)
+}
+
+/// A member of Accept-Language with its tag in the case that RFC 5646 §2.1.1 recommends: `EN-latn-us` becomes `en-Latn-US`.
+/// Tags that differ in case mean the same.
+fn cased_language(member: &str) -> String {
+    let (range, weight) = member.split_at(member.find(';').unwrap_or(member.len()));
+    // A language, or what follows the `x` of a private use.
+    let mut is_lowercase = true;
+    let subtags = range.split('-').map(|subtag| {
+        let mut cased = subtag.to_ascii_lowercase();
+        match cased.len() {
+            2 if !is_lowercase => cased.make_ascii_uppercase(),
+            4 if !is_lowercase && cased.is_ascii() => cased[..1].make_ascii_uppercase(),
+            _ => {}
+        }
+        is_lowercase = cased.len() == 1;
+        cased
+    });
+    subtags.collect::<Vec<_>>().join("-") + weight
 }
 
 /// Whether a member of Vary is `*`: then no later request matches the response (RFC 9111 §4.1).
@@ -152,8 +174,14 @@ pub struct Response<'r> {
 }
 
 /// Lifetimes of responses whose origin names none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefaultLifetimes {
+    /// Of this response, whatever its status is; `None` if its status decides.
+    pub of_status: Option<Duration>,
+    /// Whether the directives and Expires of the origin do not count.
+    pub ignore_origin: bool,
+    /// How long behind its freshness anything is used while a newer version is fetched.
+    pub stale_while_revalidate: Duration,
     /// Of a 200, 203, 204 or 300, and of redirections that are permanent.
     pub found: Duration,
     /// Of a 404, 405, 410, 414 or 501.
@@ -238,11 +266,16 @@ impl<'r> Response<'r> {
     /// The age of a response is what its Age says. A Date in the past adds nothing to it (`apparent_age`), which §4.2.3
     /// leaves to the cache: that is for paths with caches that do not write Age, and a clock that is behind is more common.
     pub fn storage(&self, now: SystemTime, default: DefaultLifetimes) -> Storage {
+        if default.ignore_origin {
+            let silent = Self { directives: Directives::default(), expires: None, ..*self };
+            return silent.storage(now, DefaultLifetimes { ignore_origin: false, ..default });
+        }
         let directives = &self.directives;
         if self.is_for_one_client() {
             return Storage::Private;
         }
         let usual = match self.status {
+            _ if default.of_status.is_some() => default.of_status,
             200 | 203 | 204 | 300 | 301 | 308 => Some(default.found),
             404 | 405 | 410 | 414 | 501 => Some(default.missing),
             _ => None,
@@ -261,21 +294,24 @@ impl<'r> Response<'r> {
             false => extra,
         };
         // `s-maxage` implies `proxy-revalidate` (§5.2.2.10): only the origin itself can allow stale use then.
-        let default_stale = match directives.s_maxage {
-            Some(_) => Duration::ZERO,
-            None => default.stale_if_error,
+        let stale = |said: Option<Duration>, default| match (said, directives.s_maxage) {
+            (Some(said), _) => beyond(said),
+            (None, Some(_)) => Duration::ZERO,
+            (None, None) => beyond(default),
         };
         Storage::Shared(Lifetime {
             fresh: total.saturating_sub(age),
             age,
-            stale_while_revalidate: beyond(directives.stale_while_revalidate.unwrap_or_default()),
-            stale_if_error: beyond(directives.stale_if_error.unwrap_or(default_stale)),
+            stale_while_revalidate: stale(directives.stale_while_revalidate, default.stale_while_revalidate),
+            stale_if_error: stale(directives.stale_if_error, default.stale_if_error),
         })
     }
 
     fn is_for_one_client(&self) -> bool {
         let Directives { no_store, private, must_understand, .. } = self.directives;
         let unknown = must_understand && !self.is_understood();
+        // For caches that know the status, `no-store` beside it is for others (RFC 9111 §5.2.2.3).
+        let no_store = no_store && !must_understand;
         // 425 is about how one client asked (RFC 8470 §5.2).
         no_store || private || unknown || self.sets_cookie || self.varies_by_everything || self.status == 425
     }

@@ -124,13 +124,19 @@ fn has_open_quote(line: &[u8]) -> bool {
 fn storage(response: &Response<'_>) {
     const HOUR: Duration = Duration::from_secs(3600);
     let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-    let default = DefaultLifetimes { found: HOUR, missing: HOUR / 60, stale_if_error: HOUR };
+    let default = DefaultLifetimes {
+        found: HOUR,
+        missing: HOUR / 60,
+        stale_if_error: HOUR,
+        ..DefaultLifetimes::default()
+    };
     let said = &response.directives;
+    let is_forbidden = said.private || (said.no_store && !said.must_understand);
     match response.storage(now, default) {
-        Storage::Private => assert!(said.no_store || said.private || response.status == 425),
-        Storage::Passing => assert!(!said.no_store && !said.private),
+        Storage::Private => assert!(is_forbidden || said.must_understand || response.status == 425),
+        Storage::Passing => assert!(!is_forbidden),
         Storage::Shared(lifetime) => {
-            assert!(!said.no_store && !said.private && ![206, 304].contains(&response.status));
+            assert!(!is_forbidden && ![206, 304].contains(&response.status));
             assert!(!said.no_cache || lifetime.fresh.is_zero());
             assert!(lifetime.age <= Duration::from_secs(1 << 31));
             let told = said.s_maxage.or(said.max_age);
@@ -146,7 +152,11 @@ fn accepted(codings: Option<&str>, other: &[u8]) {
     let offered = [Encoding::Brotli, Encoding::Gzip];
     let chosen = encoding::negotiate(codings, &offered);
     assert!(chosen == Encoding::Identity || codings.is_some());
-    for (name, value) in [("accept-encoding", codings.unwrap_or_default().as_bytes()), ("x", other)] {
+    for (name, value) in [
+        ("accept-encoding", codings.unwrap_or_default().as_bytes()),
+        ("accept-language", other),
+        ("x", other),
+    ] {
         if let Some(once) = normalised(name, [value].into_iter()) {
             let twice = normalised(name, [once.as_bytes()].into_iter());
             assert_eq!(twice.as_ref(), Some(&once), "{name} of one meaning has two spellings");

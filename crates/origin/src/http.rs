@@ -27,6 +27,7 @@ mod framing;
 #[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod health_checks;
+mod interim;
 mod lookup;
 mod origin;
 mod pool;
@@ -49,6 +50,7 @@ pub use framing::Framing;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::fuzz_response;
+pub use interim::{InterimHead, InterimHeads};
 pub use origin::{HttpOrigin, ServerStatus};
 pub use relay::RelayedResponse;
 pub use response::OriginResponse;

@@ -6,9 +6,9 @@ use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Cache, DiskTier, MemoryTier, SiteCache};
+use crate::model::{Bypass, Cache, CachePolicy, DiskTier, MemoryTier, StatusTimes};
 use crate::raw;
-use crate::section::{Sections, position};
+use crate::section::{Pairs, Sections, Texts, position};
 use crate::units::{Size, binary_unit};
 
 /// A slice is a multiple of the page size.
@@ -77,14 +77,35 @@ fn memory(section: Option<&Spanned<raw::MemoryTier>>, slice: u32, reader: &mut R
     MemoryTier { directory, size }
 }
 
-pub(super) fn site_cache(section: Option<&Spanned<raw::SiteCache>>, reader: &mut Reader<'_>) -> SiteCache {
-    let default = SiteCache::default();
+pub(super) fn site_cache(section: Option<&Spanned<raw::SiteCache>>, reader: &mut Reader<'_>) -> CachePolicy {
+    let default = CachePolicy::default();
     let Some(Spanned { value: raw, .. }) = section else { return default };
     let range = Duration::ZERO..=Duration::from_secs(limits::TTL_SECONDS_MAX);
-    SiteCache {
+    let cookies = names("cookies", raw.cookies.as_ref(), is_token, reader);
+    let mut vary = super::query::vary(raw.vary.as_ref(), reader);
+    if !cookies.is_empty() && !vary.iter().any(|name| name == "cookie") {
+        vary.push("cookie".to_owned());
+    }
+    let grace = &(Duration::ZERO..=Duration::from_secs(limits::STALE_SECONDS_MAX));
+    let mut stale = |key: &str, text| reader.time(key, text, grace, Duration::ZERO);
+    CachePolicy {
+        stale_while_revalidate: stale("stale_while_revalidate", raw.stale_while_revalidate.as_ref()),
+        stale_if_error: stale("stale_if_error", raw.stale_if_error.as_ref()),
+        grace: stale("grace", raw.grace.as_ref()),
         default_ttl: reader.time("default_ttl", raw.default_ttl.as_ref(), &range, default.default_ttl),
         missing_ttl: reader.time("missing_ttl", raw.missing_ttl.as_ref(), &range, default.missing_ttl),
-        vary: super::query::vary(raw.vary.as_ref(), reader),
+        ttl: status_times(raw.ttl.as_ref(), reader),
+        ignore_origin: reader.flag("ignore_origin", raw.ignore_origin.as_ref(), default.ignore_origin),
+        bypass: raw.bypass.as_ref().map_or_else(Bypass::default, |bypass| Bypass {
+            fields: names("fields", bypass.value.fields.as_ref(), is_token, reader)
+                .iter()
+                .map(|name| name.to_ascii_lowercase())
+                .collect(),
+            cookies: names("cookies", bypass.value.cookies.as_ref(), is_token, reader),
+            query: names("query", bypass.value.query.as_ref(), is_parameter, reader),
+        }),
+        cookies,
+        vary,
         query: super::query::query(raw.query.as_ref(), reader),
         prefetch: reader.number(
             "prefetch",
@@ -93,4 +114,61 @@ pub(super) fn site_cache(section: Option<&Spanned<raw::SiteCache>>, reader: &mut
             default.prefetch,
         ),
     }
+}
+
+/// Statuses or classes of them, with times.
+fn status_times(pairs: Option<&Pairs>, reader: &mut Reader<'_>) -> StatusTimes {
+    let range = Duration::ZERO..=Duration::from_secs(limits::TTL_SECONDS_MAX);
+    let mut times = StatusTimes::default();
+    for (key, time) in pairs.map_or(&[][..], |pairs| &pairs.value.0) {
+        let text = key.value.as_str();
+        let class = text.strip_suffix("xx").and_then(|class| class.parse::<u16>().ok());
+        let statuses = match (class, text.parse::<u16>()) {
+            (Some(class @ 2..=5), _) => class * 100..=class * 100 + 99,
+            (None, Ok(status @ 200..=599)) => status..=status,
+            _ => {
+                let what = format!("ttl: `{}` is no status", text.escape_debug());
+                reader.fault(position(key), what, "write one from 200 to 599, or a class such as 5xx");
+                continue;
+            }
+        };
+        if matches!(text, "206" | "304" | "425") {
+            let what = format!("ttl: {text} is never stored as such");
+            reader.fault(position(key), what, "remove it: parts and confirmations belong to a 200");
+        } else if times.0.iter().any(|(known, _)| *known == statuses) {
+            reader.fault(position(key), format!("ttl: {text} has a time already"), "remove one of them");
+        } else {
+            times.0.push((statuses, reader.time("ttl", Some(time), &range, Duration::ZERO)));
+        }
+    }
+    times
+}
+
+/// A list of names, each once.
+fn names(key: &str, list: Option<&Texts>, is_name: fn(u8) -> bool, reader: &mut Reader<'_>) -> Vec<String> {
+    let Some(list) = list else { return Vec::new() };
+    if list.value.len() > limits::VARY_NAMES_MAX {
+        let what = format!("{key}: there are {} names", list.value.len());
+        reader.fault(position(list), what, format!("write at most {}", limits::VARY_NAMES_MAX));
+    }
+    let mut names: Vec<String> = Vec::new();
+    for text in &list.value {
+        if text.value.is_empty() || !text.value.bytes().all(is_name) {
+            let what = format!("{key}: `{}` cannot be a name", text.value.escape_debug());
+            reader.fault(position(text), what, "write a name such as session");
+        } else if !names.contains(&text.value) {
+            names.push(text.value.clone());
+        }
+    }
+    names
+}
+
+/// Whether names of fields and cookies have this byte (RFC 9110 section 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Whether the name of a parameter has this byte.
+fn is_parameter(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !b"=&?#".contains(&byte)
 }

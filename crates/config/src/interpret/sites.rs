@@ -61,6 +61,12 @@ fn site(
     {
         reader.fault(position(cache), "cache: this origin has cache: off", "keep one of them");
     }
+    if let (Origin::Http(http), Some(cache)) = (&origin, &raw.cache)
+        && let (Some(_), Some(bypass)) = (&http.s3, &cache.value.bypass)
+    {
+        let what = "bypass: requests to a bucket are signed here, and none goes past the cache";
+        reader.fault(position(bypass), what, "remove it");
+    }
     let early_data = early_requests(raw.early_data.as_ref(), reader);
     let methods = super::forwarding::methods(raw.methods.as_ref(), reader);
     let forwarded = super::forwarding::forwarded(raw.forwarded.as_ref(), reader);

@@ -104,6 +104,9 @@ pub const DEFAULT_TTL_SECONDS: u64 = 60;
 /// How long a 404 is fresh whose origin does not say: the next segment of a live stream is one until it exists.
 pub const MISSING_TTL_SECONDS: u64 = 1;
 
+/// How long behind its freshness a configuration may have a response used, in seconds: 30 days.
+pub const STALE_SECONDS_MAX: u64 = 30 * 24 * 3600;
+
 /// The longest freshness that a configuration may give: a year, as long as HTTP caches go.
 pub const TTL_SECONDS_MAX: u64 = 365 * 24 * 3600;
 

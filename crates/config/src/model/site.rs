@@ -1,6 +1,7 @@
 //! Sites: content by host name.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use penstock_http::query::QueryRules;
@@ -38,7 +39,7 @@ pub struct Site {
     /// Where the bytes come from.
     pub origin: Origin,
     /// Caching of an HTTP origin's responses.
-    pub cache: SiteCache,
+    pub cache: CachePolicy,
     /// Methods that are forwarded to an HTTP origin, beside GET, HEAD and OPTIONS.
     pub methods: Vec<String>,
     /// How the origin learns the client's address.
@@ -84,17 +85,61 @@ impl fmt::Display for HostPattern {
 
 /// Caching of an HTTP origin's responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SiteCache {
+pub struct CachePolicy {
     /// Freshness of successful responses without explicit freshness.
     pub default_ttl: Duration,
     /// Freshness of 404, 405, 410, 414 and 501 without explicit freshness.
     pub missing_ttl: Duration,
+    /// Freshness by status of responses without explicit freshness.
+    pub ttl: StatusTimes,
+    /// Whether what the origin says about caching does not count.
+    pub ignore_origin: bool,
+    /// How long behind its freshness a response is used while a newer one is fetched, if its origin does not say it.
+    pub stale_while_revalidate: Duration,
+    /// How long behind its freshness a response is used if its origin fails, if the origin does not say it.
+    pub stale_if_error: Duration,
+    /// How long behind its freshness a response is used if its origin is down, whatever the origin said.
+    pub grace: Duration,
+    /// Requests that go past the cache.
+    pub bypass: Bypass,
+    /// Cookies that go to the origin; all of them if `vary` has Cookie and this is empty.
+    pub cookies: Vec<String>,
     /// Fields of requests that go to the origin, in lower case.
     pub vary: Vec<String>,
     /// The parts of the query that belong to the cache key.
     pub query: QueryRules,
     /// Segments of a playlist that are fetched ahead of a viewer; 0 is off.
     pub prefetch: usize,
+}
+
+/// Times by status. A status counts before its class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusTimes(pub Vec<(RangeInclusive<u16>, Duration)>);
+
+impl StatusTimes {
+    /// The time of a status; `None` if there is none.
+    pub fn of(&self, status: u16) -> Option<Duration> {
+        let known = self.0.iter().filter(|(statuses, _)| statuses.contains(&status));
+        known.min_by_key(|(statuses, _)| statuses.len()).map(|(_, time)| *time)
+    }
+}
+
+/// Requests that go past the cache: those with any of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bypass {
+    /// Names of fields, in lower case.
+    pub fields: Vec<String>,
+    /// Names of cookies.
+    pub cookies: Vec<String>,
+    /// Names of parameters of the query, as they are written there.
+    pub query: Vec<String>,
+}
+
+impl Bypass {
+    /// Whether no request goes past the cache.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty() && self.cookies.is_empty() && self.query.is_empty()
+    }
 }
 
 /// Response fields of a site.
@@ -154,11 +199,18 @@ pub struct Hsts {
     pub preload: bool,
 }
 
-impl Default for SiteCache {
+impl Default for CachePolicy {
     fn default() -> Self {
         Self {
             default_ttl: Duration::from_secs(limits::DEFAULT_TTL_SECONDS),
             missing_ttl: Duration::from_secs(limits::MISSING_TTL_SECONDS),
+            ttl: StatusTimes::default(),
+            ignore_origin: false,
+            stale_while_revalidate: Duration::ZERO,
+            stale_if_error: Duration::ZERO,
+            grace: Duration::ZERO,
+            bypass: Bypass::default(),
+            cookies: Vec::new(),
             vary: Vec::new(),
             query: QueryRules::default(),
             prefetch: limits::PREFETCH_SEGMENTS,

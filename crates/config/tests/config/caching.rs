@@ -2,6 +2,9 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use penstock_config::Bypass;
 
 use crate::fixture::Fixture;
 
@@ -125,4 +128,48 @@ fn faults_of_vary_are_reported() {
         let faults = fixture.faults(&site(&format!("cache: {{vary: {list}}}")));
         assert_eq!(faults, [format!("edge.yaml:4: {fault}")], "{list}");
     }
+}
+
+#[test]
+fn faults_of_rules_are_reported() {
+    let fixture = Fixture::new();
+    for (rule, fault) in [
+        ("ttl: {999: 1h}", "ttl: `999` is no status; write one from 200 to 599, or a class such as 5xx"),
+        ("ttl: {6xx: 1h}", "ttl: `6xx` is no status; write one from 200 to 599, or a class such as 5xx"),
+        (
+            "ttl: {206: 1h}",
+            "ttl: 206 is never stored as such; remove it: parts and confirmations belong to a 200",
+        ),
+        ("ttl: {404: 1s, \"0404\": 2s}", "ttl: 0404 has a time already; remove one of them"),
+        (
+            "ttl: {404: soon}",
+            "ttl: `soon` is not a time; write a whole number with ms, s, m, h or d, such as 30s",
+        ),
+        ("grace: 31d", "grace: 31d is out of range; write a time from 0 to 30d"),
+        ("cookies: [\"a=b\"]", "cookies: `a=b` cannot be a name; write a name such as session"),
+        ("bypass: {query: [\"a&b\"]}", "query: `a&b` cannot be a name; write a name such as session"),
+    ] {
+        let faults = fixture.faults(&site(&format!("cache: {{{rule}}}")));
+        assert_eq!(faults, [format!("edge.yaml:4: {fault}")], "{rule}");
+    }
+}
+
+#[test]
+fn rules_mean_what_they_say() {
+    let fixture = Fixture::new();
+    let rules = "ttl: {200: 1h, 5xx: 1s, 502: 2s}, ignore_origin: true, stale_while_revalidate: 1m, \
+        stale_if_error: 2m, grace: 3m, cookies: [lang], bypass: {fields: [X-Debug], cookies: [s], query: [n]}";
+    let config = fixture.read(&site(&format!("cache: {{{rules}}}"))).unwrap();
+    let policy = &config.sites[0].cache;
+    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
+    let times = [200, 404, 500, 502, 503].map(|status| seconds(policy.ttl.of(status)));
+    assert_eq!(times, [Some(3600), None, Some(1), Some(2), Some(1)]);
+    let stale = [policy.stale_while_revalidate, policy.stale_if_error, policy.grace];
+    assert_eq!(stale.map(|time| time.as_secs()), [60, 120, 180]);
+    assert!(policy.ignore_origin && policy.vary == ["cookie"] && policy.cookies == ["lang"]);
+    let Bypass { fields, cookies, query } = &policy.bypass;
+    assert_eq!(
+        (fields.as_slice(), cookies.as_slice(), query.as_slice()),
+        (&["x-debug".to_owned()][..], &["s".to_owned()][..], &["n".to_owned()][..])
+    );
 }

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use penstock_cache::{Object, ObjectClaim};
 use penstock_cluster::BLOCK_BYTES;
 use penstock_http::caching::Storage;
-use penstock_origin::http::{Fetch, OriginError};
+use penstock_origin::http::{Fetch, OriginError, OriginFault};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -19,7 +20,7 @@ use crate::fill::{claim_missing, fill_object, may_go_past_cache, record_fault, s
 use crate::lifetime::Freshness;
 use crate::object::{ObjectMetadata, Validation, is_newer_playlist};
 use crate::origin::{
-    OriginResponse, Relay, Repeatable, Wanted, ask, count_answer, forward_fields, has_unknown_end, relay,
+    FetchedResponse, Relay, Repeatable, Wanted, ask, count_answer, forward_fields, has_unknown_end, relay,
     whole_length,
 };
 use crate::origins::OriginBody;
@@ -81,20 +82,18 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
         now = lookup.context.moment();
     }
     let fetched = match fetched {
-        Ok(answer) => OriginResponse::read_kind(answer, &lookup.request.target).await,
+        Ok(answer) => FetchedResponse::read_kind(answer, &lookup.request.target).await,
         Err(error) => Err(error),
     };
-    let failed = fetched.as_ref().map_or(true, |response| response.head.status() >= 500);
     let known = stale.as_ref().or(unshared.as_ref());
-    let substitute = known.filter(|object| failed && object.description().may_replace_an_error(now.0));
+    let substitute = known.filter(|object| may_stand_in(lookup, object, &fetched, now));
     if let (Some(object), None) = (&unshared, substitute) {
         lookup.store.index.forget_version(object.key(), object);
     }
     match (fetched, substitute) {
         (fetched, Some(object)) => {
             metrics.origin(fetched.err().map_or("server_error", OriginError::label));
-            let marked = |words: OwnWords| words.early || words.loops.is_some();
-            match lookup.own_words(&[]).is_some_and(marked) {
+            match lookup.own_words(&[]).is_some_and(|words| words.is_marked()) {
                 true => claim.give_to_first(object, CacheStatus::StaleIfError),
                 false => claim.share(object, CacheStatus::StaleIfError),
             }
@@ -110,6 +109,21 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
     }
 }
 
+/// Whether a stale object is sent in place of what its origin gave.
+fn may_stand_in(
+    lookup: &Lookup,
+    object: &Stored,
+    fetched: &Result<FetchedResponse<'_>, OriginError>,
+    now: Moment,
+) -> bool {
+    let (failed, is_down) = match fetched {
+        Ok(response) => (response.head.status() >= 500, matches!(response.head.status(), 502..=504)),
+        Err(error) => (true, error.fault() == OriginFault::Server),
+    };
+    let grace = if is_down { lookup.site.grace() } else { Duration::ZERO };
+    failed && object.description().may_replace_a_failure(grace, now.0)
+}
+
 /// The first request for an object, for a part or for all of it, and the one for all of it.
 struct ObjectRequests {
     first: Fetch,
@@ -119,7 +133,7 @@ struct ObjectRequests {
 impl ObjectRequests {
     fn new(lookup: &Lookup, stale: Option<&Stored>) -> Self {
         let first = object_request(lookup, stale);
-        let whole = Fetch { range: None, ..first.clone() };
+        let whole = Fetch { range: None, interim: None, ..first.clone() };
         Self { first, whole }
     }
 
@@ -149,6 +163,7 @@ fn object_request(lookup: &Lookup, stale: Option<&Stored>) -> Fetch {
         preferred: stale
             .and_then(|object| object.description().server())
             .or_else(|| lookup.site.server_of(target)),
+        interim: lookup.interim.clone(),
         ..Fetch::get(target)
     };
     forward_fields(&request.fields, &mut fetch);
@@ -195,12 +210,18 @@ async fn ask_for_object<'f>(
 }
 
 /// The words of the client that a response may be about. A status that says something of the target is not about
-/// fields that the origin does not name in Vary: those that RFC 9110 §15.1 lets caches store without a lifetime.
+/// fields that the origin does not name in Vary: those that RFC 9110 §15.1 lets caches store without a lifetime, and other
+/// redirections for which the origin names one.
 fn words_of_answer(lookup: &Lookup, answer: &ObjectMetadata) -> Option<OwnWords> {
     let words = lookup.own_words(answer.varies_by())?;
+    let is_about_target = match answer.status {
+        300 | 301 | 308 | 404 | 405 | 410 | 414 | 501 => true,
+        302 | 303 | 307 => answer.is_stored(),
+        _ => false,
+    };
     match answer.status {
         200..300 => None,
-        300 | 301 | 308 | 404 | 405 | 410 | 414 | 501 if !words.early && words.loops.is_none() => None,
+        _ if is_about_target && !words.is_marked() => None,
         _ => Some(words),
     }
 }
@@ -208,7 +229,7 @@ fn words_of_answer(lookup: &Lookup, answer: &ObjectMetadata) -> Option<OwnWords>
 /// Makes an object of a response, gives it to those it is for, and fills it.
 async fn take_in(
     lookup: &Lookup,
-    mut response: OriginResponse<'_>,
+    mut response: FetchedResponse<'_>,
     claim: FetchClaim,
     status: CacheStatus,
     now: Moment,
@@ -274,7 +295,7 @@ async fn take_in(
         }
         return;
     }
-    announce(lookup, claim, &object, storage, status);
+    give_object(lookup, claim, &object, storage, status);
     if let Err(fault) = fill_object(context, response, &object, lookup.requester, fills).await {
         record_fault(context, store, &object, fault);
         if length.is_none() {
@@ -303,7 +324,7 @@ fn selected(lookup: &Lookup, head: &dyn OriginBody) -> CacheRequest<'static> {
     CacheRequest { key, ..lookup.request.clone() }
 }
 
-fn announce(lookup: &Lookup, claim: FetchClaim, object: &Stored, storage: Storage, status: CacheStatus) {
+fn give_object(lookup: &Lookup, claim: FetchClaim, object: &Stored, storage: Storage, status: CacheStatus) {
     let index = &lookup.store.index;
     let is_other_variant = *object.key() != lookup.request.key;
     if is_other_variant && matches!(storage, Storage::Shared(_)) && claim.is_current() {

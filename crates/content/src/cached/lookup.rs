@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_cache::{Object, ObjectClaim};
+use penstock_origin::http::InterimHeads;
 use tokio::sync::oneshot;
 
 use crate::cache_status::CacheStatus;
@@ -32,6 +33,8 @@ pub(crate) struct Lookup {
     pub(crate) in_advance: bool,
     /// Whether the client wants the whole object, rather than a range or the head.
     pub(crate) wants_all: bool,
+    /// The client's place for interim responses, if it takes them.
+    pub(crate) interim: Option<InterimHeads>,
 }
 
 /// A blocking playlist reload (RFC 8216bis §6.2.5.2), as the origin is asked for it.

@@ -26,8 +26,15 @@ pub(crate) fn prefetch_next(lookup: &Lookup) {
         let request = lookup.site.request_like(&lookup.request, Cow::Owned(target.to_string()));
         key = request.primary;
         let request = CacheRequest { early: false, ..request };
-        let ahead =
-            Lookup { request, held: None, loops: None, in_advance: true, wants_all: true, ..lookup.clone() };
+        let ahead = Lookup {
+            request,
+            held: None,
+            loops: None,
+            in_advance: true,
+            wants_all: true,
+            interim: None,
+            ..lookup.clone()
+        };
         start(ahead);
     }
 }

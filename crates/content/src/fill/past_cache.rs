@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::context::Context;
 use crate::fault::FillFault;
 use crate::object::ObjectMetadata;
-use crate::origin::{OriginResponse, ask_for, part_request};
+use crate::origin::{FetchedResponse, ask_for, part_request};
 use crate::requester::Requester;
 use crate::store::Store;
 
@@ -72,7 +72,7 @@ pub(crate) async fn fetch_past_cache(
     let wanted = start..end;
     let fetch = part_request(object.description(), &wanted);
     let (answer, mut at) = ask_for(context, object, requester, &fetch, &wanted).await?;
-    let mut response = OriginResponse::unread(answer);
+    let mut response = FetchedResponse::unread(answer);
     let mut pieces = Vec::new();
     while at < end {
         let Some(mut piece) = response.next().await? else {

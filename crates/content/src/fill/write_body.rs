@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::fault::FillFault;
 use crate::fill::past_cache::may_go_past_cache;
 use crate::object::{FillStep, ObjectMetadata, ReaderThrottle, Windows};
-use crate::origin::OriginResponse;
+use crate::origin::FetchedResponse;
 
 pub(crate) type Fill = SliceFill<ObjectMetadata>;
 
@@ -61,7 +61,7 @@ pub(crate) fn give_up(
 /// Why not all fills could be finished.
 pub(crate) async fn write_body(
     context: &Context,
-    mut response: OriginResponse<'_>,
+    mut response: FetchedResponse<'_>,
     object: &Object<ObjectMetadata>,
     fills: &mut VecDeque<Fill>,
     mut at: u64,
@@ -158,7 +158,7 @@ async fn wait_for_any_reader(
 /// Why the end did not come; the fault is recorded for the readers.
 pub(crate) async fn write_to_the_end(
     context: &Context,
-    response: OriginResponse<'_>,
+    response: FetchedResponse<'_>,
     object: &Arc<Object<ObjectMetadata>>,
     mut fills: VecDeque<Fill>,
 ) -> Result<(), FillFault> {
@@ -181,7 +181,7 @@ pub(crate) async fn write_to_the_end(
 
 async fn write_unannounced(
     context: &Context,
-    mut response: OriginResponse<'_>,
+    mut response: FetchedResponse<'_>,
     object: &Arc<Object<ObjectMetadata>>,
     fill: &mut Fill,
     next: &mut Option<Fill>,
@@ -219,7 +219,7 @@ async fn write_unannounced(
 }
 
 /// Whether the node that sends a response owns and keeps its object.
-fn is_copy(response: &OriginResponse<'_>) -> bool {
+fn is_copy(response: &FetchedResponse<'_>) -> bool {
     response.head.peer().is_some_and(|peer| peer.is_owner)
 }
 
@@ -258,7 +258,7 @@ fn append(fill: &mut Fill, bytes: &[u8]) -> Result<usize, FillFault> {
 /// The next piece of a body. Wakes the readers before it waits: pieces that come together wake a thousand readers once,
 /// and no reader later than the next piece would.
 async fn next_piece(
-    response: &mut OriginResponse<'_>,
+    response: &mut FetchedResponse<'_>,
     fill: Option<&mut Fill>,
 ) -> Result<Option<Bytes>, FillFault> {
     let Some(fill) = fill.filter(|fill| fill.unnotified_bytes() > 0) else {

@@ -366,6 +366,13 @@ impl ObjectMetadata {
         self.lifetime.get().may_replace_an_error(now)
     }
 
+    /// The same, or within the `grace` of its site.
+    pub(crate) fn may_replace_a_failure(&self, grace: Duration, now: Instant) -> bool {
+        let lifetime = self.lifetime.get();
+        lifetime.may_replace_an_error(now)
+            || (!grace.is_zero() && lifetime.is_stale_for_less_than(grace, now))
+    }
+
     /// How long a request that could be answered with this stale object waits for a newer version; `None` for as long as
     /// it takes. A player with an old playlist asks again; a player without one stops.
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {

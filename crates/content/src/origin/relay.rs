@@ -14,8 +14,8 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::context::Context;
 use crate::fault::{BodyError, FillFault};
 use crate::object::ObjectMetadata;
+use crate::origin::fetched_response::FetchedResponse;
 use crate::origin::origin_request::{ask_for, part_request, wait_before_retry};
-use crate::origin::origin_response::OriginResponse;
 use crate::origins::OriginBody;
 use crate::requester::Requester;
 
@@ -154,14 +154,14 @@ impl<'w> Relay<'w> {
     ///
     /// # Errors
     /// Why the rest does not come.
-    pub(crate) async fn run(self, first: OriginResponse<'w>) -> Result<(), FillFault> {
+    pub(crate) async fn run(self, first: FetchedResponse<'w>) -> Result<(), FillFault> {
         let outcome = self.send_object(first).await;
         // Before the sender is dropped, which is what the receiver sees.
         self.sender.outcome.set(Some(outcome));
         outcome
     }
 
-    async fn send_object(&self, first: OriginResponse<'w>) -> Result<(), FillFault> {
+    async fn send_object(&self, first: FetchedResponse<'w>) -> Result<(), FillFault> {
         let Self { context, object, .. } = self;
         let (mut at, mut attempts, mut is_continued) = (0, 0, false);
         let mut outcome = self.send_all(first, 0, &mut at).await;
@@ -198,7 +198,7 @@ impl<'w> Relay<'w> {
             is_continued = true;
             let fetch = part_request(object.description(), &rest);
             outcome = match ask_for(context, object, self.requester, &fetch, &rest).await {
-                Ok((answer, from)) => self.send_all(OriginResponse::unread(answer), from, &mut at).await,
+                Ok((answer, from)) => self.send_all(FetchedResponse::unread(answer), from, &mut at).await,
                 Err(fault) => Err(fault),
             };
         }
@@ -207,7 +207,7 @@ impl<'w> Relay<'w> {
     /// Sends the body of one response, which begins at byte `from`. Bytes before `at` have been sent already.
     async fn send_all(
         &self,
-        mut response: OriginResponse<'_>,
+        mut response: FetchedResponse<'_>,
         from: u64,
         at: &mut u64,
     ) -> Result<(), FillFault> {

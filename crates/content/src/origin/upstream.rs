@@ -53,8 +53,8 @@ pub(crate) async fn ask<'o>(
         let wait = site.origin().longest_wait() * origins + 2 * milliseconds(limits::PEER_PROBE_MILLISECONDS);
         match (PeerRequest { context, sharing, peer, hop, route, wait }).ask(&fetch).await {
             Ok(body) => return Ok(body),
-            Err(Declined::ByOrigin(error)) => return Err(error),
-            Err(Declined::ByNode) => {}
+            Err(PeerRefusal::ByOrigin(error)) => return Err(error),
+            Err(PeerRefusal::ByNode) => {}
         }
     }
     context.origins.fetch(site.origin(), &fetch).await
@@ -79,7 +79,7 @@ pub(crate) async fn forget_on_peers(context: &Context, site: &HttpSite, target: 
 }
 
 /// Why a node gave no object.
-enum Declined {
+enum PeerRefusal {
     /// The next node, or the origin, may have it.
     ByNode,
     /// The origin failed the node, and would fail others.
@@ -98,11 +98,11 @@ struct PeerRequest<'r, 'o> {
 }
 
 impl<'o> PeerRequest<'_, 'o> {
-    async fn ask(self, fetch: &Fetch) -> Result<Box<dyn OriginBody + 'o>, Declined> {
+    async fn ask(self, fetch: &Fetch) -> Result<Box<dyn OriginBody + 'o>, PeerRefusal> {
         let (context, peer) = (self.context, &self.peer);
         // A node that is asked for what it has, or as a shield, never waits for this one.
         let asking = match self.hop {
-            Hop::Owner => Some(self.sharing.peers.ask_others(self.route).ok_or(Declined::ByNode)?),
+            Hop::Owner => Some(self.sharing.peers.ask_others(self.route).ok_or(PeerRefusal::ByNode)?),
             Hop::Shield | Hop::Held => None,
         };
         let mut fetch = Fetch { bare: true, ..fetch.clone() };
@@ -113,7 +113,7 @@ impl<'o> PeerRequest<'_, 'o> {
         let answer = match self.hop {
             Hop::Held => timeout(milliseconds(limits::PEER_PROBE_MILLISECONDS), coming)
                 .await
-                .map_err(|_| Silence::Dead),
+                .map_err(|_| PeerSilence::Dead),
             Hop::Owner | Hop::Shield => while_alive(context, peer, Some(self.wait), coming).await,
         };
         let body = match answer {
@@ -123,16 +123,16 @@ impl<'o> PeerRequest<'_, 'o> {
                 if matches!(error, OriginError::Unreachable | OriginError::Timeout) {
                     peer.take_out(&peer.last_fault());
                 }
-                return Err(Declined::ByNode);
+                return Err(PeerRefusal::ByNode);
             }
-            Err(Silence::Dead) => {
+            Err(PeerSilence::Dead) => {
                 peer.count(PeerOutcome::Failed);
                 peer.take_out("it does not answer");
-                return Err(Declined::ByNode);
+                return Err(PeerRefusal::ByNode);
             }
-            Err(Silence::Stalled) => {
+            Err(PeerSilence::Stalled) => {
                 peer.count(PeerOutcome::Stalled);
-                return Err(Declined::ByNode);
+                return Err(PeerRefusal::ByNode);
             }
         };
         peer.latency.record(context.now().saturating_duration_since(began));
@@ -146,7 +146,7 @@ impl<'o> PeerRequest<'_, 'o> {
         self,
         mut body: Box<dyn OriginBody + 'o>,
         asking: Option<OutgoingEntry>,
-    ) -> Result<Box<dyn OriginBody + 'o>, Declined> {
+    ) -> Result<Box<dyn OriginBody + 'o>, PeerRefusal> {
         let lifetime = match body.field(fields::FRESHNESS) {
             Some(fields::NOT_STORED) => Some(None),
             Some(text) => fields::lifetime(text).map(Some),
@@ -158,13 +158,13 @@ impl<'o> PeerRequest<'_, 'o> {
             read_to_end(&mut *body).await;
             let Some(error) = fault else {
                 peer.count(PeerOutcome::Refused);
-                return Err(Declined::ByNode);
+                return Err(PeerRefusal::ByNode);
             };
             peer.count(PeerOutcome::OriginFailed);
             // The node may be cut off from the origin while this one is not.
             return Err(match error {
-                OriginError::Unreachable => Declined::ByNode,
-                error => Declined::ByOrigin(error),
+                OriginError::Unreachable => PeerRefusal::ByNode,
+                error => PeerRefusal::ByOrigin(error),
             });
         };
         peer.count(PeerOutcome::Answered);
@@ -200,7 +200,7 @@ async fn read_to_end(body: &mut dyn OriginBody) {
 }
 
 /// Why a node is not waited for any longer.
-enum Silence {
+enum PeerSilence {
     /// It does not say that it is alive.
     Dead,
     /// It says so, and answers nothing.
@@ -215,7 +215,7 @@ async fn while_alive<T>(
     peer: &Peer,
     wait: Option<Duration>,
     coming: impl Future<Output = T>,
-) -> Result<T, Silence> {
+) -> Result<T, PeerSilence> {
     let mut coming = std::pin::pin!(coming);
     let (deadline, answers) = (wait.map(|wait| context.now() + wait), peer.answers());
     let mut patience = peer.patience();
@@ -232,13 +232,13 @@ async fn while_alive<T>(
                 peer.note_stalled(context.now());
             }
             if is_late || peer.is_stalled() {
-                return Err(Silence::Stalled);
+                return Err(PeerSilence::Stalled);
             }
         }
         tokio::select! {
             biased;
             answer = &mut coming => return Ok(answer),
-            alive = is_alive(context, peer) => if !alive { return Err(Silence::Dead) },
+            alive = is_alive(context, peer) => if !alive { return Err(PeerSilence::Dead) },
         }
         patience = milliseconds(limits::PEER_CHECK_MILLISECONDS);
     }
@@ -305,7 +305,7 @@ impl OriginBody for PeerBody<'_> {
                     Err(error)
                 }
                 Ok(piece) => piece,
-                Err(Silence::Dead | Silence::Stalled) => {
+                Err(PeerSilence::Dead | PeerSilence::Stalled) => {
                     self.peer.take_out("it stopped within a response");
                     Err(OriginError::Timeout)
                 }

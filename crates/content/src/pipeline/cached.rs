@@ -117,6 +117,7 @@ fn lookup(
         loops: passed_through(exchange.request),
         in_advance: false,
         wants_all: wants_all(exchange, store),
+        interim: exchange.interim(),
     }
 }
 
@@ -131,7 +132,7 @@ pub(crate) async fn from_object(
         store.index.forget_version(object.key(), &object);
         return None;
     }
-    let status = truthful(exchange, status, &object);
+    let status = shown_status(exchange, status, &object);
     let object = ObjectRepresentation::new(exchange, store, object, status, receiver);
     let mut response = match object.failure(exchange) {
         Some(page) => page,
@@ -157,7 +158,11 @@ fn lacks_slices(exchange: &Exchange<'_>, object: &Object<ObjectMetadata>) -> boo
 }
 
 /// The status of a lookup; a miss if the whole object is asked for and its first bytes have been evicted.
-fn truthful(exchange: &Exchange<'_>, status: CacheStatus, object: &Object<ObjectMetadata>) -> CacheStatus {
+fn shown_status(
+    exchange: &Exchange<'_>,
+    status: CacheStatus,
+    object: &Object<ObjectMetadata>,
+) -> CacheStatus {
     let is_evicted = || {
         exchange.request.range().is_none()
             && object.length() != Some(0)

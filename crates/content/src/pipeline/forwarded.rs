@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::fault::origin_status;
 use crate::fill::RelayedBody;
 use crate::object::ObjectMetadata;
-use crate::origin::{OriginResponse, Relay, Repeatable, forget_on_peers, relay};
+use crate::origin::{FetchedResponse, Relay, Repeatable, forget_on_peers, relay};
 use crate::origins::OriginBody;
 use crate::pipeline::relayed::{RelayedHead, client_fetch, fault_page, respond_with};
 use crate::pipeline::request_body::RequestBody;
@@ -213,7 +213,7 @@ impl Forwarding {
         drop(reply.send(found(Arc::clone(&object), Some(receiver))));
         let (requester, repeatable) = (self.requester, Repeatable::No);
         let relay = Relay { context: &self.context, object: &object, requester, sender, repeatable };
-        if let Err(fault) = relay.run(OriginResponse::unread(answer)).await {
+        if let Err(fault) = relay.run(FetchedResponse::unread(answer)).await {
             metrics.origin(fault.label());
         }
     }

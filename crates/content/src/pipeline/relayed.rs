@@ -28,7 +28,7 @@ pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &
     let Some(fetch) = client_fetch(exchange, site, http) else {
         return exchange.page(Status::BadRequest);
     };
-    let fetch = Fetch { bare: true, ..fetch };
+    let fetch = Fetch { bare: true, interim: exchange.interim(), ..fetch };
     let spread = http.spread.as_ref().map(|spread| (spread, spread.key(request)));
     let by_key = spread.map(|(spread, key)| move |loads: &[Option<u64>]| spread.order(&key, loads));
     let order = by_key.as_ref().map(|order| order as _);

@@ -1,6 +1,6 @@
 //! What the pipeline asks of the connection or stream that carries a request.
 
-use penstock_http::Rejection;
+use penstock_http::{Rejection, ResponseHead};
 use penstock_origin::http::BodySender;
 
 /// The body of a request, as the connection or stream that carries it gives it.
@@ -20,6 +20,12 @@ pub trait RequestBody {
 
     /// Asks the client for a body that it holds back (RFC 9110 §10.1.1).
     fn send_continue(&mut self) -> impl Future<Output = ()>;
+
+    /// Sends an interim response (RFC 9110 §15.2). Called before the response only. A client that does not take it in time
+    /// leaves the connection as one that does not take its response.
+    fn send_interim(&mut self, _head: ResponseHead) -> impl Future<Output = ()> {
+        async {}
+    }
 
     /// Gives the origin's end of the body, for [`send`](Self::send).
     fn begin(&mut self, origin: BodySender);

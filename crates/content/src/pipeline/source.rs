@@ -3,8 +3,13 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use penstock_http::{Method, Rejection, Status};
+use penstock_http::caching::is_of_connection;
+use penstock_http::{Method, Rejection, ResponseHead, Status};
+use penstock_origin::http::InterimHead;
 
+use crate::cache_status::CacheStatus;
+use crate::origins::passed_fields;
+use crate::peers::is_internal;
 use crate::pipeline::cached::from_cache;
 use crate::pipeline::forwarded::forward;
 use crate::pipeline::relayed::relay_response;
@@ -38,13 +43,21 @@ pub(super) async fn source(
     let response = match source_of(exchange, site) {
         Source::Read => {
             body.pass_over().await?;
-            let reading = pin!(read(exchange, site));
-            return tokio::select! {
-                biased;
-                response = reading => Ok(response),
-                // Boxed when it is first waited for: most responses are there at once.
-                gone = async { Box::pin(body.departed()).await } => Err(gone),
+            let mut reading = pin!(read(exchange, site));
+            let response = loop {
+                let event = tokio::select! {
+                    biased;
+                    response = &mut reading => break response,
+                    // Boxed when it is first waited for: most responses are there at once.
+                    event = async { Box::pin(next_event(exchange, body)).await } => event,
+                };
+                // Not beside the response: what has begun is sent to its end.
+                Box::pin(send_interim(event?, body)).await;
             };
+            while let Some(interim) = exchange.take_interim() {
+                Box::pin(send_interim(interim, body)).await;
+            }
+            return Ok(response);
         }
         Source::Forwarded(http, store) => {
             return Box::pin(forward(exchange, site, http, store, body)).await;
@@ -55,6 +68,25 @@ pub(super) async fn source(
     // The response does not depend on the body. One that cannot be read past ends the connection.
     let _is_unread = body.pass_over().await;
     Ok(response)
+}
+
+/// Sends an interim response without the fields of its connection.
+async fn send_interim(interim: InterimHead, body: &mut impl RequestBody) {
+    let InterimHead { status, fields } = interim;
+    let fields = passed_fields(&fields, |name| is_of_connection(name) || is_internal(name));
+    body.send_interim(ResponseHead { status, fields }).await;
+}
+
+/// Waits for an interim response.
+///
+/// # Errors
+/// The client has left.
+async fn next_event(exchange: &Exchange<'_>, body: &impl RequestBody) -> Result<InterimHead, Rejection> {
+    tokio::select! {
+        biased;
+        gone = body.departed() => Err(gone),
+        interim = exchange.next_interim() => Ok(interim),
+    }
 }
 
 fn source_of<'s>(exchange: &Exchange<'_>, site: &'s Site) -> Source<'s> {
@@ -95,6 +127,13 @@ async fn read(exchange: &Exchange<'_>, site: &Site) -> Response {
         }
         // Boxed, as all that waits for an origin: most responses do not.
         SiteOrigin::Relayed(origin) => Box::pin(relay_response(exchange, site, origin)).await,
+        SiteOrigin::Http(origin, _) if origin.bypasses(exchange.request) => {
+            let mut response = Box::pin(relay_response(exchange, site, origin)).await;
+            response.head.fields.field("Cache-Status", "penstock; fwd=bypass");
+            exchange.context.metrics.cached(CacheStatus::Bypass.label());
+            response.cache_status = Some(CacheStatus::Bypass);
+            response
+        }
         SiteOrigin::Http(origin, store) => from_cache(exchange, origin, store).await,
     }
 }

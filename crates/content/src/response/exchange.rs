@@ -1,9 +1,11 @@
 //! One request while it is answered, and the small responses that need no representation.
 
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use penstock_http::{Fields, Method, Request, Status};
+use penstock_http::{Fields, HttpVersion, Method, Request, Status};
+use penstock_origin::http::{InterimHead, InterimHeads};
 
 use crate::context::Context;
 use crate::requester::Requester;
@@ -34,12 +36,34 @@ pub(crate) struct Exchange<'e> {
     pub(crate) requester: Requester,
     /// `None` if no site answers for the host.
     pub(crate) site: Option<&'e Site>,
+    /// Interim responses for the client; made with the first request to an origin.
+    interim: OnceCell<InterimHeads>,
 }
 
 impl<'e> Exchange<'e> {
     pub(crate) fn new(context: &'e Rc<Context>, client: ClientRequest<'e>, site: Option<&'e Site>) -> Self {
         let requester = Requester::Client(client.address.ip());
-        Self { context, request: client.head, client, requester, site }
+        Self { context, request: client.head, client, requester, site, interim: OnceCell::new() }
+    }
+
+    /// Where interim responses to this request go; `None` if it is of another node, or in HTTP/1.0, which has none.
+    pub(crate) fn interim(&self) -> Option<InterimHeads> {
+        let takes_them = matches!(self.requester, Requester::Client(_))
+            && !matches!(self.client.head.version(), HttpVersion::Http10);
+        takes_them.then(|| self.interim.get_or_init(InterimHeads::default).clone())
+    }
+
+    /// The next interim response, if there is one already.
+    pub(crate) fn take_interim(&self) -> Option<InterimHead> {
+        self.interim.get()?.take()
+    }
+
+    /// Waits for the next interim response; without end if no origin is asked.
+    pub(crate) async fn next_interim(&self) -> InterimHead {
+        match self.interim.get() {
+            Some(interim) => interim.next().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Whether a response has content for this request.

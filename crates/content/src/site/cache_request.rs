@@ -60,6 +60,13 @@ pub(crate) struct OwnWords {
     pub(crate) fields: Vec<(String, String)>,
 }
 
+impl OwnWords {
+    /// Whether the request says more of its client than forwarded fields do.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.early || self.loops.is_some()
+    }
+}
+
 /// Path and query of a target.
 pub(crate) fn split_target(target: &str) -> (&str, Option<&str>) {
     target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))

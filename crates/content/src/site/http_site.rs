@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use http::HeaderName;
 use penstock_cluster::{BLOCK_BYTES, block_of};
-use penstock_config::{Balance, OriginServer, SiteCache, limits};
+use penstock_config::{Balance, Bypass, CachePolicy, OriginServer, limits};
 use penstock_http::caching::DefaultLifetimes;
 use penstock_http::manifest::{Delivery, Manifest, resolve};
-use penstock_http::query::QueryRules;
 use penstock_http::{OriginUrl, Request};
 use penstock_origin::http::{
     BalanceBy, HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings, S3Bucket,
@@ -24,6 +23,7 @@ use crate::requester::Requester;
 use crate::site::cache_request::{CacheRequest, RequestFields, split_target};
 use crate::site::known_keys::KnownKeys;
 use crate::site::live::{BodyKind, FreshnessBounds, LiveDirectories};
+use crate::site::signed_urls::cookies_of;
 use crate::site::spread::Spread;
 use crate::site::successors::Successors;
 use crate::site::variants;
@@ -32,17 +32,17 @@ use crate::site::variants;
 #[derive(Debug)]
 pub struct HttpSite {
     origin: Arc<HttpOrigin>,
-    /// Distinguishes the objects of one origin from those of another.
+    /// Distinguishes the objects of one origin, asked with certain fields of clients, from those of another.
     pub(crate) name: String,
-    lifetimes: DefaultLifetimes,
+    /// Distinguishes the objects of one origin from those of another, for the choice of their node.
+    place: String,
+    policy: CachePolicy,
     /// Request fields that go to the origin, in lowercase letters.
     forwarded: Arc<[String]>,
     /// The cookie of signed URLs, which is neither part of a key nor for the origin.
     token_cookie: Option<String>,
     /// Whether Origin is the only one.
     forwards_origin_only: bool,
-    /// The part of the query that distinguishes objects.
-    query: QueryRules,
     live: LiveDirectories,
     /// Maximum length in bytes of a body whose length the origin does not announce.
     pub(crate) max_unannounced: u64,
@@ -70,8 +70,16 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    fn new(site: &str, origin: &penstock_config::HttpOrigin, cache: &SiteCache, peers: &Arc<Peers>) -> Self {
-        let rules = format!("{:?} {:?}", cache.vary, cache.query);
+    fn new(
+        site: &str,
+        origin: &penstock_config::HttpOrigin,
+        cache: &CachePolicy,
+        peers: &Arc<Peers>,
+    ) -> Self {
+        let mut rules = format!("{:?} {:?}", cache.vary, cache.query);
+        if !cache.cookies.is_empty() {
+            rules = format!("{rules} {:?}", cache.cookies);
+        }
         let digest = sha256(&[b"penstock site", site.as_bytes(), rules.as_bytes()]);
         let identity = hexadecimal(&digest[..16]);
         Self { peers: Arc::clone(peers), identity, shield: origin.shield.clone() }
@@ -83,7 +91,7 @@ impl HttpSite {
     /// limits of the servers.
     pub fn new<'k>(
         origin: &penstock_config::HttpOrigin,
-        cache: &SiteCache,
+        cache: &CachePolicy,
         token_cookie: Option<&str>,
         mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
         peers: Option<&Arc<Peers>>,
@@ -108,6 +116,14 @@ impl HttpSite {
             Some(sharing) => LoopMember::of_node(sharing.peers.own_name()),
             None => LoopMember::of_site(&name),
         };
+        let place = name.clone();
+        if !cache.vary.is_empty() {
+            // Asked with other fields, an origin selects other variants.
+            name = format!("{name} {}", cache.vary.join(","));
+        }
+        if !cache.cookies.is_empty() {
+            name = format!("{name} of {}", cache.cookies.join(","));
+        }
         Arc::new(Self {
             loop_member,
             sharing,
@@ -115,20 +131,35 @@ impl HttpSite {
             keeps_host: origin.uncached.is_some() && origin.host.is_none(),
             origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
             name,
+            place,
             token_cookie: token_cookie.map(str::to_owned),
-            query: cache.query.clone(),
             forwards_origin_only: cache.vary == ["origin"],
             forwarded: cache.vary.clone().into(),
-            lifetimes: DefaultLifetimes {
-                found: cache.default_ttl,
-                missing: cache.missing_ttl,
-                stale_if_error: Duration::ZERO,
-            },
             live: LiveDirectories::default(),
             max_unannounced: origin.max_unannounced,
             prefetch: cache.prefetch,
             next: Successors::default(),
+            policy: cache.clone(),
         })
+    }
+
+    /// Whether a request goes past the cache.
+    pub(crate) fn bypasses(&self, request: &Request<'_>) -> bool {
+        let Bypass { fields, cookies, query } = &self.policy.bypass;
+        let has_field = |name: &String| request.values(name).next().is_some();
+        let has_cookie = |name: &String| cookies_of(request, name).next().is_some();
+        let has_parameter = |parameter: &str| {
+            let name = parameter.split('=').next().unwrap_or_default();
+            query.iter().any(|known| known == name)
+        };
+        fields.iter().any(has_field)
+            || cookies.iter().any(has_cookie)
+            || (!query.is_empty() && request.query().is_some_and(|text| text.split('&').any(has_parameter)))
+    }
+
+    /// How long behind its freshness an object stands in for servers that are down.
+    pub(crate) fn grace(&self) -> Duration {
+        self.policy.grace
     }
 
     /// The site's servers.
@@ -153,7 +184,7 @@ impl HttpSite {
         if self.forwards_origin_only && request.origin().is_none() {
             return RequestFields::default();
         }
-        variants::fields(request, &self.forwarded, self.token_cookie.as_deref())
+        variants::fields(request, &self.forwarded, (self.token_cookie.as_deref(), &self.policy.cookies))
     }
 
     /// The request to the cache for a client's request.
@@ -195,7 +226,7 @@ impl HttpSite {
     pub(crate) fn target<'t>(&self, path: &'t str, query: Option<&str>) -> Cow<'t, str> {
         // The query of a request to a bucket does not reach the store.
         let query = query.filter(|_| !self.origin.ignores_query());
-        match self.query.apply(path, query) {
+        match self.policy.query.apply(path, query) {
             Some(query) => Cow::Owned(format!("{path}?{query}")),
             None => Cow::Borrowed(path),
         }
@@ -207,9 +238,9 @@ impl HttpSite {
         let (path, query) = split_target(target);
         let rest = query.filter(|query| query.contains("_HLS_")).and_then(|query| Delivery::take(query).ok());
         let key = match rest {
-            Some((_, rest)) if rest.is_empty() => variants::key_of(&self.name, path, &[], &[]),
-            Some((_, rest)) => variants::key_of(&self.name, &format!("{path}?{rest}"), &[], &[]),
-            None => variants::key_of(&self.name, target, &[], &[]),
+            Some((_, rest)) if rest.is_empty() => variants::key_of(&self.place, path, &[], &[]),
+            Some((_, rest)) => variants::key_of(&self.place, &format!("{path}?{rest}"), &[], &[]),
+            None => variants::key_of(&self.place, target, &[], &[]),
         };
         Route::new(key, byte)
     }
@@ -242,7 +273,15 @@ impl HttpSite {
     /// How long a response is fresh, by what it is. A live manifest is fresh for as long as it says itself, or as its
     /// origin says if that is shorter: an origin's rule for all files may be an hour.
     pub(crate) fn bounds(&self, status: u16, target: &str, kind: &BodyKind, now: Instant) -> FreshnessBounds {
-        let mut default = self.lifetimes;
+        let policy = &self.policy;
+        let mut default = DefaultLifetimes {
+            found: policy.default_ttl,
+            missing: policy.missing_ttl,
+            of_status: policy.ttl.of(status),
+            ignore_origin: policy.ignore_origin,
+            stale_while_revalidate: policy.stale_while_revalidate,
+            stale_if_error: policy.stale_if_error,
+        };
         let most = match kind {
             BodyKind::Manifest(manifest) => {
                 if manifest.is_live() {
@@ -260,6 +299,7 @@ impl HttpSite {
         if let Some(most) = most {
             default.found = most;
             default.missing = default.missing.min(most);
+            default.of_status = default.of_status.map(|time| time.min(most));
         }
         FreshnessBounds { default, most }
     }

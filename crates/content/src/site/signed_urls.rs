@@ -112,7 +112,7 @@ pub(crate) fn admit<'r>(
     };
     request.url_path().map_err(|_| Refusal::OtherPath)?;
     let path = bare_path(bare.path)?;
-    let cookies = rules.cookie.iter().flat_map(|name| cookies(request, name));
+    let cookies = rules.cookie.iter().flat_map(|name| cookies_of(request, name));
     let in_url = in_query.map(|taken| taken.value).into_iter().chain(in_path.map(|(token, _)| token));
     let mut refusal = Refusal::Missing;
     for written in in_url.chain(cookies).take(limits::TOKENS_PER_REQUEST) {
@@ -204,7 +204,7 @@ fn bare_path(path: &str) -> Result<Vec<u8>, Refusal> {
 }
 
 /// The values of a cookie: a browser may send one for each path it was set for (RFC 6265 §5.4).
-fn cookies<'r>(request: &Request<'r>, name: &str) -> impl Iterator<Item = &'r str> {
+pub(crate) fn cookies_of<'r>(request: &Request<'r>, name: &str) -> impl Iterator<Item = &'r str> {
     let lines = request.values("cookie").filter_map(|line| str::from_utf8(line).ok());
     lines.flat_map(|line| line.split(';')).filter_map(move |cookie| {
         let (found, value) = cookie.trim().split_once('=')?;

@@ -16,7 +16,7 @@ use penstock_sys::digest::sha256;
 use penstock_sys::lock::Unpoisoned;
 
 use crate::site::cache_request::{CacheRequest, RequestFields};
-use crate::site::signed_urls::without_cookie;
+use crate::site::signed_urls::{cookies_of, without_cookie};
 
 /// More shards than workers, so that two workers seldom meet.
 const SHARDS: usize = 16;
@@ -47,17 +47,32 @@ impl Varied {
     }
 }
 
-/// The fields of a request that a site forwards, without the cookie `token`.
-pub(crate) fn fields(request: &Request<'_>, names: &[String], token: Option<&str>) -> RequestFields {
-    let value = |name: &String| match token.filter(|_| name == "cookie") {
-        Some(token) => {
+/// The fields of a request that a site forwards, without the cookie `token`, and with the cookies `only` if there are any.
+pub(crate) fn fields(
+    request: &Request<'_>,
+    names: &[String],
+    (token, only): (Option<&str>, &[String]),
+) -> RequestFields {
+    let value = |name: &String| match (name == "cookie").then_some((token, only)) {
+        Some((_, [_, ..])) => {
+            let chosen = chosen_cookies(request, token, only);
+            normalised(name, [chosen.as_bytes()].into_iter())
+        }
+        Some((Some(token), [])) => {
             let rest: Vec<String> = request.values(name).map(|line| without_cookie(line, token)).collect();
             normalised(name, rest.iter().map(String::as_bytes))
         }
-        None => normalised(name, request.values(name)),
+        Some((None, [])) | None => normalised(name, request.values(name)),
     };
     let value = |name: &String| Some((name.clone(), value(name)?));
     names.iter().filter_map(value).collect()
+}
+
+/// The cookies `only` of a request, each in its order, without the cookie `token`.
+fn chosen_cookies(request: &Request<'_>, token: Option<&str>, only: &[String]) -> String {
+    let chosen = only.iter().filter(|name| Some(name.as_str()) != token);
+    let pairs = chosen.flat_map(|name| cookies_of(request, name).map(move |value| format!("{name}={value}")));
+    pairs.collect::<Vec<_>>().join("; ")
 }
 
 /// Whether a field selects a response for one user, unless the response says otherwise (RFC 9111 §3.5).

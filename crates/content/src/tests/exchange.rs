@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use penstock_config::signing::secret_of_file;
 use penstock_config::{HostPattern, HttpOrigin, Origin, SignedUrls, SigningKey, Site, Uncached};
 use penstock_http::OriginUrl;
-use tokio::task::{JoinHandle, yield_now};
+use tokio::task::{JoinError, JoinHandle, yield_now};
 use tokio::time::advance;
 
 use self::client::Ask;
@@ -22,11 +22,14 @@ use crate::nodes::{PurgeOrder, PurgeTarget};
 use crate::site::signed_urls::{encode, sign};
 
 /// Steps of one input, so that an input takes bounded time.
-const STEPS_MAX: usize = 48;
-/// Hosts of the sites: with the cache, with signed URLs, and without the cache.
-pub(super) const HOSTS: [&str; 3] = ["a.example", "b.example", "r.example"];
-pub(super) const SIGNED: usize = 1;
+const STEPS_MAX: usize = 160;
+/// Hosts of the sites: with the cache, with signed URLs, without the cache, and one with signed URLs and the servers of the
+/// first, which are asked without fields of the client.
+pub(super) const HOSTS: [&str; 4] = ["a.example", "b.example", "r.example", "c.example"];
 pub(super) const UNCACHED: usize = 2;
+pub(super) const FIELDLESS: usize = 3;
+/// The origin of each site. Each has two servers.
+pub(super) const ORIGINS: [usize; 4] = [0, 1, UNCACHED, 0];
 /// Time passes in pieces of at most so many seconds.
 pub(super) const PIECE_SECONDS: u64 = 7;
 /// Paths of each site.
@@ -62,20 +65,22 @@ struct Exchange {
     fixture: Fixture,
     model: Rc<RefCell<Model>>,
     choices: Choices,
-    key: Arc<SigningKey>,
+    keys: [Arc<SigningKey>; 2],
     open: Vec<JoinHandle<()>>,
     asked: usize,
 }
 
 impl Exchange {
     fn new(choices: Choices) -> Self {
-        let secret = secret_of_file(b"a secret of a key\n".to_vec()).unwrap();
-        let key = Arc::new(SigningKey { id: "one".to_owned(), secret });
-        let fixture = Fixture::of_sites(&sites(&key));
+        let keys = ["a secret of a key\n", "the secret of another\n"].map(|text| {
+            let secret = secret_of_file(text.into()).unwrap();
+            Arc::new(SigningKey { id: "one".to_owned(), secret })
+        });
+        let fixture = Fixture::of_sites(&sites(&keys));
         let model = Rc::new(RefCell::new(Model::new(choices.clone(), fixture.context.clock)));
         let answering = Rc::clone(&model);
         fixture.origin.handle(move |asked| answering.borrow_mut().answer(asked));
-        Self { fixture, model, choices, key, open: Vec::new(), asked: 0 }
+        Self { fixture, model, choices, keys, open: Vec::new(), asked: 0 }
     }
 
     async fn run(mut self) -> usize {
@@ -89,6 +94,7 @@ impl Exchange {
                 7 => self.model.borrow_mut().publish(),
                 8 => self.purge(),
                 9 => self.join().await,
+                10 => self.leave(),
                 _ => {}
             }
             // A few turns of the others, so that steps fall between theirs.
@@ -116,24 +122,31 @@ impl Exchange {
     async fn join(&mut self) {
         for client in self.open.drain(..) {
             // A panic of a client is a panic of the test.
-            if let Err(failed) = client.await {
-                std::panic::resume_unwind(failed.into_panic());
+            if let Err(Ok(panic)) = client.await.map_err(JoinError::try_into_panic) {
+                std::panic::resume_unwind(panic);
             }
+        }
+    }
+
+    /// A client leaves before the end of its response.
+    fn leave(&self) {
+        if !self.open.is_empty() {
+            self.open[usize::from(self.choices.of(255)) % self.open.len()].abort();
         }
     }
 
     /// A client asks, and compares what it gets with the model.
     fn ask(&mut self) {
         self.asked += 1;
-        let token = |path: &str| {
+        let token = |site: usize, path: &str| {
             let expires = SystemTime::now() + Duration::from_secs(1_000_000);
-            encode(&sign(&self.key, path, expires).unwrap())
+            encode(&sign(&self.keys[site / FIELDLESS], path, expires).unwrap())
         };
         let ask = Ask::new(&self.choices, &mut self.model.borrow_mut(), token);
         let model = Rc::clone(&self.model);
         let (context, sites) = (Rc::clone(&self.fixture.context), Arc::clone(&self.fixture.sites));
         self.open.push(tokio::task::spawn_local(async move {
-            let response = fixture::open_head(&context, &sites, &ask.head).await;
+            let response = fixture::open_head(&context, &sites, &ask.head, ask.is_early).await;
             let answer = fixture::read(&context, response).await;
             ask.check(&answer, &mut model.borrow_mut());
         }));
@@ -151,17 +164,25 @@ impl Exchange {
     }
 }
 
-fn sites(key: &Arc<SigningKey>) -> [Site; 3] {
-    [0, SIGNED, UNCACHED].map(|number| {
-        let url = OriginUrl::parse(&format!("http://192.0.2.{}:80/", number + 1)).unwrap();
-        let mut origin = HttpOrigin::new(vec![(url, 1)]);
+/// Whether the URLs of a site are signed.
+pub(super) fn is_signed(site: usize) -> bool {
+    matches!(site, 1 | FIELDLESS)
+}
+
+fn sites(keys: &[Arc<SigningKey>; 2]) -> [Site; 4] {
+    [0, 1, UNCACHED, FIELDLESS].map(|number| {
+        let server = |port: u16| {
+            let url = format!("http://192.0.2.{}:{port}/", ORIGINS[number] + 1);
+            (OriginUrl::parse(&url).unwrap(), 1)
+        };
+        let mut origin = HttpOrigin::new(vec![server(80), server(8080)]);
         origin.uncached = (number == UNCACHED).then(Uncached::default);
         fixture::site(Origin::Http(Box::new(origin)), |site| {
             site.hosts = vec![HostPattern::Exact(HOSTS[number].to_owned())];
-            site.cache.vary = vec!["accept-language".to_owned()];
-            if number == SIGNED {
-                site.cache.vary.push("authorization".to_owned());
-                let (keys, parameter) = (vec![Arc::clone(key)], "token".to_owned());
+            let fields = ["accept-language", "authorization"].map(str::to_owned);
+            site.cache.vary = fields[..[1, 2, 1, 0][number]].to_vec();
+            if is_signed(number) {
+                let (keys, parameter) = (vec![Arc::clone(&keys[number / FIELDLESS])], "token".to_owned());
                 site.signed_urls = Some(SignedUrls { keys, parameter, cookie: None });
             }
             if number != 0 {
@@ -173,8 +194,8 @@ fn sites(key: &Arc<SigningKey>) -> [Site; 3] {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::path::Path;
+    use std::{env, fs};
 
     use super::fuzz_exchange;
 
@@ -195,9 +216,14 @@ mod tests {
 
     #[test]
     fn what_clients_get_fits_the_model_whatever_clients_origin_and_purges_do() {
-        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
-        let steps: usize = (0..120).map(|_| fuzz_exchange(&numbers.input())).sum();
+        // A longer run has more inputs, and others: PENSTOCK_TEST_EXCHANGES=100000 PENSTOCK_TEST_EXCHANGES_SEED=2.
+        let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+        let mut numbers =
+            Numbers(0x9e37_79b9_7f4a_7c15 ^ number("PENSTOCK_TEST_EXCHANGES_SEED").unwrap_or(0));
+        let inputs = number("PENSTOCK_TEST_EXCHANGES").unwrap_or(120);
+        let steps: usize = (0..inputs).map(|_| fuzz_exchange(&numbers.input())).sum();
         assert!(steps > 2000, "{steps} steps");
+        println!("{steps} steps");
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{
-    Cache, DotFiles, EarlyRequests, Forwarded, Headers, HostPattern, HttpOrigin, MemoryTier, Origin, Site,
-    SiteCache,
+    Cache, CachePolicy, DotFiles, EarlyRequests, Forwarded, Headers, HostPattern, HttpOrigin, MemoryTier,
+    Origin, Site,
 };
 use penstock_egress::Part;
 use penstock_http::{HeadLimits, OriginUrl, Rejection, Request};
@@ -101,7 +101,7 @@ pub(crate) fn site(origin: Origin, change: impl FnOnce(&mut Site)) -> Site {
     let mut site = Site {
         hosts: vec![HostPattern::Any],
         origin,
-        cache: SiteCache { prefetch: 0, ..SiteCache::default() },
+        cache: CachePolicy { prefetch: 0, ..CachePolicy::default() },
         methods: Vec::new(),
         forwarded: Forwarded::Off,
         signed_urls: None,
@@ -317,9 +317,9 @@ async fn open(
 }
 
 /// The response to a head as it stands.
-pub(super) async fn open_head(context: &Rc<Context>, sites: &SiteTable, head: &str) -> Response {
+pub(super) async fn open_head(context: &Rc<Context>, sites: &SiteTable, head: &str, early: bool) -> Response {
     let request = parse(head);
-    handle(context, Audience::Clients(sites, None), client(&request, false), &mut Bodiless).await.response
+    handle(context, Audience::Clients(sites, None), client(&request, early), &mut Bodiless).await.response
 }
 
 pub(crate) fn head(line: &str, fields: &str) -> String {

@@ -10,7 +10,7 @@ use penstock_origin::http::OriginError;
 use penstock_sys::heap::live_bytes;
 
 use super::fixture::run_with_files;
-use crate::origin::OriginResponse;
+use crate::origin::FetchedResponse;
 use crate::origins::{LocalFuture, OriginBody};
 use crate::site::BodyKind;
 
@@ -60,7 +60,7 @@ fn a_body_of_white_space_is_given_up_after_the_longest_prologue() {
         for (content_type, target) in [("application/dash+xml", "/a"), ("text/plain", "/a"), ("", "/a.mpd")] {
             let trickle = Trickle::new(content_type, vec![b' '; 20_000]);
             let read = Rc::clone(&trickle.read);
-            let mut response = OriginResponse::read_kind(Box::new(trickle), target).await.unwrap();
+            let mut response = FetchedResponse::read_kind(Box::new(trickle), target).await.unwrap();
             assert!(read.get() <= Manifest::START_BYTES, "{} bytes", read.get());
             assert!(!matches!(response.kind, BodyKind::Manifest(_)));
             let mut body = Vec::new();
@@ -78,7 +78,7 @@ fn a_manifest_in_pieces_of_one_byte_takes_the_memory_of_its_bytes() {
         let text = format!("#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\na.ts\n#{}\n", "x".repeat(500_000));
         let trickle = Trickle::new("application/vnd.apple.mpegurl", text.clone().into_bytes());
         let before = live_bytes();
-        let mut response = OriginResponse::read_kind(Box::new(trickle), "/a").await.unwrap();
+        let mut response = FetchedResponse::read_kind(Box::new(trickle), "/a").await.unwrap();
         let taken = live_bytes() - before;
         assert!(matches!(response.kind, BodyKind::Manifest(Manifest::Media(_))));
         assert_eq!(response.length, Some(text.len() as u64));

@@ -171,3 +171,38 @@ fn what_a_status_says_of_a_target_is_shared_whatever_fields_are_forwarded() {
         assert_eq!(fixture.origin.requests(), 3);
     });
 }
+
+#[test]
+fn a_redirection_with_a_lifetime_is_stored_whatever_fields_are_forwarded_and_an_error_is_not() {
+    run(async {
+        let fixture = Fixture::with(|site| site.cache.vary = vec!["user-agent".to_owned()]);
+        let get = |status: u16, agent: &'static str| {
+            let line = format!("GET /{status}");
+            let fixture = &fixture;
+            async move { fixture.get(&line, &format!("User-Agent: {agent}\r\n")).await.summary() }
+        };
+        for status in [302, 303, 307] {
+            fixture.origin.reply(Reply::new(status).with(&[("cache-control", "max-age=60")]).bytes(b"1"));
+            assert_eq!(get(status, "one").await, (status, "miss", "1".to_owned()));
+            assert_eq!(get(status, "two").await, (status, "hit", "1".to_owned()));
+        }
+        for status in [400, 403, 500, 503] {
+            for agent in ["one", "two"] {
+                fixture.origin.reply(Reply::new(status).with(&[("cache-control", "max-age=60")]));
+                assert_eq!(get(status, agent).await.1, "miss", "{status}");
+            }
+        }
+        // Without a lifetime, and with a mark that forwarded fields do not have.
+        for status in [302, 307] {
+            fixture.origin.reply(Reply::new(status).bytes(b"1"));
+            fixture.origin.reply(Reply::new(status).bytes(b"2"));
+            for (fields, body) in [("User-Agent: one\r\n", "1"), ("User-Agent: two\r\n", "2")] {
+                assert_eq!(fixture.get(&format!("GET /none{status}"), fields).await.summary().2, body);
+            }
+            fixture.origin.reply(Reply::new(status).with(&[("cache-control", "max-age=60")]));
+            fixture.get(&format!("GET /loop{status}"), "CDN-Loop: x\r\n").await;
+            fixture.origin.reply(Reply::ok(FRESH, b"good"));
+            assert_eq!(fixture.get(&format!("GET /loop{status}"), "").await.status, 200);
+        }
+    });
+}

@@ -59,6 +59,7 @@ pub(crate) struct Reply {
     head_pause: Duration,
     failure: Option<OriginError>,
     server: Option<ServerId>,
+    freshness_limit: Option<Duration>,
     steps: VecDeque<Step>,
 }
 
@@ -73,6 +74,7 @@ impl Reply {
             head_pause: Duration::ZERO,
             failure: None,
             server: None,
+            freshness_limit: None,
             steps: VecDeque::new(),
         }
     }
@@ -181,6 +183,12 @@ impl Reply {
     /// The head does not announce a length.
     pub(crate) fn unannounced(mut self) -> Self {
         self.length = None;
+        self
+    }
+
+    /// A redirection that allows no longer freshness led to it.
+    pub(super) fn fresh_for(mut self, most: Duration) -> Self {
+        self.freshness_limit = Some(most);
         self
     }
 
@@ -370,6 +378,10 @@ impl OriginBody for Reply {
 
     fn server(&self) -> Option<ServerId> {
         self.server
+    }
+
+    fn freshness_limit(&self) -> Option<Duration> {
+        self.freshness_limit
     }
 
     fn next(&mut self) -> LocalFuture<'_, Result<Option<Bytes>, OriginError>> {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::signing::secret_of_file;
-use penstock_config::{HttpOrigin, SignedUrls, SigningKey, Site, SiteCache};
+use penstock_config::{CachePolicy, HostPattern, HttpOrigin, SignedUrls, SigningKey, Site};
 use penstock_http::OriginUrl;
 use penstock_http::query::Counting;
 
-use super::fixture::{Fixture, http_origin, run, site};
+use super::fixture::{Fixture, http_origin, open_head, read, run, site};
 use super::scripted::{Gate, OriginRequest, Reply};
 use crate::nodes::{PurgeOrder, PurgeTarget};
 use crate::site::HttpSite;
@@ -316,7 +316,7 @@ fn bytes_that_came_in_the_clear_are_not_for_a_site_whose_origin_is_tls() {
     let name = |urls: &[&str]| {
         let targets = urls.iter().map(|url| (OriginUrl::parse(url).unwrap(), 1)).collect();
         let origin = HttpOrigin::new(targets);
-        HttpSite::new(&origin, &SiteCache::default(), None, [].into_iter(), None).name.clone()
+        HttpSite::new(&origin, &CachePolicy::default(), None, [].into_iter(), None).name.clone()
     };
     let (clear, tls) = (name(&["http://origin/a"]), name(&["https://origin/a"]));
     assert_ne!(clear, tls);
@@ -335,5 +335,25 @@ fn a_query_that_does_not_count_has_no_directives_but_those_of_playlists() {
         }
         let asked = fixture.origin.asked();
         assert_eq!((asked.len(), asked[0].target.as_str()), (1, "/film.mp4"));
+    });
+}
+
+#[test]
+fn sites_that_ask_the_same_servers_with_other_fields_share_no_objects() {
+    run(async {
+        let sites = ["plain.example", "media.example"].map(|host| {
+            site(http_origin(), |site| {
+                site.hosts = vec![HostPattern::Exact(host.to_owned())];
+                if host == "media.example" {
+                    vary_by_language(site);
+                }
+            })
+        });
+        let fixture = Fixture::of_sites(&sites);
+        fixture.origin.handle(|asked| Reply::ok(VARYING, asked.field("accept-language").as_bytes()));
+        let plain = "GET /x HTTP/1.1\r\nHost: plain.example\r\nAccept-Language: fr\r\n\r\n";
+        let response = open_head(&fixture.context, &fixture.sites, plain, false).await;
+        assert_eq!(read(&fixture.context, response).await.summary(), (200, "miss", String::new()));
+        assert_eq!(fixture.get("GET /x", FRENCH).await.summary(), (200, "miss", "fr".to_owned()));
     });
 }

@@ -102,8 +102,13 @@ pub(crate) trait Multiplexer {
     /// `None` if there is none, or if the batch is full. The turn ends with this call.
     fn next_stream(&mut self, batch: &Self::Batch<'_>) -> Option<Self::StreamId>;
 
-    /// Puts `100 Continue`.
-    fn put_continue(&mut self, stream: Self::StreamId, batch: &mut Self::Batch<'_>) -> bool;
+    /// Puts an interim response (RFC 9110 §15.2).
+    fn put_interim(
+        &mut self,
+        stream: Self::StreamId,
+        interim: &ResponseHead,
+        batch: &mut Self::Batch<'_>,
+    ) -> bool;
 
     /// Puts a head. `date` is the value of Date, empty if the head has one.
     fn put_head(

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use penstock_content::{NetworkEntry, NetworkFull, RequestBody};
-use penstock_http::{Rejection, Status};
+use penstock_http::{Rejection, ResponseHead, Status};
 use penstock_origin::http::BodySender;
 
 use crate::clients::{ClientBody, Upload};
@@ -56,6 +56,10 @@ impl<B: ClientBody> RequestBody for BoundedBody<'_, B> {
 
     async fn send_continue(&mut self) {
         self.body.send_continue().await;
+    }
+
+    async fn send_interim(&mut self, head: ResponseHead) {
+        self.body.send_interim(head).await;
     }
 
     fn begin(&mut self, origin: BodySender) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use penstock_config::Limits;
-use penstock_http::{Rejection, Status};
+use penstock_http::{Rejection, ResponseHead, Status};
 use penstock_origin::http::BodySender;
 
 use super::ClientBudget;
@@ -26,6 +26,9 @@ pub(crate) trait ClientBody {
 
     /// Asks the client for the body that it holds back (RFC 9110 §10.1.1).
     async fn send_continue(&mut self);
+
+    /// Sends an interim response (RFC 9110 §15.2).
+    async fn send_interim(&mut self, head: ResponseHead);
 
     /// Takes what has come.
     ///

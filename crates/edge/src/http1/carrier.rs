@@ -6,7 +6,7 @@ use std::time::Instant;
 use penstock_config::limits;
 use penstock_egress::{Part, Parts, SendError, Step, Transmission};
 use penstock_http::body::{BodyDecoder, Decoded};
-use penstock_http::{BodyFraming, Method, Rejection, Request, response};
+use penstock_http::{BodyFraming, Method, Rejection, Request, ResponseHead, response};
 use tokio::time::sleep_until;
 
 use crate::carrier::{Carrier, Sent, send};
@@ -235,6 +235,15 @@ impl<'c> Http1Body<'c> {
         Self { connection, settings, unread }
     }
 
+    /// Sends the head of an interim response.
+    async fn send_head(&mut self, head: Vec<u8>) {
+        let interim = Transmission::new([Part::Owned(head)]);
+        let worker = Rc::clone(&self.connection.worker);
+        let mut sent = Sent { bytes: 0, first_byte: None, short: None };
+        let mut carrier = Http1Carrier::new(self.connection, self.settings, false);
+        send(&mut carrier, &worker, interim, &mut sent).await;
+    }
+
     async fn read_past(&mut self) -> Result<bool, Rejection> {
         let Unread { framing, is_held_back, is_usual, started } = self.unread;
         let most = if is_usual { u64::MAX } else { limits::DROPPED_BODY_BYTES };
@@ -278,11 +287,11 @@ impl ClientBody for Http1Body<'_> {
     }
 
     async fn send_continue(&mut self) {
-        let interim = Transmission::new([Part::Owned(response::CONTINUE.to_vec())]);
-        let worker = Rc::clone(&self.connection.worker);
-        let mut sent = Sent { bytes: 0, first_byte: None, short: None };
-        let mut carrier = Http1Carrier::new(self.connection, self.settings, false);
-        send(&mut carrier, &worker, interim, &mut sent).await;
+        self.send_head(response::CONTINUE.to_vec()).await;
+    }
+
+    async fn send_interim(&mut self, head: ResponseHead) {
+        self.send_head(head.into_http1(|_| {})).await;
     }
 
     fn take(&mut self) -> Result<BodyPiece, Rejection> {

@@ -91,9 +91,9 @@ impl Multiplexer for Http2 {
         if batch.space() > FRAME_HEADER_BYTES { self.connection.next_stream() } else { None }
     }
 
-    fn put_continue(&mut self, stream: StreamId, batch: &mut FrameBatch<'_>) -> bool {
+    fn put_interim(&mut self, stream: StreamId, interim: &ResponseHead, batch: &mut FrameBatch<'_>) -> bool {
         self.block.clear();
-        self.connection.head(stream, 100, [], false, &mut self.block);
+        self.connection.head(stream, interim.status, &interim.fields, false, &mut self.block);
         batch.put(&self.block);
         true
     }

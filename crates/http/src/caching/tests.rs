@@ -2,6 +2,9 @@ use super::*;
 use crate::Fields;
 
 const DEFAULT: DefaultLifetimes = DefaultLifetimes {
+    of_status: None,
+    ignore_origin: false,
+    stale_while_revalidate: Duration::ZERO,
     found: Duration::from_secs(60),
     missing: Duration::from_secs(1),
     stale_if_error: Duration::ZERO,
@@ -83,6 +86,10 @@ fn a_response_that_must_be_understood_is_for_one_client_if_its_status_is_unknown
     assert_eq!(unknown, Storage::Private);
     assert_eq!(fresh(&response(599, "max-age=60")), Some(60));
     assert_eq!(fresh(&response(404, "max-age=60, Must-Understand")), Some(60));
+    // For caches that do not know the directive there is `no-store` beside it.
+    assert_eq!(fresh(&response(404, "max-age=60, no-store, must-understand")), Some(60));
+    let unknown = response(599, "max-age=60, no-store, must-understand");
+    assert_eq!(unknown.storage(SystemTime::UNIX_EPOCH, DEFAULT), Storage::Private);
 }
 
 #[test]
@@ -167,6 +174,24 @@ fn codings_that_a_client_refuses_are_in_no_normal_form() {
 }
 
 #[test]
+fn languages_that_differ_in_case_have_one_form() {
+    let form = |value: &str| normalised("accept-language", [value.as_bytes()].into_iter());
+    for (value, cased) in [
+        ("EN", "en"),
+        ("en-us,De ;Q=0.5", "en-US, de ;Q=0.5"),
+        ("zh-hANT-tw", "zh-Hant-TW"),
+        ("EN-x-AB-abcd", "en-x-ab-Abcd"),
+        ("*", "*"),
+        ("de, en", "de, en"),
+        ("a-\u{20ac}b", "a-\u{20ac}b"),
+    ] {
+        assert_eq!(form(value).as_deref(), Some(cased), "{value}");
+        assert_eq!(form(cased).as_deref(), Some(cased), "{value}");
+    }
+    assert_eq!(normalised("foo", [&b"EN-us"[..]].into_iter()).as_deref(), Some("EN-us"));
+}
+
+#[test]
 fn a_targeted_field_counts_only_if_it_is_well_formed() {
     let read = |value: &str| Directives::parse_targeted([value.as_bytes()].into_iter());
     assert_eq!(read("max-age=60, no-store;x=1").unwrap().max_age, Some(Duration::from_secs(60)));
@@ -220,4 +245,46 @@ fn a_304_without_cache_control_keeps_the_stored_lifetime_and_one_with_it_replace
     };
     assert_eq!(lifetime("x: y\n"), Some(7));
     assert_eq!(lifetime("cache-control: max-age=90\n"), Some(90));
+}
+
+#[test]
+fn the_rules_of_a_site_count_where_the_origin_is_silent_or_does_not_count() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let ruled = |response: &Response<'_>, default| match response.storage(SystemTime::UNIX_EPOCH, default) {
+        Storage::Shared(lifetime) => {
+            let seconds = |time: Duration| time.as_secs();
+            let Lifetime { fresh, stale_while_revalidate, stale_if_error, .. } = lifetime;
+            Some((seconds(fresh), seconds(stale_while_revalidate), seconds(stale_if_error)))
+        }
+        Storage::Private | Storage::Passing => None,
+    };
+    let stale = DefaultLifetimes { stale_while_revalidate: HOUR, stale_if_error: 2 * HOUR, ..DEFAULT };
+    let of_status = DefaultLifetimes { of_status: Some(HOUR), ..DEFAULT };
+    let ignoring = DefaultLifetimes { ignore_origin: true, ..stale };
+    for (status, control, default, expected) in [
+        (200, "", stale, Some((60, 3600, 7200))),
+        (200, "max-age=5", stale, Some((5, 3600, 7200))),
+        (200, "max-age=5, stale-while-revalidate=7, stale-if-error=8", stale, Some((5, 7, 8))),
+        (200, "max-age=5, must-revalidate", stale, Some((5, 0, 0))),
+        (200, "max-age=5, proxy-revalidate", stale, Some((5, 0, 0))),
+        (200, "s-maxage=5", stale, Some((5, 0, 0))),
+        (200, "no-cache", stale, Some((0, 0, 0))),
+        (200, "", of_status, Some((3600, 0, 0))),
+        (502, "", of_status, Some((3600, 0, 0))),
+        (302, "max-age=5", of_status, Some((5, 0, 0))),
+        (200, "no-store", of_status, None),
+        (206, "", of_status, None),
+        (425, "", of_status, None),
+        (200, "no-store, private", ignoring, Some((60, 3600, 7200))),
+        (200, "max-age=5, must-revalidate", ignoring, Some((60, 3600, 7200))),
+        (502, "max-age=5", ignoring, None),
+        (206, "max-age=5", ignoring, None),
+    ] {
+        assert_eq!(ruled(&response(status, control), default), expected, "{status} {control}");
+    }
+    let expired = Response { expires: Some("0"), ..response(200, "") };
+    assert_eq!(ruled(&expired, ignoring), Some((60, 3600, 7200)));
+    let cookie = Response { sets_cookie: true, ..response(200, "") };
+    let varying = Response { varies_by_everything: true, ..response(200, "") };
+    assert_eq!((ruled(&cookie, ignoring), ruled(&varying, ignoring)), (None, None));
 }

@@ -170,7 +170,7 @@ impl Connections {
                 Err(error) => return Err(Failed::unsent(error, body)),
             };
             let used = pooled.used;
-            let request = fetch::with_body(&head, body);
+            let request = fetch::with_body(&head, body, fetch.interim.as_ref());
             let sent = exchange::send(&mut pooled.connection, request, watch, limits).await;
             let failed = match sent {
                 Ok(mut response) => match exchange::fault_of_head(&response, fetch, limits.head_bytes) {

@@ -10,6 +10,7 @@ use penstock_http::OriginUrl;
 use super::body::Outgoing;
 use super::error::OriginError;
 use super::framing::is_twin_of_any;
+use super::interim::InterimHeads;
 use super::server::ServerId;
 
 /// A request to an origin.
@@ -35,6 +36,8 @@ pub struct Fetch {
     pub client: Option<SocketAddr>,
     /// The server that is asked first if it is in, such as the one that gave the head of the object.
     pub preferred: Option<ServerId>,
+    /// Where interim responses go, if anyone takes them.
+    pub interim: Option<InterimHeads>,
 }
 
 /// Fields of a request that belong to one connection (RFC 9110 §7.6.1), or that are written here.
@@ -69,6 +72,7 @@ impl Fetch {
             bare: false,
             client: None,
             preferred: None,
+            interim: None,
         }
     }
 
@@ -168,12 +172,21 @@ pub(super) fn head(target: &OriginUrl, host: &str, fetch: &Fetch) -> Result<Requ
     request.body(()).map_err(|_| OriginError::Unsendable)
 }
 
-/// The same request with a body.
-pub(super) fn with_body(head: &Request<()>, body: Outgoing) -> Request<Outgoing> {
+/// The same request with a body, and with a place for interim responses.
+pub(super) fn with_body(
+    head: &Request<()>,
+    body: Outgoing,
+    interim: Option<&InterimHeads>,
+) -> Request<Outgoing> {
     let mut request = Request::new(body);
     *request.method_mut() = head.method().clone();
     *request.uri_mut() = head.uri().clone();
     *request.headers_mut() = head.headers().clone();
+    if let Some(interim) = interim.cloned() {
+        hyper::ext::on_informational(&mut request, move |response| {
+            interim.put(response.status().as_u16(), response.headers());
+        });
+    }
     request
 }
 

@@ -38,7 +38,7 @@ impl HttpOrigin {
             let dialled = dial(self, server, None, None, within).await;
             let mut sender = dialled.map_err(|_| server.fault())?;
             sender.progress.begin(2 * self.limits().read_bytes);
-            let sent = sender.requests.send_request(fetch::with_body(&head, Outgoing::Nothing)).await;
+            let sent = sender.requests.send_request(fetch::with_body(&head, Outgoing::Nothing, None)).await;
             let status = sent.map_err(|error| format!("{}: {error}", check.path))?.status();
             let well = status.is_success() || status.is_redirection();
             if well { Ok(()) } else { Err(format!("{} is answered with {}", check.path, status.as_u16())) }

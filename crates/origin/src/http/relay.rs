@@ -81,6 +81,9 @@ async fn read_head(
             if !(100..200).contains(&head.status) {
                 return Ok((head, bytes));
             }
+            if let Some(interim) = &fetch.interim {
+                interim.put(head.status, &head.fields);
+            }
             (scanned, skipped) = (0, skipped + end);
         }
         scanned = bytes.len();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tokio::time::Instant;
 
 use super::model::{Audience, Model, Representation};
-use super::{Choices, HOSTS, PATHS, SIGNED};
+use super::{Choices, FIELDLESS, HOSTS, ORIGINS, PATHS, UNCACHED, is_signed};
 use crate::response::ContentLength;
 use crate::tests::fixture::Answer;
 
@@ -21,6 +21,7 @@ pub(super) struct Ask {
     language: &'static str,
     authorization: &'static str,
     has_words: bool,
+    pub(super) is_early: bool,
     is_allowed: bool,
     range: Option<String>,
     known: Option<(&'static str, String)>,
@@ -29,35 +30,36 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    pub(super) fn new(choices: &Choices, model: &mut Model, token: impl Fn(&str) -> String) -> Self {
+    pub(super) fn new(choices: &Choices, model: &mut Model, token: impl Fn(usize, &str) -> String) -> Self {
         let of = |number| choices.of(number);
-        let (site, path) = ([0, 0, 1, 1, 2][usize::from(of(5))], of(PATHS));
+        let (site, path) = ([0, 0, 1, 1, UNCACHED, FIELDLESS, FIELDLESS][usize::from(of(7))], of(PATHS));
         let method = ["GET", "GET", "GET", "GET", "HEAD", "POST"][usize::from(of(6))];
         let language = ["", "de", "fr"][usize::from(of(3))];
         let authorization = ["", "", "one", "two"][usize::from(of(4))];
-        let has_words = of(8) == 1;
+        let (has_words, is_early) = (of(8) == 1, of(8) == 1);
         let ranges = ["", "", "", "0-9", "5-", "-3", "65530-65545", "65536-", "9999999-"];
         let range = Some(ranges[usize::from(of(9))]).filter(|range| !range.is_empty()).map(str::to_owned);
-        let tags: Vec<_> = model.of(site, path).filter_map(|known| known.tag.clone()).collect();
+        let tags: Vec<_> = model.of(site, path).flat_map(|known| known.tags.clone()).collect();
         let known = match (of(4), tags.len()) {
             (_, 0) => None,
             (1, known) => Some(("If-None-Match", tags[usize::from(of(255)) % known].clone())),
             (2, known) => Some(("If-Range", tags[usize::from(of(255)) % known].clone())),
             _ => None,
         };
-        let (signature, is_right) = match of(5) {
+        let (signature, is_right) = match of(6) {
             1 => (String::new(), false),
-            2 => (format!("?token={}", token("/other")), false),
-            _ => (format!("?token={}", token(&format!("/p{path}"))), true),
+            2 => (format!("?token={}", token(site, "/other")), false),
+            3 => (format!("?token={}", token(FIELDLESS + 1 - site, &format!("/p{path}"))), false),
+            _ => (format!("?token={}", token(site, &format!("/p{path}"))), true),
         };
-        let is_allowed = site != SIGNED || is_right;
-        let query = if site == SIGNED { signature.as_str() } else { "" };
+        let is_allowed = !is_signed(site) || is_right;
+        let query = if is_signed(site) { signature.as_str() } else { "" };
         let host = HOSTS[site];
         let mut head = match of(4) {
             // The Host that came is not looked at (RFC 9112 §3.2.2).
             1 => format!(
                 "{method} https://{host}/p{path}{query} HTTP/1.1\r\nHost: {}\r\n",
-                HOSTS[usize::from(of(3))]
+                HOSTS[usize::from(of(4))]
             ),
             _ => format!("{method} /p{path}{query} HTTP/1.1\r\nHost: {host}\r\n"),
         };
@@ -86,6 +88,7 @@ impl Ask {
             language,
             authorization,
             has_words,
+            is_early,
             is_allowed,
             range,
             known,
@@ -131,12 +134,14 @@ impl Ask {
                 let length: usize = length.parse().unwrap();
                 assert!(self.range.is_some(), "{about}");
                 let mut known = model.of(self.site, self.path);
-                assert!(known.any(|known| known.bytes.len() == length), "a length of nothing: {about}");
+                assert!(known.any(|known| known.bytes().len() == length), "a length of nothing: {about}");
             }
             412 => panic!("a condition that the client did not make: {about}"),
             400.. if self.method == "HEAD" => {}
             400.. if answer.body.starts_with(format!("{} ", answer.status).as_bytes()) => {}
-            404 | 403 | 500 | 503 | 410 | 508 => self.check_part(answer, model, None, &about),
+            301 | 302 | 307 | 404 | 403 | 425 | 500 | 503 | 410 | 508 => {
+                self.check_part(answer, model, None, &about)
+            }
             _ => panic!("an answer that has no reason: {about}"),
         }
     }
@@ -162,19 +167,19 @@ impl Ask {
 
     /// The body is that part of one representation, which this client may get.
     fn check_part(&self, answer: &Answer, model: &mut Model, part: Option<Part>, about: &str) {
-        let (purge, event) = (model.purge_of(self.path), self.event);
+        let purge = model.purge_for(self.site, self.path, self.event);
         let start = part.as_ref().map_or(0, |(range, _)| range.start);
         let Some(&first) = answer.body.first() else {
             let is_whole = answer.fault.is_none() && self.method != "HEAD";
             let mut known = model.of(self.site, self.path);
             assert!(
-                !is_whole || known.any(|known| known.bytes.is_empty()),
+                !is_whole || known.any(|known| known.bytes().is_empty()),
                 "an empty body of nothing: {about}"
             );
             return;
         };
         let Some(found) = model.with_byte(first, start) else { panic!("bytes of nothing: {about}") };
-        let length = found.bytes.len();
+        let length = found.bytes().len();
         let wanted = self
             .range
             .as_deref()
@@ -183,18 +188,26 @@ impl Ask {
         let (range, said) = part.unwrap_or((0..length, None));
         assert_eq!(said.unwrap_or(length), length, "the length of another version: {about}");
         assert_eq!(range, wanted, "another range: {about}");
-        let expected = &found.bytes[range];
+        let expected = &found.bytes()[range];
         assert!(expected.starts_with(&answer.body), "bytes of two versions: {about}");
         assert!(answer.fault.is_some() || expected.len() == answer.body.len(), "a body cut short: {about}");
-        self.check_choice(answer.status, found, about);
-        assert!(event < purge || found.asked >= purge, "it was purged: {about}");
+        assert!(found.asked >= purge, "it was purged or changed: {about}");
+        self.check_choice(answer, found, about);
+        if self.method == "POST" && found.status < 400 && self.site != UNCACHED {
+            let asked = found.asked;
+            model.changed(self.site, self.path, asked);
+        }
     }
 
-    fn check_choice(&self, status: u16, found: &mut Representation, about: &str) {
-        assert_eq!((found.site, found.path), (self.site, self.path), "another object: {about}");
+    fn check_choice(&self, answer: &Answer, found: &mut Representation, about: &str) {
+        let (status, etag) = (answer.status, answer.field("etag"));
+        assert_eq!((found.origin, found.path), (ORIGINS[self.site], self.path), "another object: {about}");
+        assert!(etag.is_empty() || found.tags.contains(&etag), "the tag of another version: {about}");
         assert_eq!(if status == 206 { 200 } else { status }, found.status, "another status: {about}");
         if let Some(language) = &found.language {
-            assert_eq!(language, self.language, "another variant: {about}");
+            let is_fieldless = self.site == FIELDLESS && self.method != "POST";
+            let said = if is_fieldless { "" } else { self.language };
+            assert_eq!(language, said, "another variant: {about}");
         }
         if let Some(authorization) = &found.authorization {
             assert_eq!(authorization, self.authorization, "of another user: {about}");
@@ -203,11 +216,13 @@ impl Ask {
             Audience::Shared | Audience::Public => {}
             Audience::OneClient => found.audience = Audience::Given,
             Audience::Given => panic!("bytes of another client: {about}"),
-            Audience::OfWords => assert!(self.has_words, "because of the words of another client: {about}"),
+            Audience::OfWords(words) => {
+                assert_eq!(words, (self.has_words, self.is_early), "because of another client: {about}");
+            }
         }
         assert!(self.since <= found.until, "stale since {:?}: {about}", self.since - found.until);
         if let (Some(("If-Range", tag)), 206) = (&self.known, status) {
-            assert!(!tag.starts_with('W') && found.tag.as_ref() == Some(tag), "If-Range: {about}");
+            assert!(!tag.starts_with('W') && etag == *tag, "If-Range: {about}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use penstock_config::limits;
-use penstock_http::{BodyFraming, Rejection, Request, Status};
+use penstock_http::{BodyFraming, Rejection, Request, ResponseHead, Status};
 use tokio::time::timeout_at;
 
 use super::handle::{StreamHandle, UploadRest};
@@ -72,6 +72,9 @@ impl<'s, M: Multiplexer> StreamBody<'s, M> {
     }
 }
 
+/// Interim responses of a stream that wait for the client at most.
+const INTERIM_MAX: usize = 4;
+
 const TOO_LARGE: Rejection =
     Rejection { status: Status::ContentTooLarge, reason: "body_too_large", close: false };
 const BROKEN_OFF: Rejection =
@@ -96,7 +99,19 @@ impl<M: Multiplexer> ClientBody for StreamBody<'_, M> {
     }
 
     async fn send_continue(&mut self) {
-        self.stream.with(|open, _| open.interim = open.short.is_none() && !open.body.is_whole);
+        self.stream.with(|open, _| {
+            if open.short.is_none() && !open.body.is_whole {
+                open.interim.push_back(ResponseHead::new(100));
+            }
+        });
+    }
+
+    async fn send_interim(&mut self, head: ResponseHead) {
+        self.stream.with(|open, _| {
+            if open.short.is_none() && open.interim.len() < INTERIM_MAX {
+                open.interim.push_back(head);
+            }
+        });
     }
 
     fn take(&mut self) -> Result<BodyPiece, Rejection> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_egress::{Available, SendError, Transmission};
+use penstock_http::ResponseHead;
 use penstock_sys::file::Extent;
 
 use super::detached::Detached;
@@ -21,8 +22,8 @@ const DATE_BYTES: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 /// One stream.
 pub(crate) struct OpenStream<M: Multiplexer> {
     pub(super) stream: M::StreamId,
-    /// Whether `100 Continue` is to be sent.
-    pub(super) interim: bool,
+    /// Interim responses to be sent.
+    pub(super) interim: VecDeque<ResponseHead>,
     /// The head of the response, until it is sent.
     pub(super) head: Option<StreamHead>,
     /// What is being sent.
@@ -102,7 +103,7 @@ impl<M: Multiplexer> OpenStream<M> {
     pub(super) fn new(stream: M::StreamId, budget: ClientBudget, is_body_whole: bool) -> Self {
         Self {
             stream,
-            interim: false,
+            interim: VecDeque::new(),
             head: None,
             transmission: None,
             pause: None,
@@ -144,7 +145,7 @@ impl<M: Multiplexer> OpenStream<M> {
     /// Ends the stream. Nothing more is sent for it.
     pub(super) fn fail(&mut self, why: ShortReason) {
         self.short.get_or_insert(why);
-        self.interim = false;
+        self.interim.clear();
         self.head = None;
         self.end = false;
         self.wake();
@@ -185,7 +186,7 @@ impl<M: Multiplexer> OpenStream<M> {
 
     /// What is to be sent next.
     pub(super) fn outgoing(&self) -> Outgoing {
-        if self.interim || self.head.is_some() || (self.end && self.transmission.is_none()) {
+        if !self.interim.is_empty() || self.head.is_some() || (self.end && self.transmission.is_none()) {
             Outgoing::Frames
         } else if self.is_sending() {
             Outgoing::Content
@@ -207,8 +208,10 @@ impl<M: Multiplexer> OpenStream<M> {
         worker: &Worker,
         (batch_number, now): (u64, Instant),
     ) {
-        if self.interim {
-            self.interim = !protocol.put_continue(self.stream, batch);
+        if let Some(interim) = self.interim.front() {
+            if protocol.put_interim(self.stream, interim, batch) {
+                self.interim.pop_front();
+            }
         } else if let Some(head) = self.head.take() {
             if !put_head(&head, self.stream, batch, protocol, worker, now) {
                 self.head = Some(head);

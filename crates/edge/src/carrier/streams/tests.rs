@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::Config;
 use penstock_egress::{SendError, Transmission};
-use penstock_http::{BodyFraming, HttpVersion, ValidatedHead};
+use penstock_http::{BodyFraming, HttpVersion, ResponseHead, ValidatedHead};
 use tokio::task::LocalSet;
 
 use super::{
@@ -172,7 +172,7 @@ impl Multiplexer for Scripted {
         ready.min_by_key(|(id, one)| (one.urgency, **id)).map(|(id, _)| *id)
     }
 
-    fn put_continue(&mut self, stream: u64, batch: &mut ScriptedBatch) -> bool {
+    fn put_interim(&mut self, stream: u64, _interim: &ResponseHead, batch: &mut ScriptedBatch) -> bool {
         self.put(stream, Frame::Continue, batch)
     }
 

@@ -80,7 +80,7 @@ async fn fetch_at(
     let deadline = tokio::time::Instant::now() + limits.connect;
     let dialled = timeout_at(deadline, dial(origin, &server, None, None, limits.connect)).await;
     let mut sender = dialled.map_err(|_| OriginError::Timeout)??;
-    let request = fetch::with_body(&head, Outgoing::Nothing);
+    let request = fetch::with_body(&head, Outgoing::Nothing, None);
     let sent = send(&mut sender, request, None, limits).await;
     let mut response = sent.map_err(|failed| failed.error)?;
     if let Some(fault) = fault_of_head(&response, fetch, limits.head_bytes) {

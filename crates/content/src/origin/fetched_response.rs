@@ -13,7 +13,7 @@ use crate::origins::OriginBody;
 use crate::site::BodyKind;
 
 /// A response whose body may have been read in part, to see whether it is a manifest.
-pub(crate) struct OriginResponse<'c> {
+pub(crate) struct FetchedResponse<'c> {
     pub(crate) head: Box<dyn OriginBody + 'c>,
     pub(crate) kind: BodyKind,
     /// Bytes that have been read and not yet taken, as one piece: an origin may send a manifest in pieces of one byte, and
@@ -24,7 +24,7 @@ pub(crate) struct OriginResponse<'c> {
     ended: bool,
 }
 
-impl<'c> OriginResponse<'c> {
+impl<'c> FetchedResponse<'c> {
     /// A response of which nothing has been read.
     pub(crate) fn unread(head: Box<dyn OriginBody + 'c>) -> Self {
         let length = head.length();
