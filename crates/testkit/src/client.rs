@@ -179,6 +179,15 @@ impl<S: Read + Write> Client<S> {
         self.get_with(path, "")
     }
 
+    /// GET of a path on `localhost`, whose response may have interim ones before it.
+    pub fn get_final(&mut self, path: &str) -> Response {
+        let mut response = self.get(path);
+        while matches!(response.status, 100..200) {
+            response = self.response().unwrap();
+        }
+        response
+    }
+
     /// GET that may end early.
     ///
     /// # Errors

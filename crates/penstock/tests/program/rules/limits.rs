@@ -58,9 +58,9 @@ fn responses_under_way_are_bounded_and_end_with_their_connection() {
     let refused = get(&server, "192.0.2.1", "");
     assert_eq!((refused.status, refused.field("retry-after")), (TOO_MANY, Some("1")));
     assert_eq!(get(&server, "192.0.2.2", "").status, 200);
+    server.counted("penstock_request_rejections_total", &["reason=\"client_connections\""], 1.0);
     drop(held);
     until("a free place", || (get(&server, "192.0.2.1", "").status == 200).then_some(()));
-    server.counted("penstock_request_rejections_total", &["reason=\"client_connections\""], 1.0);
     // Streams of one connection count each.
     drop(Client::tls(&server));
 }
