@@ -17,11 +17,13 @@ mod interpret;
 pub mod limits;
 mod load;
 mod model;
+pub mod pattern;
 mod raw;
 mod reference;
 mod section;
 pub mod signing;
 mod syntax;
+pub mod template;
 mod units;
 mod users;
 
@@ -30,11 +32,13 @@ pub use forwarding::Forwarded;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Admin, Cache, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls, Config,
-    ConfiguredCertificate, Cors, CorsOrigins, DiskTier, DotFiles, EarlyData, EarlyRequests, Fleet, Headers,
-    Health, HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig,
-    Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts, RemoteKeyPlace, S3, SessionCache, Site,
-    SiteCache, SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached,
+    Admin, Cache, Canonical, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls,
+    Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, DiskTier, DotFiles,
+    EarlyData, EarlyRequests, FixedResponse, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin,
+    HttpsPort, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log,
+    MemoryTier, Ocsp, Origin, OriginTimeouts, Redirect, RemoteKeyPlace, Rewrite, Route, RouteMatcher, S3,
+    SessionCache, Site, SiteCache, SiteSettings, SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls,
+    TokenAccess, Uncached,
 };
 pub use reference::{keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};

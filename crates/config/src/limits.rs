@@ -11,6 +11,7 @@ mod fleet;
 mod http2;
 mod keys;
 mod origin;
+mod rules;
 mod semantics;
 mod tls;
 
@@ -21,6 +22,7 @@ pub use self::fleet::*;
 pub use self::http2::*;
 pub use self::keys::*;
 pub use self::origin::*;
+pub use self::rules::*;
 pub use self::semantics::*;
 pub use self::tls::*;
 pub use penstock_sys::ssl::EARLY_DATA_BYTES_MAX;

@@ -5,12 +5,14 @@
 mod cluster;
 mod keys;
 mod origin;
+mod route;
 
 use serde_saphyr::Spanned;
 
 pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
+pub(crate) use self::route::{Conditions, Redirect, Respond, Route, Site};
 use crate::section::{Sections, Text, Texts, WordOr, section};
 
 section! {
@@ -48,6 +50,10 @@ section! {
     Listener {
         /// IP address and port; IPv6 in brackets. `[::]` does not include IPv4.
         address: Text, "IP:port", "required";
+        /// A name for `listeners` of a site.
+        name: Text, "name", "no name";
+        /// `https` answers each request with a redirect to HTTPS, whatever the host; see [rules.md](rules.md#redirects).
+        redirect: Text, "`https`", "off";
         /// HTTPS; without it plain HTTP.
         tls: Text, "`true`, `false`", "false";
         /// Versions of HTTP: `h1` is HTTP/1.0 and HTTP/1.1, `h2` HTTP/2. A client of HTTPS agrees on one by ALPN, and the server prefers HTTP/2. On plain HTTP a client of HTTP/2 has to know that it is spoken; see [http2.md](http2.md).
@@ -204,10 +210,8 @@ section! {
 }
 
 section! {
-    /// The content of some host names.
-    Site {
-        /// Host names: `video.example.com`, `*.example.com` (one label), `*` (all others). Ports do not belong here.
-        hosts: Texts, "list", "[\"*\"]";
+    /// What answers the requests of a site, or of one of its routes.
+    SiteSettings {
         /// Where the bytes come from.
         origin: Spanned<Origin>, "section", "required";
         /// Caching of an HTTP origin's responses.
@@ -228,6 +232,14 @@ section! {
         dot_files: Text, "`allow`, `deny`", "deny";
         /// The file that answers for a directory.
         index: Text, "file name", "index.html";
+        /// `https` answers requests of plain HTTP with a redirect to HTTPS, or a section that redirects all requests; see [rules.md](rules.md#redirects).
+        redirect: Spanned<WordOr<Redirect>>, "`https` or section", "off";
+        /// A response without an origin; see [rules.md](rules.md#fixed-responses).
+        respond: Spanned<Respond>, "section", "off";
+        /// The path that the origin is asked for instead, with variables; the query stays. See [rules.md](rules.md#rewrites).
+        rewrite: Text, "path such as `/vod/{rest}`", "off";
+        /// The host that requests should ask for; those for another one get a redirect to it.
+        canonical_host: Text, "host name", "off";
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn start<T>(section: Option<&Spanned<T>>) -> Position {
 }
 
 /// The description of one key.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     /// Its values: a kind or words.
@@ -65,7 +65,7 @@ pub(crate) struct Key {
 }
 
 /// The contents of the value of a key.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Inside {
     Value,
     Section(&'static [Key]),
@@ -106,6 +106,27 @@ pub(crate) trait Section: Sized {
     const KEYS: &'static [Key];
 
     fn unknown_keys_within(&self, found: &mut Vec<UnknownKey>);
+
+    /// Reads the value of `key` from `map`. False if it is no key of this section: its value is still to be read.
+    fn take<'de, A: MapAccess<'de>>(&mut self, key: &Text, map: &mut A) -> Result<bool, A::Error>;
+}
+
+/// The keys of a section, with those of the section that it includes between them.
+pub(crate) const fn joined<const N: usize>(own: &[Key], included: &[Key], more: &[Key]) -> [Key; N] {
+    let mut all = [own[0]; N];
+    let mut at = 0;
+    while at < N {
+        let (included_at, more_at) = (own.len(), own.len() + included.len());
+        all[at] = if at < included_at {
+            own[at]
+        } else if at < more_at {
+            included[at - included_at]
+        } else {
+            more[at - more_at]
+        };
+        at += 1;
+    }
+    all
 }
 
 impl<S: Section> Shape for Spanned<S> {
@@ -203,29 +224,64 @@ macro_rules! key_name {
     };
 }
 
-/// Defines a section: for each key its meaning (the comment), its shape, its values and its default.
+/// The keys of a section, with those of the section that it includes.
+macro_rules! all_keys {
+    ($own:ident) => {
+        $own
+    };
+    ($own:ident $included:ty, $more:expr) => {{
+        const INCLUDED: &[$crate::section::Key] = <$included as $crate::section::Section>::KEYS;
+        const MORE: &[$crate::section::Key] = $more;
+        const ALL: [$crate::section::Key; $own.len() + INCLUDED.len() + MORE.len()] =
+            $crate::section::joined($own, INCLUDED, MORE);
+        &ALL
+    }};
+}
+
+/// The description of one key.
+macro_rules! key {
+    ($shape:ty, $takes:literal, $default:literal, [$($meaning:literal)+], $key:ident $($written:literal)?) => {
+        $crate::section::Key {
+            name: $crate::section::key_name!($key $($written)?),
+            takes: $takes,
+            default: $default,
+            meaning: concat!($($meaning),+),
+            inside: <$shape as $crate::section::Shape>::INSIDE,
+        }
+    };
+}
+
+/// Defines a section: for each key its meaning (the comment), its shape, its values and its default. `..name: Section;`
+/// includes the keys of another section.
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
         $name:ident {
             $( $(#[doc = $meaning:literal])+ $key:ident $(as $written:literal)?: $shape:ty, $takes:literal, $default:literal; )+
+            $(
+                ..$rest:ident: $included:ty;
+                $( $(#[doc = $more_meaning:literal])+ $more:ident $(as $more_written:literal)?: $more_shape:ty, $more_takes:literal, $more_default:literal; )*
+            )?
         }
     ) => {
         $(#[doc = $about])+
         #[derive(Debug, Default)]
         pub(crate) struct $name {
             $( $(#[doc = $meaning])+ pub(crate) $key: Option<$shape>, )+
+            $( /// The keys of the section that this one includes.
+            pub(crate) $rest: $included,
+            $( $(#[doc = $more_meaning])+ pub(crate) $more: Option<$more_shape>, )* )?
             unknown: Vec<$crate::section::Text>,
         }
 
         impl $crate::section::Section for $name {
-            const KEYS: &'static [$crate::section::Key] = &[$( $crate::section::Key {
-                name: $crate::section::key_name!($key $($written)?),
-                takes: $takes,
-                default: $default,
-                meaning: concat!($($meaning),+),
-                inside: <$shape as $crate::section::Shape>::INSIDE,
-            } ),+];
+            const KEYS: &'static [$crate::section::Key] = {
+                const OWN: &[$crate::section::Key] =
+                    &[$( $crate::section::key!($shape, $takes, $default, [$($meaning)+], $key $($written)?) ),+];
+                $crate::section::all_keys!(OWN $($included, &[$(
+                    $crate::section::key!($more_shape, $more_takes, $more_default, [$($more_meaning)+], $more $($more_written)?)
+                ),*])?)
+            };
 
             fn unknown_keys_within(&self, found: &mut Vec<$crate::section::UnknownKey>) {
                 let siblings = <Self as $crate::section::Section>::KEYS;
@@ -235,6 +291,41 @@ macro_rules! section {
                 $( if let Some(value) = &self.$key {
                     $crate::section::Shape::unknown_keys(value, found);
                 } )+
+                $( $crate::section::Section::unknown_keys_within(&self.$rest, found);
+                $( if let Some(value) = &self.$more {
+                    $crate::section::Shape::unknown_keys(value, found);
+                } )* )?
+            }
+
+            fn take<'de, A: serde::de::MapAccess<'de>>(
+                &mut self,
+                key: &$crate::section::Text,
+                map: &mut A,
+            ) -> Result<bool, A::Error> {
+                let position = $crate::section::position(key);
+                match key.value.as_str() {
+                    $( $crate::section::key_name!($key $($written)?) => {
+                        let value: Option<$shape> = map.next_value()?;
+                        self.$key = match value {
+                            Some(value) => Some($crate::section::Shape::beside(value, position)),
+                            None => <$shape as $crate::section::Shape>::when_empty(position),
+                        };
+                    } )+
+                    $( $( $crate::section::key_name!($more $($more_written)?) => {
+                        let value: Option<$more_shape> = map.next_value()?;
+                        self.$more = match value {
+                            Some(value) => Some($crate::section::Shape::beside(value, position)),
+                            None => <$more_shape as $crate::section::Shape>::when_empty(position),
+                        };
+                    } )* )?
+                    _ => {
+                        $( if $crate::section::Section::take(&mut self.$rest, key, map)? {
+                            return Ok(true);
+                        } )?
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
             }
         }
 
@@ -256,19 +347,9 @@ macro_rules! section {
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
                         let mut section = $name::default();
                         while let Some(key) = map.next_key::<$crate::section::Text>()? {
-                            let position = $crate::section::position(&key);
-                            match key.value.as_str() {
-                                $( $crate::section::key_name!($key $($written)?) => {
-                                    let value: Option<$shape> = map.next_value()?;
-                                    section.$key = match value {
-                                        Some(value) => Some($crate::section::Shape::beside(value, position)),
-                                        None => <$shape as $crate::section::Shape>::when_empty(position),
-                                    };
-                                } )+
-                                _ => {
-                                    map.next_value::<serde::de::IgnoredAny>()?;
-                                    section.unknown.push(key);
-                                }
+                            if !$crate::section::Section::take(&mut section, &key, &mut map)? {
+                                map.next_value::<serde::de::IgnoredAny>()?;
+                                section.unknown.push(key);
                             }
                         }
                         Ok(section)
@@ -281,4 +362,4 @@ macro_rules! section {
     };
 }
 
-pub(crate) use {key_name, section};
+pub(crate) use {all_keys, key, key_name, section};

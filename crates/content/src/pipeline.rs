@@ -2,8 +2,10 @@
 //!
 //! | stage | decides | file |
 //! |---|---|---|
-//! | site | which site answers for the authority of the request | `SiteTable::find` |
+//! | site | which site answers for the authority of the request, and which of its routes | `SiteTable::find`, `RoutedSite::route` |
+//! | redirect | whether the request should have come by HTTPS or for another host | `redirect` |
 //! | admit | whether the request may be answered: loop, early data, token | `admit` |
+//! | rewrite | which path the origin is asked for | `rewrite` |
 //! | source | where the response comes from: the method and the origin of the site | `source`, then `cached`, `relayed` or `forwarded` |
 //! | finish | what the site puts on every response | `finish` |
 
@@ -11,8 +13,10 @@ mod admit;
 mod cached;
 mod finish;
 mod forwarded;
+mod redirect;
 mod relayed;
 mod request_body;
+mod rewrite;
 mod source;
 
 use std::rc::Rc;
@@ -21,13 +25,17 @@ use penstock_http::Rejection;
 
 use crate::context::Context;
 use crate::response::{ClientRequest, Exchange, Response};
-use crate::site_table::{SiteNumber, SiteTable};
+use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
 
+use crate::site::signed_urls::Bare;
 pub use admit::Refusal;
 use admit::admit;
 pub(crate) use cached::{from_cache, from_object};
 use finish::finish;
+use redirect::to_canonical;
+pub(crate) use redirect::to_https;
 pub use request_body::RequestBody;
+use rewrite::rewritten;
 use source::source;
 
 /// The response to a request, and what is recorded with it.
@@ -36,6 +44,8 @@ pub struct Handled {
     pub response: Response,
     /// The site; `None` if no site answers for the authority, and for other nodes.
     pub site: Option<SiteNumber>,
+    /// The route of the site; `None` if none matches.
+    pub route: Option<RouteNumber>,
     /// Why the request was refused.
     pub refusal: Option<Refusal>,
 }
@@ -44,7 +54,7 @@ impl Handled {
     /// The page for a refused request, without what a site adds.
     pub(crate) fn refused(context: &Rc<Context>, client: ClientRequest<'_>, refusal: Refusal) -> Self {
         let response = Exchange::new(context, client, None).page(refusal.status());
-        Self { response, site: None, refusal: Some(refusal) }
+        Self { response, site: None, route: None, refusal: Some(refusal) }
     }
 
     /// Whether the connection has to end behind the response, because the end of the request is not known.
@@ -53,30 +63,31 @@ impl Handled {
     }
 }
 
-/// Answers a client's request.
+/// Answers a client's request, which came by a listener of this name.
 pub(crate) async fn handle_client(
     context: &Rc<Context>,
-    sites: &SiteTable,
+    (sites, listener): (&SiteTable, Option<&str>),
     client: ClientRequest<'_>,
     body: &mut impl RequestBody,
 ) -> Handled {
-    let site = sites.find(client.head.host());
-    let mut exchange = Exchange::new(context, client, site.map(|site| &**site));
-    let bare;
-    let target;
-    let sourced = match site.ok_or(Refusal::NoSite) {
+    let found = sites.find(client.head.host(), listener).ok_or(Refusal::NoSite);
+    let site = found.and_then(|site| site.route(client.head).map_err(|_| Refusal::AmbiguousPath));
+    let mut exchange = Exchange::new(context, client, site.ok());
+    let (target, admitted);
+    let sourced = match site.and_then(|site| Ok((site, prepare(&exchange, site)?))) {
         Err(refusal) => Err(refusal),
-        Ok(site) => match admit(context, site, client) {
-            Err(refusal) => Err(refusal),
-            Ok(admitted) => {
-                if let Some(admitted) = admitted {
-                    bare = admitted;
-                    target = client.head.with_target(bare.path, bare.query.as_deref());
-                    exchange.request = &target;
-                }
-                source(&exchange, site, body).await.map_err(Refusal::Body)
+        Ok((_, Prepared::Response(response))) => {
+            let _is_unread = body.pass_over().await;
+            Ok(response)
+        }
+        Ok((site, Prepared::Request(other))) => {
+            if let Some(other) = other {
+                admitted = other;
+                target = client.head.with_target(&admitted.path, admitted.query.as_deref());
+                exchange.request = &target;
             }
-        },
+            source(&exchange, site, body).await.map_err(Refusal::Body)
+        }
     };
     let (mut response, refusal) = match sourced {
         Ok(response) => (response, None),
@@ -89,7 +100,31 @@ pub(crate) async fn handle_client(
         }
     };
     finish(&exchange, &mut response);
-    Handled { response, site: site.map(|site| site.number()), refusal }
+    let site = site.ok();
+    Handled { response, site: site.map(Site::number), route: site.and_then(Site::route), refusal }
+}
+
+/// What the stages before the source make of a request.
+enum Prepared<'r> {
+    /// A response without a source.
+    Response(Response),
+    /// A request with another target than the client's, if there is one.
+    Request(Option<Bare<'r>>),
+}
+
+/// Takes a request through the stages in front of the source.
+///
+/// # Errors
+/// The first rule that refuses it.
+fn prepare<'r>(exchange: &Exchange<'r>, site: &Site) -> Result<Prepared<'r>, Refusal> {
+    if let Some(response) = to_canonical(exchange, site) {
+        return Ok(Prepared::Response(response));
+    }
+    let bare = admit(exchange.context, site, exchange.client)?;
+    match &site.rewrite {
+        None => Ok(Prepared::Request(bare)),
+        Some(rewrite) => rewritten(rewrite, exchange.client.head, bare).map(Prepared::Request),
+    }
 }
 
 /// The page for bytes that are no request.

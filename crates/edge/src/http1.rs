@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_content::{
-    Audience, CacheStatus, ClientRequest, Handled, HealthCheck, PeerService, Response, handle,
+    Audience, CacheStatus, ClientRequest, Clients, Handled, PeerService, Response, handle,
     page_without_request,
 };
 use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
@@ -185,30 +185,31 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let client =
         ClientRequest { head: &request, address: connection.client, secure: connection.tls.is_some(), early };
     let worker = Rc::clone(&connection.worker);
-    let health = connection.health.clone();
-    let health = health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
-    let audience = audience(connection.purpose, settings, health);
+    let rules = connection.rules.clone();
+    let (listener, is_leaving) = (rules.as_deref(), worker.is_leaving());
+    let clients = Clients { sites: &settings.sites, listener, is_leaving };
+    let audience = audience(connection.purpose, settings, clients);
     let body = Http1Body::new(connection, &request, started, settings);
     let mut body = BoundedBody::new(body, &worker, client.address, settings);
     let handled = handle(&worker.content, audience, client, &mut body).await;
     // The share is held until the response has been sent: it comes from the origin as well.
     let (is_whole, share) = (body.is_whole && !handled.ends_connection(), body.share.take());
     drop(body);
-    let Handled { response, site, .. } = handled;
+    let Handled { response, site, route, .. } = handled;
     let may_stay = is_whole && may_stay(connection, &request, settings);
     connection.is_heard_out = is_whole && !request.keep_alive();
     let (status, cache) = (response.status, response.cache_status.map(CacheStatus::label));
     let sent = respond(connection, response, request.version(), may_stay, settings).await;
     drop(share);
-    let answered = Answered { status, started, early, head_bytes: sent.head_bytes, cache, site };
+    let answered = Answered { status, started, early, head_bytes: sent.head_bytes, cache, site, route };
     record(CarriedBy::connection(connection), &request, &answered, (&sent.sent, sent.now), settings);
     sent.stays
 }
 
 /// What answers the requests of a connection.
-fn audience<'s>(purpose: Purpose, settings: &'s Settings, health: Option<HealthCheck<'s>>) -> Audience<'s> {
+fn audience<'s>(purpose: Purpose, settings: &'s Settings, clients: Clients<'s>) -> Audience<'s> {
     match purpose {
-        Purpose::Clients => Audience::Clients(&settings.sites, health),
+        Purpose::Clients => Audience::Clients(clients),
         Purpose::Peers => Audience::Nodes(settings.cluster.as_ref().map(|cluster| PeerService {
             sites: &settings.sites,
             peers: &cluster.peers,

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use penstock_config::{Config, Listener, Origin, limits};
-use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged};
+use penstock_config::{Config, HttpOrigin, Listener, Origin, limits};
+use penstock_content::{ListenerRules, PeerStatus, PurgeFailure, PurgeOrder, Purged};
 use penstock_egress::{PIPES_PER_WORKER, fast_low_water};
 use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_origin::io_threads::{IoLimits, IoThreads};
@@ -436,11 +436,17 @@ fn pipe_descriptors(config: &Config) -> usize {
 /// origins.
 pub fn descriptors_of_others(config: &Config) -> usize {
     let of_worker = config.limits.open_files + pipe_descriptors(config) + CLOSING_SOCKETS_MAX;
-    let origins = config.sites.iter().filter_map(|site| match &site.origin {
-        Origin::Http(http) => Some(http.connections.saturating_mul(http.targets.len())),
-        Origin::Directory(_) => None,
-    });
-    origins.fold(of_worker.saturating_mul(config.workers.get()), usize::saturating_add)
+    let mut origins: Vec<&HttpOrigin> = Vec::new();
+    for settings in config.settings() {
+        // Routes share the origin of their site.
+        if let Origin::Http(http) = &settings.origin
+            && origins.last() != Some(&&**http)
+        {
+            origins.push(http);
+        }
+    }
+    let connections = origins.iter().map(|http| http.connections.saturating_mul(http.targets.len()));
+    connections.fold(of_worker.saturating_mul(config.workers.get()), usize::saturating_add)
 }
 
 fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {
@@ -472,8 +478,8 @@ fn open_everywhere(
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
     for (opened, socket) in openings.iter_mut().zip(sockets) {
         // Each worker counts references of its own.
-        let health = written.health.as_deref().map(Arc::from);
-        let listening = Listening { id, tls, versions, proxy_protocol, purpose, health, paced_low_water };
+        let rules = ListenerRules::of(written).map(Arc::new);
+        let listening = Listening { id, tls, versions, proxy_protocol, purpose, rules, paced_low_water };
         opened.push(Opened { address, socket: ListenSocket::Tcp(socket), listening });
     }
     Ok(Bound { written: written.clone(), purpose, address })

@@ -77,15 +77,19 @@ fn memory(section: Option<&Spanned<raw::MemoryTier>>, slice: u32, reader: &mut R
     MemoryTier { directory, size }
 }
 
-pub(super) fn site_cache(section: Option<&Spanned<raw::SiteCache>>, reader: &mut Reader<'_>) -> SiteCache {
-    let default = SiteCache::default();
+/// The caching of a site, or of a route with what its site has for the keys that it lacks.
+pub(super) fn site_cache(
+    section: Option<&Spanned<raw::SiteCache>>,
+    default: SiteCache,
+    reader: &mut Reader<'_>,
+) -> SiteCache {
     let Some(Spanned { value: raw, .. }) = section else { return default };
     let range = Duration::ZERO..=Duration::from_secs(limits::TTL_SECONDS_MAX);
     SiteCache {
         default_ttl: reader.time("default_ttl", raw.default_ttl.as_ref(), &range, default.default_ttl),
         missing_ttl: reader.time("missing_ttl", raw.missing_ttl.as_ref(), &range, default.missing_ttl),
-        vary: super::query::vary(raw.vary.as_ref(), reader),
-        query: super::query::query(raw.query.as_ref(), reader),
+        vary: raw.vary.as_ref().map_or(default.vary, |list| super::query::vary(Some(list), reader)),
+        query: raw.query.as_ref().map_or(default.query, |rules| super::query::query(Some(rules), reader)),
         prefetch: reader.number(
             "prefetch",
             raw.prefetch.as_ref(),

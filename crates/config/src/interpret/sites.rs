@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_saphyr::Spanned;
@@ -9,20 +10,39 @@ use serde_saphyr::Spanned;
 use super::cache::site_cache;
 use super::cors::cors;
 use super::early_data::early_requests;
+use super::listeners::https_port;
 use super::origins::origin;
 use super::reader::Reader;
+use super::redirects::{self, canonical, fixed, nothing, rewrite};
+use super::routes::{check_redirect, routes};
 use super::signed_urls::signed_urls;
+use super::unknown_keys::nearest;
 use crate::limits;
-use crate::model::{Cluster, DotFiles, Headers, HostPattern, Hsts, Origin, Site};
+use crate::model::{Cluster, DotFiles, HostPattern, Hsts, HttpsPort, Listener, Origin, Site, SiteSettings};
+use crate::pattern::PathPattern;
 use crate::raw;
-use crate::section::{Position, Sections, Text, WordOr, position, start};
+use crate::section::{Position, Sections, Text, Texts, WordOr, position, start};
 
-/// The default file of a directory.
-pub(crate) const INDEX: &str = "index.html";
+/// What the settings of a site refer to.
+pub(super) struct Surroundings<'s> {
+    pub(super) cluster: Option<&'s Cluster>,
+    pub(super) listeners: &'s [Listener],
+    /// Where requests of plain HTTP are redirected to.
+    pub(super) https: HttpsPort,
+}
+
+impl<'s> Surroundings<'s> {
+    pub(super) fn new(cluster: Option<&'s Cluster>, listeners: &'s [Listener]) -> Self {
+        Self { cluster, listeners, https: https_port(listeners) }
+    }
+}
+
+/// The hosts of the sites so far, with the listeners on which each answers.
+type TakenHosts = HashMap<HostPattern, Vec<(Option<Vec<String>>, Position)>>;
 
 pub(super) fn sites(
     list: Option<&Sections<raw::Site>>,
-    cluster: Option<&Cluster>,
+    around: &Surroundings<'_>,
     reader: &mut Reader<'_>,
 ) -> Vec<Site> {
     let entries = list.map_or(&[][..], |list| &list.value);
@@ -31,56 +51,168 @@ pub(super) fn sites(
         reader.fault(start(list), "there is no site", instead);
     }
     let mut taken = HashMap::new();
-    entries.iter().filter_map(|section| site(section, cluster, &mut taken, reader)).collect()
+    entries.iter().filter_map(|section| site(section, around, &mut taken, reader)).collect()
 }
 
 fn site(
     section: &Spanned<raw::Site>,
-    cluster: Option<&Cluster>,
-    taken: &mut HashMap<HostPattern, Position>,
+    around: &Surroundings<'_>,
+    taken: &mut TakenHosts,
     reader: &mut Reader<'_>,
 ) -> Option<Site> {
     let raw = &section.value;
-    let hosts = hosts(section, taken, reader);
-    let fields = raw.headers.as_ref().map(|headers| &headers.value);
-    let headers = Headers {
-        hsts: fields.and_then(|fields| hsts(fields.hsts.as_ref()?, reader)),
-        cors: cors(raw.cors.as_ref(), fields.and_then(|fields| fields.cors.as_ref()), reader),
-    };
-    let index = raw.index.as_ref().and_then(|text| index(text, reader)).unwrap_or_else(|| INDEX.to_owned());
-    let cache = site_cache(raw.cache.as_ref(), reader);
-    let origin = origin(section, cluster, reader)?;
-    if let (Origin::Directory(_), Some(cache)) = (&origin, &raw.cache) {
-        let what = "cache: files of a directory are not cached, the system keeps them in memory by itself";
-        reader.fault(position(cache), what, "remove it, or write origin: {http: [...]}");
+    let listeners = raw.listeners.as_ref().map(|list| listeners(list, around, reader));
+    let hosts = hosts(section, listeners.as_ref(), taken, reader);
+    let place = Place { here: position(section), from: &PathPattern::all(), base: None };
+    let is_plain = listeners.as_ref().is_some_and(|names| {
+        let is_plain = |listener: &Listener| {
+            !listener.tls || !listener.name.as_ref().is_some_and(|name| names.contains(name))
+        };
+        around.listeners.iter().all(is_plain)
+    });
+    let settings = settings(&raw.settings, &place, is_plain, around, reader)?;
+    let routes = routes(raw.routes.as_ref(), &settings, around, reader);
+    check_redirect(&settings, raw.settings.redirect.as_ref(), &routes, reader);
+    Some(Site { hosts, listeners, routes, settings })
+}
+
+/// Names of listeners.
+fn listeners(list: &Texts, around: &Surroundings<'_>, reader: &mut Reader<'_>) -> Vec<String> {
+    if list.value.is_empty() {
+        reader.fault(position(list), "listeners: the list is empty", "remove it: a site answers on all");
     }
-    if let (Origin::Http(http), Some(cache)) = (&origin, &raw.cache)
-        && http.uncached.is_some()
-    {
-        reader.fault(position(cache), "cache: this origin has cache: off", "keep one of them");
+    let known = || around.listeners.iter().filter_map(|listener| listener.name.as_deref());
+    for text in list.value.iter().filter(|text| !known().any(|name| name == text.value)) {
+        let what = format!("listeners: no listener has the name `{}`", text.value.escape_debug());
+        let instead = match nearest(&text.value, known()) {
+            Some(near) => format!("write {near}"),
+            None => "add name: to a listener".to_owned(),
+        };
+        reader.fault(position(text), what, instead);
     }
-    let early_data = early_requests(raw.early_data.as_ref(), reader);
-    let methods = super::forwarding::methods(raw.methods.as_ref(), reader);
-    let forwarded = super::forwarding::forwarded(raw.forwarded.as_ref(), reader);
-    let signed_urls = signed_urls(raw.signed_urls.as_ref(), reader);
-    let dot_files = dot_files(raw.dot_files.as_ref(), reader);
-    Some(Site {
-        hosts,
-        origin,
-        cache,
-        methods,
-        forwarded,
-        signed_urls,
-        early_data,
-        dot_files,
-        index,
-        headers,
-    })
+    list.value.iter().map(|text| text.value.clone()).collect()
+}
+
+/// Where settings are written.
+pub(super) struct Place<'p> {
+    pub(super) here: Position,
+    /// The path of the route; all paths for a site.
+    pub(super) from: &'p PathPattern,
+    /// The settings of the site, for a route.
+    pub(super) base: Option<&'p SiteSettings>,
+}
+
+/// Reads settings; what is not written is that of `place.base`, or the default. `is_plain`: no request comes by HTTPS.
+pub(super) fn settings(
+    raw: &raw::SiteSettings,
+    place: &Place<'_>,
+    is_plain: bool,
+    around: &Surroundings<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<SiteSettings> {
+    let origin = response_origin(raw, place, is_plain, around, reader);
+    let base = place.base.cloned();
+    let mut settings = base.unwrap_or_else(|| SiteSettings::new(Origin::Directory(PathBuf::new())));
+    if let Some(fields) = raw.headers.as_ref().map(|headers| &headers.value) {
+        settings.headers.hsts =
+            fields.hsts.as_ref().map_or(settings.headers.hsts, |written| hsts(written, reader));
+    }
+    let of_headers = raw.headers.as_ref().and_then(|headers| headers.value.cors.as_ref());
+    if raw.cors.is_some() || of_headers.is_some() {
+        settings.headers.cors = cors(raw.cors.as_ref(), of_headers, reader);
+    }
+    if let Some(text) = &raw.index {
+        settings.index = index(text, reader).unwrap_or_else(|| limits::INDEX.to_owned());
+    }
+    settings.cache = site_cache(raw.cache.as_ref(), settings.cache, reader);
+    settings.rewrite =
+        raw.rewrite.as_ref().map_or(settings.rewrite, |text| rewrite(text, place.from, reader));
+    canonical(raw, around.https, &mut settings.canonical, reader);
+    if let Some(text) = &raw.early_data {
+        settings.early_data = early_requests(Some(text), reader);
+    }
+    if let Some(list) = &raw.methods {
+        settings.methods = super::forwarding::methods(Some(list), reader);
+    }
+    if let Some(text) = &raw.forwarded {
+        settings.forwarded = super::forwarding::forwarded(Some(text), reader);
+    }
+    if let Some(section) = &raw.signed_urls {
+        settings.signed_urls = signed_urls(Some(section), reader);
+    }
+    if let Some(text) = &raw.dot_files {
+        settings.dot_files = dot_files(Some(text), reader);
+    }
+    settings.origin = origin?;
+    check_cache(raw, &settings.origin, reader);
+    Some(settings)
+}
+
+/// Where responses come from: one key says it.
+fn response_origin(
+    raw: &raw::SiteSettings,
+    place: &Place<'_>,
+    is_plain: bool,
+    around: &Surroundings<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<Origin> {
+    let redirect = raw.redirect.as_ref().and_then(|written| match &written.value {
+        WordOr::Section(section) => Some((section, position(written))),
+        WordOr::Word(_) => None,
+    });
+    let kinds = [
+        ("origin", raw.origin.as_ref().map(position)),
+        ("redirect", redirect.map(|(_, here)| here)),
+        ("respond", raw.respond.as_ref().map(position)),
+    ];
+    let mut written = kinds.iter().filter_map(|(kind, here)| Some((kind, (*here)?)));
+    if let (Some((first, _)), Some((kind, here))) = (written.next(), written.next()) {
+        let what = format!("{kind}: there is {first} already, which answers all requests");
+        reader.fault(here, what, "keep one of them, or write routes");
+        return None;
+    }
+    match (&raw.origin, redirect, &raw.respond) {
+        (Some(section), ..) => origin(section, around.cluster, reader),
+        (None, Some((section, here)), _) => {
+            redirects::redirect(section, here, place.from, reader).map(Origin::Redirect)
+        }
+        (None, None, Some(section)) => Some(Origin::Fixed(fixed(section, reader))),
+        (None, None, None) => match place.base {
+            Some(base) => Some(base.origin.clone()),
+            // Each request gets the redirect.
+            None if is_plain && raw.redirect.is_some() => Some(Origin::Fixed(nothing())),
+            None => {
+                let instead =
+                    "add origin: {directory: /srv/video} or origin: {http: [\"http://192.0.2.5:8080\"]}";
+                reader.fault(place.here, "this site has no origin", instead);
+                None
+            }
+        },
+    }
+}
+
+fn check_cache(raw: &raw::SiteSettings, origin: &Origin, reader: &mut Reader<'_>) {
+    let Some(cache) = &raw.cache else { return };
+    match origin {
+        Origin::Directory(_) => {
+            let what =
+                "cache: files of a directory are not cached, the system keeps them in memory by itself";
+            reader.fault(position(cache), what, "remove it, or write origin: {http: [...]}");
+        }
+        Origin::Http(http) if http.uncached.is_some() => {
+            reader.fault(position(cache), "cache: this origin has cache: off", "keep one of them");
+        }
+        Origin::Redirect(_) | Origin::Fixed(_) => {
+            reader.fault(position(cache), "cache: there is no origin", "remove it");
+        }
+        Origin::Http(_) => {}
+    }
 }
 
 fn hosts(
     section: &Spanned<raw::Site>,
-    taken: &mut HashMap<HostPattern, Position>,
+    listeners: Option<&Vec<String>>,
+    taken: &mut TakenHosts,
     reader: &mut Reader<'_>,
 ) -> Vec<HostPattern> {
     let entries: Vec<(&str, Position)> = match &section.value.hosts {
@@ -94,23 +226,31 @@ fn hosts(
     for (text, here) in entries {
         match pattern(text) {
             Err((what, instead)) => reader.fault(here, format!("hosts: {what}"), instead),
-            Ok(pattern) => match taken.get(&pattern) {
-                Some(first) => {
+            Ok(pattern) => {
+                let others = taken.entry(pattern.clone()).or_default();
+                if let Some((_, first)) = others.iter().find(|(other, _)| share(other.as_ref(), listeners)) {
                     let what = format!("hosts: `{text}` is already defined on line {}", first.line);
                     reader.fault(here, what, "remove one of them or write another host");
-                }
-                None => {
-                    taken.insert(pattern.clone(), here);
+                } else {
+                    others.push((listeners.cloned(), here));
                     hosts.push(pattern);
                 }
-            },
+            }
         }
     }
     hosts
 }
 
+/// Whether two sites answer on one listener.
+fn share(one: Option<&Vec<String>>, other: Option<&Vec<String>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.iter().any(|name| other.contains(name)),
+        _ => true,
+    }
+}
+
 /// Parses a host name; an error is the fault and its remedy.
-fn pattern(text: &str) -> Result<HostPattern, (String, String)> {
+pub(super) fn pattern(text: &str) -> Result<HostPattern, (String, String)> {
     let fault = |what: &str, instead: String| Err((format!("`{text}` {what}"), instead));
     if text == "*" {
         return Ok(HostPattern::Any);

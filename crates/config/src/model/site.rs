@@ -6,7 +6,8 @@ use std::time::Duration;
 use penstock_http::query::QueryRules;
 
 use super::origin::Origin;
-use crate::forwarding::Forwarded;
+use super::route::{Canonical, Rewrite, Route};
+use crate::forwarding::{Forwarded, default_methods};
 use crate::limits;
 use crate::signing::SignedUrls;
 
@@ -32,8 +33,20 @@ pub enum DotFiles {
 /// The content of some host names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Host names it answers to; at least one, and no two sites share one.
+    /// Host names it answers to; at least one, and no two sites of one listener share one.
     pub hosts: Vec<HostPattern>,
+    /// Names of the listeners on which it answers; `None` for all.
+    pub listeners: Option<Vec<String>>,
+    /// Parts with other settings: the first that matches a request answers it.
+    pub routes: Vec<Route>,
+    /// What answers the requests that no route matches.
+    pub settings: SiteSettings,
+}
+
+/// What answers the requests of a site, or of one of its routes. A route has all settings, so that nothing asks its site for
+/// what it lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteSettings {
     /// Where the bytes come from.
     pub origin: Origin,
     /// Caching of an HTTP origin's responses.
@@ -52,6 +65,29 @@ pub struct Site {
     pub index: String,
     /// Response fields beyond those of the file itself.
     pub headers: Headers,
+    /// The scheme and the host that requests should have.
+    pub canonical: Canonical,
+    /// The path that the origin is asked for instead.
+    pub rewrite: Option<Rewrite>,
+}
+
+impl SiteSettings {
+    /// An origin, and the default of everything else.
+    pub fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            cache: SiteCache::default(),
+            methods: default_methods(),
+            forwarded: Forwarded::default(),
+            signed_urls: None,
+            early_data: EarlyRequests::Allow,
+            dot_files: DotFiles::default(),
+            index: limits::INDEX.to_owned(),
+            headers: Headers::default(),
+            canonical: Canonical::default(),
+            rewrite: None,
+        }
+    }
 }
 
 /// A host name of a site. More exact ones win: [`Exact`](Self::Exact), then [`Under`](Self::Under) with the

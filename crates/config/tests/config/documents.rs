@@ -61,6 +61,14 @@ fn with_key(section: &str, line: &str) -> String {
         "sites.origin.health" => with_key("sites.origin", &format!("health: {{path: /x, {line}}}")),
         "sites.headers.hsts" => with_key("sites", &format!("headers: {{hsts: {{max_age: 1d, {line}}}}}")),
         "sites.cors" => with_key("sites", &format!("cors: {{origins: [\"*\"], {line}}}")),
+        "sites.routes" => with_key("sites", &format!("routes: [{{headers: {{}}, {line}}}]")),
+        "sites.routes.when" => with_key("sites", &format!("routes: [{{when: {{{line}}}}}]")),
+        "sites.redirect" => format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{redirect: {{to: \"https://a/\", {line}}}}}]\n"
+        ),
+        "sites.respond" => {
+            format!("listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{respond: {{body: a, {line}}}}}]\n")
+        }
         // Only where answers are cached.
         "sites.cache" => format!(
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}, cache: {{{line}}}}}]\n"

@@ -12,6 +12,7 @@ mod meanings;
 mod mistakes;
 mod private_keys;
 mod proxy;
+mod rules;
 mod structure_faults;
 mod tickets;
 mod value_faults;

@@ -33,7 +33,7 @@ fn a_site_without_cache_says_how_it_spreads_requests_and_names_clients() {
         ),
     ] {
         let config = fixture.read(&with(keys)).unwrap();
-        let Origin::Http(origin) = &config.sites[0].origin else { panic!("an HTTP origin") };
+        let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("an HTTP origin") };
         assert_eq!(origin.uncached, expected, "{keys}");
     }
 }

@@ -1,5 +1,6 @@
 //! Which node of the cluster owns the object at a URL, by a configuration alone.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use penstock_config::{ClusterSource, Config, HostPattern, Origin};
@@ -7,7 +8,7 @@ use penstock_http::uri::normalise_target;
 
 use crate::nodes::purge::split;
 use crate::peers::Peers;
-use crate::site::{HttpSite, split_target};
+use crate::site::{HttpSite, rewritten_path, split_target};
 
 /// The nodes that may have a byte of the object at a URL: its owner, then its substitutes.
 ///
@@ -36,9 +37,18 @@ pub fn locate(config: &Config, url: &str, byte: u64) -> Result<Vec<String>, Stri
     let Some((_, site)) = matching.max_by_key(|(exactness, _)| *exactness) else {
         return Err(format!("no site answers to {host}"));
     };
-    let origin = match &site.origin {
+    let target = normalise_target(target);
+    let (path, query) = split_target(&target);
+    // Of the route that the path selects. Conditions on other parts of a request are not known here.
+    let route = site.routes.iter().find(|route| route.matcher.path.matches(path));
+    let settings = route.map_or(&site.settings, |route| &route.settings);
+    let path = match &settings.rewrite {
+        Some(rewrite) => Cow::Owned(rewritten_path(rewrite, path)),
+        None => Cow::Borrowed(path),
+    };
+    let origin = match &settings.origin {
         Origin::Http(origin) if origin.peers => origin,
-        Origin::Http(_) | Origin::Directory(_) => {
+        _ => {
             return Err(format!("the site of {host} has no peers: true, each node has its own objects"));
         }
     };
@@ -48,9 +58,7 @@ pub fn locate(config: &Config, url: &str, byte: u64) -> Result<Vec<String>, Stri
         );
     }
     let peers = Peers::open(cluster, None, Instant::now());
-    let http = HttpSite::new(origin, &site.cache, None, [].into_iter(), Some(&peers));
-    let target = normalise_target(target);
-    let (path, query) = split_target(&target);
-    let route = http.route(&http.target(path, query), byte);
+    let http = HttpSite::new(origin, &settings.cache, None, [].into_iter(), Some(&peers), &[]);
+    let route = http.route(&http.target(&path, query), byte);
     Ok(peers.rank(route))
 }

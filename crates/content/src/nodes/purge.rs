@@ -7,8 +7,8 @@ use penstock_http::uri::{normalise, normalise_target};
 
 use crate::clock::Clock;
 use crate::clock::Moment;
-use crate::site::{HttpSite, split_target};
-use crate::site_table::{SiteOrigin, SiteTable};
+use crate::site::{HttpSite, rewritten_path, rewritten_prefix, split_target};
+use crate::site_table::{RoutedSite, Site, SiteOrigin, SiteTable};
 use crate::store::Store;
 
 /// A purge, as an operator orders it.
@@ -90,8 +90,11 @@ impl Store {
         sites: &SiteTable,
         now: Moment,
     ) -> Result<Purged, PurgeFailure> {
-        let pattern = pattern(&order.what, sites).map_err(PurgeFailure::Wrong)?;
-        self.purge_pattern(&pattern, order.soft, now)
+        let mut objects = 0;
+        for pattern in patterns(&order.what, sites).map_err(PurgeFailure::Wrong)? {
+            objects += self.purge_pattern(&pattern, order.soft, now)?.objects;
+        }
+        Ok(Purged { objects, cluster: None })
     }
 
     /// Purges what a pattern selects.
@@ -117,32 +120,70 @@ impl Store {
     }
 }
 
-/// The objects of a purge, by the names that they have in the cache.
-pub(crate) fn pattern(what: &PurgeWhat, sites: &SiteTable) -> Result<Pattern, String> {
+/// The objects of a purge, by the names that they have in the cache. A URL has several if several routes could answer it.
+pub(crate) fn patterns(what: &PurgeWhat, sites: &SiteTable) -> Result<Vec<Pattern>, String> {
     let (url, is_prefix) = match what {
         PurgeWhat::Tag(tag) if tag.is_empty() || tag.contains([' ', ',']) => {
             return Err(format!("`{tag}` is not one tag: purge several one by one"));
         }
-        PurgeWhat::Tag(tag) => return Ok(Pattern { place: None, scope: Scope::Tag(tag.clone()) }),
-        PurgeWhat::Everything => return Ok(Pattern { place: None, scope: Scope::Everything }),
+        PurgeWhat::Tag(tag) => return Ok(vec![Pattern { place: None, scope: Scope::Tag(tag.clone()) }]),
+        PurgeWhat::Everything => return Ok(vec![Pattern { place: None, scope: Scope::Everything }]),
         PurgeWhat::Url(url) => (url, false),
         PurgeWhat::Prefix(url) => (url, true),
     };
     let (host, target) = split(url)?;
-    let site = host.map(|host| find(sites, host)).transpose()?;
     // The normal form, in which requests are looked up. A prefix may end within a segment.
     let target = target.split('#').next().unwrap_or(target);
     let target = if is_prefix { normalise(target) } else { normalise_target(target) };
     let target = &*target;
-    let what = match (is_prefix, site) {
-        (true, _) => Scope::Prefix(target.to_owned()),
-        (false, Some(site)) => {
-            let (path, query) = split_target(target);
-            Scope::Name(site.target(path, query).into_owned())
-        }
-        (false, None) => Scope::Name(target.to_owned()),
+    let Some(host) = host else {
+        let scope = if is_prefix { Scope::Prefix(target.to_owned()) } else { Scope::Name(target.to_owned()) };
+        return Ok(vec![Pattern { place: None, scope }]);
     };
-    Ok(Pattern { place: site.map(|site| site.name.clone()), scope: what })
+    let (path, query) = split_target(target);
+    let found: Vec<&Site> = match is_prefix {
+        true => sites.of_host(host).flat_map(RoutedSite::all).collect(),
+        false => sites.of_host(host).flat_map(|site| site.possible(path)).collect(),
+    };
+    let mut patterns = Vec::new();
+    for (site, http) in found.iter().filter_map(|site| Some((site, cached(site)?))) {
+        let scope = match (is_prefix, &site.rewrite) {
+            (true, None) => Scope::Prefix(target.to_owned()),
+            (true, Some(rewrite)) => match rewritten_prefix(rewrite, target) {
+                Some(prefix) => Scope::Prefix(prefix),
+                None => continue,
+            },
+            (false, None) => Scope::Name(http.target(path, query).into_owned()),
+            (false, Some(rewrite)) => {
+                Scope::Name(http.target(&rewritten_path(rewrite, path), query).into_owned())
+            }
+        };
+        let pattern = Pattern { place: Some(http.name.clone()), scope };
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+    if patterns.is_empty() { Err(without_objects(host, &found)) } else { Ok(patterns) }
+}
+
+/// The origin whose responses are cached.
+fn cached(site: &Site) -> Option<&HttpSite> {
+    match &site.origin {
+        SiteOrigin::Http(http, _) => Some(http),
+        _ => None,
+    }
+}
+
+/// Why there is nothing to purge.
+fn without_objects(host: &str, found: &[&Site]) -> String {
+    match found.first().map(|site| &site.origin) {
+        None => format!("no site answers to {host}"),
+        Some(SiteOrigin::Directory(_)) => {
+            format!("the site of {host} serves a directory of files, which are not cached")
+        }
+        Some(SiteOrigin::Relayed(_)) => format!("the site of {host} relays without the cache"),
+        Some(_) => format!("the site of {host} has no objects there"),
+    }
 }
 
 /// The host, if there is one, and the rest of the URL.
@@ -160,17 +201,6 @@ pub(crate) fn split(url: &str) -> Result<(Option<&str>, &str), String> {
     let (authority, target) = rest.split_at(rest.find('/').ok_or_else(wrong)?);
     let port = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
     Ok((Some(&authority[..port.unwrap_or(authority.len())]), target))
-}
-
-fn find<'s>(sites: &'s SiteTable, host: &str) -> Result<&'s HttpSite, String> {
-    match sites.find(host).map(|site| &site.origin) {
-        Some(SiteOrigin::Http(site, _)) => Ok(site),
-        Some(SiteOrigin::Directory(_)) => {
-            Err(format!("the site of {host} serves a directory of files, which are not cached"))
-        }
-        Some(SiteOrigin::Relayed(_)) => Err(format!("the site of {host} relays without the cache")),
-        None => Err(format!("no site answers to {host}")),
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ use crate::site_table::Site;
 pub enum Refusal {
     /// No site answers for the authority.
     NoSite,
+    /// The path could name another one for an origin, which another route may be for.
+    AmbiguousPath,
     /// The client expects something else than `100 Continue` (RFC 9110 §10.1.1).
     Expectation,
     /// The request came as early data, which the site refuses (RFC 8470 §5.2).
@@ -34,6 +36,7 @@ impl Refusal {
             Self::Expectation => Status::ExpectationFailed,
             Self::Early => Status::TooEarly,
             Self::Loop => Status::LoopDetected,
+            Self::AmbiguousPath => Status::NotFound,
             Self::Token(_) => Status::Forbidden,
             Self::Body(rejection) => rejection.status,
         }
@@ -46,7 +49,7 @@ impl Refusal {
             Self::Body(rejection) => Some(rejection.reason),
             Self::NoCluster => Some("no_cluster"),
             Self::Expectation => Some("unknown_expectation"),
-            Self::NoSite | Self::Early | Self::Loop | Self::Token(_) => None,
+            Self::NoSite | Self::AmbiguousPath | Self::Early | Self::Loop | Self::Token(_) => None,
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use penstock_config::{FixedResponse, Redirect};
 use penstock_http::{Method, Rejection, Status};
 
 use crate::pipeline::cached::from_cache;
 use crate::pipeline::forwarded::forward;
+use crate::pipeline::redirect::{fixed, redirected};
 use crate::pipeline::relayed::relay_response;
 use crate::pipeline::request_body::RequestBody;
 use crate::response::{Exchange, FileRepresentation, Representation, Response};
@@ -20,6 +22,10 @@ enum Source<'s> {
     Options,
     /// The status says it all.
     Page(Status),
+    /// This server: the route is elsewhere.
+    Redirect(&'s Redirect),
+    /// This server: the configuration has the response.
+    Fixed(&'s FixedResponse),
     /// A file, the cache, or an origin without the cache: the body of the request is not used.
     Read,
     /// An origin, which gets the body of the request; with the cache, for what the response changes in it.
@@ -51,6 +57,8 @@ pub(super) async fn source(
         }
         Source::Options => exchange.options(site),
         Source::Page(status) => exchange.page(status),
+        Source::Redirect(redirect) => redirected(exchange, redirect),
+        Source::Fixed(response) => fixed(exchange, response),
     };
     // The response does not depend on the body. One that cannot be read past ends the connection.
     let _is_unread = body.pass_over().await;
@@ -60,6 +68,14 @@ pub(super) async fn source(
 fn source_of<'s>(exchange: &Exchange<'_>, site: &'s Site) -> Source<'s> {
     let request = exchange.request;
     let forwarded = match &site.origin {
+        // A preflight follows no redirect.
+        SiteOrigin::Redirect(_) | SiteOrigin::Fixed(_)
+            if request.method() == Method::Options && site.cors.is_some() =>
+        {
+            return Source::Options;
+        }
+        SiteOrigin::Redirect(redirect) => return Source::Redirect(redirect),
+        SiteOrigin::Fixed(response) => return Source::Fixed(response),
         SiteOrigin::Directory(_) => None,
         SiteOrigin::Http(http, store) => Some((http, Some(store))),
         SiteOrigin::Relayed(http) => Some((http, None)),
@@ -96,5 +112,7 @@ async fn read(exchange: &Exchange<'_>, site: &Site) -> Response {
         // Boxed, as all that waits for an origin: most responses do not.
         SiteOrigin::Relayed(origin) => Box::pin(relay_response(exchange, site, origin)).await,
         SiteOrigin::Http(origin, store) => from_cache(exchange, origin, store).await,
+        SiteOrigin::Redirect(redirect) => redirected(exchange, redirect),
+        SiteOrigin::Fixed(response) => fixed(exchange, response),
     }
 }

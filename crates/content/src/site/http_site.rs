@@ -41,12 +41,12 @@ pub struct HttpSite {
     forwards_origin_only: bool,
     /// The part of the query that distinguishes objects.
     query: QueryRules,
-    live: LiveDirectories,
+    live: Arc<LiveDirectories>,
     /// Maximum length in bytes of a body whose length the origin does not announce.
     pub(crate) max_unannounced: u64,
     /// Segments that are fetched ahead.
     pub(crate) prefetch: usize,
-    pub(crate) next: Successors,
+    pub(crate) next: Arc<Successors>,
     /// The nodes that share its objects.
     pub(crate) sharing: Option<Sharing>,
     /// How requests choose a server; `None` takes each in turn.
@@ -77,14 +77,16 @@ impl Sharing {
 }
 
 impl HttpSite {
-    /// Opens a site whose signed URLs have this cookie. It shares its origin with the one of `known` that has the same settings, and with it health and
-    /// limits of the servers.
+    /// Opens a site whose signed URLs have this cookie. It shares its origin with the one of `known` that has the same
+    /// settings, and with it health and limits of the servers. What its playlists tell it shares with the other routes of its
+    /// site, `siblings`, that have the same objects.
     pub fn new<'k>(
         origin: &penstock_config::HttpOrigin,
         cache: &SiteCache,
         token_cookie: Option<&str>,
         mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
         peers: Option<&Arc<Peers>>,
+        siblings: &[Arc<Self>],
     ) -> Arc<Self> {
         let settings = settings(origin);
         let first = origin.targets.first();
@@ -99,7 +101,12 @@ impl HttpSite {
         if let Some(s3) = &origin.s3 {
             name = format!("s3 {} {} {}", s3.endpoint, s3.bucket, s3.prefix);
         }
-        let same = known.find(|known| known.is_of(&settings)).cloned();
+        if origin.follow_redirects > 0 {
+            // What a redirect leads to is another object than the redirect.
+            name = format!("{name} redirects to {}", origin.redirect_hosts.join(" "));
+        }
+        let of_sibling = siblings.iter().map(|sibling| &sibling.origin).find(|known| known.is_of(&settings));
+        let same = of_sibling.or_else(|| known.find(|known| known.is_of(&settings))).cloned();
         let peers = peers.filter(|_| origin.peers);
         let sharing = peers.map(|peers| Sharing::new(&name, origin, cache, peers));
         let spread = origin.uncached.and_then(|uncached| uncached.spread);
@@ -107,7 +114,10 @@ impl HttpSite {
             Some(sharing) => LoopMember::of_node(sharing.peers.own_name()),
             None => LoopMember::of_site(&name),
         };
+        let sibling = siblings.iter().find(|sibling| sibling.name == name);
         Arc::new(Self {
+            live: sibling.map(|sibling| Arc::clone(&sibling.live)).unwrap_or_default(),
+            next: sibling.map(|sibling| Arc::clone(&sibling.next)).unwrap_or_default(),
             loop_member,
             sharing,
             spread: spread.map(|by| Spread::new(by, &origin.targets)),
@@ -123,10 +133,8 @@ impl HttpSite {
                 missing: cache.missing_ttl,
                 stale_if_error: Duration::ZERO,
             },
-            live: LiveDirectories::default(),
             max_unannounced: origin.max_unannounced,
             prefetch: cache.prefetch,
-            next: Successors::default(),
         })
     }
 

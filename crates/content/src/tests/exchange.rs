@@ -156,8 +156,7 @@ fn sites(key: &Arc<SigningKey>) -> [Site; 3] {
         let url = OriginUrl::parse(&format!("http://192.0.2.{}:80/", number + 1)).unwrap();
         let mut origin = HttpOrigin::new(vec![(url, 1)]);
         origin.uncached = (number == UNCACHED).then(Uncached::default);
-        fixture::site(Origin::Http(Box::new(origin)), |site| {
-            site.hosts = vec![HostPattern::Exact(HOSTS[number].to_owned())];
+        let site = fixture::site(Origin::Http(Box::new(origin)), |site| {
             site.cache.vary = vec!["accept-language".to_owned()];
             if number == SIGNED {
                 site.cache.vary.push("authorization".to_owned());
@@ -167,7 +166,8 @@ fn sites(key: &Arc<SigningKey>) -> [Site; 3] {
             if number != 0 {
                 site.methods = vec!["POST".to_owned()];
             }
-        })
+        });
+        Site { hosts: vec![HostPattern::Exact(HOSTS[number].to_owned())], ..site }
     })
 }
 

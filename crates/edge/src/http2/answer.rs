@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{
-    Audience, Body, CacheStatus, ClientRequest, ContentLength, Fields, Handled, HealthCheck, Response,
-    handle, page_without_request,
+    Audience, Body, CacheStatus, ClientRequest, Clients, ContentLength, Fields, Handled, Response, handle,
+    page_without_request,
 };
 use penstock_egress::Transmission;
 use penstock_http::manifest::{Likeness, Manifest};
@@ -115,17 +115,17 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
     let content = Rc::clone(&worker.content);
     let body = StreamBody::new(stream, request, started, settings);
     let mut body = BoundedBody::new(body, &worker, address, settings);
-    let health = shared.health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
-    let audience = Audience::Clients(&settings.sites, health);
+    let (listener, is_leaving) = (shared.rules.as_deref(), worker.is_leaving());
+    let audience = Audience::Clients(Clients { sites: &settings.sites, listener, is_leaving });
     let handled = handle(&content, audience, client, &mut body).await;
     // Held until the response has been sent: it comes from the origin as well.
     let share = body.share.take();
     if handled.refusal.is_some() {
         stream.with(Slot::drop_body);
     }
-    let Handled { mut response, site, .. } = handled;
+    let Handled { mut response, site, route, .. } = handled;
     let cache = response.cache_status.map(CacheStatus::label);
-    let answered = Answered { status: response.status, started, early, head_bytes: 0, cache, site };
+    let answered = Answered { status: response.status, started, early, head_bytes: 0, cache, site, route };
     if share.is_none()
         && let Some(content) = take_content(&mut response, &worker, started)
     {

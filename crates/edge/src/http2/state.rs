@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
+use penstock_content::ListenerRules;
 use penstock_egress::{FrameBatch, Transmission};
 use penstock_http2::{ErrorCode, Outgoing, ServerConnection, StreamId};
 use penstock_tls::Ja4;
@@ -27,7 +28,7 @@ pub(super) struct Shared {
     pub(super) tls: Option<HandshakeFacts>,
     ja4: Option<Ja4>,
     client_certificate: Option<Box<str>>,
-    pub(super) health: Option<Arc<str>>,
+    pub(super) rules: Option<Arc<ListenerRules>>,
     pub(super) outlet: Cell<OutletKind>,
     pub(super) state: RefCell<State>,
     /// Whether a task has changed the state, so that there may be something to send.
@@ -50,7 +51,7 @@ impl Shared {
             tls: connection.tls,
             ja4: connection.ja4,
             client_certificate: connection.client_certificate.clone(),
-            health: connection.health.clone(),
+            rules: connection.rules.clone(),
             outlet: Cell::new(connection.outlet_kind()),
             state: RefCell::new(state),
             is_changed: Cell::new(true),

@@ -25,6 +25,7 @@ mod private_keys;
 mod proxy;
 mod ranges;
 mod resumption;
+mod rules;
 mod system_calls;
 mod tls;
 mod tls_extras;

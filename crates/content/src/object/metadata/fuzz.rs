@@ -21,7 +21,14 @@ fn site() -> &'static Arc<HttpSite> {
     static SITE: OnceLock<Arc<HttpSite>> = OnceLock::new();
     SITE.get_or_init(|| {
         let url = OriginUrl::parse("http://127.0.0.1:9/v").expect("it is a URL");
-        HttpSite::new(&HttpOrigin::new(vec![(url, 1)]), &SiteCache::default(), None, [].into_iter(), None)
+        HttpSite::new(
+            &HttpOrigin::new(vec![(url, 1)]),
+            &SiteCache::default(),
+            None,
+            [].into_iter(),
+            None,
+            &[],
+        )
     })
 }
 

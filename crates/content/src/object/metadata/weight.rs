@@ -53,7 +53,7 @@ fn a_small_object_that_is_kept_takes_less_than_its_share_of_the_budget() {
     let tier = Tiers::new(memory, None);
     let index = Index::new(Arc::new(Budget::new(1 << 30)), Restored::default());
     let origin = HttpOrigin::new(vec![(OriginUrl::parse("http://127.0.0.1:9/v").unwrap(), 1)]);
-    let site = HttpSite::new(&origin, &SiteCache::default(), None, [].into_iter(), None);
+    let site = HttpSite::new(&origin, &SiteCache::default(), None, [].into_iter(), None, &[]);
     let keep = |number: u64| {
         let target = format!("/tiny/1-{number}");
         let key = key_of("", &target, &[], &[]);

@@ -13,7 +13,7 @@ fn site() -> Arc<HttpSite> {
 
 fn site_of(url: &str) -> Arc<HttpSite> {
     let origin = HttpOrigin::new(vec![(OriginUrl::parse(url).unwrap(), 1)]);
-    HttpSite::new(&origin, &SiteCache::default(), None, [].into_iter(), None)
+    HttpSite::new(&origin, &SiteCache::default(), None, [].into_iter(), None, &[])
 }
 
 fn description(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {
