@@ -3,7 +3,7 @@
 //! | stage | decides | file |
 //! |---|---|---|
 //! | site | which site answers for the authority of the request, and which of its routes | `SiteTable::find`, `RoutedSite::route` |
-//! | redirect | whether the request should have come by HTTPS or for another host | `redirect` |
+//! | redirect | whether the request should use HTTPS or another host | `redirect` |
 //! | admit | whether the request may be answered: loop, early data, token | `admit` |
 //! | rewrite | which path the origin is asked for | `rewrite` |
 //! | source | where the response comes from: the method and the origin of the site | `source`, then `cached`, `relayed` or `forwarded` |
@@ -63,7 +63,7 @@ impl Handled {
     }
 }
 
-/// Answers a client's request, which came by a listener of this name.
+/// Answers a client's request, over a listener of this name.
 pub(crate) async fn handle_client(
     context: &Rc<Context>,
     (sites, listener): (&SiteTable, Option<&str>),

@@ -203,7 +203,7 @@ impl SiteTable {
         self.shared.get(identity).map(|(site, store)| (site, store))
     }
 
-    /// The site for the host of a request that came by a listener of this name.
+    /// The site for the host of a request over a listener of this name.
     pub(crate) fn find(&self, host: &str, listener: Option<&str>) -> Option<&RoutedSite> {
         let hosts = listener.and_then(|name| self.on_listeners.get(name)).unwrap_or(&self.hosts);
         self.sites.get(hosts.find(host)?)

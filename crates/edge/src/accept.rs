@@ -69,8 +69,9 @@ pub(crate) async fn accept(
         take_in(&worker, &listening, accepted, worker.take_place());
     }
     // Closing the socket would reset the connections in its queue. The system is asked itself: the runtime may not have
-    // noticed the last ones yet.
-    while let Ok(Some(accepted)) = queue.try_accept() {
+    // noticed the last ones yet. Those that come later to a socket that a successor has are the successor's.
+    for _ in 0..=listening.backlog {
+        let Ok(Some(accepted)) = queue.try_accept() else { break };
         take_in(&worker, &listening, accepted, worker.take_place());
     }
 }

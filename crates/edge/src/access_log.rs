@@ -62,8 +62,8 @@ pub struct Record {
     pub outlet: OutletKind,
     /// The number of the request on its connection, from 1.
     pub request_number: u64,
-    /// The number of the stream of HTTP/2; `None` on HTTP/1.
-    pub stream: Option<u32>,
+    /// The number of the stream of HTTP/2 or HTTP/3; `None` on HTTP/1.
+    pub stream: Option<u64>,
     /// The first host of the site that answered, as configured; `None` if no site did.
     pub site: Option<Text>,
     /// The path of the route that answered, as configured; `None` if no route of the site matched.
@@ -178,7 +178,7 @@ struct Line<'a> {
     outlet: &'static str,
     request_number: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    stream: Option<u32>,
+    stream: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache: Option<&'static str>,
     outcome: &'static str,

@@ -1,9 +1,15 @@
 //! One request and its response on a connection or stream: receiving the body, sending, recording.
 
 mod drive;
+mod multiplexer;
 mod record;
+mod streams;
 mod upload;
 
-pub(crate) use drive::{Carrier, NOTHING_SENT, Sent, drive, drive_rest, send, short_reason};
-pub(crate) use record::{Answered, CarriedBy, Recording, record, record_refusal};
+pub(crate) use drive::{Carrier, Sent, drive, send};
+pub(crate) use multiplexer::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead, StreamRequestHead};
+pub(crate) use record::{Answered, CarriedBy, record, record_refusal};
+pub(crate) use streams::{
+    ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, answer, attach,
+};
 pub(crate) use upload::BoundedBody;

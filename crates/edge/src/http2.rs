@@ -3,14 +3,9 @@
 //! One task serves the connection. It reads frames, runs the streams, and fills batches with the frames of the streams that
 //! `penstock-http2` chooses. A stream answers its request as HTTP/1 does, and leaves what it sends to that task.
 
-mod answer;
 mod deadlines;
-mod detached;
+mod protocol;
 mod receive;
-mod slot;
-mod state;
-mod stream;
-mod tasks;
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -23,20 +18,18 @@ use penstock_http2::Shutdown;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep_until;
 
+use crate::carrier::{ConnectionFacts, SharedConnection, StallClock, StreamTasks, answer, attach};
 use crate::clients::{ClientBudget, IdleEntry};
 use crate::connection::{CLOSE_NOTIFY, Connection, Untaken};
 use crate::metrics::{HttpLabel, ShortReason};
 use crate::worker::CountedHere;
-use answer::{Incoming, Opened, answer};
-use state::Shared;
-use stream::Stream;
-use tasks::Tasks;
+use protocol::Http2;
 
 /// Serves requests until client or server ends the connection, then closes it.
 pub(crate) async fn serve(connection: Box<Connection>) {
     connection.worker.shard.connection_speaks(HttpLabel::H2);
     let mut session = Session::new(connection);
-    let mut tasks = Tasks::new(answer);
+    let mut tasks = StreamTasks::new(answer::<Http2>);
     let last_alert = loop {
         let reading = |context: &mut Context<'_>| session.read(&mut |opened| tasks.start(opened, context));
         let has_read = match now_with(reading).await {
@@ -64,7 +57,7 @@ pub(crate) async fn serve(connection: Box<Connection>) {
             consume_budget().await;
             continue;
         }
-        now_with(|context| session.attach(&mut |opened| tasks.start(opened, context))).await;
+        now_with(|context| attach(&session.shared, &mut |opened| tasks.start(opened, context))).await;
         if session.is_over(!tasks.is_empty()) {
             break CLOSE_NOTIFY;
         }
@@ -91,7 +84,7 @@ struct End(u8);
 /// The task of one connection.
 struct Session {
     connection: Box<Connection>,
-    shared: Rc<Shared>,
+    shared: Rc<SharedConnection<Http2>>,
     settings: CountedHere,
     client: Client,
     /// Whether the socket takes no more.
@@ -100,8 +93,7 @@ struct Session {
     budget: ClientBudget,
     /// All bytes given to the outlet.
     sent: u64,
-    /// When the wait began that the client has to end, and the content sent until then.
-    stalled_since: Option<(Instant, u64)>,
+    stalled: StallClock,
     /// The frame or field block whose rest is missing, and since when.
     unfinished: Option<(u32, Instant)>,
     /// Since when there is no stream.
@@ -136,7 +128,15 @@ enum Goaway {
 impl Session {
     fn new(connection: Box<Connection>) -> Self {
         let settings = connection.worker.settings();
-        let shared = Rc::new(Shared::new(&connection, &settings));
+        let facts = ConnectionFacts {
+            client: connection.client,
+            tls: connection.tls,
+            ja4: connection.ja4,
+            client_certificate: connection.client_certificate.clone(),
+            rules: connection.rules.clone(),
+        };
+        let (worker, protocol) = (Rc::clone(&connection.worker), Http2::new(&settings.http2));
+        let shared = Rc::new(SharedConnection::new(worker, facts, connection.outlet_kind(), protocol));
         Self {
             budget: ClientBudget::to_take(&settings.limits),
             connection,
@@ -145,7 +145,7 @@ impl Session {
             client: Client::Active,
             is_blocked: false,
             sent: 0,
-            stalled_since: None,
+            stalled: StallClock::default(),
             unfinished: None,
             idle_since: Instant::now(),
             idle: None,
@@ -155,22 +155,10 @@ impl Session {
         }
     }
 
-    /// Gives a task to each response that has none, before the connection waits.
-    fn attach(&self, open: &mut impl FnMut(Opened)) {
-        loop {
-            let unsent = self.shared.state.borrow_mut().attach();
-            let Some((stream, detached, transmission)) = unsent else { return };
-            let (number, started) = (detached.number, detached.started);
-            let settings = Rc::clone(&detached.settings);
-            let request = Incoming::Attached(Some(Box::new((detached, transmission))));
-            open(Opened { stream: Stream::new(&self.shared, stream), request, number, settings, started });
-        }
-    }
-
     /// The first of two GOAWAYs: requests that are under way still arrive (RFC 9113 §6.8).
     fn announce_end(&mut self) {
         if self.goaway == Goaway::None {
-            self.shared.state.borrow_mut().protocol.shutdown(Shutdown::Announce);
+            self.shared.state.borrow_mut().protocol.connection.shutdown(Shutdown::Announce);
             // To be sent before the connection can end.
             self.shared.set_changed();
             let due = Instant::now() + Duration::from_millis(limits::HTTP2_GOAWAY_MILLISECONDS);
@@ -193,7 +181,7 @@ impl Session {
             self.sent += bytes as u64;
             let shard = &self.connection.worker.shard;
             shard.sent(self.connection.outlet_kind(), bytes as u64);
-            let stalls = self.shared.state.borrow_mut().protocol.take_stalls();
+            let stalls = self.shared.state.borrow_mut().protocol.connection.take_stalls();
             if stalls > 0 {
                 shard.stalled(u64::from(stalls));
             }
@@ -221,12 +209,12 @@ impl Session {
             self.idle_since = Instant::now();
             return false;
         }
-        let is_drained = self.shared.state.borrow().protocol.is_drained();
+        let is_drained = self.shared.state.borrow().protocol.connection.is_drained();
         !self.is_blocked && (self.client != Client::Active || is_drained)
     }
 
     /// Waits until the client, a stream or a deadline needs attention.
-    async fn wait<F: Future<Output = ()>>(&mut self, tasks: &mut Tasks<F, impl Fn(Opened) -> F>) {
+    async fn wait<F: Future<Output = ()>, M>(&mut self, tasks: &mut StreamTasks<F, M>) {
         let is_idle = tasks.is_empty() && !self.is_blocked;
         let begun = Instant::now();
         if is_idle && self.idle.is_none() {
@@ -277,7 +265,7 @@ impl Session {
     }
 
     /// Ends what is left of the streams and closes the connection.
-    async fn close<F: Future<Output = ()>>(self, mut tasks: Tasks<F, impl Fn(Opened) -> F>, alert: u8) {
+    async fn close<F: Future<Output = ()>, M>(self, mut tasks: StreamTasks<F, M>, alert: u8) {
         let Self { mut connection, shared, budget, sent, is_given_up, .. } = self;
         shared.state.borrow_mut().fail_all(ShortReason::ClientClosed, &shared);
         // Those that wait for an origin are dropped.
@@ -295,9 +283,10 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::carrier::OpenedStream;
 
     fn size_of_future<F>(_: impl FnOnce(Box<Connection>) -> F) -> usize {
-        size_of::<F>() + size_of::<Connection>() + size_of::<Shared>()
+        size_of::<F>() + size_of::<Connection>() + size_of::<SharedConnection<Http2>>()
     }
 
     #[test]
@@ -306,6 +295,19 @@ mod tests {
         assert!(
             bytes <= 2700,
             "{bytes} bytes for each connection, busy or not: is something large not boxed?"
+        );
+    }
+
+    fn size_of_answer<F>(_: impl FnOnce(OpenedStream<Http2>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_stream_with_a_response_under_way_carries_few_kilobytes() {
+        let bytes = size_of_answer(answer);
+        assert!(
+            bytes <= 8 << 10,
+            "{bytes} bytes for each stream: is a future passed by value, or not boxed?"
         );
     }
 }

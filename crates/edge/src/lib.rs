@@ -36,9 +36,9 @@ pub use penstock_content::{
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
 pub use penstock_metrics as metrics;
-pub use server::{ListenSocket, Server, descriptors_of_others};
+pub use server::{InheritedSockets, ListenSocket, Server};
 pub use settings::StartError;
 pub use tls::measure_limits;
 pub use tls::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use tls::{RemoteKeyCheck, check_remote_keys};
-pub use worker::Collector;
+pub use worker::{Collector, descriptors_of_others};

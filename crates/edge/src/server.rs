@@ -2,36 +2,32 @@
 mod sockets;
 mod thread;
 
-pub use sockets::ListenSocket;
+pub use sockets::{InheritedSockets, ListenSocket};
 
-use std::collections::hash_map::RandomState;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use penstock_config::{Config, HttpOrigin, Listener, Origin, limits};
+use penstock_config::{Config, Listener};
 use penstock_content::{ListenerRules, PeerStatus, PurgeFailure, PurgeOrder, Purged};
-use penstock_egress::{PIPES_PER_WORKER, fast_low_water};
+use penstock_egress::fast_low_water;
 use penstock_fleet::{PurgeReport, PurgeSink};
-use penstock_origin::io_threads::{IoLimits, IoThreads};
-use penstock_sys::CLOSING_SOCKETS_MAX;
 use penstock_sys::socket::{paces, set_unsent_low_water};
 use penstock_tls::tickets::TicketKeyring;
-use rustix::process::{Resource, getrlimit};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::access_log::AccessLog;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
 use crate::background::{Purger, Reach, shared};
-use crate::clients::{ConnectionCount, RecentClients};
+use crate::clients::ConnectionCount;
 use crate::fleet;
 use crate::fleet::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
-use crate::server::sockets::GivenSockets;
+use crate::server::sockets::{GivenSockets, OpenedSockets};
 use crate::server::thread::{Change, Command, Opened, spawn};
 use crate::settings::{Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
@@ -67,12 +63,23 @@ struct Control {
 }
 
 /// A listener that is open in every worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Bound {
     written: Listener,
     purpose: Purpose,
     /// Differs from the written address where that left the port to the system.
     address: SocketAddr,
+    /// Those of all workers, for a successor. Empty once the workers close theirs: a socket is closed with its last owner.
+    sockets: Vec<ListenSocket>,
+}
+
+impl Control {
+    /// Leaves the sockets to the workers, which close them.
+    fn release_sockets(&mut self) {
+        for bound in &mut self.listeners {
+            bound.sockets = Vec::new();
+        }
+    }
 }
 
 impl Server {
@@ -81,15 +88,15 @@ impl Server {
     /// # Errors
     /// See [`StartError`]; nothing is left running or open.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        Self::start_on(config, Vec::new())
+        Self::start_on(config, InheritedSockets::default())
     }
 
-    /// The same, on sockets of another process where they have the address of a listener.
+    /// The same, on inherited sockets where they have the address of a listener.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left running, or open here.
-    pub fn start_on(config: &Config, sockets: Vec<ListenSocket>) -> Result<Self, StartError> {
-        let given = GivenSockets::new(sockets, listeners_of(config).map(|(listener, _)| listener))?;
+    pub fn start_on(config: &Config, sockets: InheritedSockets) -> Result<Self, StartError> {
+        let mut given = GivenSockets::new(sockets, listeners_of(config).map(|(listener, _)| listener))?;
         penstock_sys::map::install_sigbus_handler().map_err(StartError::Thread)?;
         let workers = config.workers.get();
         let metrics = Metrics::new(workers);
@@ -114,12 +121,13 @@ impl Server {
             fleet.follow_purges(Arc::clone(&purger) as Arc<dyn PurgeSink>, fleet::START);
         }
         let membership = follow_nodes(&settings, &tls_state, fleet::START).map_err(StartError::Thread)?;
-        let common = common(config, &tls_state, &collector)?;
+        let common = Common::new(config, &tls_state, &collector).map_err(StartError::Thread)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
         for written in listeners_of(config) {
             listeners.push(open_everywhere(written, &given, true, &metrics, &mut openings)?);
         }
+        given.forget_predecessor();
         let cores = if config.affinity { thread::cores_to_pin_to() } else { Vec::new() };
         let (mut senders, mut threads) = (Vec::new(), Vec::new());
         for (number, opened) in openings.into_iter().enumerate() {
@@ -197,12 +205,16 @@ impl Server {
         let settings = prepare(config, previous, ring, tls_state, log, ktls, &self.collector)?;
         let follower = follow_certificates(&settings, &self.metrics)?;
         let mut openings: Vec<Vec<Opened>> = control.workers.iter().map(|_| Vec::new()).collect();
-        let (mut kept, mut added): (Vec<Bound>, Vec<Bound>) = (Vec::new(), Vec::new());
+        // Places in the list of listeners.
+        let mut kept: Vec<usize> = Vec::new();
+        let mut added: Vec<Bound> = Vec::new();
         for written in listeners_of(config) {
             // Several may be written alike, when the system chooses their ports.
-            let same = |bound: &&Bound| (&bound.written, bound.purpose) == written && !kept.contains(bound);
-            match control.listeners.iter().find(same) {
-                Some(bound) => kept.push(bound.clone()),
+            let same = |(place, bound): &(usize, &Bound)| {
+                (&bound.written, bound.purpose) == written && !kept.contains(place)
+            };
+            match control.listeners.iter().enumerate().find(same) {
+                Some((place, _)) => kept.push(place),
                 None => added.push(self.open_for_reload(written, control, &mut openings)?),
             }
         }
@@ -214,14 +226,10 @@ impl Server {
         } else {
             follow_nodes(&settings, &self.tls_state, Duration::ZERO).map_err(StartError::Thread)?
         };
-        let closed: Vec<SocketAddr> = control
-            .listeners
-            .iter()
-            .filter(|bound| !kept.contains(bound))
-            .map(|bound| bound.address)
-            .collect();
-        kept.extend(added);
-        control.listeners = kept;
+        let mut before: Vec<Option<Bound>> = control.listeners.drain(..).map(Some).collect();
+        let kept = kept.into_iter().filter_map(|place| before[place].take());
+        control.listeners = kept.chain(added).collect();
+        let closed: Vec<SocketAddr> = before.into_iter().flatten().map(|bound| bound.address).collect();
         if let Some(refresher) = &control.refresher {
             refresher.change(config, &settings, &tls_state.staples);
         }
@@ -286,17 +294,29 @@ impl Server {
         self.connections.open()
     }
 
+    /// The sockets of all listeners, for a server that succeeds this one: both accept from them, until this one drains.
+    pub fn sockets(&self) -> InheritedSockets {
+        let control = self.control();
+        let of_manager = control.given.of_manager().cloned().collect();
+        let mut sockets = InheritedSockets { of_manager, ..InheritedSockets::default() };
+        for bound in &control.listeners {
+            sockets.add_of_predecessor(&bound.sockets);
+        }
+        sockets
+    }
+
     /// Closes the listeners, ends idle connections, and lets running responses finish within the drain deadline.
     ///
     /// A connection without a request yet gets its first response if the request comes within
-    /// [`limits::DRAIN_FIRST_REQUEST_SECONDS`] from its handshake on.
+    /// [`DRAIN_FIRST_REQUEST_SECONDS`](penstock_config::limits::DRAIN_FIRST_REQUEST_SECONDS) from its handshake on.
     pub fn drain(&self) {
-        let control = self.control();
+        let mut control = self.control();
         // A successor finds free ports only after this.
         if let Some(store) = &control.settings.store {
             store.announce_end();
         }
         let deadline = Instant::now() + control.settings.limits.drain_deadline;
+        control.release_sockets();
         for commands in &control.workers {
             drop(commands.send(Command::Drain { deadline }));
         }
@@ -304,7 +324,9 @@ impl Server {
 
     /// Ends everything now.
     pub fn stop(&self) {
-        for commands in &self.control().workers {
+        let mut control = self.control();
+        control.release_sockets();
+        for commands in &control.workers {
             drop(commands.send(Command::Stop));
         }
     }
@@ -379,39 +401,6 @@ impl Server {
     }
 }
 
-/// State that the workers will share.
-fn common(config: &Config, tls_state: &TlsState, collector: &Arc<Collector>) -> Result<Common, StartError> {
-    let workers = config.workers.get();
-    let io = IoThreads::start(IoLimits {
-        threads: limits::IO_THREADS,
-        queued: limits::IO_QUEUE,
-        queued_later: limits::READ_AHEAD_QUEUE,
-    });
-    Ok(Common {
-        io: Arc::new(io.map_err(StartError::Thread)?),
-        compressed: Arc::default(),
-        recent_clients: Arc::new(RecentClients::new(
-            limits::RECENT_CLIENTS,
-            Duration::from_secs(limits::RECENT_CLIENT_SECONDS),
-            RandomState::new(),
-            Instant::now(),
-        )),
-        forwarded: Arc::default(),
-        waits: Arc::default(),
-        fetches: Arc::default(),
-        connected: Arc::default(),
-        connections: Arc::new(ConnectionCount::new(
-            workers,
-            getrlimit(Resource::Nofile).current,
-            descriptors_of_others(config),
-        )),
-        workers,
-        tls_state: tls_state.clone(),
-        collector: Arc::clone(collector),
-        start: Instant::now(),
-    })
-}
-
 fn prepare(
     config: &Config,
     previous: Option<&Settings>,
@@ -425,28 +414,6 @@ fn prepare(
     let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
     let chacha20 = collector.chacha20().switch();
     Settings::prepare(config, previous, tickets, tls_state, sink, kernel, chacha20).map(Arc::new)
-}
-
-/// Descriptors of the pipes of one worker, which a site that relays opens.
-fn pipe_descriptors(config: &Config) -> usize {
-    if config.relays() { 2 * PIPES_PER_WORKER } else { 0 }
-}
-
-/// Descriptors that are not connections of clients: open files, pipes, sockets that wait to be closed, and connections to
-/// origins.
-pub fn descriptors_of_others(config: &Config) -> usize {
-    let of_worker = config.limits.open_files + pipe_descriptors(config) + CLOSING_SOCKETS_MAX;
-    let mut origins: Vec<&HttpOrigin> = Vec::new();
-    for settings in config.settings() {
-        // Routes share the origin of their site.
-        if let Origin::Http(http) = &settings.origin
-            && origins.last() != Some(&&**http)
-        {
-            origins.push(http);
-        }
-    }
-    let connections = origins.iter().map(|http| http.connections.saturating_mul(http.targets.len()));
-    connections.fold(of_worker.saturating_mul(config.workers.get()), usize::saturating_add)
 }
 
 fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {
@@ -471,23 +438,28 @@ fn open_everywhere(
     metrics: &Metrics,
     openings: &mut [Vec<Opened>],
 ) -> Result<Bound, StartError> {
-    let (address, sockets) = given.open(written, openings.len(), is_new)?;
+    let OpenedSockets { address, of_workers } = given.open_tcp(written, openings.len(), is_new)?;
+    let sockets: Vec<ListenSocket> = of_workers.iter().flatten().cloned().collect();
     let paced_low_water = paced_low_water(&sockets, written.socket.unsent_low_water.unwrap_or(0));
     let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
     let id = metrics.listener(&address.to_string(), protocol);
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
-    for (opened, socket) in openings.iter_mut().zip(sockets) {
-        // Each worker counts references of its own.
-        let rules = ListenerRules::of(written).map(Arc::new);
-        let listening = Listening { id, tls, versions, proxy_protocol, purpose, rules, paced_low_water };
-        opened.push(Opened { address, socket: ListenSocket::Tcp(socket), listening });
+    let backlog = written.socket.backlog;
+    for (opened, sockets) in openings.iter_mut().zip(of_workers) {
+        for socket in sockets {
+            // Each worker counts references of its own.
+            let rules = ListenerRules::of(written).map(Arc::new);
+            let listening =
+                Listening { id, tls, versions, proxy_protocol, purpose, rules, paced_low_water, backlog };
+            opened.push(Opened { address, socket, listening });
+        }
     }
-    Ok(Bound { written: written.clone(), purpose, address })
+    Ok(Bound { written: written.clone(), purpose, address, sockets })
 }
 
 /// Has the connections of listeners whose congestion control paces begin as fast ones. Returns what slow ones get, which is
 /// the `low_water` of the listener; `None` if nothing paces or the low water is as small already.
-fn paced_low_water(sockets: &[TcpListener], low_water: u32) -> Option<u32> {
+fn paced_low_water(sockets: &[ListenSocket], low_water: u32) -> Option<u32> {
     let fast = fast_low_water(low_water)?;
     if !paces(sockets.first()?).unwrap_or(false) {
         return None;

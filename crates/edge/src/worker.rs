@@ -1,10 +1,17 @@
 //! A worker: one thread, one core, one runtime. A connection stays on the worker that accepted it.
 mod collect;
+mod common;
 mod cutter;
 mod date;
+#[cfg(test)]
+mod for_tests;
 
 pub use collect::Collector;
 pub(crate) use collect::{Parts, labels};
+pub(crate) use common::Common;
+pub use common::descriptors_of_others;
+#[cfg(test)]
+pub(crate) use for_tests::worker_for_tests;
 
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
@@ -14,8 +21,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::{Limits, limits};
 use penstock_content::{
-    Clock, CompressedManifests, Context, FileHeads, KnownKeys, ListenerRules, Networks, ObjectHeads,
-    repeat_missed_purges,
+    Clock, Context, FileHeads, KnownKeys, ListenerRules, Networks, ObjectHeads, repeat_missed_purges,
 };
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
@@ -27,7 +33,6 @@ use tokio::sync::Notify;
 use crate::clients::{ConnectionCount, IdleConnections, Place, RecentClients};
 use crate::metrics::{ListenerId, Shard};
 use crate::settings::Settings;
-use crate::tls::TlsState;
 use crate::worker::cutter::Cutter;
 use crate::worker::date::DateCache;
 
@@ -93,6 +98,8 @@ pub(crate) struct Listening {
     pub(crate) rules: Option<Arc<ListenerRules>>,
     /// `TCP_NOTSENT_LOWAT` in bytes, 0 for the system's, if the congestion control paces.
     pub(crate) paced_low_water: Option<u32>,
+    /// Connections that wait to be accepted, at most, less one.
+    pub(crate) backlog: u32,
 }
 
 /// What a listener is for.
@@ -101,24 +108,6 @@ pub(crate) enum Purpose {
     Clients,
     /// Other nodes of the cluster.
     Peers,
-}
-
-/// State that all workers share.
-#[derive(Clone)]
-pub(crate) struct Common {
-    pub(crate) io: Arc<IoThreads>,
-    pub(crate) compressed: Arc<CompressedManifests>,
-    pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
-    pub(crate) forwarded: Arc<Networks>,
-    pub(crate) waits: Arc<Networks>,
-    pub(crate) fetches: Arc<Networks>,
-    pub(crate) connected: Arc<Networks>,
-    pub(crate) connections: Arc<ConnectionCount>,
-    pub(crate) workers: usize,
-    pub(crate) tls_state: TlsState,
-    pub(crate) collector: Arc<Collector>,
-    /// Origin of the workers' monotonic time.
-    pub(crate) start: Instant,
 }
 
 const RESIDENCY: ResidencyLimits = ResidencyLimits {

@@ -19,7 +19,7 @@ use crate::record::OVERHEAD_BYTES;
 use crate::send_error::SendError;
 use crate::transmission::{Front, Transmission, Warm};
 use crate::unsent::LEFT_OVER_BYTES_MAX;
-use crate::user_space::{SLACK_BYTES, UserSpace, copy_warm};
+use crate::user_space::{SLACK_BYTES, UserSpace};
 use plain::Piece;
 pub(crate) use plain::send_plain;
 
@@ -131,7 +131,7 @@ impl FrameBatch<'_> {
             Ok(false)
         };
         let added = added
-            .and_then(|is_sealed| if is_sealed { Ok(()) } else { copy(transmission, length, self.open) });
+            .and_then(|is_sealed| if is_sealed { Ok(()) } else { transmission.copy_next(length, self.open) });
         match added {
             Ok(()) => self.bytes += frame_bytes,
             Err(_) => self.open.truncate(start),
@@ -252,25 +252,6 @@ fn step(bytes: usize, left: usize, error: Option<SendError>) -> Result<FramesSte
         None if bytes == 0 => Ok(FramesStep::Idle),
         None => Ok(FramesStep::Sent(bytes)),
     }
-}
-
-/// Copies content into `out`.
-fn copy(transmission: &mut Transmission, length: usize, out: &mut Vec<u8>) -> Result<(), SendError> {
-    let end = out.len() + length;
-    while out.len() < end {
-        let space = end - out.len();
-        let count = match transmission.front() {
-            None | Some(Front::Cold | Front::Source) => return Err(SendError::Internal),
-            Some(Front::Memory(memory)) => {
-                let count = memory.len().min(space);
-                out.extend_from_slice(&memory[..count]);
-                count
-            }
-            Some(Front::Warm(warm)) => copy_warm(warm, space, out)?,
-        };
-        transmission.advance(count);
-    }
-    Ok(())
 }
 
 /// The plaintext that was put into the batch, and the error that ends the connection.

@@ -7,6 +7,7 @@ use penstock_sys::file::{Extent, OpenFile};
 use penstock_sys::send::Piece;
 use smallvec::SmallVec;
 
+use crate::send_error::SendError;
 use crate::socket_source::SocketSource;
 
 /// A piece of a response.
@@ -92,6 +93,17 @@ pub(crate) struct Warm<'a> {
     pub(crate) file: &'a Arc<OpenFile>,
     pub(crate) offset: u64,
     pub(crate) len: u64,
+}
+
+impl Warm<'_> {
+    /// Copies the first bytes, `space` at most, behind those in `out`, and returns their number.
+    pub(crate) fn copy_to(self, space: usize, out: &mut Vec<u8>) -> Result<usize, SendError> {
+        let window = self.file.window(self.offset, self.len.min(space as u64))?;
+        let start = out.len();
+        out.resize(start + window.len(), 0);
+        window.copy_to(&mut out[start..]).map_err(|_| SendError::Truncated)?;
+        Ok(window.len())
+    }
 }
 
 /// A head and a body, and how far they have been sent.
@@ -260,6 +272,28 @@ impl Transmission {
         })
     }
 
+    /// Copies the next `length` bytes, which are [available](Self::available), behind those in `out`, and advances by them.
+    ///
+    /// # Errors
+    /// The bytes cannot be read; `out` then has some of them.
+    pub fn copy_next(&mut self, length: usize, out: &mut Vec<u8>) -> Result<(), SendError> {
+        let end = out.len() + length;
+        while out.len() < end {
+            let space = end - out.len();
+            let count = match self.front() {
+                None | Some(Front::Cold | Front::Source) => return Err(SendError::Internal),
+                Some(Front::Memory(memory)) => {
+                    let count = memory.len().min(space);
+                    out.extend_from_slice(&memory[..count]);
+                    count
+                }
+                Some(Front::Warm(warm)) => warm.copy_to(space, out)?,
+            };
+            self.advance(count);
+        }
+        Ok(())
+    }
+
     /// The socket that the next bytes come from, to wait for after [`Step::Starved`](crate::Step::Starved).
     pub fn source(&self) -> Option<&SocketSource> {
         match self.parts.get(self.at)? {
@@ -384,6 +418,17 @@ mod tests {
         assert_eq!(transmission.give_up_body(), Some(6), "what was sent does not count");
         assert_eq!((transmission.remaining(), transmission.front().is_none()), (0, true));
         assert_eq!(transmission.give_up_body(), Some(0), "nothing is left");
+    }
+
+    #[test]
+    fn bytes_of_several_parts_are_copied_in_order() {
+        let mut transmission = Transmission::new(vec![owned(3), body(4)]);
+        let mut copied = vec![9];
+        transmission.copy_next(2, &mut copied).unwrap();
+        transmission.copy_next(4, &mut copied).unwrap();
+        assert_eq!(copied, [9, 1, 1, 1, 2, 2, 2]);
+        assert_eq!(transmission.remaining(), 1);
+        assert!(matches!(transmission.copy_next(2, &mut copied), Err(SendError::Internal)), "one is left");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::pace::{OutletLimits, Pace, RECORD_BYTES};
 use crate::record::{OVERHEAD_BYTES, Sealer};
 use crate::send_error::SendError;
 use crate::step::Step;
-use crate::transmission::{Front, Transmission, Warm};
+use crate::transmission::{Front, Transmission};
 use crate::unsent::{LEFT_OVER_BYTES_MAX, Unsent};
 
 /// The alert that ends a connection in order (RFC 8446 §6.1).
@@ -171,7 +171,7 @@ impl UserSpace {
                         gather.extend_from_slice(&memory[..count]);
                         count
                     }
-                    Some(Front::Warm(warm)) => copy_warm(warm, space, gather)?,
+                    Some(Front::Warm(warm)) => warm.copy_to(space, gather)?,
                 };
                 transmission.advance(count);
             }
@@ -258,12 +258,4 @@ impl UserSpace {
         let alert = alert_message(number);
         drop(self.sealer.seal(ContentType::Alert, Plaintext::Memory(&alert), batch));
     }
-}
-
-pub(crate) fn copy_warm(warm: Warm<'_>, space: usize, gather: &mut Vec<u8>) -> Result<usize, SendError> {
-    let window = warm.file.window(warm.offset, warm.len.min(space as u64))?;
-    let start = gather.len();
-    gather.resize(start + window.len(), 0);
-    window.copy_to(&mut gather[start..]).map_err(|_| SendError::Truncated)?;
-    Ok(window.len())
 }

@@ -96,19 +96,15 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> Result<TcpListene
     Ok(socket.into())
 }
 
-/// Another descriptor of a listener that another process has opened, with these options. All its descriptors share one accept
-/// queue.
+/// Sets these options of a listener that another process has opened.
 ///
 /// # Errors
 /// The step that failed; the options before it are set.
-pub fn share(given: &TcpListener, options: &ListenOptions) -> Result<TcpListener, ListenError> {
+pub fn adopt(given: &TcpListener, options: &ListenOptions) -> Result<(), ListenError> {
     let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
     let address = given.local_addr().unwrap_or(unknown);
-    let fail = |step| move |source| ListenError { address, step, source };
-    let socket = Socket::from(given.try_clone().map_err(fail("dup"))?);
-    set_options(&socket, address, options)?;
-    begin(&socket, address, options)?;
-    Ok(socket.into())
+    set_options(&SockRef::from(given), address, options)?;
+    begin(&SockRef::from(given), address, options)
 }
 
 /// The most sockets that a parent process may give.

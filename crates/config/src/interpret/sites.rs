@@ -102,7 +102,7 @@ pub(super) struct Place<'p> {
     pub(super) base: Option<&'p SiteSettings>,
 }
 
-/// Reads settings; what is not written is that of `place.base`, or the default. `is_plain`: no request comes by HTTPS.
+/// Reads settings; what is not written is that of `place.base`, or the default. `is_plain`: no request uses HTTPS.
 pub(super) fn settings(
     raw: &raw::SiteSettings,
     place: &Place<'_>,

@@ -65,7 +65,7 @@ impl HttpsPort {
 /// The scheme and the host that requests should have. Others get a redirect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Canonical {
-    /// The port of HTTPS, if requests should come by it.
+    /// The port of HTTPS, if requests should use it.
     pub https: Option<HttpsPort>,
     /// The host, in lowercase letters.
     pub host: Option<String>,

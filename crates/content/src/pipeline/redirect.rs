@@ -1,4 +1,4 @@
-//! Redirect: requests that should have come by HTTPS or for another host, and routes that are elsewhere.
+//! Redirect: requests that should use HTTPS or another host, and routes that are elsewhere.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ pub(crate) fn to_https(context: &Rc<Context>, client: ClientRequest<'_>, port: H
     redirect_to(&Exchange::new(context, client, None), client.head.host(), Some(port))
 }
 
-/// The redirect of a request that should have come by HTTPS or for another host.
+/// The redirect of a request that should use HTTPS or another host.
 pub(super) fn to_canonical(exchange: &Exchange<'_>, site: &Site) -> Option<Response> {
     let (canonical, client) = (&site.canonical, exchange.client);
     let port = canonical.https.filter(|_| !client.secure);

@@ -313,7 +313,7 @@ async fn open(
     handled.response
 }
 
-/// The response to a head that came by a listener, over TLS or not.
+/// The response to a head over a listener, over TLS or not.
 #[cfg(test)]
 pub(super) async fn open_by(
     context: &Rc<Context>,

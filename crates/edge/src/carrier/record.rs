@@ -38,8 +38,10 @@ pub(crate) struct CarriedBy<'c> {
     pub(crate) ja4: Option<Ja4>,
     pub(crate) client_certificate: Option<&'c str>,
     pub(crate) outlet: OutletKind,
+    pub(crate) version: HttpLabel,
     pub(crate) request_number: u64,
-    pub(crate) stream: Option<u32>,
+    /// The number of the stream, if the connection has several.
+    pub(crate) stream: Option<u64>,
 }
 
 impl<'c> CarriedBy<'c> {
@@ -52,13 +54,10 @@ impl<'c> CarriedBy<'c> {
             ja4: connection.ja4,
             client_certificate: connection.client_certificate.as_deref(),
             outlet: connection.outlet_kind(),
+            version: HttpLabel::H1,
             request_number: connection.requests,
             stream: None,
         }
-    }
-
-    fn version(&self) -> HttpLabel {
-        if self.stream.is_some() { HttpLabel::H2 } else { HttpLabel::H1 }
     }
 }
 
@@ -199,7 +198,7 @@ fn count(
         let answer = LastResponse::of(status);
         worker.recent_clients.note(carrier.client.ip(), answer, started + duration);
     }
-    worker.shard.request_of(carrier.version());
+    worker.shard.request_of(carrier.version);
     worker.shard.request(method, status, duration, first_byte);
     if let Some(why) = sent.short {
         worker.shard.short_response(why);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use penstock_sys::ConnectedSocket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 /// as `poll`, because the kernel makes the socket before it looks. So `poll` is asked for the end of the queue, except while
 /// connections come in crowds: then one failed `accept4` for all of them is cheaper.
 pub(crate) struct AcceptQueue {
-    listener: AsyncFd<TcpListener>,
+    listener: AsyncFd<Arc<TcpListener>>,
     /// Connections accepted since the queue was last found empty.
     in_a_row: usize,
     /// Whether there were several the time before.
@@ -25,7 +26,7 @@ impl AcceptQueue {
     ///
     /// # Errors
     /// The runtime cannot watch it.
-    pub(crate) fn new(listener: TcpListener) -> io::Result<Self> {
+    pub(crate) fn new(listener: Arc<TcpListener>) -> io::Result<Self> {
         #[expect(
             deprecated,
             reason = "unsound only for types that give another descriptor each time; this is its own"
@@ -96,7 +97,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let mut queue = AcceptQueue::new(listener).unwrap();
+        let mut queue = AcceptQueue::new(Arc::new(listener)).unwrap();
         for &count in together {
             let clients: Vec<Client> = (0..count).map(|_| Client::connect(address).unwrap()).collect();
             for client in &clients {

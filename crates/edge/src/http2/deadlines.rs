@@ -38,7 +38,7 @@ impl Session {
             return Err(self.end_with(ErrorCode::NO_ERROR));
         }
         if matches!(self.goaway, Goaway::First(due) if now >= due) {
-            self.shared.state.borrow_mut().protocol.shutdown(Shutdown::Final);
+            self.shared.state.borrow_mut().protocol.connection.shutdown(Shutdown::Final);
             self.goaway = Goaway::Last;
         }
         let limits = &self.settings.limits;
@@ -64,29 +64,18 @@ impl Session {
 
     /// Takes the time that clients keep their windows empty off the budgets of the streams.
     fn judge_stalls(&mut self, now: Instant) {
+        if self.is_blocked {
+            return self.stalled.stop();
+        }
         let mut state = self.shared.state.borrow_mut();
-        if self.is_blocked || !state.is_stalled() {
-            self.stalled_since = None;
-            return;
+        if self.stalled.judge(&mut state, self.settings.limits.minimum_rate, now) {
+            self.shared.set_changed();
         }
-        let sent = state.content_sent();
-        let (since, sent_before) = *self.stalled_since.get_or_insert((now, sent));
-        let waited = now.saturating_duration_since(since);
-        let least = state.stall_left().unwrap_or_default();
-        if waited < Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS).min(least) {
-            return;
-        }
-        let enough = u128::from(self.settings.limits.minimum_rate) * waited.as_millis() / 1000;
-        let others_go_on = u128::from(sent.saturating_sub(sent_before)) > enough;
-        state.spend_stalled(waited, others_go_on);
-        self.stalled_since = Some((now, sent));
-        drop(state);
-        self.shared.set_changed();
     }
 
     /// Tells the client that the connection ends.
     fn end_with(&mut self, code: ErrorCode) -> End {
-        self.shared.state.borrow_mut().protocol.close(code);
+        self.shared.state.borrow_mut().protocol.connection.close(code);
         // A full socket takes no more; the connection ends all the same.
         drop(self.send());
         End(CLOSE_NOTIFY)

@@ -1,20 +1,17 @@
 //! What a connection has received: bytes for the protocol, and the events that come of them.
 
-use std::rc::Rc;
 use std::time::Instant;
 
-use penstock_http2::{StreamEvent, StreamId};
+use penstock_http2::{RequestHead, StreamEvent, StreamId};
 
-use super::answer::{Early, Incoming, Opened};
-use super::slot::Slot;
-use super::stream::Stream;
+use super::protocol::Http2;
 use super::{Client, End, Session};
-use crate::clients::ClientBudget;
+use crate::carrier::{Early, Incoming, OpenedStream};
 use crate::connection::{CLOSE_NOTIFY, ReadOutcome, UNEXPECTED_MESSAGE};
 
 impl Session {
     /// Reads what has come, without waiting, and follows it. Returns whether there was anything.
-    pub(super) fn read(&mut self, open: &mut impl FnMut(Opened)) -> Result<bool, End> {
+    pub(super) fn read(&mut self, open: &mut impl FnMut(OpenedStream<Http2>)) -> Result<bool, End> {
         // A replay of early data never finishes its handshake.
         if self.connection.early_deadline().is_some_and(|deadline| Instant::now() >= deadline) {
             self.connection.worker.shard.early_request("abandoned");
@@ -44,21 +41,19 @@ impl Session {
     /// Streams that wait for the end of the handshake go on once it has come.
     fn notice_handshake(&self) {
         if self.connection.unfinished_handshake.is_none() {
-            let mut state = self.shared.state.borrow_mut();
-            if !std::mem::replace(&mut state.is_handshake_finished, true) {
-                state.wake_all();
-            }
+            self.shared.state.borrow_mut().finish_handshake();
         }
     }
 
     /// Gives the inbox to the protocol and follows its events.
-    fn receive(&mut self, open: &mut impl FnMut(Opened)) -> Result<(), End> {
+    fn receive(&mut self, open: &mut impl FnMut(OpenedStream<Http2>)) -> Result<(), End> {
         let now = Instant::now();
-        let received = self.shared.state.borrow_mut().protocol.receive(&self.connection.inbox, now);
+        let received =
+            self.shared.state.borrow_mut().protocol.connection.receive(&self.connection.inbox, now);
         self.connection.inbox.clear();
         self.holds_memory = true;
         loop {
-            let event = self.shared.state.borrow_mut().protocol.next_event();
+            let event = self.shared.state.borrow_mut().protocol.connection.next_event();
             let Some(event) = event else { break };
             self.follow(event, now, open);
         }
@@ -69,13 +64,13 @@ impl Session {
             drop(self.send());
             return Err(End(CLOSE_NOTIFY));
         }
-        let number = self.shared.state.borrow().protocol.unfinished();
+        let number = self.shared.state.borrow().protocol.connection.unfinished();
         let before = self.unfinished.filter(|(before, _)| Some(*before) == number);
         self.unfinished = before.or_else(|| number.map(|number| (number, now)));
         Ok(())
     }
 
-    fn follow(&mut self, event: StreamEvent, now: Instant, open: &mut impl FnMut(Opened)) {
+    fn follow(&mut self, event: StreamEvent, now: Instant, open: &mut impl FnMut(OpenedStream<Http2>)) {
         let shard = &self.shared.worker.shard;
         match event {
             StreamEvent::Request { stream, head, end } => {
@@ -86,18 +81,9 @@ impl Session {
                 open(self.opened(stream, Incoming::Rejected { status, reason }, true, now));
             }
             StreamEvent::Data { stream, bytes, end } => {
-                if let Some((slot, protocol)) = self.shared.state.borrow_mut().slot(stream) {
-                    let unused = slot.body.add(bytes, end);
-                    protocol.discard(stream, unused);
-                    slot.wake();
-                }
+                self.shared.state.borrow_mut().received(stream, bytes, end);
             }
-            StreamEvent::Trailers { stream, .. } => {
-                if let Some((slot, _)) = self.shared.state.borrow_mut().slot(stream) {
-                    slot.body.is_whole = true;
-                    slot.wake();
-                }
-            }
+            StreamEvent::Trailers { stream, .. } => self.shared.state.borrow_mut().received_end(stream),
             StreamEvent::Reset { stream, reason, .. } => {
                 shard.stream_reset(reason);
                 self.shared.state.borrow_mut().reset_by_client(stream, &self.shared, now);
@@ -121,27 +107,20 @@ impl Session {
     fn opened(
         &mut self,
         stream: StreamId,
-        request: Incoming,
+        request: Incoming<RequestHead>,
         is_body_whole: bool,
         started: Instant,
-    ) -> Opened {
+    ) -> OpenedStream<Http2> {
         let before = std::mem::replace(&mut self.settings, self.connection.worker.settings());
         self.connection.requests += 1;
         (self.idle, self.idle_since) = (None, started);
-        let budget = ClientBudget::to_take(&self.settings.limits);
-        self.shared.state.borrow_mut().add(Slot::new(stream, budget, is_body_whole));
-        self.shared.worker.shard.stream_opened();
+        let numbered = (self.connection.requests, &self.settings);
+        let opened = OpenedStream::new(&self.shared, stream, (request, is_body_whole), numbered, started);
         // The client was told other bounds in SETTINGS.
         let has_changed = before.http2 != self.settings.http2;
         if has_changed || self.connection.requests >= self.settings.limits.requests_per_connection {
             self.announce_end();
         }
-        Opened {
-            stream: Stream::new(&self.shared, stream),
-            request,
-            number: self.connection.requests,
-            settings: Rc::clone(&self.settings),
-            started,
-        }
+        opened
     }
 }

@@ -152,7 +152,10 @@ impl Listeners {
             self.0.remove(&address);
         }
         for Opened { address, socket, listening } in change.opened {
-            let ListenSocket::Tcp(socket) = socket;
+            let ListenSocket::Tcp(socket) = socket else {
+                tracing::error!(%address, "no protocol of this server is spoken over UDP");
+                continue;
+            };
             match AcceptQueue::new(socket) {
                 Ok(queue) => {
                     let (close, closing) = oneshot::channel();

@@ -9,7 +9,7 @@ use penstock_sys::file::OpenFile;
 use penstock_sys::send::{self, PIECES_MAX, send_pieces};
 use tokio::io::Interest;
 
-use super::{COPIED_BYTES_MAX, FrameBatch, FramesStep, Target, copy as copy_content, filled, step};
+use super::{COPIED_BYTES_MAX, FrameBatch, FramesStep, Target, filled, step};
 use crate::batch::{Batch, with_batch};
 use crate::pace::OutletLimits;
 use crate::send_error::SendError;
@@ -77,7 +77,7 @@ pub(super) fn put_content(
         None => {
             gather.clear();
             gather.extend_from_slice(header);
-            copy_content(transmission, length, gather)?;
+            transmission.copy_next(length, gather)?;
             copy(gather, batch, pieces);
             gather.clear();
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{Admin, Config, Fault, Fleet};
-use penstock_edge::{ListenSocket, Server, StartError};
+use penstock_edge::{InheritedSockets, ListenSocket, Server, StartError};
 use penstock_sys::machine::{Machine, TlsModule};
 use penstock_sys::socket::given_listeners;
 
@@ -30,7 +30,8 @@ const DEFAULT_PORT: u16 = 8443;
 pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     let config = configuration(arguments)?;
     let given = given_listeners().map_err(Failure::machine("take the sockets of LISTEN_FDS"))?;
-    let given = given.into_iter().map(ListenSocket::Tcp).collect();
+    let of_manager = given.into_iter().map(ListenSocket::from).collect();
+    let given = InheritedSockets { of_manager, ..InheritedSockets::default() };
     descriptors::raise();
     if arguments.from.config.is_some() {
         descriptors::compare_with(&config);

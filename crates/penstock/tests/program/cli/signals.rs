@@ -129,6 +129,14 @@ fn a_lame_duck_without_health_checks_ends_with_its_last_connection() {
     let server = Running::start(program().args(["serve", "-c", &file]));
     server.line_with("ready");
     let mut idle = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    // After a response, so that the server has accepted it.
+    idle.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut first = Vec::new();
+    while !first.ends_with(b"moving pictures\n") {
+        let mut byte = [0];
+        idle.read_exact(&mut byte).unwrap();
+        first.push(byte[0]);
+    }
     server.signal(Signal::QUIT);
     server.line_with("stopping: health checks fail");
     let response = exchange(&mut idle, "/");

@@ -11,33 +11,68 @@ use penstock_content::{
 use penstock_egress::Transmission;
 use penstock_http::manifest::{Likeness, Manifest};
 use penstock_http::response::written_fields;
-use penstock_http::{BodyFraming, Rejection, Request, ValidatedHead};
-use penstock_http2::RequestHead;
+use penstock_http::{BodyFraming, Rejection, Request};
 
+use super::body::StreamBody;
 use super::detached::{Content, Detached, take_content};
-use super::slot::{Head, Slot, code_of};
-use super::stream::{Stream, StreamBody, StreamCarrier};
-use crate::carrier::{
-    Answered, BoundedBody, NOTHING_SENT, Recording, Sent, drive, drive_rest, record, record_refusal,
-};
+use super::handle::StreamHandle;
+use super::open_streams::SharedConnection;
+use super::stream_carrier::StreamCarrier;
+use crate::carrier::drive::{NOTHING_SENT, Sent, drive, drive_rest};
+use crate::carrier::multiplexer::{Multiplexer, StreamCount, StreamHead, StreamRequestHead};
+use crate::carrier::record::{Answered, Recording, record, record_refusal};
+use crate::carrier::upload::BoundedBody;
+use crate::clients::ClientBudget;
 use crate::metrics::ShortReason;
 use crate::worker::CountedHere;
 
 /// A stream that the client has opened.
-pub(super) struct Opened {
-    pub(super) stream: Stream,
-    pub(super) request: Incoming,
+pub(crate) struct OpenedStream<M: Multiplexer> {
+    stream: StreamHandle<M>,
+    work: Work<M::RequestHead>,
     /// The number of the request on its connection.
-    pub(super) number: u64,
-    pub(super) settings: CountedHere,
+    number: u64,
+    settings: CountedHere,
     /// When the request had come.
-    pub(super) started: Instant,
+    started: Instant,
+}
+
+impl<M: Multiplexer> OpenedStream<M> {
+    /// Adds a stream to those that are open. `is_body_whole` says that no body follows.
+    pub(crate) fn new(
+        shared: &Rc<SharedConnection<M>>,
+        stream: M::StreamId,
+        (request, is_body_whole): (Incoming<M::RequestHead>, bool),
+        (number, settings): (u64, &CountedHere),
+        started: Instant,
+    ) -> Self {
+        let budget = ClientBudget::to_take(&settings.limits);
+        shared.state.borrow_mut().add(stream, budget, is_body_whole);
+        M::count(&shared.worker.shard, StreamCount::Opened);
+        let (stream, settings) = (StreamHandle::new(shared, stream), Rc::clone(settings));
+        Self { stream, work: Work::Answer(request), number, settings, started }
+    }
+}
+
+/// Gives a task to each response that has none, before the connection waits.
+pub(crate) fn attach<M: Multiplexer>(
+    shared: &Rc<SharedConnection<M>>,
+    open: &mut impl FnMut(OpenedStream<M>),
+) {
+    loop {
+        let unsent = shared.state.borrow_mut().attach();
+        let Some((stream, detached, transmission)) = unsent else { return };
+        let (number, started) = (detached.number, detached.started);
+        let settings = Rc::clone(&detached.settings);
+        let work = Work::Send(Some(Box::new((detached, transmission))));
+        open(OpenedStream { stream: StreamHandle::new(shared, stream), work, number, settings, started });
+    }
 }
 
 /// What came on a stream.
-pub(super) enum Incoming {
+pub(crate) enum Incoming<H> {
     Request {
-        head: RequestHead,
+        head: H,
         has_body: bool,
         early: Early,
     },
@@ -46,13 +81,18 @@ pub(super) enum Incoming {
         status: u16,
         reason: &'static str,
     },
-    /// Nothing: the response is there, and could not be sent at once.
-    Attached(Option<Box<(Detached, Transmission)>>),
+}
+
+/// What the task of a stream does.
+enum Work<H> {
+    Answer(Incoming<H>),
+    /// Sends a response that is complete but could not leave at once.
+    Send(Option<Box<(Detached, Transmission)>>),
 }
 
 /// Whether a request came before the client's end of the handshake (RFC 8470).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Early {
+pub(crate) enum Early {
     /// It did not.
     No,
     /// It did, and may be answered at once.
@@ -62,15 +102,15 @@ pub(super) enum Early {
 }
 
 /// Answers what came on a stream.
-pub(super) async fn answer(mut opened: Opened) {
-    if let Incoming::Attached(unsent) = &mut opened.request {
+pub(crate) async fn answer<M: Multiplexer>(mut opened: OpenedStream<M>) {
+    if let Work::Send(unsent) = &mut opened.work {
         let Some(unsent) = unsent.take() else { return };
         return Box::pin(send_unsent(&opened.stream, *unsent)).await;
     }
-    let Opened { stream, request, number, settings, started } = &opened;
+    let OpenedStream { stream, work, number, settings, started } = &opened;
+    let Work::Answer(request) = work else { return };
     let started = *started;
     match request {
-        Incoming::Attached(_) => {}
         Incoming::Rejected { status, reason } => {
             stream.shared.worker.shard.rejected(reason);
             send_head_alone(stream, *status).await;
@@ -83,14 +123,7 @@ pub(super) async fn answer(mut opened: Opened) {
                 (true, Some(length)) => BodyFraming::Length(length),
                 (true, None) => BodyFraming::Chunked,
             };
-            let head = ValidatedHead {
-                method: head.method(),
-                authority: head.authority(),
-                path: head.path(),
-                lines: head.lines(),
-                body,
-            };
-            match Request::from_validated(&head, &settings.head) {
+            match Request::from_validated(&head.validated(body), &settings.head) {
                 Ok(request) => answer_request(&opened, &request, *early).await,
                 Err(rejection) => Box::pin(answer_rejected(&opened, rejection, started)).await,
             }
@@ -98,8 +131,8 @@ pub(super) async fn answer(mut opened: Opened) {
     }
 }
 
-async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
-    let Opened { stream, settings, number, started, .. } = opened;
+async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Request<'_>, early: Early) {
+    let OpenedStream { stream, settings, number, started, .. } = opened;
     let started = *started;
     let shared = &stream.shared;
     let worker = Rc::clone(&shared.worker);
@@ -110,18 +143,18 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
         }
     }
     let early = early == Early::Answer || request.came_early();
-    let (address, secure) = (shared.client, shared.tls.is_some());
+    let (address, secure) = (shared.facts.client, shared.facts.tls.is_some());
     let client = ClientRequest { head: request, address, secure, early };
     let content = Rc::clone(&worker.content);
     let body = StreamBody::new(stream, request, started, settings);
     let mut body = BoundedBody::new(body, &worker, address, settings);
-    let (listener, is_leaving) = (shared.rules.as_deref(), worker.is_leaving());
+    let (listener, is_leaving) = (shared.facts.rules.as_deref(), worker.is_leaving());
     let audience = Audience::Clients(Clients { sites: &settings.sites, listener, is_leaving });
     let handled = handle(&content, audience, client, &mut body).await;
     // Held until the response has been sent: it comes from the origin as well.
     let share = body.share.take();
     if handled.refusal.is_some() {
-        stream.with(Slot::drop_body);
+        stream.drop_body();
     }
     let Handled { mut response, site, route, .. } = handled;
     let cache = response.cache_status.map(CacheStatus::label);
@@ -137,15 +170,15 @@ async fn answer_request(opened: &Opened, request: &Request<'_>, early: Early) {
 }
 
 /// Sends a response to its end.
-async fn send(stream: &Stream, path: &str, response: Response) -> Sent {
+async fn send<M: Multiplexer>(stream: &StreamHandle<M>, path: &str, response: Response) -> Sent {
     let Response { status, fields, body, has_date, .. } = response;
     let (length, end) = (body.length(), body.is_empty());
     let urgency = urgency(&fields, length, path);
     let length = known(length);
     if let Some(urgency) = urgency {
-        stream.with(|slot, protocol| protocol.set_default_urgency(slot.stream, urgency));
+        stream.with(|open, protocol| protocol.set_default_urgency(open.stream, urgency));
     }
-    stream.send_head(Head { status, fields: Some(fields), length, has_date, end });
+    stream.send_head(StreamHead { status, fields: Some(fields), length, has_date, end });
     let sent = if end {
         NOTHING_SENT
     } else {
@@ -163,14 +196,14 @@ fn known(length: ContentLength) -> Option<u64> {
 }
 
 /// Leaves a response to the task of the connection.
-fn detach(
-    opened: &Opened,
+fn detach<M: Multiplexer>(
+    opened: &OpenedStream<M>,
     request: &Request<'_>,
     response: Response,
     answered: &Answered,
     (transmission, chunks): Content,
 ) {
-    let Opened { stream, settings, number, .. } = opened;
+    let OpenedStream { stream, settings, number, .. } = opened;
     let Response { status, fields, body, has_date, .. } = response;
     let length = body.length();
     let urgency = urgency(&fields, length, request.raw_path());
@@ -179,7 +212,7 @@ fn detach(
     let end = transmission.is_none();
     let (number, settings, started) = (*number, Rc::clone(settings), opened.started);
     let recording = Recording::begin(stream.shared.carrier(stream.id, number), request, answered, &settings);
-    let head = Head { status, fields: Some(fields), length, has_date, end };
+    let head = StreamHead { status, fields: Some(fields), length, has_date, end };
     stream.detach(
         head,
         transmission,
@@ -189,7 +222,10 @@ fn detach(
 }
 
 /// Sends a response that could not be sent at once.
-async fn send_unsent(stream: &Stream, (mut detached, transmission): (Detached, Transmission)) {
+async fn send_unsent<M: Multiplexer>(
+    stream: &StreamHandle<M>,
+    (mut detached, transmission): (Detached, Transmission),
+) {
     let worker = Rc::clone(&stream.shared.worker);
     let sent = if transmission.remaining() > 0 {
         let chunks = detached.chunks.take();
@@ -199,23 +235,23 @@ async fn send_unsent(stream: &Stream, (mut detached, transmission): (Detached, T
     };
     let mut sent = end_stream(stream, sent).await;
     // With what was sent before it had a task.
-    sent.bytes = stream.with(|slot, _| slot.content_sent).unwrap_or(sent.bytes);
+    sent.bytes = stream.with(|open, _| open.content_sent).unwrap_or(sent.bytes);
     let carrier = stream.shared.carrier(stream.id, detached.number);
     detached.end(&carrier, &sent, Instant::now());
 }
 
 /// Waits until the end of a response has been sent, or resets its stream.
-async fn end_stream(stream: &Stream, mut sent: Sent) -> Sent {
+async fn end_stream<M: Multiplexer>(stream: &StreamHandle<M>, mut sent: Sent) -> Sent {
     if sent.short.is_none() {
         sent.short = stream.end().await.err();
     }
     if let Some(why) = sent.short {
-        stream.reset(code_of(why));
+        stream.reset(why);
         if why != ShortReason::ClientClosed {
-            stream.shared.worker.shard.stream_reset(why.label());
+            M::count(&stream.shared.worker.shard, StreamCount::Reset(why.label()));
         }
     }
-    sent.first_byte = stream.with(|slot, _| slot.first_byte).flatten();
+    sent.first_byte = stream.with(|open, _| open.first_byte).flatten();
     sent
 }
 
@@ -233,12 +269,12 @@ fn urgency(fields: &Fields, length: ContentLength, path: &str) -> Option<u8> {
 }
 
 /// Answers what is no request with a page that says no more than its status.
-async fn answer_rejected(opened: &Opened, rejection: Rejection, started: Instant) {
-    let Opened { stream, number, settings, .. } = opened;
+async fn answer_rejected<M: Multiplexer>(opened: &OpenedStream<M>, rejection: Rejection, started: Instant) {
+    let OpenedStream { stream, number, settings, .. } = opened;
     stream.shared.worker.shard.rejected(rejection.reason);
-    stream.with(Slot::drop_body);
+    stream.drop_body();
     let mut page = page_without_request(rejection);
-    if matches!(&opened.request, Incoming::Request { head, .. } if head.method() == "HEAD") {
+    if matches!(&opened.work, Work::Answer(Incoming::Request { head, .. }) if head.method() == "HEAD") {
         page.body = Body::Withheld(known(page.body.length()));
     }
     let sent = send(stream, "", page).await;
@@ -246,26 +282,8 @@ async fn answer_rejected(opened: &Opened, rejection: Rejection, started: Instant
     record_refusal(stream.shared.carrier(stream.id, *number), status, started, &sent, settings);
 }
 
-async fn send_head_alone(stream: &Stream, status: u16) {
-    stream.send_head(Head { status, fields: None, length: Some(0), has_date: false, end: true });
+async fn send_head_alone<M: Multiplexer>(stream: &StreamHandle<M>, status: u16) {
+    stream.send_head(StreamHead { status, fields: None, length: Some(0), has_date: false, end: true });
     // A client that has gone needs no answer.
     let _gone = stream.end().await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn size_of_answer<F>(_: impl FnOnce(Opened) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    #[test]
-    fn a_stream_with_a_response_under_way_carries_few_kilobytes() {
-        let bytes = size_of_answer(answer);
-        assert!(
-            bytes <= 8 << 10,
-            "{bytes} bytes for each stream: is a future passed by value, or not boxed?"
-        );
-    }
 }

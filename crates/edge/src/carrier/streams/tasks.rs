@@ -5,10 +5,8 @@ use std::task::{Context, Poll};
 
 use futures_util::stream::{FuturesUnordered, Stream as _};
 
-use super::answer::Opened;
-
-/// The tasks of streams, and how they are made.
-pub(super) struct Tasks<F, M> {
+/// The tasks of streams, and how they are made of what the client has opened.
+pub(crate) struct StreamTasks<F, M> {
     make: M,
     /// Those that wait for something. Not there while the connection is idle. Boxed: the set itself holds the space of one,
     /// also while it is empty.
@@ -17,13 +15,16 @@ pub(super) struct Tasks<F, M> {
     spare: Option<Pin<Box<F>>>,
 }
 
-impl<F: Future<Output = ()>, M: Fn(Opened) -> F> Tasks<F, M> {
-    pub(super) fn new(make: M) -> Self {
+impl<F: Future<Output = ()>, M> StreamTasks<F, M> {
+    pub(crate) fn new(make: M) -> Self {
         Self { make, waiting: None, spare: None }
     }
 
     /// Runs the task of a stream as far as it goes at once. Most requests are answered by that.
-    pub(super) fn start(&mut self, opened: Opened, context: &mut Context<'_>) {
+    pub(crate) fn start<O>(&mut self, opened: O, context: &mut Context<'_>)
+    where
+        M: Fn(O) -> F,
+    {
         let mut task = match self.spare.take() {
             Some(mut spare) => {
                 spare.set((self.make)(opened));
@@ -39,7 +40,7 @@ impl<F: Future<Output = ()>, M: Fn(Opened) -> F> Tasks<F, M> {
     }
 
     /// Runs the tasks that can go on. Returns whether one has ended.
-    pub(super) fn run(&mut self, context: &mut Context<'_>) -> bool {
+    pub(crate) fn run(&mut self, context: &mut Context<'_>) -> bool {
         let Some(waiting) = &mut self.waiting else { return false };
         let mut has_ended = false;
         while let Poll::Ready(Some(())) = Pin::new(&mut *waiting).poll_next(context) {
@@ -48,12 +49,12 @@ impl<F: Future<Output = ()>, M: Fn(Opened) -> F> Tasks<F, M> {
         has_ended
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.as_ref().is_none_or(FuturesUnordered::is_empty)
     }
 
     /// Gives back memory that an idle connection does not need.
-    pub(super) fn release_memory(&mut self) {
+    pub(crate) fn release_memory(&mut self) {
         if self.is_empty() {
             (self.waiting, self.spare) = (None, None);
         }

@@ -9,7 +9,8 @@ use penstock_config::limits;
 use penstock_content::{Body, BodyChunk, ChunkSource, ContentLength, Response};
 use penstock_egress::{Part, Parts, Transmission};
 
-use crate::carrier::{CarriedBy, Recording, Sent};
+use crate::carrier::drive::Sent;
+use crate::carrier::record::{CarriedBy, Recording};
 use crate::metrics::ShortReason;
 use crate::worker::{CountedHere, Worker};
 

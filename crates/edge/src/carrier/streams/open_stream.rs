@@ -5,14 +5,12 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
-use penstock_content::Fields;
-use penstock_egress::{Available, FrameBatch, SendError, Transmission};
-use penstock_http::response::written_fields;
-use penstock_http2::{ErrorCode, Outgoing, ServerConnection, StreamId};
+use penstock_egress::{Available, SendError, Transmission};
 use penstock_sys::file::Extent;
 
 use super::detached::Detached;
-use crate::carrier::short_reason;
+use crate::carrier::drive::short_reason;
+use crate::carrier::multiplexer::{Multiplexer, Outgoing, Stalled, StreamHead};
 use crate::clients::ClientBudget;
 use crate::metrics::ShortReason;
 use crate::worker::Worker;
@@ -20,16 +18,13 @@ use crate::worker::Worker;
 /// Bytes of an HTTP date (RFC 9110 §5.6.7).
 const DATE_BYTES: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 
-/// Bytes of a frame's header (RFC 9113 §4.1).
-pub(super) const FRAME_HEADER_BYTES: usize = 9;
-
 /// One stream.
-pub(super) struct Slot {
-    pub(super) stream: StreamId,
+pub(crate) struct OpenStream<M: Multiplexer> {
+    pub(super) stream: M::StreamId,
     /// Whether `100 Continue` is to be sent.
     pub(super) interim: bool,
     /// The head of the response, until it is sent.
-    pub(super) head: Option<Head>,
+    pub(super) head: Option<StreamHead>,
     /// What is being sent.
     pub(super) transmission: Option<Transmission>,
     /// Why nothing more of it can be sent at the moment.
@@ -103,19 +98,8 @@ pub(super) enum Pause {
     Failed(SendError),
 }
 
-/// The head of a response, before it is encoded.
-pub(super) struct Head {
-    pub(super) status: u16,
-    pub(super) fields: Option<Fields>,
-    pub(super) length: Option<u64>,
-    /// Whether the fields have the origin's Date.
-    pub(super) has_date: bool,
-    /// Whether the stream ends with it.
-    pub(super) end: bool,
-}
-
-impl Slot {
-    pub(super) fn new(stream: StreamId, budget: ClientBudget, is_body_whole: bool) -> Self {
+impl<M: Multiplexer> OpenStream<M> {
+    pub(super) fn new(stream: M::StreamId, budget: ClientBudget, is_body_whole: bool) -> Self {
         Self {
             stream,
             interim: false,
@@ -138,7 +122,7 @@ impl Slot {
     }
 
     /// Drops the body of the request. The client may send as much on other streams, but not on this one, so that it soon stops.
-    pub(super) fn drop_body(&mut self, protocol: &mut ServerConnection) {
+    pub(super) fn drop_body(&mut self, protocol: &mut M) {
         let bytes = self.body.drop_unused();
         protocol.discard(self.stream, bytes);
     }
@@ -167,7 +151,7 @@ impl Slot {
     }
 
     /// Has the head sent with the next batch.
-    pub(super) fn set_head(&mut self, head: Head) {
+    pub(super) fn set_head(&mut self, head: StreamHead) {
         if self.short.is_none() {
             self.content_left = head.length.filter(|_| !head.end);
             self.head = Some(head);
@@ -204,68 +188,52 @@ impl Slot {
         if self.interim || self.head.is_some() || (self.end && self.transmission.is_none()) {
             Outgoing::Frames
         } else if self.is_sending() {
-            Outgoing::Data
+            Outgoing::Content
         } else {
             Outgoing::Nothing
         }
     }
 
-    /// Whether flow control keeps content back.
-    pub(super) fn is_stalled(&self, protocol: &ServerConnection) -> bool {
-        self.head.is_none() && self.is_sending() && protocol.sendable(self.stream) == 0
-    }
-
-    /// Whether the stream's own window is empty, not only that of the connection.
-    pub(super) fn is_stalled_itself(&self, protocol: &ServerConnection) -> bool {
-        self.is_stalled(protocol) && protocol.stream_window(self.stream) == 0
+    /// The window that keeps content back.
+    pub(super) fn stalled(&self, protocol: &M) -> Option<Stalled> {
+        if self.head.is_none() && self.is_sending() { protocol.stalled(self.stream) } else { None }
     }
 
     /// Puts the next frame into the batch.
     pub(super) fn put_next(
         &mut self,
-        batch: &mut FrameBatch<'_>,
-        protocol: &mut ServerConnection,
+        batch: &mut M::Batch<'_>,
+        protocol: &mut M,
         worker: &Worker,
-        (field_block, batch_number, now): (&mut Vec<u8>, u64, Instant),
+        (batch_number, now): (u64, Instant),
     ) {
-        if std::mem::take(&mut self.interim) {
-            field_block.clear();
-            protocol.head(self.stream, 100, [], false, field_block);
-            batch.put(field_block);
+        if self.interim {
+            self.interim = !protocol.put_continue(self.stream, batch);
         } else if let Some(head) = self.head.take() {
+            if !put_head(&head, self.stream, batch, protocol, worker, now) {
+                self.head = Some(head);
+                return;
+            }
             self.first_byte.get_or_insert(now);
             self.is_whole = head.end;
-            field_block.clear();
-            head.encode(self.stream, protocol, worker, now, field_block);
-            batch.put(field_block);
             if head.end {
                 self.wake();
-            } else if self.detached.is_some()
-                && batch.space() > FRAME_HEADER_BYTES
-                && protocol.sendable(self.stream) > 0
-            {
+            } else if self.detached.is_some() && protocol.content_bytes_max(self.stream, batch) > 0 {
                 // What makes it the next for its head makes it the next for its content.
                 self.put_content(batch, protocol, batch_number);
             }
         } else if self.transmission.is_some() {
             self.put_content(batch, protocol, batch_number);
-        } else if std::mem::take(&mut self.end) {
+        } else if self.end && protocol.put_end(self.stream, batch) {
+            self.end = false;
             self.is_whole = true;
-            batch.put(&protocol.data_header(self.stream, 0, true));
             self.wake();
         }
     }
 
-    fn put_content(
-        &mut self,
-        batch: &mut FrameBatch<'_>,
-        protocol: &mut ServerConnection,
-        batch_number: u64,
-    ) {
+    fn put_content(&mut self, batch: &mut M::Batch<'_>, protocol: &mut M, batch_number: u64) {
         let Some(transmission) = &mut self.transmission else { return };
-        let space = batch.space().saturating_sub(FRAME_HEADER_BYTES);
-        let limit = space.min(protocol.sendable(self.stream)).min(protocol.frame_bytes_max());
-        let length = match transmission.available(limit) {
+        let length = match transmission.available(protocol.content_bytes_max(self.stream, batch)) {
             Available::Bytes(length) => length,
             Available::Cold(extent) => return self.set_pause(Pause::Cold(extent)),
             Available::Done => return self.set_pause(Pause::Done),
@@ -278,15 +246,16 @@ impl Slot {
             return self.set_pause(Pause::Failed(SendError::Truncated));
         }
         let end = self.content_left == Some(length as u64);
-        let header = protocol.data_header(self.stream, length, end);
-        if let Err(error) = batch.put_content(&header, transmission, length) {
-            protocol.unsend(self.stream, length);
-            return self.set_pause(Pause::Failed(error));
+        let taken = match protocol.put_content(self.stream, transmission, length, end, batch) {
+            Ok(taken) => taken,
+            Err(error) => return self.set_pause(Pause::Failed(error)),
+        };
+        self.is_whole = end && taken == length;
+        if taken > 0 {
+            self.kept_back = None;
         }
-        self.is_whole = end;
-        self.kept_back = None;
-        self.content_sent += length as u64;
-        self.content_left = self.content_left.map(|left| left.saturating_sub(length as u64));
+        self.content_sent += taken as u64;
+        self.content_left = self.content_left.map(|left| left.saturating_sub(taken as u64));
         if transmission.remaining() == 0 {
             self.set_pause(Pause::Done);
         }
@@ -304,41 +273,23 @@ impl Slot {
     }
 }
 
-/// The error code for a response that ends early.
-pub(super) fn code_of(why: ShortReason) -> ErrorCode {
-    match why {
-        ShortReason::TooSlow | ShortReason::Drain => ErrorCode::CANCEL,
-        _ => ErrorCode::INTERNAL_ERROR,
+/// Puts a head with its Date.
+fn put_head<M: Multiplexer>(
+    head: &StreamHead,
+    stream: M::StreamId,
+    batch: &mut M::Batch<'_>,
+    protocol: &mut M,
+    worker: &Worker,
+    now: Instant,
+) -> bool {
+    if head.has_date {
+        return protocol.put_head(stream, head, &[], batch);
     }
-}
-
-impl Head {
-    fn encode(
-        &self,
-        stream: StreamId,
-        protocol: &mut ServerConnection,
-        worker: &Worker,
-        now: Instant,
-        field_block: &mut Vec<u8>,
-    ) {
-        let mut digits = itoa::Buffer::new();
-        let length = self.length.map_or("", |length| digits.format(length));
-        let lines = self.fields.as_ref().map_or(&[][..], Fields::lines);
-        let mut text = [0; DATE_BYTES];
-        let date: &[u8] = if self.has_date {
-            &[]
-        } else {
-            worker.date.with_date(now, |date| {
-                if let Ok(date) = date.as_bytes().try_into() {
-                    text = date;
-                }
-            });
-            &text
-        };
-        let own = [(&b"date"[..], date), (b"server", b"penstock"), (b"content-length", length.as_bytes())];
-        let own = own.into_iter().filter(|(_, value)| !value.is_empty());
-        let fields = own.chain(written_fields(lines));
-        let parts = [date, length.as_bytes(), lines];
-        protocol.head_of(stream, (self.status, &parts), fields, self.end, field_block);
-    }
+    let mut text = [0; DATE_BYTES];
+    worker.date.with_date(now, |date| {
+        if let Ok(date) = date.as_bytes().try_into() {
+            text = date;
+        }
+    });
+    protocol.put_head(stream, head, &text, batch)
 }
