@@ -51,7 +51,8 @@ impl PathPattern {
                 "write one `*`, which stands for slashes too, or {name} for a segment",
             );
         }
-        if !head.starts_with('/') && !(head.is_empty() && tail.is_some()) {
+        let begins_well = head.starts_with('/') || head.is_empty() && tail.is_some();
+        if !begins_well {
             return fault("does not begin with a slash", "write a path such as /live/* or *.mp4");
         }
         let mut pieces: Vec<Piece> = Vec::new();
