@@ -14,6 +14,7 @@ mod early_data;
 mod ech;
 mod fleet;
 mod forwarding;
+mod hosts;
 pub(crate) mod keyserver;
 mod listeners;
 mod log;
@@ -25,6 +26,7 @@ mod query;
 pub(crate) mod reader;
 mod redirects;
 mod routes;
+mod settings;
 mod signed_urls;
 mod sites;
 mod tickets;
@@ -43,7 +45,7 @@ use crate::section::{Text, position};
 use crate::users::{self, User};
 pub(crate) use listeners::{default_options, default_versions};
 use reader::Reader;
-use sites::Surroundings;
+use settings::Surroundings;
 
 /// Reads the whole configuration. The result counts only if `reader` has no faults afterwards.
 pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {

@@ -6,8 +6,8 @@ use penstock_http::Status;
 use penstock_http::uri::normalise;
 use serde_saphyr::Spanned;
 
+use super::hosts::pattern;
 use super::reader::Reader;
-use super::sites::pattern;
 use crate::limits;
 use crate::model::{Canonical, FixedResponse, HostPattern, HttpsPort, Redirect, Rewrite};
 use crate::pattern::PathPattern;

@@ -3,7 +3,7 @@
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
-use super::sites::{Place, Surroundings, settings};
+use super::settings::{Place, Surroundings, settings};
 use crate::limits;
 use crate::model::{Condition, ConditionTest, Origin, Redirect, Route, RouteMatcher, SiteSettings};
 use crate::pattern::PathPattern;
