@@ -84,3 +84,25 @@ test('the MP4 jumps to 40 s by a range request', async () => {
   const ranges = answers.filter((answer) => answer.status() === 206).map((answer) => answer.headers()['content-range']);
   assert.match(ranges.join(), /bytes [1-9]\d*-/, 'a part from the middle was asked for and sent');
 });
+
+test('the video fills its column in narrow and wide windows', async () => {
+  for (const [width, height, least] of [[400, 800, 360], [2560, 1440, 1280]]) {
+    await page.setViewportSize({ width, height });
+    const [video, column, overflow] = await page.evaluate(() => [
+      document.querySelector('video').getBoundingClientRect().width,
+      document.querySelector('main section').getBoundingClientRect().width,
+      document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    ]);
+    assert.equal(video, column, `at ${width} px`);
+    assert.ok(video >= least, `at ${width} px the video has ${video} px`);
+    assert.equal(overflow, 0, `at ${width} px the page does not scroll sideways`);
+  }
+});
+
+test('the time of the handshake is shown, or that the connection was reused', async () => {
+  const shown = () => page.evaluate(() => document.getElementById('handshake').textContent);
+  await page.waitForFunction(() => /^\d+\.\d ms$/.test(document.getElementById('handshake').textContent));
+  assert.notEqual(await shown(), '0.0 ms');
+  await page.reload();
+  await page.waitForFunction(() => document.getElementById('handshake').textContent === 'connection reused');
+});

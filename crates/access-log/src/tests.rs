@@ -105,6 +105,20 @@ fn a_log_is_appended_to() {
 }
 
 #[test]
+fn a_log_that_another_program_truncates_begins_anew_without_a_hole() {
+    let directory = LogDirectory::new();
+    let log = directory.open();
+    for number in 0..3 {
+        log.sink().record(record(b"/before"));
+        directory.await_written(2 * number + 1);
+        OpenOptions::new().write(true).truncate(true).open(directory.path()).unwrap();
+        log.sink().record(record(b"/behind"));
+        directory.await_written(2 * number + 2);
+        assert_eq!(fs::read(directory.path()).unwrap(), b"/behind\n");
+    }
+}
+
+#[test]
 fn after_a_rotation_new_records_go_to_the_new_file() {
     let directory = LogDirectory::new();
     let log = directory.open();

@@ -29,10 +29,11 @@ pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
 pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3, SpreadBy, Uncached};
 pub use self::route::{
-    Canonical, Condition, ConditionTest, FixedResponse, HttpsPort, Redirect, Rewrite, Route, RouteMatcher,
+    Canonical, Condition, ConditionTest, FixedResponse, HttpsPort, Redirect, Rewrite, RouteMatcher,
 };
 pub use self::site::{
-    Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site, SiteCache, SiteSettings,
+    Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Route, Site, SiteCache,
+    SiteSettings,
 };
 pub use self::tls::{
     CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,

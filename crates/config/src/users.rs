@@ -40,6 +40,27 @@ impl User {
     }
 }
 
+/// The name of the user that this process runs as, and of its group; their numbers if they have none.
+pub(crate) fn of_this_process() -> (String, String) {
+    use std::os::unix::fs::MetadataExt;
+
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    // The owner of these files is the effective user.
+    let (uid, gid) = fs::metadata("/proc/self").map_or((0, 0), |found| (found.uid(), found.gid()));
+    (name_of(uid, &read("/etc/passwd")), name_of(gid, &read("/etc/group")))
+}
+
+/// The name with this number in a file such as `/etc/passwd`; the number if there is none.
+fn name_of(number: u32, file: &str) -> String {
+    let wanted = number.to_string();
+    let name = file.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == wanted).then(|| name.to_owned())
+    });
+    name.unwrap_or(wanted)
+}
+
 /// Finds a user by its name in `/etc/passwd`, or by `uid:gid`.
 pub(crate) fn find(text: &str) -> Option<User> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -80,6 +101,12 @@ mod tests {
         for unknown in ["", "nginx", "998", "a:b", "1:2:3", "-1:0"] {
             assert_eq!(find_in(unknown, PASSWD, GROUP), None, "{unknown}");
         }
+    }
+
+    #[test]
+    fn a_number_has_its_name_or_stays_a_number() {
+        assert_eq!((name_of(998, PASSWD), name_of(110, GROUP)), ("penstock".into(), "ssl-cert".into()));
+        assert_eq!((name_of(99, PASSWD), name_of(0, "")), ("99".into(), "0".into()));
     }
 
     #[test]

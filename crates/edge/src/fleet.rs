@@ -2,6 +2,7 @@
 mod membership;
 
 pub(crate) use membership::Membership;
+pub use membership::locate;
 
 use std::io;
 use std::sync::Arc;

@@ -29,10 +29,10 @@ mod settings;
 mod tls;
 mod worker;
 
-pub use fleet::{examine_store, look_at_fleet};
+pub use fleet::{examine_store, locate, look_at_fleet};
 pub use penstock_content::{
     PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
-    contents, locate, signed_urls,
+    contents, signed_urls,
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
 pub use penstock_metrics as metrics;

@@ -284,8 +284,16 @@ impl Server {
     /// Ends each connection after its next response, while the listeners still accept: a client that sends a request on an
     /// idle connection gets its response, and learns that it was the last one there.
     pub fn lame_duck(&self) {
+        self.retire();
         for commands in &self.control().workers {
             drop(commands.send(Command::LameDuck));
+        }
+    }
+
+    /// Tells the fleet that another process may have the name of this one from now on.
+    fn retire(&self) {
+        if let Some(fleet) = &self.tls_state.fleet {
+            fleet.retire();
         }
     }
 
@@ -315,6 +323,7 @@ impl Server {
         if let Some(store) = &control.settings.store {
             store.announce_end();
         }
+        self.retire();
         let deadline = Instant::now() + control.settings.limits.drain_deadline;
         control.release_sockets();
         for commands in &control.workers {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+use crate::census::Census;
 use crate::connect::{StoreAddress, StoreLogin, connect};
 use crate::counters::Operation;
 use crate::edges::Edges;
@@ -74,6 +75,7 @@ pub(crate) struct Parts {
     pub(crate) tickets: Arc<SharedTickets>,
     pub(crate) strikes: Arc<FleetStrikes>,
     pub(crate) edges: Arc<Edges>,
+    pub(crate) census: Census,
     pub(crate) milestones: Milestones,
 }
 
@@ -162,6 +164,7 @@ async fn rounds(parts: &Parts, intervals: Intervals, outage: &mut Outage) -> Los
             let compared = parts.tickets.round().await;
             parts.purges.write_own().await;
             renew(parts).await;
+            parts.census.round().await;
             let nodes = parts.edges.tell_nodes().await;
             parts.milestones.note(|reached| {
                 reached.tickets |= compared;
@@ -175,7 +178,7 @@ async fn rounds(parts: &Parts, intervals: Intervals, outage: &mut Outage) -> Los
 /// what an emptied store loses.
 async fn begin_again(parts: &Parts) {
     tracing::debug!("fleet: the purges and the list of edges in the store are written anew");
-    let names = [parts.purges.names().as_slice(), &[parts.edges.list_name()]].concat();
+    let names = [parts.purges.names().as_slice(), &[parts.edges.list_name(), Census::list_name()]].concat();
     parts.link.remove(Operation::PurgeRead, &names).await;
 }
 

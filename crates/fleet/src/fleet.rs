@@ -20,6 +20,7 @@ use penstock_tls::tickets::directory::KeyFile;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::census::Census;
 use crate::connect::{AnswerLimits, Meter, StoreAddress, StoreLogin};
 use crate::duty::{Duty, Intervals, Milestones, Parts};
 use crate::edges::{EdgeStatus, Edges};
@@ -162,7 +163,7 @@ impl Fleet {
                 }
                 tokio::select! {
                     () = &mut duty => {}
-                    () = leaving.edges.leave() => {}
+                    () = async { leaving.census.remove_own().await; leaving.edges.leave().await } => {}
                 }
                 leaving.link.disconnected();
             });
@@ -255,6 +256,11 @@ impl Fleet {
         report.recv().unwrap_or(PurgeReport { is_published: false, edges: Vec::new() })
     }
 
+    /// Gives the name of this edge to a successor: two processes have it while this one drains.
+    pub fn retire(&self) {
+        self.parts.census.leave();
+    }
+
     /// Leaves the fleet: this edge is no longer missed. Nothing is shared afterwards.
     pub fn leave(&self) {
         let Some((stop, thread)) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
@@ -280,6 +286,8 @@ impl Fleet {
             purges_applied: progress.applied,
             purges_waiting: progress.waiting() as u64,
             purges_missed: progress.missed,
+            strangers: self.parts.census.strangers(),
+            namesakes: self.parts.census.namesakes(),
         }
     }
 }
@@ -316,7 +324,9 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
     let state = StateDirectory::new(options.state.clone(), limits.state_file_bytes);
     let mut instance = [0; 16];
     rand::fill(&mut instance).map_err(|_| io::Error::other("the system has no randomness"))?;
+    let fingerprint = prefix.trim_start_matches("penstock:").trim_end_matches(':');
     let parts = Parts {
+        census: Census::new(&link, &options.name, fingerprint, instance),
         purges: Arc::new(Purges {
             link: Arc::clone(&link),
             sealer: Arc::clone(&sealer),

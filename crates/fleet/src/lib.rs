@@ -17,6 +17,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod census;
 mod connect;
 mod counters;
 mod duty;

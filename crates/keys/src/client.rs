@@ -6,6 +6,7 @@
 
 mod link;
 mod operation;
+mod refusals;
 mod settings;
 mod shared;
 
@@ -85,6 +86,7 @@ impl Keyservers {
 impl RemoteKey for Keyservers {
     fn sign(&self, request: SignRequest) -> LaterSignature {
         let Some(place) = Place::enter(&self.shared, self.limits.operations) else {
+            self.shared.not_sent();
             return Box::pin(async { Err(RemoteKeyError::Overloaded) });
         };
         let (answer, later) = oneshot::channel();

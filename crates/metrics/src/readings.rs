@@ -259,6 +259,10 @@ pub struct FleetReading {
     pub purges_waiting: u64,
     /// How often the whole cache was purged because purges were missed.
     pub purges_missed: u64,
+    /// Edges with another secret that use the store.
+    pub strangers: u64,
+    /// Other edges of the fleet that have the name of this one.
+    pub namesakes: u64,
 }
 
 /// The session ticket keys in use.

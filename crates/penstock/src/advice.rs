@@ -14,7 +14,7 @@ use crate::privileges;
 const FAST_OPEN_SERVER: u64 = 2;
 
 /// The type of tmpfs (statfs(2)).
-const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+pub(crate) const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
 /// The circumstances of a server.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,8 @@ pub(crate) struct Circumstances {
     pub(crate) is_root: bool,
     /// Bytes of memory that the control groups of this process leave it; `None` is no limit.
     pub(crate) memory_max: Option<u64>,
+    /// Bytes of memory of the machine; `None` if it is not known.
+    pub(crate) memory_total: Option<u64>,
 }
 
 impl Circumstances {
@@ -37,8 +39,20 @@ impl Circumstances {
             send_buffer_max: number("core/wmem_max"),
             ..Sysctls::default()
         };
-        Self { sysctls, is_root: privileges::is_root(), memory_max: memory_max() }
+        Self {
+            sysctls,
+            is_root: privileges::is_root(),
+            memory_max: memory_max(),
+            memory_total: memory_total(),
+        }
     }
+}
+
+/// `MemTotal` of the machine.
+fn memory_total() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(kibibytes.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
 /// The smallest `memory.max` (cgroups, version 2) of this process's control group and those above it.
@@ -146,8 +160,17 @@ fn memory_advice(config: &Config, circumstances: &Circumstances) -> Option<Fault
             .and_then(|path| rustix::fs::statfs(path).ok())
             .is_some_and(|found| found.f_type == TMPFS_MAGIC)
     };
-    let most = circumstances.memory_max.filter(|_| config.uses_cache() && is_in_memory())?;
+    if !config.uses_cache() || !is_in_memory() {
+        return None;
+    }
     let size = config.cache.memory.size;
+    if let Some(total) = circumstances.memory_total.filter(|total| size > *total) {
+        let what = format!(
+            "cache: the memory tier of {size} bytes is larger than the memory of this machine, {total} bytes"
+        );
+        return Some(Fault { instead: "write a smaller size".to_owned(), ..config.fault_at(None, what) });
+    }
+    let most = circumstances.memory_max?;
     (size > most / 100 * limits::MEMORY_TIER_PERCENT_OF_LIMIT).then(|| Fault {
         instead: "raise the limit (MemoryMax= of systemd, -m of Docker), or write a smaller size".to_owned(),
         ..config.fault_at(
@@ -250,6 +273,15 @@ mod tests {
             advise(&config, &within(memory_max)).len()
         };
         assert_eq!((said(64 << 20), said(79 << 20), said(128 << 20)), (1, 1, 0));
+        let of_machine = |total| {
+            let config = Config::from_text(&cached, Path::new("/edge.yaml")).unwrap();
+            let machine = Circumstances { memory_total: Some(total), ..Circumstances::default() };
+            advise(&config, &machine)
+                .iter()
+                .map(|fault| fault.what.contains("memory of this machine"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((of_machine((64 << 20) - 1), of_machine(64 << 20)), (vec![true], vec![]));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod logging;
 mod ports;
 mod privileges;
 mod self_signed;
+mod storage_advice;
 mod store_advice;
 mod systemd;
 mod terminal;

@@ -9,8 +9,10 @@ use std::process::{Command, Output};
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Directories that the examples name: each becomes a directory of the test.
-const ROOTS: [&str; 6] =
-    ["/etc/penstock", "/srv/video", "/var/log/penstock", "/run/penstock", "/dev/shm/penstock", "/mnt/"];
+const ROOTS: [&str; 5] = ["/etc/penstock", "/srv/video", "/var/log/penstock", "/run/penstock", "/mnt/"];
+
+/// The directory of memory tiers, which becomes one on tmpfs.
+const MEMORY: &str = "/dev/shm/penstock";
 
 /// Sizes of tiers that the file system of the test may not have.
 const SIZES: [&str; 3] = ["900GiB", "16GiB", "8GiB"];
@@ -69,7 +71,8 @@ fn penstock() -> Command {
 }
 
 fn check(example: &Path, directory: &Path) -> Output {
-    let mut text = fs::read_to_string(example).unwrap();
+    let memory = penstock_testkit::memory_directory();
+    let mut text = fs::read_to_string(example).unwrap().replace(MEMORY, memory.path().to_str().unwrap());
     for root in ROOTS {
         text = text.replace(root, &format!("{}{root}", directory.display()));
     }

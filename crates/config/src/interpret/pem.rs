@@ -13,6 +13,7 @@ use crate::certificate_files::{CertificateFiles, KeyFile, is_open};
 use crate::limits;
 use crate::section::{Position, Text, position};
 use crate::units::Size;
+use crate::users;
 
 /// The authorities of a file, for the certificates of servers.
 pub(super) fn authorities(key: &str, text: &Text, reader: &mut Reader<'_>) -> Option<Authorities> {
@@ -139,11 +140,14 @@ fn report(
     match error {
         CertificateError::ChainUnreadable { source, .. } => {
             let what = format!("chain: {chain} {}", unreadable(&source));
-            reader.fault(chain_at, what, "write the path of a PEM file with the certificate");
+            let other = "write the path of a PEM file with the certificate";
+            reader.fault(chain_at, what, remedy_or(other, &files.chain, &source));
         }
         CertificateError::KeyUnreadable { source, .. } => {
             let what = format!("key: {key} {}", unreadable(&source));
-            reader.fault(key_at, what, "write the path of a PEM file with the private key");
+            let other = "write the path of a PEM file with the private key";
+            let path = files.key.path().unwrap_or(&files.chain);
+            reader.fault(key_at, what, remedy_or(other, path, &source));
         }
         CertificateError::ChainMalformed { .. } => {
             let what = format!("chain: {chain} holds a broken certificate");
@@ -152,6 +156,13 @@ fn report(
         CertificateError::ChainEmpty => {
             let what = format!("chain: {chain} holds no certificate");
             reader.fault(chain_at, what, "write a PEM file with -----BEGIN CERTIFICATE-----");
+        }
+        CertificateError::KeyMalformed { .. } if is_encrypted(files) => {
+            let what = format!("key: {key} is encrypted, and this program asks for no password");
+            let instead = format!(
+                "run umask 077 && openssl pkey -in {key} -out {key}.plain, and write key: {key}.plain"
+            );
+            reader.fault(key_at, what, instead);
         }
         CertificateError::KeyMalformed { .. } => {
             let what = format!("key: {key} is not a private key in PEM without a password");
@@ -170,6 +181,34 @@ fn report(
             reader.fault(key_at, what, "write the key this certificate was issued for");
         }
     }
+}
+
+/// Whether the private key is in one of the two encrypted forms of PEM (RFC 7468 section 11; RFC 1421 section 4.6.1.1).
+fn is_encrypted(files: &CertificateFiles) -> bool {
+    let Some((_, key)) = files.read_both() else { return false };
+    [&b"-----BEGIN ENCRYPTED PRIVATE KEY-----"[..], b"Proc-Type: 4,ENCRYPTED"]
+        .iter()
+        .any(|mark| key.windows(mark.len()).any(|bytes| bytes == *mark))
+}
+
+/// How the user of this process may read a file if the error is a missing permission; `other` for other errors.
+fn remedy_or(other: &str, path: &Path, error: &io::Error) -> String {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return other.to_owned();
+    }
+    let (user, group) = users::of_this_process();
+    let is_closed = |path: &&Path| {
+        path.is_dir()
+            && path.join(".").metadata().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    };
+    let mut way: Vec<&Path> = path.ancestors().skip(1).collect();
+    way.reverse();
+    let (refused, mode) = match way.into_iter().find(is_closed) {
+        Some(directory) => (directory, "g+x"),
+        None => (path, "g+r"),
+    };
+    let refused = refused.display();
+    format!("run chgrp {group} {refused} && chmod {mode} {refused}: this program runs as {user}")
 }
 
 /// The system's error in words, without its number.

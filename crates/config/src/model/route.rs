@@ -4,18 +4,8 @@ use std::sync::Arc;
 
 use penstock_http::Status;
 
-use super::site::SiteSettings;
 use crate::pattern::PathPattern;
 use crate::template::Template;
-
-/// A part of a site.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// The requests that it is for.
-    pub matcher: RouteMatcher,
-    /// What answers them.
-    pub settings: SiteSettings,
-}
 
 /// The requests of a route: all conditions have to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

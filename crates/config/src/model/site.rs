@@ -6,7 +6,7 @@ use std::time::Duration;
 use penstock_http::query::QueryRules;
 
 use super::origin::Origin;
-use super::route::{Canonical, Rewrite, Route};
+use super::route::{Canonical, Rewrite, RouteMatcher};
 use crate::forwarding::{Forwarded, default_methods};
 use crate::limits;
 use crate::signing::SignedUrls;
@@ -40,6 +40,15 @@ pub struct Site {
     /// Parts with other settings: the first that matches a request answers it.
     pub routes: Vec<Route>,
     /// What answers the requests that no route matches.
+    pub settings: SiteSettings,
+}
+
+/// A part of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The requests that it is for.
+    pub matcher: RouteMatcher,
+    /// What answers them.
     pub settings: SiteSettings,
 }
 

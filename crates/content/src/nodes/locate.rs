@@ -1,9 +1,9 @@
-//! Which node of the cluster owns the object at a URL, by a configuration alone.
+//! Which node of the cluster owns the object at a URL, by a configuration and the list of nodes that it names.
 
 use std::borrow::Cow;
 use std::time::Instant;
 
-use penstock_config::{ClusterSource, Config, HostPattern, Origin};
+use penstock_config::{ClusterNode, Config, HostPattern, Origin};
 use penstock_http::uri::normalise_target;
 
 use crate::nodes::purge::split;
@@ -12,9 +12,16 @@ use crate::site::{HttpSite, rewritten_path, split_target};
 
 /// The nodes that may have a byte of the object at a URL: its owner, then its substitutes.
 ///
+/// `listed` asks the store or DNS for all nodes of the cluster; `None` if the configuration lists them.
+///
 /// # Errors
-/// What is wrong with the URL, or that its site shares no objects.
-pub fn locate(config: &Config, url: &str, byte: u64) -> Result<Vec<String>, String> {
+/// What is wrong with the URL, that its site shares no objects, or why there is no list.
+pub fn locate(
+    config: &Config,
+    url: &str,
+    byte: u64,
+    listed: impl FnOnce() -> Result<Option<Vec<ClusterNode>>, String>,
+) -> Result<Vec<String>, String> {
     let Some(cluster) = &config.cluster else { return Err("there is no cluster".to_owned()) };
     let (host, target) = split(url)?;
     let Some(host) = host else { return Err(format!("`{url}` has no host name: write the whole URL")) };
@@ -52,12 +59,11 @@ pub fn locate(config: &Config, url: &str, byte: u64) -> Result<Vec<String>, Stri
             return Err(format!("the site of {host} has no peers: true, each node has its own objects"));
         }
     };
-    if cluster.source != ClusterSource::Listed {
-        return Err(
-            "the nodes of this cluster come from a store or from DNS: see penstock cluster status".to_owned()
-        );
-    }
+    let listed = listed()?;
     let peers = Peers::open(cluster, None, Instant::now());
+    if let Some(nodes) = listed {
+        peers.set_members(&nodes, Instant::now());
+    }
     let http = HttpSite::new(origin, &settings.cache, None, [].into_iter(), Some(&peers), &[]);
     let route = http.route(&http.target(&path, query), byte);
     Ok(peers.rank(route))

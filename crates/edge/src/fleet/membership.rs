@@ -9,9 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_cluster::{Member, Roster, SrvAnswer, UDP_ANSWER_BYTES, srv_answer, srv_query};
-use penstock_config::{ClusterNode, ClusterSource, limits};
+use penstock_config::{ClusterNode, ClusterSource, Config, limits};
 use penstock_content::Peers;
 use penstock_fleet::{Fleet, NodeEntry, NodeSink};
+
+use super::look_at_fleet;
 
 const ANSWER: Duration = Duration::from_secs(limits::CLUSTER_DNS_ANSWER_SECONDS);
 
@@ -62,6 +64,39 @@ impl Membership {
     }
 }
 
+/// The nodes that may have a byte of the object at a URL: its owner, then its substitutes. Asks the store or DNS if the nodes
+/// come from there; blocks for some seconds at most.
+///
+/// # Errors
+/// What is wrong with the URL, that its site shares no objects, or why there is no list of nodes.
+pub fn locate(config: &Config, url: &str, byte: u64) -> Result<Vec<String>, String> {
+    penstock_content::locate(config, url, byte, || {
+        let Some(cluster) = &config.cluster else { return Ok(None) };
+        let listed = match &cluster.source {
+            ClusterSource::Listed => return Ok(None),
+            ClusterSource::Fleet => {
+                let view =
+                    look_at_fleet(config).map_err(|why| format!("the store cannot be asked: {why}"))?;
+                let edges = view.unwrap_or_default().edges.into_iter();
+                edges.filter(|edge| edge.is_present).filter_map(|edge| edge.node).map(member_of).collect()
+            }
+            ClusterSource::Dns { name, resolver } => {
+                let port = cluster.nodes[cluster.own].address.port();
+                let question = Question { name: name.clone(), resolver: *resolver, port };
+                question.ask().map_err(|why| format!("DNS has no nodes for {name}: {why}"))?
+            }
+        };
+        // A node that is not listed owns nothing, also if this is its configuration.
+        let own = ClusterNode { weight: 0, ..cluster.nodes[cluster.own].clone() };
+        let list = NodeList::new(&Peers::open(cluster, None, Instant::now()), &own);
+        Ok(Some(list.members_of(listed)))
+    })
+}
+
+fn member_of(NodeEntry { name, address, weight }: NodeEntry) -> Member {
+    Member { name, address, weight }
+}
+
 /// The list, and the nodes that it is for.
 struct NodeList {
     peers: Arc<Peers>,
@@ -109,13 +144,17 @@ impl NodeList {
             && !member.address.ip().is_unspecified()
     }
 
-    fn take_in(&self, members: impl IntoIterator<Item = Member>) {
-        let now = Instant::now();
+    /// The nodes after a list was taken in.
+    fn members_of(&self, list: impl IntoIterator<Item = Member>) -> Vec<ClusterNode> {
         let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
-        roster.take_in(members.into_iter().filter(|member| self.is_fine(member)), now);
+        roster.take_in(list.into_iter().filter(|member| self.is_fine(member)), Instant::now());
         let node = |Member { name, address, weight }| ClusterNode { name, address, weight };
-        let nodes: Vec<ClusterNode> = roster.members().into_iter().map(node).collect();
-        if self.peers.set_members(&nodes, now) {
+        roster.members().into_iter().map(node).collect()
+    }
+
+    fn take_in(&self, members: impl IntoIterator<Item = Member>) {
+        let nodes = self.members_of(members);
+        if self.peers.set_members(&nodes, Instant::now()) {
             let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
             tracing::info!("cluster: the nodes are {}", names.join(", "));
         }
@@ -124,11 +163,7 @@ impl NodeList {
 
 impl NodeSink for NodeList {
     fn nodes(&self, nodes: Vec<NodeEntry>) {
-        self.take_in(nodes.into_iter().map(|NodeEntry { name, address, weight }| Member {
-            name,
-            address,
-            weight,
-        }));
+        self.take_in(nodes.into_iter().map(member_of));
     }
 }
 

@@ -110,6 +110,8 @@ impl Collector {
             "purges_applied": reading.purges_applied,
             "purges_missed": reading.purges_missed,
             "purges_waiting": reading.purges_waiting,
+            "edges_with_other_secret": reading.strangers,
+            "edges_with_this_name": reading.namesakes,
         })
     }
 

@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout, timeout_at};
 
+use super::refusals::{Change, Refusals};
 use super::settings::{KeyserverAddress, KeyserverLimits};
 use super::shared::Shared;
 use crate::counters::SignerCounters;
@@ -45,6 +46,7 @@ pub(super) struct Link {
     received_at: Cell<Instant>,
     /// Notified when an operation has found that the server is silent.
     stalled: Notify,
+    refusals: Refusals,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,6 +85,7 @@ impl Link {
             outbox_filled: Notify::new(),
             received_at: Cell::new(Instant::now()),
             stalled: Notify::new(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -112,7 +115,13 @@ impl Link {
     ) -> Result<Vec<u8>, RemoteKeyError> {
         let asking = Asking::begin(self);
         let result = self.ask(request, deadline, &asking).await;
-        asking.ended(result.as_ref().err().copied());
+        let error = result.as_ref().err().copied();
+        asking.ended(error);
+        match self.refusals.note(request.key, error) {
+            Some(change @ Change::Refused(..)) => tracing::warn!("keyserver {} {change}", self.address),
+            Some(change @ Change::SignsAgain(_)) => tracing::info!("keyserver {} {change}", self.address),
+            None => {}
+        }
         result
     }
 

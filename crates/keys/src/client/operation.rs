@@ -43,7 +43,7 @@ impl Operation {
     /// Runs the operation and answers the handshake.
     pub(super) async fn perform(mut self, links: Rc<[Rc<Link>]>) {
         let result = tokio::select! {
-            result = attempt(&self.request, self.deadline, &links) => result,
+            result = attempt(&self.request, self.deadline, &links, &self._place.0) => result,
             // The handshake has ended: its client has left, or was too slow.
             () = self.answer.closed() => return,
         };
@@ -60,6 +60,7 @@ async fn attempt(
     request: &SignRequest,
     deadline: Instant,
     links: &[Rc<Link>],
+    shared: &Shared,
 ) -> Result<Vec<u8>, RemoteKeyError> {
     let mut result = Err(RemoteKeyError::Unavailable);
     let mut tried: Option<usize> = None;
@@ -68,7 +69,12 @@ async fn attempt(
         if now >= deadline {
             break;
         }
-        let Some(link) = choose(links, tried, now) else { break };
+        let Some(link) = choose(links, tried, now) else {
+            if tried.is_none() {
+                shared.not_sent();
+            }
+            break;
+        };
         tried = Some(link.index());
         let has_other = attempt < ATTEMPTS && links.len() > 1;
         let until = if has_other { now + (deadline - now) / 2 } else { deadline };

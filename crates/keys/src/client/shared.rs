@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicUsize;
 
+use penstock_tls::remote_key::RemoteKeyError;
+
 use crate::counters::{Fallbacks, SignerCounters};
 
 /// State that the workers and the thread share.
@@ -11,4 +13,13 @@ pub(super) struct Shared {
     pub(super) servers: Vec<SignerCounters>,
     pub(super) under_way: AtomicUsize,
     pub(super) fallbacks: Fallbacks,
+}
+
+impl Shared {
+    /// Counts an operation that was sent to no server, under the first of the group.
+    pub(super) fn not_sent(&self) {
+        if let Some(first) = self.servers.first() {
+            first.ended(Err(RemoteKeyError::Unavailable));
+        }
+    }
 }

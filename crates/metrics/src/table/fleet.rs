@@ -80,6 +80,20 @@ pub(super) const METRICS: &[Metric] = &[
         labels: &[],
         read: |from, out| number(from, out, |fleet| fleet.purges_waiting),
     },
+    Metric {
+        name: "penstock_fleet_edges_with_other_secret",
+        kind: Kind::Gauge,
+        help: "Edges that use the same database of the store with another secret. Nothing is shared with them.",
+        labels: &[],
+        read: |from, out| number(from, out, |fleet| fleet.strangers),
+    },
+    Metric {
+        name: "penstock_fleet_edges_with_this_name",
+        kind: Kind::Gauge,
+        help: "Other edges of the fleet that have the name of this one. They overwrite each other's entries.",
+        labels: &[],
+        read: |from, out| number(from, out, |fleet| fleet.namesakes),
+    },
 ];
 
 /// A number of the store, if the program has one.

@@ -44,7 +44,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "penstock_keyserver_operations_total",
         kind: Kind::Counter,
-        help: "Operations of the keyserver by result. A handshake may ask two servers. `abandoned`: the client left first.",
+        help: "Operations of the keyserver by result. A handshake may ask two servers. `unavailable`: there is no connection; of an operation that no server could be sent, the first of the group counts it. `abandoned`: the client left first.",
         labels: &[open("server", SERVER), closed("result", &SignerStatus::RESULTS)],
         read: |from, out| {
             each(from, |server| {

@@ -103,6 +103,8 @@ fn full_fleet() -> FleetReading {
         purges_applied: 139,
         purges_waiting: 140,
         purges_missed: 141,
+        strangers: 142,
+        namesakes: 143,
     }
 }
 

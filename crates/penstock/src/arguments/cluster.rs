@@ -10,8 +10,8 @@ Examples:
   penstock cluster locate -c penstock.yaml https://video.example.com/vod/film.mp4
   penstock cluster locate -c penstock.yaml https://video.example.com/vod/film.mp4 --byte 1000000000
 
-`status` asks the admin listener of the running server, and exits with 1 if a node is out. `locate` reads the configuration
-alone. See docs/cluster.md.";
+`status` asks the admin listener of the running server, and exits with 1 if a node is out. `locate` reads the configuration,
+and asks the store or DNS for the nodes if they come from there. See docs/cluster.md.";
 
 /// The cluster of a server.
 #[derive(Args, Debug)]

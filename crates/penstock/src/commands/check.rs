@@ -6,7 +6,7 @@ use penstock_edge::check_space;
 use crate::advice;
 use crate::arguments::CheckArgs;
 use crate::failure::Failure;
-use crate::{store_advice, terminal};
+use crate::{storage_advice, store_advice, terminal};
 
 pub(crate) fn run(arguments: &CheckArgs) -> Result<(), Failure> {
     let config = Config::load(&arguments.config).map_err(Failure::Config)?;
@@ -24,6 +24,7 @@ pub(crate) fn run(arguments: &CheckArgs) -> Result<(), Failure> {
         .chain(&config.verify_directories())
         .chain(&space.map(|what| config.fault_at(None, what)))
         .chain(&store)
+        .chain(&storage_advice::advise(&config))
         .chain(&advice::advise(&config, &advice::Circumstances::read()))
     {
         terminal::complain(&format!("{warning} (warning)"));

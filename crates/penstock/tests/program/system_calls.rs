@@ -118,10 +118,26 @@ fn a_tls_connection_with_one_request_takes_no_more_calls_than_these() {
 /// The clients of one round.
 const CROWD: usize = 3;
 
+/// Rounds until one has all clients: the kernel may deliver what a client has sent a moment later.
+const ROUNDS_MAX: usize = 8;
+
+/// Asserts that a round of the clients of `send` begins with the calls `expected`.
+fn assert_round(server: &Server, send: impl Fn() -> Vec<TcpStream>, expected: &[&str]) {
+    let mut seen = Vec::new();
+    for round in 0..ROUNDS_MAX {
+        let Some(calls) = calls_of_round(server, round, &send) else { return };
+        if calls.iter().take(expected.len()).eq(expected) {
+            return;
+        }
+        seen.push(calls);
+    }
+    panic!("no round of {seen:?} begins with {expected:?}");
+}
+
 /// The names of a worker's calls that move bytes for requests that `send` makes while the server is stopped, so that it finds
 /// them in one round; `None` if this user may not trace.
-fn calls_of_round(server: &Server, send: impl Fn() -> Vec<TcpStream>) -> Option<Vec<String>> {
-    let traces = server.directory().join("traces");
+fn calls_of_round(server: &Server, round: usize, send: impl Fn() -> Vec<TcpStream>) -> Option<Vec<String>> {
+    let traces = server.directory().join(format!("traces-{round}"));
     fs::create_dir(&traces).unwrap();
     let strace = Strace::attach(server, &["-ff", "-s", "0"], &traces.join("thread"))?;
     server.signal(Signal::STOP);
@@ -174,8 +190,7 @@ fn the_responses_of_a_round_follow_each_other() {
         };
         sockets.iter().map(again).collect()
     };
-    let Some(calls) = calls_of_round(&server, send) else { return };
-    assert_eq!(calls, [["read"; CROWD], ["sendmsg"; CROWD]].concat());
+    assert_round(&server, send, &[["read"; CROWD], ["sendmsg"; CROWD]].concat());
 }
 
 #[test]
@@ -193,6 +208,5 @@ fn the_flights_of_a_round_follow_each_other() {
         };
         (0..CROWD).map(begin).collect()
     };
-    let Some(calls) = calls_of_round(&server, send) else { return };
-    assert_eq!(calls[..2 * CROWD], [["read"; CROWD], ["sendto"; CROWD]].concat());
+    assert_round(&server, send, &[["read"; CROWD], ["sendto"; CROWD]].concat());
 }

@@ -148,6 +148,25 @@ fn what_was_not_released_returns_to_the_connection_when_a_stream_is_finished() {
 }
 
 #[test]
+fn data_for_streams_that_were_answered_before_returns_to_the_connection() {
+    let limits = Http2Limits { stream_window: 65_535, connection_window: 65_535, ..Http2Limits::default() };
+    let mut client = Client::new(&limits);
+    let mut returned = 0;
+    for id in (1..200).step_by(2) {
+        let stream = client.post(id);
+        client.respond(stream, true);
+        client.connection.finished(stream);
+        // The client has not read the response yet.
+        for _ in 0..2 {
+            client.frame(kind::DATA, 0, id, &[0; 10_000]).unwrap();
+        }
+        let updates = client.control().into_iter().filter(|frame| frame.kind == kind::WINDOW_UPDATE);
+        returned += updates.map(|frame| number(&frame.payload)).sum::<u32>();
+    }
+    assert!(returned >= 2_000_000 - 32_768, "{returned}");
+}
+
+#[test]
 fn a_smaller_window_counts_only_after_the_client_has_acknowledged_it() {
     let limits = Http2Limits { stream_window: 100, ..Http2Limits::default() };
     let mut client = Client::without_preface(&limits);

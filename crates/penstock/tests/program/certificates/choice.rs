@@ -69,6 +69,20 @@ fn clients_without_a_name_can_have_a_certificate_of_their_own() {
 }
 
 #[test]
+fn names_that_are_no_host_names_get_the_default_and_others_compare_without_case_and_final_dot() {
+    let server = Setup::new().start();
+    server.reload(&Setup::new().tls(&Certificates::yaml(&["ec", "wild"])));
+    // Health checks and set-top boxes ask by address (RFC 6066 §3 has no address literals).
+    let long = format!("{}.example", "a".repeat(240));
+    for name in ["192.0.2.1", "::1", "[::1]", "[x]", "a..b", "-", "*", &long] {
+        assert_eq!(shown(&server, &["-servername", name]), "ec", "{name}");
+    }
+    for name in ["A.WILD.example", "a.wild.example."] {
+        assert_eq!(shown(&server, &["-servername", name]), "wild", "{name}");
+    }
+}
+
+#[test]
 fn the_chain_goes_out_with_its_intermediates_and_without_its_root() {
     let server = Setup::new().start();
     let key = KeyPair::generate().unwrap();

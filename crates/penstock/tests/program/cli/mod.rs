@@ -2,8 +2,10 @@
 
 mod commands;
 mod doctor;
+mod documented;
 mod privileges;
 mod program;
 mod serving;
 mod signals;
+mod storage;
 mod tickets;

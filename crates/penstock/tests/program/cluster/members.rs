@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use penstock_testkit::Store;
-use penstock_testkit::origin::Origin;
+use penstock_testkit::origin::{Origin, field};
+use penstock_testkit::{Finished, Store, Tool};
 
 use super::{Cluster, Plan, Source, asked_targets, dns_name};
 use crate::cluster::objects::{content_of, files};
@@ -31,6 +31,28 @@ fn fetched_once(cluster: &Cluster, origin: &Origin, numbers: std::ops::Range<usi
     assert!(times.iter().all(|times| *times == Some(1)), "{asked:?}");
 }
 
+/// `penstock cluster locate` with the configuration of a node.
+fn locate(cluster: &Cluster, place: usize, target: &str) -> Finished {
+    let file = cluster.servers[place].directory().join("penstock.yaml");
+    let url = format!("https://video.example{target}");
+    Tool::penstock().args(["cluster", "locate", &url, "-c"]).arg(file).run()
+}
+
+/// Checks that `locate` names the node that asks the origin.
+#[track_caller]
+fn located(cluster: &Cluster, origin: &Origin, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        let (target, nodes) = (format!("/film/{number}"), cluster.servers.len());
+        let said = locate(cluster, number % nodes, &target).ok().text();
+        let owner = said.lines().next().unwrap().strip_suffix("  owner").unwrap();
+        assert_eq!(said.lines().count(), nodes, "{said}");
+        drop(penstock_testkit::Client::plain(&cluster.servers[(number + 1) % nodes]).get(&target));
+        let asked = origin.asked().into_iter().rfind(|head| head.contains(&target)).unwrap();
+        let passed = field(&asked, "cdn-loop").unwrap();
+        assert!(passed.ends_with(&format!("node=\"{owner}\"")), "{passed}, {said}");
+    }
+}
+
 #[test]
 fn nodes_find_each_other_in_the_store_and_stay_together_without_it() {
     let Some(mut store) = Store::start(&[]) else { return };
@@ -49,8 +71,11 @@ fn nodes_find_each_other_in_the_store_and_stay_together_without_it() {
     fetched_once(&cluster, &origin, 0..20);
     cluster.join(&sites);
     fetched_once(&cluster, &origin, 100..120);
+    located(&cluster, &origin, 300..306);
     cluster.servers.iter().for_each(|server| server.tolerate_warning("fleet: the store "));
     store.kill();
+    let said = locate(&cluster, 0, "/film/1").exits_with(2);
+    assert!(said.stderr.contains("the store cannot be asked"), "{}", said.stderr);
     fetched_once(&cluster, &origin, 200..220);
     cluster.wait_for_all();
 }
@@ -71,6 +96,7 @@ fn nodes_find_each_other_by_srv_records_and_stay_together_without_dns() {
     cluster.join(&sites);
     fetched_once(&cluster, &origin, 100..120);
     assert!(dns.over_tcp.load(Ordering::SeqCst) > 0, "answers that are truncated are asked for again");
+    located(&cluster, &origin, 300..306);
     cluster.servers.iter().for_each(|server| server.tolerate_warning("cluster: DNS has no nodes"));
     dns.list(&[]);
     dns.wait_for_questions(6);

@@ -1,5 +1,6 @@
 //! Edges that share a store: sessions, ticket keys, the strike register and purges, and a store that fails.
 
+mod census;
 mod commands;
 mod damage;
 mod early;

@@ -20,6 +20,7 @@ fn a_client_signs_with_the_keys_of_its_list_until_a_reload_changes_it() {
     let (server, keyserver) = start("clients: [{name: other, keys: [ec]}]");
     let servers = [keyserver.address()];
     use_keyservers(&server, &servers, &certificates(&servers, ""));
+    server.expect_warning("has no key");
     connect(&server, NEW, "ECDSA+SHA256").unwrap();
     connect(&server, NEW, "RSA-PSS+SHA256").expect_err("the list has no rsa");
     assert_eq!(results(&server, "refused"), 1.0);
@@ -69,6 +70,7 @@ fn counters_of_keyservers_do_not_fall_when_a_reload_changes_their_group() {
         (results(&server, "ok"), results(&server, "refused"), fallbacks)
     };
     server.expect_warning("local keys sign instead");
+    server.expect_warning("has no key");
     for rounds in 1..=3 {
         let group = format!(", deadline: {rounds}s");
         use_keyservers(&server, &servers, &with_fallback(&servers, &group));
@@ -135,6 +137,7 @@ fn old_hashes_are_signed_only_where_that_is_configured() {
         let client = Tool::s_client(&server).args(["-tls1_1", "-cipher", "ECDHE-RSA-AES128-SHA:@SECLEVEL=0"]);
         client.run().code == 0
     };
+    server.expect_warning("refuses to sign with the key");
     assert!(!old(), "SHA-1 and MD5");
     assert_eq!(results(&server, "refused"), 1.0);
     keyserver.configure("clients: [{name: other, keys: [\"*\"]}]\nlegacy_hashes: true");

@@ -269,7 +269,8 @@ fn an_origin_that_stalls_ends_its_response_and_gives_its_place_to_the_next_reque
         held.pass();
         false
     });
-    let timeouts = "timeouts: {first_byte: 100ms, between_bytes: 100ms}";
+    // Long enough for the answers that come, on a loaded machine too.
+    let timeouts = "timeouts: {first_byte: 2s, between_bytes: 500ms}";
     let server = proxy(&[&origin], &format!(", retries: 0, connections: 1, {timeouts}"));
     for is_secure in [false, true] {
         let connect = || match is_secure {
