@@ -12,6 +12,8 @@ mod compression;
 mod cors;
 mod early_data;
 mod ech;
+mod error_pages;
+mod field_rules;
 mod fleet;
 mod forwarding;
 mod hosts;

@@ -34,11 +34,11 @@ pub use load::fuzz_config;
 pub use model::{
     Admin, Cache, Canonical, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls,
     Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, DiskTier, DotFiles,
-    EarlyData, EarlyRequests, FixedResponse, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin,
-    HttpsPort, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log,
-    MemoryTier, Ocsp, Origin, OriginTimeouts, Redirect, RemoteKeyPlace, Rewrite, Route, RouteMatcher, S3,
-    SessionCache, Site, SiteCache, SiteSettings, SpreadBy, StorePlace, StoreUrl, StrikePlace, Tickets, Tls,
-    TokenAccess, Uncached,
+    EarlyData, EarlyRequests, ErrorPage, FieldRule, FieldRules, FixedResponse, Fleet, Headers, Health,
+    HostPattern, Hsts, HttpOrigin, HttpsPort, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig,
+    Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts, Redirect, RemoteKeyPlace, Rewrite,
+    Route, RouteMatcher, S3, SessionCache, Site, SiteCache, SiteSettings, SpreadBy, StorePlace, StoreUrl,
+    StrikePlace, Tickets, Tls, TokenAccess, Uncached,
 };
 pub use reference::{keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};

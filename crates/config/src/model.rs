@@ -5,6 +5,7 @@
 
 mod cache;
 mod cluster;
+mod field_rules;
 mod fleet;
 mod keys;
 mod keyserver;
@@ -23,13 +24,14 @@ use penstock_tls::HttpVersions;
 
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
+pub use self::field_rules::{FieldRule, FieldRules};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};
 pub use self::keys::{KeyserverAccess, RemoteKeyPlace, TokenAccess};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
 pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3, SpreadBy, Uncached};
 pub use self::route::{
-    Canonical, Condition, ConditionTest, FixedResponse, HttpsPort, Redirect, Rewrite, RouteMatcher,
+    Canonical, Condition, ConditionTest, ErrorPage, FixedResponse, HttpsPort, Redirect, Rewrite, RouteMatcher,
 };
 pub use self::site::{
     Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Route, Site, SiteCache,

@@ -12,8 +12,8 @@ use serde_saphyr::Spanned;
 pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
-pub(crate) use self::route::{Conditions, Redirect, Respond, Route, Site};
-use crate::section::{Sections, Text, Texts, WordOr, section};
+pub(crate) use self::route::{Conditions, ErrorPage, Redirect, Respond, Route, Site};
+use crate::section::{Pairs, Sections, Text, Texts, WordOr, section};
 
 section! {
     /// The whole file.
@@ -238,6 +238,10 @@ section! {
         respond: Spanned<Respond>, "section", "off";
         /// The path that the origin is asked for instead, with variables; the query stays. See [rules.md](rules.md#rewrites).
         rewrite: Text, "path such as `/vod/{rest}`", "off";
+        /// Pages in place of those of this server, for statuses from 400 on; see [rules.md](rules.md#error-pages).
+        error_pages: Sections<ErrorPage>, "list", "[]";
+        /// While this file exists, requests get 503; see [rules.md](rules.md#maintenance).
+        maintenance: Text, "file", "off";
         /// The host that requests should ask for; those for another one get a redirect to it.
         canonical_host: Text, "host name", "off";
     }
@@ -330,8 +334,24 @@ section! {
     Headers {
         /// Strict-Transport-Security, on HTTPS only: its `max-age` such as `180d`, or a section with more; see [tls.md](tls.md#hsts).
         hsts: Spanned<WordOr<Hsts>>, "time or section", "not sent";
+        /// Changes to the fields of responses; see [rules.md](rules.md#header-rules).
+        response: Spanned<FieldRules>, "section", "no changes";
+        /// Changes to the fields of requests to an HTTP origin.
+        request: Spanned<FieldRules>, "section", "no changes";
         /// Access-Control-Allow-Origin: `*` or one origin such as `https://player.example.com`. `cors` of the site has more.
         cors: Text, "origin", "not sent";
+    }
+}
+
+section! {
+    /// Changes to fields, in the order remove, set, add.
+    FieldRules {
+        /// Fields that are left out.
+        remove: Texts, "list of names", "[]";
+        /// Fields with their only values, which may have variables.
+        set: Spanned<Pairs>, "names with values", "no fields";
+        /// Fields with further values.
+        add: Spanned<Pairs>, "names with values", "no fields";
     }
 }
 
@@ -344,7 +364,7 @@ section! {
         credentials: Text, "`true`, `false`", "false";
         /// Request fields that a page may send beside Range, If-Range, If-None-Match, If-Modified-Since and the four CMCD fields, such as `Authorization`.
         allow: Texts, "list of names", "[]";
-        /// Response fields that a page may read beside Content-Length, Content-Range, Date, ETag, Age and Cache-Status.
+        /// Response fields that a page may read beside Content-Length, Content-Range, Date, ETag, Age, Cache-Status, CMSD-Static and CMSD-Dynamic.
         expose: Texts, "list of names", "[]";
         /// How long browsers may keep the answer to a preflight.
         max_age: Text, "time", "1d";

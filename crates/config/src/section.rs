@@ -22,6 +22,36 @@ pub(crate) type Sections<S> = Spanned<Vec<Spanned<S>>>;
 /// A list of words or sections.
 pub(crate) type Entries<S> = Spanned<Vec<Spanned<WordOr<S>>>>;
 
+/// Names that the writer chooses, each with a value: `{X-Cache: hit}`. No name occurs twice.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs(pub(crate) Vec<(Text, Text)>);
+
+impl Shape for Spanned<Pairs> {}
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PairsVisitor;
+
+        impl<'de> Visitor<'de> for PairsVisitor {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a section of names with values")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
 /// A position in the file, counted from 1; zeros when there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {

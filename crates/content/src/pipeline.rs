@@ -3,6 +3,7 @@
 //! | stage | decides | file |
 //! |---|---|---|
 //! | site | which site answers for the authority of the request, and which of its routes | `SiteTable::find`, `RoutedSite::route` |
+//! | maintenance | whether the site is out of service | `Maintenance::is_on` |
 //! | redirect | whether the request should use HTTPS or another host | `redirect` |
 //! | admit | whether the request may be answered: loop, early data, token | `admit` |
 //! | rewrite | which path the origin is asked for | `rewrite` |
@@ -11,6 +12,7 @@
 
 mod admit;
 mod cached;
+mod field_rules;
 mod finish;
 mod forwarded;
 mod redirect;
@@ -74,6 +76,11 @@ pub(crate) async fn handle_client(
     let site = found.and_then(|site| site.route(client.head).map_err(|_| Refusal::AmbiguousPath));
     let mut exchange = Exchange::new(context, client, site.ok());
     let (target, admitted);
+    let is_out = match site.ok().and_then(|site| site.maintenance.as_ref()) {
+        Some(maintenance) => Box::pin(maintenance.is_on(&context.io, context.now())).await,
+        None => false,
+    };
+    let site = if is_out { site.and_then(|_| Err(Refusal::Maintenance)) } else { site };
     let sourced = match site.and_then(|site| Ok((site, prepare(&exchange, site)?))) {
         Err(refusal) => Err(refusal),
         Ok((_, Prepared::Response(response))) => {
@@ -100,7 +107,7 @@ pub(crate) async fn handle_client(
         }
     };
     finish(&exchange, &mut response);
-    let site = site.ok();
+    let site = exchange.site;
     Handled { response, site: site.map(Site::number), route: site.and_then(Site::route), refusal }
 }
 

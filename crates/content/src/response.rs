@@ -180,6 +180,22 @@ impl Fields {
         }
     }
 
+    /// Removes the lines of a field, in whatever case its name is written.
+    pub(crate) fn remove_named(&mut self, name: &str) {
+        let mut at = 0;
+        while at < self.lines.len() {
+            let line = &self.lines[at..];
+            let end = memchr::memchr(b'\n', line).map_or(line.len(), |end| end + 1);
+            let is_named = line.get(name.len()) == Some(&b':')
+                && line[..name.len()].eq_ignore_ascii_case(name.as_bytes());
+            if is_named {
+                self.lines.drain(at..at + end);
+            } else {
+                at += end;
+            }
+        }
+    }
+
     /// Appends fields.
     pub(crate) fn writer(&mut self) -> HeadWriter<'_> {
         HeadWriter::continuing(&mut self.lines)
@@ -204,16 +220,15 @@ fn line_with(lines: &[u8], start: &[u8]) -> Option<usize> {
 impl Response {
     /// A page that says no more than its status.
     pub(crate) fn page(status: Status) -> Self {
+        let text = Part::Owned(status.body_text().as_bytes().to_vec());
+        Self::page_of(status, "text/plain; charset=utf-8", text)
+    }
+
+    /// A page with this content.
+    pub(crate) fn page_of(status: Status, content_type: &str, content: Part) -> Self {
         let mut fields = Fields::new();
-        fields.writer().field("Content-Type", "text/plain; charset=utf-8");
-        let text = status.body_text().as_bytes();
-        Self {
-            status: status.code(),
-            fields,
-            body: Body::Part(Part::Owned(text.to_vec())),
-            has_date: false,
-            cache_status: None,
-        }
+        fields.writer().field("Content-Type", content_type);
+        Self { status: status.code(), fields, body: Body::Part(content), has_date: false, cache_status: None }
     }
 
     /// A response without content.

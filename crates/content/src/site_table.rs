@@ -137,6 +137,7 @@ impl SiteTable {
             directories: previous.into_iter().flat_map(Self::directories).cloned().collect(),
             origins: previous.into_iter().flat_map(Self::origins).cloned().collect(),
             by_path: HashMap::new(),
+            maintenances: HashMap::new(),
             store,
             peers,
         };

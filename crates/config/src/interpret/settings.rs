@@ -8,6 +8,8 @@ use serde_saphyr::Spanned;
 use super::cache::site_cache;
 use super::cors::cors;
 use super::early_data::early_requests;
+use super::error_pages::error_pages;
+use super::field_rules::{Direction, check_request_rules, field_rules};
 use super::listeners::https_port;
 use super::origins::origin;
 use super::reader::Reader;
@@ -57,6 +59,15 @@ pub(super) fn settings(
         settings.headers.hsts =
             fields.hsts.as_ref().map_or(settings.headers.hsts, |written| hsts(written, reader));
     }
+    if let Some(fields) = raw.headers.as_ref().map(|headers| &headers.value) {
+        let headers = &mut settings.headers;
+        if let Some(section) = &fields.response {
+            headers.response = field_rules(section, Direction::Response, reader);
+        }
+        if let Some(section) = &fields.request {
+            headers.request = field_rules(section, Direction::Request, reader);
+        }
+    }
     let of_headers = raw.headers.as_ref().and_then(|headers| headers.value.cors.as_ref());
     if raw.cors.is_some() || of_headers.is_some() {
         settings.headers.cors = cors(raw.cors.as_ref(), of_headers, reader);
@@ -67,6 +78,13 @@ pub(super) fn settings(
     settings.cache = site_cache(raw.cache.as_ref(), settings.cache, reader);
     settings.rewrite =
         raw.rewrite.as_ref().map_or(settings.rewrite, |text| rewrite(text, place.from, reader));
+    if let Some(list) = &raw.error_pages {
+        settings.error_pages = error_pages(list, reader);
+    }
+    if let Some(text) = &raw.maintenance {
+        let is_off = matches!(text.value.as_str(), "off" | "false");
+        settings.maintenance = (!is_off).then(|| reader.output_file("maintenance", text));
+    }
     canonical(raw, around.https, &mut settings.canonical, reader);
     if let Some(text) = &raw.early_data {
         settings.early_data = early_requests(Some(text), reader);
@@ -85,6 +103,7 @@ pub(super) fn settings(
     }
     settings.origin = origin?;
     check_cache(raw, &settings.origin, reader);
+    check_request_rules(raw, &settings, place.here, reader);
     Some(settings)
 }
 

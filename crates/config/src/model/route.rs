@@ -81,6 +81,17 @@ pub struct Redirect {
     pub status: Status,
 }
 
+/// A page in place of those of this server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorPage {
+    /// Its statuses, from 400 to 599.
+    pub statuses: Vec<u16>,
+    /// Content-Type.
+    pub content_type: String,
+    /// The content.
+    pub body: Arc<[u8]>,
+}
+
 /// A response without an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedResponse {

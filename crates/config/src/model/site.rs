@@ -1,12 +1,14 @@
 //! Sites: content by host name.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use penstock_http::query::QueryRules;
 
+use super::field_rules::FieldRules;
 use super::origin::Origin;
-use super::route::{Canonical, Rewrite, RouteMatcher};
+use super::route::{Canonical, ErrorPage, Rewrite, RouteMatcher};
 use crate::forwarding::{Forwarded, default_methods};
 use crate::limits;
 use crate::signing::SignedUrls;
@@ -78,6 +80,10 @@ pub struct SiteSettings {
     pub canonical: Canonical,
     /// The path that the origin is asked for instead.
     pub rewrite: Option<Rewrite>,
+    /// Pages in place of those of this server.
+    pub error_pages: Vec<ErrorPage>,
+    /// The file whose existence answers requests with 503.
+    pub maintenance: Option<PathBuf>,
 }
 
 impl SiteSettings {
@@ -95,6 +101,8 @@ impl SiteSettings {
             headers: Headers::default(),
             canonical: Canonical::default(),
             rewrite: None,
+            error_pages: Vec::new(),
+            maintenance: None,
         }
     }
 }
@@ -144,6 +152,10 @@ pub struct Headers {
     pub hsts: Option<Hsts>,
     /// What pages of other origins may do; `None` leaves that to an HTTP origin, and allows nothing for files.
     pub cors: Option<Cors>,
+    /// Changes to the fields of responses.
+    pub response: FieldRules,
+    /// Changes to the fields of requests to an HTTP origin.
+    pub request: FieldRules,
 }
 
 /// Cross-origin resource sharing (Fetch §3.2).

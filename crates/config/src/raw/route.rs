@@ -62,3 +62,15 @@ section! {
         type_ as "type": Text, "media type", "text/plain; charset=utf-8";
     }
 }
+
+section! {
+    /// A page in place of those of this server.
+    ErrorPage {
+        /// Its statuses.
+        status: Texts, "list of numbers from 400 to 599", "required";
+        /// The file with its content, at most 64 KiB. Read at the start and by SIGHUP.
+        file: Text, "file", "required";
+        /// Content-Type.
+        type_ as "type": Text, "media type", "by the name of the file";
+    }
+}

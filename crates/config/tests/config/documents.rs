@@ -69,6 +69,10 @@ fn with_key(section: &str, line: &str) -> String {
         "sites.respond" => {
             format!("listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{respond: {{body: a, {line}}}}}]\n")
         }
+        "sites.headers.response" => with_key("sites", &format!("headers: {{response: {{{line}}}}}")),
+        "sites.error_pages" => {
+            with_key("sites", &format!("error_pages: [{{status: [404], file: s3.key, {line}}}]"))
+        }
         // Only where answers are cached.
         "sites.cache" => format!(
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}, cache: {{{line}}}}}]\n"

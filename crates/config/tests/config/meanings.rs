@@ -213,14 +213,21 @@ sites:
     assert_eq!(config.sites[0].settings.early_data, EarlyRequests::Refuse);
     assert_eq!(
         config.sites[0].settings.headers,
-        Headers { hsts: Some(plain(180)), cors: Some(Cors::same("https://player.example.com:8443")) }
+        Headers {
+            hsts: Some(plain(180)),
+            cors: Some(Cors::same("https://player.example.com:8443")),
+            ..Headers::default()
+        }
     );
     assert_eq!(
         config.sites[1].settings.headers,
-        Headers { hsts: Some(plain(0)), cors: Some(Cors::same("*")) }
+        Headers { hsts: Some(plain(0)), cors: Some(Cors::same("*")), ..Headers::default() }
     );
     let longest = Hsts { include_subdomains: true, preload: true, ..plain(365) };
-    assert_eq!(config.sites[2].settings.headers, Headers { hsts: Some(longest), cors: None });
+    assert_eq!(
+        config.sites[2].settings.headers,
+        Headers { hsts: Some(longest), cors: None, ..Headers::default() }
+    );
     let cors = Cors {
         origins: CorsOrigins::Listed(
             ["https://a.example", "http://b.example:8080"].map(str::to_owned).into(),
@@ -230,7 +237,10 @@ sites:
         expose: vec!["X-Id".to_owned()],
         max_age: Duration::from_secs(3600),
     };
-    assert_eq!(config.sites[3].settings.headers, Headers { hsts: None, cors: Some(cors) });
+    assert_eq!(
+        config.sites[3].settings.headers,
+        Headers { hsts: None, cors: Some(cors), ..Headers::default() }
+    );
 }
 
 #[test]

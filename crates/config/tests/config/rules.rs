@@ -229,3 +229,133 @@ fn wrong_rules_are_told_with_their_line() {
         "edge.yaml:4: hosts: `*` is already defined on line 3; remove one of them or write another host";
     assert_eq!(fixture.faults(&shared), [fault]);
 }
+
+#[test]
+fn fields_are_set_with_secrets_that_no_message_shows() {
+    let fixture = Fixture::new();
+    let text = site(
+        "headers: {response: {remove: [X-Powered-By], set: {X-Cache: \"{cache_status} {host}\"}, add: {Link: </a>}},
+request: {set: {X-Key: \"{file.s3.key}\", X-Home: \"{env.CARGO_PKG_NAME}\"}}}",
+    );
+    let config = fixture.read(&text).unwrap();
+    let headers = &config.sites[0].settings.headers;
+    assert_eq!(headers.response.remove, ["X-Powered-By"]);
+    assert_eq!(headers.response.set[0].value.written(), "{cache_status} {host}");
+    assert_eq!(headers.response.add[0].name, "Link");
+    let values: Vec<_> = headers.request.set.iter().map(|rule| rule.value.fixed()).collect();
+    assert_eq!(values, [Some("a-key"), Some("penstock-config")]);
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("a-key") && shown.contains("{file.s3.key}"), "{shown}");
+    assert!(!headers.request.written().contains("a-key"));
+}
+
+#[test]
+fn wrong_changes_of_fields_are_told_with_their_line() {
+    let fixture = Fixture::new();
+    let connection = "belongs to one connection or to the framing of the content; remove it";
+    let variables = "write {host}, {path}, {env.NAME}, in responses also {client} and {cache_status}";
+    for (lines, fault) in [
+        ("{response: {set: {Content-Length: 1}}}", &*format!("headers: `Content-Length` {connection}")),
+        ("{request: {remove: [connection]}}", &*format!("headers: `connection` {connection}")),
+        ("{response: {add: {transfer-encoding: a}}}", &*format!("headers: `transfer-encoding` {connection}")),
+        (
+            "{request: {set: {Host: a}}}",
+            "headers: `Host` is written by this server, which decides by it; remove it; Host is the key host of the origin",
+        ),
+        (
+            "{response: {set: {Date: a}}}",
+            "headers: `Date` is written by this server; remove it; hsts is a key of its own",
+        ),
+        (
+            "{response: {set: {\"a b\": a}}}",
+            "headers: `a b` cannot be the name of a field; write a name such as X-Cache",
+        ),
+        (
+            "{response: {set: {X: \"{file.s3.key}\"}}}",
+            &*format!(
+                "headers: `{{file.s3.key}}` has the content of a file, which is for origins only; {variables}"
+            ),
+        ),
+        (
+            "{request: {set: {X: \"{env.NO_SUCH_NAME}\"}}}",
+            "headers: `{env.NO_SUCH_NAME}` needs the environment variable NO_SUCH_NAME; set it where the server is started",
+        ),
+        (
+            "{request: {set: {X: \"{cache_status}\"}}}",
+            &*format!("headers: `{{cache_status}}` has the unknown variable `cache_status`; {variables}"),
+        ),
+        (
+            "{response: {set: {X: \"a\\nb\"}}}",
+            "headers: `a\\nb` has characters that no field has, or is too long; write up to 4096 plain characters",
+        ),
+        (
+            "{response: {set: {X: \"{host\"}}}",
+            "headers: `{host` has a `{` without a `}`; close it, or leave it out",
+        ),
+        (
+            "{response: {remove: [x-a], set: {X-A: a}}}",
+            "remove: `x-a` is set as well, which removes it first; keep one of them",
+        ),
+        (
+            "{request: {set: {X-Client: \"{client}\"}}}",
+            "request: `X-Client` has a value of each client, and the responses of this origin are cached for all; use \
+             forwarded: or cache.vary:, or write cache: off in the origin",
+        ),
+    ] {
+        assert_eq!(
+            fixture.faults(&site(&format!("headers: {lines}"))),
+            [format!("edge.yaml:3: {fault}")],
+            "{lines}"
+        );
+    }
+    let relayed = site("headers: {request: {set: {X-Client: \"{client} {host} {path}\"}}}")
+        .replace("\"]}", "\"], cache: off}");
+    assert!(fixture.read(&relayed).is_ok(), "an origin without cache may be told of each client");
+    let files = "listeners: [{address: 127.0.0.1:80}]\nsites: [{origin: {directory: video},\nheaders: {request: {remove: [A]}}}]\n";
+    assert_eq!(fixture.faults(files), ["edge.yaml:3: request: there is no HTTP origin; remove it"]);
+}
+
+#[test]
+fn pages_for_statuses_are_read_at_the_start() {
+    let fixture = Fixture::new();
+    let text = site(
+        "maintenance: down, error_pages: [{status: [502, 503], file: video/index.html},\n{status: [404], file: s3.key, type: text/plain}]",
+    );
+    let config = fixture.read(&text).unwrap();
+    let settings = &config.sites[0].settings;
+    let [down, missing] = &settings.error_pages[..] else { panic!("two pages: {settings:?}") };
+    assert_eq!(
+        (&*down.statuses, &*down.content_type, &*down.body),
+        (&[502, 503][..], "text/html; charset=utf-8", &b"hello"[..])
+    );
+    assert_eq!((&*missing.content_type, &*missing.body), ("text/plain", &b"a-key\n"[..]));
+    assert_eq!(settings.maintenance.as_deref(), Some(&*fixture.path().join("down")));
+    for (lines, fault) in [
+        (
+            "[{status: [200], file: s3.key}]",
+            "status: `200` is not the status of an error; write numbers from 400 to 599",
+        ),
+        (
+            "[{status: [500]}]",
+            "error_pages: a page needs statuses and a file; write {status: [502, 503, 504], file: down.html}",
+        ),
+        (
+            "[{status: [500], file: none}]",
+            "file: DIR/none cannot be read (No such file or directory (os error 2)); write the path of a file of at most 64 KiB",
+        ),
+        (
+            "[{status: [500], file: huge.pem}]",
+            "file: DIR/huge.pem cannot be read (it is too large); write the path of a file of at most 64 KiB",
+        ),
+        (
+            "[{status: [500], file: s3.key}, {status: [500, 501], file: s3.key}]",
+            "status: there is a page for 500 already; keep one of them",
+        ),
+    ] {
+        assert_eq!(
+            fixture.faults(&site(&format!("error_pages: {lines}"))),
+            [format!("edge.yaml:3: {fault}")],
+            "{lines}"
+        );
+    }
+}

@@ -64,7 +64,10 @@ pub fn locate(
     if let Some(nodes) = listed {
         peers.set_members(&nodes, Instant::now());
     }
-    let http = HttpSite::new(origin, &settings.cache, None, [].into_iter(), Some(&peers), &[]);
+    let http = {
+        let rules = &settings.headers.request;
+        HttpSite::new(origin, &settings.cache, None, [].into_iter(), Some(&peers), rules, &[])
+    };
     let route = http.route(&http.target(&path, query), byte);
     Ok(peers.rank(route))
 }

@@ -14,6 +14,8 @@ pub enum Refusal {
     NoSite,
     /// The path could name another one for an origin, which another route may be for.
     AmbiguousPath,
+    /// The site is out of service.
+    Maintenance,
     /// The client expects something else than `100 Continue` (RFC 9110 §10.1.1).
     Expectation,
     /// The request came as early data, which the site refuses (RFC 8470 §5.2).
@@ -37,6 +39,7 @@ impl Refusal {
             Self::Early => Status::TooEarly,
             Self::Loop => Status::LoopDetected,
             Self::AmbiguousPath => Status::NotFound,
+            Self::Maintenance => Status::ServiceUnavailable,
             Self::Token(_) => Status::Forbidden,
             Self::Body(rejection) => rejection.status,
         }
@@ -49,7 +52,12 @@ impl Refusal {
             Self::Body(rejection) => Some(rejection.reason),
             Self::NoCluster => Some("no_cluster"),
             Self::Expectation => Some("unknown_expectation"),
-            Self::NoSite | Self::AmbiguousPath | Self::Early | Self::Loop | Self::Token(_) => None,
+            Self::NoSite
+            | Self::AmbiguousPath
+            | Self::Maintenance
+            | Self::Early
+            | Self::Loop
+            | Self::Token(_) => None,
         }
     }
 }

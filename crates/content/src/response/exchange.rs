@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use penstock_egress::Part;
 use penstock_http::{HeadWriter, Method, Request, Status};
 
 use crate::context::Context;
 use crate::requester::Requester;
-use crate::response::{Body, Fields, Response};
+use crate::response::{Body, ContentLength, Fields, Response};
 use crate::site_table::Site;
 
 /// A client's request and what the content path knows of its client.
@@ -52,7 +53,11 @@ impl<'e> Exchange<'e> {
 
     /// The same with more fields.
     pub(crate) fn page_with(&self, status: Status, more: impl FnOnce(&mut HeadWriter<'_>)) -> Response {
-        let mut page = Response::page(status);
+        let pages = self.site.iter().flat_map(|site| &site.error_pages);
+        let mut page = match pages.into_iter().find(|page| page.statuses.contains(&status.code())) {
+            Some(own) => Response::page_of(status, &own.content_type, Part::Shared(own.body.clone())),
+            None => Response::page(status),
+        };
         let mut head = page.fields.writer();
         if let (Status::MethodNotAllowed, Some(site)) = (status, self.site) {
             head.field("Allow", &site.allowed);
@@ -62,7 +67,10 @@ impl<'e> Exchange<'e> {
         }
         more(&mut head);
         if !self.wants_body() {
-            page.body = Body::Withheld(Some(status.body_text().len() as u64));
+            page.body = Body::Withheld(match page.body.length() {
+                ContentLength::Known(length) => Some(length),
+                ContentLength::None | ContentLength::Unknown => None,
+            });
         }
         page
     }

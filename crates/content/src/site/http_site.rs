@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_cluster::{BLOCK_BYTES, block_of};
-use penstock_config::{SiteCache, limits};
+use penstock_config::{FieldRules, SiteCache, limits};
 use penstock_http::Request;
 use penstock_http::caching::DefaultLifetimes;
 use penstock_http::manifest::{Delivery, Manifest, resolve};
@@ -41,6 +41,8 @@ pub struct HttpSite {
     forwards_origin_only: bool,
     /// The part of the query that distinguishes objects.
     query: QueryRules,
+    /// Changes to the fields of requests to its servers.
+    pub(crate) request_rules: FieldRules,
     live: Arc<LiveDirectories>,
     /// Maximum length in bytes of a body whose length the origin does not announce.
     pub(crate) max_unannounced: u64,
@@ -86,6 +88,7 @@ impl HttpSite {
         token_cookie: Option<&str>,
         mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
         peers: Option<&Arc<Peers>>,
+        request_rules: &FieldRules,
         siblings: &[Arc<Self>],
     ) -> Arc<Self> {
         let settings = settings(origin);
@@ -105,6 +108,11 @@ impl HttpSite {
             // What a redirect leads to is another object than the redirect.
             name = format!("{name} redirects to {}", origin.redirect_hosts.join(" "));
         }
+        if !request_rules.is_empty() {
+            // What an origin is told can change its response. Of secrets the name counts: a new value is for the same bytes.
+            let digest = sha256(&[request_rules.written().as_bytes()]);
+            name = format!("{name} fields {}", hexadecimal(&digest[..16]));
+        }
         let of_sibling = siblings.iter().map(|sibling| &sibling.origin).find(|known| known.is_of(&settings));
         let same = of_sibling.or_else(|| known.find(|known| known.is_of(&settings))).cloned();
         let peers = peers.filter(|_| origin.peers);
@@ -116,6 +124,7 @@ impl HttpSite {
         };
         let sibling = siblings.iter().find(|sibling| sibling.name == name);
         Arc::new(Self {
+            request_rules: request_rules.clone(),
             live: sibling.map(|sibling| Arc::clone(&sibling.live)).unwrap_or_default(),
             next: sibling.map(|sibling| Arc::clone(&sibling.next)).unwrap_or_default(),
             loop_member,

@@ -1,5 +1,7 @@
 //! Which route of a site a request belongs to: the first that matches.
 
+use std::collections::HashMap;
+
 use penstock_config::{Condition, ConditionTest, RouteMatcher};
 use penstock_http::{Method, Request};
 
@@ -10,7 +12,7 @@ use crate::site::signed_urls::climbs;
 #[derive(Debug, Default)]
 pub(crate) struct RouteMatchers {
     matchers: Vec<RouteMatcher>,
-    /// Routes whose beginning tells more than their end.
+    /// Routes of which fewer begin alike than end alike.
     beginnings: PrefixTree,
     /// The others by their end, backwards.
     ends: PrefixTree,
@@ -23,9 +25,17 @@ pub(crate) struct AmbiguousPath;
 impl RouteMatchers {
     pub(crate) fn new(matchers: Vec<RouteMatcher>) -> Self {
         let (mut beginnings, mut ends) = (PrefixTree::default(), PrefixTree::default());
+        let mut alike = HashMap::new();
+        for matcher in &matchers {
+            *alike.entry((true, matcher.path.prefix())).or_insert(0) += 1;
+            *alike.entry((false, matcher.path.suffix())).or_insert(0) += 1;
+        }
         for (number, matcher) in matchers.iter().enumerate() {
             let (prefix, suffix) = (matcher.path.prefix(), matcher.path.suffix());
-            if suffix.len() > prefix.len() {
+            let begin_alike = alike.get(&(true, prefix));
+            let end_alike = alike.get(&(false, suffix));
+            let is_rarer = end_alike < begin_alike || end_alike == begin_alike && suffix.len() > prefix.len();
+            if !suffix.is_empty() && is_rarer {
                 ends.add(&suffix.bytes().rev().collect::<Vec<u8>>(), number);
             } else {
                 beginnings.add(prefix.as_bytes(), number);

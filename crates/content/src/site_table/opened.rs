@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use penstock_config::{
-    Canonical, DotFiles, EarlyRequests, FixedResponse, Forwarded, Hsts, Origin, Redirect, Rewrite,
-    SignedUrls, SiteCache, SiteSettings,
+    Canonical, DotFiles, EarlyRequests, ErrorPage, FieldRules, FixedResponse, Forwarded, Hsts, Origin,
+    Redirect, Rewrite, SignedUrls, SiteCache, SiteSettings,
 };
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
 
 use crate::peers::Peers;
-use crate::site::{Cors, HttpSite};
+use crate::site::{Cors, HttpSite, Maintenance};
 use crate::store::Store;
 
 /// A site, or one route of it, ready to serve. It has all settings: no stage asks which of them a route has of its own.
@@ -27,6 +27,10 @@ pub struct Site {
     pub(crate) canonical: Canonical,
     /// The path that the origin is asked for instead.
     pub(crate) rewrite: Option<Rewrite>,
+    /// Pages in place of those of this server.
+    pub(crate) error_pages: Vec<ErrorPage>,
+    /// The file whose existence answers requests with 503.
+    pub(crate) maintenance: Option<Arc<Maintenance>>,
     /// Methods that are forwarded to the origin.
     pub(crate) methods: Vec<String>,
     /// All methods, as in Allow.
@@ -45,6 +49,8 @@ pub struct Site {
     pub(crate) hsts: Option<String>,
     /// What pages of other origins may do.
     pub(crate) cors: Option<Cors>,
+    /// Changes to the fields of responses.
+    pub(crate) response_rules: FieldRules,
     /// Whether OPTIONS goes to the origin.
     forwards_options: bool,
 }
@@ -134,6 +140,8 @@ fn asks_origin_for_options(raw: &SiteSettings) -> bool {
 pub(super) struct Opened<'o> {
     /// Directories of the sites before a reload.
     pub(super) directories: Vec<Directory>,
+    /// Files of maintenance of this table, by path.
+    pub(super) maintenances: HashMap<PathBuf, Arc<Maintenance>>,
     /// Directories of this table, by path: routes seldom have others than their site.
     pub(super) by_path: HashMap<PathBuf, Directory>,
     /// Origins of the sites before a reload.
@@ -143,6 +151,11 @@ pub(super) struct Opened<'o> {
 }
 
 impl Opened<'_> {
+    fn maintenance(&mut self, path: &Path) -> Arc<Maintenance> {
+        let new = || Arc::new(Maintenance::new(path));
+        Arc::clone(self.maintenances.entry(path.to_owned()).or_insert_with(new))
+    }
+
     /// Opens what these settings name. `None` if the site is cached and there is no store. `siblings` are the origins of the
     /// site's other routes, to which this one is added.
     ///
@@ -167,7 +180,8 @@ impl Opened<'_> {
                 let token = raw.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
                 let token = token.filter(|_| http.uncached.is_none());
                 let known = self.origins.iter();
-                let site = HttpSite::new(http, &cache_of(raw), token, known, self.peers, siblings);
+                let rules = &raw.headers.request;
+                let site = HttpSite::new(http, &cache_of(raw), token, known, self.peers, rules, siblings);
                 siblings.push(Arc::clone(&site));
                 match (http.uncached, self.store) {
                     (Some(_), _) => SiteOrigin::Relayed(site),
@@ -189,6 +203,8 @@ impl Opened<'_> {
             route,
             canonical: raw.canonical.clone(),
             rewrite: raw.rewrite.clone(),
+            error_pages: raw.error_pages.clone(),
+            maintenance: raw.maintenance.as_ref().map(|path| self.maintenance(path)),
             forwards_options: asks_origin_for_options(raw),
             origin,
             allowed: [ALLOWED]
@@ -204,6 +220,7 @@ impl Opened<'_> {
             index: raw.index.clone(),
             hsts: raw.headers.hsts.as_ref().map(hsts_value),
             cors: raw.headers.cors.as_ref().map(Cors::new),
+            response_rules: raw.headers.response.clone(),
         }))
     }
 }

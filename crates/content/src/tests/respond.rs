@@ -241,7 +241,7 @@ fn the_cors_and_hsts_fields_of_an_origin_are_kept_unless_the_site_has_its_own() 
             assert_eq!(answer.field(names[0]), "*");
             assert_eq!(
                 answer.field(names[1]),
-                "Content-Length, Content-Range, Date, ETag, Age, Cache-Status"
+                "Content-Length, Content-Range, Date, ETag, Age, Cache-Status, CMSD-Static, CMSD-Dynamic"
             );
         }
     });

@@ -1,9 +1,13 @@
 //! Redirects, fixed responses, and listeners with rules.
 
-use penstock_config::HttpsPort;
+use std::time::Duration;
 
-use super::fixture::{Fixture, open_by, read, run};
+use penstock_config::HttpsPort;
+use penstock_origin::http::OriginError;
+
+use super::fixture::{Answer, Fixture, open_by, read, run, run_with_files};
 use super::routes::{naming, sites_of};
+use super::scripted::Reply;
 use crate::handle::Clients;
 use crate::response::Response;
 use crate::site_table::ListenerRules;
@@ -150,5 +154,120 @@ sites:
             let answer = read(&fixture.context, handled.response).await;
             assert_eq!(String::from_utf8(answer.body).unwrap(), body, "{listener} {host}");
         }
+    });
+}
+
+#[test]
+fn fields_of_responses_are_removed_set_and_added() {
+    let sites = sites_of(
+        "
+- origin: {http: [\"http://192.0.2.1\"]}
+  headers:
+    response: {remove: [X-Powered-By, ETag], set: {X-Cache: \"{cache_status}\", via: edge}, add: {Link: \"<{path}>\"}}
+  routes: [{path: /up/*, rewrite: \"/other/{rest}\"}, {path: /page, respond: {body: a}}]
+",
+    );
+    run(async {
+        let fixture = naming(&sites);
+        let fields = [
+            ("x-powered-by", "a"),
+            ("x-cache", "origin"),
+            ("link", "</b>"),
+            ("etag", "\"a\""),
+            ("cache-control", "max-age=9"),
+        ];
+        for (path, cache, link) in [
+            ("/x", "miss", "</b>, </x>"),
+            ("/x", "hit", "</b>, </x>"),
+            ("/up/x", "miss", "</b>, </up/x>"),
+            ("/page", "none", "</page>"),
+            ("/x%00", "none", "</x%00>"),
+        ] {
+            fixture.origin.reply(Reply::ok(&fields, b"bytes"));
+            let answer = fixture.get(&format!("GET {path}"), "").await;
+            let found = ["x-cache", "link", "x-powered-by", "etag", "via"].map(|name| answer.field(name));
+            assert_eq!(found, [cache, link, "", "", "edge"].map(str::to_owned), "{path}");
+        }
+    });
+}
+
+#[test]
+fn an_origin_gets_the_fields_of_its_route_and_shares_no_object_with_other_fields() {
+    let sites = sites_of(
+        "
+- origin: {http: [\"http://192.0.2.1\"]}
+  methods: [POST]
+  cache: {vary: [Accept-Language]}
+  routes:
+  - {path: /a/*, rewrite: \"/{rest}\", headers: {request: {set: {X-Key: one}, add: {X-More: a}, remove: [accept-language]}}}
+  - {path: /b/*, rewrite: \"/{rest}\", headers: {request: {set: {X-Key: two}}}}
+  - {path: /c/*, rewrite: \"/{rest}\", headers: {request: {set: {X-Key: one}, add: {X-More: a}, remove: [accept-language]}}}
+",
+    );
+    run(async {
+        let fixture = naming(&sites);
+        for (path, label, key, language) in [
+            ("/a/x", "miss", "one", ""),
+            ("/b/x", "miss", "two", "fr"),
+            ("/x", "miss", "", "fr"),
+            ("/c/x", "hit", "", ""),
+            ("/b/x", "hit", "", ""),
+        ] {
+            let before = fixture.origin.requests();
+            let answer = fixture.get(&format!("GET {path}"), "Accept-Language: fr\r\n").await;
+            assert_eq!((answer.summary().1, answer.body.as_slice()), (label, &b"1 /x"[..]), "{path}");
+            if let Some(asked) = fixture.origin.asked().get(before) {
+                assert_eq!((asked.field("x-key"), asked.field("accept-language")), (key, language), "{path}");
+                assert!(
+                    asked.fields.get("x-key").is_none_or(|value| value.is_sensitive()),
+                    "no log shows it"
+                );
+            }
+        }
+        fixture.get("POST /a/x", "X-Key: of the client\r\n").await;
+        let asked = fixture.origin.asked().pop().unwrap();
+        assert_eq!((asked.method.as_str(), asked.field("x-key")), ("POST", "one"));
+    });
+}
+
+#[test]
+fn pages_of_a_site_replace_those_of_this_server_and_no_others() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("down.html"), "<p>down").unwrap();
+    let path = directory.path().display();
+    let sites = sites_of(&format!(
+        "
+- origin: {{http: [\"http://192.0.2.1\"]}}
+  error_pages: [{{status: [502, 503, 404], file: {path}/down.html}}]
+  maintenance: {path}/maintenance
+  routes: [{{path: /open/*, maintenance: off}}]
+"
+    ));
+    run_with_files(async {
+        let fixture = Fixture::of_sites(&sites);
+        fixture.origin.handle(|asked| match &*asked.target {
+            "/gone" => Reply::new(404).bytes(b"of the origin"),
+            "/open/x" => Reply::ok(&[], b"open"),
+            _ => Reply::failure(OriginError::Unreachable),
+        });
+        let show = |answer: Answer| {
+            let length = format!("{:?}", answer.length);
+            (answer.status, answer.field("content-type"), String::from_utf8(answer.body).unwrap(), length)
+        };
+        let html = || "text/html; charset=utf-8".to_owned();
+        let down = |status, text: &str| (status, html(), text.to_owned(), "Known(7)".to_owned());
+        assert_eq!(show(fixture.get("GET /x", "").await), down(502, "<p>down"));
+        assert_eq!(show(fixture.get("HEAD /x", "").await), down(502, ""));
+        assert_eq!(fixture.get("GET /gone", "").await.body, b"of the origin");
+        std::fs::write(directory.path().join("maintenance"), "").unwrap();
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let answer = fixture.get("GET /gone", "").await;
+        assert_eq!(answer.field("retry-after"), "1");
+        assert_eq!(show(answer), down(503, "<p>down"));
+        assert_eq!(fixture.get("GET /open/x", "").await.body, b"open");
+        std::fs::remove_file(directory.path().join("maintenance")).unwrap();
+        assert_eq!(fixture.get("GET /gone", "").await.status, 503, "the next look is not due");
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(fixture.get("GET /gone", "").await.body, b"of the origin");
     });
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::signing::secret_of_file;
-use penstock_config::{HttpOrigin, SignedUrls, SigningKey, SiteCache, SiteSettings};
+use penstock_config::{FieldRules, HttpOrigin, SignedUrls, SigningKey, SiteCache, SiteSettings};
 use penstock_http::OriginUrl;
 use penstock_http::query::Counting;
 
@@ -316,7 +316,9 @@ fn bytes_that_came_in_the_clear_are_not_for_a_site_whose_origin_is_tls() {
     let name = |urls: &[&str]| {
         let targets = urls.iter().map(|url| (OriginUrl::parse(url).unwrap(), 1)).collect();
         let origin = HttpOrigin::new(targets);
-        HttpSite::new(&origin, &SiteCache::default(), None, [].into_iter(), None, &[]).name.clone()
+        HttpSite::new(&origin, &SiteCache::default(), None, [].into_iter(), None, &FieldRules::default(), &[])
+            .name
+            .clone()
     };
     let (clear, tls) = (name(&["http://origin/a"]), name(&["https://origin/a"]));
     assert_ne!(clear, tls);

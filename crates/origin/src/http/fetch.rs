@@ -113,7 +113,9 @@ impl Fetch {
 
     /// Removes fields that must reach no other server than the first.
     pub(super) fn remove_credentials(&mut self) {
-        for name in [header::AUTHORIZATION, header::COOKIE] {
+        let secret = self.fields.iter().filter(|(_, value)| value.is_sensitive());
+        let secret: Vec<HeaderName> = secret.map(|(name, _)| name.clone()).collect();
+        for name in secret.into_iter().chain([header::AUTHORIZATION, header::COOKIE]) {
             self.fields.remove(name);
         }
     }

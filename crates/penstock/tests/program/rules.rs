@@ -1,7 +1,10 @@
 //! Routes, redirects and other rules, with curl as the client.
 
-use penstock_testkit::origin::{Origin, answer, target};
-use penstock_testkit::{Server, Setup, Tool, memory_directory};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use penstock_testkit::origin::{Origin, answer, field, target};
+use penstock_testkit::{Server, Setup, Tool, memory_directory, until};
 
 /// What curl prints of each response, in this form.
 fn curl(server: &Server, form: &str, arguments: &[&str], url: &str) -> String {
@@ -58,4 +61,55 @@ fn curl_gets_each_route_from_its_origin_and_the_log_names_it() {
         assert_eq!(server.logged(path)["route"].as_str(), route, "{path}");
     }
     assert_eq!(origin.asked().len(), 2, "one for each object");
+}
+
+#[test]
+fn curl_sees_the_fields_that_rules_set_and_the_origin_its_secret() {
+    let origin = Origin::start(|head, _, stream| {
+        let key = field(head, "x-origin-key").unwrap_or("no key");
+        answer(stream, "200 OK", "Cache-Control: max-age=60\r\nX-Powered-By: a\r\n", key.as_bytes())
+    });
+    let memory = memory_directory();
+    let key = memory.path().join("origin.key");
+    fs::write(&key, "a secret of 16 bytes\n").unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let sites = format!(
+        "- origin: {{http: [\"{}\"]}}\n  headers:\n    \
+         response: {{remove: [X-Powered-By], set: {{X-Cache: \"{{cache_status}} {{client}}\"}}}}\n    \
+         request: {{set: {{X-Origin-Key: \"{{file.{}}}\"}}}}\n  \
+         cors: {{origins: [\"https://a.example\", \"https://b.example\"], credentials: true}}",
+        origin.url(),
+        key.display()
+    );
+    let cache = format!("cache: {{memory: {{directory: {}/tier, size: 64MiB}}}}", memory.path().display());
+    let server = Setup::new().sites(&sites).section(&cache).start();
+    let form = " %header{x-cache} [%header{x-powered-by}] %header{access-control-allow-origin}";
+    for (status, http) in [("miss", "--http2"), ("hit", "--http1.1")] {
+        let arguments = [http, "-H", "Origin: https://b.example"];
+        let text = curl(&server, form, &arguments, &server.url("/a"));
+        assert_eq!(text, format!("a secret of 16 bytes {status} 127.0.0.1 [] https://b.example"));
+    }
+    assert!(server.log().iter().all(|line| !line.contains("a secret")), "no line of the log shows it");
+}
+
+#[test]
+fn curl_gets_the_page_of_the_maintenance_while_its_file_exists() {
+    let directory = memory_directory();
+    let (file, page) = (directory.path().join("maintenance"), directory.path().join("down.html"));
+    fs::write(&page, "<p>back soon").unwrap();
+    let sites = format!(
+        "- origin: {{directory: root}}\n  maintenance: {}\n  error_pages: [{{status: [503], file: {}}}]",
+        file.display(),
+        page.display()
+    );
+    let server = Setup::new().sites(&sites).start();
+    server.write("a.txt", "bytes");
+    let get = || curl(&server, " %{http_code} %header{content-type}", &[], &server.url("/a.txt"));
+    let plain = "bytes 200 text/plain; charset=utf-8";
+    assert_eq!(get(), plain);
+    fs::write(&file, "").unwrap();
+    let down = "<p>back soon 503 text/html; charset=utf-8";
+    until("the page", || (get() == down).then_some(()));
+    fs::remove_file(&file).unwrap();
+    until("the file again", || (get() == plain).then_some(()));
 }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
 
 use penstock_cache::Describe;
-use penstock_config::{HttpOrigin, SiteCache};
+use penstock_config::{FieldRules, HttpOrigin, SiteCache};
 use penstock_http::{HeadWriter, OriginUrl};
 
 use penstock_http::caching::is_of_connection;
@@ -27,6 +27,7 @@ fn site() -> &'static Arc<HttpSite> {
             None,
             [].into_iter(),
             None,
+            &FieldRules::default(),
             &[],
         )
     })
