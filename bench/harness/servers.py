@@ -103,7 +103,7 @@ workers: 1
 affinity: true
 listeners:
   - address: 127.0.0.1:{port}
-    tls: {is_tls}
+    tls: {is_tls}{protocols}
 {tls}sites:
   - hosts: ["*"]
     origin: {origin}
@@ -292,9 +292,11 @@ class Penstock(Server):
             cache = f"cache:\n  slice: {scene.slice_bytes >> 10}KiB\n" + (
                 f"  memory: {{directory: {self.memory}/cache, size: {size >> 10}KiB}}\n"
             )
+        protocols = "\n    protocols: [h1, h2]" if scene.is_plain and scene.is_http2 else ""
         return PENSTOCK_CONF.format(
-            port=self.port, is_tls="false" if scene.is_plain else "true", tls=tls, origin=origin, cache=cache
-        )
+            port=self.port, is_tls="false" if scene.is_plain else "true", protocols=protocols,
+            tls=tls, origin=origin, cache=cache,
+        )  # fmt: skip
 
     def index_kib(self):
         """Without the slices, which are a mapped file on tmpfs."""

@@ -13,12 +13,13 @@ mod writer;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use penstock_config::limits;
 use penstock_metrics::LogCounters;
+use penstock_sys::lock::Unpoisoned;
 
 pub use queue::Sink;
 pub use record::Record;
@@ -105,7 +106,7 @@ impl<R: Record> AccessLog<R> {
 impl<R: Record> Drop for AccessLog<R> {
     fn drop(&mut self) {
         self.sink.signal(&self.sink.shared.stop);
-        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.get_mut().unpoisoned();
         match ended.recv_timeout(self.close_deadline) {
             Err(RecvTimeoutError::Timeout) => {
                 tracing::warn!("the access log is stuck in a write; its last records are lost");

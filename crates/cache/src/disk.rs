@@ -9,6 +9,7 @@ mod common;
 mod device;
 mod disks;
 mod format;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod index;
 mod inspect;
@@ -21,6 +22,7 @@ mod writer;
 
 pub(crate) use admission::is_promoted;
 pub use disks::Disks;
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) use fuzz::fuzz_segment;
 pub(crate) use index::Versions;
 pub(crate) use inspect::inspect;

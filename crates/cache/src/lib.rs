@@ -32,6 +32,7 @@ mod disk;
 mod draining;
 mod event;
 mod filling;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod index;
 pub mod inspect;
@@ -43,6 +44,7 @@ mod numbers;
 mod object;
 pub mod purge;
 mod s3_fifo;
+#[cfg(any(test, feature = "fuzz"))]
 mod scratch;
 mod slice_fill;
 mod tiers;
@@ -52,6 +54,7 @@ pub use describe::Describe;
 pub use disk::{DiskError, DiskLimits, Disks};
 pub use event::{Report, TierEvent};
 pub use filling::{FillError, Follower, Progress};
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::fuzz_cache_files;
 pub use index::{ClaimResult, Index, IndexEntry, ObjectClaim, Pending};

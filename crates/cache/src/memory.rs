@@ -13,6 +13,7 @@
 
 mod demand;
 mod files;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod holder;
 mod inspect;
@@ -30,6 +31,7 @@ mod space_watch;
 mod tier;
 
 pub use demand::Demand;
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) use fuzz::fuzz_records;
 pub(crate) use holder::{ExpectedBytes, Holder};
 pub(crate) use inspect::inspect;

@@ -8,12 +8,16 @@
 //! Times are in nanoseconds since 1970 and never go back: a purge is later than all before it, whatever the clock says.
 
 mod file;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod list;
 mod pattern;
+mod target;
 mod undelivered;
 
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) use fuzz::fuzz_purges;
 pub use list::{PurgeLimits, Purges};
-pub use pattern::{NotKept, Pattern, PurgeEffect, Scope, Subject};
+pub use pattern::{NotKept, Pattern, PurgeEffect, Subject};
+pub use target::{PurgeOrder, PurgeTarget};
 pub use undelivered::UndeliveredPurge;

@@ -23,6 +23,7 @@ pub use load::{Load, LoadLimits, first_below_bound};
 pub use popularity::Popularity;
 pub use ring::{BLOCK_BYTES, Key, Node, Ring, block_of};
 pub use roster::{Member, Roster};
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use srv::fuzz_srv_answer;
 pub use srv::{ServerRecord, SrvAnswer, UDP_ANSWER_BYTES, srv_answer, srv_query};

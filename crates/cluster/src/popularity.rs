@@ -1,7 +1,7 @@
 //! Which objects were asked for before, in bounded memory.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::ring::Key;
@@ -32,7 +32,7 @@ impl Popularity {
 
     /// Whether an object was noted.
     pub fn has(&self, key: &Key, now: Instant) -> bool {
-        let generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        let generations = self.lock();
         let age = now.saturating_duration_since(generations.since);
         let is_old = age >= 2 * self.lasts;
         !is_old && (generations.young.contains(key) || age < self.lasts && generations.old.contains(key))
@@ -40,7 +40,7 @@ impl Popularity {
 
     /// Notes that an object is asked for. Returns whether it was asked for before.
     pub fn note(&self, key: &Key, now: Instant) -> bool {
-        let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut generations = self.lock();
         let generations = &mut *generations;
         let age = now.saturating_duration_since(generations.since);
         if age >= self.lasts || generations.young.len() >= self.objects {
@@ -53,6 +53,11 @@ impl Popularity {
         }
         let known = generations.old.contains(key);
         !generations.young.insert(*key) || known
+    }
+
+    /// The data is complete at every moment, so a panic of another holder does no harm.
+    fn lock(&self) -> MutexGuard<'_, Generations> {
+        self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -156,6 +156,7 @@ fn read_name(bytes: &[u8], start: usize) -> Option<(String, usize)> {
 ///
 /// # Panics
 /// When that does not hold.
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub fn fuzz_srv_answer(input: &[u8]) {
     let query = srv_query(0x0102, "_penstock._tcp.example.com").expect("it is a name");

@@ -3,6 +3,20 @@
 use std::fmt::{self, Write};
 use std::path::PathBuf;
 
+/// A position in a file, counted from 1; zeros when there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The place of the file among those of the configuration; 0 is the one that was given with `-c`.
+    pub(crate) file: usize,
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+impl Position {
+    /// The position of something that the file lacks.
+    pub(crate) const NONE: Self = Self { file: 0, line: 0, column: 0 };
+}
+
 /// One fault, with its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {

@@ -66,7 +66,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, reader));
     let limits = bounds::limits(root.limits.as_ref(), reader);
     let admin = admin.map(|(admin, _)| admin);
-    let source = ConfigSource { file: reader.file.to_owned(), addresses, paths: reader.paths.take() };
+    let source = ConfigSource { files: reader.files.clone(), addresses, paths: reader.paths.take() };
     Config {
         workers,
         affinity,

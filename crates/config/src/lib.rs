@@ -22,25 +22,29 @@ mod raw;
 mod reference;
 mod section;
 pub mod signing;
+mod sources;
 mod syntax;
 pub mod template;
 mod units;
 mod users;
+mod variables;
 
 pub use fault::Fault;
 pub use forwarding::Forwarded;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Admin, Cache, Canonical, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls,
+    Admin, Balance, Cache, Canonical, CertificateDirectory, Cluster, ClusterNode, ClusterSource, ClusterTls,
     Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, DiskTier, DotFiles,
     EarlyData, EarlyRequests, ErrorPage, FieldRule, FieldRules, FixedResponse, Fleet, Headers, Health,
     HostPattern, Hsts, HttpOrigin, HttpsPort, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig,
-    Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginTimeouts, Redirect, RemoteKeyPlace, Rewrite,
-    Route, RouteMatcher, S3, SessionCache, Site, SiteCache, SiteSettings, SpreadBy, StorePlace, StoreUrl,
-    StrikePlace, Tickets, Tls, TokenAccess, Uncached,
+    Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Redirect, RemoteKeyPlace,
+    Rewrite, Route, RouteMatcher, S3, SessionCache, Site, SiteCache, SiteSettings, SpreadBy, StorePlace,
+    StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached,
 };
-pub use reference::{keyserver_reference, reference};
+pub use reference::{has_key, keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
 pub use units::time;
 pub use users::User;
+pub use variables::Environment;

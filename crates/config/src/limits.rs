@@ -336,6 +336,12 @@ pub const PEM_FILE_BYTES: u64 = MIB;
 /// A configuration file; a larger one is a mistake (a video, a log).
 pub const CONFIG_FILE_BYTES: u64 = 4 * MIB;
 
+/// Files that a configuration may include.
+pub const INCLUDED_FILES: usize = 1000;
+
+/// Bytes of all files that a configuration includes.
+pub const INCLUDED_BYTES: u64 = 16 * MIB;
+
 // --- Measuring the machine ---------------------------------------------------------------------------------
 
 /// Rounds of each measurement of what sealing costs, at the start; the best one counts.

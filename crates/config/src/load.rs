@@ -1,11 +1,8 @@
 //! Loads a configuration from a file, a text or a directory.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use penstock_tls::DefaultFor;
 use penstock_tls::certificate::Certificate;
@@ -15,18 +12,19 @@ use crate::fault::Fault;
 use crate::interpret::keyserver::keyserver;
 use crate::interpret::reader::{Reader, check_directory};
 use crate::interpret::{default_options, default_versions, interpret, worker_for_each_core};
-use crate::limits::CONFIG_FILE_BYTES;
 use crate::model::{
     Cache, Config, ConfigSource, ConfiguredCertificate, HostPattern, KeyserverConfig, Limits, Listener, Log,
     Origin, Site, SiteSettings, Tls,
 };
-use crate::syntax;
-use crate::units::Size;
+use crate::raw;
+use crate::section::Section;
+use crate::sources::{Includes, Sources, read};
+use crate::variables::Environment;
 
 impl Config {
     /// Reads a configuration file and the files that it names.
     ///
-    /// Relative paths in it start at its directory.
+    /// Relative paths start at the directory of the file that has them.
     ///
     /// # Errors
     /// Every fault in order of lines, then those without a line. A file that cannot be parsed is one fault.
@@ -40,15 +38,16 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn from_text(text: &str, path: &Path) -> Result<Self, Vec<Fault>> {
-        Self::from_text_at(text, path, SystemTime::now())
+        Self::from_text_in(text, path, &Environment::of_process())
     }
 
-    /// As [`Config::from_text`], at another time: certificates expire.
+    /// As [`Config::from_text`], for another machine, process or time.
     ///
     /// # Errors
     /// As [`Config::load`].
-    pub fn from_text_at(text: &str, path: &Path, now: SystemTime) -> Result<Self, Vec<Fault>> {
-        let (mut config, warnings) = parse(text, path, now, interpret)?;
+    pub fn from_text_in(text: &str, path: &Path, environment: &Environment<'_>) -> Result<Self, Vec<Fault>> {
+        let includes: Includes<_> = |root: &raw::Root| root.include.as_ref();
+        let (mut config, warnings) = parse(text, path, includes, environment, interpret)?;
         config.warnings = warnings;
         Ok(config)
     }
@@ -108,7 +107,7 @@ impl Config {
             limits: Limits::default(),
             warnings: Vec::new(),
             source: ConfigSource {
-                file: PathBuf::from("--listen"),
+                files: vec![PathBuf::from("--listen")],
                 addresses: Vec::new(),
                 paths: Vec::new(),
             },
@@ -123,7 +122,7 @@ impl KeyserverConfig {
     /// As [`Config::load`].
     pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
         let text = read(path).map_err(|(what, instead)| vec![unplaced(path, what, instead)])?;
-        let (config, warnings) = parse(&text, path, SystemTime::now(), keyserver)?;
+        let (config, warnings) = parse(&text, path, |_| None, &Environment::of_process(), keyserver)?;
         // Without a fault there is a configuration.
         let mut config = config.ok_or_else(|| vec![unplaced(path, "it cannot be used".to_owned(), "")])?;
         config.warnings = warnings;
@@ -131,43 +130,43 @@ impl KeyserverConfig {
     }
 }
 
-/// Parses and interprets a file. Returns its warnings as well.
-fn parse<R: DeserializeOwned, T>(
+/// Parses and interprets a file and those that it includes. Returns its warnings as well.
+fn parse<R: DeserializeOwned + Section, T>(
     text: &str,
     path: &Path,
-    now: SystemTime,
+    includes: Includes<R>,
+    environment: &Environment<'_>,
     interpret: impl FnOnce(&R, &mut Reader<'_>) -> T,
 ) -> Result<(T, Vec<Fault>), Vec<Fault>> {
-    let root: R = serde_saphyr::from_str(text).map_err(|error| vec![syntax::fault(&error, path, text)])?;
-    let mut reader = Reader::new(path, now);
-    let interpreted = interpret(&root, &mut reader);
-    if !reader.faults.is_empty() {
-        // Missing keys come last: a misspelt key before them may be the reason.
-        reader.faults.sort_by_key(|fault| (fault.line == 0, fault.line, fault.column));
-        return Err(reader.faults);
-    }
-    reader.warnings.sort_by_key(|warning| (warning.line, warning.column));
-    Ok((interpreted, reader.warnings))
+    let sources = Sources::read(text, path, includes, environment)?;
+    let mut reader = Reader::new(sources.files, &environment.host_name, environment.now);
+    let interpreted = interpret(&sources.root, &mut reader);
+    let warnings = reader.finish(&sources.expansion)?;
+    Ok((interpreted, warnings))
 }
 
 /// The body of the fuzz target `config`: no text may panic, and faults must be printable in one line.
 ///
 /// # Panics
 /// When it is not.
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub fn fuzz_config(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     let lines = text.split(['\n', '\r']).count();
-    let (faults, right) =
-        match Config::from_text_at(text, Path::new("/nowhere/fuzz.yaml"), SystemTime::UNIX_EPOCH) {
-            Ok(config) => {
-                assert!(!config.listeners.is_empty() && !config.sites.is_empty());
-                assert!(config.sites.iter().all(|site| !site.hosts.is_empty()));
-                assert!(config.limits.target_bytes < config.limits.head_bytes);
-                (config.warnings, true)
-            }
-            Err(faults) => (faults, false),
-        };
+    let (faults, right) = match Config::from_text_in(
+        text,
+        Path::new("/nowhere/fuzz.yaml"),
+        &Environment::at(SystemTime::UNIX_EPOCH),
+    ) {
+        Ok(config) => {
+            assert!(!config.listeners.is_empty() && !config.sites.is_empty());
+            assert!(config.sites.iter().all(|site| !site.hosts.is_empty()));
+            assert!(config.limits.target_bytes < config.limits.head_bytes);
+            (config.warnings, true)
+        }
+        Err(faults) => (faults, false),
+    };
     assert!(right || !faults.is_empty(), "refused without a reason");
     for fault in faults {
         let shown = fault.to_string();
@@ -175,30 +174,6 @@ pub fn fuzz_config(input: &[u8]) {
         assert!(fault.line <= lines, "{shown:?} lies behind the end, {lines}");
         assert!(!fault.what.is_empty());
     }
-}
-
-fn read(path: &Path) -> Result<String, (String, &'static str)> {
-    let unreadable = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            ("this file does not exist".to_owned(), "write the path of a configuration file after -c")
-        }
-        io::ErrorKind::IsADirectory => {
-            ("this is a directory".to_owned(), "write the path of a configuration file after -c")
-        }
-        io::ErrorKind::PermissionDenied => {
-            ("this file may not be read by this user".to_owned(), "give the user the permission to read it")
-        }
-        _ => (format!("this file cannot be read ({error})"), ""),
-    };
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
-    file.take(CONFIG_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > CONFIG_FILE_BYTES {
-        let what = format!("this file is larger than {}", Size(CONFIG_FILE_BYTES));
-        return Err((what, "write the path of a configuration file after -c"));
-    }
-    String::from_utf8(bytes)
-        .map_err(|_| ("this file is not text in UTF-8".to_owned(), "save it in that encoding"))
 }
 
 fn unplaced(file: &Path, what: String, instead: &str) -> Fault {

@@ -29,7 +29,9 @@ pub use self::fleet::{Fleet, StorePlace, StoreUrl};
 pub use self::keys::{KeyserverAccess, RemoteKeyPlace, TokenAccess};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};
 pub use self::limits::Limits;
-pub use self::origin::{Health, HttpOrigin, Origin, OriginTimeouts, S3, SpreadBy, Uncached};
+pub use self::origin::{
+    Balance, Health, HttpOrigin, Origin, OriginServer, OriginTimeouts, S3, SpreadBy, Uncached,
+};
 pub use self::route::{
     Canonical, Condition, ConditionTest, ErrorPage, FixedResponse, HttpsPort, Redirect, Rewrite, RouteMatcher,
 };
@@ -74,7 +76,7 @@ pub struct Config {
     pub limits: Limits,
     /// Probable mistakes that do not keep the server from starting, such as an expired certificate.
     pub warnings: Vec<Fault>,
-    /// The file and the positions in it.
+    /// The files and the positions in them.
     pub(crate) source: ConfigSource,
 }
 
@@ -89,8 +91,7 @@ impl Config {
                 let error = found.files.load().err()?;
                 let what = format!("directory: {}: {error}", found.files.chain.display());
                 let instead = "it is left out until the fault is mended".to_owned();
-                let Position { line, column } = directory.position;
-                Some(Fault { file: self.source.file.clone(), line, column, what, instead })
+                Some(Fault { instead, ..self.source.fault(directory.position, what) })
             })
         });
         wrong.collect()
@@ -121,7 +122,7 @@ impl Config {
         let own: Vec<_> = own.chain(self.cache.disks.iter().map(|disk| &disk.directory)).collect();
         let state = self.fleet.as_ref().and_then(|fleet| fleet.state.as_ref());
         let named = self.source.paths.iter().filter(move |path| !own.contains(path) && Some(*path) != state);
-        named.chain([&self.source.file]).map(PathBuf::as_path)
+        named.chain(&self.source.files).map(PathBuf::as_path)
     }
 
     /// A fault that was found when the server started. It has the line of `address`, or none without one.
@@ -129,20 +130,26 @@ impl Config {
     pub fn fault_at(&self, address: Option<SocketAddr>, what: String) -> Fault {
         let position = self.source.addresses.iter().find(|(known, _)| Some(*known) == address);
         let position = position.map_or(Position::NONE, |(_, position)| *position);
-        let file = self.source.file.clone();
-        Fault { file, line: position.line, column: position.column, what, instead: String::new() }
+        self.source.fault(position, what)
     }
 }
 
-/// The file of a configuration and positions in it.
+/// The files of a configuration and positions in them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConfigSource {
-    /// The file, or the option of the command line.
-    pub(crate) file: PathBuf,
+    /// The file given with `-c`, or the option of the command line; then the included files.
+    pub(crate) files: Vec<PathBuf>,
     /// Every address to listen on, the admin listener's included.
     pub(crate) addresses: Vec<(SocketAddr, Position)>,
     /// Files and directories that it names to be read.
     pub(crate) paths: Vec<PathBuf>,
+}
+
+impl ConfigSource {
+    fn fault(&self, position: Position, what: String) -> Fault {
+        let file = self.files.get(position.file).cloned().unwrap_or_default();
+        Fault { file, line: position.line, column: position.column, what, instead: String::new() }
+    }
 }
 
 /// One address that clients connect to.

@@ -18,6 +18,8 @@ use crate::section::{Pairs, Sections, Text, Texts, WordOr, section};
 section! {
     /// The whole file.
     Root {
+        /// Further files: paths, or patterns such as `conf.d/*.yaml` whose files are read in the order of their names. See [one configuration for many edges](operations.md#one-configuration-for-many-edges).
+        include: Texts, "list of files and patterns", "[]";
         /// Worker threads; `auto` is one for each core this process may use.
         workers: Text, "number or `auto`", "auto";
         /// Pin worker i to the i-th core this process may use. Not done if a CPU quota leaves it the time of fewer cores.

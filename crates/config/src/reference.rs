@@ -12,7 +12,8 @@ what to write instead. SIGHUP makes a running server read it again; if it is wro
 - A key that is not in these tables is an error, never ignored.
 - **Sizes** are whole numbers with `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024) or `KB`, `MB`, `GB`, `TB` (powers of
   1000), or plain bytes. **Times** are whole numbers with `ms`, `s`, `m`, `h` or `d`.
-- Relative paths start at the directory of the configuration file.
+- Relative paths start at the directory of the file that has them. A configuration may have several files, and variables in
+  values; see [one configuration for many edges](operations.md#one-configuration-for-many-edges).
 - Write `\"*\"` and `\"*.example.com\"` in quotes: a bare `*` means something else in YAML.
 
 `docs/penstock.yaml` is a sample with comments. The smallest useful configuration:
@@ -32,6 +33,22 @@ pub fn reference() -> String {
     );
     describe("", false, raw::Root::KEYS, &mut text, &mut Vec::new());
     text
+}
+
+/// Whether a configuration can have a key, by its path: `sites.cache.default_ttl`.
+#[must_use]
+pub fn has_key(path: &str) -> bool {
+    let mut keys = raw::Root::KEYS;
+    let mut names = path.split('.').peekable();
+    while let Some(name) = names.next() {
+        let Some(key) = keys.iter().find(|key| key.name == name) else { return false };
+        match key.inside {
+            _ if names.peek().is_none() => return true,
+            Inside::Section(inside) | Inside::List(inside) => keys = inside,
+            Inside::Value => return false,
+        }
+    }
+    false
 }
 
 const KEYSERVER_INTRODUCTION: &str = "\
@@ -116,6 +133,20 @@ mod tests {
         }
         let committed = fs::read_to_string(&path).unwrap_or_default();
         assert!(committed == wanted, "docs/{name} does not show the table of keys; run: {COMMAND}");
+    }
+
+    #[test]
+    fn keys_are_known_by_their_paths() {
+        for (path, known) in [
+            ("workers", true),
+            ("sites.origin.http.weight", true),
+            ("sites.cache", true),
+            ("sites.nonsense", false),
+            ("workers.more", false),
+            ("", false),
+        ] {
+            assert_eq!(has_key(path), known, "{path}");
+        }
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! Describes a section of the raw form once, for parsing, searching and documentation.
 //!
 //! Parsing does not stop at an unknown key. [`Shape::unknown_keys`] collects them from all sections, so that none is
-//! ignored.
+//! ignored. A configuration in several files is parsed file by file: [`Shape::settle`] marks each value with its file and
+//! expands variables, then [`Shape::merge`] adds the keys of one file to those of another.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::value::MapAccessDeserializer;
+use serde::de::value::{MapAccessDeserializer, MapDeserializer};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_saphyr::Spanned;
+use serde_saphyr::{Location, Spanned};
+
+pub(crate) use crate::fault::Position;
+use crate::variables::Expansion;
 
 /// A single value with its position.
 pub(crate) type Text = Spanned<String>;
@@ -26,7 +30,19 @@ pub(crate) type Entries<S> = Spanned<Vec<Spanned<WordOr<S>>>>;
 #[derive(Debug, Default)]
 pub(crate) struct Pairs(pub(crate) Vec<(Text, Text)>);
 
-impl Shape for Spanned<Pairs> {}
+impl Shape for Spanned<Pairs> {
+    fn settle(&mut self, expansion: &mut Expansion<'_>) {
+        set_file(self, expansion.file);
+        for (name, value) in &mut self.value.0 {
+            set_file(name, expansion.file);
+            value.settle(expansion);
+        }
+    }
+
+    fn merge(&mut self, other: Self, key: &'static str, twice: &mut Vec<Twice>) {
+        twice.push(Twice::of(key, self, &other));
+    }
+}
 
 impl<'de> Deserialize<'de> for Pairs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -52,22 +68,23 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-/// A position in the file, counted from 1; zeros when there is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Position {
-    pub(crate) line: usize,
-    pub(crate) column: usize,
-}
-
-impl Position {
-    /// The position of something that the file lacks.
-    pub(crate) const NONE: Self = Self { line: 0, column: 0 };
-}
-
-impl From<serde_saphyr::Location> for Position {
-    fn from(location: serde_saphyr::Location) -> Self {
+impl From<Location> for Position {
+    fn from(location: Location) -> Self {
         let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-        Self { line: number(location.line()), column: number(location.column()) }
+        let file = usize::try_from(location.source_id()).unwrap_or(usize::MAX);
+        Self { file, line: number(location.line()), column: number(location.column()) }
+    }
+}
+
+/// Marks a value with the number of its file: the parser knows one text only.
+pub(crate) fn set_file<T>(value: &mut Spanned<T>, file: u32) {
+    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let here = value.referenced;
+    let fields =
+        [("line", number(here.line())), ("column", number(here.column())), ("source_id", file)].into_iter();
+    // A location has no public constructor, but the fields of one can be read from a map.
+    if let Ok(marked) = Location::deserialize(MapDeserializer::<_, serde::de::value::Error>::new(fields)) {
+        value.referenced = marked;
     }
 }
 
@@ -114,28 +131,62 @@ pub(crate) trait Shape: Sized {
     /// For the reference.
     const INSIDE: Inside = Inside::Value;
 
-    /// The value, given the position of its key.
-    fn beside(self, _key: Position) -> Self {
-        self
-    }
-
-    /// The value of a key without a value; `None` if that means the default.
-    fn when_empty(_key: Position) -> Option<Self> {
-        None
-    }
-
     /// Adds the unknown keys of this value.
     fn unknown_keys(&self, _found: &mut Vec<UnknownKey>) {}
+
+    /// Marks this value and those in it with their file, and expands variables in single values.
+    fn settle(&mut self, expansion: &mut Expansion<'_>);
+
+    /// Adds the value that another file has for the same key. A key that cannot have two values is added to `twice`.
+    fn merge(&mut self, other: Self, key: &'static str, twice: &mut Vec<Twice>);
 }
 
-impl Shape for Text {}
-impl Shape for Texts {}
+/// A key that two files have.
+#[derive(Debug)]
+pub(crate) struct Twice {
+    pub(crate) key: &'static str,
+    pub(crate) first: Position,
+    pub(crate) second: Position,
+}
+
+impl Twice {
+    fn of<T>(key: &'static str, first: &Spanned<T>, second: &Spanned<T>) -> Self {
+        Self { key, first: position(first), second: position(second) }
+    }
+}
+
+impl Shape for Text {
+    fn settle(&mut self, expansion: &mut Expansion<'_>) {
+        set_file(self, expansion.file);
+        let here = position(self);
+        expansion.expand(&mut self.value, here);
+    }
+
+    fn merge(&mut self, other: Self, key: &'static str, twice: &mut Vec<Twice>) {
+        twice.push(Twice::of(key, self, &other));
+    }
+}
+
+impl Shape for Texts {
+    fn settle(&mut self, expansion: &mut Expansion<'_>) {
+        set_file(self, expansion.file);
+        self.value.iter_mut().for_each(|text| text.settle(expansion));
+    }
+
+    fn merge(&mut self, other: Self, key: &'static str, twice: &mut Vec<Twice>) {
+        twice.push(Twice::of(key, self, &other));
+    }
+}
 
 /// A section of keys. Implemented by [`section!`].
 pub(crate) trait Section: Sized {
     const KEYS: &'static [Key];
 
     fn unknown_keys_within(&self, found: &mut Vec<UnknownKey>);
+
+    fn settle_within(&mut self, expansion: &mut Expansion<'_>);
+
+    fn merge_within(&mut self, other: Self, twice: &mut Vec<Twice>);
 
     /// Reads the value of `key` from `map`. False if it is no key of this section: its value is still to be read.
     fn take<'de, A: MapAccess<'de>>(&mut self, key: &Text, map: &mut A) -> Result<bool, A::Error>;
@@ -165,6 +216,15 @@ impl<S: Section> Shape for Spanned<S> {
     fn unknown_keys(&self, found: &mut Vec<UnknownKey>) {
         self.value.unknown_keys_within(found);
     }
+
+    fn settle(&mut self, expansion: &mut Expansion<'_>) {
+        set_file(self, expansion.file);
+        self.value.settle_within(expansion);
+    }
+
+    fn merge(&mut self, other: Self, _key: &'static str, twice: &mut Vec<Twice>) {
+        self.value.merge_within(other.value, twice);
+    }
 }
 
 impl<S: Section> Shape for Sections<S> {
@@ -175,6 +235,15 @@ impl<S: Section> Shape for Sections<S> {
             section.value.unknown_keys_within(found);
         }
     }
+
+    fn settle(&mut self, expansion: &mut Expansion<'_>) {
+        set_file(self, expansion.file);
+        self.value.iter_mut().for_each(|section| section.settle(expansion));
+    }
+
+    fn merge(&mut self, other: Self, _key: &'static str, _twice: &mut Vec<Twice>) {
+        self.value.extend(other.value);
+    }
 }
 
 impl<S: Section> Shape for Entries<S> {
@@ -184,6 +253,15 @@ impl<S: Section> Shape for Entries<S> {
         for entry in &self.value {
             entry.unknown_keys(found);
         }
+    }
+
+    fn settle(&mut self, expansion: &mut Expansion<'_>) {
+        set_file(self, expansion.file);
+        self.value.iter_mut().for_each(|entry| entry.settle(expansion));
+    }
+
+    fn merge(&mut self, other: Self, _key: &'static str, _twice: &mut Vec<Twice>) {
+        self.value.extend(other.value);
     }
 }
 
@@ -201,6 +279,19 @@ impl<S: Section> Shape for Spanned<WordOr<S>> {
         if let WordOr::Section(section) = &self.value {
             section.unknown_keys_within(found);
         }
+    }
+
+    fn settle(&mut self, expansion: &mut Expansion<'_>) {
+        set_file(self, expansion.file);
+        let here = position(self);
+        match &mut self.value {
+            WordOr::Word(word) => expansion.expand(word, here),
+            WordOr::Section(section) => section.settle_within(expansion),
+        }
+    }
+
+    fn merge(&mut self, other: Self, key: &'static str, twice: &mut Vec<Twice>) {
+        twice.push(Twice::of(key, self, &other));
     }
 }
 
@@ -241,6 +332,20 @@ impl<'de, S: Deserialize<'de>> Deserialize<'de> for WordOr<S> {
         }
 
         deserializer.deserialize_any(EitherVisitor(PhantomData))
+    }
+}
+
+/// Adds the value that another file has for a key.
+pub(crate) fn merge_key<S: Shape>(
+    own: &mut Option<S>,
+    other: Option<S>,
+    key: &'static str,
+    twice: &mut Vec<Twice>,
+) {
+    match (own, other) {
+        (Some(value), Some(other)) => value.merge(other, key, twice),
+        (own @ None, other) => *own = other,
+        (Some(_), None) => {}
     }
 }
 
@@ -327,27 +432,42 @@ macro_rules! section {
                 } )* )?
             }
 
+            fn settle_within(&mut self, expansion: &mut $crate::variables::Expansion<'_>) {
+                self.unknown.iter_mut().for_each(|key| $crate::section::set_file(key, expansion.file));
+                $( if let Some(value) = &mut self.$key {
+                    $crate::section::Shape::settle(value, expansion);
+                } )+
+                $( $crate::section::Section::settle_within(&mut self.$rest, expansion);
+                $( if let Some(value) = &mut self.$more {
+                    $crate::section::Shape::settle(value, expansion);
+                } )* )?
+            }
+
+            fn merge_within(&mut self, other: Self, twice: &mut Vec<$crate::section::Twice>) {
+                self.unknown.extend(other.unknown);
+                $( $crate::section::merge_key(
+                    &mut self.$key,
+                    other.$key,
+                    $crate::section::key_name!($key $($written)?),
+                    twice,
+                ); )+
+                $( $crate::section::Section::merge_within(&mut self.$rest, other.$rest, twice);
+                $( $crate::section::merge_key(
+                    &mut self.$more,
+                    other.$more,
+                    $crate::section::key_name!($more $($more_written)?),
+                    twice,
+                ); )* )?
+            }
+
             fn take<'de, A: serde::de::MapAccess<'de>>(
                 &mut self,
                 key: &$crate::section::Text,
                 map: &mut A,
             ) -> Result<bool, A::Error> {
-                let position = $crate::section::position(key);
                 match key.value.as_str() {
-                    $( $crate::section::key_name!($key $($written)?) => {
-                        let value: Option<$shape> = map.next_value()?;
-                        self.$key = match value {
-                            Some(value) => Some($crate::section::Shape::beside(value, position)),
-                            None => <$shape as $crate::section::Shape>::when_empty(position),
-                        };
-                    } )+
-                    $( $( $crate::section::key_name!($more $($more_written)?) => {
-                        let value: Option<$more_shape> = map.next_value()?;
-                        self.$more = match value {
-                            Some(value) => Some($crate::section::Shape::beside(value, position)),
-                            None => <$more_shape as $crate::section::Shape>::when_empty(position),
-                        };
-                    } )* )?
+                    $( $crate::section::key_name!($key $($written)?) => self.$key = map.next_value()?, )+
+                    $( $( $crate::section::key_name!($more $($more_written)?) => self.$more = map.next_value()?, )* )?
                     _ => {
                         $( if $crate::section::Section::take(&mut self.$rest, key, map)? {
                             return Ok(true);

@@ -18,6 +18,10 @@ pub(crate) fn fault(error: &Error, file: &Path, text: &str) -> Fault {
         Some(word) if may_be_star => {
             (format!("`{word}` has a meaning of its own in YAML"), format!("write it in quotes: \"{word}\""))
         }
+        _ if line_at(text, position).is_some_and(has_bare_variable) => {
+            let what = "a variable inside [ ] or { } has to be quoted".to_owned();
+            (what, "write \"${NAME}\"".to_owned())
+        }
         _ => {
             let (what, instead) = describe(error);
             match key_of(text, position).filter(|_| what.ends_with(" here")) {
@@ -108,9 +112,30 @@ fn line_start(text: &str, number: usize) -> usize {
     text.split_inclusive('\n').take(number).map(str::len).sum()
 }
 
+fn line_at(text: &str, position: Position) -> Option<&str> {
+    text.lines().nth(position.line.checked_sub(1)?)
+}
+
+/// Whether a line has `${` behind a bracket or brace without quotes around it: YAML takes the brace for one of its own.
+fn has_bare_variable(line: &str) -> bool {
+    let mut quote = None;
+    let mut is_inside = false;
+    line.char_indices().any(|(at, character)| {
+        match (character, quote) {
+            (_, Some(open)) if character == open => quote = None,
+            ('"' | '\'', None) => quote = Some(character),
+            ('[' | '{', None) if !line[..at].ends_with('$') => is_inside = true,
+            ('#', None) if at == 0 || line[..at].ends_with(' ') => quote = Some('\n'),
+            ('$', None) => return is_inside && line[at..].starts_with("${"),
+            _ => {}
+        }
+        false
+    })
+}
+
 /// The word at `position` if it begins with `*`: an alias in YAML, almost always meant as a wildcard.
 fn starred_word(text: &str, position: Position) -> Option<&str> {
-    let line = text.lines().nth(position.line.checked_sub(1)?)?;
+    let line = line_at(text, position)?;
     let (start, _) = line.char_indices().nth(position.column.checked_sub(1)?)?;
     let rest = &line[start..];
     let end = rest.find([' ', '\t', ',', ']', '}', '#', '"']).unwrap_or(rest.len());

@@ -1,5 +1,7 @@
 //! The interface between the console and the program.
 
+use penstock_cache::purge::PurgeOrder;
+
 /// The program behind the console. The console's thread calls it once for each request.
 pub trait Backend: Send + Sync + 'static {
     /// All metrics in the Prometheus text format, version 0.0.4.
@@ -20,40 +22,17 @@ pub trait Backend: Send + Sync + 'static {
     /// The fault of the mode and its remedy.
     fn set_chacha20(&self, mode: &str) -> Result<serde_json::Value, String>;
 
-    /// Purges cached objects, for good. Runs on a thread of its own, since it waits for a disk.
+    /// Purges cached objects, for good. If `confirm` is set it waits until the other edges of the fleet have applied the
+    /// purge. Runs on a thread of its own, since it waits for a disk.
     ///
     /// # Errors
     /// See [`PurgeError`].
-    fn purge(&self, purge: &Purge) -> Result<serde_json::Value, PurgeError>;
+    fn purge(&self, order: &PurgeOrder, confirm: bool) -> Result<serde_json::Value, PurgeError>;
 
     /// Whether this DNS name is one of the listener's own, in lowercase letters and without a port.
     ///
     /// `localhost` and IP addresses need no such permission.
     fn is_own_name(&self, name: &str) -> bool;
-}
-
-/// A purge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Purge {
-    /// Which objects.
-    pub target: PurgeTarget,
-    /// Whether they only become stale.
-    pub soft: bool,
-    /// Whether to wait until the other edges of the fleet have applied it.
-    pub confirm: bool,
-}
-
-/// Which objects to purge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PurgeTarget {
-    /// One URL, or one path on every site.
-    Url(String),
-    /// All URLs that begin with this text.
-    Prefix(String),
-    /// All objects with this tag.
-    Tag(String),
-    /// The whole cache.
-    Everything,
 }
 
 /// Why a purge did not happen, or not for good.

@@ -1,7 +1,7 @@
 //! The admin listener: metrics, health, status, one switch and purging, over plain HTTP/1.1.
 //!
-//! A thread of its own serves it, so that no worker waits for a scrape. The crate imports none of the others: what it
-//! shows comes from a [`Backend`]. There is no TLS and no password; bind it to loopback.
+//! A thread of its own serves it, so that no worker waits for a scrape. The crate imports the order of a purge
+//! alone: what it shows comes from a [`Backend`]. There is no TLS and no password; bind it to loopback.
 //!
 //! ```no_run
 //! # fn run(backend: std::sync::Arc<dyn penstock_console::Backend>, limits: penstock_console::ConsoleLimits)
@@ -23,6 +23,6 @@ mod response;
 mod routes;
 mod server;
 
-pub use backend::{Backend, Purge, PurgeError, PurgeTarget, Readiness};
+pub use backend::{Backend, PurgeError, Readiness};
 pub use connections::ConsoleLimits;
 pub use server::Console;

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use hyper::{Method, Request, Response, StatusCode};
+use penstock_cache::purge::{PurgeOrder, PurgeTarget};
 use serde_json::json;
 
-use crate::backend::{Backend, Purge, PurgeError, PurgeTarget};
+use crate::backend::{Backend, PurgeError};
 use crate::guard::refuse_web_page;
 use crate::response::{json, method_not_allowed, plain};
 
@@ -22,7 +23,7 @@ pub(crate) async fn by_query<B>(request: &Request<B>, backend: Arc<dyn Backend>)
         return method_not_allowed("POST", "only POST\n");
     }
     match parse(request.uri().query().unwrap_or_default()) {
-        Some(purge) => carry_out(request, backend, purge).await,
+        Some((order, confirm)) => carry_out(request, backend, order, confirm).await,
         None => plain(StatusCode::BAD_REQUEST, HOW),
     }
 }
@@ -37,11 +38,11 @@ pub(crate) async fn by_method<B>(request: &Request<B>, backend: Arc<dyn Backend>
     };
     let soft = field("soft-purge").is_some_and(|value| value != "0");
     let target = PurgeTarget::Url(format!("http://{host}{target}"));
-    carry_out(request, backend, Purge { target, soft, confirm: false }).await
+    carry_out(request, backend, PurgeOrder { target, soft }, false).await
 }
 
-/// Reads the query; `None` unless it names exactly one target.
-fn parse(query: &str) -> Option<Purge> {
+/// Reads the query: the order, and whether to wait for the other edges of the fleet. `None` unless it names exactly one target.
+fn parse(query: &str) -> Option<(PurgeOrder, bool)> {
     let (mut target, mut soft, mut confirm) = (None, false, false);
     for parameter in query.split('&').filter(|one| !one.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
@@ -54,27 +55,28 @@ fn parse(query: &str) -> Option<Purge> {
             confirm = value != "0";
             continue;
         }
-        let named = match name {
-            "everything" => PurgeTarget::Everything,
-            _ if value.is_empty() => return None,
-            "url" => PurgeTarget::Url(value.into_owned()),
-            "prefix" => PurgeTarget::Prefix(value.into_owned()),
-            "tag" => PurgeTarget::Tag(value.into_owned()),
-            _ => return None,
-        };
+        let named = PurgeTarget::new(name, value.into_owned())?;
+        if named != PurgeTarget::Everything && named.text().is_empty() {
+            return None;
+        }
         if target.replace(named).is_some() {
             return None;
         }
     }
-    target.map(|target| Purge { target, soft, confirm })
+    target.map(|target| (PurgeOrder { target, soft }, confirm))
 }
 
-async fn carry_out<B>(request: &Request<B>, backend: Arc<dyn Backend>, purge: Purge) -> Response<String> {
+async fn carry_out<B>(
+    request: &Request<B>,
+    backend: Arc<dyn Backend>,
+    order: PurgeOrder,
+    confirm: bool,
+) -> Response<String> {
     if let Some(refusal) = refuse_web_page(request) {
         return refusal;
     }
     // A purge waits for a disk; health checks do not wait with it.
-    let purged = tokio::task::spawn_blocking(move || backend.purge(&purge)).await;
+    let purged = tokio::task::spawn_blocking(move || backend.purge(&order, confirm)).await;
     match purged {
         Ok(Ok(result)) => json(StatusCode::OK, &result),
         Ok(Err(PurgeError::Wrong(what))) => json(StatusCode::BAD_REQUEST, &json!({"error": what})),
@@ -110,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_query_names_one_target() {
-        let purge = |target, soft, confirm| Some(Purge { target, soft, confirm });
+        let purge = |target, soft, confirm| Some((PurgeOrder { target, soft }, confirm));
         let url = |value: &str| PurgeTarget::Url(value.to_owned());
         assert_eq!(parse("url=/a%26b"), purge(url("/a&b"), false, false));
         assert_eq!(parse("soft=1&url=/a"), purge(url("/a"), true, false));

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use penstock_console::{Backend, Console, ConsoleLimits, Purge, PurgeError, PurgeTarget, Readiness};
+use penstock_cache::purge::PurgeOrder;
+use penstock_console::{Backend, Console, ConsoleLimits, PurgeError, Readiness};
 use serde_json::{Value, json};
 
 /// Something to show.
@@ -49,14 +50,8 @@ impl Backend for Program {
         Ok(self.chacha20())
     }
 
-    fn purge(&self, purge: &Purge) -> Result<Value, PurgeError> {
-        let (kind, value) = match &purge.target {
-            PurgeTarget::Url(value) => ("url", value.as_str()),
-            PurgeTarget::Prefix(value) => ("prefix", value.as_str()),
-            PurgeTarget::Tag(value) => ("tag", value.as_str()),
-            PurgeTarget::Everything => ("everything", ""),
-        };
-        match value {
+    fn purge(&self, order: &PurgeOrder, _confirm: bool) -> Result<Value, PurgeError> {
+        match order.target.text() {
             "wrong" => Err(PurgeError::Wrong("`wrong` is no URL".to_owned())),
             "full" => Err(PurgeError::Failed("the disk is full".to_owned())),
             "slow" => {
@@ -64,7 +59,7 @@ impl Backend for Program {
                 drop(self.disk.lock().unwrap());
                 Ok(json!({}))
             }
-            value => Ok(json!({"kind": kind, "value": value, "soft": purge.soft})),
+            value => Ok(json!({"kind": order.target.kind().label(), "value": value, "soft": order.soft})),
         }
     }
 

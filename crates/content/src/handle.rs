@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use penstock_http::Status;
+use penstock_http::{Rejection, Status};
 
 use crate::context::Context;
 use crate::health::HealthCheck;
 use crate::nodes::{PeerService, respond_to_peer};
 use crate::pipeline::{Handled, Refusal, RequestBody, handle_client, to_https};
-use crate::response::ClientRequest;
+use crate::response::{ClientRequest, Response};
 use crate::site_table::{ListenerRules, SiteTable};
 
 /// Who sends the requests of a listener, and what answers them.
@@ -75,10 +75,21 @@ pub async fn handle(
         context.metrics.rejected(reason);
     }
     if request.early {
-        let refused = handled.response.status == Status::TooEarly.code();
+        let refused = handled.response.head.status == Status::TooEarly.code();
         context.metrics.early_request(if refused { "refused" } else { "answered" });
     }
     handled
+}
+
+/// Answers bytes that are no request, and counts them: a page that says no more than its status. `is_head`: whether their method
+/// is HEAD, if it is known.
+pub fn handle_rejected(context: &Context, rejection: Rejection, is_head: bool) -> Response {
+    context.metrics.rejected(rejection.reason);
+    let mut page = Response::page(rejection.status);
+    if is_head {
+        page.withhold_body();
+    }
+    page
 }
 
 async fn handle_node(

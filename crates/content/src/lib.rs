@@ -17,7 +17,7 @@
 //! let client = ClientRequest { head: &head, address, secure: true, early: false };
 //! let handled = handle(&context, Audience::Clients(Clients::of(&sites)), client, &mut body).await;
 //! if let Body::Part(part) = handled.response.body {
-//!     println!("{} with one part: {part:?}", handled.response.status);
+//!     println!("{} with one part: {part:?}", handled.response.head.status);
 //! }
 //! # }
 //! ```
@@ -55,25 +55,29 @@ pub use context::Context;
 pub use fault::BodyError;
 pub use fill::RelayedBody;
 pub use fill::{BodyChunk, BodyStream};
-pub use handle::{Audience, Clients, handle};
+pub use handle::{Audience, Clients, handle, handle_rejected};
 pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
 pub use nodes::PeerService;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use nodes::fuzz_peer_fields;
 pub use nodes::locate;
-pub use nodes::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, PurgedNodes};
-pub use nodes::{purge_cluster, repeat_missed_purges};
+pub use nodes::{PurgeFailure, PurgeOrder, PurgeTarget, Purged, PurgedNodes};
+pub use nodes::{catch_up, purge_cluster, repeat_missed_purges};
 pub use object::StoredObject;
 #[doc(hidden)]
-pub use object::{contents, fuzz_description, fuzz_origin_response};
+pub use object::contents;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub use object::{fuzz_description, fuzz_origin_response};
 pub use origins::{Fetched, LocalFuture, OriginBody, Origins, PeerObject};
 pub use peers::{Peer, PeerOutcome, PeerStatus, Peers};
-pub use pipeline::{Handled, Refusal, RequestBody, page_without_request};
+pub use pipeline::{Handled, Refusal, RequestBody};
 pub use remembered::CompressedManifests;
 pub use remembered::FileHeads;
 pub use remembered::ObjectHeads;
 pub use response::ClientRequest;
-pub use response::{Body, ChunkSource, ContentLength, Fields, Response};
+pub use response::{Body, ChunkSource, ContentLength, Response};
 pub use site::HttpSite;
 pub use site::KnownKeys;
 pub use site::signed_urls;

@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use penstock_sys::lock::Unpoisoned;
 
 /// The usual network of one customer of a provider, or of a small company: /24 of IPv4, /56 of IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +67,7 @@ impl Networks {
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<Network, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unpoisoned()
     }
 }
 

@@ -1,15 +1,19 @@
 //! Requests of other nodes, and orders to them: objects, purges.
 
+mod catch_up;
 mod locate;
 mod peer_requests;
 mod purge;
 mod purge_cluster;
 mod purge_fields;
 
+pub use catch_up::catch_up;
 pub use locate::locate;
 pub use peer_requests::PeerService;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use peer_requests::fuzz::fuzz_peer_fields;
 pub(crate) use peer_requests::respond_to_peer;
-pub use purge::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, PurgedNodes};
+pub use penstock_cache::purge::{PurgeOrder, PurgeTarget};
+pub use purge::{PurgeFailure, Purged, PurgedNodes};
 pub use purge_cluster::{purge_cluster, repeat_missed_purges};

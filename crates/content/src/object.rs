@@ -6,6 +6,7 @@ mod playlist;
 mod readers;
 
 pub use metadata::StoredObject;
+#[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub use metadata::fuzz::{fuzz_description, fuzz_origin_response};
 pub(crate) use metadata::{ObjectMetadata, Validation};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use penstock_http::Fields;
 use penstock_http::caching::Lifetime;
 use penstock_origin::http::{
     Connections, Fetch, HttpOrigin, OriginError, OriginResponse, RelayedResponse, RequestBody, ServerId,
@@ -53,25 +54,23 @@ pub trait Origins {
     ) -> LocalFuture<'f, Result<RelayedResponse, OriginError>>;
 }
 
-/// The fields of a response as lines, without those of its connection (RFC 9110 §7.6.1) and those that `is_dropped` names. The
-/// response was parsed, so no value can break its line.
-pub(crate) fn field_lines(fields: &HeaderMap, is_dropped: impl Fn(&str) -> bool) -> Vec<u8> {
+/// The fields of an origin's response for a client, without those of its connection (RFC 9110 §7.6.1) and those that
+/// `is_dropped` names. The response was parsed, so no value can break its line.
+pub(crate) fn passed_fields(fields: &HeaderMap, is_dropped: impl Fn(&str) -> bool) -> Fields {
     let named = |value: &[u8]| String::from_utf8_lossy(value).to_ascii_lowercase();
     let connection: Vec<String> =
         fields.get_all("connection").iter().map(|value| named(value.as_bytes())).collect();
     let of_connection =
         |name: &str| connection.iter().any(|list| list.split(',').any(|option| option.trim() == name));
-    let mut lines = Vec::new();
+    let mut passed = Fields::new();
     for (name, value) in fields {
         let name = name.as_str();
         if is_dropped(name) || of_connection(name) {
             continue;
         }
-        for piece in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            lines.extend_from_slice(piece);
-        }
+        passed.parsed_field(name.as_bytes(), [value.as_bytes(), b""]);
     }
-    lines
+    passed
 }
 
 /// What another node of the cluster says of an object.

@@ -12,13 +12,14 @@ mod peer;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use penstock_cache::Key;
 use penstock_cluster::{Load, Popularity, block_of};
 use penstock_config::{Cluster, ClusterNode, ClusterSource, limits};
+use penstock_sys::lock::Unpoisoned;
 
 use crate::requester::{Hop, Requester};
 use members::Members;
@@ -365,5 +366,5 @@ impl Drop for ServingEntry {
 
 /// Locks. The data is whole at every moment, so a panic elsewhere does not spoil it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unpoisoned()
 }

@@ -12,6 +12,8 @@
 
 mod admit;
 mod cached;
+#[cfg(test)]
+mod facts;
 mod field_rules;
 mod finish;
 mod forwarded;
@@ -132,9 +134,4 @@ fn prepare<'r>(exchange: &Exchange<'r>, site: &Site) -> Result<Prepared<'r>, Ref
         None => Ok(Prepared::Request(bare)),
         Some(rewrite) => rewritten(rewrite, exchange.client.head, bare).map(Prepared::Request),
     }
-}
-
-/// The page for bytes that are no request.
-pub fn page_without_request(rejection: Rejection) -> Response {
-    Response::page(rejection.status)
 }

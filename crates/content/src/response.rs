@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use penstock_egress::Part;
-use penstock_http::{HeadWriter, Status};
+use penstock_http::{ResponseHead, Status};
 use penstock_origin::http::OriginError;
 
 use crate::cache_status::CacheStatus;
@@ -26,14 +26,10 @@ use crate::fill::{BodyChunk, BodyStream, RelayedBody};
 /// The answer to a request. A carrier (an HTTP/1 connection, a stream of HTTP/2) adds what belongs to the
 /// connection: Date, Server, framing.
 pub struct Response {
-    /// Status code.
-    pub status: u16,
-    /// Fields, without those of the connection.
-    pub fields: Fields,
+    /// Status and fields.
+    pub head: ResponseHead,
     /// The content, which has its length.
     pub body: Body,
-    /// Whether the fields have the origin's Date.
-    pub has_date: bool,
     /// How the cache handled the request; `None` if it was not asked.
     pub cache_status: Option<CacheStatus>,
 }
@@ -157,82 +153,44 @@ impl ChunkSource {
     }
 }
 
-/// Space for a usual head in bytes, with what its connection adds, so that it is written without growing.
-const HEAD_BYTES: usize = 704;
-
-/// Response fields in the order they are sent.
-#[derive(Debug)]
-pub struct Fields {
-    lines: Vec<u8>,
-}
-
-impl Fields {
-    pub(crate) fn new() -> Self {
-        Self { lines: Vec::with_capacity(HEAD_BYTES) }
-    }
-
-    /// Removes the lines that begin with `start`: the name of a field, or its first letters, as origins' lines have them, in
-    /// lowercase letters. Names that this server writes begin with a capital letter.
-    pub(crate) fn remove(&mut self, start: &[u8]) {
-        while let Some(at) = line_with(&self.lines, start) {
-            let end = memchr::memchr(b'\n', &self.lines[at..]).map_or(self.lines.len(), |end| at + end + 1);
-            self.lines.drain(at..end);
-        }
-    }
-
-    /// Removes the lines of a field, in whatever case its name is written.
-    pub(crate) fn remove_named(&mut self, name: &str) {
-        let mut at = 0;
-        while at < self.lines.len() {
-            let line = &self.lines[at..];
-            let end = memchr::memchr(b'\n', line).map_or(line.len(), |end| end + 1);
-            let is_named = line.get(name.len()) == Some(&b':')
-                && line[..name.len()].eq_ignore_ascii_case(name.as_bytes());
-            if is_named {
-                self.lines.drain(at..at + end);
-            } else {
-                at += end;
-            }
-        }
-    }
-
-    /// Appends fields.
-    pub(crate) fn writer(&mut self) -> HeadWriter<'_> {
-        HeadWriter::continuing(&mut self.lines)
-    }
-
-    /// The fields as lines of HTTP/1 (RFC 9112 §5), each with its line end.
-    pub fn lines(&self) -> &[u8] {
-        &self.lines
-    }
-
-    /// Takes the lines out, to make a head of them without a copy.
-    pub fn take_lines(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.lines)
-    }
-}
-
-/// Where the first line begins that begins with `start`.
-fn line_with(lines: &[u8], start: &[u8]) -> Option<usize> {
-    memchr::memmem::find_iter(lines, start).find(|&at| at == 0 || lines[at - 1] == b'\n')
-}
-
 impl Response {
     /// A page that says no more than its status.
     pub(crate) fn page(status: Status) -> Self {
-        let text = Part::Owned(status.body_text().as_bytes().to_vec());
-        Self::page_of(status, "text/plain; charset=utf-8", text)
+        let mut response = Self::text(status.body_text().to_owned());
+        response.head.status = status.code();
+        response
     }
 
     /// A page with this content.
     pub(crate) fn page_of(status: Status, content_type: &str, content: Part) -> Self {
-        let mut fields = Fields::new();
-        fields.writer().field("Content-Type", content_type);
-        Self { status: status.code(), fields, body: Body::Part(content), has_date: false, cache_status: None }
+        let mut head = ResponseHead::new(status.code());
+        head.fields.field("Content-Type", content_type);
+        Self { head, body: Body::Part(content), cache_status: None }
+    }
+
+    /// 200 with a text.
+    pub(crate) fn text(text: String) -> Self {
+        let mut head = ResponseHead::new(Status::Ok.code());
+        head.fields.field("Content-Type", "text/plain; charset=utf-8");
+        Self { head, body: Body::Part(Part::Owned(text.into_bytes())), cache_status: None }
+    }
+
+    /// Leaves out the content, whose length stays in the head (RFC 9110 §9.3.2).
+    pub(crate) fn withhold_body(&mut self) {
+        let length = match self.body.length() {
+            ContentLength::Known(length) => Some(length),
+            ContentLength::None | ContentLength::Unknown => None,
+        };
+        self.body = Body::Withheld(length);
     }
 
     /// A response without content.
-    pub(crate) fn without_content(status: u16, fields: Fields) -> Self {
-        Self { status, fields, body: Body::None, has_date: false, cache_status: None }
+    pub(crate) fn without_content(head: ResponseHead) -> Self {
+        Self { head, body: Body::None, cache_status: None }
+    }
+
+    /// 204.
+    pub(crate) fn no_content() -> Self {
+        Self::without_content(ResponseHead::new(Status::NoContent.code()))
     }
 }

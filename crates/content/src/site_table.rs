@@ -3,8 +3,9 @@
 mod listener_rules;
 mod opened;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use penstock_config::{HostPattern, RouteMatcher};
@@ -101,7 +102,7 @@ impl Hosts {
         }
         let name = canonical(host);
         let domain = name.split_once('.').map(|(_, domain)| domain);
-        self.exact.get(&name).or_else(|| self.under.get(domain?)).copied().or(self.any)
+        self.exact.get(&*name).or_else(|| self.under.get(domain?)).copied().or(self.any)
     }
 }
 
@@ -244,13 +245,19 @@ fn routed(
     }))
 }
 
-/// Lower case, and IP addresses in their shortest form without brackets, as the configuration keeps them.
-fn canonical(host: &str) -> String {
+/// Lower case, and IPv6 addresses in their shortest form without brackets, as the configuration keeps them. Allocates for an
+/// IPv6 address and for capital letters only; an IPv4 address has one form.
+fn canonical(host: &str) -> Cow<'_, str> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    match bare.parse::<IpAddr>() {
-        Ok(address) => address.to_string(),
-        Err(_) => bare.to_ascii_lowercase(),
+    if bare.contains(':')
+        && let Ok(address) = bare.parse::<Ipv6Addr>()
+    {
+        return Cow::Owned(address.to_string());
     }
+    if bare.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Cow::Owned(bare.to_ascii_lowercase());
+    }
+    Cow::Borrowed(bare)
 }
 
 #[cfg(test)]
@@ -299,5 +306,15 @@ mod tests {
     fn ipv6_hosts_match_in_any_spelling() {
         let table = table(&[&[HostPattern::Exact("::1".into())]]);
         assert_eq!(found(&table, "[0:0::1]").as_deref(), Some("0"));
+        assert_eq!(found(&table, "[::1]").as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn a_host_as_clients_spell_it_is_found_without_an_allocation() {
+        for host in ["a.example.com", "192.0.2.1", "localhost", "example.com1"] {
+            assert!(matches!(canonical(host), Cow::Borrowed(same) if same == host), "{host}");
+        }
+        assert_eq!(canonical("A.Example.com"), "a.example.com");
+        assert_eq!(canonical("192.0.2.01"), "192.0.2.01", "no address");
     }
 }

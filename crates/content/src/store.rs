@@ -9,14 +9,15 @@ pub use tiers::check_space;
 
 use std::fmt;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::purge::{PurgeEffect, Purges, Subject};
 use penstock_cache::{Index, Key, Object, OpenedTiers, Tiers};
 use penstock_config::{Cache, limits};
 use penstock_metrics::Prefetches;
-use tokio::sync::Semaphore;
+use penstock_sys::lock::Unpoisoned;
+use tokio::sync::{Semaphore, watch};
 
 use crate::object::ObjectMetadata;
 use crate::site::{CacheRequest, HttpSite, Variants, key_of};
@@ -47,6 +48,10 @@ pub struct Store {
     pub(crate) prefetches: Arc<Prefetches>,
     /// Whether another process still has the tiers of the configuration.
     waits: bool,
+    /// Whether the tiers may have objects of an earlier process.
+    has_earlier_objects: bool,
+    /// Whether these may be used: false until the purges are known that this machine missed.
+    restores: watch::Sender<bool>,
     adoption: Mutex<Adoption>,
     /// Memory in bytes for what goes past a cache without space.
     pub(crate) past_cache: Arc<Semaphore>,
@@ -80,6 +85,7 @@ impl Store {
         invalidations: Arc<Invalidations>,
     ) -> Arc<Self> {
         let OpenedTiers { tiers, restored, purges } = opened;
+        let has_earlier_objects = restored.slices > 0 || tiers.disks().is_some();
         let past_cache = usize::try_from(limits::past_cache_bytes(raw.memory.size)).unwrap_or(usize::MAX);
         Arc::new(Self {
             variants: Variants::new(Arc::clone(&configured.budget)),
@@ -90,6 +96,8 @@ impl Store {
             volatile: VolatileObjects::default(),
             prefetches: Arc::default(),
             waits,
+            has_earlier_objects,
+            restores: watch::Sender::new(true),
             adoption: Mutex::default(),
             past_cache: Arc::new(Semaphore::new(past_cache)),
             raw: raw.clone(),
@@ -99,6 +107,24 @@ impl Store {
     /// Whether the cache waits for its tiers: another process still has them.
     pub fn waits(&self) -> bool {
         self.waits
+    }
+
+    /// Holds objects of an earlier process back for as long as the guard lives; `None` if there are none.
+    pub(crate) fn hold_restores(self: &Arc<Self>) -> Option<HeldRestores> {
+        self.has_earlier_objects.then(|| {
+            self.restores.send_replace(false);
+            HeldRestores(Arc::clone(self))
+        })
+    }
+
+    /// Resolves when objects of an earlier process may be used. Returns whether that took time.
+    pub(crate) async fn may_restore(&self) -> bool {
+        let is_held = !*self.restores.borrow();
+        if is_held {
+            // The sender is here.
+            drop(self.restores.subscribe().wait_for(|may_restore| *may_restore).await);
+        }
+        is_held
     }
 
     /// Whether the cache waits for its tiers, they have become free, and the last attempt to use them is not too recent.
@@ -139,7 +165,7 @@ impl Store {
     }
 
     fn adoption(&self) -> MutexGuard<'_, Adoption> {
-        self.adoption.lock().unwrap_or_else(PoisonError::into_inner)
+        self.adoption.lock().unpoisoned()
     }
 
     /// Tells a successor that this process is about to end, so that it waits for the tiers instead of failing.
@@ -270,6 +296,15 @@ impl Store {
             PurgeEffect::None => drop(metadata.judged.fetch_max(until, Ordering::Relaxed)),
         }
         effect
+    }
+}
+
+/// Objects of an earlier process are not used.
+pub(crate) struct HeldRestores(Arc<Store>);
+
+impl Drop for HeldRestores {
+    fn drop(&mut self) {
+        self.0.restores.send_replace(true);
     }
 }
 

@@ -10,7 +10,7 @@ mod exchange;
 mod fills;
 #[cfg(test)]
 mod find;
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod hit;
 #[cfg(test)]
@@ -35,7 +35,7 @@ mod respond;
 mod routes;
 #[cfg(test)]
 mod rules;
-mod scripted;
+pub(crate) mod scripted;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]

@@ -7,8 +7,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_content::{
-    Audience, CacheStatus, ClientRequest, Clients, Handled, PeerService, Response, handle,
-    page_without_request,
+    Audience, CacheStatus, ClientRequest, Clients, Handled, PeerService, Response, handle, handle_rejected,
 };
 use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
@@ -198,7 +197,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     let Handled { response, site, route, .. } = handled;
     let may_stay = is_whole && may_stay(connection, &request, settings);
     connection.is_heard_out = is_whole && !request.keep_alive();
-    let (status, cache) = (response.status, response.cache_status.map(CacheStatus::label));
+    let (status, cache) = (response.head.status, response.cache_status.map(CacheStatus::label));
     let sent = respond(connection, response, request.version(), may_stay, settings).await;
     drop(share);
     let answered = Answered { status, started, early, head_bytes: sent.head_bytes, cache, site, route };
@@ -231,21 +230,22 @@ struct Responded {
 /// Sends a response, behind which the connection stays open if it may.
 async fn respond(
     connection: &mut Connection,
-    mut response: Response,
+    Response { head, body, .. }: Response,
     version: HttpVersion,
     may_stay: bool,
     settings: &Settings,
 ) -> Responded {
-    let framing = ContentFraming::of(response.body.length(), version);
+    let length = body.length();
+    let framing = ContentFraming::of(length, version);
     let keep_alive = may_stay && framing != ContentFraming::UntilClose;
     let worker = Rc::clone(&connection.worker);
-    let head = head_of(&worker, &mut response, version, framing, keep_alive);
+    let head = head_of(&worker, head, length, version, (framing, keep_alive));
     let head_bytes = head.len() as u64;
     let mut carrier = Http1Carrier::new(connection, settings, framing == ContentFraming::Chunked);
     carrier.is_last = !keep_alive;
     // The responses of one round follow each other.
     end_of_round().await;
-    let sent = drive(&mut carrier, &worker, head, response.body).await;
+    let sent = drive(&mut carrier, &worker, head, body).await;
     let now = Instant::now();
     let untaken = Untaken::new(carrier.budget, sent.bytes, now);
     connection.untaken = sent.short.is_none().then_some(untaken);
@@ -277,8 +277,7 @@ async fn answer_rejected(
     let may_stay = !rejection.close
         && !connection.worker.is_leaving()
         && connection.requests < settings.limits.requests_per_connection;
-    connection.worker.shard.rejected(rejection.reason);
-    let page = page_without_request(rejection);
+    let page = handle_rejected(&connection.worker.content, rejection, false);
     let answered = respond(connection, page, HttpVersion::Http11, may_stay, settings).await;
     let carrier = CarriedBy::connection(connection);
     record_refusal(carrier, rejection.status.code(), started, &answered.sent, settings);

@@ -31,7 +31,7 @@ mod worker;
 
 pub use fleet::{examine_store, locate, look_at_fleet};
 pub use penstock_content::{
-    PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeWhat, Purged, StoredObject, check_space,
+    PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeTarget, Purged, StoredObject, check_space,
     contents, signed_urls,
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};

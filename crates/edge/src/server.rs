@@ -7,14 +7,15 @@ pub use sockets::{InheritedSockets, ListenSocket};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Config, Listener};
-use penstock_content::{ListenerRules, PeerStatus, PurgeFailure, PurgeOrder, Purged};
+use penstock_content::{ListenerRules, PeerStatus, PurgeFailure, PurgeOrder, Purged, catch_up};
 use penstock_egress::fast_low_water;
 use penstock_fleet::{PurgeReport, PurgeSink};
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::socket::{paces, set_unsent_low_water};
 use penstock_tls::tickets::TicketKeyring;
 use tokio::sync::mpsc::UnboundedSender;
@@ -22,7 +23,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::access_log::AccessLog;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
-use crate::background::{Purger, Reach, shared};
+use crate::background::{Purger, Reach};
 use crate::clients::ConnectionCount;
 use crate::fleet;
 use crate::fleet::Membership;
@@ -121,6 +122,9 @@ impl Server {
             fleet.follow_purges(Arc::clone(&purger) as Arc<dyn PurgeSink>, fleet::START);
         }
         let membership = follow_nodes(&settings, &tls_state, fleet::START).map_err(StartError::Thread)?;
+        if let (Some(store), Some(cluster)) = (&settings.store, &settings.cluster) {
+            catch_up(store, &cluster.peers);
+        }
         let common = Common::new(config, &tls_state, &collector).map_err(StartError::Thread)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
@@ -385,7 +389,7 @@ impl Server {
             return outcome.map(|purged| (purged, None));
         }
         let fleet = self.tls_state.fleet.as_ref();
-        let report = fleet.map(|fleet| fleet.purge(&shared(order), patience));
+        let report = fleet.map(|fleet| fleet.purge(order, patience));
         outcome.map(|purged| (purged, report))
     }
 
@@ -406,7 +410,7 @@ impl Server {
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.lock().unpoisoned()
     }
 }
 
@@ -482,7 +486,7 @@ fn paced_low_water(sockets: &[ListenSocket], low_water: u32) -> Option<u32> {
 
 /// Follows the files of certificates for new connections; `None` without a TLS listener.
 fn follow_certificates(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Option<Follower>, StartError> {
-    let holdings = settings.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let holdings = settings.holdings.lock().unpoisoned().take();
     let Some(holdings) = holdings else { return Ok(None) };
     holdings.show(metrics);
     let Some(acceptor) = &settings.acceptor else { return Ok(None) };

@@ -1,9 +1,10 @@
 //! The work of the fleet's thread: it connects, follows the stream of purges, and renews what this edge shares.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use penstock_sys::lock::Unpoisoned;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::census::Census;
@@ -60,11 +61,11 @@ impl Milestones {
     /// Waits until `is_done`; returns what was reached by then or after `patience`.
     pub(crate) fn wait(&self, patience: Duration, is_done: impl Fn(&Reached) -> bool) -> Reached {
         let waited = self.changed.wait_timeout_while(self.lock(), patience, |reached| !is_done(reached));
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        *waited.unpoisoned().0
     }
 
     fn lock(&self) -> MutexGuard<'_, Reached> {
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reached.lock().unpoisoned()
     }
 }
 

@@ -5,12 +5,14 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
+use penstock_cache::purge::PurgeOrder;
 use penstock_metrics::FleetReading;
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::traffic::Secret;
 use penstock_tls::circuit::{Circuit, CircuitLimits};
 use penstock_tls::early_data::SharedStrikes;
@@ -25,7 +27,6 @@ use crate::connect::{AnswerLimits, Meter, StoreAddress, StoreLogin};
 use crate::duty::{Duty, Intervals, Milestones, Parts};
 use crate::edges::{EdgeStatus, Edges};
 use crate::link::Link;
-use crate::message::SharedPurge;
 use crate::nodes::{NodeEntry, NodeSharing, NodeSink};
 use crate::position::Position;
 use crate::purges::{PurgeSink, PurgeStreamLimits, Purges};
@@ -241,12 +242,12 @@ impl Fleet {
 
     /// Has every edge apply a purge that this one has applied. Waits up to `patience` for the edges that are present.
     /// Called on a thread that may block.
-    pub fn purge(&self, purge: &SharedPurge, patience: Duration) -> PurgeReport {
-        let (parts, purge) = (Arc::clone(&self.parts), purge.clone());
+    pub fn purge(&self, order: &PurgeOrder, patience: Duration) -> PurgeReport {
+        let (parts, order) = (Arc::clone(&self.parts), order.clone());
         let (sender, report) = std::sync::mpsc::channel();
         // Its thread may end meanwhile, and with it the timers that this waits for.
         self.runtime.spawn(async move {
-            let published = parts.purges.publish(&purge).await;
+            let published = parts.purges.publish(&order).await;
             let edges = match published {
                 Some(position) => confirmations(&parts.edges, position, patience).await,
                 None => Vec::new(),
@@ -263,7 +264,7 @@ impl Fleet {
 
     /// Leaves the fleet: this edge is no longer missed. Nothing is shared afterwards.
     pub fn leave(&self) {
-        let Some((stop, thread)) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some((stop, thread)) = self.thread.lock().unpoisoned().take() else {
             return;
         };
         drop(stop);

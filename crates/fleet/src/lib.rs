@@ -24,6 +24,7 @@ mod duty;
 mod edges;
 mod examine;
 mod fleet;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod link;
 mod look;
@@ -46,9 +47,9 @@ pub use duty::Intervals;
 pub use edges::EdgeStatus;
 pub use examine::examine;
 pub use fleet::{Fleet, FleetLimits, FleetOptions, PurgeReport};
+#[cfg(any(test, feature = "fuzz"))]
 pub use fuzz::fuzz_fleet_records;
 pub use look::{FleetKeyStatus, FleetView, look};
-pub use message::{SharedPurge, SharedTarget};
 pub use nodes::{NodeEntry, NodeSink};
 pub use purges::{PurgeSink, PurgeStreamLimits};
 pub use store_facts::StoreFacts;

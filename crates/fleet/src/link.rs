@@ -1,10 +1,11 @@
 //! The connection to the store, as workers and the fleet's thread use it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::circuit::Circuit;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
@@ -101,7 +102,7 @@ impl Link {
 
     /// Why a store that answers cannot be used, by the last command that it refused.
     pub(crate) fn refusal(&self) -> String {
-        let code = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        let code = self.refusal.lock().unpoisoned();
         match code.as_str() {
             "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" => {
                 format!("it is a node of a store in cluster mode ({code}), which a fleet cannot use")
@@ -135,13 +136,13 @@ impl Link {
             Err(Fault::Refused) => None,
             Err(fault) => return Err(fault),
         };
-        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
+        *self.run.lock().unpoisoned() = run;
         Ok(())
     }
 
     /// The process of the store, as [`Self::identify`] found it.
     pub(crate) fn run(&self) -> Option<String> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.run.lock().unpoisoned().clone()
     }
 
     /// Operations of handshakes under way.
@@ -226,7 +227,7 @@ impl Link {
                     "READONLY" => Fault::ReadOnly,
                     _ => Fault::Refused,
                 };
-                *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = code;
+                *self.refusal.lock().unpoisoned() = code;
                 return Err(fault);
             }
         }

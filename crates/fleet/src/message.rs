@@ -1,26 +1,7 @@
 //! A purge as bytes, before it is sealed.
 
-/// A purge that all edges apply.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedPurge {
-    /// Which objects.
-    pub target: SharedTarget,
-    /// Whether they only become stale.
-    pub soft: bool,
-}
-
-/// Which objects to purge, as the operator wrote it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SharedTarget {
-    /// One URL, or one path on every site.
-    Url(String),
-    /// All URLs that begin so.
-    Prefix(String),
-    /// All objects with this tag.
-    Tag(String),
-    /// The whole cache.
-    Everything,
-}
+use penstock_cache::purge::{PurgeOrder, PurgeTarget};
+use penstock_metrics::PurgeKind;
 
 /// A process: a random number.
 pub(crate) type Instance = [u8; 16];
@@ -29,20 +10,15 @@ pub(crate) type Instance = [u8; 16];
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) instance: Instance,
-    pub(crate) purge: SharedPurge,
+    pub(crate) order: PurgeOrder,
 }
 
 impl Message {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let (kind, text) = match &self.purge.target {
-            SharedTarget::Url(url) => (b'u', url.as_str()),
-            SharedTarget::Prefix(prefix) => (b'p', prefix.as_str()),
-            SharedTarget::Tag(tag) => (b't', tag.as_str()),
-            SharedTarget::Everything => (b'e', ""),
-        };
-        let mut bytes = vec![kind, u8::from(self.purge.soft)];
+        let PurgeOrder { target, soft } = &self.order;
+        let mut bytes = vec![letter(target.kind()), u8::from(*soft)];
         bytes.extend_from_slice(&self.instance);
-        bytes.extend_from_slice(text.as_bytes());
+        bytes.extend_from_slice(target.text().as_bytes());
         bytes
     }
 
@@ -50,15 +26,19 @@ impl Message {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (&[kind, soft], rest) = bytes.split_first_chunk()?;
         let (instance, text) = rest.split_first_chunk()?;
-        let text = || std::str::from_utf8(text).ok().map(str::to_owned);
-        let target = match kind {
-            b'u' => SharedTarget::Url(text()?),
-            b'p' => SharedTarget::Prefix(text()?),
-            b't' => SharedTarget::Tag(text()?),
-            b'e' => SharedTarget::Everything,
-            _ => return None,
-        };
-        Some(Self { instance: *instance, purge: SharedPurge { target, soft: soft != 0 } })
+        let kind = PurgeKind::ALL.iter().find(|known| letter(**known) == kind)?;
+        let target = PurgeTarget::new(kind.label(), str::from_utf8(text).ok()?.to_owned())?;
+        Some(Self { instance: *instance, order: PurgeOrder { target, soft: soft != 0 } })
+    }
+}
+
+/// The first byte of a purge of this kind.
+fn letter(kind: PurgeKind) -> u8 {
+    match kind {
+        PurgeKind::Url => b'u',
+        PurgeKind::Prefix => b'p',
+        PurgeKind::Tag => b't',
+        PurgeKind::Everything => b'e',
     }
 }
 
@@ -70,14 +50,14 @@ mod tests {
     fn purges_survive_encoding() {
         let text = || "https://video.example.com/a".to_owned();
         for target in [
-            SharedTarget::Url(text()),
-            SharedTarget::Prefix(text()),
-            SharedTarget::Tag(text()),
-            SharedTarget::Everything,
+            PurgeTarget::Url(text()),
+            PurgeTarget::Prefix(text()),
+            PurgeTarget::Tag(text()),
+            PurgeTarget::Everything,
         ] {
             for soft in [false, true] {
                 let message =
-                    Message { instance: [9; 16], purge: SharedPurge { target: target.clone(), soft } };
+                    Message { instance: [9; 16], order: PurgeOrder { target: target.clone(), soft } };
                 assert_eq!(Message::decode(&message.encode()), Some(message));
             }
         }

@@ -1,8 +1,9 @@
 //! The nodes of a cluster, each an entry in the record of its edge.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use penstock_sys::lock::Unpoisoned;
 use serde_json::{Value as Json, json};
 
 /// A node of a cluster, as its edge tells the others.
@@ -56,7 +57,7 @@ impl NodeSharing {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(NodeEntry, Arc<dyn NodeSink>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unpoisoned()
     }
 }
 

@@ -10,15 +10,17 @@
 //! entries. Each edge then writes those of its own purges again that are gone, and applies the last minutes once more.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::SystemTime;
 
 use aws_lc_rs::rand;
+use penstock_cache::purge::{PurgeOrder, PurgeTarget};
+use penstock_sys::lock::Unpoisoned;
 use redis::{Pipeline, Value};
 
 use crate::counters::{Operation, Outcome};
 use crate::link::{Fault, Link, bytes_of, list_of, text_of};
-use crate::message::{Instance, Message, SharedPurge, SharedTarget};
+use crate::message::{Instance, Message};
 use crate::position::{EntryId, Epoch, Position, epoch_of};
 use crate::seal::{Purpose, Sealer, hex};
 use crate::state::StateDirectory;
@@ -27,7 +29,7 @@ use crate::ticket_keys::seconds;
 /// Applies purges to the cache of this process.
 pub trait PurgeSink: Send + Sync + 'static {
     /// Applies one. It may wait for a disk. A purge that is not valid here concerns nothing that is cached here.
-    fn apply(&self, purge: &SharedPurge);
+    fn apply(&self, order: &PurgeOrder);
 }
 
 /// The bounds of the stream.
@@ -154,7 +156,7 @@ impl Purges {
     }
 
     pub(crate) fn progress(&self) -> MutexGuard<'_, PurgeProgress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock().unpoisoned()
     }
 
     fn stream_name(&self) -> String {
@@ -318,20 +320,20 @@ impl Purges {
     }
 
     /// The purges of an answer to XREAD; `None` in the place of those that are not this fleet's, or are applied already.
-    fn entries(&self, answer: &Value) -> Vec<(EntryId, Option<SharedPurge>)> {
+    fn entries(&self, answer: &Value) -> Vec<(EntryId, Option<PurgeOrder>)> {
         let entry = |(id, record): (EntryId, Option<&[u8]>)| {
             let plain = record.and_then(|record| self.sealer.open(Purpose::Purge, &[], record));
             let Some(message) = plain.and_then(|plain| Message::decode(plain.expose())) else {
                 self.link.counters.count(Operation::PurgeRead, Outcome::Forged);
                 return (id, None);
             };
-            (id, (message.instance != self.instance).then_some(message.purge))
+            (id, (message.instance != self.instance).then_some(message.order))
         };
         stream_entries(answer).into_iter().map(entry).collect()
     }
 
-    async fn apply(&self, sink: &Arc<dyn PurgeSink>, entries: Vec<(EntryId, Option<SharedPurge>)>) {
-        let purges: Vec<SharedPurge> = entries.into_iter().filter_map(|(_, purge)| purge).collect();
+    async fn apply(&self, sink: &Arc<dyn PurgeSink>, entries: Vec<(EntryId, Option<PurgeOrder>)>) {
+        let purges: Vec<PurgeOrder> = entries.into_iter().filter_map(|(_, purge)| purge).collect();
         if purges.is_empty() {
             return;
         }
@@ -349,7 +351,7 @@ impl Purges {
              its whole cache"
         );
         self.progress().missed += 1;
-        let everything = SharedPurge { target: SharedTarget::Everything, soft: false };
+        let everything = PurgeOrder { target: PurgeTarget::Everything, soft: false };
         self.apply(sink, vec![(EntryId::BEGIN, Some(everything))]).await;
     }
 
@@ -374,8 +376,8 @@ impl Purges {
 
     /// Has every edge apply a purge that this one has applied. Returns its position in the stream; `None` if it waits
     /// here until the store answers.
-    pub(crate) async fn publish(&self, purge: &SharedPurge) -> Option<Position> {
-        let message = Message { instance: self.instance, purge: purge.clone() }.encode();
+    pub(crate) async fn publish(&self, order: &PurgeOrder) -> Option<Position> {
+        let message = Message { instance: self.instance, order: order.clone() }.encode();
         let number =
             self.progress().add_own(message, seconds(SystemTime::now()), &self.limits, self.instance);
         self.write_own().await;
@@ -459,8 +461,8 @@ impl PurgeProgress {
         }
         let message = if self.own.len() >= limits.own || message.len() > limits.purge_bytes {
             self.own.clear();
-            let purge = SharedPurge { target: SharedTarget::Everything, soft: false };
-            Message { instance, purge }.encode()
+            let order = PurgeOrder { target: PurgeTarget::Everything, soft: false };
+            Message { instance, order }.encode()
         } else {
             message
         };
@@ -582,8 +584,8 @@ mod tests {
         assert_eq!(add(&mut progress, 1), [true, true]);
         // One of everything takes their place.
         assert_eq!(add(&mut progress, 1), [false]);
-        let everything = Message::decode(&progress.own[0].message).unwrap().purge;
-        assert_eq!(everything.target, SharedTarget::Everything);
+        let everything = Message::decode(&progress.own[0].message).unwrap().order;
+        assert_eq!(everything.target, PurgeTarget::Everything);
         // What is in the stream gives its place up.
         progress.own[0].position = Some(HERE);
         assert_eq!(add(&mut progress, 1), [false, true]);

@@ -1,8 +1,9 @@
 //! Keeps the session ticket keys of this edge and of the store the same.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::KeyFile;
 use redis::{Pipeline, Value};
@@ -167,7 +168,7 @@ impl SharedTickets {
     }
 
     fn known(&self) -> MutexGuard<'_, KnownKeys> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unpoisoned()
     }
 
     /// Whether there is a key, and the keys with their uses and the times from which they seal.

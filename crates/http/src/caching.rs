@@ -9,7 +9,7 @@ use crate::digits::saturating_decimal;
 use crate::encoding::accepts;
 use crate::list::{elements, is_quoted, split};
 
-pub use update::{fields, is_of_connection, updated_lines};
+pub use update::{is_of_connection, updated_fields};
 
 /// The directives of a response's Cache-Control that a shared cache obeys (RFC 9111 §5.2.2, RFC 5861).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -213,9 +213,12 @@ pub fn limited<'v>(values: impl Iterator<Item = &'v [u8]>, most: Duration) -> Ve
 
 impl<'r> Response<'r> {
     /// Reads the fields of a response. A targeted CDN-Cache-Control replaces Cache-Control and Expires (RFC 9213 §2.2).
-    pub fn read(status: u16, fields: impl Iterator<Item = (&'r str, &'r [u8])> + Clone) -> Self {
+    pub fn read(status: u16, fields: impl Iterator<Item = (&'r [u8], &'r [u8])> + Clone) -> Self {
         let all = |name: &'static str| {
-            fields.clone().filter(move |(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+            fields
+                .clone()
+                .filter(move |(given, _)| given.eq_ignore_ascii_case(name.as_bytes()))
+                .map(|(_, value)| value)
         };
         let first = |name| all(name).next().and_then(|value| str::from_utf8(value).ok());
         let targeted = Directives::parse_targeted(all("cdn-cache-control"));

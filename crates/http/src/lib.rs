@@ -1,8 +1,8 @@
 //! The wire format of HTTP/1.1: bytes in, types out.
 //!
 //! [`head_length`] finds the end of a head, [`Request::parse`] turns it into a [`Request`] that cannot be wrong,
-//! [`conditional::evaluate`] and [`range::select`] decide which part of a representation answers it, and [`HeadWriter`]
-//! writes the head of the response. A [`Rejection`] names the status of a refused request.
+//! [`conditional::evaluate`] and [`range::select`] decide which part of a representation answers it, and
+//! [`ResponseHead`] is the head of the response. A [`Rejection`] names the status of a refused request.
 //!
 //! ```
 //! # use penstock_http::{HeadLimits, Request, head_length};
@@ -39,18 +39,20 @@ pub mod types;
 pub mod uri;
 
 mod digits;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod list;
 mod rejection;
 mod xml_duration;
 
 pub use encoding::Encoding;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_fields, fuzz_manifest, fuzz_request_head, fuzz_url};
 pub use limits::HeadLimits;
 pub use origin_url::{OriginUrl, OriginUrlFault};
 pub use rejection::Rejection;
 pub use request::{BodyFraming, HttpVersion, Method, Path, PathFault, Request, ValidatedHead, head_length};
-pub use response::HeadWriter;
+pub use response::{FieldIter, Fields, ResponseHead};
 pub use status::Status;
 pub use xml_duration::{nine_fraction_digits, xml_duration};

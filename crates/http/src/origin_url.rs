@@ -1,16 +1,22 @@
 //! One server of an origin, as it stands in the configuration.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
-/// Where an origin is: `http://host:port` or `https://host:port` with an optional path in front of every request's.
+/// Where an origin is: `http://host:port` or `https://host:port` with an optional path in front of every request's, or a
+/// Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginUrl {
+    socket: Option<PathBuf>,
     secure: bool,
     host: String,
     port: u16,
     authority: String,
     base: String,
 }
+
+/// The longest path of a socket: `sun_path` of unix(7), without the byte at its end.
+const SOCKET_PATH_BYTES: usize = 107;
 
 /// The fault of an origin's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +73,7 @@ impl OriginUrl {
             return Err(OriginUrlFault::Authority);
         }
         Ok(Self {
+            socket: None,
             secure,
             host: bare.unwrap_or(host).to_owned(),
             port,
@@ -75,14 +82,38 @@ impl OriginUrl {
         })
     }
 
+    /// Reads `unix:/path/of/socket`, or `unix:/path/of/socket:/base` with a path in front of every request's. Plain HTTP is
+    /// spoken there, and the host is `localhost`. No other text than that of an operator may be read as one.
+    ///
+    /// # Errors
+    /// See [`OriginUrlFault`].
+    pub fn parse_socket(text: &str) -> Result<Self, OriginUrlFault> {
+        let rest = text.strip_prefix("unix:").ok_or(OriginUrlFault::Scheme)?;
+        let (socket, base) = rest.split_once(':').unwrap_or((rest, "/"));
+        let is_absolute = socket.starts_with('/') && base.starts_with('/');
+        if !is_absolute || socket.len() > SOCKET_PATH_BYTES || socket.contains('\0') {
+            return Err(OriginUrlFault::Authority);
+        }
+        let url = Self::parse(&format!("http://localhost{base}"))?;
+        // `unix:///run` has the slashes of a URL.
+        let socket = format!("/{}", socket.trim_start_matches('/'));
+        Ok(Self { socket: Some(socket.into()), ..url })
+    }
+
+    /// The path of the Unix socket, if it is one.
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
     /// Whether TLS is spoken.
     pub fn is_secure(&self) -> bool {
         self.secure
     }
 
-    /// Whether both name the same scheme, host and port.
+    /// Whether both name the same scheme, host and port, or the same socket.
     pub fn is_same_server(&self, other: &Self) -> bool {
-        (self.secure, self.port) == (other.secure, other.port) && self.host.eq_ignore_ascii_case(&other.host)
+        (self.secure, self.port, &self.socket) == (other.secure, other.port, &other.socket)
+            && self.host.eq_ignore_ascii_case(&other.host)
     }
 
     /// The same server, with nothing in front of its paths.
@@ -119,6 +150,10 @@ impl OriginUrl {
 
 impl fmt::Display for OriginUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(socket) = &self.socket {
+            let colon = if self.base.is_empty() { "" } else { ":" };
+            return write!(f, "unix:{}{colon}{}", socket.display(), self.base);
+        }
         let scheme = if self.secure { "https" } else { "http" };
         write!(f, "{scheme}://{}{}", self.authority, self.base)
     }
@@ -138,6 +173,29 @@ mod tests {
         assert_eq!((url.is_secure(), url.port(), url.to_string().as_str()), (true, 443, "https://origin/a"));
         let url = OriginUrl::parse("http://[::1]:81").unwrap();
         assert_eq!((url.host(), url.port()), ("::1", 81));
+    }
+
+    #[test]
+    fn a_socket_is_a_server_that_only_an_operator_can_name() {
+        let url = OriginUrl::parse_socket("unix:/run/app.sock:/vod/").unwrap();
+        assert_eq!((url.socket(), url.base()), (Some(Path::new("/run/app.sock")), "/vod"));
+        assert_eq!((url.authority(), url.is_secure()), ("localhost", false));
+        assert_eq!(url.to_string(), "unix:/run/app.sock:/vod");
+        assert!(!url.is_same_server(&OriginUrl::parse("http://localhost").unwrap()));
+        assert_eq!(OriginUrl::parse_socket("unix:/a").unwrap().to_string(), "unix:/a");
+        assert_eq!(OriginUrl::parse_socket("unix:///a").unwrap().to_string(), "unix:/a");
+        let long = format!("unix:/{}", "a".repeat(107));
+        for (written, fault) in [
+            ("http://a", OriginUrlFault::Scheme),
+            ("unix:run/app.sock", OriginUrlFault::Authority),
+            ("unix://run/app.sock:b", OriginUrlFault::Authority),
+            ("unix:/a:/b?c", OriginUrlFault::Path),
+            (long.as_str(), OriginUrlFault::Authority),
+        ] {
+            assert_eq!(OriginUrl::parse_socket(written), Err(fault), "{written}");
+        }
+        // A redirection is read by the other function.
+        assert_eq!(OriginUrl::parse("unix:/run/app.sock"), Err(OriginUrlFault::Scheme));
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod event;
 mod fields;
 mod flood;
 mod frame;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod hpack;
 mod limits;
@@ -49,6 +50,7 @@ mod streams;
 pub use connection::{HeadParts, PREFACE, ServerConnection, Shutdown};
 pub use error::{ConnectionError, ErrorCode};
 pub use event::{StreamEvent, StreamId};
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_h2_frames, fuzz_h2_sequence, fuzz_hpack};
 pub use limits::{FloodLimits, Http2Limits};

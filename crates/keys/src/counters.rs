@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use penstock_metrics::SignerStatus;
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::circuit::{Circuit, CircuitLimits};
 use penstock_tls::remote_key::RemoteKeyError;
 
@@ -43,7 +44,7 @@ impl SignerCounts {
     }
 
     fn of(names: &ByName, name: &str) -> Arc<OperationCounts> {
-        let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = names.lock().unpoisoned();
         if !names.contains_key(name) {
             let unused = |counts: &Arc<OperationCounts>| Arc::strong_count(counts) == 1;
             if names.values().filter(|counts| unused(counts)).count() >= UNUSED_NAMES {

@@ -19,6 +19,7 @@ mod token;
 
 pub use client::{KeyserverAddress, KeyserverGroup, KeyserverLimits, Keyservers};
 pub use counters::SignerCounts;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use protocol::fuzz_keyless;
 pub use token::{Token, TokenKey, TokenLimits};

@@ -291,6 +291,7 @@ fn put(bytes: &mut Vec<u8>, tag: u8, value: &[u8]) -> Result<(), ProtocolError> 
 ///
 /// # Panics
 /// When it is not.
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub fn fuzz_keyless(input: &[u8]) {
     let Some((header, body)) = input.split_first_chunk::<HEADER_BYTES>() else { return };

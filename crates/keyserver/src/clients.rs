@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use penstock_config::KeyserverClient;
+use penstock_sys::lock::Unpoisoned;
 
 use crate::counters::ClientCounters;
 use crate::keyring::Key;
@@ -113,7 +114,7 @@ impl Client {
         if self.state.under_way.fetch_add(1, Relaxed) >= self.rules.operations {
             return Err(Excess::Operations);
         }
-        let mut bucket = self.state.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.state.bucket.lock().unpoisoned();
         if self.rules.rate > 0 && !bucket.take(f64::from(self.rules.rate), now) {
             return Err(Excess::Rate);
         }

@@ -3,8 +3,10 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
+
+use penstock_sys::lock::Unpoisoned;
 
 /// Runs operations on threads of its own, first come, first served. Dropping it ends the threads.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl Pool {
     pub(crate) fn run(&self, job: Job) {
         self.waiting.fetch_add(1, Relaxed);
         // The threads end after this value only.
-        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).send(job));
+        drop(self.queue.lock().unpoisoned().send(job));
     }
 
     /// Operations that wait for a thread.
@@ -50,7 +52,7 @@ impl Pool {
 
 fn work(jobs: &Mutex<Receiver<Job>>, waiting: &AtomicUsize) {
     loop {
-        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = jobs.lock().unpoisoned().recv();
         let Ok(job) = job else { return };
         waiting.fetch_sub(1, Relaxed);
         job();

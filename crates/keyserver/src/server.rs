@@ -5,12 +5,13 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use penstock_config::{KeyserverConfig, limits};
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::MutualServer;
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -225,7 +226,7 @@ impl Keyserver {
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.lock().unpoisoned()
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod drive;
 pub mod failure;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 pub mod latencies;
 mod net;
@@ -34,9 +35,11 @@ mod worker;
 pub mod workload;
 
 pub use failure::LoadFailure;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_manifest, fuzz_response};
 pub use plan::Plan;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use player::dash::fuzz_index;
 pub use run::{Interval, RunResult, StopSignal, run};

@@ -1,11 +1,12 @@
 //! The cells of a shard: counters, histograms and counter vectors that one worker writes and a scrape reads.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::labels::LabelSet;
 use crate::limits;
+use crate::lock::lock;
 
 /// A number that one thread writes and any thread reads.
 ///
@@ -131,7 +132,7 @@ impl<K> Default for CounterVec<K> {
 
 impl<K: LabelSet> CounterVec<K> {
     pub(crate) fn add(&self, key: K) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = lock(&self.0);
         let known = counts.iter().any(|(held, _)| *held == key);
         let key = if known || counts.len() < limits::LABEL_SETS { key } else { K::OTHER };
         match counts.iter_mut().find(|(held, _)| *held == key) {
@@ -143,7 +144,7 @@ impl<K: LabelSet> CounterVec<K> {
     /// Adds these counts to `totals`. The sum has no bound of its own: if a label set moved to [`LabelSet::OTHER`]
     /// because other workers have other label sets, its counter would go backwards.
     pub(crate) fn merge_into(&self, totals: &mut Vec<(K, u64)>) {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = lock(&self.0);
         for (key, amount) in counts.iter() {
             match totals.iter_mut().find(|(held, _)| held == key) {
                 Some((_, total)) => *total = total.wrapping_add(*amount),

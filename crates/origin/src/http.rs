@@ -24,6 +24,7 @@ mod error;
 mod exchange;
 mod fetch;
 mod framing;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod health_checks;
 mod lookup;
@@ -45,10 +46,13 @@ pub use connections::Connections;
 pub use error::{OriginError, OriginFault};
 pub use fetch::{Fetch, Method};
 pub use framing::Framing;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::fuzz_response;
 pub use origin::{HttpOrigin, ServerStatus};
 pub use relay::RelayedResponse;
 pub use response::OriginResponse;
 pub use server::ServerId;
-pub use settings::{HealthCheck, HealthLimits, MinimumRate, OriginLimits, OriginSettings, S3Bucket};
+pub use settings::{
+    BalanceBy, HealthCheck, HealthLimits, MinimumRate, OriginLimits, OriginSettings, S3Bucket, ServerSettings,
+};

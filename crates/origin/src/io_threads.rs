@@ -5,11 +5,12 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::thread;
 
 use penstock_sys::file::OpenFile;
+use penstock_sys::lock::Unpoisoned;
 use tokio::sync::oneshot;
 
 /// The queue is full, or the threads are shutting down: answer 503 and let the client try again.
@@ -205,14 +206,14 @@ impl PoolState {
             } else if state.closed {
                 return;
             } else {
-                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.work.wait(state).unpoisoned();
             }
         }
     }
 
     /// No job runs under the lock, so a poisoned lock guards a consistent state.
     fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 }
 

@@ -2,6 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
 mod common;
+#[path = "common/scripted.rs"]
+#[expect(dead_code, reason = "servers of this test read bodies")]
+mod scripted;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -9,13 +12,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use penstock_http::OriginUrl;
 use penstock_origin::http::{
     Connections, Fetch, HttpOrigin, Method, OriginError, OriginLimits, OriginSettings, request_body,
 };
 use std::sync::Arc;
 
 use common::LIMITS;
+use scripted::settings;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -44,17 +47,10 @@ fn origin(servers: &[SocketAddr]) -> Arc<HttpOrigin> {
 }
 
 fn impatient_origin(servers: &[SocketAddr], first_byte: Duration) -> Arc<HttpOrigin> {
-    let url = |address: &SocketAddr| (OriginUrl::parse(&format!("http://{address}")).unwrap(), 1);
     HttpOrigin::new(OriginSettings {
-        servers: servers.iter().map(url).collect(),
         host: Some("origin.example".to_owned()),
-        authorities: None,
-        identity: None,
-        s3: None,
-        redirect_hosts: Vec::new(),
-        health_check: None,
-        proxy_protocol: false,
         limits: OriginLimits { first_byte, retries: 3, ..LIMITS },
+        ..settings(servers)
     })
 }
 

@@ -12,7 +12,9 @@ use boring::pkey::PKey;
 use boring::ssl::{SslAcceptor, SslMethod};
 use boring::x509::X509;
 use penstock_http::OriginUrl;
-use penstock_origin::http::{Connections, Fetch, Framing, HttpOrigin, OriginError, OriginSettings};
+use penstock_origin::http::{
+    BalanceBy, Connections, Fetch, Framing, HttpOrigin, OriginError, OriginSettings, ServerSettings,
+};
 use penstock_tls::Authorities;
 
 use common::LIMITS;
@@ -56,7 +58,9 @@ fn read_head(stream: &mut impl Read) {
 
 fn origin(address: SocketAddr, authorities: Authorities) -> Arc<HttpOrigin> {
     HttpOrigin::new(OriginSettings {
-        servers: vec![(OriginUrl::parse(&format!("https://{address}")).unwrap(), 1)],
+        servers: vec![ServerSettings::new(OriginUrl::parse(&format!("https://{address}")).unwrap(), 1)],
+        balance: BalanceBy::Turns,
+        hidden_fields: Vec::new(),
         host: Some("localhost".to_owned()),
         authorities: Some(authorities),
         identity: None,

@@ -1,6 +1,8 @@
 //! Holds back a scripted server until the test lets it go on.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use penstock_sys::lock::Unpoisoned;
 
 use crate::deadline::DEADLINE;
 
@@ -73,7 +75,7 @@ impl Gate {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unpoisoned()
     }
 
     fn wait_while<'g>(
@@ -81,11 +83,7 @@ impl Gate {
         state: MutexGuard<'g, State>,
         condition: impl FnMut(&mut State) -> bool,
     ) -> MutexGuard<'g, State> {
-        self.0
-            .changed
-            .wait_timeout_while(state, DEADLINE, condition)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
+        self.0.changed.wait_timeout_while(state, DEADLINE, condition).unpoisoned().0
     }
 }
 

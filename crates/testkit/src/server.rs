@@ -6,10 +6,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use penstock_sys::lock::Unpoisoned;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -290,7 +291,7 @@ impl Server {
     }
 
     fn program(&self) -> MutexGuard<'_, Program> {
-        self.program.lock().unwrap_or_else(PoisonError::into_inner)
+        self.program.lock().unpoisoned()
     }
 
     /// Warnings that were not announced, and announced ones that did not come.

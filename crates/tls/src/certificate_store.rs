@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use boring::ssl::SslContext;
+use penstock_sys::lock::Unpoisoned;
 
 use crate::candidates::NameIndex;
 use crate::compression::CompressedMessages;
@@ -104,7 +105,7 @@ impl CertificateStore {
             self.start_loader().map_err(|error| ContextError::new(&error.to_string()))?;
         }
         let snapshot = Arc::new(Snapshot { index, slots });
-        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&snapshot);
+        *self.snapshot.write().unpoisoned() = Arc::clone(&snapshot);
         self.recount_prepared(&previous, &snapshot);
         Ok(())
     }
@@ -220,7 +221,7 @@ impl CertificateStore {
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.snapshot.read().unpoisoned())
     }
 }
 
@@ -274,7 +275,7 @@ impl CertificateSlot {
 
     /// Held briefly: handshakes wait at the [`LoadSignal`], not here.
     fn lock(&self) -> MutexGuard<'_, SlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 }
 

@@ -1,8 +1,10 @@
 //! Keeps handshakes from asking a server that fails each time.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use penstock_sys::lock::Unpoisoned;
 
 /// When a [`Circuit`] opens and closes.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +112,7 @@ impl Circuit {
     }
 
     fn trial(&self) -> MutexGuard<'_, Trial> {
-        self.trial.lock().unwrap_or_else(PoisonError::into_inner)
+        self.trial.lock().unpoisoned()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use penstock_metrics::CertificateCompression;
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::ssl;
 
 /// Algorithms that compress Certificate messages.
@@ -93,13 +94,13 @@ impl CompressedMessages {
     }
 
     fn get(&self, compression: Compression, message: &[u8]) -> Option<Arc<[u8]>> {
-        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.read().unpoisoned();
         kept.by_message[compression as usize].get(message).map(Arc::clone)
     }
 
     fn keep(&self, compression: Compression, message: &[u8], compressed: &Arc<[u8]>) {
         let bytes = message.len() + compressed.len();
-        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.write().unpoisoned();
         if kept.bytes + bytes > self.bytes_max {
             *kept = CachedMessage::default();
         }

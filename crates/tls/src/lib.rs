@@ -36,6 +36,7 @@ mod ecdsa;
 pub mod ech;
 mod extensions;
 mod failure;
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod groups;
 mod handshake;
@@ -77,6 +78,7 @@ pub use compression::Compression;
 pub use context::ContextError;
 pub use ec_curve::{EcCurve, ecdsa_der};
 pub use failure::HandshakeFailure;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_client_hello, fuzz_ocsp_response, fuzz_pkcs11_uri, fuzz_ticket_keys};
 pub use handshake::{ConnectingClient, Established};

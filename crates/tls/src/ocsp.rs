@@ -11,12 +11,13 @@ mod staple;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::SystemTime;
 
 use boring::error::ErrorStack;
 use boring::ex_data::Index;
 use boring::ssl::{SslContext, SslContextBuilder, SslRef};
+use penstock_sys::lock::Unpoisoned;
 
 use crate::certificate::Certificate;
 pub use identity::{NoIdentity, OcspIdentity};
@@ -43,12 +44,12 @@ pub type Fingerprint = [u8; 32];
 impl Stapled {
     /// Replaces the staple; `None` removes it.
     pub fn replace(&self, staple: Option<Staple>) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = staple.map(Arc::new);
+        *self.current.write().unpoisoned() = staple.map(Arc::new);
     }
 
     /// The staple, unless it is stale.
     pub fn current(&self, now: SystemTime) -> Option<Arc<Staple>> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read().unpoisoned();
         current.as_ref().filter(|staple| now < staple.next_update).map(Arc::clone)
     }
 }
@@ -63,7 +64,7 @@ impl Staples {
     /// The entry of a certificate; a certificate that is loaded again has the same entry.
     pub fn of(&self, certificate: &Certificate) -> Arc<Stapled> {
         let fingerprint = certificate.fingerprint();
-        let mut entries = self.by_fingerprint.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.by_fingerprint.lock().unpoisoned();
         let entry = entries.entry(fingerprint).or_insert_with(|| {
             Arc::new(Stapled {
                 fingerprint,
@@ -78,7 +79,7 @@ impl Staples {
 
     /// All entries in a stable order.
     pub fn all(&self) -> Vec<Arc<Stapled>> {
-        let entries = self.by_fingerprint.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.by_fingerprint.lock().unpoisoned();
         let mut all: Vec<_> = entries.values().map(Arc::clone).collect();
         all.sort_by_key(|entry| entry.fingerprint);
         all
@@ -86,7 +87,7 @@ impl Staples {
 
     /// Removes entries of unused certificates, except those with a valid staple, which a reload may need.
     pub fn prune(&self, now: SystemTime) {
-        let mut entries = self.by_fingerprint.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.by_fingerprint.lock().unpoisoned();
         entries.retain(|_, entry| Arc::strong_count(entry) > 1 || entry.current(now).is_some());
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use boring::error::ErrorStack;
@@ -17,6 +17,7 @@ use boring::x509::store::{X509Store, X509StoreBuilder};
 use boring::x509::verify::X509CheckFlags;
 use boring::x509::{X509, X509VerifyError};
 use penstock_sys::digest::sha256;
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::ssl::{client, moment};
 use tokio::net::TcpStream;
 use tokio_boring::SslStreamBuilder;
@@ -151,7 +152,7 @@ struct ServerSessions(Mutex<VecDeque<SslSession>>, usize);
 
 impl ServerSessions {
     fn put(&self, session: SslSession) {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.0.lock().unpoisoned();
         while sessions.len() >= self.1 {
             sessions.pop_front();
         }
@@ -160,7 +161,7 @@ impl ServerSessions {
 
     /// Tickets of TLS 1.3 are offered once (RFC 8446 §C.4).
     fn take(&self) -> Option<SslSession> {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.0.lock().unpoisoned();
         if client::is_single_use(sessions.back()?) { sessions.pop_back() } else { sessions.back().cloned() }
     }
 }

@@ -6,9 +6,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use penstock_metrics::SessionCacheCounts;
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::traffic::Secret;
 use zeroize::Zeroizing;
 
@@ -240,7 +241,7 @@ impl Hasher for AsItIs {
 }
 
 fn lock(shard: &Mutex<SessionShard>) -> MutexGuard<'_, SessionShard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock().unpoisoned()
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use boring::ex_data::Index;
 use boring::ssl::{NameType, Ssl, SslRef};
 pub use penstock_metrics::LookupWait;
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::ssl::{SessionAnswer, SessionCallbacks};
 use penstock_sys::traffic::Secret;
 
@@ -96,7 +97,7 @@ pub(crate) struct SessionLookup(pub(crate) Arc<dyn SessionStore>);
 impl SessionCallbacks for SessionLookup {
     fn find(&self, connection: &SslRef, id: &[u8]) -> SessionAnswer {
         let Some(asked) = asked(connection) else { return SessionAnswer::Nothing };
-        let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = asked.lock().unpoisoned();
         if let StoreQuery::Answered(answer, _) = &mut *asked {
             return answer.take().map_or(SessionAnswer::Nothing, SessionAnswer::Session);
         }
@@ -130,7 +131,7 @@ enum StoreQuery {
 /// Waits for the session that the library asked for.
 pub(crate) async fn wait_for_session(connection: &SslRef, deadline: Duration) {
     let Some(asked) = asked(connection) else { return };
-    let waiting = match std::mem::take(&mut *asked.lock().unwrap_or_else(PoisonError::into_inner)) {
+    let waiting = match std::mem::take(&mut *asked.lock().unpoisoned()) {
         StoreQuery::Waiting(waiting) => waiting,
         StoreQuery::Nothing | StoreQuery::Answered(..) => return,
     };
@@ -138,12 +139,12 @@ pub(crate) async fn wait_for_session(connection: &SslRef, deadline: Duration) {
         Ok(session) => StoreQuery::Answered(session, LookupWait::Answered),
         Err(_) => StoreQuery::Answered(None, LookupWait::TimedOut),
     };
-    *asked.lock().unwrap_or_else(PoisonError::into_inner) = answered;
+    *asked.lock().unpoisoned() = answered;
 }
 
 /// How the handshake waited for a session; `None` if it did not.
 pub(crate) fn lookup_wait(connection: &SslRef) -> Option<LookupWait> {
-    match &*asked(connection)?.lock().unwrap_or_else(PoisonError::into_inner) {
+    match &*asked(connection)?.lock().unpoisoned() {
         StoreQuery::Answered(_, wait) => Some(*wait),
         StoreQuery::Nothing | StoreQuery::Waiting(_) => None,
     }

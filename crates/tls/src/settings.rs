@@ -1,9 +1,10 @@
 //! Configured policy for all handshakes of a listener.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::traffic::ProtocolVersion;
 
 use crate::client_certificates::ClientCertificates;
@@ -94,7 +95,7 @@ impl KeyLog {
 
     pub(crate) fn write(&self, line: &str) {
         use std::io::Write;
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.0.lock().unpoisoned();
         // A debugging aid must not end a handshake: a full disk only loses its lines.
         drop(writeln!(file, "{line}"));
     }

@@ -6,12 +6,13 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use boring::error::ErrorStack;
 use boring::ex_data::Index;
 use boring::ssl::{NameType, PrivateKeyMethod, PrivateKeyMethodError, Ssl, SslRef, SslSignatureAlgorithm};
+use penstock_sys::lock::Unpoisoned;
 
 use crate::certificate::{Algorithm, Certificate, CertificateKey};
 use crate::ja4::Ja4;
@@ -236,12 +237,12 @@ impl HandshakeProgress {
 
     /// Suspends the handshake until its certificate has been loaded.
     pub(crate) fn set_pending_load(&self, signal: LoadSignal) {
-        *self.pending_load.lock().unwrap_or_else(PoisonError::into_inner) = Some(signal);
+        *self.pending_load.lock().unpoisoned() = Some(signal);
     }
 
     /// Takes the signal of the load that the handshake waits for.
     pub(crate) fn take_pending_load(&self) -> Option<LoadSignal> {
-        self.pending_load.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.pending_load.lock().unpoisoned().take()
     }
 
     /// The JA4 fingerprint, if the settings ask for it.
@@ -303,11 +304,11 @@ impl HandshakeProgress {
     }
 
     fn remote(&self) -> MutexGuard<'_, RemoteState> {
-        self.remote.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remote.lock().unpoisoned()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<PendingOperation>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unpoisoned()
     }
 }
 

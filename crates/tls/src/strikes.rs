@@ -6,7 +6,9 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::BuildHasher;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use penstock_sys::lock::Unpoisoned;
 
 /// Maximum deviation of the ticket age, either way: `kMaxTicketAgeSkewSeconds` of BoringSSL.
 pub const SKEW_SECONDS: u64 = 60;
@@ -80,7 +82,7 @@ impl<S: BuildHasher> StrikeRegister<S> {
         }
         let digest = self.hashing.hash_one(client_random);
         let place = usize::try_from(digest % self.shards.len() as u64).unwrap_or(0);
-        let mut shard = self.shards[place].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.shards[place].lock().unpoisoned();
         if now + STEP_BACK_SECONDS < shard.latest {
             return StrikeResult::ClockSetBack;
         }
@@ -92,8 +94,7 @@ impl<S: BuildHasher> StrikeRegister<S> {
 
     /// Number of recorded ClientHellos.
     pub fn remembered(&self) -> usize {
-        let count =
-            |shard: &Mutex<StrikeShard>| shard.lock().unwrap_or_else(PoisonError::into_inner).remembered();
+        let count = |shard: &Mutex<StrikeShard>| shard.lock().unpoisoned().remembered();
         self.shards.iter().map(count).sum()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! penstock purges 1
-//! 1767225600000000000 hard name 10.0.0.5:8080 /vod/a.mp4
+//! 1767225600000000000 hard url 10.0.0.5:8080 /vod/a.mp4
 //! 1767225601000000000 soft tag * news
 //! ```
 //!
@@ -14,7 +14,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::pattern::{NotKept, Pattern, Purge, Scope};
+use super::pattern::{NotKept, Pattern, Purge};
+use super::target::PurgeTarget;
 
 /// The file in its directory.
 const FILE_NAME: &str = "purges";
@@ -119,18 +120,14 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
 }
 
 pub(super) fn everything(at: u64) -> Purge {
-    Purge { at, soft: false, pattern: Pattern { place: None, scope: Scope::Everything } }
+    Purge { at, soft: false, pattern: Pattern { place: None, target: PurgeTarget::Everything } }
 }
 
 pub(super) fn line(purge: &Purge) -> String {
-    let (kind, text) = match &purge.pattern.scope {
-        Scope::Name(text) => ("name", text.as_str()),
-        Scope::Prefix(text) => ("beginning", text.as_str()),
-        Scope::Tag(text) => ("tag", text.as_str()),
-        Scope::Everything => ("everything", ""),
-    };
+    let Pattern { place, target } = &purge.pattern;
+    let (kind, text) = (target.kind().label(), target.text());
     let degree = if purge.soft { "soft" } else { "hard" };
-    let place = purge.pattern.place.as_deref().unwrap_or("*");
+    let place = place.as_deref().unwrap_or("*");
     format!("{} {degree} {kind} {} {}\n", purge.at, escaped(place), escaped(text))
 }
 
@@ -144,15 +141,8 @@ pub(super) fn parse(line: &str) -> Option<Purge> {
     };
     let kind = words.next()?;
     let place = unescaped(words.next()?)?;
-    let text = unescaped(words.next()?)?;
-    let scope = match kind {
-        "name" => Scope::Name(text),
-        "beginning" => Scope::Prefix(text),
-        "tag" => Scope::Tag(text),
-        "everything" => Scope::Everything,
-        _ => return None,
-    };
-    Some(Purge { at, soft, pattern: Pattern { place: (place != "*").then_some(place), scope } })
+    let target = PurgeTarget::new(kind, unescaped(words.next()?)?)?;
+    Some(Purge { at, soft, pattern: Pattern { place: (place != "*").then_some(place), target } })
 }
 
 /// Neither spaces nor line ends are left in it.

@@ -4,7 +4,8 @@ use std::fs;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::list::{PurgeLimits, Purges};
-use super::pattern::{Pattern, Purge, PurgeEffect, Scope, Subject};
+use super::pattern::{Pattern, Purge, PurgeEffect, Subject};
+use super::target::PurgeTarget;
 use crate::scratch::Scratch;
 
 const LIMITS: PurgeLimits = PurgeLimits { purges: 1000, bytes: 1 << 20 };
@@ -24,7 +25,7 @@ pub(crate) fn fuzz_purges(input: &[u8]) {
     assert!(found.is_sorted_by_key(|purge| purge.at));
     let lines = input.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     if lines.clone().any(|line| str::from_utf8(line).is_err()) {
-        let everything = |purge: &Purge| purge.pattern.scope == Scope::Everything;
+        let everything = |purge: &Purge| purge.pattern.target == PurgeTarget::Everything;
         assert!(found.iter().any(everything), "what cannot be read is forgotten");
     }
     let undelivered = first.take_undelivered();
@@ -36,7 +37,7 @@ pub(crate) fn fuzz_purges(input: &[u8]) {
     let subject = Subject { place: "here", name: "/film", tags: "news" };
     let since = again.stamp(later(2));
     assert_eq!(again.judge(since, subject), PurgeEffect::None, "nothing speaks of what is new");
-    let pattern = Pattern { place: None, scope: Scope::Tag("news".to_owned()) };
+    let pattern = Pattern { place: None, target: PurgeTarget::Tag("news".to_owned()) };
     again.add(pattern, false, later(2)).expect("it can be written");
     assert_eq!(again.judge(since, subject), PurgeEffect::Gone, "a purge does not hold");
     let expected = list(&again);

@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime};
 use penstock_sys::lock::Unpoisoned;
 
 use super::file::PurgeFile;
-use super::pattern::{NotKept, Pattern, Purge, PurgeEffect, Scope, Subject, nanoseconds, nanoseconds_of};
+use super::pattern::{NotKept, Pattern, Purge, PurgeEffect, Subject, nanoseconds, nanoseconds_of};
+use super::target::PurgeTarget;
 use super::undelivered::{self, UndeliveredPurge};
 
 /// The bounds of the list.
@@ -317,7 +318,7 @@ impl Purges {
             }
             let (older, newer) = list.split_at(list.len().div_ceil(2));
             let at = older.last().map_or(0, |purge| purge.at);
-            let everything = Pattern { place: None, scope: Scope::Everything };
+            let everything = Pattern { place: None, target: PurgeTarget::Everything };
             let mut shorter = vec![Purge { at, soft: false, pattern: everything }];
             shorter.extend_from_slice(newer);
             Some(shorter)

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::memory::remedy;
+use crate::purge::PurgeTarget;
 
 /// The names of an object, by which purges select it.
 #[derive(Clone, Copy, Debug)]
@@ -18,47 +19,30 @@ pub struct Subject<'s> {
     pub tags: &'s str,
 }
 
-/// The objects that a purge selects.
+/// The objects that a purge selects, by the names that they have in the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// The name space; all of them if `None`.
     pub place: Option<String>,
-    /// The objects of it.
-    pub scope: Scope,
-}
-
-/// The objects of a name space.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// Objects of this name.
-    Name(String),
-    /// Objects whose name begins with this.
-    Prefix(String),
-    /// Objects with this tag.
-    Tag(String),
-    /// All objects.
-    Everything,
+    /// The objects of it. The URL and the prefix are those of names.
+    pub target: PurgeTarget,
 }
 
 impl Pattern {
     /// Whether it selects this object.
     pub fn matches(&self, subject: Subject<'_>) -> bool {
         self.place.as_deref().is_none_or(|place| place == subject.place)
-            && match &self.scope {
-                Scope::Name(name) => subject.name == name,
-                Scope::Prefix(start) => subject.name.starts_with(start.as_str()),
-                Scope::Tag(tag) => subject.tags.split(' ').any(|one| one == tag),
-                Scope::Everything => true,
+            && match &self.target {
+                PurgeTarget::Url(name) => subject.name == name,
+                PurgeTarget::Prefix(start) => subject.name.starts_with(start.as_str()),
+                PurgeTarget::Tag(tag) => subject.tags.split(' ').any(|one| one == tag),
+                PurgeTarget::Everything => true,
             }
     }
 
     /// Memory that it takes, about.
     pub fn bytes(&self) -> usize {
-        let text = match &self.scope {
-            Scope::Name(text) | Scope::Prefix(text) | Scope::Tag(text) => text.len(),
-            Scope::Everything => 0,
-        };
-        text + self.place.as_ref().map_or(0, String::len) + 64
+        self.target.text().len() + self.place.as_ref().map_or(0, String::len) + 64
     }
 }
 

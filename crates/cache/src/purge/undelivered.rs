@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! penstock undelivered purges 1
-//! edge2,edge3 1767225600000000000 hard name 10.0.0.5:8080 /vod/a.mp4
+//! edge2,edge3 1767225600000000000 hard url 10.0.0.5:8080 /vod/a.mp4
 //! ```
 //!
 //! The file is replaced as a whole, and there is none while all are confirmed. What cannot be parsed counts as a purge of
@@ -36,6 +36,34 @@ pub struct UndeliveredPurge {
     pub servers: BTreeSet<String>,
 }
 
+impl UndeliveredPurge {
+    /// A list as text: that of the file, also between machines.
+    pub fn write_list(list: &[Self]) -> String {
+        let mut text = format!("{FIRST_LINE}\n");
+        for Self { since, soft, pattern, servers } in list {
+            let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
+            let purge = Purge { at: nanoseconds_of(*since), soft: *soft, pattern: pattern.clone() };
+            text.push_str(&format!("{} {}", servers.join(","), line(&purge)));
+        }
+        text
+    }
+
+    /// Reads what [`Self::write_list`] wrote; `None` if that is of another version or damaged.
+    pub fn read_list(text: &str) -> Option<Vec<Self>> {
+        let mut lines = text.strip_suffix('\n')?.split('\n');
+        if lines.next() != Some(FIRST_LINE) {
+            return None;
+        }
+        let purge = |line: &str| {
+            let (servers, rest) = line.split_once(' ')?;
+            let Purge { at, soft, pattern } = parse(rest)?;
+            let servers = servers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            Some(Self { since: UNIX_EPOCH + Duration::from_nanos(at), soft, pattern, servers })
+        };
+        lines.map(purge).collect()
+    }
+}
+
 /// Reads the file of a directory; `now` is the time of what cannot be parsed.
 pub(super) fn read(directory: &Path, now: SystemTime) -> io::Result<Vec<UndeliveredPurge>> {
     let mut bytes = Vec::new();
@@ -44,8 +72,10 @@ pub(super) fn read(directory: &Path, now: SystemTime) -> io::Result<Vec<Undelive
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     }
-    let read =
-        str::from_utf8(&bytes).ok().filter(|text| text.len() as u64 <= FILE_BYTES_MAX).and_then(parsed);
+    let read = str::from_utf8(&bytes)
+        .ok()
+        .filter(|text| text.len() as u64 <= FILE_BYTES_MAX)
+        .and_then(UndeliveredPurge::read_list);
     Ok(read.unwrap_or_else(|| {
         let Purge { soft, pattern, .. } = everything(0);
         vec![UndeliveredPurge { since: now, soft, pattern, servers: BTreeSet::new() }]
@@ -61,39 +91,19 @@ pub(super) fn write(directory: &Path, purges: &[UndeliveredPurge]) -> io::Result
             _ => Err(error),
         });
     }
-    let mut text = format!("{FIRST_LINE}\n");
-    for UndeliveredPurge { since, soft, pattern, servers } in purges {
-        let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
-        let purge = Purge { at: nanoseconds_of(*since), soft: *soft, pattern: pattern.clone() };
-        text.push_str(&format!("{} {}", servers.join(","), line(&purge)));
-    }
-    replace(&path, &text)
-}
-
-fn parsed(text: &str) -> Option<Vec<UndeliveredPurge>> {
-    let mut lines = text.strip_suffix('\n')?.split('\n');
-    if lines.next() != Some(FIRST_LINE) {
-        return None;
-    }
-    let purge = |line: &str| {
-        let (servers, rest) = line.split_once(' ')?;
-        let Purge { at, soft, pattern } = parse(rest)?;
-        let servers = servers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        Some(UndeliveredPurge { since: UNIX_EPOCH + Duration::from_nanos(at), soft, pattern, servers })
-    };
-    lines.map(purge).collect()
+    replace(&path, &UndeliveredPurge::write_list(purges))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::pattern::Scope;
+    use super::super::target::PurgeTarget;
     use super::*;
 
-    fn purge(scope: Scope, servers: &[&str]) -> UndeliveredPurge {
+    fn purge(target: PurgeTarget, servers: &[&str]) -> UndeliveredPurge {
         UndeliveredPurge {
             since: UNIX_EPOCH + Duration::from_nanos(1_767_225_600_000_000_007),
-            soft: matches!(scope, Scope::Tag(_)),
-            pattern: Pattern { place: Some("a place".to_owned()), scope },
+            soft: matches!(target, PurgeTarget::Tag(_)),
+            pattern: Pattern { place: Some("a place".to_owned()), target },
             servers: servers.iter().map(|name| (*name).to_owned()).collect(),
         }
     }
@@ -104,9 +114,9 @@ mod tests {
         let now = SystemTime::now();
         assert!(read(directory.path(), now).unwrap().is_empty());
         let list = [
-            purge(Scope::Name("/a b\n".to_owned()), &["edge2.example.com", "192.0.2.1"]),
-            purge(Scope::Tag("news".to_owned()), &[]),
-            purge(Scope::Everything, &["edge2"]),
+            purge(PurgeTarget::Url("/a b\n".to_owned()), &["edge2.example.com", "192.0.2.1"]),
+            purge(PurgeTarget::Tag("news".to_owned()), &[]),
+            purge(PurgeTarget::Everything, &["edge2"]),
         ];
         for written in [&list[..], &list[..1], &[], &[]] {
             write(directory.path(), written).unwrap();
@@ -120,7 +130,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let now = SystemTime::now();
         let path = directory.path().join(FILE_NAME);
-        write(directory.path(), &[purge(Scope::Everything, &["edge2"])]).unwrap();
+        write(directory.path(), &[purge(PurgeTarget::Everything, &["edge2"])]).unwrap();
         let whole = fs::read(&path).unwrap();
         for end in 0..whole.len() {
             fs::write(&path, &whole[..end]).unwrap();
@@ -130,7 +140,7 @@ mod tests {
             let expected = UndeliveredPurge {
                 since: now,
                 soft: false,
-                pattern: Pattern { place: None, scope: Scope::Everything },
+                pattern: Pattern { place: None, target: PurgeTarget::Everything },
                 servers: BTreeSet::new(),
             };
             assert_eq!(found, if is_shorter { vec![] } else { vec![expected] }, "{end} bytes");

@@ -42,9 +42,9 @@ pub(super) fn directories(raw: &raw::Tls, reader: &mut Reader<'_>) -> Vec<Certif
 }
 
 fn directory(text: &Text, reader: &mut Reader<'_>) -> Option<CertificateDirectory> {
-    let faults = reader.faults.len();
+    let faults = reader.number_of_faults();
     let path = reader.directory("directory", text);
-    if reader.faults.len() > faults {
+    if reader.number_of_faults() > faults {
         return None;
     }
     let here = position(text);
@@ -141,8 +141,8 @@ pub(super) fn certificates(
             match defaults.iter().find(|(other, same, _)| (*other, *same) == (kind, default)) {
                 Some((_, _, first)) => {
                     let what = format!(
-                        "default: the certificate on line {} is already the default for {} keys",
-                        first.line,
+                        "default: the certificate on {} is already the default for {} keys",
+                        reader.line(*first, here),
                         kind.label()
                     );
                     let instead = "keep one of them; without any, the first of each kind of key answers";

@@ -154,30 +154,32 @@ fn own_entry(
         // Until DNS lists it.
         weight = 0;
     }
-    let (Some(name), Some(address)) = (&raw.own, &raw.address) else {
-        let (missing, instead) = match &raw.own {
-            None => ("self: this server has no name", "add self: NAME"),
-            Some(_) => ("address: this node has none", "add address: 192.0.2.1:8443"),
+    let has_addresses_only = matches!(source, ClusterSource::Dns { name, .. } if !name.starts_with('_'));
+    let name = match &raw.own {
+        Some(name) => Some((name.value.clone(), position(name))),
+        // A name of this kind is an address, which the machine's name is not.
+        None if has_addresses_only => None,
+        None => Some((reader.host_name.to_ascii_lowercase(), position(section))),
+    };
+    let (Some((name, here)), Some(address)) = (name, &raw.address) else {
+        let (missing, instead) = match &raw.address {
+            Some(_) => ("self: this server has no name", "add self: NAME"),
+            None => ("address: this node has none", "add address: 192.0.2.1:8443"),
         };
         reader.fault(position(section), missing, instead);
         return None;
     };
     let parsed = node_address(address, reader)?;
-    match source {
-        ClusterSource::Dns { name: dns, .. } if !dns.starts_with('_') => {
-            let ip = parsed.ip().to_string();
-            if name.value != ip {
-                let what = format!("self: `{}` is not the address of this node", name.value.escape_debug());
-                reader.fault(
-                    position(name),
-                    what,
-                    format!("write {ip}: nodes have no other name in A records"),
-                );
-            }
+    if has_addresses_only {
+        let ip = parsed.ip().to_string();
+        if name != ip {
+            let what = format!("self: `{}` is not the address of this node", name.escape_debug());
+            reader.fault(here, what, format!("write {ip}: nodes have no other name in A records"));
         }
-        _ => node_name("self", name, reader)?,
+    } else {
+        node_name("self", &name, here, reader)?;
     }
-    Some((ClusterNode { name: name.value.clone(), address: parsed, weight }, position(address)))
+    Some((ClusterNode { name, address: parsed, weight }, position(address)))
 }
 
 fn nodes(section: &Spanned<raw::Cluster>, reader: &mut Reader<'_>) -> Vec<(ClusterNode, Position)> {
@@ -196,10 +198,11 @@ fn nodes(section: &Spanned<raw::Cluster>, reader: &mut Reader<'_>) -> Vec<(Clust
     for entry in entries {
         let Some((node, here)) = node(entry, reader) else { continue };
         if let Some((_, first)) = nodes.iter().find(|(known, _)| known.name == node.name) {
-            let what = format!("name: {} is already defined on line {}", node.name, first.line);
+            let what = format!("name: {} is already defined on {}", node.name, reader.line(*first, here));
             reader.fault(here, what, "give each node a name of its own");
         } else if let Some((_, first)) = nodes.iter().find(|(known, _)| known.address == node.address) {
-            let what = format!("address: {} is already defined on line {}", node.address, first.line);
+            let what =
+                format!("address: {} is already defined on {}", node.address, reader.line(*first, here));
             reader.fault(here, what, "give each node an address of its own");
         } else {
             nodes.push((node, here));
@@ -221,21 +224,20 @@ fn node(entry: &Spanned<raw::ClusterNode>, reader: &mut Reader<'_>) -> Option<(C
         reader.fault(position(entry), what, "write {name: edge1, address: 192.0.2.1:8443}");
         return None;
     };
-    node_name("name", name, reader)?;
+    node_name("name", &name.value, position(name), reader)?;
     let address = node_address(address, reader)?;
     Some((ClusterNode { name: name.value.clone(), address, weight }, position(name)))
 }
 
 /// Checks the name of a node.
-fn node_name(key: &str, text: &Text, reader: &mut Reader<'_>) -> Option<()> {
+fn node_name(key: &str, name: &str, here: Position, reader: &mut Reader<'_>) -> Option<()> {
     let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
-    let name = &text.value;
     if (1..=limits::CLUSTER_NAME_BYTES).contains(&name.len()) && name.bytes().all(fine) {
         return Some(());
     }
     let what = format!("{key}: `{}` is not a name of a node", name.escape_debug());
     let instead = "write up to 64 lowercase letters, digits, - and ., such as edge1.example.com";
-    reader.fault(position(text), what, instead);
+    reader.fault(here, what, instead);
     None
 }
 
@@ -255,15 +257,20 @@ fn own(
     nodes: &[(ClusterNode, Position)],
     reader: &mut Reader<'_>,
 ) -> Option<(usize, Position)> {
-    let Some(text) = &section.value.own else {
-        reader.fault(position(section), "self: this server has no name", "add self: NAME, one of nodes");
-        return None;
-    };
-    let place = nodes.iter().position(|(node, _)| node.name == text.value);
+    let own = section.value.own.as_ref();
+    let name = own.map_or_else(|| reader.host_name.to_ascii_lowercase(), |text| text.value.clone());
+    let place = nodes.iter().position(|(node, _)| node.name == name);
     // Without nodes that is the fault to mend first.
-    if place.is_none() && !nodes.is_empty() {
-        let what = format!("self: `{}` is not one of nodes", text.value.escape_debug());
-        reader.fault(position(text), what, "write the name of this server as nodes has it");
+    match own {
+        _ if place.is_some() || nodes.is_empty() => {}
+        Some(text) => {
+            let what = format!("self: `{}` is not one of nodes", name.escape_debug());
+            reader.fault(position(text), what, "write the name of this server as nodes has it");
+        }
+        None => {
+            let what = format!("self: the host name `{}` is not one of nodes", name.escape_debug());
+            reader.fault(position(section), what, "add self: NAME, one of nodes");
+        }
     }
     place.map(|place| (place, nodes[place].1))
 }

@@ -63,7 +63,8 @@ fn origins(
     }
 }
 
-fn names(key: &str, list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String> {
+/// Names of fields.
+pub(super) fn names(key: &str, list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String> {
     let Some(list) = list else { return Vec::new() };
     check_length(key, list, reader);
     let name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);

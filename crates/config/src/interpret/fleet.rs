@@ -32,7 +32,8 @@ pub(super) fn fleet(
         ..=Duration::from_millis(limits::FLEET_DEADLINE_MILLISECONDS_MAX);
     let default = Duration::from_millis(limits::FLEET_DEADLINE_MILLISECONDS);
     let deadline = reader.time("deadline", raw.deadline.as_ref(), &deadline, default);
-    let name = raw.name.as_ref().map_or_else(|| own_name(listeners), |text| name(text, reader));
+    let name =
+        raw.name.as_ref().map_or_else(|| own_name(reader.host_name, listeners), |text| name(text, reader));
     let state = raw.state.as_ref().map(|text| state(text, reader));
     if raw.valkey.is_none() {
         reader.fault(position(section), "fleet: there is no store", format!("add valkey: {URL}"));
@@ -73,9 +74,8 @@ pub(super) fn require(tls: &Tls, raw: Option<&Spanned<raw::Tls>>, is_there: bool
 }
 
 /// The name of the machine and the port of the first listener.
-fn own_name(listeners: &[Listener]) -> String {
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let machine: String = machine.trim().chars().filter(|letter| is_name(&letter.to_string())).collect();
+fn own_name(host_name: &str, listeners: &[Listener]) -> String {
+    let machine: String = host_name.chars().filter(|letter| is_name(&letter.to_string())).collect();
     let port = listeners.first().map_or(0, |listener| listener.address.port());
     let name = format!("{machine}:{port}");
     let end = name.len().saturating_sub(limits::FLEET_NAME_BYTES);

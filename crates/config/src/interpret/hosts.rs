@@ -33,7 +33,7 @@ pub(super) fn hosts(
             Ok(pattern) => {
                 let others = taken.entry(pattern.clone()).or_default();
                 if let Some((_, first)) = others.iter().find(|(other, _)| share(other.as_ref(), listeners)) {
-                    let what = format!("hosts: `{text}` is already defined on line {}", first.line);
+                    let what = format!("hosts: `{text}` is already defined on {}", reader.line(*first, here));
                     reader.fault(here, what, "remove one of them or write another host");
                 } else {
                     others.push((listeners.cloned(), here));

@@ -110,7 +110,7 @@ pub(super) fn claim(
 ) {
     match taken.iter().find(|(other, _)| *other == address && address.port() != 0) {
         Some((_, first)) => {
-            let what = format!("{key}: {address} is already used on line {}", first.line);
+            let what = format!("{key}: {address} is already used on {}", reader.line(*first, here));
             reader.fault(here, what, "write another port or remove one of them");
         }
         None => taken.push((address, here)),

@@ -1,6 +1,7 @@
 //! The origin of a site's bytes.
 
 mod s3;
+mod servers;
 mod uncached;
 mod url;
 
@@ -10,14 +11,13 @@ use penstock_http::OriginUrl;
 use penstock_tls::Authorities;
 use serde_saphyr::Spanned;
 
-use self::uncached::uncached;
-use self::url::url;
+use self::uncached::{spread, uncached};
 use super::pem;
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Cluster, ClusterSource, Health, HttpOrigin, Origin, OriginTimeouts};
+use crate::model::{Cluster, ClusterSource, Health, HttpOrigin, Origin, OriginServer, OriginTimeouts};
 use crate::raw;
-use crate::section::{Entries, Position, Text, Texts, WordOr, position};
+use crate::section::{Position, Text, Texts, position};
 
 pub(super) fn origin(
     origin: &Spanned<raw::Origin>,
@@ -46,7 +46,7 @@ pub(super) fn origin(
             Some(Origin::Directory(reader.directory("directory", text)))
         }
         raw::Origin { http: Some(list), .. } => {
-            let targets = targets(list, reader);
+            let targets = servers::targets(list, reader);
             let origin = http(raw, targets, position(list), reader);
             Some(Origin::Http(Box::new(shared(origin, raw, cluster, reader))))
         }
@@ -56,7 +56,8 @@ pub(super) fn origin(
                 let what = "host: a bucket is asked by the name that is signed";
                 reader.fault(position(host), what, "remove it");
             }
-            let origin = http(raw, vec![(target, 1)], position(section), reader);
+            let server = OriginServer { url: target, weight: 1, is_backup: false };
+            let origin = http(raw, vec![server], position(section), reader);
             let origin = HttpOrigin { s3: Some(s3), ..origin };
             Some(Origin::Http(Box::new(shared(origin, raw, cluster, reader))))
         }
@@ -72,6 +73,10 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
     let entries = [
         ("host", raw.host.as_ref().map(position)),
         ("ca", raw.ca.as_ref().map(position)),
+        ("chain", raw.chain.as_ref().map(position)),
+        ("key", raw.key.as_ref().map(position)),
+        ("balance", raw.balance.as_ref().map(position)),
+        ("hide", raw.hide.as_ref().map(position)),
         ("timeouts", raw.timeouts.as_ref().map(position)),
         ("connections", raw.connections.as_ref().map(position)),
         ("connection_age", raw.connection_age.as_ref().map(position)),
@@ -95,11 +100,11 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
 
 fn http(
     raw: &raw::Origin,
-    targets: Vec<(OriginUrl, u32)>,
+    targets: Vec<OriginServer>,
     here: Position,
     reader: &mut Reader<'_>,
 ) -> HttpOrigin {
-    let secure = targets.iter().any(|(url, _)| url.is_secure());
+    let secure = targets.iter().any(|server| server.url.is_secure());
     let follow_redirects = reader.number(
         "follow_redirects",
         raw.follow_redirects.as_ref(),
@@ -112,7 +117,12 @@ fn http(
         authorities = Authorities::of_system().ok();
     }
     let connections = 1..=limits::ORIGIN_CONNECTIONS_MAX;
+    let uncached = uncached(raw, reader);
     HttpOrigin {
+        balance: servers::balance(raw.balance.as_ref(), reader),
+        spread: spread(raw, uncached.is_none(), reader),
+        identity: servers::identity(raw, secure, reader),
+        hide: servers::hidden_fields(raw.hide.as_ref(), reader),
         s3: None,
         host: raw.host.as_ref().and_then(|text| host(text, reader)),
         authorities,
@@ -148,7 +158,7 @@ fn http(
         targets,
         peers: false,
         shield: Vec::new(),
-        uncached: uncached(raw, reader),
+        uncached,
     }
 }
 
@@ -187,46 +197,6 @@ fn shared(
         reader.fault(position(list), "shield: this site has no peers", "add peers: true");
     }
     HttpOrigin { peers, shield, ..origin }
-}
-
-fn targets(list: &Entries<raw::OriginServer>, reader: &mut Reader<'_>) -> Vec<(OriginUrl, u32)> {
-    if list.value.is_empty() {
-        reader.fault(position(list), "http: the list is empty", "write [\"http://192.0.2.5:8080\"]");
-    }
-    if list.value.len() > limits::ORIGIN_TARGETS {
-        let what = format!("http: {} servers are too many", list.value.len());
-        let instead = format!("write at most {}, or one name for many", limits::ORIGIN_TARGETS);
-        reader.fault(position(list), what, instead);
-    }
-    let mut targets: Vec<(OriginUrl, u32)> = Vec::new();
-    for entry in &list.value {
-        let (text, weight) = match &entry.value {
-            WordOr::Word(word) => {
-                (Text { value: word.clone(), referenced: entry.referenced, defined: entry.defined }, 1)
-            }
-            WordOr::Section(section) => {
-                let weight =
-                    reader.number("weight", section.weight.as_ref(), &(1..=limits::ORIGIN_WEIGHT_MAX), 1);
-                let Some(text) = &section.url else {
-                    reader.fault(
-                        position(entry),
-                        "http: this server has no url",
-                        "add url: http://192.0.2.5:8080",
-                    );
-                    continue;
-                };
-                (text.clone(), weight)
-            }
-        };
-        let Some(url) = url(&text, reader) else { continue };
-        if targets.iter().any(|(known, _)| *known == url) {
-            let what = format!("http: {} is listed twice", text.value);
-            reader.fault(position(&text), what, "keep one of them");
-        } else {
-            targets.push((url, weight));
-        }
-    }
-    targets
 }
 
 /// A value of Host: a name with or without a port.

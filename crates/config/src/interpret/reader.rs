@@ -10,23 +10,50 @@ use std::time::{Duration, SystemTime};
 use crate::fault::Fault;
 use crate::section::{Position, Text, position};
 use crate::units::{Size, Time, UnitError};
+use crate::variables::Expansion;
 
-/// The file of a configuration and the faults found so far.
+/// The files of a configuration and the faults found so far.
 ///
 /// Each method returns a usable value even for a wrong one, so that reading goes on and finds the next fault. The values
 /// count only if `faults` is empty at the end.
-pub(crate) struct Reader<'p> {
-    pub(crate) file: &'p Path,
+pub(crate) struct Reader<'e> {
+    /// By the numbers in positions.
+    pub(crate) files: Vec<PathBuf>,
+    /// The name of the machine.
+    pub(crate) host_name: &'e str,
     pub(crate) now: SystemTime,
-    pub(crate) faults: Vec<Fault>,
-    pub(crate) warnings: Vec<Fault>,
+    faults: Vec<(Position, Fault)>,
+    warnings: Vec<(Position, Fault)>,
     /// What the file names to be read.
     pub(crate) paths: RefCell<Vec<PathBuf>>,
 }
 
-impl<'p> Reader<'p> {
-    pub(crate) fn new(file: &'p Path, now: SystemTime) -> Self {
-        Self { file, now, faults: Vec::new(), warnings: Vec::new(), paths: RefCell::default() }
+impl<'e> Reader<'e> {
+    pub(crate) fn new(files: Vec<PathBuf>, host_name: &'e str, now: SystemTime) -> Self {
+        let (faults, warnings) = (Vec::new(), Vec::new());
+        Self { files, host_name, now, faults, warnings, paths: RefCell::default() }
+    }
+
+    /// The warnings, in the order of the files.
+    ///
+    /// # Errors
+    /// The faults, in the same order.
+    pub(crate) fn finish(self, expansion: &Expansion<'_>) -> Result<Vec<Fault>, Vec<Fault>> {
+        let has_faults = !self.faults.is_empty();
+        let mut found = if has_faults { self.faults } else { self.warnings };
+        // Missing keys come last: a misspelt key before them may be the reason.
+        found.sort_by_key(|(here, _)| (here.line == 0, here.file, here.line, here.column));
+        let shown = found.into_iter().map(|(here, mut fault)| {
+            expansion.hide(&mut fault, here);
+            fault
+        });
+        let shown = shown.collect();
+        if has_faults { Err(shown) } else { Ok(shown) }
+    }
+
+    /// Faults found up to now.
+    pub(crate) fn number_of_faults(&self) -> usize {
+        self.faults.len()
     }
 
     pub(crate) fn fault(&mut self, position: Position, what: impl Into<String>, instead: impl Into<String>) {
@@ -44,8 +71,22 @@ impl<'p> Reader<'p> {
         self.warnings.push(warning);
     }
 
-    fn note(&self, position: Position, what: String, instead: String) -> Fault {
-        Fault { file: self.file.to_owned(), line: position.line, column: position.column, what, instead }
+    fn note(&self, position: Position, what: String, instead: String) -> (Position, Fault) {
+        let file = self.file(position).to_owned();
+        (position, Fault { file, line: position.line, column: position.column, what, instead })
+    }
+
+    /// The file of a position.
+    fn file(&self, position: Position) -> &Path {
+        self.files.get(position.file).map_or_else(|| Path::new(""), PathBuf::as_path)
+    }
+
+    /// The line of a position, for a message about another one: `line 3`, or `line 3 of FILE`.
+    pub(crate) fn line(&self, of: Position, seen_from: Position) -> String {
+        match of.file == seen_from.file {
+            true => format!("line {}", of.line),
+            false => format!("line {} of {}", of.line, self.file(of).display()),
+        }
     }
 
     pub(crate) fn flag(&mut self, key: &str, raw: Option<&Text>, default: bool) -> bool {
@@ -163,7 +204,7 @@ impl<'p> Reader<'p> {
         None
     }
 
-    /// An absolute path. Relative ones start at the directory of the configuration file, so that they mean the same in a
+    /// An absolute path. Relative ones start at the directory of the file that has them, so that they mean the same in a
     /// shell and under systemd.
     pub(crate) fn path(&self, text: &Text) -> PathBuf {
         let path = self.absolute(text);
@@ -172,7 +213,7 @@ impl<'p> Reader<'p> {
     }
 
     fn absolute(&self, text: &Text) -> PathBuf {
-        let from = self.file.parent().unwrap_or_else(|| Path::new(""));
+        let from = self.file(position(text)).parent().unwrap_or_else(|| Path::new(""));
         let path = from.join(&text.value);
         std::path::absolute(&path).unwrap_or(path)
     }

@@ -50,9 +50,9 @@ pub(super) fn tickets(section: Option<&Spanned<raw::Tickets>>, reader: &mut Read
 fn directory(text: &Text, reader: &mut Reader<'_>) -> std::path::PathBuf {
     let path = reader.path(text);
     if path.exists() {
-        let faults = reader.faults.len();
+        let faults = reader.number_of_faults();
         reader.directory("directory", text);
-        if reader.faults.len() > faults {
+        if reader.number_of_faults() > faults {
             return path;
         }
     }

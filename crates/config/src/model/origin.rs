@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use penstock_http::OriginUrl;
 use penstock_sys::traffic::Secret;
-use penstock_tls::Authorities;
+use penstock_tls::{Authorities, ClientIdentity};
 
 use super::route::{FixedResponse, Redirect};
 use crate::limits;
@@ -27,8 +27,16 @@ pub enum Origin {
 /// HTTP servers with the same content, and how they are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpOrigin {
-    /// The servers and their weights: at least one, no two the same.
-    pub targets: Vec<(OriginUrl, u32)>,
+    /// The servers: at least one that is no backup, no two the same, backups last.
+    pub targets: Vec<OriginServer>,
+    /// How one is chosen for each request.
+    pub balance: Balance,
+    /// What a server is chosen by, before `balance`; `None` for `balance` alone.
+    pub spread: Option<SpreadBy>,
+    /// The certificate that is shown to servers that ask for one.
+    pub identity: Option<ClientIdentity>,
+    /// Names of response fields that are removed, in lowercase letters.
+    pub hide: Vec<String>,
     /// The bucket, for an S3 origin; `targets` then is its server.
     pub s3: Option<S3>,
     /// The host name in requests; `None` uses each server's own.
@@ -59,11 +67,30 @@ pub struct HttpOrigin {
     pub uncached: Option<Uncached>,
 }
 
+/// A server of an origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginServer {
+    /// Where it is.
+    pub url: OriginUrl,
+    /// Its share of the requests relative to the others; at least 1.
+    pub weight: u32,
+    /// Whether it is used only while all others are out.
+    pub is_backup: bool,
+}
+
+/// How a server is chosen for each request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// In turn, by weight.
+    #[default]
+    RoundRobin,
+    /// The one with the fewest requests under way for its weight.
+    LeastConnections,
+}
+
 /// How a site without cache uses its servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uncached {
-    /// What a server is chosen by; `None` takes each in turn.
-    pub spread: Option<SpreadBy>,
     /// Whether connections begin with a header of the PROXY protocol, version 2.
     pub proxy_protocol: bool,
 }
@@ -81,9 +108,14 @@ pub enum SpreadBy {
 
 impl HttpOrigin {
     /// Servers with their weights, and the default of everything else.
-    pub fn new(targets: Vec<(OriginUrl, u32)>) -> Self {
+    pub fn new(servers: Vec<(OriginUrl, u32)>) -> Self {
+        let server = |(url, weight)| OriginServer { url, weight, is_backup: false };
         Self {
-            targets,
+            targets: servers.into_iter().map(server).collect(),
+            balance: Balance::default(),
+            spread: None,
+            identity: None,
+            hide: Vec::new(),
             s3: None,
             host: None,
             authorities: None,

@@ -6,7 +6,7 @@ section! {
     /// Penstock servers that share their caches. Their list is one of `nodes`, `valkey` and `dns`, the same for all.
     Cluster {
         /// The name of this server, by which the others know it. With `dns` it is the target of its SRV record, or its IP address.
-        own as "self": Text, "name", "required";
+        own as "self": Text, "name", "host name of this machine";
         /// All servers of the cluster, this one included.
         nodes: Sections<ClusterNode>, "list", "required without `valkey` and `dns`";
         /// Whether the nodes are those whose entries are in the store of `fleet`. Each renews its own about once a second.

@@ -9,7 +9,7 @@ section! {
     Origin {
         /// Files below this directory; nothing outside it is ever served.
         directory: Text, "directory", "this, `http` or `s3`";
-        /// HTTP servers that have the same content: `http://192.0.2.5:8080` or `https://origin.example.com`, with a path to put in front if there is one; or a section with more. Their responses are cached. See [origins.md](origins.md).
+        /// HTTP servers that have the same content: `http://192.0.2.5:8080` or `https://origin.example.com`, with a path to put in front if there is one; `unix:/run/app.sock` for a Unix socket, or `unix:/run/app.sock:/path`; or a section with more. Their responses are cached. See [origins.md](origins.md).
         http: Entries<OriginServer>, "list of URLs or sections", "this, `directory` or `s3`";
         /// A bucket of an S3-compatible store; requests are signed (AWS Signature Version 4). Its responses are cached.
         s3: Spanned<S3>, "section", "this, `directory` or `http`";
@@ -17,6 +17,14 @@ section! {
         host: Text, "host name", "that of each URL";
         /// PEM file: the only authorities that may sign the certificates of `https` servers.
         ca: Text, "file", "the system's authorities";
+        /// PEM file: the certificate that `https` servers are shown if they ask for one, then its intermediates.
+        chain: Text, "file", "no certificate";
+        /// PEM file: the private key of that certificate, not encrypted.
+        key: Text, "file", "required with `chain`";
+        /// How a server is chosen for each request: `round_robin` in turn, by weight; `least_connections` the one with the fewest requests of this edge under way for its weight.
+        balance: Text, "`round_robin`, `least_connections`", "round_robin";
+        /// Response fields of these servers that are removed before the response is stored or sent, such as `Set-Cookie` or `X-Powered-By`.
+        hide: Texts, "list of names", "[]";
         /// How long these servers may take.
         timeouts: Spanned<OriginTimeouts>, "section", "";
         /// Open connections to each server, of all workers together. What comes beyond waits for `timeouts.connect`, then it is answered with 503.
@@ -39,17 +47,17 @@ section! {
         shield: Texts, "list of names", "[]";
         /// `off` relays each response without the cache; see [proxy.md](proxy.md).
         cache: Text, "`on`, `off`", "on";
-        /// With `cache: off`: how requests choose a server, so that the same requests go to the same one.
-        spread: Spanned<Spread>, "section", "each server in turn";
+        /// How requests choose a server, so that the same requests go to the same one. While it is out, `balance` counts.
+        spread: Spanned<Spread>, "section", "by `balance` alone";
         /// With `cache: off`: begin each connection to a server with a PROXY protocol header that names the client. Such a connection carries one request.
         proxy_protocol: Text, "`off`, `v2`", "off";
     }
 }
 
 section! {
-    /// How requests to a site without cache choose a server; see [proxy.md](proxy.md#spreading-requests).
+    /// How requests choose a server; see [proxy.md](proxy.md#spreading-requests).
     Spread {
-        /// Part of the request that chooses the server: path and query, the path, or the host.
+        /// Part of the request that chooses the server: path and query, the path, or with `cache: off` the host.
         by: Text, "`url`, `path`, `host`", "required";
     }
 }
@@ -61,6 +69,8 @@ section! {
         url: Text, "URL", "required";
         /// Its share of the requests: a server with 3 gets three times as many as one with 1.
         weight: Text, "number", "1";
+        /// Used only while all servers that are no backups are out, or have failed the same request.
+        backup: Text, "`true`, `false`", "false";
     }
 }
 

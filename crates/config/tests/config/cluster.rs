@@ -137,7 +137,10 @@ fn faults_of_a_cluster_say_what_to_write() {
             "self: edge1, nodes: []".to_owned(),
             "cluster: there are no nodes; add nodes: [{name: edge1, address: 192.0.2.1:8443}] with all servers",
         ),
-        (format!("nodes: [{edge1}]"), "self: this server has no name; add self: NAME, one of nodes"),
+        (
+            format!("nodes: [{edge1}]"),
+            "self: the host name `here` is not one of nodes; add self: NAME, one of nodes",
+        ),
         (
             format!("self: edge9, nodes: [{edge1}]"),
             "self: `edge9` is not one of nodes; write the name of this server as nodes has it",

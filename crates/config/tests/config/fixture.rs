@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use penstock_config::{Config, Fault};
+use penstock_config::{Config, Environment, Fault};
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, date_time_ymd};
 use tempfile::TempDir;
 
@@ -49,9 +50,28 @@ impl Fixture {
         self.directory.path().join("edge.yaml")
     }
 
-    /// Reads `text` as if it stood in `edge.yaml` of this directory.
+    /// Reads `text` as if it stood in `edge.yaml` of this directory, on a machine with the name `here` and no variables.
     pub(crate) fn read(&self, text: &str) -> Result<Config, Vec<Fault>> {
-        Config::from_text(text, &self.file())
+        self.read_with(text, "here", &[])
+    }
+
+    /// As [`Self::read`], on a machine with this name and these variables of the environment.
+    pub(crate) fn read_with(
+        &self,
+        text: &str,
+        host_name: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<Config, Vec<Fault>> {
+        let known = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let environment = Environment {
+            host_name: host_name.to_owned(),
+            variable: &known,
+            ..Environment::at(SystemTime::now())
+        };
+        Config::from_text_in(text, &self.file(), &environment)
     }
 
     /// The report on `text`, with `DIR` for this directory.

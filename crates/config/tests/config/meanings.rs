@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use penstock_config::{
     Config, Cors, CorsOrigins, EarlyData, EarlyRequests, Headers, HostPattern, Hsts, KernelTls, Limits,
-    Origin, SessionCache, Tickets, Tls, limits,
+    Origin, OriginServer, SessionCache, Tickets, Tls, limits,
 };
 use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::TicketPolicy;
@@ -366,7 +366,7 @@ fn an_http_origin_has_its_servers_its_lifetimes_and_a_cache() {
          cache: {slice: 512KiB, memory: {directory: memory, size: 64MiB}}\n";
     let config = fixture.read(text).unwrap();
     let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("it is HTTP") };
-    let (url, weight) = &origin.targets[0];
+    let OriginServer { url, weight, .. } = &origin.targets[0];
     assert_eq!((url.host(), url.port(), url.base(), *weight), ("192.0.2.5", 8080, "/vod", 1));
     assert_eq!(config.sites[0].settings.cache.default_ttl, Duration::from_secs(600));
     assert_eq!(config.sites[0].settings.cache.missing_ttl, Duration::from_millis(250));
@@ -387,7 +387,8 @@ fn an_http_origin_may_say_everything_about_its_servers() {
          health: {path: /healthz, interval: 7s, unhealthy_after: 4, healthy_after: 5}\n";
     let config = fixture.read(text).unwrap();
     let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("it is HTTP") };
-    let targets: Vec<_> = origin.targets.iter().map(|(url, weight)| (url.to_string(), *weight)).collect();
+    let targets: Vec<_> =
+        origin.targets.iter().map(|server| (server.url.to_string(), server.weight)).collect();
     assert_eq!(targets, [("https://a.example/vod".to_owned(), 3), ("http://b.example".to_owned(), 1)]);
     assert_eq!(origin.host.as_deref(), Some("origin.example.com"));
     assert_eq!(origin.authorities.as_ref().map(|authorities| authorities.count()), Some(1));
@@ -410,7 +411,7 @@ fn a_bucket_has_its_server_its_key_and_what_stands_in_front() {
          path_style: false, region: eu-1,\n           access_key_file: s3.key, secret_key_file: s3.key}\n      retries: 2\n";
     let config = fixture.read(text).unwrap();
     let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("it is HTTP") };
-    assert_eq!(origin.targets[0].0.to_string(), "http://video.store.example:9000");
+    assert_eq!(origin.targets[0].url.to_string(), "http://video.store.example:9000");
     let s3 = origin.s3.as_ref().unwrap();
     assert_eq!((s3.bucket.as_str(), s3.region.as_str(), s3.prefix.as_str()), ("video", "eu-1", "vod/"));
     assert_eq!((s3.access_key.as_str(), s3.secret_key.expose()), ("a-key", &b"a-key"[..]));

@@ -186,15 +186,15 @@ fn values_of_other_programs_are_told_what_to_write() {
         assert_eq!(fixture.faults(&around(lines)), [format!("edge.yaml:3: {fault}")], "{lines}");
     }
     assert!(fixture.read(&around("log: {access: ./stdout}")).is_ok());
-    for socket in ["unix:/run/origin.sock", "unix:///run/origin.sock", "/run/origin.sock"] {
+    for socket in ["unix:run/origin.sock", "http://unix:/run/origin.sock", "/run/origin.sock"] {
         let text = format!(
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"{socket}\"]}}}}]\n"
         );
         assert_eq!(
             fixture.faults(&text),
             [format!(
-                "edge.yaml:2: http: `{socket}` is a Unix socket, which is not supported; let the origin listen on TCP, \
-                 and write http://127.0.0.1:8080"
+                "edge.yaml:2: http: `{socket}` is not the path of a Unix socket; write unix:/run/app.sock, or \
+                 unix:/run/app.sock:/path, with at most 107 bytes"
             )]
         );
     }

@@ -15,26 +15,19 @@ fn with(origin: &str) -> String {
 #[test]
 fn a_site_without_cache_says_how_it_spreads_requests_and_names_clients() {
     let fixture = Fixture::new();
-    for (keys, expected) in [
-        ("connections: 9", None),
-        ("cache: on", None),
-        ("cache: off", Some(Uncached::default())),
-        (
-            "cache: off, spread: {by: url}",
-            Some(Uncached { spread: Some(SpreadBy::Url), proxy_protocol: false }),
-        ),
-        (
-            "cache: off, spread: {by: path}, proxy_protocol: v2",
-            Some(Uncached { spread: Some(SpreadBy::Path), proxy_protocol: true }),
-        ),
-        (
-            "cache: off, spread: {by: host}, proxy_protocol: off",
-            Some(Uncached { spread: Some(SpreadBy::Host), proxy_protocol: false }),
-        ),
+    for (keys, proxy_protocol, spread) in [
+        ("connections: 9", None, None),
+        ("cache: on", None, None),
+        ("spread: {by: url}", None, Some(SpreadBy::Url)),
+        ("cache: off", Some(false), None),
+        ("cache: off, spread: {by: url}", Some(false), Some(SpreadBy::Url)),
+        ("cache: off, spread: {by: path}, proxy_protocol: v2", Some(true), Some(SpreadBy::Path)),
+        ("cache: off, spread: {by: host}, proxy_protocol: off", Some(false), Some(SpreadBy::Host)),
     ] {
         let config = fixture.read(&with(keys)).unwrap();
         let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("an HTTP origin") };
-        assert_eq!(origin.uncached, expected, "{keys}");
+        let expected = proxy_protocol.map(|proxy_protocol| Uncached { proxy_protocol });
+        assert_eq!((origin.uncached, origin.spread), (expected, spread), "{keys}");
     }
 }
 
@@ -43,7 +36,10 @@ fn faults_of_sites_without_cache_say_what_to_write() {
     let fixture = Fixture::new();
     for (keys, fault) in [
         ("cache: maybe", "cache: `maybe` is unknown; write on or off"),
-        ("spread: {by: url}", "spread: the responses of this site are cached; add cache: off, or remove it"),
+        (
+            "spread: {by: host}",
+            "by: the servers of a site with a cache are asked for one host; write url or path, or add cache: off",
+        ),
         (
             "proxy_protocol: v2",
             "proxy_protocol: the responses of this site are cached; add cache: off, or remove it",

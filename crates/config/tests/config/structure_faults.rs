@@ -103,7 +103,7 @@ fn keys_inside_an_unknown_key_are_not_checked() {
     assert_eq!(
         Fixture::new().faults(&text.replace("*", "y")),
         [
-            "edge.yaml:3: unknown key `nginx`; write one of: workers, affinity, user, listeners, tls, sites, cache, \
+            "edge.yaml:3: unknown key `nginx`; write one of: include, workers, affinity, user, listeners, tls, sites, cache, \
           cluster, fleet, admin, log, limits"
         ]
     );

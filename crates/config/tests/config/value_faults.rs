@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use penstock_config::Config;
+use penstock_config::{Config, Environment};
 
 use crate::fixture::{Fixture, around};
 
@@ -222,7 +222,7 @@ fn a_certificate_that_has_expired_or_will_soon_is_a_warning() {
     let text = around("tls: {certificates: [{chain: old.crt, key: old.key}]}");
     let at = |days: u64| {
         let now = UNIX_EPOCH + Duration::from_secs(days * 86_400 + 3600);
-        fixture.shown(&Config::from_text_at(&text, &fixture.file(), now).unwrap().warnings)
+        fixture.shown(&Config::from_text_in(&text, &fixture.file(), &Environment::at(now)).unwrap().warnings)
     };
     // 18262 days after 1970 begins 2020.
     assert_eq!(at(18_247), Vec::<String>::new());

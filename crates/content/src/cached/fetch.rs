@@ -146,7 +146,9 @@ fn object_request(lookup: &Lookup, stale: Option<&Stored>) -> Fetch {
         early: request.early,
         range: (!whole).then(|| (0, first_bytes(lookup) - 1)),
         known: stale.and_then(|object| object.description().condition()),
-        preferred: stale.and_then(|object| object.description().server()),
+        preferred: stale
+            .and_then(|object| object.description().server())
+            .or_else(|| lookup.site.server_of(target)),
         ..Fetch::get(target)
     };
     forward_fields(&request.fields, &mut fetch);

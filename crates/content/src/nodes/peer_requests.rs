@@ -3,6 +3,7 @@
 //! They come on a listener of their own, whose clients have shown a certificate of the cluster's authority. What
 //! `penstock-` fields say is believed there and nowhere else.
 
+#[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod fuzz;
 
 use std::rc::Rc;
@@ -17,13 +18,14 @@ use crate::cached::{LookupResult, find_fresh};
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fill::slices_of;
+use crate::nodes::catch_up::missed_by;
 use crate::nodes::purge_cluster::learn_missed;
 use crate::nodes::purge_fields::{missing_nodes, pattern, value};
 use crate::peers::peer_fields as fields;
 use crate::peers::{ALIVE, Peers};
 use crate::pipeline::{from_cache, from_object};
 use crate::requester::{Hop, Requester};
-use crate::response::{Body, ChunkSource, ClientRequest, Exchange, Fields, Response};
+use crate::response::{Body, ChunkSource, ClientRequest, Exchange, Response};
 use crate::site::HttpSite;
 use crate::site_table::SiteTable;
 use crate::store::Store;
@@ -50,7 +52,10 @@ pub(crate) async fn respond_to_peer(
     let request = client.head;
     let mut response = match (request.method(), value(request, fields::SITE)) {
         (Method::Get, None) if request.raw_path() == ALIVE => {
-            Response::without_content(Status::NoContent.code(), Fields::new())
+            match value(request, fields::PURGES_OF).and_then(fields::unescape) {
+                Some(node) => Response::text(missed_by(&node, service.store, service.peers)),
+                None => Response::no_content(),
+            }
         }
         (Method::Get | Method::Head, Some(site)) => object(exchange, service, site).await,
         (Method::Other(_), Some(site)) => forget(&exchange, service, site),
@@ -60,7 +65,7 @@ pub(crate) async fn respond_to_peer(
         }
         _ => exchange.page(Status::NotFound),
     };
-    response.fields.writer().field(fields::LOAD, fields::load_text(service.peers.own_load()));
+    response.head.fields.field(fields::LOAD, fields::load_text(service.peers.own_load()));
     if let Body::Stream(_, stream) = &mut response.body
         && let ChunkSource::Object(stream) = &mut stream.1
     {
@@ -100,7 +105,7 @@ fn forget(exchange: &Exchange<'_>, service: PeerService<'_>, identity: &[u8]) ->
     let Some((site, store)) = found else { return exchange.page(Status::MisdirectedRequest) };
     let target = site.target(exchange.request.raw_path(), exchange.request.query());
     store.invalidate(site, &target, &[], exchange.context.clock.wall());
-    Response::without_content(Status::NoContent.code(), Fields::new())
+    Response::no_content()
 }
 
 /// The first byte that is wanted.
@@ -140,7 +145,7 @@ async fn held(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<Store>)
 /// Purges here what another node was told to purge. The answer comes when the purge is in force.
 async fn purge(exchange: &Exchange<'_>, store: Option<&Arc<Store>>, peers: &Arc<Peers>) -> Response {
     let Some((pattern, soft)) = pattern(exchange.request) else { return exchange.page(Status::BadRequest) };
-    let done = || Response::without_content(Status::NoContent.code(), Fields::new());
+    let done = || Response::no_content();
     let Some(store) = store.map(Arc::clone) else { return done() };
     let told = value(exchange.request, fields::PURGE_MISSING).and_then(missing_nodes);
     let peers = Arc::clone(peers);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use penstock_cache::purge::{NotKept, Pattern, Scope};
+use penstock_cache::purge::{NotKept, Pattern, PurgeOrder, PurgeTarget};
 use penstock_http::uri::{normalise, normalise_target};
 
 use crate::clock::Clock;
@@ -10,28 +10,6 @@ use crate::clock::Moment;
 use crate::site::{HttpSite, rewritten_path, rewritten_prefix, split_target};
 use crate::site_table::{RoutedSite, Site, SiteOrigin, SiteTable};
 use crate::store::Store;
-
-/// A purge, as an operator orders it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PurgeOrder {
-    /// The objects.
-    pub what: PurgeWhat,
-    /// Whether the objects only become stale: they may then be used while a newer version is fetched (RFC 5861).
-    pub soft: bool,
-}
-
-/// The objects of a purge.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PurgeWhat {
-    /// The object at this URL; a path alone is that path on every site.
-    Url(String),
-    /// All objects whose URL begins so.
-    Prefix(String),
-    /// All objects with this tag, on every site.
-    Tag(String),
-    /// The whole cache.
-    Everything,
-}
 
 /// The other nodes of the cluster after a purge, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,7 +69,7 @@ impl Store {
         now: Moment,
     ) -> Result<Purged, PurgeFailure> {
         let mut objects = 0;
-        for pattern in patterns(&order.what, sites).map_err(PurgeFailure::Wrong)? {
+        for pattern in patterns(&order.target, sites).map_err(PurgeFailure::Wrong)? {
             objects += self.purge_pattern(&pattern, order.soft, now)?.objects;
         }
         Ok(Purged { objects, cluster: None })
@@ -121,15 +99,17 @@ impl Store {
 }
 
 /// The objects of a purge, by the names that they have in the cache. A URL has several if several routes could answer it.
-pub(crate) fn patterns(what: &PurgeWhat, sites: &SiteTable) -> Result<Vec<Pattern>, String> {
-    let (url, is_prefix) = match what {
-        PurgeWhat::Tag(tag) if tag.is_empty() || tag.contains([' ', ',']) => {
+pub(crate) fn patterns(target: &PurgeTarget, sites: &SiteTable) -> Result<Vec<Pattern>, String> {
+    let (url, is_prefix) = match target {
+        PurgeTarget::Tag(tag) if tag.is_empty() || tag.contains([' ', ',']) => {
             return Err(format!("`{tag}` is not one tag: purge several one by one"));
         }
-        PurgeWhat::Tag(tag) => return Ok(vec![Pattern { place: None, scope: Scope::Tag(tag.clone()) }]),
-        PurgeWhat::Everything => return Ok(vec![Pattern { place: None, scope: Scope::Everything }]),
-        PurgeWhat::Url(url) => (url, false),
-        PurgeWhat::Prefix(url) => (url, true),
+        PurgeTarget::Tag(tag) => {
+            return Ok(vec![Pattern { place: None, target: PurgeTarget::Tag(tag.clone()) }]);
+        }
+        PurgeTarget::Everything => return Ok(vec![Pattern { place: None, target: PurgeTarget::Everything }]),
+        PurgeTarget::Url(url) => (url, false),
+        PurgeTarget::Prefix(url) => (url, true),
     };
     let (host, target) = split(url)?;
     // The normal form, in which requests are looked up. A prefix may end within a segment.
@@ -137,8 +117,12 @@ pub(crate) fn patterns(what: &PurgeWhat, sites: &SiteTable) -> Result<Vec<Patter
     let target = if is_prefix { normalise(target) } else { normalise_target(target) };
     let target = &*target;
     let Some(host) = host else {
-        let scope = if is_prefix { Scope::Prefix(target.to_owned()) } else { Scope::Name(target.to_owned()) };
-        return Ok(vec![Pattern { place: None, scope }]);
+        let purged = if is_prefix {
+            PurgeTarget::Prefix(target.to_owned())
+        } else {
+            PurgeTarget::Url(target.to_owned())
+        };
+        return Ok(vec![Pattern { place: None, target: purged }]);
     };
     let (path, query) = split_target(target);
     let found: Vec<&Site> = match is_prefix {
@@ -147,18 +131,18 @@ pub(crate) fn patterns(what: &PurgeWhat, sites: &SiteTable) -> Result<Vec<Patter
     };
     let mut patterns = Vec::new();
     for (site, http) in found.iter().filter_map(|site| Some((site, cached(site)?))) {
-        let scope = match (is_prefix, &site.rewrite) {
-            (true, None) => Scope::Prefix(target.to_owned()),
+        let purged = match (is_prefix, &site.rewrite) {
+            (true, None) => PurgeTarget::Prefix(target.to_owned()),
             (true, Some(rewrite)) => match rewritten_prefix(rewrite, target) {
-                Some(prefix) => Scope::Prefix(prefix),
+                Some(prefix) => PurgeTarget::Prefix(prefix),
                 None => continue,
             },
-            (false, None) => Scope::Name(http.target(path, query).into_owned()),
+            (false, None) => PurgeTarget::Url(http.target(path, query).into_owned()),
             (false, Some(rewrite)) => {
-                Scope::Name(http.target(&rewritten_path(rewrite, path), query).into_owned())
+                PurgeTarget::Url(http.target(&rewritten_path(rewrite, path), query).into_owned())
             }
         };
-        let pattern = Pattern { place: Some(http.name.clone()), scope };
+        let pattern = Pattern { place: Some(http.name.clone()), target: purged };
         if !patterns.contains(&pattern) {
             patterns.push(pattern);
         }

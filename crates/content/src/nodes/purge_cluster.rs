@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
-use penstock_cache::purge::{NotKept, Pattern};
+use penstock_cache::purge::{NotKept, Pattern, PurgeOrder};
 use penstock_config::limits;
 use penstock_origin::http::{Connections, Fetch, Method};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 
 use crate::clock::Clock;
-use crate::nodes::purge::{PurgeFailure, PurgeOrder, Purged, PurgedNodes, patterns};
+use crate::nodes::purge::{PurgeFailure, Purged, PurgedNodes, patterns};
 use crate::nodes::purge_fields::{missing_text, purge_fields};
 use crate::peers::peer_fields::PURGE_MISSING;
 use crate::peers::{ALIVE, MissedPurge, MissingNodes, Peer, Peers, nanoseconds};
@@ -44,7 +44,7 @@ pub fn purge_cluster(
     peers: &Peers,
 ) -> Result<Purged, PurgeFailure> {
     let mut all = Purged { objects: 0, cluster: None };
-    for pattern in patterns(&order.what, sites).map_err(PurgeFailure::Wrong)? {
+    for pattern in patterns(&order.target, sites).map_err(PurgeFailure::Wrong)? {
         let (objects, nodes) = purge_pattern_in_cluster(store, &pattern, order.soft, peers)?;
         all.objects += objects;
         all.cluster = Some(match all.cluster {
@@ -78,7 +78,7 @@ fn purge_pattern_in_cluster(
 }
 
 /// Takes over the purges that an earlier process with the same cache could not deliver.
-fn restore_missed(store: &Store, peers: &Peers) {
+pub(super) fn restore_missed(store: &Store, peers: &Peers) {
     let undelivered = store.purges.take_undelivered();
     if undelivered.is_empty() {
         return;

@@ -1,6 +1,6 @@
 //! Orders to purge as fields of a request of one node to another.
 
-use penstock_cache::purge::{Pattern, Scope};
+use penstock_cache::purge::{Pattern, PurgeTarget};
 use penstock_config::limits;
 use penstock_http::Request;
 
@@ -18,12 +18,7 @@ const SOFT: &str = "; soft";
 
 /// The fields of a request that orders a purge.
 pub(super) fn purge_fields(pattern: &Pattern, soft: bool) -> Vec<(&'static str, String)> {
-    let (kind, value) = match &pattern.scope {
-        Scope::Name(name) => ("name", name.as_str()),
-        Scope::Prefix(start) => ("prefix", start.as_str()),
-        Scope::Tag(tag) => ("tag", tag.as_str()),
-        Scope::Everything => ("everything", ""),
-    };
+    let (kind, value) = (pattern.target.kind().label(), pattern.target.text());
     let mode = if soft { SOFT } else { "" };
     let site = pattern.place.as_ref().map(|place| (fields::PURGE_SITE, fields::escape(place.as_bytes())));
     [(fields::PURGE, format!("{kind}{mode}")), (fields::PURGE_VALUE, fields::escape(value.as_bytes()))]
@@ -63,18 +58,12 @@ pub(super) fn pattern(request: &Request<'_>) -> Option<(Pattern, bool)> {
     let kind = str::from_utf8(value(request, fields::PURGE)?).ok()?;
     let (kind, soft) = kind.strip_suffix(SOFT).map_or((kind, false), |kind| (kind, true));
     let text = fields::unescape(value(request, fields::PURGE_VALUE).unwrap_or_default())?;
-    let scope = match kind {
-        "name" => Scope::Name(text),
-        "prefix" => Scope::Prefix(text),
-        "tag" => Scope::Tag(text),
-        "everything" => Scope::Everything,
-        _ => return None,
-    };
+    let target = PurgeTarget::new(kind, text)?;
     let place = match value(request, fields::PURGE_SITE) {
         Some(site) => Some(fields::unescape(site)?),
         None => None,
     };
-    Some((Pattern { place, scope }, soft))
+    Some((Pattern { place, target }, soft))
 }
 
 #[cfg(test)]

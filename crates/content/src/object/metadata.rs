@@ -1,5 +1,6 @@
 //! The metadata of an object: the head of the response it came with, and until when it is fresh.
 
+#[cfg(feature = "fuzz")]
 pub(crate) mod fuzz;
 mod head;
 mod packed_lines;
@@ -13,12 +14,12 @@ mod weight;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use once_cell::race::OnceBox;
 use penstock_config::limits;
-use penstock_http::HeadWriter;
-use penstock_http::caching::{Lifetime, Storage, updated_lines};
+use penstock_http::Fields;
+use penstock_http::caching::{Lifetime, Storage, updated_fields};
 use penstock_http::manifest::Manifest;
 
 use crate::cache_status::StoredState;
@@ -29,7 +30,7 @@ use crate::object::readers::ReaderThrottle;
 use crate::origins::{OriginBody, PeerObject};
 use crate::site::{BodyKind, CacheRequest, HttpSite, OwnWords, is_same_variant};
 
-use head::{directives, lines, storage, tags, updated_storage, vary};
+use head::{directives, fields_of, storage, tags, updated_storage, vary};
 use packed_lines::{PackedLines, pack};
 use rare::Rare;
 pub use stored::StoredObject;
@@ -90,7 +91,7 @@ pub(crate) enum Validation {
     OtherVersion,
 }
 
-/// Field lines of an object, packed.
+/// Fields of an object, packed.
 pub(crate) enum FieldLines<'m> {
     /// As they were stored.
     Stored(PackedLines<'m>),
@@ -111,16 +112,16 @@ impl FieldLines<'_> {
         self.packed().has(name)
     }
 
-    /// Writes the lines without those of the fields `left_out`.
-    pub(crate) fn write(&self, head: &mut HeadWriter<'_>, left_out: &[&str]) {
-        self.packed().write(head, left_out);
+    /// Appends the fields without those of the names `left_out`.
+    pub(crate) fn write(&self, fields: &mut Fields, left_out: &[&str]) {
+        self.packed().write(fields, left_out);
     }
 
-    /// The lines as the origin sent them.
-    fn unpacked(&self) -> Vec<u8> {
-        let mut lines = Vec::with_capacity(512);
-        self.write(&mut HeadWriter::continuing(&mut lines), &[]);
-        lines
+    /// The fields as the origin sent them.
+    pub(crate) fn unpacked(&self) -> Fields {
+        let mut fields = Fields::new();
+        self.write(&mut fields, &[]);
+        fields
     }
 }
 
@@ -155,7 +156,7 @@ impl ObjectMetadata {
         let text = |name| answer.field(name).unwrap_or_default();
         let modified = text("last-modified");
         let texts = Texts::new(&Parts {
-            lines: &lines(answer),
+            fields: &fields_of(answer),
             target: &request.target,
             tags: &tags(answer),
             content_type: text("content-type"),
@@ -330,7 +331,7 @@ impl ObjectMetadata {
         let kind = self.manifest().cloned().map_or(BodyKind::Other, BodyKind::Manifest);
         let bounds = self.site.bounds(self.status, self.target(), &kind, now.0);
         let stored = self.fields().unpacked();
-        let updated = updated_lines(&stored, &lines(answer));
+        let updated = updated_fields(&stored, &fields_of(answer));
         let storage = as_peer_says(answer, updated_storage(&updated, answer, self.status, &bounds, now.1));
         if storage == Storage::Private {
             return Validation::Unshared;

@@ -2,10 +2,11 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use once_cell::race::OnceBox;
 use penstock_metrics::{Prefetched, Prefetches};
+use penstock_sys::lock::Unpoisoned;
 use tokio::sync::Notify;
 
 /// Holds a fill back to the speed of the object's fastest reader.
@@ -126,7 +127,7 @@ impl ReaderThrottle {
     }
 
     fn waiting_fills(&self) -> MutexGuard<'_, u32> {
-        self.rare().waiting_fills.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rare().waiting_fills.lock().unpoisoned()
     }
 
     /// Waits until a fill may write bytes from `next` on.
@@ -197,7 +198,7 @@ impl ReaderThrottle {
 
     fn with_stats(&self, counted: &Arc<Prefetches>, change: impl FnOnce(&mut PrefetchStats)) {
         let rare = self.rare();
-        let mut stats = rare.prefetched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stats = rare.prefetched.lock().unpoisoned();
         let new = || PrefetchStats { counted: Arc::clone(counted), segment: false, slices: Vec::new() };
         change(stats.get_or_insert_with(new));
         rare.is_prefetched.store(true, SeqCst);
@@ -207,7 +208,7 @@ impl ReaderThrottle {
         let Some(rare) = self.rare.get().filter(|rare| rare.is_prefetched.load(Relaxed)) else {
             return false;
         };
-        let mut stats = rare.prefetched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stats = rare.prefetched.lock().unpoisoned();
         let Some(found) = stats.as_mut() else { return false };
         let done = change(found);
         if !found.segment && found.slices.is_empty() {

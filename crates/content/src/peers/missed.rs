@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_cache::purge::{Pattern, Scope, UndeliveredPurge};
+use penstock_cache::purge::{Pattern, PurgeTarget, UndeliveredPurge};
 use penstock_config::limits;
+use penstock_sys::lock::Unpoisoned;
 
 use crate::clock::Moment;
 
@@ -197,6 +198,14 @@ impl MissedPurges {
         list.purges.iter().map(undelivered).collect()
     }
 
+    /// The purges that a node has missed.
+    pub(crate) fn undelivered_to(&self, node: &str, now: Moment) -> Vec<UndeliveredPurge> {
+        let mut list = self.undelivered(now);
+        list.retain(|purge| purge.servers.contains(node));
+        list.iter_mut().for_each(|purge| purge.servers = [node.to_owned()].into());
+        list
+    }
+
     /// Claims the oldest purge that one of its nodes can confirm now; the caller repeats it and calls [`Self::repeated`].
     ///
     /// A purge of another node is claimed while that one is away: by the node that is first among the others, as
@@ -290,7 +299,7 @@ impl MissedPurges {
 
     /// The data is whole at every moment, so a panic elsewhere does not spoil it.
     fn lock(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        self.list.lock().unpoisoned()
     }
 }
 
@@ -306,7 +315,7 @@ impl List {
         }
         let ordered = self.purges.iter().map(|purge| purge.ordered).max().unwrap_or_default();
         let nodes = self.purges.drain(..).flat_map(|purge| purge.nodes).collect();
-        let pattern = Pattern { place: None, scope: Scope::Everything };
+        let pattern = Pattern { place: None, target: PurgeTarget::Everything };
         // This node repeats it: the others have it in other words.
         let everything = MissedPurge { pattern, soft: false, nodes, since: now, ordered, taker: None };
         self.purges.push_back(everything);
@@ -318,7 +327,7 @@ mod tests {
     use super::*;
 
     fn tag(text: &str) -> Pattern {
-        Pattern { place: None, scope: Scope::Tag(text.to_owned()) }
+        Pattern { place: None, target: PurgeTarget::Tag(text.to_owned()) }
     }
 
     fn nodes(names: &[&str]) -> Vec<String> {
@@ -425,7 +434,7 @@ mod tests {
         let left = before.undelivered(later(hour));
         let after = MissedPurges::default();
         after.add(&tag("b"), true, &nodes(&["e4"]), 1, later(hour).0);
-        let everything = Pattern { place: None, scope: Scope::Everything };
+        let everything = Pattern { place: None, target: PurgeTarget::Everything };
         let unknown =
             UndeliveredPurge { since: now.1, soft: false, pattern: everything.clone(), servers: [].into() };
         after.restore([left, vec![unknown]].concat(), &nodes(&["e5"]), later(hour));
@@ -456,7 +465,7 @@ mod tests {
                 missed.add(&tag(text), false, &nodes(&["e2"]), 1, now);
             }
             let everything = missed.claim(|_| true, |_| true, now).unwrap();
-            assert_eq!(everything.pattern.scope, Scope::Everything);
+            assert_eq!(everything.pattern.target, PurgeTarget::Everything);
             assert!(!everything.soft && everything.nodes.len() == 2);
             assert!(missed.of("e1") <= 2);
         }

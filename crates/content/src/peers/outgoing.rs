@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use penstock_config::limits;
+use penstock_sys::lock::Unpoisoned;
 
 use super::Route;
 
@@ -34,7 +35,7 @@ impl Outgoing {
 
     /// The data is whole at every moment, so a panic elsewhere does not spoil it.
     fn lock(&self) -> MutexGuard<'_, HashMap<Route, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unpoisoned()
     }
 }
 

@@ -2,15 +2,17 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use penstock_cluster::{Latency, Load};
 use penstock_config::{Cluster, ClusterNode, limits};
 use penstock_http::OriginUrl;
 use penstock_origin::http::{
-    HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings,
+    BalanceBy, HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings,
+    ServerSettings,
 };
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::ClientIdentity;
 
 /// What a node asks another one for, to know whether it is alive.
@@ -104,7 +106,7 @@ impl Peer {
     }
 
     fn stalled_until(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.stalled_until.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stalled_until.lock().unpoisoned()
     }
 
     /// Whether it answers no requests for objects, although it says that it is alive.
@@ -194,7 +196,9 @@ fn settings(node: &ClusterNode, cluster: &Cluster) -> OriginSettings {
     // The name of a node that DNS names by its address is that of the URL.
     let host = node.name.parse::<IpAddr>().is_err().then(|| node.name.clone());
     OriginSettings {
-        servers: url.into_iter().map(|url| (url, 1)).collect(),
+        servers: url.into_iter().map(|url| ServerSettings::new(url, 1)).collect(),
+        balance: BalanceBy::Turns,
+        hidden_fields: Vec::new(),
         host,
         authorities: tls.map(|tls| tls.authorities.clone()),
         identity: tls.map(|tls| ClientIdentity::new(&tls.certificate)),

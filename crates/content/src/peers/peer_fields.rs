@@ -19,6 +19,8 @@ pub(crate) const PURGE_SITE: &str = "penstock-purge-site";
 pub(crate) const PURGE_VALUE: &str = "penstock-purge-value";
 /// The nodes that have missed a purge, and the node that repeats it.
 pub(crate) const PURGE_MISSING: &str = "penstock-purge-missing";
+/// The node, [escaped](escape), whose missed purges are asked for.
+pub(crate) const PURGES_OF: &str = "penstock-purges-of";
 /// How long the object of a response is fresh, or [`NOT_STORED`].
 pub(crate) const FRESHNESS: &str = "penstock-freshness";
 /// The node has an object for this request only.

@@ -100,3 +100,133 @@ fn token<'r>(context: &Context, site: &Site, client: ClientRequest<'r>) -> Resul
     context.metrics.signed_url(admitted.as_ref().map_or_else(|why| why.label(), |_| "accepted"));
     admitted.map(Some).map_err(Refusal::Token)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use penstock_config::{EarlyRequests, SignedUrls, SigningKey};
+    use penstock_sys::traffic::Secret;
+
+    use super::*;
+    use crate::pipeline::facts::Facts;
+    use crate::site::signed_urls::{encode, sign};
+    use crate::tests::fixture::run;
+
+    fn key() -> std::sync::Arc<SigningKey> {
+        SigningKey { id: "one".to_owned(), secret: Secret::new([7; 32].to_vec()) }.into()
+    }
+
+    fn signing(site: &mut penstock_config::SiteSettings) {
+        site.signed_urls =
+            Some(SignedUrls { keys: vec![key()], parameter: "token".to_owned(), cookie: None });
+    }
+
+    #[test]
+    fn an_expectation_other_than_continue_is_refused() {
+        run(async {
+            let facts = Facts::cached(|_| {});
+            for (fields, expected) in [
+                ("", Ok(())),
+                ("Expect: 100-continue\r\n", Ok(())),
+                ("Expect: magic\r\n", Err(Refusal::Expectation)),
+            ] {
+                let judged = facts.ask("GET /x", fields, async |asked| expectation(asked.client)).await;
+                assert_eq!(judged, expected, "{fields}");
+            }
+        });
+    }
+
+    #[test]
+    fn early_data_are_refused_by_sites_that_say_so() {
+        run(async {
+            for (rule, is_early, expected) in [
+                (EarlyRequests::Allow, true, Ok(())),
+                (EarlyRequests::Refuse, false, Ok(())),
+                (EarlyRequests::Refuse, true, Err(Refusal::Early)),
+            ] {
+                let facts = Facts::cached(|site| site.early_data = rule);
+                let judged = facts.ask("GET /x", "", async |asked| {
+                    asked.client.early = is_early;
+                    early(facts.site(), asked.client)
+                });
+                assert_eq!(judged.await, expected, "{rule:?} {is_early}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_request_that_has_passed_through_the_site_is_refused_and_that_of_another_site_is_not() {
+        run(async {
+            let (facts, files) = (Facts::cached(|_| {}), Facts::files(|_| {}));
+            let mut fetch = penstock_origin::http::Fetch::get("/x");
+            facts.site().http().unwrap().loop_member.add_to(&mut fetch, Some("other"));
+            let own = fetch.fields["cdn-loop"].to_str().unwrap();
+            for (fields, expected) in [
+                (String::new(), Ok(())),
+                ("CDN-Loop: other\r\n".to_owned(), Ok(())),
+                (format!("CDN-Loop: {own}\r\n"), Err(Refusal::Loop)),
+            ] {
+                let judged =
+                    facts.ask("GET /x", &fields, async |asked| has_passed(facts.site(), asked.client));
+                assert_eq!(judged.await, expected, "{fields}");
+                let judged =
+                    files.ask("GET /x", &fields, async |asked| has_passed(files.site(), asked.client));
+                assert_eq!(judged.await, Ok(()), "{fields}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_token_is_taken_out_of_the_target_and_a_preflight_needs_none() {
+        run(async {
+            let facts = Facts::cached(signing);
+            let wall = facts.fixture.context.clock.wall();
+            let token = |path, until| encode(&sign(&key(), path, until).unwrap());
+            let good = token("/x", wall + Duration::from_secs(9));
+            let old = token("/x", wall - Duration::from_secs(9));
+            let missing = Refusal::Token(signed_urls::Refusal::Missing);
+            let late = Refusal::Token(signed_urls::Refusal::Expired);
+            for (line, expected) in [
+                (format!("GET /x?a=1&token={good}"), Ok(Some(("/x".to_owned(), Some("a=1".to_owned()))))),
+                ("GET /x".to_owned(), Err(missing)),
+                (format!("POST /x?token={old}"), Err(late)),
+                ("OPTIONS /x".to_owned(), Ok(None)),
+            ] {
+                let judged = facts.ask(&line, "", async |asked| {
+                    let bare = token_of(asked, &facts)?;
+                    Ok(bare.map(|bare| (bare.path.into_owned(), bare.query.map(|query| query.into_owned()))))
+                });
+                assert_eq!(judged.await, expected, "{line}");
+            }
+        });
+    }
+
+    fn token_of<'r>(
+        asked: &crate::response::Exchange<'r>,
+        facts: &Facts,
+    ) -> Result<Option<Bare<'r>>, Refusal> {
+        token(&facts.fixture.context, facts.site(), asked.client)
+    }
+
+    #[test]
+    fn the_first_rule_that_refuses_gives_the_reason() {
+        run(async {
+            let facts = Facts::cached(|site| {
+                signing(site);
+                site.early_data = EarlyRequests::Refuse;
+            });
+            for (fields, is_early, expected) in [
+                ("Expect: magic\r\n", true, Refusal::Expectation),
+                ("", true, Refusal::Early),
+                ("", false, Refusal::Token(signed_urls::Refusal::Missing)),
+            ] {
+                let judged = facts.ask("GET /x", fields, async |asked| {
+                    asked.client.early = is_early;
+                    admit(&facts.fixture.context, facts.site(), asked.client).map(|bare| bare.is_some())
+                });
+                assert_eq!(judged.await, Err(expected));
+            }
+        });
+    }
+}

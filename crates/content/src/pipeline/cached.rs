@@ -165,3 +165,96 @@ fn truthful(exchange: &Exchange<'_>, status: CacheStatus, object: &Object<Object
     };
     if status == CacheStatus::Hit && is_evicted() { CacheStatus::Miss } else { status }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::facts::Facts;
+    use crate::requester::Hop;
+    use crate::site_table::SiteOrigin;
+    use crate::tests::fixture::{SLICE, read, run};
+    use crate::tests::scripted::{FieldList, Reply};
+
+    const FRESH: FieldList<'static> = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
+    const PEER: Requester = Requester::Peer(Hop::Owner);
+
+    fn http(facts: &Facts) -> (&Arc<HttpSite>, &Arc<Store>) {
+        let SiteOrigin::Http(http, store) = &facts.site().origin else { panic!("the site has a cache") };
+        (http, store)
+    }
+
+    #[test]
+    fn segments_are_fetched_in_advance_for_clients_of_sites_that_say_so() {
+        run(async {
+            for (number, requester, expected) in [(0, None, false), (2, None, true), (2, Some(PEER), false)] {
+                let facts = Facts::cached(|site| site.cache.prefetch = number);
+                let asked = facts.ask("GET /x", "", async |asked| {
+                    asked.requester = requester.unwrap_or(asked.requester);
+                    prefetches(asked, http(&facts).0)
+                });
+                assert_eq!(asked.await, expected, "{number} {requester:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn all_of_an_object_is_wanted_without_a_range_and_by_nodes_that_begin_to_fetch_it() {
+        run(async {
+            let facts = Facts::cached(|_| {});
+            let (below, slice) = (SLICE - 1, SLICE);
+            for (line, range, by_client, by_peer) in [
+                ("GET /x", String::new(), true, true),
+                ("HEAD /x", String::new(), false, false),
+                ("GET /x", format!("Range: bytes=0-{slice}\r\n"), false, true),
+                ("GET /x", format!("Range: bytes=0-{below}\r\n"), false, false),
+                ("GET /x", format!("Range: bytes=1-{slice}\r\n"), false, false),
+                ("GET /x", "Range: bytes=0-\r\n".to_owned(), false, false),
+            ] {
+                let asked = facts.ask(line, &range, async |asked| {
+                    let client = wants_all(asked, &facts.fixture.store);
+                    asked.requester = PEER;
+                    (client, wants_all(asked, &facts.fixture.store))
+                });
+                assert_eq!(asked.await, (by_client, by_peer), "{line} {range}");
+            }
+        });
+    }
+
+    #[test]
+    fn another_node_is_told_why_there_is_no_object_and_a_client_is_not() {
+        run(async {
+            let facts = Facts::cached(|_| {});
+            for (status, fault) in [
+                (Status::BadRequest, OriginError::Unsendable.label()),
+                (Status::ServiceUnavailable, OriginError::Busy.label()),
+                (Status::TooManyRequests, ""),
+            ] {
+                let asked = facts.ask("GET /x", "", async |asked| {
+                    let client = refusal(asked, status);
+                    asked.requester = PEER;
+                    (client, refusal(asked, status))
+                });
+                let (client, peer) = asked.await;
+                let context = &facts.fixture.context;
+                let (client, peer) = (read(context, client).await, read(context, peer).await);
+                assert_eq!((client.status, client.field(FAULT)), (status.code(), String::new()));
+                assert_eq!((peer.status, peer.field(FAULT).as_str()), (status.code(), fault));
+            }
+        });
+    }
+
+    #[test]
+    fn what_a_lookup_finds_is_a_hit_or_comes_from_the_origin_once() {
+        run(async {
+            let facts = Facts::cached(|_| {});
+            facts.fixture.origin.reply(Reply::ok(FRESH, b"kept"));
+            let (site, store) = http(&facts);
+            for label in ["miss", "hit", "hit"] {
+                let response = facts.ask("GET /x", "", async |asked| from_cache(asked, site, store).await);
+                let answer = read(&facts.fixture.context, response.await).await;
+                assert_eq!(answer.summary(), (200, label, "kept".to_owned()));
+            }
+            assert_eq!(facts.fixture.origin.requests(), 1);
+        });
+    }
+}

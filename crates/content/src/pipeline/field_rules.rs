@@ -2,9 +2,10 @@
 
 use penstock_config::template::Variable;
 use penstock_config::{FieldRule, FieldRules};
+use penstock_http::Fields;
 
 use crate::cache_status::CacheStatus;
-use crate::response::{Exchange, Fields};
+use crate::response::Exchange;
 
 /// Changes the fields of a response.
 pub(super) fn change_response(
@@ -14,7 +15,7 @@ pub(super) fn change_response(
     fields: &mut Fields,
 ) {
     for name in rules.remove.iter().chain(rules.set.iter().map(|rule| &rule.name)) {
-        fields.remove_named(name);
+        fields.remove(|known| known.eq_ignore_ascii_case(name.as_bytes()));
     }
     for FieldRule { name, value } in rules.set.iter().chain(&rules.add) {
         let text = value.filled(|variable, out| match variable {
@@ -25,6 +26,6 @@ pub(super) fn change_response(
             Variable::Path => out.push_str(exchange.client.head.raw_path()),
             Variable::Capture(_) | Variable::Query | Variable::RequestId => {}
         });
-        fields.writer().parsed_field(name.as_bytes(), [text.as_bytes(), b""]);
+        fields.parsed_field(name.as_bytes(), [text.as_bytes(), b""]);
     }
 }

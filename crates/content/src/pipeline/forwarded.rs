@@ -271,3 +271,82 @@ async fn passed(exchange: &Exchange<'_>, store: &Arc<Store>, found: LookupResult
     response.cache_status = Some(status);
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::facts::{Facts, LEFT, RecordedBody};
+    use crate::site_table::SiteOrigin;
+    use crate::tests::fixture::{Answer, read, run};
+    use crate::tests::scripted::Reply;
+
+    fn facts() -> [Facts; 2] {
+        let methods = || vec!["POST".to_owned()];
+        [Facts::cached(|site| site.methods = methods()), Facts::relayed(|site| site.methods = methods())]
+    }
+
+    async fn forwarded(facts: &Facts, fields: &str, body: &mut RecordedBody) -> Result<Answer, Rejection> {
+        let store =
+            Some(&facts.fixture.store).filter(|_| matches!(&facts.site().origin, SiteOrigin::Http(..)));
+        let http = facts.site().http().unwrap();
+        let response = facts
+            .ask("POST /x", fields, async |asked| forward(asked, facts.site(), http, store, body).await)
+            .await?;
+        Ok(read(&facts.fixture.context, response).await)
+    }
+
+    #[test]
+    fn a_body_is_admitted_asked_for_and_sent_in_this_order() {
+        run(async {
+            for facts in facts() {
+                facts.fixture.origin.reply(Reply::new(201).with(&[("x-a", "1")]).bytes(b"made"));
+                let fields = "Content-Length: 3\r\nExpect: 100-continue\r\n";
+                let mut body = RecordedBody::default();
+                let answer = forwarded(&facts, fields, &mut body).await.unwrap();
+                assert_eq!(
+                    (answer.status, answer.field("x-a").as_str(), &*answer.body),
+                    (201, "1", &b"made"[..])
+                );
+                assert_eq!(body.calls, ["admit", "send_continue", "begin", "send"]);
+            }
+        });
+    }
+
+    #[test]
+    fn a_body_that_is_refused_reaches_no_origin() {
+        run(async {
+            for facts in facts() {
+                let mut body = RecordedBody { rejection: Some(LEFT), ..RecordedBody::default() };
+                assert_eq!(forwarded(&facts, "Content-Length: 3\r\n", &mut body).await.err(), Some(LEFT));
+                assert_eq!((body.calls, facts.fixture.origin.requests()), (vec!["admit"], 0));
+            }
+        });
+    }
+
+    #[test]
+    fn an_origin_that_does_not_answer_is_a_page_with_its_fault() {
+        run(async {
+            for facts in facts() {
+                facts.fixture.origin.reply(Reply::failure(OriginError::Unreachable));
+                let answer = forwarded(&facts, "", &mut RecordedBody::default()).await.unwrap();
+                assert_eq!(answer.status, 502);
+                let status = answer.field("cache-status");
+                assert!(
+                    status.ends_with(&format!("detail={}", OriginError::Unreachable.label())),
+                    "{status}"
+                );
+            }
+        });
+    }
+
+    #[test]
+    fn a_task_that_ends_without_a_result_is_a_502() {
+        run(async {
+            for facts in facts() {
+                let store = &facts.fixture.store;
+                let ended = facts.ask("POST /x", "", async |asked| respond(asked, Some(store), None).await);
+                assert_eq!(ended.await.head.status, 502);
+            }
+        });
+    }
+}

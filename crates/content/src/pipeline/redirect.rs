@@ -5,10 +5,10 @@ use std::rc::Rc;
 use penstock_config::template::Variable;
 use penstock_config::{FixedResponse, HttpsPort, Redirect};
 use penstock_egress::Part;
-use penstock_http::{Request, Status};
+use penstock_http::{Request, ResponseHead, Status};
 
 use crate::context::Context;
-use crate::response::{Body, ClientRequest, Exchange, Fields, Response};
+use crate::response::{Body, ClientRequest, Exchange, Response};
 use crate::site_table::Site;
 
 /// The redirect of a request of plain HTTP to the same URL of HTTPS.
@@ -78,18 +78,17 @@ pub(super) fn redirected(exchange: &Exchange<'_>, redirect: &Redirect) -> Respon
 
 /// The response that the configuration has.
 pub(super) fn fixed(exchange: &Exchange<'_>, fixed: &FixedResponse) -> Response {
-    let mut fields = Fields::new();
+    let mut head = ResponseHead::new(fixed.status);
     if matches!(fixed.status, 204 | 304) {
-        return Response::without_content(fixed.status, fields);
+        return Response { head, body: Body::None, cache_status: None };
     }
-    let mut head = fields.writer();
     if !fixed.body.is_empty() {
-        head.field("Content-Type", &fixed.content_type);
+        head.fields.field("Content-Type", &fixed.content_type);
     }
     let body = match fixed.body.len() {
         0 => Body::Empty,
         length if !exchange.wants_body() => Body::Withheld(Some(length as u64)),
         _ => Body::Part(Part::Shared(fixed.body.clone())),
     };
-    Response { status: fixed.status, fields, body, has_date: false, cache_status: None }
+    Response { head, body, cache_status: None }
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use penstock_http::caching::is_of_connection;
-use penstock_http::{HttpVersion, Status};
+use penstock_http::{HttpVersion, ResponseHead, Status};
 use penstock_origin::http::{Fetch, OriginError};
 
 use crate::fault::{BodyError, FillFault, origin_status};
 use crate::fill::RelayedBody;
 use crate::origin::{client_request, name_client};
-use crate::origins::field_lines;
+use crate::origins::passed_fields;
 use crate::peers::passed_through;
-use crate::response::{Body, ChunkSource, Exchange, Fields, Response};
+use crate::response::{Body, ChunkSource, Exchange, Response};
 use crate::site::{HttpSite, change_request};
 use crate::site_table::Site;
 
@@ -91,15 +91,14 @@ pub(crate) async fn respond_with(
     head: &RelayedHead,
     mut body: RelayedBody,
 ) -> Response {
-    let lines = field_lines(&head.fields, |name| NOT_PASSED_ON.contains(&name) || is_of_connection(name));
-    let mut fields = Fields::new();
-    let mut writer = fields.writer();
-    writer.lines(&lines).field("Via", "1.1 penstock");
-    let (status, has_date) = (head.status, head.fields.contains_key("date"));
+    let RelayedHead { status, announced, .. } = *head;
+    let mut fields =
+        passed_fields(&head.fields, |name| NOT_PASSED_ON.contains(&name) || is_of_connection(name));
+    fields.field("Via", "1.1 penstock");
+    let head = ResponseHead { status, fields };
     if matches!(status, 204 | 304) {
-        return Response { has_date, ..Response::without_content(status, fields) };
+        return Response::without_content(head);
     }
-    let announced = head.announced;
     let body = if exchange.wants_body() {
         match body.next(exchange.context).await {
             Ok(Some(first)) => Body::Stream(announced, Box::new((first, ChunkSource::Relayed(body)))),
@@ -110,5 +109,121 @@ pub(crate) async fn respond_with(
     } else {
         Body::Withheld(announced)
     };
-    Response { status, fields, body, has_date, cache_status: None }
+    Response { head, body, cache_status: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue};
+    use penstock_config::{Forwarded, SignedUrls};
+
+    use super::*;
+    use crate::origin::relay;
+    use crate::pipeline::facts::Facts;
+    use crate::tests::fixture::{read, run};
+
+    fn fields(known: &[(&'static str, &'static str)]) -> HeaderMap {
+        known
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    async fn fetch_of(facts: &Facts, line: &str, more: &str) -> Option<Fetch> {
+        facts
+            .ask(line, more, async |asked| client_fetch(asked, facts.site(), facts.site().http().unwrap()))
+            .await
+    }
+
+    #[test]
+    fn a_server_is_asked_for_the_whole_target_with_the_fields_of_the_client() {
+        run(async {
+            let facts = Facts::relayed(|site| site.forwarded = Forwarded::XForwarded);
+            let more = "X-A: 1\r\nConnection: x-b\r\nX-B: 2\r\nCDN-Loop: other\r\n";
+            let fetch = fetch_of(&facts, "PATCH /a/../x?b=%20&c", more).await.unwrap();
+            assert_eq!((fetch.method.as_str(), fetch.target.as_str()), ("PATCH", "/x?b=%20&c"));
+            assert_eq!(fetch.host.as_deref(), Some("media.example"));
+            assert_eq!(fetch.client.unwrap().ip().to_string(), "192.0.2.1");
+            let value = |name| fetch.fields.get(name).map(|value| value.to_str().unwrap());
+            assert_eq!((value("x-a"), value("x-b")), (Some("1"), None));
+            assert_eq!(
+                ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"].map(value),
+                [Some("192.0.2.1"), Some("https"), Some("media.example")]
+            );
+            let passed = value("cdn-loop").unwrap();
+            assert!(passed.starts_with("other, penstock; site=\""), "{passed}");
+        });
+    }
+
+    #[test]
+    fn the_cookie_with_the_token_of_a_site_stays_here() {
+        run(async {
+            let facts = Facts::relayed(|site| {
+                let parameter = "token".to_owned();
+                let cookie = Some("pass".to_owned());
+                site.signed_urls = Some(SignedUrls { keys: Vec::new(), parameter, cookie });
+            });
+            for (sent, passed) in [("pass=1; a=2", Some("a=2")), ("pass=1", None), ("a=2", Some("a=2"))] {
+                let fetch = fetch_of(&facts, "GET /x", &format!("Cookie: {sent}\r\n")).await.unwrap();
+                assert_eq!(fetch.fields.get("cookie").map(|value| value.to_str().unwrap()), passed, "{sent}");
+            }
+        });
+    }
+
+    /// The response to a server's that has these fields and no bytes.
+    async fn responded(line: &str, status: u16, known: &[(&'static str, &'static str)]) -> Response {
+        let facts = Facts::relayed(|_| {});
+        let head = RelayedHead { status, fields: fields(known), announced: Some(7) };
+        facts
+            .ask(line, "", async |asked| {
+                let (sender, receiver) = relay();
+                drop(sender);
+                respond_with(asked, &head, RelayedBody::of_task(receiver, Some(7))).await
+            })
+            .await
+    }
+
+    #[test]
+    fn fields_of_the_connection_of_a_server_and_of_this_one_are_not_passed_on() {
+        run(async {
+            let known = [
+                ("server", "other"),
+                ("content-length", "7"),
+                ("alt-svc", "h3"),
+                ("connection", "x-b"),
+                ("x-b", "2"),
+                ("x-a", "1"),
+                ("x-a", "2"),
+            ];
+            let response = responded("HEAD /x", 200, &known).await;
+            let lines = response.head.fields.to_lines();
+            assert_eq!(lines.escape_ascii().to_string(), "x-a: 1\\r\\nx-a: 2\\r\\nVia: 1.1 penstock\\r\\n");
+            assert!(matches!(response.body, Body::Withheld(Some(7))));
+        });
+    }
+
+    #[test]
+    fn statuses_without_content_have_none_and_a_body_that_breaks_off_at_once_is_a_fault() {
+        run(async {
+            for status in [204, 304] {
+                let response = responded("GET /x", status, &[]).await;
+                assert_eq!(response.head.status, status);
+                assert!(matches!(response.body, Body::None), "{status}");
+            }
+            assert_eq!(responded("GET /x", 200, &[]).await.head.status, 502);
+        });
+    }
+
+    #[test]
+    fn the_page_for_a_server_without_response_names_the_fault() {
+        run(async {
+            let facts = Facts::relayed(|_| {});
+            for (error, status) in [(OriginError::Unreachable, 502), (OriginError::Busy, 503)] {
+                let page = facts.ask("GET /x", "", async |asked| fault_page(asked, error)).await;
+                let answer = read(&facts.fixture.context, page).await;
+                let detail = format!("penstock; fwd=bypass; detail={}", error.label());
+                assert_eq!((answer.status, answer.field("cache-status")), (status, detail));
+            }
+        });
+    }
 }

@@ -116,3 +116,110 @@ async fn read(exchange: &Exchange<'_>, site: &Site) -> Response {
         SiteOrigin::Fixed(response) => fixed(exchange, response),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use penstock_config::Cors;
+
+    use super::*;
+    use crate::pipeline::facts::{Facts, LEFT, RecordedBody};
+    use crate::tests::fixture::{read as read_body, run, run_with_files};
+    use crate::tests::scripted::{Gate, Reply};
+
+    fn label(source: &Source<'_>) -> String {
+        match source {
+            Source::Options => "options".to_owned(),
+            Source::Page(status) => status.code().to_string(),
+            Source::Redirect(_) | Source::Fixed(_) => "here".to_owned(),
+            Source::Read => "read".to_owned(),
+            Source::Forwarded(_, Some(_)) => "forwarded, cached".to_owned(),
+            Source::Forwarded(_, None) => "forwarded".to_owned(),
+        }
+    }
+
+    #[test]
+    fn method_and_origin_decide_where_a_response_comes_from() {
+        run(async {
+            let methods = || vec!["POST".to_owned()];
+            let cached = Facts::cached(|site| site.methods = methods());
+            let relayed = Facts::relayed(|site| site.methods = methods());
+            let files = Facts::files(|site| site.methods = methods());
+            let own = Facts::cached(|site| site.headers.cors = Some(Cors::same("*")));
+            for (line, expected) in [
+                ("GET /x", ["read", "read", "read", "read"]),
+                ("HEAD /x", ["read", "read", "read", "read"]),
+                ("POST /x", ["forwarded, cached", "forwarded", "405", "405"]),
+                ("PUT /x", ["405", "405", "405", "405"]),
+                ("OPTIONS /x", ["forwarded, cached", "forwarded", "options", "options"]),
+                ("OPTIONS *", ["options", "options", "options", "options"]),
+                ("GET /a%00b", ["404", "404", "read", "404"]),
+            ] {
+                for (facts, expected) in [&cached, &relayed, &files, &own].into_iter().zip(expected) {
+                    let found = facts.ask(line, "", async |asked| label(&source_of(asked, facts.site())));
+                    assert_eq!(found.await, expected, "{line} {:?}", facts.site().origin);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_body_that_is_not_used_is_read_past_before_the_response_and_its_fault_is_the_answer() {
+        run(async {
+            let facts = Facts::cached(|_| {});
+            facts.fixture.origin.reply(Reply::ok(&[("cache-control", "max-age=60")], b"kept"));
+            for line in ["GET /x", "PUT /x"] {
+                let mut body = RecordedBody::default();
+                let status = facts.ask(line, "", async |asked| {
+                    source(asked, facts.site(), &mut body).await.map(|response| response.head.status)
+                });
+                assert_eq!(status.await, Ok(if line == "GET /x" { 200 } else { 405 }));
+                assert_eq!(body.calls, ["pass_over"], "{line}");
+            }
+            let mut body = RecordedBody { rejection: Some(LEFT), ..RecordedBody::default() };
+            let asked = facts.ask("GET /x", "", async |asked| {
+                source(asked, facts.site(), &mut body).await.map(|response| response.head.status)
+            });
+            assert_eq!(asked.await, Err(LEFT));
+            let mut body = RecordedBody { rejection: Some(LEFT), ..RecordedBody::default() };
+            let page = facts.ask("PUT /x", "", async |asked| {
+                source(asked, facts.site(), &mut body).await.map(|response| response.head.status)
+            });
+            assert_eq!(page.await, Ok(405), "the page does not depend on the body");
+        });
+    }
+
+    #[test]
+    fn a_client_that_leaves_ends_the_wait_for_its_response() {
+        run(async {
+            let facts = Facts::cached(|_| {});
+            let gate = Gate::new();
+            facts
+                .fixture
+                .origin
+                .reply(Reply::ok(&[("cache-control", "max-age=60")], b"kept").head_after(&gate));
+            let mut body = RecordedBody { has_left: true, ..RecordedBody::default() };
+            let asked = facts.ask("GET /x", "", async |asked| {
+                source(asked, facts.site(), &mut body).await.map(|response| response.head.status)
+            });
+            assert_eq!(asked.await, Err(LEFT));
+            gate.open();
+        });
+    }
+
+    #[test]
+    fn a_missing_file_is_not_found_and_a_directory_is_redirected() {
+        run_with_files(async {
+            let facts = Facts::files(|_| {});
+            // The cache of the fixture is below the directory of its files.
+            for (line, status, location) in [
+                ("GET /absent", 404, ""),
+                ("GET /memory?a=1", 301, "/memory/?a=1"),
+                ("GET /memory/", 404, ""),
+            ] {
+                let response = facts.ask(line, "", async |asked| read(asked, facts.site()).await).await;
+                let answer = read_body(&facts.fixture.context, response).await;
+                assert_eq!((answer.status, answer.field("location").as_str()), (status, location), "{line}");
+            }
+        });
+    }
+}

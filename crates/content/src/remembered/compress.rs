@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use penstock_config::limits;
 use penstock_http::Encoding;
 use penstock_origin::io_threads::IoThreads;
 use penstock_sys::file::{Identity, OpenFile};
+use penstock_sys::lock::Unpoisoned;
 
 /// Brotli's middle: close to its best for text of this size, at a tenth of the cost.
 const BROTLI_QUALITY: i32 = 5;
@@ -75,7 +76,7 @@ impl CompressedManifests {
     }
 
     fn memo(&self) -> MutexGuard<'_, Memo> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unpoisoned()
     }
 }
 

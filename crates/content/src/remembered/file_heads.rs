@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use penstock_http::{Encoding, HeadWriter, response};
+use penstock_http::{Encoding, Fields, response};
 use penstock_sys::file::{Identity, OpenFile};
 
 /// Files of one worker whose heads are kept: some 100 KiB.
@@ -16,7 +16,7 @@ const HEADS: usize = 256;
 pub(crate) struct FileHead {
     pub(crate) etag: String,
     /// ETag, Last-Modified, and the fields of the encoding.
-    pub(crate) lines: Vec<u8>,
+    pub(crate) fields: Fields,
 }
 
 /// The selected form of a file.
@@ -65,19 +65,18 @@ impl FileHead {
             Encoding::Brotli => "-br",
         };
         etag.insert_str(etag.len() - 1, suffix);
-        let mut lines = Vec::new();
-        let mut head = HeadWriter::continuing(&mut lines);
-        head.field("ETag", &etag).last_modified(modified);
+        let mut fields = Fields::default();
+        fields.field("ETag", &etag).last_modified(modified);
         match form.encoding {
-            Encoding::Identity => head.field("Accept-Ranges", "bytes"),
-            Encoding::Gzip => head.field("Content-Encoding", "gzip"),
-            Encoding::Brotli => head.field("Content-Encoding", "br"),
+            Encoding::Identity => fields.field("Accept-Ranges", "bytes"),
+            Encoding::Gzip => fields.field("Content-Encoding", "gzip"),
+            Encoding::Brotli => fields.field("Content-Encoding", "br"),
         };
         if form.varies {
-            head.field("Vary", "Accept-Encoding");
+            fields.field("Vary", "Accept-Encoding");
         }
-        lines.shrink_to_fit();
-        Self { etag, lines }
+        fields.shrink_to_fit();
+        Self { etag, fields }
     }
 }
 
@@ -104,14 +103,14 @@ mod tests {
         let plain = Form { encoding: Encoding::Identity, varies: true };
         let head = heads.get(&first, plain);
         assert!(Rc::ptr_eq(&head, &heads.get(&first, plain)));
-        let lines = String::from_utf8(head.lines.clone()).unwrap();
+        let lines = String::from_utf8(head.fields.to_lines()).unwrap();
         assert!(lines.starts_with(&format!("ETag: {}\r\nLast-Modified: ", head.etag)), "{lines}");
         assert!(lines.ends_with(" GMT\r\nAccept-Ranges: bytes\r\nVary: Accept-Encoding\r\n"), "{lines}");
         let gzip = heads.get(&first, Form { encoding: Encoding::Gzip, ..plain });
         assert_eq!(gzip.etag, format!("{}-gzip\"", head.etag.strip_suffix('"').unwrap()));
-        assert!(String::from_utf8_lossy(&gzip.lines).contains("\r\nContent-Encoding: gzip\r\n"));
+        assert_eq!(gzip.fields.get("Content-Encoding"), Some(&b"gzip"[..]));
         let fixed = heads.get(&first, Form { varies: false, ..plain });
-        assert!(!String::from_utf8_lossy(&fixed.lines).contains("Vary"));
+        assert!(!fixed.fields.has("Vary"));
         fs::write(&path, b"the second").unwrap();
         assert_ne!(heads.get(&open(), plain).etag, head.etag);
     }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use penstock_cache::{Object, SliceCopy};
 use penstock_config::limits;
-use penstock_http::HeadWriter;
+use penstock_http::Fields;
 
 use crate::object::ObjectMetadata;
 
@@ -25,10 +25,8 @@ pub(crate) struct ObjectHead {
     pub(crate) etag: Box<str>,
     /// The date that conditions are compared with.
     pub(crate) modified: SystemTime,
-    /// Whether the lines have the origin's Date.
-    pub(crate) has_date: bool,
     /// The origin's fields.
-    pub(crate) lines: Box<[u8]>,
+    pub(crate) fields: Fields,
     /// The bytes, if they are few.
     content: RefCell<Option<SliceCopy>>,
 }
@@ -73,25 +71,18 @@ impl ObjectHeads {
         }
         let head = ObjectHead::new(metadata);
         // Responses with a part of the object have another Content-Range.
-        let serves_parts = !metadata.fields().has("content-range");
+        let serves_parts = !head.fields.has("content-range");
         slot.object = Arc::downgrade(object);
-        slot.head = (serves_parts && head.lines.len() <= HEAD_BYTES_MAX).then(|| Rc::new(head));
+        slot.head = (serves_parts && head.fields.as_bytes().len() <= HEAD_BYTES_MAX).then(|| Rc::new(head));
         slot.head.clone()
     }
 }
 
 impl ObjectHead {
     fn new(metadata: &ObjectMetadata) -> Self {
-        let mut lines = Vec::with_capacity(512);
-        let fields = metadata.fields();
-        fields.write(&mut HeadWriter::continuing(&mut lines), &[]);
-        Self {
-            etag: metadata.etag().into(),
-            modified: metadata.date(),
-            has_date: fields.has("date"),
-            lines: lines.into(),
-            content: RefCell::default(),
-        }
+        let mut fields = metadata.fields().unpacked();
+        fields.shrink_to_fit();
+        Self { etag: metadata.etag().into(), modified: metadata.date(), fields, content: RefCell::default() }
     }
 
     /// The bytes of a small object that is in memory, with a request counted for them; `None` of any other.

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use penstock_egress::Part;
-use penstock_http::{HeadWriter, Method, Request, Status};
+use penstock_http::{Fields, Method, Request, Status};
 
 use crate::context::Context;
 use crate::requester::Requester;
-use crate::response::{Body, ContentLength, Fields, Response};
+use crate::response::Response;
 use crate::site_table::Site;
 
 /// A client's request and what the content path knows of its client.
@@ -52,35 +52,31 @@ impl<'e> Exchange<'e> {
     }
 
     /// The same with more fields.
-    pub(crate) fn page_with(&self, status: Status, more: impl FnOnce(&mut HeadWriter<'_>)) -> Response {
+    pub(crate) fn page_with(&self, status: Status, more: impl FnOnce(&mut Fields)) -> Response {
         let pages = self.site.iter().flat_map(|site| &site.error_pages);
         let mut page = match pages.into_iter().find(|page| page.statuses.contains(&status.code())) {
             Some(own) => Response::page_of(status, &own.content_type, Part::Shared(own.body.clone())),
             None => Response::page(status),
         };
-        let mut head = page.fields.writer();
+        let fields = &mut page.head.fields;
         if let (Status::MethodNotAllowed, Some(site)) = (status, self.site) {
-            head.field("Allow", &site.allowed);
+            fields.field("Allow", &site.allowed);
         }
         if matches!(status, Status::ServiceUnavailable | Status::TooManyRequests) {
-            head.field("Retry-After", "1");
+            fields.field("Retry-After", "1");
         }
-        more(&mut head);
+        more(fields);
         if !self.wants_body() {
-            page.body = Body::Withheld(match page.body.length() {
-                ContentLength::Known(length) => Some(length),
-                ContentLength::None | ContentLength::Unknown => None,
-            });
+            page.withhold_body();
         }
         page
     }
 
     /// The answer to OPTIONS.
     pub(crate) fn options(&self, site: &Site) -> Response {
-        let mut fields = Fields::new();
-        let mut head = fields.writer();
-        head.field("Allow", &site.allowed);
-        Response::without_content(Status::NoContent.code(), fields)
+        let mut response = Response::no_content();
+        response.head.fields.field("Allow", &site.allowed);
+        response
     }
 
     /// The redirect from a directory's name to the directory.

@@ -8,7 +8,7 @@ use penstock_config::{DotFiles, limits};
 use penstock_http::conditional::Validators;
 use penstock_http::encoding::negotiate;
 use penstock_http::types::{content_type, is_text_compressible};
-use penstock_http::{Encoding, HeadWriter, Status};
+use penstock_http::{Encoding, Fields, Status};
 use penstock_origin::directory::{Directory, LookupError};
 use penstock_sys::file::OpenFile;
 
@@ -108,9 +108,9 @@ impl FileRepresentation {
         Validators { etag: &self.head.etag, modified: self.modified, is_date_strong: false }
     }
 
-    /// Writes the fields that all responses of the representation have.
-    pub(crate) fn write_fields(&self, head: &mut HeadWriter<'_>) {
-        head.lines(&self.head.lines);
+    /// Appends the fields that all responses of the representation have.
+    pub(crate) fn write_fields(&self, fields: &mut Fields) {
+        fields.extend(&self.head.fields);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use penstock_cache::Object;
 use penstock_egress::Part;
 use penstock_http::conditional::Validators;
-use penstock_http::{HeadWriter, Status};
+use penstock_http::{Fields, Status};
 
 use crate::cache_status::CacheStatus;
 use crate::context::Context;
@@ -90,10 +90,6 @@ impl ObjectRepresentation {
         self.receiver.is_none()
     }
 
-    pub(crate) fn has_date(&self) -> bool {
-        self.head.as_ref().map_or_else(|| self.metadata().fields().has("date"), |head| head.has_date)
-    }
-
     /// The page for an origin that gave no response, if the object stands for one.
     pub(crate) fn failure(&self, exchange: &Exchange<'_>) -> Option<Response> {
         let fault = self.metadata().failed()?;
@@ -175,41 +171,44 @@ impl ObjectRepresentation {
         self.head.as_ref().filter(|_| is_whole)?.content(&self.object)
     }
 
-    /// Writes the fields of the origin, then Age, Cache-Status and Via.
+    /// Appends the fields of the origin, then Age, Cache-Status and Via.
     pub(crate) fn write_fields(
         &self,
         context: &Context,
-        head: &mut HeadWriter<'_>,
+        fields: &mut Fields,
         status: u16,
         content_type: Option<&str>,
     ) {
         let metadata = self.metadata();
         match (content_type, &self.head) {
             (None, Some(made)) => {
-                head.lines(&made.lines);
+                fields.extend(&made.fields);
             }
             // The origin's Content-Range goes with its whole response only.
-            (None, None) if matches!(status, 206 | 304) => metadata.fields().write(head, &["content-range"]),
-            (None, None) => metadata.fields().write(head, &[]),
+            (None, None) if matches!(status, 206 | 304) => {
+                metadata.fields().write(fields, &["content-range"])
+            }
+            (None, None) => metadata.fields().write(fields, &[]),
             (Some(other), _) => {
-                metadata.fields().write(head, &["content-range", "content-type"]);
-                head.field("Content-Type", other);
+                metadata.fields().write(fields, &["content-range", "content-type"]);
+                fields.field("Content-Type", other);
             }
         }
         let now = context.now();
         let lifetime = metadata.lifetime();
-        head.number("Age", lifetime.age_seconds(now))
+        fields
+            .number("Age", lifetime.age_seconds(now))
             .text("Cache-Status", |value| {
                 self.cache_status.write_member(metadata.stored_state(&lifetime, now), value);
             })
             .field("Via", "1.1 penstock");
         if let Requester::Peer(_) = self.requester {
             match metadata.is_stored() {
-                true => head.field(peer_fields::FRESHNESS, peer_fields::freshness(&lifetime, now)),
-                false => head.field(peer_fields::FRESHNESS, peer_fields::NOT_STORED),
+                true => fields.field(peer_fields::FRESHNESS, peer_fields::freshness(&lifetime, now)),
+                false => fields.field(peer_fields::FRESHNESS, peer_fields::NOT_STORED),
             };
             if !metadata.tags().is_empty() {
-                head.field("Surrogate-Key", metadata.tags());
+                fields.field("Surrogate-Key", metadata.tags());
             }
         }
     }

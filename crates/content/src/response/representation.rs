@@ -9,7 +9,7 @@ use penstock_egress::Part;
 use penstock_http::conditional::{Precondition, Validators, evaluate};
 use penstock_http::multipart::{Boundary, Multipart};
 use penstock_http::range::{Ranges, select};
-use penstock_http::{HeadWriter, Status};
+use penstock_http::{ResponseHead, Status};
 use penstock_sys::file::Extent;
 
 use crate::fault::BodyError;
@@ -19,7 +19,7 @@ use crate::response::exchange::Exchange;
 use crate::response::file::{FileBytes, FileRepresentation};
 use crate::response::object::{ObjectRepresentation, Waited};
 use crate::response::outdated::Outdated;
-use crate::response::{Body, ContentLength, Fields, Response};
+use crate::response::{Body, ContentLength, Response};
 
 /// A representation that a request has selected.
 pub(crate) enum Representation {
@@ -199,11 +199,9 @@ impl Representation {
     }
 
     fn not_modified(&self, exchange: &Exchange<'_>) -> Response {
-        let mut fields = Fields::new();
-        let mut head = fields.writer();
-        self.write_fields(exchange, &mut head, 304, None);
-        let has_date = self.has_date();
-        Response { has_date, ..Response::without_content(Status::NotModified.code(), fields) }
+        let mut head = ResponseHead::new(Status::NotModified.code());
+        self.write_fields(exchange, &mut head, None);
+        Response::without_content(head)
     }
 
     /// The response with this content. Of a body that is still coming it waits for the first bytes, so that a failure
@@ -229,31 +227,21 @@ impl Representation {
                 Err(BodyError::Gone(fault)) => return object.broken(exchange, fault),
             },
         };
-        let mut fields = Fields::new();
-        let mut head = fields.writer();
+        let mut head = ResponseHead::new(status);
         match &range {
             ContentRange::None => {}
             ContentRange::Of(range, length) => {
-                head.content_range(range, *length);
+                head.fields.content_range(range, *length);
             }
             ContentRange::Growing(value) => {
-                head.field("Content-Range", value);
+                head.fields.field("Content-Range", value);
             }
         }
         if status == 200 && matches!(self, Self::Object(_)) && matches!(length, ContentLength::Known(_)) {
-            head.field("Accept-Ranges", "bytes");
+            head.fields.field("Accept-Ranges", "bytes");
         }
-        self.write_fields(exchange, &mut head, status, Some(content_type.as_deref()));
-        let has_date = self.has_date();
-        Ok(Response { status, fields, body, has_date, cache_status: None })
-    }
-
-    /// Whether the representation has a Date of its origin.
-    fn has_date(&self) -> bool {
-        match self {
-            Self::File(_) => false,
-            Self::Object(object) => object.has_date(),
-        }
+        self.write_fields(exchange, &mut head, Some(content_type.as_deref()));
+        Ok(Response { head, body, cache_status: None })
     }
 
     fn status(&self) -> u16 {
@@ -291,24 +279,23 @@ impl Representation {
         }
     }
 
-    /// Writes the fields of the representation. `content_type`: `None` for a response without content, else the type if it
+    /// Appends the fields of the representation. `content_type`: `None` for a response without content, else the type if it
     /// is not the representation's own.
     fn write_fields(
         &self,
         exchange: &Exchange<'_>,
-        head: &mut HeadWriter<'_>,
-        status: u16,
+        ResponseHead { status, fields }: &mut ResponseHead,
         content_type: Option<Option<&str>>,
     ) {
         match self {
             Self::File(file) => {
                 if let Some(other) = content_type {
-                    head.field("Content-Type", other.unwrap_or(file.content_type));
+                    fields.field("Content-Type", other.unwrap_or(file.content_type));
                 }
-                file.write_fields(head);
+                file.write_fields(fields);
             }
             Self::Object(object) => {
-                object.write_fields(exchange.context, head, status, content_type.flatten());
+                object.write_fields(exchange.context, fields, *status, content_type.flatten());
             }
         }
     }

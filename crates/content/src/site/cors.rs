@@ -1,7 +1,7 @@
 //! Cross-origin resource sharing: which pages of other origins may read the responses of a site (Fetch §3.2).
 
 use penstock_config::CorsOrigins;
-use penstock_http::{HeadWriter, Method, Request};
+use penstock_http::{Fields, Method, Request};
 
 /// What a site says to pages of other origins.
 #[derive(Debug)]
@@ -37,28 +37,29 @@ impl Cors {
         }
     }
 
-    /// Writes the fields of a response. `methods` are those of the site.
-    pub(crate) fn write(&self, request: &Request<'_>, methods: &str, head: &mut HeadWriter<'_>) {
+    /// Appends the fields of a response. `methods` are those of the site.
+    pub(crate) fn write(&self, request: &Request<'_>, methods: &str, fields: &mut Fields) {
         let allowed = match &self.origins {
             CorsOrigins::Same(origin) => origin,
             CorsOrigins::Listed(listed) => {
                 // Caches in front have to keep the responses apart, also for origins that are not in the list.
-                head.field("Vary", "Origin");
+                fields.field("Vary", "Origin");
                 match listed.iter().find(|known| request.origin() == Some(known.as_str())) {
                     Some(origin) => origin,
                     None => return,
                 }
             }
         };
-        head.field("Access-Control-Allow-Origin", allowed);
+        fields.field("Access-Control-Allow-Origin", allowed);
         if self.credentials {
-            head.field("Access-Control-Allow-Credentials", "true");
+            fields.field("Access-Control-Allow-Credentials", "true");
         }
         if request.method() == Method::Options {
-            head.field("Access-Control-Allow-Methods", methods)
+            fields
+                .field("Access-Control-Allow-Methods", methods)
                 .field("Access-Control-Allow-Headers", &self.allow)
                 .field("Access-Control-Max-Age", &self.max_age);
         }
-        head.field("Access-Control-Expose-Headers", &self.expose);
+        fields.field("Access-Control-Expose-Headers", &self.expose);
     }
 }

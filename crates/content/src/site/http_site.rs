@@ -4,14 +4,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::HeaderName;
 use penstock_cluster::{BLOCK_BYTES, block_of};
-use penstock_config::{FieldRules, SiteCache, limits};
-use penstock_http::Request;
+use penstock_config::{Balance, FieldRules, OriginServer, SiteCache, limits};
 use penstock_http::caching::DefaultLifetimes;
 use penstock_http::manifest::{Delivery, Manifest, resolve};
 use penstock_http::query::QueryRules;
+use penstock_http::{OriginUrl, Request};
 use penstock_origin::http::{
-    HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings, S3Bucket,
+    BalanceBy, HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings, S3Bucket,
+    ServerId, ServerSettings,
 };
 use penstock_sys::digest::sha256;
 
@@ -93,8 +95,8 @@ impl HttpSite {
     ) -> Arc<Self> {
         let settings = settings(origin);
         let first = origin.targets.first();
-        let mut name = first.map(|(url, _)| format!("{}{}", url.authority(), url.base())).unwrap_or_default();
-        if origin.targets.iter().all(|(url, _)| url.is_secure()) {
+        let mut name = first.map(|server| name_of(&server.url)).unwrap_or_default();
+        if origin.targets.iter().all(|server| server.url.is_secure()) {
             // Bytes that may have come in the clear are not for a site that asks for TLS.
             name = format!("https://{name}");
         }
@@ -117,7 +119,6 @@ impl HttpSite {
         let same = of_sibling.or_else(|| known.find(|known| known.is_of(&settings))).cloned();
         let peers = peers.filter(|_| origin.peers);
         let sharing = peers.map(|peers| Sharing::new(&name, origin, cache, peers));
-        let spread = origin.uncached.and_then(|uncached| uncached.spread);
         let loop_member = match &sharing {
             Some(sharing) => LoopMember::of_node(sharing.peers.own_name()),
             None => LoopMember::of_site(&name),
@@ -129,7 +130,7 @@ impl HttpSite {
             next: sibling.map(|sibling| Arc::clone(&sibling.next)).unwrap_or_default(),
             loop_member,
             sharing,
-            spread: spread.map(|by| Spread::new(by, &origin.targets)),
+            spread: origin.spread.map(|by| Spread::new(by, &origin.targets)),
             keeps_host: origin.uncached.is_some() && origin.host.is_none(),
             origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
             name,
@@ -150,6 +151,12 @@ impl HttpSite {
     /// The site's servers.
     pub fn origin(&self) -> &Arc<HttpOrigin> {
         &self.origin
+    }
+
+    /// The server that a cached target is fetched from, if the site says how to choose it.
+    pub(crate) fn server_of(&self, target: &str) -> Option<ServerId> {
+        let index = self.spread.as_ref()?.server_of(target)?;
+        Some(self.origin.server_id(index))
     }
 
     /// The host to ask a server by in place of its own, for a client's request: a site without cache stands in front of
@@ -293,13 +300,31 @@ impl HttpSite {
     }
 }
 
+/// What distinguishes a server's objects from those of another.
+fn name_of(url: &OriginUrl) -> String {
+    match url.socket() {
+        Some(_) => url.to_string(),
+        None => format!("{}{}", url.authority(), url.base()),
+    }
+}
+
+fn server_settings(server: &OriginServer) -> ServerSettings {
+    let OriginServer { url, weight, is_backup } = server.clone();
+    ServerSettings { url, weight, is_backup }
+}
+
 fn settings(raw: &penstock_config::HttpOrigin) -> OriginSettings {
     let timeouts = raw.timeouts;
     OriginSettings {
-        servers: raw.targets.clone(),
+        servers: raw.targets.iter().map(server_settings).collect(),
+        balance: match raw.balance {
+            Balance::RoundRobin => BalanceBy::Turns,
+            Balance::LeastConnections => BalanceBy::LeastRequests,
+        },
+        hidden_fields: raw.hide.iter().filter_map(|name| HeaderName::try_from(name).ok()).collect(),
         host: raw.host.clone(),
         authorities: raw.authorities.clone(),
-        identity: None,
+        identity: raw.identity.clone(),
         s3: raw.s3.as_ref().map(|s3| S3Bucket {
             endpoint: s3.endpoint.clone(),
             bucket: s3.bucket.clone(),

@@ -1,12 +1,13 @@
 //! Live streams: what a body turned out to be, how long it stays fresh, and which directories are live.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_http::caching::{DefaultLifetimes, Storage};
 use penstock_http::manifest::{Manifest, resolve};
+use penstock_sys::lock::Unpoisoned;
 
 /// The kind of a response body, as far as the cache must know.
 #[derive(Clone, Debug)]
@@ -95,7 +96,7 @@ impl LiveDirectories {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unpoisoned()
     }
 }
 

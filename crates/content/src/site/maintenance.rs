@@ -41,7 +41,7 @@ impl Maintenance {
             });
             if let Ok(looking) = look {
                 // A thread that ends leaves what was known.
-                drop(looking.await);
+                let _known = looking.await;
             }
         }
         self.exists.load(Ordering::Relaxed)

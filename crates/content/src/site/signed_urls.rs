@@ -11,6 +11,7 @@
 //! in front of the path, where relative URLs in playlists inherit it, or in a cookie. It is taken away before the
 //! request goes on: it is no part of a cache key, and no origin sees it.
 
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 
 use std::borrow::Cow;
@@ -23,6 +24,7 @@ pub use penstock_http::query::decoded;
 use penstock_http::uri::percent_decoded;
 use penstock_sys::digest::{hmac_sha256, is_same};
 
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::fuzz_signed_urls;
 

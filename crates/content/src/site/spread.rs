@@ -1,8 +1,8 @@
 //! Which server gets which request, so that the same requests go to the same server.
 
 use penstock_cluster::{Key, Load, LoadLimits, Node, Ring, first_below_bound};
-use penstock_config::{SpreadBy, limits};
-use penstock_http::{OriginUrl, Request};
+use penstock_config::{OriginServer, SpreadBy, limits};
+use penstock_http::Request;
 use penstock_sys::digest::sha256;
 
 const LOAD: LoadLimits = LoadLimits {
@@ -18,25 +18,33 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    pub(crate) fn new(by: SpreadBy, servers: &[(OriginUrl, u32)]) -> Self {
-        let nodes = servers.iter().map(|(url, weight)| Node::new(url.to_string(), *weight));
+    /// Backups, which come last in `servers`, are chosen by no request.
+    pub(crate) fn new(by: SpreadBy, servers: &[OriginServer]) -> Self {
+        let own = servers.iter().filter(|server| !server.is_backup);
+        let nodes = own.map(|server| Node::new(server.url.to_string(), server.weight));
         Self { by, ring: Ring::new(nodes) }
+    }
+
+    /// The place of the server that a cached target is fetched from.
+    pub(crate) fn server_of(&self, target: &str) -> Option<usize> {
+        let text = match self.by {
+            SpreadBy::Url => target,
+            SpreadBy::Path | SpreadBy::Host => target.split('?').next().unwrap_or_default(),
+        };
+        self.ring.rank(&key_of(&[text.as_bytes()]), 0).first().copied()
     }
 
     /// What the server of a request is chosen by.
     pub(crate) fn key(&self, request: &Request<'_>) -> Key {
-        let digest = match self.by {
-            SpreadBy::Path => sha256(&[request.raw_path().as_bytes()]),
-            SpreadBy::Host => sha256(&[request.host().to_ascii_lowercase().as_bytes()]),
+        match self.by {
+            SpreadBy::Path => key_of(&[request.raw_path().as_bytes()]),
+            SpreadBy::Host => key_of(&[request.host().to_ascii_lowercase().as_bytes()]),
             SpreadBy::Url => {
                 let query = request.query();
                 let separator: &[u8] = if query.is_some() { b"?" } else { b"" };
-                sha256(&[request.raw_path().as_bytes(), separator, query.unwrap_or_default().as_bytes()])
+                key_of(&[request.raw_path().as_bytes(), separator, query.unwrap_or_default().as_bytes()])
             }
-        };
-        let mut key = Key::default();
-        key.copy_from_slice(&digest[..16]);
-        key
+        }
     }
 
     /// The places of the servers for a key, best first, given the responses that each is sending; `None` for a server that
@@ -54,15 +62,23 @@ impl Spread {
     }
 }
 
+fn key_of(pieces: &[&[u8]]) -> Key {
+    let mut key = Key::default();
+    key.copy_from_slice(&sha256(pieces)[..16]);
+    key
+}
+
 #[cfg(test)]
 mod tests {
-    use penstock_http::HeadLimits;
+    use penstock_http::{HeadLimits, OriginUrl};
 
     use super::*;
 
-    fn servers(weights: &[u32]) -> Vec<(OriginUrl, u32)> {
-        let server = |(number, weight): (usize, &u32)| {
-            (OriginUrl::parse(&format!("http://192.0.2.{number}:8080")).unwrap(), *weight)
+    fn servers(weights: &[u32]) -> Vec<OriginServer> {
+        let server = |(number, weight): (usize, &u32)| OriginServer {
+            url: OriginUrl::parse(&format!("http://192.0.2.{number}:8080")).unwrap(),
+            weight: *weight,
+            is_backup: false,
         };
         weights.iter().enumerate().map(server).collect()
     }

@@ -1,10 +1,11 @@
 //! Which segment follows which, by the playlists of one site.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use penstock_cache::Key;
 use penstock_config::limits;
+use penstock_sys::lock::Unpoisoned;
 
 /// The segment behind each segment, bounded in number; the oldest entry makes space for a new one.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ struct Known {
 impl Successors {
     /// Takes in pairs of a segment's key and the target of the next segment.
     pub(crate) fn put(&self, pairs: impl Iterator<Item = (Key, Arc<str>)>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock().unpoisoned();
         for (key, next) in pairs {
             if known.next.insert(key, next).is_none() {
                 known.order.push_back(key);
@@ -35,7 +36,7 @@ impl Successors {
 
     /// The target of the segment behind the one with this key.
     pub(crate) fn of(&self, key: &Key) -> Option<Arc<str>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).next.get(key).cloned()
+        self.0.lock().unpoisoned().next.get(key).cloned()
     }
 }
 

@@ -6,13 +6,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use penstock_cache::{Budget, Key};
 use penstock_config::limits;
 use penstock_http::Request;
 use penstock_http::caching::normalised;
 use penstock_sys::digest::sha256;
+use penstock_sys::lock::Unpoisoned;
 
 use crate::site::cache_request::{CacheRequest, RequestFields};
 use crate::site::signed_urls::without_cookie;
@@ -193,7 +194,7 @@ impl Variants {
     }
 
     fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, Varied>> {
-        self.shards[usize::from(key[15]) % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[usize::from(key[15]) % SHARDS].lock().unpoisoned()
     }
 }
 

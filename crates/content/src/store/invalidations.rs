@@ -7,9 +7,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use penstock_config::limits;
+use penstock_sys::lock::Unpoisoned;
 
 /// More shards than workers, so that two workers seldom meet.
 const SHARDS: usize = 16;
@@ -78,7 +79,7 @@ impl Invalidations {
     /// change so far. It is called when no other thread adds a change.
     pub(crate) fn add(&self, site: &str, target: &str, at: impl FnOnce() -> u64) {
         let hash = self.hash(site, target);
-        let adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let adding = self.adding.lock().unpoisoned();
         self.newest.is_adding.store(true, Ordering::SeqCst);
         let at = at();
         self.shard(hash).note(hash, at);
@@ -102,9 +103,7 @@ impl Invalidations {
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Changed> {
-        self.shards[usize::from(hash.to_le_bytes()[0]) % SHARDS]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shards[usize::from(hash.to_le_bytes()[0]) % SHARDS].lock().unpoisoned()
     }
 }
 

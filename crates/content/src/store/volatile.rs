@@ -1,11 +1,12 @@
 //! Objects that change faster than they can be fetched in parts: for a while they are fetched whole.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use penstock_cache::Key;
 use penstock_config::limits;
+use penstock_sys::lock::Unpoisoned;
 
 /// Keys of volatile objects, oldest first, and until when each is fetched whole.
 #[derive(Debug, Default)]
@@ -33,7 +34,7 @@ impl VolatileObjects {
     }
 
     fn keys(&self, now: Instant) -> MutexGuard<'_, VecDeque<(Key, Instant)>> {
-        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.0.lock().unpoisoned();
         while keys.front().is_some_and(|(_, until)| *until <= now) {
             keys.pop_front();
         }

@@ -16,7 +16,7 @@ use tokio::time::advance;
 
 use super::fixture::{Fixture, run};
 use super::scripted::{FieldList, Reply};
-use crate::nodes::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeTarget};
 use crate::object::ObjectMetadata;
 
 const FRESH: FieldList<'static> = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
@@ -28,7 +28,7 @@ fn with_post(site: &mut SiteSettings) {
 }
 
 fn purge_of(url: &str) -> PurgeOrder {
-    PurgeOrder { what: PurgeWhat::Url(url.to_owned()), soft: false }
+    PurgeOrder { target: PurgeTarget::Url(url.to_owned()), soft: false }
 }
 
 fn only_object(fixture: &Fixture) -> Arc<Object<ObjectMetadata>> {

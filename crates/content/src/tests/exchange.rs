@@ -18,7 +18,7 @@ use tokio::time::advance;
 use self::client::Ask;
 use self::model::Model;
 use super::fixture::{self, Fixture};
-use crate::nodes::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeTarget};
 use crate::site::signed_urls::{encode, sign};
 
 /// Steps of one input, so that an input takes bounded time.
@@ -142,9 +142,9 @@ impl Exchange {
     fn purge(&self) {
         let path = self.choices.of(PATHS);
         let soft = self.choices.of(2) == 1;
-        let what = PurgeWhat::Url(format!("/p{path}"));
+        let target = PurgeTarget::Url(format!("/p{path}"));
         let now = self.fixture.context.moment();
-        self.fixture.store.purge_at(&PurgeOrder { what, soft }, &self.fixture.sites, now).unwrap();
+        self.fixture.store.purge_at(&PurgeOrder { target, soft }, &self.fixture.sites, now).unwrap();
         if !soft {
             self.model.borrow_mut().purged(path);
         }

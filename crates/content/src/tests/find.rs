@@ -10,7 +10,7 @@ use tokio::time::advance;
 use super::fixture::{Fixture, SLICE, content, run};
 use super::scripted::{FieldList, Gate, Reply};
 use crate::cache_status::CacheStatus;
-use crate::nodes::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeTarget};
 
 const FRESH: &[(&str, &str)] = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
 
@@ -265,7 +265,7 @@ fn a_purge_hits_what_was_asked_for_before_it() {
     for soft in [false, true] {
         run(async move {
             let fixture = Fixture::cached();
-            let order = PurgeOrder { what: PurgeWhat::Url("/x".to_owned()), soft };
+            let order = PurgeOrder { target: PurgeTarget::Url("/x".to_owned()), soft };
             let gate = Gate::new();
             fixture.origin.reply(Reply::ok(FRESH, b"before").head_after(&gate));
             let reader = fixture.spawn("GET /x", "");
@@ -292,7 +292,7 @@ fn waiters_are_answered_though_a_purge_comes_during_each_fetch() {
         let gate = Gate::new();
         let held = gate.clone();
         fixture.origin.handle(move |_| {
-            let order = PurgeOrder { what: PurgeWhat::Everything, soft: false };
+            let order = PurgeOrder { target: PurgeTarget::Everything, soft: false };
             store.purge(&order, &sites).unwrap();
             Reply::ok(FRESH, b"body").head_after(&held)
         });
@@ -319,7 +319,7 @@ fn what_a_soft_purge_made_stale_is_stale_from_the_moment_of_the_context() {
         fixture.origin.reply(Reply::ok(&fields, b"body"));
         fixture.get("GET /x", "").await;
         seconds(60).await;
-        let order = PurgeOrder { what: PurgeWhat::Url("/x".to_owned()), soft: true };
+        let order = PurgeOrder { target: PurgeTarget::Url("/x".to_owned()), soft: true };
         fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
         fixture.origin.reply(Reply::new(304));
         let answer = fixture.get("GET /x", "").await;
@@ -425,7 +425,7 @@ fn a_crowd_that_waits_for_a_revalidation_is_refused_after_a_soft_purge() {
         fixture.context.waiters_per_fill.set(2);
         fixture.origin.reply(Reply::ok(FRESH, b"old"));
         fixture.get("GET /x", "").await;
-        let order = PurgeOrder { what: PurgeWhat::Url("/x".to_owned()), soft: true };
+        let order = PurgeOrder { target: PurgeTarget::Url("/x".to_owned()), soft: true };
         fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
         let gate = Gate::new();
         fixture.origin.reply(Reply::new(304).head_after(&gate));

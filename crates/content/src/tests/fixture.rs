@@ -11,7 +11,6 @@ use penstock_config::{
     Cache, Forwarded, HostPattern, HttpOrigin, MemoryTier, Origin, Site, SiteCache, SiteSettings,
 };
 use penstock_egress::Part;
-use penstock_http::response::written_fields;
 use penstock_http::{HeadLimits, OriginUrl, Rejection, Request};
 use penstock_metrics::Metrics;
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
@@ -39,14 +38,14 @@ use crate::site_table::{SiteOrigin, SiteTable};
 use crate::store::Store;
 
 /// Length of a slice.
-pub(super) const SLICE: usize = 64 * 1024;
+pub(crate) const SLICE: usize = 64 * 1024;
 /// A client of a network that is limited, unless the context says otherwise.
 const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// Slices of the memory tier.
 const SLICES: u64 = 64;
 
 /// Runs a test on a clock that moves when all tasks wait. A test that waits for nothing fails.
-pub(super) fn run<F: Future<Output = ()>>(test: F) {
+pub(crate) fn run<F: Future<Output = ()>>(test: F) {
     run_with_files(async {
         let stalled = tokio::time::timeout(Duration::from_secs(24 * 3600), test).await.is_err();
         assert!(!stalled, "all tasks wait, and nothing will wake them");
@@ -54,7 +53,7 @@ pub(super) fn run<F: Future<Output = ()>>(test: F) {
 }
 
 /// The same for tests whose files are opened by other threads, of which the clock does not know.
-pub(super) fn run_with_files<F: Future<Output = ()>>(test: F) {
+pub(crate) fn run_with_files<F: Future<Output = ()>>(test: F) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
     LocalSet::new().block_on(&runtime, test);
@@ -65,42 +64,41 @@ pub(super) fn content(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|place| u8::try_from((place * 31 + place / 251 + seed) % 256).unwrap()).collect()
 }
 
-pub(super) struct Fixture {
-    pub(super) context: Rc<Context>,
-    pub(super) sites: Arc<SiteTable>,
-    pub(super) origin: Rc<ScriptedOrigin>,
-    pub(super) store: Arc<Store>,
+pub(crate) struct Fixture {
+    pub(crate) context: Rc<Context>,
+    pub(crate) sites: Arc<SiteTable>,
+    pub(crate) origin: Rc<ScriptedOrigin>,
+    pub(crate) store: Arc<Store>,
     directory: TempDir,
 }
 
 /// A response with its bytes.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) length: ContentLength,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) length: ContentLength,
+    pub(crate) body: Vec<u8>,
     /// Why the body ended too soon.
-    pub(super) fault: Option<BodyError>,
-    pub(super) cache_status: Option<CacheStatus>,
-    pub(super) has_date: bool,
+    pub(crate) fault: Option<BodyError>,
+    pub(crate) cache_status: Option<CacheStatus>,
     fields: Vec<(String, String)>,
 }
 
 impl Answer {
     /// The value of a field; several lines are joined by a comma, and no line is the empty string.
-    pub(super) fn field(&self, name: &str) -> String {
+    pub(crate) fn field(&self, name: &str) -> String {
         let of_name = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         of_name.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
     }
 
     /// Status, label of the cache status, and body as text.
-    pub(super) fn summary(&self) -> (u16, &'static str, String) {
+    pub(crate) fn summary(&self) -> (u16, &'static str, String) {
         let label = self.cache_status.map_or("", CacheStatus::label);
         (self.status, label, String::from_utf8_lossy(&self.body).into_owned())
     }
 }
 
 /// A site for all hosts.
-pub(super) fn site(origin: Origin, change: impl FnOnce(&mut SiteSettings)) -> Site {
+pub(crate) fn site(origin: Origin, change: impl FnOnce(&mut SiteSettings)) -> Site {
     let mut settings = SiteSettings {
         cache: SiteCache { prefetch: 0, ..SiteCache::default() },
         methods: Vec::new(),
@@ -111,7 +109,7 @@ pub(super) fn site(origin: Origin, change: impl FnOnce(&mut SiteSettings)) -> Si
     Site { hosts: vec![HostPattern::Any], listeners: None, routes: Vec::new(), settings }
 }
 
-pub(super) fn http_origin() -> Origin {
+pub(crate) fn http_origin() -> Origin {
     let url = OriginUrl::parse("http://192.0.2.1:80/").unwrap();
     Origin::Http(Box::new(HttpOrigin::new(vec![(url, 1)])))
 }
@@ -145,12 +143,12 @@ fn context(origin: &Rc<ScriptedOrigin>) -> Rc<Context> {
 
 impl Fixture {
     /// One site whose bytes come from the scripted origin.
-    pub(super) fn cached() -> Self {
+    pub(crate) fn cached() -> Self {
         Self::with(|_| {})
     }
 
     /// The same, changed.
-    pub(super) fn with(change: impl FnOnce(&mut SiteSettings)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut SiteSettings)) -> Self {
         Self::of(|_| site(http_origin(), change))
     }
 
@@ -172,7 +170,7 @@ impl Fixture {
     }
 
     /// The site that `make` makes, given an empty directory.
-    pub(super) fn of(make: impl FnOnce(&Path) -> Site) -> Self {
+    pub(crate) fn of(make: impl FnOnce(&Path) -> Site) -> Self {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let store = open_store(directory.path());
         let sites = SiteTable::open(&[make(directory.path())], None, Some(&store), None).unwrap();
@@ -217,7 +215,7 @@ impl Fixture {
     }
 
     /// The response with its bytes.
-    pub(super) async fn get(&self, line: &str, fields: &str) -> Answer {
+    pub(crate) async fn get(&self, line: &str, fields: &str) -> Answer {
         read(&self.context, self.open(line, fields).await).await
     }
 
@@ -334,16 +332,16 @@ pub(super) async fn open_head(context: &Rc<Context>, sites: &SiteTable, head: &s
         .response
 }
 
-fn head(line: &str, fields: &str) -> String {
+pub(crate) fn head(line: &str, fields: &str) -> String {
     format!("{line} HTTP/1.1\r\nHost: media.example\r\n{fields}\r\n")
 }
 
-fn parse(head: &str) -> Request<'_> {
+pub(crate) fn parse(head: &str) -> Request<'_> {
     let limits = HeadLimits { head_bytes: 16384, fields: 100, target_bytes: 8192 };
     Request::parse(head.as_bytes(), &limits).unwrap()
 }
 
-fn client<'r>(request: &'r Request<'r>, early: bool) -> ClientRequest<'r> {
+pub(crate) fn client<'r>(request: &'r Request<'r>, early: bool) -> ClientRequest<'r> {
     ClientRequest { head: request, address: (CLIENT, 40_000).into(), secure: true, early }
 }
 
@@ -357,10 +355,11 @@ pub(super) fn allocations_of_response() -> u64 {
 }
 
 /// Reads the body of a response.
-pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
+pub(crate) async fn read(context: &Rc<Context>, response: Response) -> Answer {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let fields =
-        written_fields(response.fields.lines()).map(|(name, value)| (text(name), text(value))).collect();
+    let head = &response.head;
+    let fields = head.fields.iter().map(|(name, value)| (text(name), text(value))).collect();
+    let status = head.status;
     let (mut body, mut fault) = (Vec::new(), None);
     let length = response.body.length();
     match response.body {
@@ -380,15 +379,7 @@ pub(super) async fn read(context: &Rc<Context>, response: Response) -> Answer {
             }
         }
     }
-    Answer {
-        status: response.status,
-        length,
-        body,
-        fault,
-        cache_status: response.cache_status,
-        has_date: response.has_date,
-        fields,
-    }
+    Answer { status, length, body, fault, cache_status: response.cache_status, fields }
 }
 
 fn append(body: &mut Vec<u8>, part: &Part) {

@@ -11,7 +11,7 @@ use tokio::time::advance;
 
 use super::fixture::{Fixture, http_origin, run, site};
 use super::scripted::{FieldList, Gate, Reply};
-use crate::nodes::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeTarget};
 
 const FRESH: FieldList<'static> = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
 const SHORT: FieldList<'static> = &[("cache-control", "max-age=10"), ("etag", "\"a\"")];
@@ -280,7 +280,7 @@ fn a_purge_affects_an_object_of_a_process_whose_clock_was_ahead() {
                 assert_eq!(fixture.get("GET /x", "").await.summary(), hit("old"));
             }
             if is_purged {
-                let order = PurgeOrder { what: PurgeWhat::Url("/x".to_owned()), soft: false };
+                let order = PurgeOrder { target: PurgeTarget::Url("/x".to_owned()), soft: false };
                 fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
             }
             fixture.origin.reply(Reply::ok(FRESH, b"new"));

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::fixture::{Answer, Fixture, SLICE, content, run};
 use super::scripted::{OriginRequest, Reply};
-use crate::nodes::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeTarget};
 
 /// Objects that the readers ask for.
 const TARGETS: u64 = 3;
@@ -116,7 +116,7 @@ async fn race(seed: u64, trouble: Trouble) {
             2 => {
                 current.set(current.get() + 1);
                 purged = current.get();
-                let order = PurgeOrder { what: PurgeWhat::Everything, soft: false };
+                let order = PurgeOrder { target: PurgeTarget::Everything, soft: false };
                 fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
             }
             3 => {

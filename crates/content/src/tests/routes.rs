@@ -10,9 +10,9 @@ use penstock_sys::traffic::Secret;
 
 use super::fixture::{Fixture, run};
 use super::scripted::Reply;
-use crate::nodes::{PurgeOrder, PurgeWhat};
 use crate::site::RouteMatchers;
 use crate::site::signed_urls::{encode, sign};
+use penstock_cache::purge::{PurgeOrder, PurgeTarget};
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 16384, fields: 100, target_bytes: 8192 };
 
@@ -215,7 +215,7 @@ fn no_sequence_of_rules_gives_away_what_another_route_protects() {
         let protects = |server: usize| server > 2;
         let server_of = |settings: &penstock_config::SiteSettings| match &settings.origin {
             penstock_config::Origin::Http(http) => {
-                let url = http.targets[0].0.to_string();
+                let url = http.targets[0].url.to_string();
                 url.trim_start_matches("http://192.0.2.")[..1].parse::<usize>().unwrap()
             }
             _ => 0,
@@ -285,11 +285,11 @@ fn routes_that_end_in_one_object_share_it_and_others_do_not() {
             let (status, label, body) = fixture.get(&format!("GET {path}"), "").await.summary();
             assert_eq!((status, label, body.as_str()), summary, "{path}");
         }
-        let of_host = |what| PurgeOrder { what, soft: false };
+        let of_host = |target| PurgeOrder { target, soft: false };
         let purges = [
-            PurgeWhat::Url("https://a.example/old/x?a=b".to_owned()),
-            PurgeWhat::Prefix("https://a.example/old/".to_owned()),
-            PurgeWhat::Prefix("https://a.example/o".to_owned()),
+            PurgeTarget::Url("https://a.example/old/x?a=b".to_owned()),
+            PurgeTarget::Prefix("https://a.example/old/".to_owned()),
+            PurgeTarget::Prefix("https://a.example/o".to_owned()),
         ];
         for what in purges {
             let purged = fixture.store.purge(&of_host(what.clone()), &fixture.sites).unwrap();

@@ -13,9 +13,8 @@ use crate::response::Response;
 use crate::site_table::ListenerRules;
 
 fn location(response: &Response) -> String {
-    let lines = String::from_utf8_lossy(response.fields.lines()).into_owned();
-    let line = lines.lines().find_map(|line| line.strip_prefix("Location: "));
-    line.unwrap_or_default().to_owned()
+    let location = response.head.fields.get("location").unwrap_or_default();
+    String::from_utf8_lossy(location).into_owned()
 }
 
 /// Status and Location of the response to `GET target` for a host.
@@ -28,7 +27,7 @@ async fn redirect(
 ) -> (u16, String) {
     let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     let handled = open_by(&fixture.context, clients, &head, secure).await;
-    (handled.response.status, location(&handled.response))
+    (handled.response.head.status, location(&handled.response))
 }
 
 #[test]

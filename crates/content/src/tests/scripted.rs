@@ -18,19 +18,19 @@ use crate::origins::{Fetched, LocalFuture, OriginBody, Origins};
 
 /// Holds a response back until the test opens it.
 #[derive(Clone)]
-pub(super) struct Gate(Rc<Semaphore>);
+pub(crate) struct Gate(Rc<Semaphore>);
 
 impl Gate {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Rc::new(Semaphore::new(0)))
     }
 
-    pub(super) fn open(&self) {
+    pub(crate) fn open(&self) {
         self.0.add_permits(1000);
     }
 
     /// Whether a response that may wait for it still exists.
-    pub(super) fn is_in_use(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         Rc::strong_count(&self.0) > 1
     }
 
@@ -50,7 +50,7 @@ enum Step {
 
 /// One response.
 #[derive(Clone)]
-pub(super) struct Reply {
+pub(crate) struct Reply {
     status: u16,
     fields: HeaderMap,
     length: Option<u64>,
@@ -63,7 +63,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    pub(super) fn new(status: u16) -> Self {
+    pub(crate) fn new(status: u16) -> Self {
         Self {
             status,
             fields: HeaderMap::new(),
@@ -78,17 +78,17 @@ impl Reply {
     }
 
     /// No response.
-    pub(super) fn failure(error: OriginError) -> Self {
+    pub(crate) fn failure(error: OriginError) -> Self {
         Self { failure: Some(error), ..Self::new(0) }
     }
 
     /// 200 with these fields and this body.
-    pub(super) fn ok(fields: &[(&str, &str)], body: &[u8]) -> Self {
+    pub(crate) fn ok(fields: &[(&str, &str)], body: &[u8]) -> Self {
         Self::new(200).with(fields).bytes(body)
     }
 
     /// The part of `whole` that a request asks for, or all of it.
-    pub(super) fn part_of(whole: &[u8], fields: &[(&str, &str)], asked: &OriginRequest) -> Self {
+    pub(crate) fn part_of(whole: &[u8], fields: &[(&str, &str)], asked: &OriginRequest) -> Self {
         let Some((first, last)) = asked.range else { return Self::ok(fields, whole) };
         let etag = fields.iter().find(|(name, _)| *name == "etag").map(|(_, value)| *value);
         if let Some(("if-range", known)) = &asked.known
@@ -102,7 +102,7 @@ impl Reply {
         Self::new(206).with(fields).with(&[("content-range", &range)]).bytes(part)
     }
 
-    pub(super) fn with(mut self, fields: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(mut self, fields: &[(&str, &str)]) -> Self {
         for (name, value) in fields {
             let name: HeaderName = name.parse().unwrap();
             self.fields.append(name, HeaderValue::from_str(value).unwrap());
@@ -111,20 +111,20 @@ impl Reply {
     }
 
     /// Appends bytes to the body; the announced length grows with them.
-    pub(super) fn bytes(mut self, bytes: &[u8]) -> Self {
+    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Self {
         self.length = self.length.map(|length| length + bytes.len() as u64);
         self.steps.push_back(Step::Bytes(Bytes::copy_from_slice(bytes)));
         self
     }
 
     /// The body goes on once the gate is open.
-    pub(super) fn wait(mut self, gate: &Gate) -> Self {
+    pub(crate) fn wait(mut self, gate: &Gate) -> Self {
         self.steps.push_back(Step::Wait(gate.clone()));
         self
     }
 
     /// The head, and each piece of `bytes` bytes, come after this time.
-    pub(super) fn slowly(mut self, bytes: usize, pause: Duration) -> Self {
+    pub(crate) fn slowly(mut self, bytes: usize, pause: Duration) -> Self {
         self.head_pause = pause;
         for step in std::mem::take(&mut self.steps) {
             let Step::Bytes(whole) = step else {
@@ -140,7 +140,7 @@ impl Reply {
     }
 
     /// The body comes in pieces of so many bytes.
-    pub(super) fn steps_of(mut self, bytes: usize) -> Self {
+    pub(crate) fn steps_of(mut self, bytes: usize) -> Self {
         for step in std::mem::take(&mut self.steps) {
             match step {
                 Step::Bytes(whole) => {
@@ -154,14 +154,14 @@ impl Reply {
     }
 
     /// The body breaks off after `bytes` of it, if it has as many and one more.
-    pub(super) fn cut_within(self, bytes: usize, error: OriginError) -> Self {
+    pub(crate) fn cut_within(self, bytes: usize, error: OriginError) -> Self {
         let all: usize =
             self.steps.iter().map(|step| if let Step::Bytes(bytes) = step { bytes.len() } else { 0 }).sum();
         if bytes < all { self.cut_after(bytes, error) } else { self }
     }
 
     /// The body breaks off after `bytes` of it.
-    pub(super) fn cut_after(mut self, bytes: usize, error: OriginError) -> Self {
+    pub(crate) fn cut_after(mut self, bytes: usize, error: OriginError) -> Self {
         let whole: Vec<u8> = self
             .steps
             .drain(..)
@@ -173,35 +173,35 @@ impl Reply {
         self
     }
 
-    pub(super) fn then_fail(mut self, error: OriginError) -> Self {
+    pub(crate) fn then_fail(mut self, error: OriginError) -> Self {
         self.steps.push_back(Step::Fail(error));
         self
     }
 
     /// The head does not announce a length.
-    pub(super) fn unannounced(mut self) -> Self {
+    pub(crate) fn unannounced(mut self) -> Self {
         self.length = None;
         self
     }
 
     /// The body ends with its connection.
-    pub(super) fn close_delimited(mut self) -> Self {
+    pub(crate) fn close_delimited(mut self) -> Self {
         self.proves_completeness = false;
         self.unannounced()
     }
 
-    pub(super) fn length_announced(&self) -> u64 {
+    pub(crate) fn length_announced(&self) -> u64 {
         self.length.unwrap()
     }
 
     /// The head announces this length, whatever comes.
-    pub(super) fn announcing(mut self, length: usize) -> Self {
+    pub(crate) fn announcing(mut self, length: usize) -> Self {
         self.length = Some(length as u64);
         self
     }
 
     /// The head comes once the gate is open.
-    pub(super) fn head_after(mut self, gate: &Gate) -> Self {
+    pub(crate) fn head_after(mut self, gate: &Gate) -> Self {
         self.head_gate = Some(gate.clone());
         self
     }
@@ -209,28 +209,28 @@ impl Reply {
 
 /// A request to the origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct OriginRequest {
-    pub(super) method: String,
-    pub(super) target: String,
+pub(crate) struct OriginRequest {
+    pub(crate) method: String,
+    pub(crate) target: String,
     /// Fields of the client's request that were forwarded, and those for another node.
-    pub(super) fields: HeaderMap,
-    pub(super) range: Option<(u64, u64)>,
-    pub(super) known: Option<(&'static str, String)>,
+    pub(crate) fields: HeaderMap,
+    pub(crate) range: Option<(u64, u64)>,
+    pub(crate) known: Option<(&'static str, String)>,
     /// Whether it is marked as early data.
-    pub(super) early: bool,
+    pub(crate) early: bool,
     /// The Host that it is asked for, if it is not that of the server.
-    pub(super) host: Option<String>,
+    pub(crate) host: Option<String>,
     /// The URL of the first server.
-    pub(super) origin: String,
+    pub(crate) origin: String,
     /// The server that is asked: the preferred one, or the next in turn.
-    pub(super) server: usize,
+    pub(crate) server: usize,
     /// When, in milliseconds since the first request.
-    pub(super) at: u128,
+    pub(crate) at: u128,
 }
 
 impl OriginRequest {
     /// The value of a field; empty if there is none.
-    pub(super) fn field(&self, name: &str) -> &str {
+    pub(crate) fn field(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", |value| value.to_str().unwrap())
     }
 }
@@ -238,11 +238,11 @@ impl OriginRequest {
 type Handler = Box<dyn Fn(&OriginRequest) -> Reply>;
 
 /// Name and value of fields.
-pub(super) type FieldList<'f> = &'f [(&'f str, &'f str)];
+pub(crate) type FieldList<'f> = &'f [(&'f str, &'f str)];
 
 /// The origin. Replies that are queued go out in order; without one the handler is asked.
 #[derive(Default)]
-pub(super) struct ScriptedOrigin {
+pub(crate) struct ScriptedOrigin {
     replies: RefCell<VecDeque<Reply>>,
     handler: RefCell<Option<Handler>>,
     asked: RefCell<Vec<OriginRequest>>,
@@ -252,25 +252,25 @@ pub(super) struct ScriptedOrigin {
 
 impl ScriptedOrigin {
     /// Queues a reply.
-    pub(super) fn reply(&self, reply: Reply) {
+    pub(crate) fn reply(&self, reply: Reply) {
         self.replies.borrow_mut().push_back(reply);
     }
 
     /// Answers all requests for which no reply is queued.
-    pub(super) fn handle(&self, handler: impl Fn(&OriginRequest) -> Reply + 'static) {
+    pub(crate) fn handle(&self, handler: impl Fn(&OriginRequest) -> Reply + 'static) {
         *self.handler.borrow_mut() = Some(Box::new(handler));
     }
 
-    pub(super) fn asked(&self) -> Vec<OriginRequest> {
+    pub(crate) fn asked(&self) -> Vec<OriginRequest> {
         self.asked.borrow().clone()
     }
 
-    pub(super) fn requests(&self) -> usize {
+    pub(crate) fn requests(&self) -> usize {
         self.asked.borrow().len()
     }
 
     /// Waits until the origin was asked so often.
-    pub(super) async fn wait_for_requests(&self, number: usize) {
+    pub(crate) async fn wait_for_requests(&self, number: usize) {
         while self.requests() < number {
             self.arrived.notified().await;
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use penstock_cache::purge::{Pattern, Scope};
+use penstock_cache::purge::{Pattern, PurgeTarget};
 use penstock_cluster::Load;
 use penstock_config::{ClusterNode, Config, limits};
 use penstock_origin::http::OriginError;
@@ -178,7 +178,7 @@ fn a_node_that_has_missed_a_purge_is_not_asked() {
     let now = Instant::now();
     let peers = peers(now);
     let route = route_ranked(&peers, ["e1", "e2", "e0"]);
-    let everything = Pattern { place: None, scope: Scope::Everything };
+    let everything = Pattern { place: None, target: PurgeTarget::Everything };
     peers.missed.add(&everything, false, &["e1".to_owned(), "e3".to_owned()], 1, now);
     assert_eq!(steps(&peers, route, CLIENT, &["e3"], later(now)), ["e2 owner", "origin"]);
     let purge = peers.missed.claim(|_| true, |_| true, now).unwrap();

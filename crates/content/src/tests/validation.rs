@@ -8,7 +8,7 @@ use tokio::time::advance;
 
 use super::fixture::{Fixture, SLICE, content, http_origin, run, site};
 use super::scripted::{FieldList, Gate, OriginRequest, Reply};
-use crate::nodes::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeTarget};
 
 const SHORT: FieldList<'static> = &[("cache-control", "max-age=10"), ("etag", "\"a\"")];
 const FRESH: FieldList<'static> = &[("cache-control", "max-age=60"), ("etag", "\"a\"")];
@@ -189,7 +189,7 @@ fn a_soft_purge_during_a_validation_is_not_lost() {
             fixture.origin.handle(move |_| Reply::ok(&changed, b"new"));
             let before = fixture.spawn("GET /x", "");
             fixture.origin.wait_for_requests(2).await;
-            let order = PurgeOrder { what: PurgeWhat::Url("/x".to_owned()), soft: true };
+            let order = PurgeOrder { target: PurgeTarget::Url("/x".to_owned()), soft: true };
             fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
             // A request after the purge, which looks at the object while the validation is under way.
             let after = is_asked_for.then(|| fixture.spawn("GET /x", ""));

@@ -10,7 +10,7 @@ use penstock_http::query::Counting;
 
 use super::fixture::{Fixture, http_origin, run, site};
 use super::scripted::{Gate, OriginRequest, Reply};
-use crate::nodes::{PurgeOrder, PurgeWhat};
+use crate::nodes::{PurgeOrder, PurgeTarget};
 use crate::site::HttpSite;
 use crate::site::signed_urls::{encode, sign};
 
@@ -266,7 +266,7 @@ fn a_change_of_one_target_leaves_the_others_and_purges_in_force() {
             assert_eq!(label(target).await, "miss");
         }
         // A purge is stamped later than now, so that all of this happens in its second.
-        let order = PurgeOrder { what: PurgeWhat::Url("/x?y".to_owned()), soft: false };
+        let order = PurgeOrder { target: PurgeTarget::Url("/x?y".to_owned()), soft: false };
         for _ in 0..3 {
             fixture.store.purge_at(&order, &fixture.sites, fixture.context.moment()).unwrap();
             fixture.origin.reply(Reply::new(204));

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use penstock_config::limits;
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::ech::EchDirectory;
 
 use crate::metrics::BackgroundCounters;
@@ -37,7 +38,7 @@ impl EchFiles {
             self.counters.ech_keys(0, 0);
             return;
         };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock().unpoisoned();
         let found = listing(path);
         let is_new = self.generation.swap(source.generation, Relaxed) != source.generation;
         if !is_new && *seen == found {

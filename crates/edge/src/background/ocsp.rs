@@ -5,10 +5,11 @@ use std::future;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Config, Ocsp, limits};
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::ocsp::schedule::{self, RefreshLimits};
 use penstock_tls::ocsp::{self, Fingerprint, StapleFault, Stapled, Staples};
 use tokio::task::JoinSet;
@@ -67,7 +68,7 @@ impl Files {
     /// Takes up files that have changed, and takes away staples that are not wanted any more.
     pub(super) fn read(&self, sources: &Sources, now: SystemTime) {
         let all = self.staples.all();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock().unpoisoned();
         seen.retain(|known, _| all.iter().any(|stapled| stapled.fingerprint == *known));
         for stapled in all {
             match sources.of_certificate(&stapled.fingerprint) {

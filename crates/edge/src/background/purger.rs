@@ -1,13 +1,13 @@
 //! Purges the cache of the settings in force, for operators and for other edges of the fleet.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use penstock_content::{PurgeFailure, PurgeOrder, PurgeWhat, Purged, purge_cluster};
-use penstock_fleet::{PurgeSink, SharedPurge, SharedTarget};
+use penstock_content::{PurgeFailure, PurgeOrder, Purged, purge_cluster};
+use penstock_fleet::PurgeSink;
+use penstock_sys::lock::Unpoisoned;
 
 use crate::metrics::Metrics;
 use crate::settings::Settings;
-use crate::worker::labels::purge_kind;
 
 /// Where a purge is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Purger {
 
     /// Purges by other settings from now on.
     pub(crate) fn change(&self, settings: &Arc<Settings>) {
-        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(settings);
+        *self.settings.lock().unpoisoned() = Arc::clone(settings);
     }
 
     /// Purges what is cached. Blocks until that is written down, and nodes have confirmed it or had time to.
@@ -39,41 +39,24 @@ impl Purger {
     /// # Errors
     /// See [`PurgeFailure`].
     pub(crate) fn purge(&self, order: &PurgeOrder, reach: Reach) -> Result<Purged, PurgeFailure> {
-        let settings = Arc::clone(&self.settings.lock().unwrap_or_else(PoisonError::into_inner));
+        let settings = Arc::clone(&self.settings.lock().unpoisoned());
         let Some(store) = &settings.store else { return Ok(Purged { objects: 0, cluster: None }) };
         let outcome = match (&settings.cluster, reach) {
             (Some(cluster), Reach::Cluster) => purge_cluster(store, order, &settings.sites, &cluster.peers),
             (None, Reach::Cluster) | (_, Reach::Here) => store.purge(order, &settings.sites),
         };
-        self.metrics.purged(purge_kind(&order.what), outcome.as_ref().map_or(0, |purged| purged.objects));
+        self.metrics.purged(order.target.kind(), outcome.as_ref().map_or(0, |purged| purged.objects));
         outcome
     }
 }
 
 impl PurgeSink for Purger {
-    fn apply(&self, purge: &SharedPurge) {
-        let what = match purge.target.clone() {
-            SharedTarget::Url(url) => PurgeWhat::Url(url),
-            SharedTarget::Prefix(prefix) => PurgeWhat::Prefix(prefix),
-            SharedTarget::Tag(tag) => PurgeWhat::Tag(tag),
-            SharedTarget::Everything => PurgeWhat::Everything,
-        };
-        match self.purge(&PurgeOrder { what, soft: purge.soft }, Reach::Here) {
+    fn apply(&self, order: &PurgeOrder) {
+        match self.purge(order, Reach::Here) {
             Ok(_) => {}
             // A site that only the other edge has.
             Err(PurgeFailure::Wrong(why)) => tracing::debug!("fleet: a purge concerns nothing here: {why}"),
             Err(failure) => tracing::error!("fleet: {failure}"),
         }
     }
-}
-
-/// The purge as other edges get it.
-pub(crate) fn shared(order: &PurgeOrder) -> SharedPurge {
-    let target = match order.what.clone() {
-        PurgeWhat::Url(url) => SharedTarget::Url(url),
-        PurgeWhat::Prefix(prefix) => SharedTarget::Prefix(prefix),
-        PurgeWhat::Tag(tag) => SharedTarget::Tag(tag),
-        PurgeWhat::Everything => SharedTarget::Everything,
-    };
-    SharedPurge { target, soft: order.soft }
 }

@@ -4,11 +4,12 @@
 //! are in memory, and never waits.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{Config, limits};
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::ocsp::Staples;
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
@@ -72,7 +73,7 @@ impl Refresher {
 
     /// Puts another configuration in force after its certificates are prepared.
     pub(crate) fn change(&self, config: &Config, settings: &Arc<Settings>, staples: &Staples) {
-        let mut source = self.ech_source.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut source = self.ech_source.lock().unpoisoned();
         *source = Arc::new(EchSource {
             directory: config.tls.ech.clone(),
             settings: Arc::clone(settings),
@@ -82,7 +83,7 @@ impl Refresher {
         drop(source);
         let sources = Arc::new(Sources::of(config, staples));
         self.files.read(&sources, SystemTime::now());
-        *self.sources.lock().unwrap_or_else(PoisonError::into_inner) = sources;
+        *self.sources.lock().unpoisoned() = sources;
     }
 }
 
@@ -98,7 +99,7 @@ impl Drop for Refresher {
 }
 
 fn current<S>(sources: &Mutex<Arc<S>>) -> Arc<S> {
-    Arc::clone(&sources.lock().unwrap_or_else(PoisonError::into_inner))
+    Arc::clone(&sources.lock().unpoisoned())
 }
 
 /// The work of the thread.

@@ -4,20 +4,17 @@
 //! heads, content, resets. The streams of such a connection are in [`streams`](super::streams); its task, which reads from
 //! the client and knows its deadlines, belongs to the protocol.
 
-use penstock_content::Fields;
 use penstock_egress::{SendError, Transmission};
-use penstock_http::{BodyFraming, ValidatedHead};
+use penstock_http::{BodyFraming, ResponseHead, ValidatedHead};
 
 use crate::metrics::{HttpLabel, Shard, ShortReason};
 
 /// The head of a response, before it is encoded.
 pub(crate) struct StreamHead {
-    pub(crate) status: u16,
-    pub(crate) fields: Option<Fields>,
+    /// Status and fields.
+    pub(crate) response: ResponseHead,
     /// For Content-Length.
     pub(crate) length: Option<u64>,
-    /// Whether the fields have the origin's Date.
-    pub(crate) has_date: bool,
     /// Whether the stream ends with it.
     pub(crate) end: bool,
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use penstock_cluster::{Member, Roster, SrvAnswer, UDP_ANSWER_BYTES, srv_answer, 
 use penstock_config::{ClusterNode, ClusterSource, Config, limits};
 use penstock_content::Peers;
 use penstock_fleet::{Fleet, NodeEntry, NodeSink};
+use penstock_sys::lock::Unpoisoned;
 
 use super::look_at_fleet;
 
@@ -146,7 +147,7 @@ impl NodeList {
 
     /// The nodes after a list was taken in.
     fn members_of(&self, list: impl IntoIterator<Item = Member>) -> Vec<ClusterNode> {
-        let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut roster = self.roster.lock().unpoisoned();
         roster.take_in(list.into_iter().filter(|member| self.is_fine(member)), Instant::now());
         let node = |Member { name, address, weight }| ClusterNode { name, address, weight };
         roster.members().into_iter().map(node).collect()

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use penstock_content::{ContentLength, Response};
-use penstock_http::{HeadWriter, HttpVersion, Status};
+use penstock_content::ContentLength;
+use penstock_http::{HttpVersion, ResponseHead, Status};
 
 use crate::worker::Worker;
 
@@ -28,63 +28,50 @@ impl ContentFraming {
     }
 }
 
-/// The head of a response, whose fields are taken.
+/// The head of a response, made of its status and fields.
 pub(super) fn head_of(
     worker: &Worker,
-    response: &mut Response,
+    head: ResponseHead,
+    length: ContentLength,
     version: HttpVersion,
-    framing: ContentFraming,
-    keep_alive: bool,
+    (framing, keep_alive): (ContentFraming, bool),
 ) -> Vec<u8> {
-    let mut out = response.fields.take_lines();
-    let fields = out.len();
-    // Written behind the fields and moved to the front: cheaper than a second buffer.
-    let mut head = begin(worker, &mut out, response.status, !response.has_date);
-    match (version, keep_alive) {
-        (HttpVersion::Http10, true) => {
-            head.field("Connection", "keep-alive");
+    let has_date = head.fields.has("Date");
+    head.into_http1(|own| {
+        if !has_date {
+            worker.date.with_date(Instant::now(), |date| {
+                own.field("Date", date);
+            });
         }
-        (HttpVersion::Http11, false) => {
-            head.field("Connection", "close");
+        own.field("Server", "penstock");
+        match (version, keep_alive) {
+            (HttpVersion::Http10, true) => {
+                own.field("Connection", "keep-alive");
+            }
+            (HttpVersion::Http11, false) => {
+                own.field("Connection", "close");
+            }
+            (HttpVersion::Http11, true) | (HttpVersion::Http10, false) | (HttpVersion::Http2, _) => {}
         }
-        (HttpVersion::Http11, true) | (HttpVersion::Http10, false) | (HttpVersion::Http2, _) => {}
-    }
-    match (framing, response.body.length()) {
-        (ContentFraming::Length, ContentLength::Known(length)) => {
-            head.content_length(length);
+        match (framing, length) {
+            (ContentFraming::Length, ContentLength::Known(length)) => {
+                own.content_length(length);
+            }
+            (ContentFraming::Chunked, _) => {
+                own.field("Transfer-Encoding", "chunked");
+            }
+            (ContentFraming::Length | ContentFraming::UntilClose, _) => {}
         }
-        (ContentFraming::Chunked, _) => {
-            head.field("Transfer-Encoding", "chunked");
-        }
-        (ContentFraming::Length | ContentFraming::UntilClose, _) => {}
-    }
-    out.rotate_left(fields);
-    HeadWriter::continuing(&mut out).finish();
-    out
+    })
 }
 
 /// The answer to plain HTTP on a port for TLS.
 pub(crate) fn plain_http_on_tls_port(worker: &Worker) -> Vec<u8> {
     let text = "400 Bad Request: this port speaks HTTPS; use https:// in the address\n";
-    let mut out = Vec::with_capacity(2 * HEAD_BYTES);
-    let mut head = begin(worker, &mut out, Status::BadRequest.code(), true);
-    head.field("Connection", "close");
-    head.field("Content-Type", "text/plain; charset=utf-8").content_length(text.len() as u64);
-    head.finish();
+    let mut head = ResponseHead::new(Status::BadRequest.code());
+    head.fields.field("Content-Type", "text/plain; charset=utf-8");
+    let length = ContentLength::Known(text.len() as u64);
+    let mut out = head_of(worker, head, length, HttpVersion::Http11, (ContentFraming::Length, false));
     out.extend_from_slice(text.as_bytes());
     out
-}
-
-/// Space for status line, Date, Server, Connection and framing, in bytes.
-const HEAD_BYTES: usize = 192;
-
-fn begin<'o>(worker: &Worker, out: &'o mut Vec<u8>, code: u16, dated: bool) -> HeadWriter<'o> {
-    let mut head = HeadWriter::with_code(out, code);
-    if dated {
-        worker.date.with_date(Instant::now(), |date| {
-            head.date(date);
-        });
-    }
-    head.field("Server", "penstock");
-    head
 }

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use penstock_content::Fields;
 use penstock_egress::{FrameBatch, SendError, Transmission};
-use penstock_http::response::written_fields;
-use penstock_http::{BodyFraming, ValidatedHead};
+use penstock_http::{BodyFraming, ResponseHead, ValidatedHead};
 use penstock_http2::{ErrorCode, Http2Limits, Outgoing as Frames, RequestHead, ServerConnection, StreamId};
 
 use crate::carrier::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead, StreamRequestHead};
@@ -108,13 +106,12 @@ impl Multiplexer for Http2 {
     ) -> bool {
         let mut digits = itoa::Buffer::new();
         let length = head.length.map_or("", |length| digits.format(length));
-        let lines = head.fields.as_ref().map_or(&[][..], Fields::lines);
+        let ResponseHead { status, fields } = &head.response;
         let own = [(&b"date"[..], date), (b"server", b"penstock"), (b"content-length", length.as_bytes())];
         let own = own.into_iter().filter(|(_, value)| !value.is_empty());
-        let fields = own.chain(written_fields(lines));
-        let parts = [date, length.as_bytes(), lines];
+        let parts = [date, length.as_bytes(), fields.as_bytes()];
         self.block.clear();
-        self.connection.head_of(stream, (head.status, &parts), fields, head.end, &mut self.block);
+        self.connection.head_of(stream, (*status, &parts), own.chain(fields), head.end, &mut self.block);
         batch.put(&self.block);
         true
     }

@@ -7,12 +7,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_config::certificate_files::{CertificateFiles, FoundCertificate, Stamp, Unusable, scan};
 use penstock_config::{Tls, limits};
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::watch::{Stop, Watch, Woken};
 use penstock_tls::certificate::{Certificate, CertificateError, Summary};
 use penstock_tls::remote_key::RemoteKey;
@@ -63,7 +64,7 @@ impl LoadCertificate for OnDisk {
     fn load(&self) -> Result<Certificate, CertificateError> {
         self.found.files.load().inspect_err(|error| {
             let chain = self.found.files.chain.clone();
-            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut failed = self.failed.lock().unpoisoned();
             if failed.is_none() {
                 tracing::warn!("{}: {error}; not used until the file is corrected", chain.display());
             }
@@ -143,10 +144,7 @@ impl Holdings {
     fn unusable(&self) -> Vec<Unusable> {
         let named = self.named.iter().filter_map(|one| one.unusable.clone());
         let in_directories = self.directories.iter().flat_map(|directory| {
-            let failed = directory
-                .lazy
-                .values()
-                .filter_map(|one| one.failed.lock().unwrap_or_else(PoisonError::into_inner).clone());
+            let failed = directory.lazy.values().filter_map(|one| one.failed.lock().unpoisoned().clone());
             directory.unusable.iter().cloned().chain(failed)
         });
         named.chain(in_directories).collect()

@@ -6,12 +6,13 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_egress::measure::Costs;
 use penstock_sys::aead::Cipher;
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::{ChaCha20, ChaCha20Switch};
 
 use crate::metrics::ChaCha20Cause;
@@ -165,7 +166,7 @@ impl ChaCha20Control {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 }
 

@@ -3,7 +3,7 @@
 pub(crate) mod labels;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
 use penstock_cache::Disks;
@@ -11,6 +11,7 @@ use penstock_content::{PeerOutcome, PeerStatus, Peers, Store};
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Costs};
 use penstock_fleet::Fleet;
 use penstock_origin::http::HttpOrigin;
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::ocsp::Staples;
 use penstock_tls::session_store::InternalStore;
 
@@ -236,7 +237,7 @@ fn disk_tier(disks: &Disks) -> DiskTierReading {
 
 /// Locks. The data is whole at every moment, so a panic elsewhere does not spoil it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unpoisoned()
 }
 
 #[cfg(test)]

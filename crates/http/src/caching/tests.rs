@@ -1,4 +1,5 @@
 use super::*;
+use crate::Fields;
 
 const DEFAULT: DefaultLifetimes = DefaultLifetimes {
     found: Duration::from_secs(60),
@@ -8,6 +9,10 @@ const DEFAULT: DefaultLifetimes = DefaultLifetimes {
 
 fn directives(value: &str) -> Directives {
     Directives::parse(std::iter::once(value.as_bytes()))
+}
+
+fn fields(lines: &str) -> Fields {
+    Fields::from_lines(lines.replace('\n', "\r\n").as_bytes()).unwrap()
 }
 
 fn response(status: u16, cache_control: &str) -> Response<'static> {
@@ -178,8 +183,7 @@ fn a_targeted_field_counts_only_if_it_is_well_formed() {
 }
 
 fn read(status: u16, lines: &str) -> Storage {
-    let lines = lines.replace('\n', "\r\n");
-    Response::read(status, fields(lines.as_bytes())).storage(SystemTime::UNIX_EPOCH, DEFAULT)
+    Response::read(status, fields(lines).iter()).storage(SystemTime::UNIX_EPOCH, DEFAULT)
 }
 
 fn fresh_seconds(storage: Storage) -> Option<u64> {
@@ -209,11 +213,11 @@ fn a_response_that_varies_by_everything_is_for_one_client() {
 
 #[test]
 fn a_304_without_cache_control_keeps_the_stored_lifetime_and_one_with_it_replaces_it() {
-    let stored = b"cache-control: max-age=7, stale-if-error=3\r\ncontent-type: video/mp4\r\n";
-    let lifetime = |not_modified: &[u8]| {
-        let lines = updated_lines(stored, not_modified);
-        fresh_seconds(Response::read(200, fields(&lines)).storage(SystemTime::UNIX_EPOCH, DEFAULT))
+    let stored = fields("cache-control: max-age=7, stale-if-error=3\ncontent-type: video/mp4\n");
+    let lifetime = |not_modified: &str| {
+        let updated = updated_fields(&stored, &fields(not_modified));
+        fresh_seconds(Response::read(200, updated.iter()).storage(SystemTime::UNIX_EPOCH, DEFAULT))
     };
-    assert_eq!(lifetime(b"x: y\r\n"), Some(7));
-    assert_eq!(lifetime(b"cache-control: max-age=90\r\n"), Some(90));
+    assert_eq!(lifetime("x: y\n"), Some(7));
+    assert_eq!(lifetime("cache-control: max-age=90\n"), Some(90));
 }

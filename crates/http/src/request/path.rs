@@ -105,8 +105,8 @@ impl<'h> Path<'h> {
         Path { bytes: Cow::Owned(self.bytes.into_owned()), directory_like: self.directory_like }
     }
 
-    /// Panics if the promise of the type is broken. Written apart from [`check`] on purpose; tests
-    /// and fuzzing call it.
+    /// Panics if the promise of the type is broken. Written apart from [`check`] on purpose.
+    #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn assert_safe(&self) {
         assert!(!self.bytes.contains(&0) && !self.bytes.contains(&b'\\'));
         let path = std::path::Path::new(OsStr::from_bytes(&self.bytes));

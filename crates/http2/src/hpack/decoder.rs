@@ -126,6 +126,7 @@ impl Decoder {
     }
 
     /// Bytes of memory that the table holds.
+    #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn held_bytes(&self) -> usize {
         self.table.held_bytes()
     }

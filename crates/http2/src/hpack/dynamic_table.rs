@@ -146,6 +146,7 @@ impl DynamicTable {
     }
 
     /// Bytes of memory that are allocated.
+    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }

@@ -1,8 +1,9 @@
 //! The keys of a token: looked for again and again, because another may come under a name.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::pkcs11_uri::ObjectName;
 use penstock_tls::remote_key::PublicKey;
 
@@ -33,7 +34,7 @@ impl KeyState {
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        self.found.lock().unpoisoned()
     }
 
     /// Records what a look has found; returns whether it was found. A key that cannot be told apart from its successor stays
@@ -130,10 +131,10 @@ impl Keys {
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<Weak<KeyState>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unpoisoned()
     }
 
     fn due(&self) -> MutexGuard<'_, Instant> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+        self.due.lock().unpoisoned()
     }
 }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::error::{Error, RvError};
@@ -17,6 +17,7 @@ use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHan
 use cryptoki::session::{Session, UserType};
 use cryptoki::slot::Slot;
 use cryptoki::types::AuthPin;
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::digest_signer::digest_info;
 use penstock_tls::pkcs11_uri::{ObjectName, TokenName};
 use penstock_tls::remote_key::PublicKey;
@@ -93,7 +94,7 @@ impl ModuleToken {
     }
 
     fn refused(&self) -> MutexGuard<'_, Option<Zeroizing<String>>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+        self.refused.lock().unpoisoned()
     }
 }
 
@@ -101,7 +102,7 @@ impl Device for ModuleToken {
     fn open(&self) -> Result<Box<dyn TokenSession>, TokenFault> {
         let shared = module(&self.module);
         // A module that hangs here keeps only those waiting that need it.
-        let mut module = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut module = shared.lock().unpoisoned();
         let library = module.initialized(&self.module)?;
         let session = self.slot(&library).and_then(|slot| {
             let session = library.open_ro_session(slot).map_err(lost)?;
@@ -132,7 +133,7 @@ fn read_pin(file: &Path) -> io::Result<Zeroizing<String>> {
 /// The module of this file in this process.
 fn module(file: &Path) -> Arc<Mutex<Module>> {
     static MODULES: LazyLock<Mutex<HashMap<PathBuf, Arc<Mutex<Module>>>>> = LazyLock::new(Mutex::default);
-    let mut modules = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut modules = MODULES.lock().unpoisoned();
     Arc::clone(modules.entry(file.to_owned()).or_default())
 }
 

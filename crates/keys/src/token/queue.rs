@@ -1,8 +1,10 @@
 //! Operations that wait for a thread of a token.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+
+use penstock_sys::lock::Unpoisoned;
 
 /// A queue, first come, first served.
 #[derive(Debug)]
@@ -100,7 +102,7 @@ impl<T> Queue<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 }
 
@@ -111,7 +113,7 @@ fn wait<'q, T>(
     time: Duration,
     goes_on: impl Fn(&mut State<T>) -> bool,
 ) -> MutexGuard<'q, State<T>> {
-    changed.wait_timeout_while(state, time, goes_on).unwrap_or_else(PoisonError::into_inner).0
+    changed.wait_timeout_while(state, time, goes_on).unpoisoned().0
 }
 
 #[cfg(test)]

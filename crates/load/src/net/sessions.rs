@@ -5,9 +5,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use boring::ssl::SslSession;
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::ssl::client;
 
 /// The most sessions that are kept; the oldest are dropped.
@@ -95,11 +96,11 @@ impl SessionPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<SslSession>> {
-        self.at_hand.lock().unwrap_or_else(PoisonError::into_inner)
+        self.at_hand.lock().unpoisoned()
     }
 
     fn others(&self) -> MutexGuard<'_, Vec<String>> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+        self.others.lock().unpoisoned()
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::index::Subsegment;
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use self::index::fuzz_index;
 pub(super) use self::index::{IndexSearch, SearchStep};

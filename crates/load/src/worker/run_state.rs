@@ -1,8 +1,10 @@
 //! The state that the threads of a run share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use penstock_sys::lock::Unpoisoned;
 
 use crate::latencies::Latencies;
 use crate::plan::Plan;
@@ -54,7 +56,7 @@ impl RunState {
 
     /// The counters of a thread. Only `look` and `sum` hold them besides, for a moment.
     pub(crate) fn tally(&self, thread: usize) -> MutexGuard<'_, Tally> {
-        self.tallies[thread].lock().unwrap_or_else(PoisonError::into_inner)
+        self.tallies[thread].lock().unpoisoned()
     }
 
     /// The counters so far.
@@ -83,13 +85,13 @@ impl RunState {
     /// Notes that a thread has ended, with this many starts that were due and never began.
     pub(crate) fn end(&self, backlog: u64) {
         self.backlog.fetch_add(backlog, Ordering::Relaxed);
-        *self.ended.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.ended.0.lock().unpoisoned() += 1;
         self.ended.1.notify_all();
     }
 
     /// Waits until all threads have ended, at most until the limit.
     pub(crate) fn wait_for_end(&self, limit: Duration, threads: usize) {
-        let ended = self.ended.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.0.lock().unpoisoned();
         drop(self.ended.1.wait_timeout_while(ended, limit, |ended| *ended < threads));
     }
 
@@ -103,7 +105,7 @@ impl RunState {
             Checksum::Off => true,
             Checksum::Exactly(wanted) => wanted == found,
             Checksum::Consistent => {
-                let mut known = self.checksums.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut known = self.checksums.lock().unpoisoned();
                 match known.get(object) {
                     Some(wanted) => *wanted == found,
                     None if known.len() >= CHECKSUMS_MAX => true,

@@ -24,6 +24,8 @@ pub(super) struct Balance {
 #[derive(Clone, Debug)]
 struct ServerState {
     weight: u32,
+    /// Whether it is asked only when no other server can be.
+    is_backup: bool,
     /// Credit towards its next turn; grows by its weight in each round.
     saved: i64,
     health: ServerHealth,
@@ -71,27 +73,67 @@ fn bit(index: usize) -> u64 {
 }
 
 impl Balance {
-    /// All are in. A weight of zero counts as one.
-    pub(super) fn new(weights: impl IntoIterator<Item = u32>, limits: HealthLimits) -> Self {
-        let state = |weight: u32| ServerState {
+    /// All are in. A weight of zero counts as one. `servers` are weights, and whether each is a backup.
+    pub(super) fn new(servers: impl IntoIterator<Item = (u32, bool)>, limits: HealthLimits) -> Self {
+        let state = |(weight, is_backup): (u32, bool)| ServerState {
             weight: weight.max(1),
+            is_backup,
             saved: 0,
             health: ServerHealth::Up { failures: 0 },
             failed_paths: Vec::new(),
         };
-        Self { limits, servers: weights.into_iter().map(state).collect() }
+        Self { limits, servers: servers.into_iter().map(state).collect() }
     }
 
     /// Chooses the next server among those not tried: one that is in, in proportion to its weight and evenly spread, or
-    /// one whose backoff has passed. Without one, chooses the server that is due first, since asking it costs less than
-    /// an error. `None` only if all were tried.
+    /// one whose backoff has passed. A backup is chosen if there is no other. Without one, chooses the server that is due
+    /// first, since asking it costs less than an error. `None` only if all were tried.
     pub(super) fn choose(&mut self, now: Instant, tried: TriedServers) -> Option<usize> {
+        let candidates = self.candidates(now, tried);
+        self.choose_among(&candidates, now, tried)
+    }
+
+    /// As [`Self::choose`], among those with the fewest requests under way relative to their weights.
+    pub(super) fn choose_least(
+        &mut self,
+        active: &[u64],
+        now: Instant,
+        tried: TriedServers,
+    ) -> Option<usize> {
+        // Products are compared instead of quotients; neither factor comes near 2^32.
+        let load = |index: usize| {
+            let requests = active.get(index).map_or(0, |active| u128::from(*active)) + 1;
+            (requests, u128::from(self.servers[index].weight))
+        };
+        let is_less = |one: usize, other: usize| {
+            let ((requests, weight), (than, its)) = (load(one), load(other));
+            requests * its < than * weight
+        };
+        let mut candidates = self.candidates(now, tried);
+        let least =
+            candidates.iter().copied().reduce(|best, next| if is_less(next, best) { next } else { best });
+        candidates.retain(|index| least.is_some_and(|least| !is_less(least, *index)));
+        self.choose_among(&candidates, now, tried)
+    }
+
+    /// The servers not tried that may be asked: those that are no backups, or else the backups.
+    fn candidates(&self, now: Instant, tried: TriedServers) -> Vec<usize> {
+        let of = |backup: bool| -> Vec<usize> {
+            let may = |index: &usize| {
+                self.servers[*index].is_backup == backup
+                    && !tried.has(*index)
+                    && self.may_be_asked(*index, now)
+            };
+            (0..self.servers.len()).filter(may).collect()
+        };
+        let found = of(false);
+        if found.is_empty() { of(true) } else { found }
+    }
+
+    fn choose_among(&mut self, candidates: &[usize], now: Instant, tried: TriedServers) -> Option<usize> {
         let mut total = 0;
         let mut best: Option<usize> = None;
-        for index in 0..self.servers.len() {
-            if tried.has(index) || !self.may_be_asked(index, now) {
-                continue;
-            }
+        for index in candidates.iter().copied() {
             let state = &mut self.servers[index];
             state.saved += i64::from(state.weight);
             total += i64::from(state.weight);
@@ -125,9 +167,10 @@ impl Balance {
         }
     }
 
-    /// Chooses this server if it is not tried and in, or due for a trial.
+    /// Chooses this server if it is not tried and in, or due for a trial. A backup is not chosen beside a server that may be
+    /// asked: what it gave once would be asked of it for ever.
     pub(super) fn choose_this(&mut self, index: usize, now: Instant, tried: TriedServers) -> Option<usize> {
-        if tried.has(index) || !self.may_be_asked(index, now) {
+        if !self.candidates(now, tried).contains(&index) {
             return None;
         }
         self.begin_trial(index, now);

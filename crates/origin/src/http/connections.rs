@@ -17,7 +17,7 @@ use super::exchange::{self, Failed};
 use super::fetch::{self, Fetch};
 use super::origin::HttpOrigin;
 use super::pool::{Pools, connection};
-use super::relay::Stream;
+use super::relay::{ActiveRequest, Stream};
 use super::response::{OriginResponse, ResponseConnection};
 use super::validators;
 
@@ -163,6 +163,7 @@ impl Connections {
         };
         let head = exchange::head_for(origin, server, fetch).map_err(Failed::new)?;
         let limits = origin.limits();
+        let active = ActiveRequest::new(origin, index);
         loop {
             let mut pooled = match connection(&self.pools, origin, (index, server), fetch.client).await {
                 Ok(pooled) => pooled,
@@ -172,13 +173,14 @@ impl Connections {
             let request = fetch::with_body(&head, body);
             let sent = exchange::send(&mut pooled.connection, request, watch, limits).await;
             let failed = match sent {
-                Ok(response) => match exchange::fault_of_head(&response, fetch, limits.head_bytes) {
+                Ok(mut response) => match exchange::fault_of_head(&response, fetch, limits.head_bytes) {
                     Some(fault) => {
                         server.set_fault(fault.to_owned());
                         return Err(Failed::new(OriginError::Malformed));
                     }
                     None => {
-                        let connection = ResponseConnection::Pooled(pooled);
+                        origin.hide(response.headers_mut());
+                        let connection = ResponseConnection::Pooled(pooled, active);
                         let secure = server.url.is_secure();
                         return Ok(OriginResponse::new(response, connection, secure, limits));
                     }

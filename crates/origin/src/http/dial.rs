@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use penstock_http::proxy;
 use penstock_tls::{OutboundError, OutboundStream};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout};
@@ -69,7 +71,7 @@ pub(super) async fn dial(
     begin(&builder, shake_hands(server, socket).await?, permit).await
 }
 
-/// A TCP connection, which begins with a PROXY header if the origin wants one. The caller stops waiting after `within`: that time
+/// A connection, which begins with a PROXY header if the origin wants one. The caller stops waiting after `within`: that time
 /// is divided among the addresses of the server.
 pub(super) async fn connect(
     origin: &HttpOrigin,
@@ -78,9 +80,12 @@ pub(super) async fn connect(
     within: Duration,
 ) -> Result<TcpStream, OriginError> {
     let deadline = Instant::now() + within;
-    let dialled = match server.lookups.resolve(server.url.host(), server.url.port()).await {
-        Ok(addresses) => connect_to_any(&addresses, deadline).await.map_err(Arc::new),
-        Err(error) => Err(error),
+    let dialled = match server.url.socket() {
+        Some(path) => connect_to_socket(path).await.map_err(Arc::new),
+        None => match server.lookups.resolve(server.url.host(), server.url.port()).await {
+            Ok(addresses) => connect_to_any(&addresses, deadline).await.map_err(Arc::new),
+            Err(error) => Err(error),
+        },
     };
     let socket = dialled.map_err(|error| {
         server.set_fault(format!("cannot connect: {error}"));
@@ -90,13 +95,26 @@ pub(super) async fn connect(
     // Requests are one small packet each: nothing to gain from waiting.
     drop(socket.set_nodelay(true));
     if origin.settings.proxy_protocol {
-        let addresses = client.and_then(|client| Some((client, socket.peer_addr().ok()?)));
+        // A Unix socket has no address that the header could name.
+        let unspecified = |client: SocketAddr| match client {
+            SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
+            SocketAddr::V6(_) => SocketAddr::from(([0_u16; 8], 0)),
+        };
+        let addresses =
+            client.map(|client| (client, socket.peer_addr().unwrap_or_else(|_| unspecified(client))));
         write_all(&socket, &proxy::v2_header(addresses)).await.map_err(|error| {
             server.set_fault(format!("cannot connect: {error}"));
             OriginError::Unreachable
         })?;
     }
     Ok(socket)
+}
+
+/// Connects to a Unix socket. What is called on the connection are calls of any stream socket, those that the kernel moves
+/// bytes with included, so that it has the type of the others. Options of TCP fail on it, which their callers expect.
+async fn connect_to_socket(path: &Path) -> io::Result<TcpStream> {
+    let socket = UnixStream::connect(path).await?.into_std()?;
+    TcpStream::from_std(std::net::TcpStream::from(OwnedFd::from(socket)))
 }
 
 /// Connects to the first of these addresses that accepts the connection, in their order. Each gets an equal part of the time

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use penstock_sys::lock::Unpoisoned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 
@@ -67,7 +68,7 @@ impl NameLookups {
         &self,
         resolver: impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static,
     ) -> io::Result<watch::Receiver<LookupResult>> {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.newest.lock().unpoisoned();
         let permit = match (&*newest, Arc::clone(&self.permits).try_acquire_owned()) {
             (Some(newest), Ok(_)) if newest.is_joinable() => return Ok(newest.result.clone()),
             (_, Ok(permit)) => permit,

@@ -2,17 +2,19 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use hyper::header::HeaderMap;
 use penstock_http::OriginUrl;
+use penstock_sys::lock::Unpoisoned;
 
 use super::balance::{Balance, HealthChange, ServerOrder, TriedServers};
 use super::error::{OriginError, OriginFault};
 use super::lookup::NameLookups;
 use super::s3::Signer;
 use super::server::{Server, ServerId};
-use super::settings::{OriginLimits, OriginSettings};
+use super::settings::{BalanceBy, OriginLimits, OriginSettings};
 
 /// Servers with the same content. Shared by all workers.
 pub struct HttpOrigin {
@@ -45,9 +47,9 @@ impl HttpOrigin {
     pub fn new(settings: OriginSettings) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let weights = settings.servers.iter().map(|(_, weight)| *weight);
-        let balance = Mutex::new(Balance::new(weights, settings.limits.health));
-        let servers = settings.servers.iter().map(|(url, _)| Server::new(url, &settings)).collect();
+        let shares = settings.servers.iter().map(|server| (server.weight, server.is_backup));
+        let balance = Mutex::new(Balance::new(shares, settings.limits.health));
+        let servers = settings.servers.iter().map(|server| Server::new(&server.url, &settings)).collect();
         let lookups = |_: &String| Arc::new(NameLookups::new(settings.limits.lookups));
         let redirect_lookups = settings.redirect_hosts.iter().map(lookups).collect();
         let signer = settings.s3.as_ref().and_then(Signer::new);
@@ -139,9 +141,17 @@ impl HttpOrigin {
         let is_upgrade = |server: &Server| {
             let own = &server.url;
             let ports = (own.is_secure(), own.port(), url.is_secure(), url.port());
-            ports == (false, 80, true, 443) && own.host().eq_ignore_ascii_case(url.host())
+            let is_socket = own.socket().is_some();
+            !is_socket && ports == (false, 80, true, 443) && own.host().eq_ignore_ascii_case(url.host())
         };
         self.has(url) || self.servers.iter().any(is_upgrade) || self.listed_lookups(url).is_some()
+    }
+
+    /// Removes the fields of a response that the configuration hides.
+    pub(super) fn hide(&self, fields: &mut HeaderMap) {
+        for name in &self.settings.hidden_fields {
+            fields.remove(name);
+        }
     }
 
     /// The lookups of the listed host that a URL names.
@@ -161,7 +171,14 @@ impl HttpOrigin {
     }
 
     pub(super) fn choose(&self, now: Instant, tried: TriedServers) -> Option<usize> {
-        self.balance().choose(now, tried)
+        match self.settings.balance {
+            BalanceBy::Turns => self.balance().choose(now, tried),
+            BalanceBy::LeastRequests => {
+                let active = |server: &Server| server.active.load(Ordering::Relaxed) as u64;
+                let active: Vec<u64> = self.servers.iter().map(active).collect();
+                self.balance().choose_least(&active, now, tried)
+            }
+        }
     }
 
     /// The same, with a preference for one server.
@@ -171,10 +188,9 @@ impl HttpOrigin {
         now: Instant,
         tried: TriedServers,
     ) -> Option<usize> {
-        let mut balance = self.balance();
         let own = preferred.filter(|server| server.origin == self.id);
-        own.and_then(|server| balance.choose_this(server.index, now, tried))
-            .or_else(|| balance.choose(now, tried))
+        own.and_then(|server| self.balance().choose_this(server.index, now, tried))
+            .or_else(|| self.choose(now, tried))
     }
 
     /// Whether a server is in.
@@ -278,5 +294,5 @@ fn is_of_server(error: OriginError) -> bool {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unpoisoned()
 }

@@ -118,7 +118,7 @@ impl Hops {
 }
 
 fn read(status: u16, fields: &HeaderMap) -> Response<'_> {
-    let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_ref(), value.as_bytes())).collect();
     Response::read(status, fields.iter().copied())
 }
 

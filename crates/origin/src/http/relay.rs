@@ -105,6 +105,7 @@ fn reading_failed(error: &io::Error, is_first: bool) -> NoHead {
 }
 
 /// The final head at the start of `bytes`; `None` if there is none that can be relayed.
+#[cfg(any(test, feature = "fuzz"))]
 pub(super) fn final_head(mut bytes: &[u8], fetch: &Fetch, limits: &OriginLimits) -> Option<Head> {
     loop {
         let (start, behind) = bytes.split_at(end_of_head(bytes, 0)?);

@@ -16,6 +16,7 @@ use super::framing::{Framing, remove_twins};
 use super::pool::{PooledConnection, Pools};
 use super::rate::RateMeter;
 use super::redirect::Hops;
+use super::relay::ActiveRequest;
 use super::server::ServerId;
 use super::settings::OriginLimits;
 use super::validators::UrlMark;
@@ -34,7 +35,10 @@ pub struct OriginResponse<'c> {
 /// The connection that a response arrives on.
 pub(super) enum ResponseConnection<'c> {
     /// One of the worker's, given back at the end of the body.
-    Pooled(PooledConnection<Sender, &'c Pools<Sender>>),
+    Pooled(
+        PooledConnection<Sender, &'c Pools<Sender>>,
+        #[expect(dead_code, reason = "counts the request until it is dropped")] ActiveRequest,
+    ),
     /// A connection for this response only.
     Own(#[expect(dead_code, reason = "dropping it closes the connection")] Sender),
 }
@@ -50,7 +54,7 @@ impl<'c> OriginResponse<'c> {
         remove_twins(response.headers_mut(), &NOT_PASSED_ON);
         let framing = Framing::of(&response, secure);
         let server = match &connection {
-            ResponseConnection::Pooled(pooled) => Some(pooled.server()),
+            ResponseConnection::Pooled(pooled, _) => Some(pooled.server()),
             ResponseConnection::Own(_) => None,
         };
         Self {
@@ -147,7 +151,7 @@ impl<'c> OriginResponse<'c> {
                     Err(_) => {}
                 },
                 Ok(None) => {
-                    if let Some(ResponseConnection::Pooled(connection)) = self.connection.take() {
+                    if let Some(ResponseConnection::Pooled(connection, _)) = self.connection.take() {
                         connection.give_back();
                     }
                     return Ok(None);

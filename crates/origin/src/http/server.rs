@@ -1,9 +1,10 @@
 //! One server of an origin: its address, its TLS, and how many connections it may still get.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use penstock_http::OriginUrl;
+use penstock_sys::lock::Unpoisoned;
 use penstock_tls::Outbound;
 use tokio::sync::Semaphore;
 
@@ -36,7 +37,7 @@ pub(super) struct Server {
     /// One permit for each connection that may still be opened.
     pub(super) free: Arc<Semaphore>,
     pub(super) waiting: AtomicUsize,
-    /// Responses of it that are being relayed.
+    /// Requests to it that are under way, up to the end of their responses.
     pub(super) active: AtomicUsize,
     /// Why it failed last, for the log.
     fault: Mutex<String>,
@@ -70,7 +71,7 @@ impl Server {
         settings: &OriginSettings,
         lookups: Option<&Arc<NameLookups>>,
     ) -> Self {
-        let known = settings.servers.iter().any(|(server, _)| server.is_same_server(url));
+        let known = settings.servers.iter().any(|server| server.url.is_same_server(url));
         let host = settings.host.clone().filter(|_| known);
         let server = Self::new(url, &OriginSettings { host, ..settings.clone() });
         match lookups {
@@ -81,10 +82,10 @@ impl Server {
 
     /// Why it failed last.
     pub(super) fn fault(&self) -> String {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault.lock().unpoisoned().clone()
     }
 
     pub(super) fn set_fault(&self, fault: String) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        *self.fault.lock().unpoisoned() = fault;
     }
 }

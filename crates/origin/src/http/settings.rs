@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::HeaderName;
 use penstock_http::OriginUrl;
 use penstock_sys::traffic::Secret;
 use penstock_tls::{Authorities, ClientIdentity};
@@ -10,8 +11,12 @@ use penstock_tls::{Authorities, ClientIdentity};
 /// Configuration of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginSettings {
-    /// The servers with their weights; at least one, at most [`TriedServers::MAX`](super::TriedServers::MAX).
-    pub servers: Vec<(OriginUrl, u32)>,
+    /// The servers; at least one, at most [`TriedServers::MAX`](super::TriedServers::MAX).
+    pub servers: Vec<ServerSettings>,
+    /// How a server is chosen for each request.
+    pub balance: BalanceBy,
+    /// Fields of responses that are removed when they arrive.
+    pub hidden_fields: Vec<HeaderName>,
     /// The name in Host and in TLS. Without one, each server is asked by its own name.
     pub host: Option<String>,
     /// The authorities that sign its certificates; needed for `https`.
@@ -28,6 +33,34 @@ pub struct OriginSettings {
     pub proxy_protocol: bool,
     /// Bounds in time, bytes and number.
     pub limits: OriginLimits,
+}
+
+/// One server of an origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// Where it is.
+    pub url: OriginUrl,
+    /// Its share of the requests relative to the others.
+    pub weight: u32,
+    /// Whether it is asked only when no other server can be.
+    pub is_backup: bool,
+}
+
+impl ServerSettings {
+    /// A server that is asked in its turn.
+    pub fn new(url: OriginUrl, weight: u32) -> Self {
+        Self { url, weight, is_backup: false }
+    }
+}
+
+/// How a server is chosen for each request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BalanceBy {
+    /// In turn, by weight.
+    #[default]
+    Turns,
+    /// The one with the fewest requests under way, relative to its weight.
+    LeastRequests,
 }
 
 /// The bounds of talking to origins.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use penstock_http::OriginUrl;
-use penstock_origin::http::OriginSettings;
+use penstock_origin::http::{BalanceBy, OriginSettings, ServerSettings};
 
 use crate::common::LIMITS;
 
@@ -47,9 +47,13 @@ pub(crate) fn server(
 
 /// An origin of these servers.
 pub(crate) fn settings(servers: &[SocketAddr]) -> OriginSettings {
-    let url = |address: &SocketAddr| (OriginUrl::parse(&format!("http://{address}")).unwrap(), 1);
+    let url = |address: &SocketAddr| {
+        ServerSettings::new(OriginUrl::parse(&format!("http://{address}")).unwrap(), 1)
+    };
     OriginSettings {
         servers: servers.iter().map(url).collect(),
+        balance: BalanceBy::Turns,
+        hidden_fields: Vec::new(),
         host: None,
         authorities: None,
         identity: None,

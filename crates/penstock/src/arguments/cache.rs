@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use penstock_edge::PurgeTarget;
 
 const PURGE_EXAMPLES: &str = "\
 Examples:
@@ -84,7 +85,7 @@ pub(crate) struct PurgeArgs {
     pub(crate) config: PathBuf,
 
     #[command(flatten)]
-    pub(crate) what: PurgeWhat,
+    pub(crate) target: TargetArgs,
 
     /// Only make objects stale: they are served while newer ones are fetched, if the origin allows that.
     #[arg(long)]
@@ -97,7 +98,7 @@ pub(crate) struct PurgeArgs {
 
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
-pub(crate) struct PurgeWhat {
+pub(crate) struct TargetArgs {
     /// One URL, or a path for that path on every site.
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
@@ -113,4 +114,16 @@ pub(crate) struct PurgeWhat {
     /// The whole cache.
     #[arg(long)]
     pub(crate) everything: bool,
+}
+
+impl TargetArgs {
+    /// The target. Exactly one of the arguments is there.
+    pub(crate) fn target(&self) -> PurgeTarget {
+        match (&self.url, &self.prefix, &self.tag) {
+            (Some(url), ..) => PurgeTarget::Url(url.clone()),
+            (_, Some(prefix), _) => PurgeTarget::Prefix(prefix.clone()),
+            (.., Some(tag)) => PurgeTarget::Tag(tag.clone()),
+            (None, None, None) => PurgeTarget::Everything,
+        }
+    }
 }

@@ -24,10 +24,8 @@ pub(crate) fn run(arguments: &CacheArgs) -> Result<(), Failure> {
 fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
     let config = Config::load(&arguments.config).map_err(Failure::Config)?;
     let admin = admin_client::listener_of(&config, &arguments.config)?;
-    let what = &arguments.what;
-    let named = [("url", &what.url), ("prefix", &what.prefix), ("tag", &what.tag)];
-    let found = named.into_iter().find_map(|(name, value)| Some((name, value.as_deref()?)));
-    let (name, value) = found.unwrap_or(("everything", "1"));
+    let target = arguments.target.target();
+    let (name, value) = (target.kind().label(), target.text());
     let soft = if arguments.soft { "&soft=1" } else { "" };
     let fleet = if arguments.fleet { "&fleet=1" } else { "" };
     if arguments.fleet && config.fleet.is_none() {

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use penstock_config::{Admin, Fault, KeyserverConfig};
-use penstock_console::{Backend, Console, Purge, PurgeError, Readiness};
+use penstock_console::{Backend, Console, PurgeError, Readiness};
+use penstock_edge::PurgeOrder;
 use penstock_keyserver::{Keyserver, StartError};
 
 use crate::arguments::KeyserverArgs;
@@ -114,7 +115,7 @@ impl Backend for KeyserverBackend {
         Err("a keyserver chooses no ciphers; write to the admin listener of a server".to_owned())
     }
 
-    fn purge(&self, _purge: &Purge) -> Result<serde_json::Value, PurgeError> {
+    fn purge(&self, _order: &PurgeOrder, _confirm: bool) -> Result<serde_json::Value, PurgeError> {
         Err(PurgeError::Wrong("a keyserver has no cache".to_owned()))
     }
 

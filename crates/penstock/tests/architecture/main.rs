@@ -187,6 +187,29 @@ fn every_test_named_beside_a_bug_of_another_server_exists() {
 }
 
 #[test]
+fn the_bodies_of_fuzz_targets_are_in_no_plain_build() {
+    let is_of_fuzzing =
+        |path: &str| path.contains("/fuzz") || path.contains("/tests") || path.contains("/src/tests.rs");
+    for (path, text) in rust_files("crates").into_iter().filter(|(path, _)| !is_of_fuzzing(path)) {
+        let lines: Vec<_> = text.lines().collect();
+        let names_body = |line: &str| {
+            let is_item = line.starts_with("mod ") || line.starts_with("pub");
+            is_item && (line.contains("mod fuzz;") || line.contains("use fuzz::") || line.contains("fuzz_"))
+        };
+        for (number, line) in lines.iter().enumerate().filter(|(_, line)| names_body(line)) {
+            let above = lines[..number].iter().rev().take_while(|line| line.starts_with("#["));
+            let is_gated = above.into_iter().any(|line| line.contains("feature = \"fuzz\""));
+            assert!(is_gated, "{path}:{}: needs cfg(any(test, feature = \"fuzz\")): {line}", number + 1);
+        }
+    }
+    for name in real_arrows().into_keys() {
+        let manifest = read(&format!("crates/{name}/Cargo.toml"));
+        let plain = manifest.split("[dev-dependencies]").next().unwrap();
+        assert!(!plain.contains("features = [\"fuzz\"]"), "{name} turns fuzzing on in every build");
+    }
+}
+
+#[test]
 fn unsafe_code_stands_in_sys_alone() {
     for name in real_arrows().into_keys().filter(|name| name != "sys") {
         let entry =

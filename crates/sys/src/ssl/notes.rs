@@ -1,7 +1,7 @@
 //! Observations of one connection, written by callbacks of the library.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use boring::ex_data::Index;
@@ -9,6 +9,7 @@ use boring::ssl::{Ssl, SslRef};
 
 use super::stopwatch::Stopwatch;
 use super::ticket_key::TicketNotes;
+use crate::lock::Unpoisoned;
 use crate::secret::Secret;
 
 /// Observations of one connection.
@@ -37,12 +38,12 @@ impl Notes {
     /// Keeps the TLS 1.3 application traffic secret of the server until the handshake is over, when
     /// [`write_secret`](super::write_secret) returns it.
     pub fn set_server_secret(&self, secret: Secret) {
-        *self.server_secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(secret);
+        *self.server_secret.lock().unpoisoned() = Some(secret);
     }
 
     /// Takes that secret.
     pub fn take_server_secret(&self) -> Option<Secret> {
-        self.server_secret.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.server_secret.lock().unpoisoned().take()
     }
 
     /// KeyUpdate messages received so far.
@@ -114,7 +115,7 @@ impl Notes {
     }
 
     fn stopwatch(&self) -> MutexGuard<'_, Stopwatch> {
-        self.stopwatch.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stopwatch.lock().unpoisoned()
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use boring::hash::hmac_sha256;
 use boring::memcmp;
 use boring::symm::{self, Cipher};
 
+use crate::lock::Unpoisoned;
 use crate::secret::Secret;
 
 /// Bytes of the name of a key, which begins each ticket.
@@ -124,17 +125,17 @@ impl TicketNotes {
 
     /// Keeps the offered ticket, to find out later why it was refused.
     pub fn set_offered(&self, ticket: Option<&[u8]>) {
-        *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = ticket.map(<[u8]>::to_vec);
+        *self.offered.lock().unpoisoned() = ticket.map(<[u8]>::to_vec);
     }
 
     /// Takes that ticket.
     pub fn take_offered(&self) -> Option<Vec<u8>> {
-        self.offered.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.offered.lock().unpoisoned().take()
     }
 
     /// Takes the result of the lookup; `None` if there was none.
     pub fn take_lookup(&self) -> Option<TicketKeyLookup> {
-        self.lookup.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lookup.lock().unpoisoned().take()
     }
 
     pub(super) fn add_issued(&self) {
@@ -142,7 +143,7 @@ impl TicketNotes {
     }
 
     pub(super) fn set_lookup(&self, lookup: TicketKeyLookup) {
-        *self.lookup.lock().unwrap_or_else(PoisonError::into_inner) = Some(lookup);
+        *self.lookup.lock().unpoisoned() = Some(lookup);
     }
 }
 

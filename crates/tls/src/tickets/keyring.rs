@@ -1,9 +1,10 @@
 //! The ticket keys of a server: from files if there are any, otherwise random.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwap;
+use penstock_sys::lock::Unpoisoned;
 use penstock_sys::ssl::{FoundKey, TICKET_NAME_BYTES, TicketKey, TicketKeys};
 
 use super::directory::KeyFile;
@@ -101,7 +102,7 @@ impl TicketKeyring {
     }
 
     fn state(&self) -> MutexGuard<'_, KeyringState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 }
 

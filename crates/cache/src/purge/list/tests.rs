@@ -18,12 +18,12 @@ fn open(directory: &Path) -> Purges {
     Purges::open(&[directory], LIMITS, at(1)).unwrap()
 }
 
-fn pattern(what: Scope) -> Pattern {
-    Pattern { place: Some("origin".to_owned()), scope: what }
+fn pattern(target: PurgeTarget) -> Pattern {
+    Pattern { place: Some("origin".to_owned()), target }
 }
 
 fn name(text: &str) -> Pattern {
-    pattern(Scope::Name(text.to_owned()))
+    pattern(PurgeTarget::Url(text.to_owned()))
 }
 
 const FILM: Subject<'_> = Subject { place: "origin", name: "/vod/a.mp4", tags: "film news" };
@@ -46,10 +46,10 @@ fn judge(purges: &Purges, judged: &AtomicU64) -> PurgeEffect {
 fn an_object_older_than_a_matching_purge_is_gone() {
     let directory = tempfile::tempdir().unwrap();
     for what in [
-        Scope::Name("/vod/a.mp4".to_owned()),
-        Scope::Prefix("/vod/".to_owned()),
-        Scope::Tag("news".to_owned()),
-        Scope::Everything,
+        PurgeTarget::Url("/vod/a.mp4".to_owned()),
+        PurgeTarget::Prefix("/vod/".to_owned()),
+        PurgeTarget::Tag("news".to_owned()),
+        PurgeTarget::Everything,
     ] {
         let purges = Purges::open(&[], LIMITS, at(1)).unwrap();
         purges.add(pattern(what.clone()), false, at(100)).unwrap();
@@ -60,13 +60,15 @@ fn an_object_older_than_a_matching_purge_is_gone() {
         );
     }
     let purges = open(directory.path());
-    for what in
-        [Scope::Name("/vod/a".to_owned()), Scope::Prefix("/live".to_owned()), Scope::Tag("fil".to_owned())]
-    {
+    for what in [
+        PurgeTarget::Url("/vod/a".to_owned()),
+        PurgeTarget::Prefix("/live".to_owned()),
+        PurgeTarget::Tag("fil".to_owned()),
+    ] {
         purges.add(pattern(what), false, at(100)).unwrap();
     }
     purges
-        .add(Pattern { place: Some("other".to_owned()), scope: Scope::Everything }, false, at(100))
+        .add(Pattern { place: Some("other".to_owned()), target: PurgeTarget::Everything }, false, at(100))
         .unwrap();
     assert_eq!(verdict(&purges, 99), PurgeEffect::None);
 }
@@ -188,7 +190,7 @@ fn the_next_process_knows_what_was_purged() {
     let odd = "/vod/ä b\\s\n\r*";
     let purges = open(directory.path());
     purges.add(name(odd), false, at(100)).unwrap();
-    purges.add(Pattern { place: None, scope: Scope::Tag("news".to_owned()) }, true, at(101)).unwrap();
+    purges.add(Pattern { place: None, target: PurgeTarget::Tag("news".to_owned()) }, true, at(101)).unwrap();
     drop(purges);
     let purges = open(directory.path());
     assert_eq!(purges.len(), 2);
@@ -229,9 +231,9 @@ fn a_torn_line_was_never_promised_and_a_broken_one_means_everything() {
     let after = |line: &[u8]| [whole.as_bytes(), line, b"\n"].concat();
     for broken in [
         after(b"what is this"),
-        after(b"300 hard name * /vod/\xffa.mp4"),
-        after(b"18446744073709551615 soft name * /c"),
-        after(b"300 hard name * /vod300 hard name * /c"),
+        after(b"300 hard url * /vod/\xffa.mp4"),
+        after(b"18446744073709551615 soft url * /c"),
+        after(b"300 hard url * /vod300 hard url * /c"),
         b"another file\n".to_vec(),
         Vec::new(),
     ] {

@@ -9,14 +9,9 @@ use crate::section::{Text, position};
 pub(super) fn uncached(raw: &raw::Origin, reader: &mut Reader<'_>) -> Option<Uncached> {
     let proxy_protocol = proxy_protocol(raw.proxy_protocol.as_ref(), reader);
     if is_cached(raw.cache.as_ref(), reader) {
-        let header = raw.proxy_protocol.as_ref().filter(|_| proxy_protocol);
-        for (key, here) in
-            [("spread", raw.spread.as_ref().map(position)), ("proxy_protocol", header.map(position))]
-        {
-            if let Some(here) = here {
-                let what = format!("{key}: the responses of this site are cached");
-                reader.fault(here, what, "add cache: off, or remove it");
-            }
+        if let Some(header) = raw.proxy_protocol.as_ref().filter(|_| proxy_protocol) {
+            let what = "proxy_protocol: the responses of this site are cached";
+            reader.fault(position(header), what, "add cache: off, or remove it");
         }
         return None;
     }
@@ -35,7 +30,7 @@ pub(super) fn uncached(raw: &raw::Origin, reader: &mut Reader<'_>) -> Option<Unc
             reader.fault(here, what, "remove it, or remove cache: off");
         }
     }
-    Some(Uncached { spread: spread(raw, reader), proxy_protocol })
+    Some(Uncached { proxy_protocol })
 }
 
 fn is_cached(text: Option<&Text>, reader: &mut Reader<'_>) -> bool {
@@ -50,7 +45,8 @@ fn is_cached(text: Option<&Text>, reader: &mut Reader<'_>) -> bool {
     }
 }
 
-fn spread(raw: &raw::Origin, reader: &mut Reader<'_>) -> Option<SpreadBy> {
+/// What chooses the server of a request.
+pub(super) fn spread(raw: &raw::Origin, is_cached: bool, reader: &mut Reader<'_>) -> Option<SpreadBy> {
     let section = raw.spread.as_ref()?;
     let Some(by) = &section.value.by else {
         reader.fault(position(section), "spread: it does not say by what", "add by: url");
@@ -59,6 +55,11 @@ fn spread(raw: &raw::Origin, reader: &mut Reader<'_>) -> Option<SpreadBy> {
     match by.value.as_str() {
         "url" => Some(SpreadBy::Url),
         "path" => Some(SpreadBy::Path),
+        "host" if is_cached => {
+            let what = "by: the servers of a site with a cache are asked for one host";
+            reader.fault(position(by), what, "write url or path, or add cache: off");
+            None
+        }
         "host" => Some(SpreadBy::Host),
         other => {
             let what = format!("by: `{}` is unknown", other.escape_debug());

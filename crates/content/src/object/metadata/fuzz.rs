@@ -1,18 +1,18 @@
 //! Bodies of fuzz targets: metadata from an origin's response, and metadata from an earlier process.
 
 use std::sync::OnceLock;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use penstock_cache::Describe;
 use penstock_config::{FieldRules, HttpOrigin, SiteCache};
-use penstock_http::{HeadWriter, OriginUrl};
+use penstock_http::{Fields, OriginUrl, ResponseHead};
 
 use penstock_http::caching::is_of_connection;
 
 use super::head::NOT_PASSED_ON;
 use super::{
     Arc, BodyKind, CacheRequest, Duration, Freshness, HttpSite, Instant, ObjectMetadata, OriginBody, Storage,
-    StoredObject, SystemTime,
+    StoredObject,
 };
 
 const KEY: [u8; 16] = [9; 16];
@@ -55,10 +55,9 @@ fn take_in(answer: &dyn OriginBody) {
     };
     let now = (Instant::now(), UNIX_EPOCH + Duration::from_secs(1_800_000_000));
     let (metadata, storage) = ObjectMetadata::read(answer, &asked, site(), BodyKind::Other, now);
-    let mut head = Vec::new();
-    let mut writer = HeadWriter::with_code(&mut head, metadata.status);
-    metadata.fields().write(&mut writer, &[]);
-    writer.finish();
+    let fields = metadata.fields().unpacked();
+    assert_eq!(Fields::from_lines(&fields.to_lines()).as_ref(), Some(&fields));
+    let head = ResponseHead { status: metadata.status, fields }.into_http1(|_| {});
     let lines = head.strip_suffix(b"\r\n\r\n").expect("a head has an end");
     for line in lines.split(|byte| *byte == b'\n').skip(1) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -2,9 +2,10 @@
 
 use std::time::SystemTime;
 
-use penstock_http::caching::{Directives, Response, Storage, fields, is_of_connection};
+use penstock_http::Fields;
+use penstock_http::caching::{Directives, Response, Storage, is_of_connection};
 
-use crate::origins::{OriginBody, field_lines};
+use crate::origins::{OriginBody, passed_fields};
 use crate::peers::is_internal;
 use crate::site::FreshnessBounds;
 
@@ -29,22 +30,22 @@ pub(super) fn storage(
     now: SystemTime,
 ) -> Storage {
     let fields: Vec<_> =
-        answer.fields().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        answer.fields().iter().map(|(name, value)| (name.as_ref(), value.as_bytes())).collect();
     let response = Response::read(status, fields.iter().copied());
     redirected(answer, bounds.of(response.storage(now, bounds.default)))
 }
 
-/// The same for stored field lines that a 304 has updated (RFC 9111 §3.2): directives of the stored response stay in force
-/// if the 304 has none. Set-Cookie of the 304 counts, though the lines do not have it.
+/// The same for stored fields that a 304 has updated (RFC 9111 §3.2): directives of the stored response stay in force
+/// if the 304 has none. Set-Cookie of the 304 counts, though the fields do not have it.
 pub(super) fn updated_storage(
-    lines: &[u8],
+    fields: &Fields,
     not_modified: &dyn OriginBody,
     status: u16,
     bounds: &FreshnessBounds,
     now: SystemTime,
 ) -> Storage {
     let first = |name| not_modified.fields().get_all(name).iter().next()?.to_str().ok();
-    let updated = Response::read(status, fields(lines));
+    let updated = Response::read(status, fields.iter());
     let sets_cookie = updated.sets_cookie || not_modified.fields().contains_key("set-cookie");
     let response = Response { date: first("date"), age: first("age"), sets_cookie, ..updated };
     redirected(not_modified, bounds.of(response.storage(now, bounds.default)))
@@ -86,11 +87,11 @@ pub(super) fn tags(answer: &dyn OriginBody) -> String {
     all.join(" ")
 }
 
-/// The fields that go to the client unchanged, as lines. Content-Range of a 206 is about the part that was fetched; that of
+/// The fields that go to the client unchanged. Content-Range of a 206 is about the part that was fetched; that of
 /// another status is stored like any field (RFC 9111 §3.1).
-pub(super) fn lines(answer: &dyn OriginBody) -> Vec<u8> {
+pub(super) fn fields_of(answer: &dyn OriginBody) -> Fields {
     let is_part = answer.status() == 206;
-    field_lines(answer.fields(), |name| {
+    passed_fields(answer.fields(), |name| {
         (is_part && name == "content-range")
             || NOT_PASSED_ON.contains(&name)
             || is_of_connection(name)

@@ -1,11 +1,12 @@
 //! Values that few objects have.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use once_cell::race::OnceBox;
 use penstock_config::limits;
 use penstock_http::manifest::Manifest;
+use penstock_sys::lock::Unpoisoned;
 
 use crate::fault::FillFault;
 use crate::site::{OwnWords, RequestFields};
@@ -56,7 +57,7 @@ impl Rare {
     /// Why the last fill of this slice failed. If so many fills have failed that some of the faults were dropped, this may be
     /// the last fault of another slice: a cache without space or an origin without answers fails them all.
     pub(super) fn fault_of(&self, slice: u32) -> Option<FillFault> {
-        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let faults = self.faults.lock().unpoisoned();
         let own = faults.iter().rfind(|(failed, _)| *failed == slice);
         let last = || faults.last().filter(|_| faults.len() >= limits::FILL_FAULTS);
         own.or_else(last).map(|(_, fault)| *fault)
@@ -64,7 +65,7 @@ impl Rare {
 
     /// Records why the fill of a slice failed.
     pub(super) fn set_fault(&self, slice: u32, fault: FillFault) {
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut faults = self.faults.lock().unpoisoned();
         faults.retain(|(failed, _)| *failed != slice);
         if faults.len() >= limits::FILL_FAULTS {
             faults.remove(0);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_cache::Describe;
+use penstock_http::Fields;
 use penstock_http::caching::Lifetime;
 
 use super::rare::Rare;
@@ -68,7 +69,7 @@ impl ObjectMetadata {
         }
         out.push(FORM);
         put(out, field::STATUS, &self.status.to_le_bytes());
-        put(out, field::FIELDS, &self.fields().unpacked());
+        put(out, field::FIELDS, &self.fields().unpacked().to_lines());
         put(out, field::CONTENT_TYPE, self.content_type().as_bytes());
         put(out, field::ETAG, self.etag().as_bytes());
         if let Some(text) = self.modified_text() {
@@ -121,7 +122,7 @@ impl ObjectMetadata {
                 .with(Traits::STRONG_DATE, fields.get(field::STRONG_DATE) == Some(&[1])),
             server: 0,
             texts: Texts::new(&Parts {
-                lines: fields.get(field::FIELDS)?,
+                fields: &Fields::from_lines(fields.get(field::FIELDS)?)?,
                 target: text(field::TARGET)?,
                 tags: text(field::TAGS)?,
                 content_type: text(field::CONTENT_TYPE)?,

@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
+use penstock_http::Fields;
+
 use super::packed_lines::{PackedLines, pack, put_bytes, take_bytes};
 use super::unix_time::since_1970;
 
 /// The texts of an object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Parts<'t> {
-    /// Fields for the client, as lines.
-    pub(super) lines: &'t [u8],
+    /// Fields for the client.
+    pub(super) fields: &'t Fields,
     /// Path and query.
     pub(super) target: &'t str,
     /// Tags for purges, separated by spaces.
@@ -58,7 +60,7 @@ const FIXED_BYTES: usize = 5;
 
 impl Texts {
     pub(super) fn new(parts: &Parts<'_>) -> Self {
-        let lines = pack(parts.lines);
+        let lines = pack(parts.fields);
         let values = [parts.content_type, parts.etag, parts.modified];
         let differing = Shared::ALL.into_iter().zip(values).filter(|(which, text)| {
             PackedLines(&lines).value(which.name()).unwrap_or_default() != text.as_bytes()
@@ -163,17 +165,15 @@ fn take_text<'t>(rest: &mut &'t [u8]) -> &'t str {
 
 #[cfg(test)]
 mod tests {
-    use penstock_http::HeadWriter;
-
     use super::*;
 
     const MODIFIED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
     fn assert_read(parts: &Parts<'_>) {
         let texts = Texts::new(parts);
-        let mut lines = Vec::new();
-        texts.lines().write(&mut HeadWriter::continuing(&mut lines), &[]);
-        assert_eq!(lines, parts.lines);
+        let mut fields = Fields::new();
+        texts.lines().write(&mut fields, &[]);
+        assert_eq!(fields, *parts.fields);
         assert_eq!(
             [texts.target(), texts.tags(), texts.content_type(), texts.etag(), &texts.modified()],
             [parts.target, parts.tags, parts.content_type, parts.etag, parts.modified]
@@ -186,9 +186,10 @@ mod tests {
     #[test]
     fn texts_are_read_whether_they_are_in_the_lines_or_not() {
         let lines = format!("content-type: video/mp4\r\netag: \"v1\"\r\nlast-modified: {MODIFIED}\r\n");
-        let lines = lines.as_bytes();
+        let fields = |lines: &str| Fields::from_lines(lines.as_bytes()).unwrap();
+        let usual = fields(&lines);
         let in_lines = Parts {
-            lines,
+            fields: &usual,
             target: "/a?b",
             tags: "film news",
             content_type: "video/mp4",
@@ -197,19 +198,21 @@ mod tests {
             received: 7,
         };
         assert_read(&in_lines);
-        assert_read(&Parts { lines: b"x-custom: kept\r\n", ..in_lines });
+        assert_read(&Parts { fields: &fields("x-custom: kept\r\n"), ..in_lines });
         assert_read(&Parts { etag: "", ..in_lines });
         assert_read(&Parts { content_type: "", modified: "", ..in_lines });
-        assert_read(&Parts { lines: b"last-modified: yesterday\r\n", modified: "", ..in_lines });
+        let no_date = fields("last-modified: yesterday\r\n");
+        assert_read(&Parts { fields: &no_date, modified: "", ..in_lines });
         assert_read(&Parts { modified: "Sunday, 06-Nov-94 08:49:37 GMT", ..in_lines });
-        assert_read(&Parts { target: &"t".repeat(300), lines: &b"f".repeat(70_000), ..in_lines });
+        let long = fields(&format!("{0}: {0}\r\n", "f".repeat(60_000)));
+        assert_read(&Parts { target: &"t".repeat(300), fields: &long, ..in_lines });
         assert_read(&Parts::default());
     }
 
     #[test]
     fn a_text_that_is_the_value_of_a_line_takes_no_space() {
-        let lines = b"etag: \"v1\"\r\n";
-        let texts = Texts::new(&Parts { lines, etag: "\"v1\"", target: "/a", ..Parts::default() });
+        let fields = &Fields::from_lines(b"etag: \"v1\"\r\n").unwrap();
+        let texts = Texts::new(&Parts { fields, etag: "\"v1\"", target: "/a", ..Parts::default() });
         // Target and tags have a byte of length each, the line a number and a length.
         assert_eq!(texts.len(), FIXED_BYTES + 1 + "/a".len() + 1 + 2 + "\"v1\"".len());
     }

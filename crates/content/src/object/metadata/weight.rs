@@ -26,7 +26,7 @@ fn description(target: &str, site: &Arc<HttpSite>) -> ObjectMetadata {
         traits: Traits::RANGES.with(Traits::STORED, true),
         server: 0,
         texts: Texts::new(&Parts {
-            lines: LINES.as_bytes(),
+            fields: &Fields::from_lines(LINES.as_bytes()).unwrap(),
             target,
             tags: "",
             content_type: "application/octet-stream",

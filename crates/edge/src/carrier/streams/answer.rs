@@ -5,13 +5,11 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{
-    Audience, Body, CacheStatus, ClientRequest, Clients, ContentLength, Fields, Handled, Response, handle,
-    page_without_request,
+    Audience, CacheStatus, ClientRequest, Clients, ContentLength, Handled, Response, handle, handle_rejected,
 };
 use penstock_egress::Transmission;
 use penstock_http::manifest::{Likeness, Manifest};
-use penstock_http::response::written_fields;
-use penstock_http::{BodyFraming, Rejection, Request};
+use penstock_http::{BodyFraming, Fields, Rejection, Request, ResponseHead};
 
 use super::body::StreamBody;
 use super::detached::{Content, Detached, take_content};
@@ -158,7 +156,8 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     }
     let Handled { mut response, site, route, .. } = handled;
     let cache = response.cache_status.map(CacheStatus::label);
-    let answered = Answered { status: response.status, started, early, head_bytes: 0, cache, site, route };
+    let answered =
+        Answered { status: response.head.status, started, early, head_bytes: 0, cache, site, route };
     if share.is_none()
         && let Some(content) = take_content(&mut response, &worker, started)
     {
@@ -171,14 +170,14 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
 
 /// Sends a response to its end.
 async fn send<M: Multiplexer>(stream: &StreamHandle<M>, path: &str, response: Response) -> Sent {
-    let Response { status, fields, body, has_date, .. } = response;
+    let Response { head, body, .. } = response;
     let (length, end) = (body.length(), body.is_empty());
-    let urgency = urgency(&fields, length, path);
+    let urgency = urgency(&head.fields, length, path);
     let length = known(length);
     if let Some(urgency) = urgency {
         stream.with(|open, protocol| protocol.set_default_urgency(open.stream, urgency));
     }
-    stream.send_head(StreamHead { status, fields: Some(fields), length, has_date, end });
+    stream.send_head(StreamHead { response: head, length, end });
     let sent = if end {
         NOTHING_SENT
     } else {
@@ -204,15 +203,15 @@ fn detach<M: Multiplexer>(
     (transmission, chunks): Content,
 ) {
     let OpenedStream { stream, settings, number, .. } = opened;
-    let Response { status, fields, body, has_date, .. } = response;
+    let Response { head, body, .. } = response;
     let length = body.length();
-    let urgency = urgency(&fields, length, request.raw_path());
+    let urgency = urgency(&head.fields, length, request.raw_path());
     let length = known(length);
     let transmission = transmission.filter(|transmission| transmission.remaining() > 0);
     let end = transmission.is_none();
     let (number, settings, started) = (*number, Rc::clone(settings), opened.started);
     let recording = Recording::begin(stream.shared.carrier(stream.id, number), request, answered, &settings);
-    let head = StreamHead { status, fields: Some(fields), length, has_date, end };
+    let head = StreamHead { response: head, length, end };
     stream.detach(
         head,
         transmission,
@@ -259,9 +258,7 @@ async fn end_stream<M: Multiplexer>(stream: &StreamHandle<M>, mut sent: Sent) ->
 /// §4.1 has 3 as the urgency of the others).
 fn urgency(fields: &Fields, length: ContentLength, path: &str) -> Option<u8> {
     let is_small = matches!(length, ContentLength::Known(length) if length <= limits::URGENT_BYTES_MAX);
-    let (_, kind) =
-        written_fields(fields.lines()).find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))?;
-    let kind = std::str::from_utf8(kind).ok()?;
+    let kind = std::str::from_utf8(fields.get("Content-Type")?).ok()?;
     match Manifest::likeness(kind, path) {
         Likeness::Named => Some(1),
         Likeness::Possible | Likeness::None => is_small.then_some(2),
@@ -271,19 +268,18 @@ fn urgency(fields: &Fields, length: ContentLength, path: &str) -> Option<u8> {
 /// Answers what is no request with a page that says no more than its status.
 async fn answer_rejected<M: Multiplexer>(opened: &OpenedStream<M>, rejection: Rejection, started: Instant) {
     let OpenedStream { stream, number, settings, .. } = opened;
-    stream.shared.worker.shard.rejected(rejection.reason);
     stream.drop_body();
-    let mut page = page_without_request(rejection);
-    if matches!(&opened.work, Work::Answer(Incoming::Request { head, .. }) if head.method() == "HEAD") {
-        page.body = Body::Withheld(known(page.body.length()));
-    }
+    let is_head =
+        matches!(&opened.work, Work::Answer(Incoming::Request { head, .. }) if head.method() == "HEAD");
+    let page = handle_rejected(&stream.shared.worker.content, rejection, is_head);
     let sent = send(stream, "", page).await;
     let status = rejection.status.code();
     record_refusal(stream.shared.carrier(stream.id, *number), status, started, &sent, settings);
 }
 
 async fn send_head_alone<M: Multiplexer>(stream: &StreamHandle<M>, status: u16) {
-    stream.send_head(StreamHead { status, fields: None, length: Some(0), has_date: false, end: true });
+    let response = ResponseHead { status, fields: Fields::default() };
+    stream.send_head(StreamHead { response, length: Some(0), end: true });
     // A client that has gone needs no answer.
     let _gone = stream.end().await;
 }

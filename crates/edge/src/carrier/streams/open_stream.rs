@@ -282,7 +282,7 @@ fn put_head<M: Multiplexer>(
     worker: &Worker,
     now: Instant,
 ) -> bool {
-    if head.has_date {
+    if head.response.fields.has("Date") {
         return protocol.put_head(stream, head, &[], batch);
     }
     let mut text = [0; DATE_BYTES];

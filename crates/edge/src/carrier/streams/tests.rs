@@ -177,7 +177,7 @@ impl Multiplexer for Scripted {
 
     fn put_head(&mut self, stream: u64, head: &StreamHead, date: &[u8], batch: &mut ScriptedBatch) -> bool {
         let has_date = date.ends_with(b"GMT");
-        self.put(stream, Frame::Head { status: head.status, length: head.length, has_date }, batch)
+        self.put(stream, Frame::Head { status: head.response.status, length: head.length, has_date }, batch)
     }
 
     fn content_bytes_max(&self, stream: u64, _batch: &ScriptedBatch) -> usize {

@@ -1,12 +1,11 @@
 //! Translates the facts of a handshake into the labels of metrics.
 
-use penstock_content::PurgeWhat;
 use penstock_origin::directory::OpenFilesCounters;
 use penstock_origin::residency::ResidencyCounters;
 use penstock_tls::early_data::EarlyDataOutcome;
 use penstock_tls::ocsp::StapleFault;
 
-use crate::metrics::{FileCounts, PurgeKind, Shard, StapleOutcome};
+use crate::metrics::{FileCounts, Shard, StapleOutcome};
 
 /// Counts the early data of a handshake, if it had any.
 pub(crate) fn count_early_data(shard: &Shard, early_data: EarlyDataOutcome) {
@@ -29,15 +28,6 @@ pub(crate) fn staple_fault(fault: StapleFault) -> StapleOutcome {
         StapleFault::Stale => StapleOutcome::Stale,
         StapleFault::Revoked => StapleOutcome::Revoked,
         StapleFault::Unknown => StapleOutcome::UnknownCertificate,
-    }
-}
-
-pub(crate) fn purge_kind(what: &PurgeWhat) -> PurgeKind {
-    match what {
-        PurgeWhat::Url(_) => PurgeKind::Url,
-        PurgeWhat::Prefix(_) => PurgeKind::Prefix,
-        PurgeWhat::Tag(_) => PurgeKind::Tag,
-        PurgeWhat::Everything => PurgeKind::Everything,
     }
 }
 

@@ -1,10 +1,12 @@
 //! The index of a media file (`sidx`, ISO/IEC 14496-12 §8.16.3): byte ranges and times. An index may name further
 //! indexes, which are read in turn. All numbers are checked against limits.
 
+#[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 
 use std::time::Duration;
 
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::fuzz_index;
 

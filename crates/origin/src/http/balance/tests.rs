@@ -12,6 +12,11 @@ fn limits() -> HealthLimits {
     }
 }
 
+/// Servers with these weights, none of them a backup.
+fn all_in<const N: usize>(weights: [u32; N], limits: HealthLimits) -> Balance {
+    Balance::new(weights.map(|weight| (weight, false)), limits)
+}
+
 fn chosen(balance: &mut Balance, now: Instant, times: usize) -> Vec<usize> {
     (0..times).map(|_| balance.choose(now, TriedServers::default()).unwrap()).collect()
 }
@@ -22,7 +27,7 @@ fn fail(balance: &mut Balance, index: usize, now: Instant) -> Vec<Option<HealthC
 
 #[test]
 fn turns_follow_the_weights_and_are_evenly_spread() {
-    let mut balance = Balance::new([5, 1, 1], limits());
+    let mut balance = all_in([5, 1, 1], limits());
     let turns = chosen(&mut balance, Instant::now(), 14);
     assert_eq!(turns, [0, 0, 1, 0, 2, 0, 0, 0, 0, 1, 0, 2, 0, 0]);
 }
@@ -30,7 +35,7 @@ fn turns_follow_the_weights_and_are_evenly_spread() {
 #[test]
 fn three_failures_in_a_row_take_a_server_out_and_a_good_answer_between_them_does_not() {
     let now = Instant::now();
-    let mut balance = Balance::new([1, 1], limits());
+    let mut balance = all_in([1, 1], limits());
     balance.report(0, false, now);
     balance.report(0, false, now);
     balance.report(0, true, now);
@@ -42,7 +47,7 @@ fn three_failures_in_a_row_take_a_server_out_and_a_good_answer_between_them_does
 #[test]
 fn after_its_backoff_one_request_tries_it_and_decides() {
     let now = Instant::now();
-    let mut balance = Balance::new([1, 1], limits());
+    let mut balance = all_in([1, 1], limits());
     fail(&mut balance, 0, now);
     let later = now + SECOND;
     let turns = chosen(&mut balance, later, 6);
@@ -54,7 +59,7 @@ fn after_its_backoff_one_request_tries_it_and_decides() {
 #[test]
 fn the_backoff_doubles_up_to_its_bound() {
     let mut now = Instant::now();
-    let mut balance = Balance::new([1, 1], limits());
+    let mut balance = all_in([1, 1], limits());
     fail(&mut balance, 0, now);
     for seconds in [1, 2, 4, 8, 8] {
         let before = now + seconds * SECOND - Duration::from_millis(1);
@@ -68,7 +73,7 @@ fn the_backoff_doubles_up_to_its_bound() {
 #[test]
 fn many_that_fail_together_count_once() {
     let now = Instant::now();
-    let mut balance = Balance::new([1, 1], limits());
+    let mut balance = all_in([1, 1], limits());
     fail(&mut balance, 0, now);
     for _ in 0..100 {
         assert_eq!(balance.report(0, false, now), None);
@@ -79,7 +84,7 @@ fn many_that_fail_together_count_once() {
 #[test]
 fn with_checks_only_checks_bring_a_server_in_again() {
     let now = Instant::now();
-    let mut balance = Balance::new([1, 1], HealthLimits { checked: true, ..limits() });
+    let mut balance = all_in([1, 1], HealthLimits { checked: true, ..limits() });
     fail(&mut balance, 0, now);
     let much_later = now + 100 * SECOND;
     assert_eq!(chosen(&mut balance, much_later, 3), [1, 1, 1]);
@@ -94,7 +99,7 @@ fn with_checks_only_checks_bring_a_server_in_again() {
 #[test]
 fn when_all_are_out_the_one_that_is_due_first_is_asked_all_the_same() {
     let now = Instant::now();
-    let mut balance = Balance::new([1, 1], limits());
+    let mut balance = all_in([1, 1], limits());
     fail(&mut balance, 1, now);
     fail(&mut balance, 0, now + SECOND / 2);
     assert_eq!(balance.choose(now + SECOND / 2, TriedServers::default()), Some(1));
@@ -102,7 +107,7 @@ fn when_all_are_out_the_one_that_is_due_first_is_asked_all_the_same() {
 
 #[test]
 fn a_server_that_was_tried_is_not_chosen_again() {
-    let mut balance = Balance::new([1, 1], limits());
+    let mut balance = all_in([1, 1], limits());
     let mut tried = TriedServers::default();
     tried.add(0);
     assert_eq!(balance.choose(Instant::now(), tried), Some(1));
@@ -113,7 +118,7 @@ fn a_server_that_was_tried_is_not_chosen_again() {
 #[test]
 fn failures_of_one_path_count_once_and_those_of_several_take_a_server_out() {
     let now = Instant::now();
-    let mut balance = Balance::new([1, 1], limits());
+    let mut balance = all_in([1, 1], limits());
     for _ in 0..100 {
         assert_eq!(balance.report_path(0, "/broken", now), None);
     }
@@ -128,4 +133,44 @@ fn failures_of_one_path_count_once_and_those_of_several_take_a_server_out() {
     assert!(chosen(&mut balance, later, 3).contains(&0));
     assert_eq!(balance.report_path(0, "/b", later), None);
     assert!(!chosen(&mut balance, later + SECOND, 3).contains(&0), "the backoff has doubled");
+}
+
+#[test]
+fn a_backup_is_asked_only_while_no_other_server_can_be() {
+    let now = Instant::now();
+    let mut balance = Balance::new([(1, false), (1, true), (1, false), (1, true)], limits());
+    assert_eq!(chosen(&mut balance, now, 4), [0, 2, 0, 2]);
+    fail(&mut balance, 0, now);
+    assert_eq!(chosen(&mut balance, now, 2), [2, 2]);
+    // What a backup gave is asked of it again only while it is needed.
+    assert_eq!(balance.choose_this(1, now, TriedServers::default()), None);
+    fail(&mut balance, 2, now);
+    assert_eq!(chosen(&mut balance, now, 4), [1, 3, 1, 3]);
+    assert_eq!(balance.choose_this(1, now, TriedServers::default()), Some(1));
+    fail(&mut balance, 1, now);
+    assert_eq!(chosen(&mut balance, now, 2), [3, 3]);
+    balance.report(0, true, now);
+    assert_eq!(chosen(&mut balance, now, 2), [0, 0]);
+    // Within one request a backup follows servers that were tried.
+    let mut tried = TriedServers::default();
+    tried.add(0);
+    assert_eq!(balance.choose(now, tried), Some(3));
+}
+
+#[test]
+fn the_server_with_the_fewest_requests_for_its_weight_is_asked() {
+    let now = Instant::now();
+    let least = |balance: &mut Balance, active: &[u64]| {
+        balance.choose_least(active, now, TriedServers::default()).unwrap()
+    };
+    let mut balance = all_in([1, 1, 2], limits());
+    assert_eq!(least(&mut balance, &[0, 0, 0]), 2);
+    assert_eq!(least(&mut balance, &[1, 0, 2]), 1);
+    assert_eq!(least(&mut balance, &[1, 2, 2]), 2);
+    // Servers with the same load take turns.
+    let mut turns: Vec<usize> = (0..4).map(|_| least(&mut balance, &[0, 0, 1])).collect();
+    turns.sort_unstable();
+    assert_eq!(turns[..2], [0, 0], "{turns:?}");
+    fail(&mut balance, 2, now);
+    assert_ne!(least(&mut balance, &[9, 9, 0]), 2);
 }

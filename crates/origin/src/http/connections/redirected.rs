@@ -82,11 +82,12 @@ async fn fetch_at(
     let mut sender = dialled.map_err(|_| OriginError::Timeout)??;
     let request = fetch::with_body(&head, Outgoing::Nothing);
     let sent = send(&mut sender, request, None, limits).await;
-    let response = sent.map_err(|failed| failed.error)?;
+    let mut response = sent.map_err(|failed| failed.error)?;
     if let Some(fault) = fault_of_head(&response, fetch, limits.head_bytes) {
         server.set_fault(fault.to_owned());
         return Err(OriginError::Malformed);
     }
+    origin.hide(response.headers_mut());
     let secure = server.url.is_secure();
     Ok(OriginResponse::new(response, ResponseConnection::Own(sender), secure, limits))
 }

@@ -97,7 +97,10 @@ impl Connections {
             let opened = connection(Rc::clone(&self.streams), origin, (index, server), fetch.client).await;
             let mut pooled = opened.map_err(unsent)?;
             match ask(&mut pooled, &request, fetch, limits).await {
-                Ok((head, read)) => return Ok(RelayedResponse::new(head, read, pooled, limits, active)),
+                Ok((mut head, read)) => {
+                    origin.hide(&mut head.fields);
+                    return Ok(RelayedResponse::new(head, read, pooled, limits, active));
+                }
                 // The other side may have closed an idle connection meanwhile: then another one is tried.
                 Err(NoHead::Closed) if pooled.used && fetch.is_repeatable() => {}
                 Err(why) => return Err(sent(note(server, why))),

@@ -19,7 +19,7 @@ const END: &[u8] = b"\r\n\r\n";
 #[derive(Debug)]
 pub(in crate::http) struct Head {
     pub(in crate::http) status: u16,
-    pub(super) fields: HeaderMap,
+    pub(in crate::http) fields: HeaderMap,
     /// Content-Length, also of a response without a body.
     pub(in crate::http) announced: Option<u64>,
     pub(super) delimiter: Delimiter,

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use penstock_config::{Admin, Config, limits};
-use penstock_console::{Backend, Console, Purge, PurgeError, PurgeTarget, Readiness};
-use penstock_edge::{
-    ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, PurgeWhat, Server,
-};
+use penstock_console::{Backend, Console, PurgeError, Readiness};
+use penstock_edge::{ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, Server};
+use penstock_sys::lock::Unpoisoned;
 
 use crate::console_limits::console_limits;
 use crate::failure::Failure;
@@ -52,7 +51,7 @@ impl AdminListener {
 
     /// Puts other names of the listener in force.
     pub(super) fn set_hosts(&self, hosts: Vec<String>) {
-        *self.backend.hosts.write().unwrap_or_else(PoisonError::into_inner) = hosts;
+        *self.backend.hosts.write().unpoisoned() = hosts;
     }
 
     /// Makes health checks fail from now on.
@@ -137,18 +136,11 @@ impl Backend for ServerBackend {
         self.server.collector().chacha20().order(mode).map(shown).map_err(|unknown| unknown.to_string())
     }
 
-    fn purge(&self, purge: &Purge) -> Result<serde_json::Value, PurgeError> {
-        let what = match purge.target.clone() {
-            PurgeTarget::Url(url) => PurgeWhat::Url(url),
-            PurgeTarget::Prefix(prefix) => PurgeWhat::Prefix(prefix),
-            PurgeTarget::Tag(tag) => PurgeWhat::Tag(tag),
-            PurgeTarget::Everything => PurgeWhat::Everything,
-        };
-        let patience = if purge.confirm { limits::FLEET_CONFIRMATION_MILLISECONDS } else { 0 };
-        let order = PurgeOrder { what, soft: purge.soft };
-        match self.server.purge(&order, Duration::from_millis(patience)) {
+    fn purge(&self, order: &PurgeOrder, confirm: bool) -> Result<serde_json::Value, PurgeError> {
+        let patience = if confirm { limits::FLEET_CONFIRMATION_MILLISECONDS } else { 0 };
+        match self.server.purge(order, Duration::from_millis(patience)) {
             Ok((purged, report)) => {
-                let mut answer = serde_json::json!({"purged": purged.objects, "soft": purge.soft});
+                let mut answer = serde_json::json!({"purged": purged.objects, "soft": order.soft});
                 if let Some(nodes) = purged.cluster {
                     answer["cluster"] =
                         serde_json::json!({"confirmed": nodes.confirmed, "missing": nodes.missing});
@@ -168,6 +160,6 @@ impl Backend for ServerBackend {
     }
 
     fn is_own_name(&self, name: &str) -> bool {
-        self.hosts.read().unwrap_or_else(PoisonError::into_inner).iter().any(|own| own == name)
+        self.hosts.read().unpoisoned().iter().any(|own| own == name)
     }
 }

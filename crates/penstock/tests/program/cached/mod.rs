@@ -23,6 +23,7 @@ mod query;
 mod redirected;
 mod restart;
 mod secure;
+mod servers;
 mod signed;
 mod targets;
 pub(crate) mod unread;

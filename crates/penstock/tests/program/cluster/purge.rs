@@ -216,3 +216,48 @@ fn a_purge_that_a_node_missed_is_repeated_by_the_next_process() {
     assert_eq!(missed_purges(one, 1), 0.0);
     assert!(is_at(one, 2) && is_at(two, 2));
 }
+
+#[test]
+fn a_node_that_was_down_serves_nothing_old_to_its_first_clients() {
+    let version = Arc::new(AtomicUsize::new(1));
+    let origin = versions(&version);
+    let mut cluster = Cluster::of(3, &origin);
+    let paths: Vec<String> = (0..12).map(|number| format!("/film/{number}")).collect();
+    let is_at = |server: &Server, expected| paths.iter().all(|path| version_at(server, path) == expected);
+    // Twice, so that each node keeps what it does not own.
+    for server in cluster.servers.iter().chain(&cluster.servers) {
+        assert!(is_at(server, 1));
+    }
+    let [one, two, down] = &mut cluster.servers[..] else { unreachable!() };
+    down.signal(Signal::STOP);
+    version.store(2, Ordering::SeqCst);
+    purge(one, &["--prefix", "/film/"]).exits_with(1);
+    assert_eq!(missed_purges(two, 2), 1.0);
+    // The other node is the only one that can say so.
+    one.signal(Signal::STOP);
+    down.start_again(Signal::KILL);
+    down.tolerate_warning("is out: ");
+    assert!(is_at(down, 2), "its objects are older than the purge");
+    down.wait_for_log("purges of other nodes that this one had missed: 1");
+    one.signal(Signal::CONT);
+}
+
+#[test]
+fn a_node_that_no_other_one_answers_serves_what_it_has_and_says_so() {
+    let version = Arc::new(AtomicUsize::new(1));
+    let origin = versions(&version);
+    let mut cluster = Cluster::of(2, &origin);
+    let is_at = |server: &Server, expected| version_at(server, "/film/1") == expected;
+    for server in cluster.servers.iter().chain(&cluster.servers) {
+        assert!(is_at(server, 1));
+    }
+    let [one, two] = &mut cluster.servers[..] else { unreachable!() };
+    one.signal(Signal::STOP);
+    version.store(2, Ordering::SeqCst);
+    two.start_again(Signal::KILL);
+    two.tolerate_warning("is out: ");
+    two.expect_warning("it serves what it has");
+    assert!(is_at(two, 1), "the object of the process before");
+    two.wait_for_log("no other node has said within 3 s which purges this one missed");
+    one.signal(Signal::CONT);
+}

@@ -8,7 +8,7 @@ use super::{Fleet, fetch, operations};
 
 const SHARED: &str = "session_cache: {valkey: true}\ntickets: {valkey: true}\nearly_data: {register: valkey}";
 
-/// Memory of the whole process. It needs a third of this without answers; a string without a limit would take all of the memory.
+/// Memory of the whole process. It needs a third of this without answers; a string without a limit would take the whole memory.
 const PEAK: u64 = 128 << 20;
 
 /// Lets an edge meet the store again and again.

@@ -4,6 +4,7 @@
 
 mod drain;
 mod faults;
+mod include;
 mod lame_duck;
 mod reload;
 mod succession;

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use penstock_testkit::Random;
 
@@ -76,8 +76,8 @@ fn targets() -> Vec<String> {
     names
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn body_of(target: &str) -> fn(&[u8]) {
