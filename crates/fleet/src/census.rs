@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use penstock_sys::lock::Unpoisoned;
 use redis::{Pipeline, Value};
 use serde_json::{Value as Json, json};
 
@@ -94,7 +95,7 @@ impl Census {
             // What the successor does is its own affair.
             return self.remove_own().await;
         }
-        let round = self.followed.lock().unwrap_or_else(PoisonError::into_inner).round;
+        let round = self.followed.lock().unpoisoned().round;
         let entry = json!({"name": self.name, "fleet": self.fingerprint, "count": round});
         let mut commands = Pipeline::with_capacity(2);
         commands.cmd("HSET").arg(NAME).arg(&self.instance).arg(entry.to_string());
@@ -132,7 +133,7 @@ impl Census {
 
     /// Notes the entries of a round; returns those to remove.
     fn take_in<'e>(&self, entries: impl Iterator<Item = (&'e [u8], &'e [u8])>) -> Vec<Vec<u8>> {
-        let mut guard = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.followed.lock().unpoisoned();
         let followed = &mut *guard;
         followed.round += 1;
         let round = followed.round;
