@@ -157,7 +157,7 @@ pub fn fuzz_config(input: &[u8]) {
     let (faults, right) = match Config::from_text_in(
         text,
         Path::new("/nowhere/fuzz.yaml"),
-        &Environment::at(SystemTime::UNIX_EPOCH),
+        &Environment::at(std::time::SystemTime::UNIX_EPOCH),
     ) {
         Ok(config) => {
             assert!(!config.listeners.is_empty() && !config.sites.is_empty());
