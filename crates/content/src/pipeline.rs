@@ -82,7 +82,7 @@ pub(crate) async fn handle_client(
         Some(maintenance) => Box::pin(maintenance.is_on(&context.io, context.now())).await,
         None => false,
     };
-    let site = if is_out { site.and_then(|_| Err(Refusal::Maintenance)) } else { site };
+    let site = if is_out { site.and(Err(Refusal::Maintenance)) } else { site };
     let sourced = match site.and_then(|site| Ok((site, prepare(&exchange, site)?))) {
         Err(refusal) => Err(refusal),
         Ok((_, Prepared::Response(response))) => {
