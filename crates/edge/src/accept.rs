@@ -12,26 +12,31 @@ use penstock_tls::HttpVersions;
 use tokio::sync::oneshot;
 
 use crate::accept::establish::{establish, establish_plain};
-use crate::clients::{AcceptQueue, Place};
+use crate::clients::{AcceptQueue, OpenConnection};
 use crate::metrics::Refusal;
-use crate::worker::{HandshakeInFlight, Listening, Presence, Worker};
+use crate::worker::{Listening, Worker, WorkerConnection};
 use crate::{http1, http2};
 
 /// An accepted socket, and the address of its client.
 type Accepted = (ConnectedSocket, SocketAddr);
 
 /// Serves an accepted socket, or closes it because a limit is reached.
-fn take_in(worker: &Rc<Worker>, listening: &Listening, (socket, peer): Accepted, place: Option<Place>) {
+fn take_in(
+    worker: &Rc<Worker>,
+    listening: &Listening,
+    (socket, peer): Accepted,
+    open: Option<OpenConnection>,
+) {
     if listening.tls && worker.is_full_of_handshakes() {
         return worker.shard.refused(Refusal::Handshakes);
     }
-    let Some(place) = place else { return worker.shard.refused(Refusal::Limit) };
-    let presence = Presence::enter(Rc::clone(worker), listening.id, place);
+    let Some(open) = open else { return worker.shard.refused(Refusal::Limit) };
+    let counted = WorkerConnection::count(worker, listening.id, open);
     let (worker, listening) = (Rc::clone(worker), listening.clone());
     penstock_content::spawn(async move {
-        let presence = presence;
+        let counted = counted;
         // Boxed, and dropped before the first request: an idle connection must not carry its handshake.
-        let handshaking = HandshakeInFlight::enter(&worker, listening.tls);
+        let handshaking = listening.tls.then(|| worker.handshakes.enter());
         let connection = match listening.tls || listening.proxy_protocol {
             true => Box::pin(establish(&worker, &listening, socket, peer)).await,
             false => establish_plain(&worker, &listening, socket, peer),
@@ -48,7 +53,7 @@ fn take_in(worker: &Rc<Worker>, listening: &Listening, (socket, peer): Accepted,
             }
             drop(place);
         }
-        drop(presence);
+        drop(counted);
     });
 }
 
@@ -66,17 +71,17 @@ pub(crate) async fn accept(
         () = accept_for_ever(&worker, &mut queue, &listening, &mut accepted) => {}
     }
     if let Some(accepted) = accepted {
-        take_in(&worker, &listening, accepted, worker.take_place());
+        take_in(&worker, &listening, accepted, worker.try_count_connection());
     }
     // Closing the socket would reset the connections in its queue. The system is asked itself: the runtime may not have
     // noticed the last ones yet. Those that come later to a socket that a successor has are the successor's.
     for _ in 0..=listening.backlog {
         let Ok(Some(accepted)) = queue.try_accept() else { break };
-        take_in(&worker, &listening, accepted, worker.take_place());
+        take_in(&worker, &listening, accepted, worker.try_count_connection());
     }
 }
 
-/// Accepts until it is dropped; `accepted` has the socket that waits for a place then.
+/// Accepts until it is dropped; `accepted` has the socket that waits for the end of another connection then.
 #[expect(clippy::infinite_loop, reason = "ended by dropping it")]
 async fn accept_for_ever(
     worker: &Rc<Worker>,
@@ -92,9 +97,9 @@ async fn accept_for_ever(
                 *accepted = Some(socket);
                 // No idle connection ends for one that is refused.
                 let refused = listening.tls && worker.is_full_of_handshakes();
-                let place = if refused { None } else { worker.wait_for_place().await };
+                let open = if refused { None } else { worker.count_connection().await };
                 if let Some(socket) = accepted.take() {
-                    take_in(worker, listening, socket, place);
+                    take_in(worker, listening, socket, open);
                 }
                 in_a_row += 1;
                 if in_a_row >= limits::ACCEPTS_PER_TURN {

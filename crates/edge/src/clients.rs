@@ -11,7 +11,7 @@ mod upload;
 
 pub(crate) use accept_queue::AcceptQueue;
 pub(crate) use client_budget::ClientBudget;
-pub(crate) use connection_count::{ConnectionCount, Place};
+pub(crate) use connection_count::{ConnectionCount, OpenConnection};
 pub(crate) use departure::departure;
 pub(crate) use idle_connections::{IdleConnections, IdleEntry};
 pub(crate) use inbound::Inbound;

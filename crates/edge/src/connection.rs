@@ -2,11 +2,11 @@
 //! response. Protocol errors of the client end here, in a counter.
 mod early;
 mod egress_path;
-mod untaken;
+mod unacknowledged;
 
 pub(crate) use early::UnfinishedHandshake;
 pub(crate) use egress_path::EgressPath;
-pub(crate) use untaken::{Untaken, drop_untaken, untaken_bytes};
+pub(crate) use unacknowledged::{Unacknowledged, drop_unacknowledged, unacknowledged_bytes};
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -40,9 +40,9 @@ pub(crate) struct Connection {
     pub(crate) client: SocketAddr,
     /// Parameters of the TLS session; `None` for plain HTTP.
     pub(crate) tls: Option<HandshakeFacts>,
-    /// The handshake, if the client has yet to finish it.
+    /// The handshake, if the client has not finished it.
     pub(crate) unfinished_handshake: Option<UnfinishedHandshake>,
-    /// JA4 fingerprint of the ClientHello, if the access log is to have it.
+    /// JA4 fingerprint of the ClientHello, if the access log records it.
     pub(crate) ja4: Option<Ja4>,
     /// The name in the certificate that the client has shown.
     pub(crate) client_certificate: Option<Box<str>>,
@@ -58,10 +58,10 @@ pub(crate) struct Connection {
     pub(crate) upload: Option<Box<Upload>>,
     /// Requests answered so far.
     pub(crate) requests: u64,
-    /// The end of the last response, if the client may have yet to take it.
-    pub(crate) untaken: Option<Untaken>,
-    /// Whether the client has said that its last request, which was read whole, is the last: it sends nothing else.
-    pub(crate) is_heard_out: bool,
+    /// The end of the last response, if the client may not have acknowledged it.
+    pub(crate) unacknowledged: Option<Unacknowledged>,
+    /// Whether the client will send no further request (`Connection: close`) and its request was read completely.
+    pub(crate) has_read_last_request: bool,
     /// When the connection was established.
     pub(crate) since: Instant,
     key_updates: KeyUpdates,
@@ -120,8 +120,8 @@ impl Connection {
             body: None,
             upload: None,
             requests: 0,
-            untaken: None,
-            is_heard_out: false,
+            unacknowledged: None,
+            has_read_last_request: false,
             since: Instant::now(),
             key_updates,
             ended: false,
@@ -248,16 +248,17 @@ impl Connection {
 
     /// Whether the client has been too slow to take the end of the last response out of the socket buffer. The connection
     /// then has to be closed; the kernel drops the rest.
-    pub(crate) fn is_untaken_given_up(&mut self) -> bool {
-        let bytes = untaken_bytes(&self.socket);
+    pub(crate) fn is_unacknowledged_given_up(&mut self) -> bool {
+        let bytes = unacknowledged_bytes(&self.socket);
         if bytes == 0 {
-            self.untaken = None;
+            self.unacknowledged = None;
         }
-        let is_given_up = self.untaken.as_mut().is_some_and(|untaken| untaken.is_given_up(bytes));
+        let is_given_up =
+            self.unacknowledged.as_mut().is_some_and(|unacknowledged| unacknowledged.is_given_up(bytes));
         if is_given_up {
             self.worker.shard.short_response(ShortReason::TooSlow);
-            drop_untaken(&self.socket);
-            self.untaken = None;
+            drop_unacknowledged(&self.socket);
+            self.unacknowledged = None;
             self.ended = true;
         }
         is_given_up
@@ -265,7 +266,7 @@ impl Connection {
 
     /// Gives the connection up for another client. It does not linger: its place is taken already.
     pub(crate) fn give_up_place(&mut self) {
-        self.untaken = None;
+        self.unacknowledged = None;
         self.ended = true;
     }
 
@@ -352,7 +353,7 @@ impl Connection {
         if self.tls.is_some() {
             self.worker.shard.alert(Direction::Sent, alert::name(number));
         }
-        matches!(self.outlet.flush(), Ok(true)) && !self.lingers() && !self.has_untaken()
+        matches!(self.outlet.flush(), Ok(true)) && !self.lingers() && !self.has_unacknowledged()
     }
 
     async fn wait_for_end(mut self: Box<Self>) {
@@ -380,21 +381,23 @@ impl Connection {
         let lingers = flushed && self.lingers();
         let is_first = self.requests <= 1;
         // The TLS state is no longer needed: only the socket lingers.
-        let Self { socket, worker, untaken, .. } = *self;
+        let Self { socket, worker, unacknowledged, .. } = *self;
         if lingers {
             linger(&worker, &socket, bounds).await;
         }
-        if let Some(untaken) = untaken
-            && must_wait_for(&untaken, is_first, &socket)
+        if let Some(unacknowledged) = unacknowledged
+            && must_wait_for(&unacknowledged, is_first, &socket)
         {
             let _end_of_stream = rustix::net::shutdown(&*socket, rustix::net::Shutdown::Write);
-            untaken.until_taken(&socket).await;
+            unacknowledged.until_acknowledged(&socket).await;
         }
     }
 
-    fn has_untaken(&self) -> bool {
+    fn has_unacknowledged(&self) -> bool {
         let is_first = self.requests <= 1;
-        self.untaken.as_ref().is_some_and(|untaken| must_wait_for(untaken, is_first, &self.socket))
+        self.unacknowledged
+            .as_ref()
+            .is_some_and(|unacknowledged| must_wait_for(unacknowledged, is_first, &self.socket))
     }
 
     fn lingers(&self) -> bool {
@@ -403,7 +406,8 @@ impl Connection {
 
     /// Whether the client may send more, or bytes of it have not been read.
     fn may_receive(&self) -> bool {
-        let is_silent = self.is_heard_out && self.unfinished_handshake.is_none() && self.inbox.is_empty();
+        let is_silent =
+            self.has_read_last_request && self.unfinished_handshake.is_none() && self.inbox.is_empty();
         !is_silent || rustix::io::ioctl_fionread(&*self.socket) != Ok(0)
     }
 
@@ -423,9 +427,9 @@ impl Connection {
 
 /// Whether too much of the last response lies in the socket buffer to be left to the kernel. A few bytes are: waiting would
 /// delay the end of every connection by a round trip.
-fn must_wait_for(untaken: &Untaken, is_first: bool, socket: &ConnectedSocket) -> bool {
+fn must_wait_for(unacknowledged: &Unacknowledged, is_first: bool, socket: &ConnectedSocket) -> bool {
     let left_to_kernel = limits::UNTAKEN_BYTES_AT_CLOSE;
-    !(is_first && untaken.sent() <= left_to_kernel) && untaken_bytes(socket) > left_to_kernel
+    !(is_first && unacknowledged.sent() <= left_to_kernel) && unacknowledged_bytes(socket) > left_to_kernel
 }
 
 /// How long the server reads on after its last byte, and how much.

@@ -16,7 +16,7 @@ use tokio::task::coop::consume_budget;
 
 use crate::carrier::{Answered, BoundedBody, CarriedBy, Sent, drive, record, record_refusal};
 use crate::clients::IdleEntry;
-use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE, Untaken};
+use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE, Unacknowledged};
 use crate::metrics::{HttpLabel, Refusal, ShortReason};
 use crate::settings::Settings;
 use crate::worker::Purpose;
@@ -127,8 +127,8 @@ async fn next_head(connection: &mut Connection, settings: &Settings) -> Next {
                 }
                 let unfinished = connection.early_deadline();
                 let until = unfinished.map_or(deadline, |early| deadline.min(early));
-                let untaken = connection.untaken.as_ref().and_then(Untaken::deadline);
-                let until = untaken.map_or(until, |untaken| until.min(untaken));
+                let unacknowledged = connection.unacknowledged.as_ref().and_then(Unacknowledged::deadline);
+                let until = unacknowledged.map_or(until, |unacknowledged| until.min(unacknowledged));
                 if !begun && idle.is_none() {
                     idle = Some(connection.worker.idle.enter());
                 }
@@ -138,8 +138,9 @@ async fn next_head(connection: &mut Connection, settings: &Settings) -> Next {
                     connection.give_up_place();
                     return Next::Close(CLOSE_NOTIFY);
                 }
-                let is_untaken_due = untaken.is_some_and(|untaken| untaken == until);
-                if !came && let Some(end) = waited_too_long(connection, begun, is_untaken_due) {
+                let is_unacknowledged_due =
+                    unacknowledged.is_some_and(|unacknowledged| unacknowledged == until);
+                if !came && let Some(end) = waited_too_long(connection, begun, is_unacknowledged_due) {
                     return end;
                 }
             }
@@ -148,9 +149,9 @@ async fn next_head(connection: &mut Connection, settings: &Settings) -> Next {
 }
 
 /// The end of a wait in which no byte came until its deadline; `None` if the wait goes on.
-fn waited_too_long(connection: &mut Connection, begun: bool, is_untaken_due: bool) -> Option<Next> {
-    if is_untaken_due {
-        return connection.is_untaken_given_up().then_some(Next::Close(CLOSE_NOTIFY));
+fn waited_too_long(connection: &mut Connection, begun: bool, is_unacknowledged_due: bool) -> Option<Next> {
+    if is_unacknowledged_due {
+        return connection.is_unacknowledged_given_up().then_some(Next::Close(CLOSE_NOTIFY));
     }
     if connection.early_deadline().is_some() {
         connection.worker.shard.early_request("abandoned");
@@ -196,7 +197,7 @@ async fn answer(connection: &mut Connection, head: &[u8], settings: &Settings) -
     drop(body);
     let Handled { response, site, route, .. } = handled;
     let may_stay = is_whole && may_stay(connection, &request, settings);
-    connection.is_heard_out = is_whole && !request.keep_alive();
+    connection.has_read_last_request = is_whole && !request.keep_alive();
     let (status, cache) = (response.head.status, response.cache_status.map(CacheStatus::label));
     let sent = respond(connection, response, request.version(), may_stay, settings).await;
     drop(share);
@@ -247,8 +248,8 @@ async fn respond(
     end_of_round().await;
     let sent = drive(&mut carrier, &worker, head, body).await;
     let now = Instant::now();
-    let untaken = Untaken::new(carrier.budget, sent.bytes, now);
-    connection.untaken = sent.short.is_none().then_some(untaken);
+    let unacknowledged = Unacknowledged::new(carrier.budget, sent.bytes, now);
+    connection.unacknowledged = sent.short.is_none().then_some(unacknowledged);
     // An orderly end would make the client take a part for the whole (RFC 9112 §9.8). Pages of a truncated file that are
     // queued in a plain socket would leave as zeros.
     let is_plain_file = sent.short == Some(ShortReason::Truncated) && connection.tls.is_none();

@@ -20,9 +20,9 @@ use tokio::time::sleep_until;
 
 use crate::carrier::{ConnectionFacts, SharedConnection, StallClock, StreamTasks, answer, attach};
 use crate::clients::{ClientBudget, IdleEntry};
-use crate::connection::{CLOSE_NOTIFY, Connection, Untaken};
+use crate::connection::{CLOSE_NOTIFY, Connection, Unacknowledged};
 use crate::metrics::{HttpLabel, ShortReason};
-use crate::worker::CountedHere;
+use crate::worker::LocalSettings;
 use protocol::Http2;
 
 /// Serves requests until client or server ends the connection, then closes it.
@@ -85,7 +85,7 @@ struct End(u8);
 struct Session {
     connection: Box<Connection>,
     shared: Rc<SharedConnection<Http2>>,
-    settings: CountedHere,
+    settings: LocalSettings,
     client: Client,
     /// Whether the socket takes no more.
     is_blocked: bool,
@@ -156,9 +156,9 @@ impl Session {
     }
 
     /// The first of two GOAWAYs: requests that are under way still arrive (RFC 9113 §6.8).
-    fn announce_end(&mut self) {
+    fn begin_shutdown(&mut self) {
         if self.goaway == Goaway::None {
-            self.shared.state.borrow_mut().protocol.connection.shutdown(Shutdown::Announce);
+            self.shared.state.borrow_mut().protocol.connection.shutdown(Shutdown::Graceful);
             // To be sent before the connection can end.
             self.shared.set_changed();
             let due = Instant::now() + Duration::from_millis(limits::HTTP2_GOAWAY_MILLISECONDS);
@@ -202,7 +202,7 @@ impl Session {
         // A new connection has its first request answered: a client that got GOAWAY before would only connect again.
         let is_leaving = worker.is_draining() || (worker.is_leaving() && self.connection.requests > 0);
         if is_leaving || self.connection.outlet.ending().is_some() {
-            self.announce_end();
+            self.begin_shutdown();
         }
         if has_streams {
             self.idle = None;
@@ -274,7 +274,7 @@ impl Session {
         if is_given_up {
             connection.give_up_place();
         } else {
-            connection.untaken = Some(Untaken::new(budget, sent, Instant::now()));
+            connection.unacknowledged = Some(Unacknowledged::new(budget, sent, Instant::now()));
         }
         connection.close(alert).await;
     }

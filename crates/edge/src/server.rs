@@ -32,7 +32,7 @@ use crate::server::sockets::{GivenSockets, OpenedSockets};
 use crate::server::thread::{Change, Command, Opened, spawn};
 use crate::settings::{Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
-use crate::worker::{Collector, Common, Listening, Parts, Purpose};
+use crate::worker::{AllWorkers, CollectedParts, Collector, Listening, Purpose};
 
 /// A running server.
 pub struct Server {
@@ -125,7 +125,7 @@ impl Server {
         if let (Some(store), Some(cluster)) = (&settings.store, &settings.cluster) {
             catch_up(store, &cluster.peers);
         }
-        let common = Common::new(config, &tls_state, &collector).map_err(StartError::Thread)?;
+        let common = AllWorkers::new(config, &tls_state, &collector).map_err(StartError::Thread)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
         for written in listeners_of(config) {
@@ -266,7 +266,7 @@ impl Server {
     }
 
     /// A listener on a port that is open already (with other options, or on other interfaces) shares it until the
-    /// old one closes. Whether strangers are there as well cannot be told then.
+    /// old one closes. Whether another program has the port too cannot be checked then.
     fn open_for_reload(
         &self,
         written: (&Listener, Purpose),
@@ -486,11 +486,13 @@ fn paced_low_water(sockets: &[ListenSocket], low_water: u32) -> Option<u32> {
 
 /// Follows the files of certificates for new connections; `None` without a TLS listener.
 fn follow_certificates(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Option<Follower>, StartError> {
-    let holdings = settings.holdings.lock().unpoisoned().take();
-    let Some(holdings) = holdings else { return Ok(None) };
-    holdings.show(metrics);
+    let certificates = settings.certificate_set.lock().unpoisoned().take();
+    let Some(certificates) = certificates else { return Ok(None) };
+    certificates.show(metrics);
     let Some(acceptor) = &settings.acceptor else { return Ok(None) };
-    Follower::start(holdings, Arc::clone(acceptor), Arc::clone(metrics)).map(Some).map_err(StartError::Thread)
+    Follower::start(certificates, Arc::clone(acceptor), Arc::clone(metrics))
+        .map(Some)
+        .map_err(StartError::Thread)
 }
 
 /// Follows the list of the cluster's nodes, if that comes from elsewhere. Waits at most for `patience` for the first one.
@@ -511,7 +513,7 @@ fn follow_nodes(
 }
 
 fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
-    collector.set_parts(Parts {
+    collector.set_parts(CollectedParts {
         origins: settings.sites.origins().cloned().collect(),
         peers: settings.cluster.as_ref().map(|cluster| Arc::clone(&cluster.peers)),
         cache: settings.store.clone(),

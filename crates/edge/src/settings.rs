@@ -19,7 +19,7 @@ use penstock_tls::tickets::TicketKeyring;
 use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
 use crate::access_log::Sink;
-use crate::tls::{Holdings, RemoteKeys, TlsState};
+use crate::tls::{CertificateSet, RemoteKeys, TlsState};
 
 /// One generation of settings. A reload makes a new one; connections use it from their next request on.
 pub(crate) struct Settings {
@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     /// The cluster; `None` if this server shares no objects with others.
     pub(crate) cluster: Option<ClusterSettings>,
     /// The certificates at the start, until a thread follows their files.
-    pub(crate) holdings: Mutex<Option<Holdings>>,
+    pub(crate) certificate_set: Mutex<Option<CertificateSet>>,
     /// Private keys that are elsewhere; `None` if no certificate has one.
     pub(crate) remote_keys: Arc<RemoteKeys>,
     pub(crate) limits: Limits,
@@ -72,7 +72,7 @@ impl Settings {
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
         let known = previous.map(|settings| &*settings.remote_keys);
         let remote_keys = RemoteKeys::start(&config.tls, known).map_err(StartError::RemoteKeys)?;
-        let mut holdings = Holdings::new(&config.tls, &remote_keys);
+        let mut certificate_set = CertificateSet::new(&config.tls, &remote_keys);
         let store = store(config, previous)?;
         if let (Some(store), Some(cluster)) = (&store, &config.cluster) {
             store.limit_copies(cluster.copies_percent);
@@ -85,7 +85,7 @@ impl Settings {
         let sites = SiteTable::open(&config.sites, known, store.as_ref(), peers.as_ref());
         let switch = Arc::clone(&chacha20);
         let acceptor = if wants_tls {
-            let (certificates, strikes) = (holdings.offered(), strikes.as_ref());
+            let (certificates, strikes) = (certificate_set.offered(), strikes.as_ref());
             Some(Arc::new(acceptor(config, certificates, tickets, tls_state, chacha20, strikes)?))
         } else {
             None
@@ -95,7 +95,7 @@ impl Settings {
             store,
             acceptor,
             cluster: cluster(config, peers, tls_state, switch)?,
-            holdings: Mutex::new(Some(holdings)),
+            certificate_set: Mutex::new(Some(certificate_set)),
             remote_keys: Arc::new(remote_keys),
             limits: config.limits,
             head: HeadLimits {

@@ -7,7 +7,7 @@ mod pressure;
 mod remote_keys;
 mod tls_state;
 
-pub(crate) use certificates::{Follower, Holdings};
+pub(crate) use certificates::{CertificateSet, Follower};
 pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use kernel_tls::measure_limits;
 pub(crate) use kernel_tls::{KtlsSupport, KtlsUnavailable};

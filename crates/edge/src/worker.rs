@@ -1,15 +1,15 @@
 //! A worker: one thread, one core, one runtime. A connection stays on the worker that accepted it.
+mod all_workers;
 mod collect;
-mod common;
-mod cutter;
 mod date;
 #[cfg(test)]
 mod for_tests;
+mod response_abort;
 
+pub(crate) use all_workers::AllWorkers;
+pub use all_workers::descriptors_of_others;
 pub use collect::Collector;
-pub(crate) use collect::{Parts, labels};
-pub(crate) use common::Common;
-pub use common::descriptors_of_others;
+pub(crate) use collect::{CollectedParts, labels};
 #[cfg(test)]
 pub(crate) use for_tests::worker_for_tests;
 
@@ -27,17 +27,18 @@ use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
 use penstock_origin::residency::{Residency, ResidencyLimits};
+use penstock_sys::{CountGuard, Counted, ThreadCount};
 use penstock_tls::{HandshakeRate, HttpVersions, SigningLimiter};
 use tokio::sync::Notify;
 
-use crate::clients::{ConnectionCount, IdleConnections, Place, RecentClients};
+use crate::clients::{ConnectionCount, IdleConnections, OpenConnection, RecentClients};
 use crate::metrics::{ListenerId, Shard};
 use crate::settings::Settings;
-use crate::worker::cutter::Cutter;
 use crate::worker::date::DateCache;
+use crate::worker::response_abort::ResponseAbort;
 
 /// Settings whose references are counted by this worker alone, so that a request touches no other core's memory.
-pub(crate) type CountedHere = Rc<Arc<Settings>>;
+pub(crate) type LocalSettings = Rc<Arc<Settings>>;
 
 /// State that the connections of one worker share. It stays on its thread, so nothing in it is locked.
 pub(crate) struct Worker {
@@ -56,7 +57,7 @@ pub(crate) struct Worker {
     pub(crate) networks: Arc<Networks>,
     /// Forwarded requests of all workers by client network.
     pub(crate) forwarded: Arc<Networks>,
-    settings: RefCell<CountedHere>,
+    settings: RefCell<LocalSettings>,
     scratch: RefCell<Vec<u8>>,
     /// Open connections of all workers by client network.
     pub(crate) connected: Arc<Networks>,
@@ -66,14 +67,15 @@ pub(crate) struct Worker {
     /// Idle connections of this worker.
     pub(crate) idle: Rc<IdleConnections>,
     workers: usize,
-    connections: Cell<usize>,
-    handshakes: Cell<usize>,
+    connections: ThreadCount,
+    /// Handshakes in flight.
+    pub(crate) handshakes: ThreadCount,
     phase: Cell<Phase>,
     phase_changed: Notify,
     /// Notified when the last connection closes.
     emptied: Notify,
     /// Ends responses that are being sent.
-    cut: Cutter,
+    abort: ResponseAbort,
 }
 
 /// How far the server is on its way to its end.
@@ -128,7 +130,12 @@ fn open_files_limits(max_files: usize) -> OpenFilesLimits {
 }
 
 impl Worker {
-    pub(crate) fn new(number: usize, shard: Arc<Shard>, settings: Arc<Settings>, common: &Common) -> Self {
+    pub(crate) fn new(
+        number: usize,
+        shard: Arc<Shard>,
+        settings: Arc<Settings>,
+        common: &AllWorkers,
+    ) -> Self {
         let limits = settings.limits;
         let origins = Rc::new(Connections::default());
         let content = Context {
@@ -166,27 +173,27 @@ impl Worker {
             settings: RefCell::new(Rc::new(settings)),
             // One TLS record: the library returns one at a time.
             scratch: RefCell::new(vec![0; limits::RECORD_PLAINTEXT_BYTES]),
-            connections: Cell::new(0),
-            handshakes: Cell::new(0),
+            connections: ThreadCount::default(),
+            handshakes: ThreadCount::default(),
             phase: Cell::new(Phase::Serving),
             phase_changed: Notify::new(),
             emptied: Notify::new(),
-            cut: Cutter::default(),
+            abort: ResponseAbort::default(),
         }
     }
 
-    /// Sends a response, unless the drain deadline cuts it. Returns false if it was cut.
-    pub(crate) async fn send_until_cut(&self, sending: impl Future<Output = ()>) -> bool {
-        self.cut.run(sending).await
+    /// Sends a response, unless the drain deadline aborts it. Returns false if it was aborted.
+    pub(crate) async fn send_unless_aborted(&self, sending: impl Future<Output = ()>) -> bool {
+        self.abort.run(sending).await
     }
 
-    /// Cuts the responses that are being sent, and waits until each has been logged.
-    pub(crate) async fn cut_responses(&self) {
-        self.cut.cut().await;
+    /// Aborts the responses that are being sent, and waits until each has been logged.
+    pub(crate) async fn abort_responses(&self) {
+        self.abort.abort().await;
     }
 
     /// The settings in force.
-    pub(crate) fn settings(&self) -> CountedHere {
+    pub(crate) fn settings(&self) -> LocalSettings {
         Rc::clone(&self.settings.borrow())
     }
 
@@ -198,16 +205,16 @@ impl Worker {
         *self.settings.borrow_mut() = Rc::new(settings);
     }
 
-    /// A place for one more connection, if there is one now.
-    pub(crate) fn take_place(&self) -> Option<Place> {
-        self.all_connections.take_place(self.settings().limits.connections)
+    /// Counts one more connection; `None` at the limit of connections.
+    pub(crate) fn try_count_connection(&self) -> Option<OpenConnection> {
+        self.all_connections.try_enter(self.settings().limits.connections)
     }
 
-    /// A place for one more connection, after an idle connection of any worker has ended if all are taken; `None` if none
-    /// is idle.
-    pub(crate) async fn wait_for_place(&self) -> Option<Place> {
+    /// Counts one more connection. At the limit of connections, waits until an idle connection of any worker has ended; `None`
+    /// if no connection is idle.
+    pub(crate) async fn count_connection(&self) -> Option<OpenConnection> {
         let most = self.settings().limits.connections;
-        self.all_connections.wait_for_place(most, &self.idle).await
+        self.all_connections.enter(most, &self.idle).await
     }
 
     /// Evicts idle connections for other workers; never ends.
@@ -215,7 +222,7 @@ impl Worker {
         self.all_connections.evict_for_others(self.number, &self.idle).await;
     }
 
-    /// Whether so many handshakes are in flight as are allowed.
+    /// Whether the limit of handshakes in flight is reached.
     pub(crate) fn is_full_of_handshakes(&self) -> bool {
         self.handshakes.get() >= self.settings.borrow().limits.handshakes_in_flight
     }
@@ -285,53 +292,32 @@ fn handshake_rate(limits: &Limits, workers: usize) -> Option<HandshakeRate> {
     HandshakeRate::per_second(share, limits.handshakes_in_flight / 2, wait_max)
 }
 
-/// Counts a connection for as long as it lives, however it ends.
-pub(crate) struct Presence {
+/// A connection of a worker.
+pub(crate) struct WorkerConnection {
     worker: Rc<Worker>,
     listener: ListenerId,
-    _place: Place,
+    _open: OpenConnection,
 }
 
-impl Presence {
-    pub(crate) fn enter(worker: Rc<Worker>, listener: ListenerId, place: Place) -> Self {
-        worker.connections.set(worker.connections.get() + 1);
+impl WorkerConnection {
+    /// Counts a connection of a listener for as long as the guard lives.
+    pub(crate) fn count(worker: &Rc<Worker>, listener: ListenerId, open: OpenConnection) -> CountGuard<Self> {
+        worker.connections.count();
         worker.shard.connection_opened(listener);
-        Self { worker, listener, _place: place }
+        CountGuard::of_counted(Self { worker: Rc::clone(worker), listener, _open: open })
     }
 }
 
-impl Drop for Presence {
-    fn drop(&mut self) {
+impl Counted for WorkerConnection {
+    fn uncount(&self) {
         if std::thread::panicking() {
             // The runtime catches it: a panic ends one connection, not the worker.
             self.worker.shard.panicked();
         }
-        let left = self.worker.connections.get().saturating_sub(1);
-        self.worker.connections.set(left);
+        self.worker.connections.uncount();
         self.worker.shard.connection_closed(self.listener);
-        if left == 0 {
+        if self.worker.connections.get() == 0 {
             self.worker.emptied.notify_waiters();
-        }
-    }
-}
-
-/// Counts a handshake for as long as it lasts.
-pub(crate) struct HandshakeInFlight<'w>(Option<&'w Worker>);
-
-impl<'w> HandshakeInFlight<'w> {
-    pub(crate) fn enter(worker: &'w Worker, tls: bool) -> Self {
-        if !tls {
-            return Self(None);
-        }
-        worker.handshakes.set(worker.handshakes.get() + 1);
-        Self(Some(worker))
-    }
-}
-
-impl Drop for HandshakeInFlight<'_> {
-    fn drop(&mut self) {
-        if let Some(worker) = self.0 {
-            worker.handshakes.set(worker.handshakes.get().saturating_sub(1));
         }
     }
 }
@@ -347,7 +333,7 @@ const IDLE_ORIGIN: Duration = Duration::from_secs(limits::ORIGIN_IDLE_SECONDS);
 const IDLE_FILE: Duration = Duration::from_secs(limits::OPEN_FILE_IDLE_SECONDS);
 
 /// Looks after the other nodes of the cluster, and notes what they are told of this one.
-fn report_to_cluster(worker: &Worker, common: &Common) {
+fn report_to_cluster(worker: &Worker, common: &AllWorkers) {
     let settings = worker.settings();
     let Some(cluster) = &settings.cluster else { return };
     let busy = common.collector.busy_thousandths();
@@ -360,7 +346,7 @@ fn report_to_cluster(worker: &Worker, common: &Common) {
 
 /// Keeps the worker's gauges up to date.
 #[expect(clippy::infinite_loop, reason = "ended with its worker")]
-pub(crate) async fn report(worker: Rc<Worker>, common: Common) {
+pub(crate) async fn report(worker: Rc<Worker>, common: AllWorkers) {
     let started = Instant::now();
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     loop {

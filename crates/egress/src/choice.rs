@@ -84,7 +84,7 @@ impl KernelPlan {
         }
     }
 
-    /// Whether a response with so many bytes of files is worth entering the kernel for. Small bodies and bodies in memory
+    /// Whether a response with this number of bytes of files is worth entering the kernel for. Small bodies and bodies in memory
     /// cost less in user space.
     pub fn is_worth_entering(&self, movable_bytes: u64) -> bool {
         movable_bytes >= self.body_bytes_min

@@ -26,7 +26,7 @@ pub(crate) use plain::send_plain;
 /// Result of [`Outlet::send_frames`](crate::Outlet::send_frames).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FramesStep {
-    /// So many bytes of frames were taken over, before encryption; go on.
+    /// This number of bytes of frames was taken over, before encryption; go on.
     Sent(usize),
     /// The socket is full: wait until it is writable.
     Blocked,

@@ -7,6 +7,7 @@ pub mod aead;
 pub mod cbc;
 mod closing;
 mod connected;
+mod count;
 pub mod digest;
 pub mod file;
 pub mod heap;
@@ -27,4 +28,5 @@ pub mod watch;
 
 pub use closing::{CLOSING_SOCKETS_MAX, close_together};
 pub use connected::ConnectedSocket;
+pub use count::{CountGuard, Counted, SharedCount, ThreadCount};
 pub use round::end_of_round;

@@ -165,7 +165,7 @@ pub fn last_block_written(ssl: &SslRef) -> Vec<u8> {
     if done != 1 || written.is_null() {
         return Vec::new();
     }
-    // SAFETY: the library says that so many bytes are there, and nothing changes them during the copy.
+    // SAFETY: the library says that the block has `length` bytes, and nothing changes them during the copy.
     unsafe { std::slice::from_raw_parts(written, length) }.to_vec()
 }
 

@@ -69,7 +69,7 @@ pub enum Pkcs11UriError {
     Scheme,
     /// A part is not `name=value`.
     Part(String),
-    /// An attribute is there twice.
+    /// An attribute occurs twice.
     Repeated(String),
     /// An attribute that is unknown, or that selects no token and no key.
     Unsupported(String),

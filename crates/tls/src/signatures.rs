@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::certificate::Algorithm::{Ed25519, P256, P384, P521, Rsa};
 
-    /// The body of an extension that is a list of numbers, behind a length of so many bytes.
+    /// The body of an extension that is a list of numbers, behind a length field.
     fn list(length_bytes: usize, numbers: &[u16]) -> Vec<u8> {
         let mut body = vec![0; length_bytes];
         body.extend(numbers.iter().flat_map(|number| number.to_be_bytes()));

@@ -1,11 +1,11 @@
 //! Limits signatures per scheduling round of a worker, so that full handshakes do not delay established connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
 
-use penstock_sys::ConnectedSocket;
+use penstock_sys::{ConnectedSocket, CountGuard, Counted, ThreadCount};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
@@ -25,7 +25,7 @@ pub struct SigningLimiter {
     per_round: usize,
     /// Wakes [`Self::run_rounds`].
     exhausted: Notify,
-    waiting: Cell<usize>,
+    waiting: ThreadCount,
     /// `None` without a limit on the rate.
     bucket: RefCell<Option<Bucket>>,
     /// Handshakes of each client network that wait for the rate.
@@ -73,7 +73,7 @@ impl SigningLimiter {
             available: Semaphore::new(per_round),
             per_round,
             exhausted: Notify::new(),
-            waiting: Cell::new(0),
+            waiting: ThreadCount::default(),
             bucket: RefCell::default(),
             delayed: RefCell::default(),
         }
@@ -124,11 +124,11 @@ impl SigningLimiter {
         let started = Instant::now();
         let waiting = network.and_then(|network| self.delayed.borrow().get(&network).copied()).unwrap_or(0);
         let decision = self.bucket.borrow_mut().as_mut().map(|bucket| bucket.admit(started, waiting));
-        let queued = Queued::enter(self);
+        let queued = self.waiting.enter();
         match decision {
             None | Some(RateDecision::Now) => {}
             Some(RateDecision::After(wait)) => {
-                let _delayed = network.map(|network| Delayed::enter(self, network));
+                let _delayed = network.map(|network| self.delay(network));
                 tokio::time::sleep(wait).await;
             }
             Some(RateDecision::Refused) => return Err(SigningRefusal::RateLimited),
@@ -143,40 +143,24 @@ impl SigningLimiter {
     }
 }
 
+impl SigningLimiter {
+    fn delay(&self, network: u64) -> CountGuard<DelayedHandshake<'_>> {
+        *self.delayed.borrow_mut().entry(network).or_insert(0) += 1;
+        CountGuard::of_counted(DelayedHandshake(self, network))
+    }
+}
+
 /// Permits of the next round: at least half of the queue. Under full load a round takes long, and with a fixed number
 /// a long queue would outlast the deadlines of the handshakes in it.
 fn permits_in_round(per_round: usize, waiting: usize) -> usize {
     per_round.max(waiting / 2).min(Semaphore::MAX_PERMITS)
 }
 
-/// Counts a handshake as waiting until it is dropped.
-struct Queued<'l>(&'l SigningLimiter);
+/// A handshake of a network that waits for the rate.
+struct DelayedHandshake<'l>(&'l SigningLimiter, u64);
 
-impl<'l> Queued<'l> {
-    fn enter(limiter: &'l SigningLimiter) -> Self {
-        limiter.waiting.set(limiter.waiting.get() + 1);
-        Self(limiter)
-    }
-}
-
-impl Drop for Queued<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.set(self.0.waiting.get().saturating_sub(1));
-    }
-}
-
-/// Counts a handshake of a network as delayed by the rate until it is dropped.
-struct Delayed<'l>(&'l SigningLimiter, u64);
-
-impl<'l> Delayed<'l> {
-    fn enter(limiter: &'l SigningLimiter, network: u64) -> Self {
-        *limiter.delayed.borrow_mut().entry(network).or_insert(0) += 1;
-        Self(limiter, network)
-    }
-}
-
-impl Drop for Delayed<'_> {
-    fn drop(&mut self) {
+impl Counted for DelayedHandshake<'_> {
+    fn uncount(&self) {
         let Self(limiter, network) = self;
         if let Entry::Occupied(mut count) = limiter.delayed.borrow_mut().entry(*network) {
             *count.get_mut() -= 1;

@@ -91,7 +91,7 @@ impl Files {
 pub(super) struct Questions {
     staples: Arc<Staples>,
     counters: Arc<BackgroundCounters>,
-    states: HashMap<Fingerprint, State>,
+    states: HashMap<Fingerprint, ResponderState>,
     asked: JoinSet<Answered>,
 }
 
@@ -99,7 +99,7 @@ type Answered = (Arc<Stapled>, Result<Vec<u8>, FetchError>);
 
 /// The state of the responder of one certificate.
 #[derive(Debug, Default)]
-struct State {
+struct ResponderState {
     /// When it is asked next; `None` as soon as possible.
     next: Option<Instant>,
     asking: bool,

@@ -74,7 +74,7 @@ pub(crate) async fn drive(carrier: &mut impl Carrier, worker: &Worker, head: Vec
     let is_whole = {
         // Pinned here: an async function keeps a future that it gets by value twice.
         let sending = pin!(drive_whole(carrier, worker, head, body, &mut sent));
-        worker.send_until_cut(sending).await
+        worker.send_unless_aborted(sending).await
     };
     if !is_whole {
         sent.short = Some(ShortReason::Drain);
@@ -92,7 +92,7 @@ pub(crate) async fn drive_rest(
     let mut sent = NOTHING_SENT;
     let is_whole = {
         let sending = pin!(drive_parts(carrier, worker, transmission, stream, &mut sent));
-        worker.send_until_cut(sending).await
+        worker.send_unless_aborted(sending).await
     };
     if !is_whole {
         sent.short = Some(ShortReason::Drain);
@@ -283,12 +283,12 @@ async fn send_chunk(
 async fn wait_for_client(
     carrier: &mut impl Carrier,
     transmission: &mut Transmission,
-    held: Option<&mut Option<BodyChunk>>,
+    chunk: Option<&mut Option<BodyChunk>>,
     given_up: &mut u64,
     sent: u64,
 ) -> Option<ShortReason> {
-    let Some(held) = held else { return carrier.wait_until_writable(sent).await };
-    let Some(chunk) = held else { return carrier.wait_until_writable(sent).await };
+    let Some(leased) = chunk else { return carrier.wait_until_writable(sent).await };
+    let Some(chunk) = leased else { return carrier.wait_until_writable(sent).await };
     let mut writable = pin!(carrier.wait_until_writable(sent));
     tokio::select! {
         biased;
@@ -298,7 +298,7 @@ async fn wait_for_client(
     match transmission.give_up_body() {
         Some(bytes) => {
             *given_up += bytes;
-            *held = None;
+            *leased = None;
             writable.await
         }
         None => Some(ShortReason::TooSlow),

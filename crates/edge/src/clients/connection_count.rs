@@ -1,10 +1,11 @@
-//! How many connections are open, in all workers, and how a new one gets a place when all are taken.
+//! How many connections are open, in all workers, and how a new one is accepted at the limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
+use penstock_sys::{CountGuard, Counted, SharedCount};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -14,10 +15,10 @@ use crate::clients::idle_connections::IdleConnections;
 /// new ones.
 #[derive(Debug)]
 pub(crate) struct ConnectionCount {
-    open: AtomicUsize,
+    open: SharedCount,
     descriptors_max: usize,
-    /// Accept loops that wait for a place.
-    waiting: AtomicUsize,
+    /// Accept loops that wait until a connection ends.
+    waiting: SharedCount,
     freed: Notify,
     workers: Box<[WorkerIdle]>,
 }
@@ -33,26 +34,26 @@ struct WorkerIdle {
     ordered: Notify,
 }
 
-/// The place of one connection, given back when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Place(Arc<ConnectionCount>);
+/// Counts one open connection.
+pub(crate) type OpenConnection = CountGuard<Arc<ConnectionCount>>;
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::SeqCst);
-        if self.0.waiting.load(Ordering::SeqCst) > 0 {
-            self.0.freed.notify_one();
+impl Counted for ConnectionCount {
+    fn uncount(&self) {
+        self.open.uncount();
+        if self.waiting.get() > 0 {
+            self.freed.notify_one();
         }
     }
 }
 
 impl ConnectionCount {
-    /// Counts the connections of so many workers within this many descriptors; `None` is no limit.
+    /// Counts the connections of `workers` workers. `descriptors` is the limit of the process, of which `files` are used for others;
+    /// `None` is no limit.
     pub(crate) fn new(workers: usize, descriptors: Option<u64>, files: usize) -> Self {
         Self {
-            open: AtomicUsize::new(0),
+            open: SharedCount::default(),
             descriptors_max: connections_within(descriptors, files),
-            waiting: AtomicUsize::new(0),
+            waiting: SharedCount::default(),
             freed: Notify::new(),
             workers: (0..workers).map(|_| WorkerIdle::default()).collect(),
         }
@@ -70,33 +71,32 @@ impl ConnectionCount {
 
     /// Number of open connections.
     pub(crate) fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        self.open.get()
     }
 
-    /// Takes a place, of which there are never more than `connections_max`; `None` if all are taken.
-    pub(crate) fn take_place(self: &Arc<Self>, connections_max: usize) -> Option<Place> {
-        let most = connections_max.min(self.descriptors_max);
-        let one_more = |open: usize| (open < most).then_some(open + 1);
-        let taken = self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
-        taken.is_ok().then(|| Place(Arc::clone(self)))
+    /// Counts one more connection; `None` if there are `connections_max` already.
+    pub(crate) fn try_enter(self: &Arc<Self>, connections_max: usize) -> Option<OpenConnection> {
+        let is_counted = self.open.count_below(connections_max.min(self.descriptors_max));
+        is_counted.then(|| CountGuard::of_counted(Arc::clone(self)))
     }
 
-    /// Takes a place. If all are taken, idle connections are told to end, `idle` of this worker before those of others,
-    /// and one of their places is waited for. `None` if no connection is idle, or if none ends in time.
-    pub(crate) async fn wait_for_place(
+    /// Counts one more connection. If there are `connections_max` already, idle connections are told to end, `idle` of this
+    /// worker before those of others, and the end of one is waited for. `None` if no connection is idle, or if none ends in
+    /// time.
+    pub(crate) async fn enter(
         self: &Arc<Self>,
         connections_max: usize,
         idle: &IdleConnections,
-    ) -> Option<Place> {
-        if let Some(place) = self.take_place(connections_max) {
-            return Some(place);
+    ) -> Option<OpenConnection> {
+        if let Some(counted) = self.try_enter(connections_max) {
+            return Some(counted);
         }
-        let _waiting = Waiting::enter(self);
+        let _waiting = self.waiting.enter();
         let deadline = Instant::now() + Duration::from_millis(limits::EVICTION_WAIT_MILLISECONDS);
         loop {
-            // Again, now that every place that becomes free is announced.
-            if let Some(place) = self.take_place(connections_max) {
-                return Some(place);
+            // Again, now that the end of each connection is notified.
+            if let Some(counted) = self.try_enter(connections_max) {
+                return Some(counted);
             }
             let is_evicting = idle.evict_longest() || self.order_eviction();
             if !is_evicting || Instant::now() >= deadline {
@@ -130,23 +130,7 @@ impl ConnectionCount {
     }
 }
 
-/// Counts an accept loop that waits for a place until it is dropped.
-struct Waiting<'c>(&'c ConnectionCount);
-
-impl<'c> Waiting<'c> {
-    fn enter(count: &'c ConnectionCount) -> Self {
-        count.waiting.fetch_add(1, Ordering::SeqCst);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// How many connections leave descriptors for so many files, the admin listener and the rest of the process.
+/// How many connections leave descriptors for `files` files, the admin listener and the rest of the process.
 fn connections_within(descriptors: Option<u64>, files: usize) -> usize {
     let Some(descriptors) = descriptors else { return usize::MAX };
     let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
@@ -172,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_take_places_at_the_same_time_never_have_more_than_the_limit() {
+    fn threads_that_count_connections_at_the_same_time_never_have_more_than_the_limit() {
         const LIMIT: usize = 10;
         let (all, _) = of_workers(0);
         let taken = AtomicUsize::new(0);
@@ -180,14 +164,14 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..20_000 {
-                        let places = [(); 5].map(|()| all.take_place(LIMIT));
-                        taken.fetch_add(places.iter().flatten().count(), Ordering::Relaxed);
-                        assert!(all.open.load(Ordering::Relaxed) <= LIMIT);
+                        let opened = [(); 5].map(|()| all.try_enter(LIMIT));
+                        taken.fetch_add(opened.iter().flatten().count(), Ordering::Relaxed);
+                        assert!(all.open.get() <= LIMIT);
                     }
                 });
             }
         });
-        assert!(taken.into_inner() > 0 && all.open.load(Ordering::Relaxed) == 0);
+        assert!(taken.into_inner() > 0 && all.open.get() == 0);
     }
 
     #[test]
@@ -195,17 +179,17 @@ mod tests {
         let (all, idle) = of_workers(2);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         LocalSet::new().block_on(&runtime, async {
-            let (place, entry) = (all.take_place(1).unwrap(), idle[1].enter());
+            let (open, entry) = (all.try_enter(1).unwrap(), idle[1].enter());
             let evicting = (Arc::clone(&all), Rc::clone(&idle[1]));
             spawn_local(async move { evicting.0.evict_for_others(1, &evicting.1).await });
             let ending = spawn_local(async move {
                 entry.woken().await;
-                drop(place);
+                drop(open);
             });
-            let place = all.wait_for_place(1, &idle[0]).await;
-            assert!(place.is_some());
+            let open = all.enter(1, &idle[0]).await;
+            assert!(open.is_some());
             ending.await.unwrap();
-            assert!(all.wait_for_place(1, &idle[0]).await.is_none(), "no connection is idle");
+            assert!(all.enter(1, &idle[0]).await.is_none(), "no connection is idle");
         });
     }
 

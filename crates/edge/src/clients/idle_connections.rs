@@ -8,18 +8,19 @@ use std::task::{Context, Poll, Waker};
 
 /// The idle connections of one worker, in the order in which they became idle.
 ///
-/// An idle connection holds a place until its idle timeout, or until another client needs the place. A connection enters and
+/// An idle connection counts against the limit of connections until its idle timeout, or until another client connects at that
+/// limit. A connection enters and
 /// leaves with each request, so that both take constant time and no memory of their own.
 pub(crate) struct IdleConnections {
     list: RefCell<List>,
-    /// Is told how many there are.
-    announce: Box<dyn Fn(usize)>,
+    /// Called with the number of idle connections when it changes.
+    count_changed: Box<dyn Fn(usize)>,
 }
 
 /// A list that is linked both ways, in one piece of memory.
 #[derive(Default)]
 struct List {
-    entries: Vec<Entry>,
+    entries: Vec<ListNode>,
     /// Places in `entries` that are free.
     free: Vec<u32>,
     /// The connection that has been idle longest, and the one that has become idle last.
@@ -27,15 +28,15 @@ struct List {
     count: usize,
 }
 
-struct Entry {
+struct ListNode {
     before: Option<u32>,
     after: Option<u32>,
-    state: State,
+    state: IdleState,
     waker: Option<Waker>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum IdleState {
     Idle,
     /// To look at what has changed.
     Woken,
@@ -46,7 +47,7 @@ enum State {
 impl List {
     fn enter(&mut self) -> u32 {
         let before = self.ends.map(|(_, last)| last);
-        let entry = Entry { before, after: None, state: State::Idle, waker: None };
+        let entry = ListNode { before, after: None, state: IdleState::Idle, waker: None };
         let place = match self.free.pop() {
             Some(place) => {
                 self.entries[place as usize] = entry;
@@ -66,7 +67,7 @@ impl List {
     }
 
     fn unlink(&mut self, place: u32) {
-        let Entry { before, after, .. } = self.entries[place as usize];
+        let ListNode { before, after, .. } = self.entries[place as usize];
         if let Some(before) = before {
             self.entries[before as usize].after = after;
         }
@@ -83,16 +84,16 @@ impl List {
 }
 
 impl IdleConnections {
-    /// None yet. `announce` is told of each change of their number.
-    pub(crate) fn new(announce: impl Fn(usize) + 'static) -> Self {
-        Self { list: RefCell::default(), announce: Box::new(announce) }
+    /// None yet. `count_changed` is told of each change of their number.
+    pub(crate) fn new(count_changed: impl Fn(usize) + 'static) -> Self {
+        Self { list: RefCell::default(), count_changed: Box::new(count_changed) }
     }
 
     /// Registers a connection that has become idle, as long as the entry lives.
     pub(crate) fn enter(self: &Rc<Self>) -> IdleEntry {
         let mut list = self.list.borrow_mut();
         let place = list.enter();
-        (self.announce)(list.count);
+        (self.count_changed)(list.count);
         drop(list);
         IdleEntry { connections: Rc::clone(self), place }
     }
@@ -102,9 +103,9 @@ impl IdleConnections {
         let mut list = self.list.borrow_mut();
         let Some((place, _)) = list.ends else { return false };
         list.unlink(place);
-        (self.announce)(list.count);
+        (self.count_changed)(list.count);
         let entry = &mut list.entries[place as usize];
-        entry.state = State::Evicted;
+        entry.state = IdleState::Evicted;
         let waker = entry.waker.take();
         drop(list);
         if let Some(waker) = waker {
@@ -120,7 +121,7 @@ impl IdleConnections {
         let mut next = list.ends.map(|(first, _)| first);
         while let Some(place) = next {
             let entry = &mut list.entries[place as usize];
-            entry.state = State::Woken;
+            entry.state = IdleState::Woken;
             wakers.extend(entry.waker.take());
             next = entry.after;
         }
@@ -137,7 +138,7 @@ pub(crate) struct IdleEntry {
 
 impl IdleEntry {
     pub(crate) fn is_evicted(&self) -> bool {
-        self.connections.list.borrow().entries[self.place as usize].state == State::Evicted
+        self.connections.list.borrow().entries[self.place as usize].state == IdleState::Evicted
     }
 
     /// Waits until the connection is evicted, or all are woken.
@@ -148,18 +149,18 @@ impl IdleEntry {
     fn poll_woken(&self, context: &Context<'_>) -> Poll<()> {
         let entry = &mut self.connections.list.borrow_mut().entries[self.place as usize];
         match entry.state {
-            State::Idle => {
+            IdleState::Idle => {
                 match &mut entry.waker {
                     Some(waker) => waker.clone_from(context.waker()),
                     None => entry.waker = Some(context.waker().clone()),
                 }
                 Poll::Pending
             }
-            State::Woken => {
-                entry.state = State::Idle;
+            IdleState::Woken => {
+                entry.state = IdleState::Idle;
                 Poll::Ready(())
             }
-            State::Evicted => Poll::Ready(()),
+            IdleState::Evicted => Poll::Ready(()),
         }
     }
 }
@@ -167,9 +168,9 @@ impl IdleEntry {
 impl Drop for IdleEntry {
     fn drop(&mut self) {
         let mut list = self.connections.list.borrow_mut();
-        if list.entries[self.place as usize].state != State::Evicted {
+        if list.entries[self.place as usize].state != IdleState::Evicted {
             list.unlink(self.place);
-            (self.connections.announce)(list.count);
+            (self.connections.count_changed)(list.count);
         }
         let waker = list.entries[self.place as usize].waker.take();
         list.free.push(self.place);

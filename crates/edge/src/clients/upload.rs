@@ -33,7 +33,7 @@ pub(crate) trait ClientBody {
     /// The body is malformed or too long, or the client has broken it off.
     fn take(&mut self) -> Result<BodyPiece, Rejection>;
 
-    /// The origin has taken so many bytes: the client may send as many again.
+    /// The origin has taken `bytes` bytes: the client may send as many again.
     fn taken(&mut self, bytes: usize);
 
     /// Waits until more has come; false if it has not at the deadline, or the client has gone.

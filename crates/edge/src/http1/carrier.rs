@@ -11,7 +11,9 @@ use tokio::time::sleep_until;
 
 use crate::carrier::{Carrier, Sent, send};
 use crate::clients::{BodyPiece, ClientBody, ClientBudget, Upload, departure};
-use crate::connection::{Connection, ReadOutcome, UNEXPECTED_MESSAGE, drop_untaken, untaken_bytes};
+use crate::connection::{
+    Connection, ReadOutcome, UNEXPECTED_MESSAGE, drop_unacknowledged, unacknowledged_bytes,
+};
 use crate::metrics::ShortReason;
 use crate::settings::Settings;
 
@@ -142,10 +144,10 @@ impl Carrier for Http1Carrier<'_> {
                 return ended;
             }
             // Bytes given to the kernel are not taken: a client that never reads leaves megabytes there.
-            let taken = sent.saturating_sub(untaken_bytes(&socket));
+            let taken = sent.saturating_sub(unacknowledged_bytes(&socket));
             let is_early_too_late = early.is_some_and(|deadline| Instant::now() >= deadline);
             if is_early_too_late || !self.budget.earn(taken) {
-                drop_untaken(&socket);
+                drop_unacknowledged(&socket);
                 return Some(ShortReason::TooSlow);
             }
         }

@@ -7,11 +7,11 @@ use penstock_http2::{ErrorCode, Shutdown};
 
 use super::{End, Goaway, IDLE_MEMORY, Session};
 use crate::clients::IdleEntry;
-use crate::connection::{CLOSE_NOTIFY, drop_untaken, untaken_bytes};
+use crate::connection::{CLOSE_NOTIFY, drop_unacknowledged, unacknowledged_bytes};
 use crate::metrics::{Refusal, ShortReason};
 
 impl Session {
-    /// When something ends that does not end by itself.
+    /// When the next deadline of the connection is.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         let limits = &self.settings.limits;
         let state = self.shared.state.borrow();
@@ -30,7 +30,7 @@ impl Session {
         [idle, unfinished, blocked, stalled, early, goaway].into_iter().flatten().min()
     }
 
-    /// Ends what has reached its deadline.
+    /// Ends the streams, or the connection, that have reached their deadlines.
     pub(super) fn judge(&mut self, now: Instant) -> Result<(), End> {
         if self.idle.as_ref().is_some_and(IdleEntry::is_evicted) {
             self.connection.worker.shard.refused(Refusal::Evicted);
@@ -51,8 +51,8 @@ impl Session {
         }
         if self.is_blocked && self.budget.left() == Some(Duration::ZERO) {
             let socket = &self.connection.socket;
-            if !self.budget.earn(self.sent.saturating_sub(untaken_bytes(socket))) {
-                drop_untaken(socket);
+            if !self.budget.earn(self.sent.saturating_sub(unacknowledged_bytes(socket))) {
+                drop_unacknowledged(socket);
                 self.shared.state.borrow_mut().fail_all(ShortReason::TooSlow, &self.shared);
                 self.is_given_up = true;
                 return Err(End(CLOSE_NOTIFY));

@@ -10,7 +10,7 @@ use crate::carrier::{Early, Incoming, OpenedStream};
 use crate::connection::{CLOSE_NOTIFY, ReadOutcome, UNEXPECTED_MESSAGE};
 
 impl Session {
-    /// Reads what has come, without waiting, and follows it. Returns whether there was anything.
+    /// Reads what the client has sent, without waiting, and processes it. Returns whether bytes were read.
     pub(super) fn read(&mut self, open: &mut impl FnMut(OpenedStream<Http2>)) -> Result<bool, End> {
         // A replay of early data never finishes its handshake.
         if self.connection.early_deadline().is_some_and(|deadline| Instant::now() >= deadline) {
@@ -119,7 +119,7 @@ impl Session {
         // The client was told other bounds in SETTINGS.
         let has_changed = before.http2 != self.settings.http2;
         if has_changed || self.connection.requests >= self.settings.limits.requests_per_connection {
-            self.announce_end();
+            self.begin_shutdown();
         }
         opened
     }

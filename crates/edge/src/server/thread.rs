@@ -20,7 +20,7 @@ use crate::clients::AcceptQueue;
 use crate::metrics::Shard;
 use crate::server::sockets::ListenSocket;
 use crate::settings::Settings;
-use crate::worker::{Common, Listening, Worker, report};
+use crate::worker::{AllWorkers, Listening, Worker, report};
 
 /// A command to a worker. The channel is unbounded, but only an operator's signals fill it.
 pub(crate) enum Command {
@@ -66,7 +66,7 @@ pub(crate) fn spawn(
     core: Option<usize>,
     shard: Arc<Shard>,
     first: Change,
-    common: Common,
+    common: AllWorkers,
 ) -> io::Result<(UnboundedSender<Command>, JoinHandle<()>)> {
     let (sender, commands) = unbounded_channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -95,7 +95,7 @@ async fn run(
     number: usize,
     shard: Arc<Shard>,
     first: Change,
-    common: Common,
+    common: AllWorkers,
     mut commands: UnboundedReceiver<Command>,
 ) {
     let worker = Rc::new(Worker::new(number, shard, Arc::clone(&first.settings), &common));
@@ -121,7 +121,7 @@ async fn run(
         _ = timeout_at(deadline.into(), worker.until_empty()) => {}
         () = stop_command(&mut commands) => {}
     }
-    worker.cut_responses().await;
+    worker.abort_responses().await;
 }
 
 /// Waits for the command to stop; pends forever if the channel is closed.
@@ -146,7 +146,7 @@ struct Accepting {
 }
 
 impl Listeners {
-    fn change(&mut self, worker: &Rc<Worker>, change: Change, common: &Common) {
+    fn change(&mut self, worker: &Rc<Worker>, change: Change, common: &AllWorkers) {
         worker.set_settings(change.settings, common.workers);
         for address in change.closed {
             self.0.remove(&address);

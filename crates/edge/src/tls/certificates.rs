@@ -24,7 +24,7 @@ use crate::tls::remote_keys::RemoteKeys;
 
 /// All certificates of a configuration and where they come from.
 #[derive(Debug)]
-pub(crate) struct Holdings {
+pub(crate) struct CertificateSet {
     named: Vec<Named>,
     directories: Vec<Directory>,
 }
@@ -73,7 +73,7 @@ impl LoadCertificate for OnDisk {
     }
 }
 
-impl Holdings {
+impl CertificateSet {
     /// Starts with the certificates that the configuration names.
     pub(crate) fn new(tls: &Tls, keys: &RemoteKeys) -> Self {
         let named = tls.certificates.iter().map(|one| {
@@ -261,13 +261,13 @@ impl Follower {
     /// # Errors
     /// When the system has no space for a thread or a watch.
     pub(crate) fn start(
-        holdings: Holdings,
+        certificates: CertificateSet,
         acceptor: Arc<Acceptor>,
         metrics: Arc<Metrics>,
     ) -> io::Result<Self> {
         let watch = Watch::new()?;
         let stop = watch.stop();
-        let following = FollowerThread { holdings, acceptor, metrics, watch, watched: BTreeSet::new() };
+        let following = FollowerThread { certificates, acceptor, metrics, watch, watched: BTreeSet::new() };
         let thread = std::thread::Builder::new().name("cert-files".into()).spawn(move || following.run())?;
         Ok(Self { stop, thread: Some(thread) })
     }
@@ -282,7 +282,7 @@ impl Drop for Follower {
 }
 
 struct FollowerThread {
-    holdings: Holdings,
+    certificates: CertificateSet,
     acceptor: Arc<Acceptor>,
     metrics: Arc<Metrics>,
     watch: Watch,
@@ -309,12 +309,12 @@ impl FollowerThread {
     }
 
     fn look(&mut self) {
-        let refreshed = self.holdings.refresh();
+        let refreshed = self.certificates.refresh();
         if refreshed.has_faults {
             self.metrics.certificates_changed(ReloadOutcome::Rejected);
         }
         if refreshed.changed {
-            match self.acceptor.replace_certificates(self.holdings.offered()) {
+            match self.acceptor.replace_certificates(self.certificates.offered()) {
                 Ok(()) => self.metrics.certificates_changed(ReloadOutcome::Applied),
                 Err(error) => {
                     tracing::warn!("the changed certificates are not used: {error}");
@@ -322,12 +322,12 @@ impl FollowerThread {
                 }
             }
         }
-        self.holdings.show(&self.metrics);
+        self.certificates.show(&self.metrics);
     }
 
     /// Watches all directories there are now; whether there are new ones.
     fn watch_all(&mut self) -> bool {
-        let wanted = self.holdings.watched();
+        let wanted = self.certificates.watched();
         // Those known already as well: another directory may have taken the place of one.
         for directory in &wanted {
             if let Err(error) = self.watch.add(directory) {

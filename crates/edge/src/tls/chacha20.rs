@@ -33,12 +33,12 @@ const BETWEEN_OBSERVATIONS: Duration = Duration::from_millis(900);
 pub struct ChaCha20Control {
     /// The value that handshakes read.
     switch: Arc<ChaCha20Switch>,
-    state: Mutex<State>,
+    state: Mutex<ChaCha20State>,
     switches: [AtomicU64; ChaCha20Cause::ALL.len()],
 }
 
 #[derive(Debug)]
-struct State {
+struct ChaCha20State {
     configured: ChaCha20,
     /// Holds until the next reload.
     ordered: Option<ChaCha20>,
@@ -72,7 +72,7 @@ impl std::error::Error for UnknownMode {}
 
 impl ChaCha20Control {
     pub(crate) fn new() -> Self {
-        let state = State {
+        let state = ChaCha20State {
             configured: ChaCha20::Client,
             ordered: None,
             pressure: Pressure::new(PRESSURE),
@@ -132,7 +132,7 @@ impl ChaCha20Control {
         std::array::from_fn(|cause| self.switches[cause].load(Relaxed))
     }
 
-    fn status_of(&self, state: &State) -> ChaCha20Status {
+    fn status_of(&self, state: &ChaCha20State) -> ChaCha20Status {
         ChaCha20Status {
             mode: state.mode(),
             ordered: state.ordered.is_some(),
@@ -140,7 +140,7 @@ impl ChaCha20Control {
         }
     }
 
-    fn decide(&self, state: &State, cause: ChaCha20Cause) {
+    fn decide(&self, state: &ChaCha20State, cause: ChaCha20Cause) {
         let last = state.wants_last();
         if last == self.switch.is_last() {
             return;
@@ -165,12 +165,12 @@ impl ChaCha20Control {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ChaCha20State> {
         self.state.lock().unpoisoned()
     }
 }
 
-impl State {
+impl ChaCha20State {
     fn mode(&self) -> ChaCha20 {
         self.ordered.unwrap_or(self.configured)
     }
@@ -204,7 +204,7 @@ mod tests {
         Costs { aes_128_gcm: cost(aes), aes_256_gcm: cost(aes), chacha20_poly1305: cost(chacha20) }
     }
 
-    /// Observes a busy share for so many seconds.
+    /// Observes a busy share for `seconds` seconds.
     fn spend(control: &ChaCha20Control, from: &mut Instant, seconds: u64, busy: f64, costs: Costs) {
         for _ in 0..seconds {
             *from += Duration::from_secs(1);

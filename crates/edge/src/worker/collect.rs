@@ -30,12 +30,12 @@ pub struct Collector {
     sessions: Arc<InternalStore>,
     staples: Arc<Staples>,
     fleet: Option<Arc<Fleet>>,
-    settings: Mutex<Parts>,
+    settings: Mutex<CollectedParts>,
 }
 
 /// The parts that a reload replaces.
 #[derive(Debug, Default)]
-pub(crate) struct Parts {
+pub(crate) struct CollectedParts {
     pub(crate) origins: Vec<Arc<HttpOrigin>>,
     /// `None` without a cluster.
     pub(crate) peers: Option<Arc<Peers>>,
@@ -58,7 +58,7 @@ impl Collector {
     }
 
     /// Replaces the parts by those of the settings in force. A cache that no site needs any more stays visible.
-    pub(crate) fn set_parts(&self, parts: Parts) {
+    pub(crate) fn set_parts(&self, parts: CollectedParts) {
         let mut shown = lock(&self.settings);
         (shown.origins, shown.peers) = (parts.origins, parts.peers);
         shown.remote_keys = parts.remote_keys;
@@ -128,9 +128,9 @@ impl Collector {
     }
 
     fn readings(&self, now: SystemTime) -> Readings {
-        let Parts { origins, peers, cache, remote_keys } = {
+        let CollectedParts { origins, peers, cache, remote_keys } = {
             let parts = lock(&self.settings);
-            Parts {
+            CollectedParts {
                 origins: parts.origins.clone(),
                 peers: parts.peers.clone(),
                 cache: parts.cache.clone(),

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 use penstock_config::Config;
 use penstock_tls::tickets::TicketKeyring;
 
-use super::{Collector, Common, Worker};
+use super::{AllWorkers, Collector, Worker};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::tls::{KtlsSupport, TlsState};
@@ -22,7 +22,7 @@ pub(crate) fn worker_for_tests(config: &Config) -> (Rc<Worker>, Arc<Metrics>) {
     let kernel = KtlsSupport::default().plan(config).unwrap();
     let chacha20 = collector.chacha20().switch();
     let settings = Settings::prepare(config, None, &Arc::new(ring), &tls_state, None, kernel, chacha20);
-    let common = Common::new(config, &tls_state, &collector).unwrap();
+    let common = AllWorkers::new(config, &tls_state, &collector).unwrap();
     let worker = Worker::new(0, metrics.shard(0), Arc::new(settings.unwrap()), &common);
     (Rc::new(worker), metrics)
 }

@@ -24,7 +24,7 @@ thread_local! {
 
 /// The next bytes of a batch.
 pub(crate) enum Piece {
-    /// So many bytes of those that were copied into the batch.
+    /// This number of the bytes that were copied into the batch.
     Copied(usize),
     /// Bytes of a file that are in the page cache.
     Mapped { file: Arc<OpenFile>, offset: u64, len: usize },

@@ -130,7 +130,7 @@ impl ServerConnection {
         if !header.has(flag::ACK) {
             self.control.extend(FrameHeader::new(8, kind::PING, flag::ACK, 0).write());
             self.control.extend(payload);
-        } else if self.phase == Phase::Announced && payload == SHUTDOWN_PING {
+        } else if self.phase == Phase::Graceful && payload == SHUTDOWN_PING {
             self.shutdown(Shutdown::Final);
         }
         Ok(())

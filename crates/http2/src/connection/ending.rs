@@ -12,7 +12,7 @@ pub(super) const SHUTDOWN_PING: [u8; 8] = *b"shutdown";
 pub enum Shutdown {
     /// GOAWAY with 2^31-1 and a PING: new requests are still served. The acknowledgement of the PING begins `Final` by
     /// itself.
-    Announce,
+    Graceful,
     /// GOAWAY with the last stream that was accepted. Later streams are ignored. The caller begins this step if no
     /// acknowledgement comes within its deadline.
     Final,
@@ -23,7 +23,7 @@ pub enum Shutdown {
 pub(super) enum Phase {
     Open,
     /// The first GOAWAY was queued.
-    Announced,
+    Graceful,
     /// The final GOAWAY was queued: later streams are ignored.
     Final,
     /// Nothing more is read.
@@ -34,13 +34,13 @@ impl ServerConnection {
     /// Begins a step of the orderly end. A step that was begun before has no effect.
     pub fn shutdown(&mut self, step: Shutdown) {
         match (step, self.phase) {
-            (Shutdown::Announce, Phase::Open) => {
-                self.phase = Phase::Announced;
+            (Shutdown::Graceful, Phase::Open) => {
+                self.phase = Phase::Graceful;
                 self.queue_goaway(MAX_31_BITS, ErrorCode::NO_ERROR, b"");
                 self.control.extend(FrameHeader::new(8, kind::PING, 0, 0).write());
                 self.control.extend(SHUTDOWN_PING);
             }
-            (Shutdown::Final, Phase::Open | Phase::Announced) => {
+            (Shutdown::Final, Phase::Open | Phase::Graceful) => {
                 self.phase = Phase::Final;
                 self.queue_goaway(self.last_stream, ErrorCode::NO_ERROR, b"");
             }

@@ -253,7 +253,7 @@ impl Sequence<'_> {
         }
         if step & 0x1f == 15 {
             let connection = &mut self.connection;
-            return connection.shutdown(if step & 0x80 == 0 { Shutdown::Announce } else { Shutdown::Final });
+            return connection.shutdown(if step & 0x80 == 0 { Shutdown::Graceful } else { Shutdown::Final });
         }
         if step & 0x1f >= 28 {
             return self.send_next(step);

@@ -80,7 +80,7 @@ fn on_own_program(probe: fn(&std::fs::File) -> Answer) -> Answer {
 
 fn cachestat(file: &std::fs::File) -> Answer {
     match resident::cachestat(file.as_raw_fd(), 0, 1) {
-        // A refusal for want of rights means that the call is there.
+        // An error for missing rights means that the kernel has the call.
         Ok(_) | Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => Answer::Yes,
         Err(Errno::NOSYS) => Answer::No,
         Err(_) => Answer::Unknown,

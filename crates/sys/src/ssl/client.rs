@@ -90,7 +90,7 @@ pub fn ticket_of(session: &SslSessionRef) -> Vec<u8> {
     if ticket.is_null() {
         return Vec::new();
     }
-    // SAFETY: the library says that so many bytes of the session lie there; they are copied while it is borrowed.
+    // SAFETY: the library returns the length of the session; its bytes are copied while it is borrowed.
     unsafe { std::slice::from_raw_parts(ticket, length) }.to_vec()
 }
 

@@ -22,7 +22,7 @@ use crate::carrier::record::{Answered, Recording, record, record_refusal};
 use crate::carrier::upload::BoundedBody;
 use crate::clients::ClientBudget;
 use crate::metrics::ShortReason;
-use crate::worker::CountedHere;
+use crate::worker::LocalSettings;
 
 /// A stream that the client has opened.
 pub(crate) struct OpenedStream<M: Multiplexer> {
@@ -30,7 +30,7 @@ pub(crate) struct OpenedStream<M: Multiplexer> {
     work: Work<M::RequestHead>,
     /// The number of the request on its connection.
     number: u64,
-    settings: CountedHere,
+    settings: LocalSettings,
     /// When the request had come.
     started: Instant,
 }
@@ -41,7 +41,7 @@ impl<M: Multiplexer> OpenedStream<M> {
         shared: &Rc<SharedConnection<M>>,
         stream: M::StreamId,
         (request, is_body_whole): (Incoming<M::RequestHead>, bool),
-        (number, settings): (u64, &CountedHere),
+        (number, settings): (u64, &LocalSettings),
         started: Instant,
     ) -> Self {
         let budget = ClientBudget::to_take(&settings.limits);

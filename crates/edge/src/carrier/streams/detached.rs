@@ -12,12 +12,12 @@ use penstock_egress::{Part, Parts, Transmission};
 use crate::carrier::drive::Sent;
 use crate::carrier::record::{CarriedBy, Recording};
 use crate::metrics::ShortReason;
-use crate::worker::{CountedHere, Worker};
+use crate::worker::{LocalSettings, Worker};
 
 /// A response without a task.
 pub(super) struct Detached {
     pub(super) number: u64,
-    pub(super) settings: CountedHere,
+    pub(super) settings: LocalSettings,
     pub(super) started: Instant,
     pub(super) recording: Recording,
     /// Keeps the bytes of an object in the cache.

@@ -148,8 +148,8 @@ fn the_fields_of_all_streams_together_are_bounded() {
 fn a_connection_ends_in_two_steps() {
     let mut client = Client::with_defaults();
     let first = client.get(1);
-    client.connection.shutdown(Shutdown::Announce);
-    client.connection.shutdown(Shutdown::Announce);
+    client.connection.shutdown(Shutdown::Graceful);
+    client.connection.shutdown(Shutdown::Graceful);
     let control = client.control();
     assert_eq!(control.len(), 2);
     assert_eq!((control[0].kind, number(&control[0].payload)), (kind::GOAWAY, MAX_31_BITS));

@@ -1,4 +1,4 @@
-//! The end of a response that lies in the socket buffer and that the client has yet to take.
+//! The end of a response that is in the socket buffer because the client has not acknowledged it.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::clients::ClientBudget;
 
 /// Bytes of a connection that its client has not acknowledged; none on a connection that has ended.
-pub(crate) fn untaken_bytes(socket: &ConnectedSocket) -> u64 {
+pub(crate) fn unacknowledged_bytes(socket: &ConnectedSocket) -> u64 {
     // The kernel does not reset the number when the client resets the connection.
     if socket.peer_addr().is_err() {
         return 0;
@@ -19,9 +19,9 @@ pub(crate) fn untaken_bytes(socket: &ConnectedSocket) -> u64 {
     unacknowledged(socket).unwrap_or(0)
 }
 
-/// Has the kernel drop what the client has not taken when the socket is closed. Otherwise it would keep those bytes, up to
+/// Has the kernel drop what the client has not acknowledged when the socket is closed. Otherwise it would keep those bytes, up to
 /// the whole socket buffer, for minutes without the server.
-pub(crate) fn drop_untaken(socket: &ConnectedSocket) {
+pub(crate) fn drop_unacknowledged(socket: &ConnectedSocket) {
     if let Err(error) = set_socket_linger(socket, Some(Duration::ZERO)) {
         tracing::debug!(%error, "the end of a response is left to the kernel");
     }
@@ -30,14 +30,14 @@ pub(crate) fn drop_untaken(socket: &ConnectedSocket) {
 /// A response that was given to the kernel whole. The rest of its budget goes on to bound how long the client may leave the
 /// end in the socket buffer.
 #[derive(Debug)]
-pub(crate) struct Untaken {
+pub(crate) struct Unacknowledged {
     budget: ClientBudget,
     /// Bytes of the response.
     sent: u64,
     since: Instant,
 }
 
-impl Untaken {
+impl Unacknowledged {
     /// `since` is when the kernel had all of it.
     pub(crate) fn new(budget: ClientBudget, sent: u64, since: Instant) -> Self {
         Self { budget, sent, since }
@@ -53,24 +53,24 @@ impl Untaken {
         self.budget.left().map(|left| self.since + left)
     }
 
-    /// Whether the client has been too slow, with so many bytes still untaken.
-    pub(crate) fn is_given_up(&mut self, untaken: u64) -> bool {
+    /// Whether the client has been too slow, with this many bytes unacknowledged.
+    pub(crate) fn is_given_up(&mut self, unacknowledged: u64) -> bool {
         let now = Instant::now();
         self.budget.spend(now.saturating_duration_since(self.since));
         self.since = now;
-        untaken > 0 && !self.budget.earn(self.sent.saturating_sub(untaken))
+        unacknowledged > 0 && !self.budget.earn(self.sent.saturating_sub(unacknowledged))
     }
 
-    /// Waits until the client has taken everything. Has the kernel drop the rest if the client is too slow.
-    pub(crate) async fn until_taken(mut self, socket: &ConnectedSocket) {
+    /// Waits until the client has acknowledged everything. Has the kernel drop the rest if the client is too slow.
+    pub(crate) async fn until_acknowledged(mut self, socket: &ConnectedSocket) {
         let step = Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS);
         loop {
-            let untaken = untaken_bytes(socket);
-            if untaken == 0 {
+            let unacknowledged = unacknowledged_bytes(socket);
+            if unacknowledged == 0 {
                 return;
             }
-            if self.is_given_up(untaken) {
-                return drop_untaken(socket);
+            if self.is_given_up(unacknowledged) {
+                return drop_unacknowledged(socket);
             }
             sleep(step).await;
         }

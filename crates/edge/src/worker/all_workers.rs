@@ -18,7 +18,7 @@ use crate::worker::collect::Collector;
 
 /// State that all workers share.
 #[derive(Clone)]
-pub(crate) struct Common {
+pub(crate) struct AllWorkers {
     pub(crate) io: Arc<IoThreads>,
     pub(crate) compressed: Arc<CompressedManifests>,
     pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
@@ -34,7 +34,7 @@ pub(crate) struct Common {
     pub(crate) start: Instant,
 }
 
-impl Common {
+impl AllWorkers {
     /// Empty state, and the I/O threads.
     ///
     /// # Errors
